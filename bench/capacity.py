@@ -20,7 +20,7 @@ from worlds.flat import FlatWorld
 from worlds.nodes import ALWAYS_UP
 
 from placement_sched.api.request_context import WSGI
-from placement_sched.app import create_app, served
+from placement_sched.app import create_app, wrap_for_worker
 from placement_sched.scheduler.plugins import read_settings
 
 CAPACITY = "/scheduler/v1/capacity"
@@ -84,8 +84,8 @@ def main() -> int:
     with databases.filled_database(given, FlatWorld(given.hosts, given.seed, ALWAYS_UP)) as url:
         connection = url.render_as_string(hide_password=False)
         overrides = {"placement_database.connection": connection, "api.auth_strategy": "noauth2"}
-        made = create_app(read_settings().overridden(overrides))
-        application = served(made)
+        made = create_app(read_settings().with_overrides(overrides))
+        application = wrap_for_worker(made)
         taken: dict[str, list[float]] = {name: [] for name in bodies}
         for _ in range(given.rounds + 1):
             for name, body in bodies.items():

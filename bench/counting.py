@@ -10,7 +10,7 @@ from werkzeug.test import Client
 from placement_sched.app import create_app
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
-from placement_sched.scheduler.plugins import full_conf
+from placement_sched.scheduler.plugins import make_full_conf
 
 Answerer = Callable[[Request], tuple[Reply, int]]
 Counter = Callable[[Request], int]
@@ -19,7 +19,7 @@ Counter = Callable[[Request], int]
 @contextmanager
 def answerer(url: str) -> Iterator[Answerer]:
     """Give a function that returns the answer to a request, and the SQL statements it took."""
-    conf = read_files(full_conf())
+    conf = read_files(make_full_conf())
     conf.set_override("connection", url, "placement_database")
     application = create_app(Settings.from_conf(conf))
     client, database = Client(application), application.services.database

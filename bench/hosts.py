@@ -19,18 +19,18 @@ from worlds.nested import NestedWorld
 from worlds.nodes import ALWAYS_UP
 
 from placement_sched.app import make_services
-from placement_sched.operations.prepare import spare_collector
-from placement_sched.scheduler.caches import Memory
-from placement_sched.scheduler.host_views import HostsAsked, all_shown, one_shown
+from placement_sched.operations.prepare import freeze_loaded_objects
+from placement_sched.scheduler.caches import ProcessCaches
+from placement_sched.scheduler.host_views import HostQuery, list_hosts, show_host
 from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.scheduler import Scheduler
 
 #: What is asked, by the name of its line.
 QUESTIONS: dict[str, Callable[[Scheduler], object]] = {
-    "all hosts": lambda scheduler: all_shown(scheduler, HostsAsked()),
-    "a page of 50": lambda scheduler: all_shown(scheduler, HostsAsked(limit=50)),
-    "those in one zone": lambda scheduler: all_shown(scheduler, HostsAsked(zone="az1")),
-    "one host": lambda scheduler: one_shown(scheduler, "cn000007.example.org"),
+    "all hosts": lambda scheduler: list_hosts(scheduler, HostQuery()),
+    "a page of 50": lambda scheduler: list_hosts(scheduler, HostQuery(limit=50)),
+    "those in one zone": lambda scheduler: list_hosts(scheduler, HostQuery(zone="az1")),
+    "one host": lambda scheduler: show_host(scheduler, "cn000007.example.org"),
 }
 
 
@@ -46,9 +46,9 @@ def main() -> int:
     kind = FlatWorld if given.world == "flat" else NestedWorld
     with databases.filled_database(given, kind(given.hosts, given.seed, ALWAYS_UP)) as url:
         connection = url.render_as_string(hide_password=False)
-        settings = read_settings().overridden({"placement_database.connection": connection})
-        services = make_services(settings, memory=Memory())
-        spare_collector()  # as a server does before it answers
+        settings = read_settings().with_overrides({"placement_database.connection": connection})
+        services = make_services(settings, memory=ProcessCaches())
+        freeze_loaded_objects()  # as a server does before it answers
         taken: dict[str, list[float]] = {name: [] for name in QUESTIONS}
         size = {}
         for _ in range(given.rounds + 1):

@@ -25,7 +25,7 @@ from placement_sched.config.settings import Settings
 from placement_sched.db import tables
 from placement_sched.db.transaction import Database
 from placement_sched.operations.prepare import sync
-from placement_sched.scheduler.plugins import full_conf
+from placement_sched.scheduler.plugins import make_full_conf
 
 WORLDS: dict[str, Callable[[int, int], World]] = {
     "flat": FlatWorld,
@@ -63,7 +63,7 @@ def _write(connection: Connection, rows: Rows) -> None:
 
 def open_database(url: str) -> Database:
     """Return the database at ``url`` as the service opens it."""
-    conf = read_files(full_conf())
+    conf = read_files(make_full_conf())
     conf.set_override("connection", url, "placement_database")
     return Database(Settings.from_conf(conf))
 

@@ -22,7 +22,7 @@ from sqlalchemy import Table, bindparam, insert, make_url, update
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.nova.sync.follower import Follower
-from placement_sched.operations.prepare import spare_collector, sync
+from placement_sched.operations.prepare import freeze_loaded_objects, sync
 from tests.conftest import make_settings
 from tests.differential.duel import PEER_PYTHON
 from tests.empty_databases import empty_database
@@ -70,7 +70,7 @@ def measure(kind: str, given: argparse.Namespace) -> None:
         print(f"  first reading        {timed(follower.full):10.0f} ms", flush=True)
         print(f"  full comparison      {timed(follower.full):10.0f} ms", flush=True)
         follower.round()
-        spare_collector()
+        freeze_loaded_objects()
         change = Changes(nova, given)
         show("round, nothing changed", [timed(follower.round) for _ in range(given.rounds)])
         show("round, heartbeats", follow(change.heartbeats, follower.round, given))

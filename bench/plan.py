@@ -19,7 +19,7 @@ from worlds.nodes import ALWAYS_UP
 from placement_sched.app import make_services
 from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import Instance
-from placement_sched.scheduler.drain_plan import planned
+from placement_sched.scheduler.drain_plan import plan_drain
 from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.simulation import changes_from
 from placement_sched.store.compute import compute_nodes, instances
@@ -62,7 +62,7 @@ def main() -> int:
     given = parser.parse_args()
     with databases.filled_database(given, FlatWorld(given.hosts, given.seed, ALWAYS_UP)) as url:
         connection = url.render_as_string(hide_password=False)
-        settings = read_settings().overridden({"placement_database.connection": connection})
+        settings = read_settings().with_overrides({"placement_database.connection": connection})
         services = make_services(settings)
         with services.database.read() as reading:
             hosts = sorted(host for host, _ in compute_nodes.names_by_uuid(reading).values())[
@@ -72,7 +72,7 @@ def main() -> int:
         taken = []
         for _ in range(given.rounds + 1):
             began = time.perf_counter()
-            plan = planned(services.scheduler, changes_from([{"drain": hosts}]), [])
+            plan = plan_drain(services.scheduler, changes_from([{"drain": hosts}]), [])
             taken.append(time.perf_counter() - began)
         services.database.dispose()
     print(f"`{shlex.join(sys.argv)}`, load average {os.getloadavg()[0]:.1f}\n")

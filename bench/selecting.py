@@ -32,7 +32,7 @@ from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.model.request_spec import request_spec_from
-from placement_sched.scheduler.caches import Memory
+from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.host_manager import CloudView, host_states
 from placement_sched.scheduler.host_state import HostState
@@ -123,12 +123,12 @@ def of_rejected(ours: Address, hosts: int) -> dict[str, Any]:
 
 def found_hosts(database: Database, settings: Settings) -> tuple[list[HostState], str]:
     """Return the hosts that the candidates search finds for our request, and its query."""
-    spec, memory = request_spec_from(SPEC), Memory()
+    spec, memory = request_spec_from(SPEC), ProcessCaches()
     request = SchedulingRequest(spec=spec, settings=settings, plugins=plugins_for(settings))
     scheduler = Scheduler(
         database=database, settings=settings, clock=utcnow, random=Random(1), memory=memory
     )
-    with scheduler.evaluated(request) as (connection, run):
+    with scheduler.evaluate(request) as (connection, run):
         searches = run.searches
         hosts = host_states(CloudView(connection, memory), searches.found, spec)
     if searches.query is None:
@@ -254,7 +254,7 @@ def main() -> int:
     venv = both_servers.peer_venv(given.peer_venv)
     world = FlatWorld(given.hosts, given.seed, ALWAYS_UP)
     with filled_database(given, world) as url:
-        settings = read_settings().overridden(
+        settings = read_settings().with_overrides(
             {"placement_database.connection": url.render_as_string(hide_password=False)}
         )
         database = Database(settings)

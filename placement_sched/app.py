@@ -14,36 +14,36 @@ from placement_sched.api.application import Application
 from placement_sched.api.call import Services
 from placement_sched.api.compute.microversions import VERSIONING as COMPUTE_VERSIONS
 from placement_sched.api.compute.routes import FACE as COMPUTE
-from placement_sched.api.health import Api, blueprint_of
+from placement_sched.api.health import ApiEntry, make_blueprint
 from placement_sched.api.identity.routes import FACE as IDENTITY
 from placement_sched.api.identity.routes.versions import NEWEST as IDENTITY_VERSION
 from placement_sched.api.image.routes import FACE as IMAGE
 from placement_sched.api.image.routes.versions import NEWEST as IMAGE_VERSION
-from placement_sched.api.metrics import Metrics, counted
+from placement_sched.api.metrics import Metrics, count_requests
 from placement_sched.api.placement.microversions import VERSIONING as PLACEMENT_VERSIONS
 from placement_sched.api.placement.routes import FACE as PLACEMENT
 from placement_sched.api.policy import Policy, check_files
 from placement_sched.api.policy_rules import RULES
-from placement_sched.api.request_context import WSGI, identified
-from placement_sched.api.request_log import AccessLog, watching
+from placement_sched.api.request_context import WSGI, set_request_context
+from placement_sched.api.request_log import AccessLog, log_slow_requests
 from placement_sched.api.scheduler.routes import FACE as SCHEDULER
-from placement_sched.api.serving import BodyFirst
+from placement_sched.api.serving import BodyReader
 from placement_sched.candidates.summaries import Summaries
 from placement_sched.config.settings import Settings
 from placement_sched.console import routes as console
-from placement_sched.console.page import guarding
+from placement_sched.console.page import add_security_headers
 from placement_sched.db.engine import database_url
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.figures import CapacityFigures, CloudFigures
 from placement_sched.model.request_stats import begin_stats
 from placement_sched.notifications.announcer import announcer_of
-from placement_sched.operations.aggregates import PolicyUpkeep
-from placement_sched.operations.nova_cloud import is_novas
-from placement_sched.operations.prepare import Preparation, spare_collector
-from placement_sched.operations.retention import LogUpkeep
-from placement_sched.scheduler.caches import Memory
-from placement_sched.scheduler.capacity.report import watched
+from placement_sched.operations.aggregates import RatioUpdater
+from placement_sched.operations.nova_cloud import is_read_from_nova
+from placement_sched.operations.prepare import Preparation, freeze_loaded_objects
+from placement_sched.operations.retention import LogRetention
+from placement_sched.scheduler.caches import ProcessCaches
+from placement_sched.scheduler.capacity.report import flavor_capacities
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.live_settings import with_options_file
 from placement_sched.scheduler.policies.registry import checked_plugins, policies_for
@@ -54,13 +54,13 @@ from placement_sched.store import cloud_figures
 FACES = (PLACEMENT, COMPUTE, IMAGE, IDENTITY, SCHEDULER)
 
 
-def served(application: WSGI) -> WSGI:
+def wrap_for_worker(application: WSGI) -> WSGI:
     """Return ``application`` as a worker serves it, with an access log.
 
     The garbage collector ignores the objects loaded so far, which halves the cost of a request for
     1000 candidates.
     """
-    spare_collector()
+    freeze_loaded_objects()
     return AccessLog(application)
 
 
@@ -70,7 +70,7 @@ def make_services(
     clock: Clock = utcnow,
     random: Random | None = None,
     serving: bool = False,
-    memory: Memory | None = None,
+    memory: ProcessCaches | None = None,
     accepted: ctypes.c_bool | None = None,
 ) -> Services:
     """Create the services that the handlers use, once per worker.
@@ -88,7 +88,7 @@ def make_services(
         clock=clock,
         # It generates uuids, which must differ between forked processes.
         random=random or SystemRandom(),
-        memory=memory or Memory.of(settings, database, metrics.mirror),
+        memory=memory or ProcessCaches.of(settings, database, metrics.mirror),
         neutron=neutron_of(settings),
         announcer=announcer_of(settings),
     )
@@ -109,7 +109,7 @@ def make_services(
         summaries=Summaries(),
         scheduler=scheduler,
         ready=preparation,
-        keep_up=preparation.keep_up,
+        keep_up=preparation.run_refresh,
     )
 
 
@@ -117,28 +117,28 @@ def _periodic_tasks(
     scheduler: Scheduler, clock: Clock, *, serving: bool
 ) -> list[Callable[[], None]]:
     """Return the periodic tasks."""
-    upkeep: list[Callable[[], None]] = [LogUpkeep(scheduler.database)]
+    upkeep: list[Callable[[], None]] = [LogRetention(scheduler.database)]
     # In a nova cloud nova-compute manages the inventories and would overwrite changes.
-    if serving and not is_novas(scheduler.settings):
-        upkeep.append(PolicyUpkeep(scheduler.database, scheduler.live.settings, clock))
+    if serving and not is_read_from_nova(scheduler.settings):
+        upkeep.append(RatioUpdater(scheduler.database, scheduler.live.settings, clock))
     return upkeep
 
 
-def application_of(services: Services) -> Application:
+def make_application(services: Services) -> Application:
     """Create the application with all APIs and the console on ``services``."""
     apis = (
-        Api("placement", "v1.0", "/placement/", PLACEMENT_VERSIONS),
-        Api("compute", "v2.1", "/compute/v2.1/", COMPUTE_VERSIONS),
-        Api("image", f"v{IMAGE_VERSION}", "/image/v2/"),
-        Api("identity", f"v{IDENTITY_VERSION}", "/identity/v3/"),
-        Api("scheduler", "v1", "/scheduler/v1"),
+        ApiEntry("placement", "v1.0", "/placement/", PLACEMENT_VERSIONS),
+        ApiEntry("compute", "v2.1", "/compute/v2.1/", COMPUTE_VERSIONS),
+        ApiEntry("image", f"v{IMAGE_VERSION}", "/image/v2/"),
+        ApiEntry("identity", f"v{IDENTITY_VERSION}", "/identity/v3/"),
+        ApiEntry("scheduler", "v1", "/scheduler/v1"),
     )
     apis_by_prefix = {f"/{api.name}": api for api in FACES}
     home = console.home_of(services)
-    application = Application(services, apis_by_prefix, blueprint_of(services, apis, home))
+    application = Application(services, apis_by_prefix, make_blueprint(services, apis, home))
     application.register_blueprint(console.blueprint_of(services), url_prefix="/console")
     wrapped = _wrap_application(application)
-    wrapped.wsgi_app = guarding(wrapped.wsgi_app)  # type: ignore[assignment,method-assign] # as Flask does
+    wrapped.wsgi_app = add_security_headers(wrapped.wsgi_app)  # type: ignore[assignment,method-assign] # as Flask does
     return wrapped
 
 
@@ -184,7 +184,7 @@ def _count_capacities(
     """Count the capacity for flavors, without counting the statements for a request."""
     try:
         preparation()
-        return watched(scheduler, names, time.time())
+        return flavor_capacities(scheduler, names, time.time())
     finally:
         begin_stats()
 
@@ -200,12 +200,12 @@ def create_app(
     """
     _check_parts(settings, clock)
     services = make_services(settings, clock=clock, random=random, serving=True)
-    return application_of(services)
+    return make_application(services)
 
 
 def placement_app(services: Services) -> Application:
     """Create an application with only the Placement API, at the root."""
-    return _wrap_application(Application(services, {"": PLACEMENT}, blueprint_of(services)))
+    return _wrap_application(Application(services, {"": PLACEMENT}, make_blueprint(services)))
 
 
 def _wrap_application(application: Application) -> Application:
@@ -213,12 +213,12 @@ def _wrap_application(application: Application) -> Application:
     services = application.services
     inner: WSGI = application.wsgi_app
     if services.settings.api.auth_strategy == "keystone":
-        inner = auth.guarded_by_keystone(inner, services.settings.conf, application.names)
+        inner = auth.require_keystone(inner, services.settings.conf, application.names)
     inner = _wrap_oslo_middleware(inner, services.settings)
-    inner = watching(inner, services.settings.api.slow_request_seconds)
-    inner = counted(inner, services.metrics)
-    inner = BodyFirst(inner, services.settings.api.max_request_body_size)
-    application.wsgi_app = identified(inner)  # type: ignore[assignment,method-assign] # as Flask does
+    inner = log_slow_requests(inner, services.settings.api.slow_request_seconds)
+    inner = count_requests(inner, services.metrics)
+    inner = BodyReader(inner, services.settings.api.max_request_body_size)
+    application.wsgi_app = set_request_context(inner)  # type: ignore[assignment,method-assign] # as Flask does
     return application
 
 

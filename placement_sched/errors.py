@@ -5,7 +5,7 @@
     Error                     an error for users
     +-- Invalid               the request is invalid
     |   +-- BadValue          a query parameter has an invalid value
-    |   +-- UnknownNames      a resource class or trait does not exist
+    |   +-- UnknownResourceClassOrTrait  a resource class or trait does not exist
     |   +-- TooComplex        the request needs more work than the operator allows
     +-- Forbidden             the caller lacks a permission
     +-- NotFound              a resource does not exist
@@ -14,9 +14,9 @@
     |   +-- InUse             another resource needs this resource
     |   +-- Duplicate         the name or uuid exists
     |   +-- NoValidHost       no host passes
-    |   +-- ReadFromNova      nova manages the resource
-    +-- TooMuch               a limit on the number or size is exceeded
-    +-- NotKnown              the information is not available
+    |   +-- ManagedByNova     nova manages the resource
+    +-- LimitExceeded         a limit on the number or size is exceeded
+    +-- NotSupported          the information is not available
     +-- PluginFailed          a filter, weigher or request filter raised an exception
     +-- Unavailable           the database is unavailable
     |   +-- CommitUnknown     the result of a COMMIT is unknown
@@ -71,7 +71,7 @@ class BadValue(Invalid):
     code = "placement.query.bad_value"
 
 
-class UnknownNames(Invalid):
+class UnknownResourceClassOrTrait(Invalid):
     """Resource classes or traits do not exist.
 
     ``kind`` and ``names`` identify them, so that the caller can report the source of the names.
@@ -127,17 +127,17 @@ class NoValidHost(Conflict):
     code = "scheduler.no_valid_host"
 
 
-class ReadFromNova(Conflict):
+class ManagedByNova(Conflict):
     """The resource is read from nova's databases and can be changed only in nova."""
 
     code = "scheduler.read_from_nova"
 
 
-class TooMuch(Error):
+class LimitExceeded(Error):
     """The request would exceed a limit on the number or size of resources."""
 
 
-class NotKnown(Error):
+class NotSupported(Error):
     """The requested information is not available for this resource."""
 
 

@@ -42,7 +42,7 @@ def _read_settings() -> Settings:
         context = click.get_current_context(silent=True)
         # Every command except ``flask routes`` may serve requests.
         if context is None or context.command is not routes_command:
-            refuse_unwritten_noauth2(settings)
+            check_noauth2(settings)
         app.check_parts(settings)
         log_start(settings)
     except Error as error:
@@ -52,7 +52,7 @@ def _read_settings() -> Settings:
     return settings
 
 
-def refuse_unwritten_noauth2(settings: Settings) -> None:
+def check_noauth2(settings: Settings) -> None:
     """Raise :class:`ConfigurationError` if noauth2 is used only by default.
 
     The WSGI server chooses the address, so that this service cannot restrict it to this machine.
@@ -86,7 +86,7 @@ class _LazyApplication:
         if self._application is None:
             with self._lock:
                 if self._application is None:
-                    self._application = app.served(self._make(_SETTINGS))
+                    self._application = app.wrap_for_worker(self._make(_SETTINGS))
         return self._application(environ, start_response)
 
 
@@ -99,6 +99,6 @@ def make_app() -> Application:
 
 
 application = _LazyApplication(
-    lambda settings: app.application_of(app.make_services(settings, serving=True))
+    lambda settings: app.make_application(app.make_services(settings, serving=True))
 )
 placement = _LazyApplication(lambda settings: app.placement_app(app.make_services(settings)))

@@ -28,7 +28,7 @@ from placement_sched.db.tables import metadata, resource_classes, resource_provi
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
-from placement_sched.scheduler.plugins import full_conf
+from placement_sched.scheduler.plugins import make_full_conf
 from placement_sched.store.placement.resource_classes import FIRST_CUSTOM_ID
 from tests.conforming import Conforming
 
@@ -67,13 +67,13 @@ def make_settings(url: str, **options: object) -> Settings:
     environment = tuple(sorted(item for item in os.environ.items() if item[0].startswith("OS_")))
     settings = default_settings(environment)
     values = {key.replace("__", "."): value for key, value in options.items()}
-    return settings.overridden({"placement_database.connection": url, **values})
+    return settings.with_overrides({"placement_database.connection": url, **values})
 
 
 @lru_cache(maxsize=4)
 def default_settings(_environment: object) -> Settings:
     """Return the settings of tests without a configuration file, read once per environment."""
-    conf = read_files(full_conf())
+    conf = read_files(make_full_conf())
     # However slow the tests are, a host that reported stays up.
     conf.set_override("service_down_time", 86400)
     # No test pulls the plug, so none waits for the disk.
@@ -223,7 +223,7 @@ def make_app() -> Iterator[Callable[..., Client]]:
 
     def make(settings: Settings, *, in_memory: bool = False, **parts: object) -> Client:
         if not in_memory:  # as make_settings has it; those of a file have the default
-            settings = settings.overridden({"placement.providers_in_memory": False})
+            settings = settings.with_overrides({"placement.providers_in_memory": False})
         made.append(create_app(settings, **parts))
         return Client(Conforming(made[-1]))
 

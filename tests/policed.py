@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from placement_sched.config.settings import Settings
-from placement_sched.scheduler.plugins import full_conf, read_settings
+from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from placement_sched.scheduler.policies.registry import Policies, policies_for
 
 #: The document's example, its section headers restored, and a policy of everything.
@@ -29,7 +29,7 @@ def policed(url: str, folder: Path, text: str = DOCUMENT) -> Settings:
     """Return the settings that a file of this text makes, on the database ``url``."""
     file = folder / "policies.conf"
     file.write_text(f"[placement_database]\nconnection = {url}\n{text}")
-    return read_settings([str(file)], full_conf())
+    return read_settings([str(file)], make_full_conf())
 
 
 def policies_of(url: str, folder: Path, text: str = DOCUMENT) -> Policies:

@@ -5,7 +5,7 @@ from datetime import datetime
 import orjson
 
 from placement_sched.db import tables
-from placement_sched.model.compute_node import COMPUTE_BINARY, kept_part
+from placement_sched.model.compute_node import COMPUTE_BINARY, stored_fields
 from placement_sched.schemas.node_report import Defaults, parse
 from worlds.hardware import Hardware
 from worlds.rows import Book, uuid_of
@@ -30,7 +30,7 @@ def add_node(book: Book, number: int, name: str, hardware: Hardware, seen: datet
         "reserved": {"MEMORY_MB": 4096, "DISK_GB": 20},
     }
     node = parse(document, Defaults(now=seen)).node
-    report = orjson.dumps(kept_part(node)).decode()
+    report = orjson.dumps(stored_fields(node)).decode()
     book.write(tables.compute_nodes, (node.uuid, name, name, None, report, 1, seen))
     service = (uuid_of("service", number), name, COMPUTE_BINARY, 0, 0, seen)
     book.write(tables.services, service)

@@ -37,9 +37,9 @@ from werkzeug import exceptions
 from werkzeug.routing import MapAdapter, Rule
 
 from placement_sched.api.auth import STRATEGIES, Identity
-from placement_sched.api.blueprint import Face, Route, RouteRule, Seen
-from placement_sched.api.call import Answer, Call, Services
-from placement_sched.api.metrics import Asked, note
+from placement_sched.api.blueprint import Api, ErrorContext, Route, RouteRule
+from placement_sched.api.call import ApiCall, ApiResponse, Services
+from placement_sched.api.metrics import RequestLabels, note
 from placement_sched.api.request import OrjsonProvider, Pairs, Request, origin_of
 from placement_sched.api.response import (
     JSON,
@@ -55,7 +55,7 @@ from placement_sched.api.validation import shortened
 from placement_sched.api.versions import NotAcceptable, Version
 from placement_sched.errors import Error, Invalid, NotFound, PluginFailed
 from placement_sched.model.request_stats import begin_stats
-from placement_sched.operations.nova_cloud import check_not_novas
+from placement_sched.operations.nova_cloud import check_not_read_from_nova
 
 LOG = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class Application(flask.Flask):
     session_interface = _NoSessions()
 
     def __init__(
-        self, services: Services, faces: Mapping[str, Face], beside: flask.Blueprint
+        self, services: Services, faces: Mapping[str, Api], beside: flask.Blueprint
     ) -> None:
         """Mount the APIs, and the routes for monitoring, which need no token."""
         super().__init__("placement_sched", static_folder=None)
@@ -124,10 +124,10 @@ class Application(flask.Flask):
         path_info: str = environ.get("PATH_INFO") or "/"
         end = path_info.find("/", 1)
         prefix = path_info if end < 0 else path_info[:end]
-        request.face = self._faces.get(prefix)
-        if request.face is None:
-            prefix, request.face = "", self._faces.get("")
-        if request.face is None:
+        request.api_name = self._faces.get(prefix)
+        if request.api_name is None:
+            prefix, request.api_name = "", self._faces.get("")
+        if request.api_name is None:
             if path_info[0] != "/" or path_info.startswith("//"):
                 raise exceptions.NotFound
             path = request.path
@@ -150,8 +150,8 @@ class Application(flask.Flask):
         request = _get_request()
         rule = request.url_rule
         if self._belongs_to_extension(request) if rule is None else rule.route is None:
-            request.face = None
-        face = request.face
+            request.api_name = None
+        face = request.api_name
         if face is None:
             return
         path = request.prefix + request.below if rule is None else rule.rule
@@ -167,7 +167,7 @@ class Application(flask.Flask):
 
     def _belongs_to_extension(self, request: Request) -> bool:
         """Return whether only extensions have rules that begin as this unmatched path."""
-        if request.prefix or request.face is None:
+        if request.prefix or request.api_name is None:
             return False
         first = request.below.split("/", 2)[1]
         routes = [rule.route for rule in self._rules() if rule.rule.split("/", 2)[1] == first]
@@ -180,7 +180,7 @@ class Application(flask.Flask):
         """Run the remaining checks and return the response of the handler.
 
         Handlers are called from ``view_functions``, so that extensions can wrap them. They
-        receive the :class:`Call` first, then the variable parts of the path by name.
+        receive the :class:`ApiCall` first, then the variable parts of the path by name.
         """
         request = _get_request()
         if request.routing_exception is not None:
@@ -190,7 +190,7 @@ class Application(flask.Flask):
             request.url_rule = None
             adapter = cast("MapAdapter", request_ctx.url_adapter)
             raise exceptions.MethodNotAllowed(adapter.allowed_methods())
-        face, version = request.face, request.version
+        face, version = request.api_name, request.version
         if face is None or version is None or request.matched is None:
             return super().dispatch_request()
         rule, route = self._find_route(request, face, version)
@@ -202,7 +202,7 @@ class Application(flask.Flask):
             target = _build_target(request.identity, policy.project_key(route.policy), pairs)
             policy.check(route.policy, request.identity, target)
         if route.changes is not None:
-            check_not_novas(route.changes, self.services.settings)
+            check_not_read_from_nova(route.changes, self.services.settings)
         if any("\0" in argument for argument in arguments.values()):
             raise NotFound("The URL contains a NUL character.")
         max_bytes, every_value = self._max_query_size, face.style.checks_every_value
@@ -213,7 +213,7 @@ class Application(flask.Flask):
             if route.subject is not None:
                 route.subject(self.services, **arguments)
             raise
-        call = Call(
+        call = ApiCall(
             services=self.services,
             identity=request.identity,
             version=version,
@@ -227,9 +227,7 @@ class Application(flask.Flask):
         view: Callable[..., Any] = self.view_functions[rule.endpoint]
         return self.make_response(view(call, **arguments))
 
-    def _find_route(
-        self, request: Request, face: Face, version: Version
-    ) -> tuple[RouteRule, Route]:
+    def _find_route(self, request: Request, face: Api, version: Version) -> tuple[RouteRule, Route]:
         """Check the content types and return the route of the version and action."""
         path = cast("RouteRule", request.url_rule).rule
         routes = [
@@ -259,22 +257,22 @@ class Application(flask.Flask):
 
     def make_response(self, rv: Any) -> flask.Response:
         """Build the response from an answer, or from the value of a Flask view."""
-        if not isinstance(rv, Answer):
+        if not isinstance(rv, ApiResponse):
             return super().make_response(rv)
         request = _get_request()
-        face, version = request.face, request.version
+        face, version = request.api_name, request.version
         if face is None:
             return Response(rv, {})
         response = Response(rv, {} if version is None else face.style.version_headers(version))
         route = request.matched
-        labels = Asked(face.name, "" if route is None else route.path, request.sent_method)
+        labels = RequestLabels(face.name, "" if route is None else route.path, request.sent_method)
         note(request.environ, labels, str(version) if version else "")
         return response
 
     def _http_error(self, failure: exceptions.HTTPException) -> Any:
         """Report an error of Flask or werkzeug. Errors of an extension are not changed."""
         request = _get_request()
-        if request.face is None and request.url_rule is not None:
+        if request.api_name is None and request.url_rule is not None:
             return failure
         match failure:
             case exceptions.MethodNotAllowed():
@@ -310,15 +308,17 @@ class Application(flask.Flask):
                 key: shortened(error.fault[key], DETAIL) for key in ("problem", "path")
             }
             error.fault = {**error.fault, **shortened_texts}
-        if request.face is None:
+        if request.api_name is None:
             detail = error.detail
             if detail == NOT_FOUND:
                 apis = ", ".join(filter(None, self._faces))
                 detail = f"Nothing is served at this path; APIs: {apis}"
-            answer = Answer(status=status, body=plain_error(request.environ, status, detail))
+            answer = ApiResponse(status=status, body=plain_error(request.environ, status, detail))
         else:
-            context = Seen(request.ids, request.version, request.sent_headers.get("Accept") or "")
-            answer = request.face.style.error(error, int(status), status.phrase, context)
+            context = ErrorContext(
+                request.ids, request.version, request.sent_headers.get("Accept") or ""
+            )
+            answer = request.api_name.style.error(error, int(status), status.phrase, context)
         headers = dict(answer.headers)
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
             headers["Retry-After"] = str(RETRY_AFTER)

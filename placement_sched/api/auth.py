@@ -23,8 +23,8 @@ from placement_sched.errors import ConfigurationError, Error, Invalid, Unavailab
 
 #: Maximum length of a project or user id in the tables, in characters.
 _MAX_ID = 255
-#: Header that reports that keystone did not answer. :class:`Gate` removes it from requests of
-#: clients.
+#: Header that reports that keystone did not answer. :class:`AuthMiddleware` removes it from
+#: requests of clients.
 UNREACHABLE = "X-Identity-Unreachable"
 #: Further credentials of a token by the header of keystonemiddleware.
 _FURTHER = (
@@ -163,7 +163,7 @@ class _Silent(Exception):
     """The identity service did not answer."""
 
 
-class Gate(auth_token.AuthProtocol):  # type: ignore[misc] # keystonemiddleware has no types
+class AuthMiddleware(auth_token.AuthProtocol):  # type: ignore[misc] # keystonemiddleware has no types
     """The filter of keystonemiddleware, which also reports tokens that could not be checked.
 
     ``apis`` are the names of the APIs by the first part of their paths.
@@ -266,12 +266,12 @@ def check_keystone(conf: cfg.ConfigOpts) -> None:
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:
-        guarded_by_keystone(lambda _environ, _start: (), conf, {})
+        require_keystone(lambda _environ, _start: (), conf, {})
     finally:
         logger.setLevel(level)
 
 
-def guarded_by_keystone(application: WSGI, conf: cfg.ConfigOpts, apis: Mapping[str, str]) -> WSGI:
+def require_keystone(application: WSGI, conf: cfg.ConfigOpts, apis: Mapping[str, str]) -> WSGI:
     """Wrap ``application`` in keystonemiddleware, configured by ``[keystone_authtoken]``.
 
     ``apis`` are the names of the APIs by the first part of their paths.
@@ -279,7 +279,7 @@ def guarded_by_keystone(application: WSGI, conf: cfg.ConfigOpts, apis: Mapping[s
     """
     try:
         options = {"oslo_config_config": conf, "delay_auth_decision": True}
-        gate = Gate(application, options, apis)
+        gate = AuthMiddleware(application, options, apis)
         if not conf[_GROUP].cache:
             # Raises ImportError now, not at the first request, if the memcached client for the
             # token cache is not installed.

@@ -1,7 +1,7 @@
 """Route declarations on Flask's blueprints.
 
 The handlers of a resource belong to a :class:`Blueprint` (``@blueprint.get("/traits/<name>",
-policy=...)``), and the resources of an API to its :class:`Face`. The options of a declaration are a
+policy=...)``), and the resources of an API to its :class:`Api`. The options of a declaration are a
 :class:`Route`, which Flask returns with the matching rule (``request.url_rule.route``).
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 import flask
 from werkzeug.routing import Rule
 
-from placement_sched.api.call import Answer, Handler
+from placement_sched.api.call import ApiResponse, Handler
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import EVER, NEVER, Headers, Version
 from placement_sched.errors import Error
@@ -108,9 +108,9 @@ class Declare(Protocol):
 class Blueprint(flask.Blueprint):
     """The routes of a resource. Its decorators take the fields of a :class:`Route`.
 
-    A handler is called with the :class:`Call` and the variable parts of the path. HEAD and OPTIONS
-    have to be declared. ``guards`` are the fields that all routes share. ``changes`` applies to all
-    methods but GET.
+    A handler is called with the :class:`ApiCall` and the variable parts of the path. HEAD and
+    OPTIONS have to be declared. ``guards`` are the fields that all routes share. ``changes``
+    applies to all methods but GET.
     """
 
     # Flask's decorators, which call :meth:`route`, with the types of our handlers.
@@ -161,7 +161,7 @@ class RouteRule(Rule):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ErrorContext:
     """The context of an error. The version is None before it is negotiated."""
 
     ids: RequestIds
@@ -169,7 +169,7 @@ class Seen:
     accept: str = ""
 
 
-class ApiStyle(Protocol):
+class ApiConventions(Protocol):
     """The conventions of an API: version negotiation and the format of errors."""
 
     #: Whether clients that do not accept JSON get 406 rather than JSON.
@@ -183,14 +183,14 @@ class ApiStyle(Protocol):
     def version_headers(self, version: Version) -> Mapping[str, str]:
         """Return the headers that report the version of an answer."""
 
-    def error(self, error: Error, status: int, title: str, seen: Seen) -> Answer:
+    def error(self, error: Error, status: int, title: str, seen: ErrorContext) -> ApiResponse:
         """Return the answer that reports ``error`` in the format of the API."""
 
 
-class Face(flask.Blueprint):
+class Api(flask.Blueprint):
     """An API: the blueprints of its resources, and its conventions."""
 
-    def __init__(self, name: str, style: ApiStyle, nouns: Iterable[Blueprint]) -> None:
+    def __init__(self, name: str, style: ApiConventions, nouns: Iterable[Blueprint]) -> None:
         super().__init__(name, __name__)
         self.style = style
         nouns = tuple(nouns)

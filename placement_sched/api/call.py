@@ -45,7 +45,7 @@ class Services:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ApiCall:
     """A request that has passed all checks.
 
     ``query`` are the names and values in order. ``body`` is the decoded JSON or None, or the number
@@ -114,7 +114,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ApiResponse:
     """A response. ``body`` is encoded as JSON unless it is bytes or None."""
 
     status: int = 200
@@ -123,16 +123,16 @@ class Answer:
     last_modified: datetime | None = None
 
 
-Handler = Callable[..., Answer]
+Handler = Callable[..., ApiResponse]
 
 
 def in_transaction(
-    handler: Callable[Concatenate[Call, Connection, P], Answer],
-) -> Callable[Concatenate[Call, P], Answer]:
+    handler: Callable[Concatenate[ApiCall, Connection, P], ApiResponse],
+) -> Callable[Concatenate[ApiCall, P], ApiResponse]:
     """Decorate a handler to run in a transaction. The connection is its second argument."""
 
     @wraps(handler)
-    def run(call: Call, /, *args: P.args, **names: P.kwargs) -> Answer:
+    def run(call: ApiCall, /, *args: P.args, **names: P.kwargs) -> ApiResponse:
         return call.services.database.write(
             lambda connection: handler(call, connection, *args, **names)
         )

@@ -21,14 +21,14 @@ from placement_sched.api.request import origin_of
 from placement_sched.api.response import RETRY_AFTER
 from placement_sched.api.versions import Versioning
 from placement_sched.errors import Unavailable
-from placement_sched.operations.nova_cloud import is_novas, reading_of
+from placement_sched.operations.nova_cloud import is_read_from_nova, reading_of
 
 #: The link relations and paths for monitoring, which need no token.
 _MONITORING = (("health", "/healthz"), ("readiness", "/healthz/ready"), ("metrics", "/metrics"))
 
 
 @dataclass(frozen=True, slots=True)
-class Api:
+class ApiEntry:
     """The entry of an API in the list of ``/``.
 
     ``id`` and ``path`` are the id and path of the major version (``v2.1`` at ``/compute/v2.1/``).
@@ -41,8 +41,8 @@ class Api:
     versions: Versioning | None = None
 
 
-def blueprint_of(
-    services: Services, apis: Sequence[Api] = (), home: Callable[[], Any] = lambda: None
+def make_blueprint(
+    services: Services, apis: Sequence[ApiEntry] = (), home: Callable[[], Any] = lambda: None
 ) -> flask.Blueprint:
     """Build the routes outside of the APIs. ``/`` is served only if ``apis`` has entries.
 
@@ -106,14 +106,14 @@ def _check_cache(services: Services) -> None:
 
 def _describe_nova_age(services: Services) -> dict[str, Any]:
     """Return the age of the data from nova, or nothing if the cloud is not read from nova."""
-    if not is_novas(services.settings):
+    if not is_read_from_nova(services.settings):
         return {}
     with services.database.read() as connection:
         reading = reading_of(connection, services.clock())
     return {"nova": {"read_seconds_ago": reading.oldest, "cells_away": list(reading.away)}}
 
 
-def _version(api: Api, base: str) -> dict[str, Any]:
+def _version(api: ApiEntry, base: str) -> dict[str, Any]:
     return {
         "id": api.id,
         "status": "CURRENT",

@@ -1,8 +1,9 @@
 """Prometheus metrics.
 
 Each application has its own registry. With several worker processes, each writes its numbers to a
-file of a shared directory, and the scraped process adds them up. :func:`share` or the environment
-variable ``PROMETHEUS_MULTIPROC_DIR`` sets the directory (prometheus-client, "Multiprocess Mode").
+file of a shared directory, and the scraped process adds them up. :func:`share_numbers` or the
+environment variable ``PROMETHEUS_MULTIPROC_DIR`` sets the directory (prometheus-client,
+"Multiprocess Mode").
 """
 
 import os
@@ -41,7 +42,7 @@ _CANDIDATES = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 
 
-class Asked(NamedTuple):
+class RequestLabels(NamedTuple):
     """The labels of a request. ``route`` is the template of its path, "" without a route."""
 
     face: str
@@ -58,7 +59,7 @@ class Metrics:
         if directory is not None and not Path(directory).is_dir():
             raise ConfigurationError(f"{DIRECTORY}: {directory} is not a directory")
         self._registry = CollectorRegistry()
-        labels = Asked._fields
+        labels = RequestLabels._fields
         counter = partial(Counter, namespace="placement_sched", registry=self._registry)
         requests = counter("requests", "Requests answered.", (*labels, "status", "microversion"))
         claims = (
@@ -174,7 +175,9 @@ class Metrics:
         """Set the number of nova's objects that the last full read could not record unchanged."""
         self._left_out.set(number)
 
-    def request(self, labels: Asked, status: int, microversion: str, seconds: float) -> None:
+    def request(
+        self, labels: RequestLabels, status: int, microversion: str, seconds: float
+    ) -> None:
         """Count an answered request, its time and its statistics."""
         if labels.method not in _METHODS:
             labels = labels._replace(method="other")
@@ -243,19 +246,19 @@ class _ProcessFiles(Collector):
         return numbers
 
 
-def note(environ: dict[str, Any], labels: Asked, microversion: str) -> None:
-    """Record the labels and the version of a request, for :func:`counted` and the log."""
+def note(environ: dict[str, Any], labels: RequestLabels, microversion: str) -> None:
+    """Record the labels and the version of a request, for :func:`count_requests` and the log."""
     environ[_LABELS] = labels
     environ[_UNCOUNTED] = microversion
 
 
-def asked_of(environ: dict[str, Any]) -> Asked | None:
+def labels_of(environ: dict[str, Any]) -> RequestLabels | None:
     """Return the labels of a request, or None for a path outside of the APIs."""
-    labels: Asked | None = environ.get(_LABELS)
+    labels: RequestLabels | None = environ.get(_LABELS)
     return labels
 
 
-def counted(application: WSGI, metrics: Metrics) -> WSGI:
+def count_requests(application: WSGI, metrics: Metrics) -> WSGI:
     """Wrap ``application`` to count the answers to requests with labels.
 
     It belongs around the CORS middleware, which may replace an answer, so that it counts the
@@ -278,7 +281,7 @@ def counted(application: WSGI, metrics: Metrics) -> WSGI:
     return serve
 
 
-def share(directory: str) -> None:
+def share_numbers(directory: str) -> None:
     """Let this process and its forks write their numbers to files in ``directory``.
 
     Call it before any application is created.

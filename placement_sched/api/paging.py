@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from placement_sched.api.call import Answer, Call
+from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.limits import MAX_PAGE
 from placement_sched.schemas.formats import read, uuid
 
 
-def at_most(call: Call) -> int:
+def at_most(call: ApiCall) -> int:
     """Return the page size of a compute list: ``limit``, up to :data:`MAX_PAGE`."""
     return min(int(call.value("limit") or MAX_PAGE), MAX_PAGE)
 
 
-def limit_and_marker(call: Call) -> tuple[int | None, str | None]:
+def limit_and_marker(call: ApiCall) -> tuple[int | None, str | None]:
     """Return the page size (None for no limit) and the uuid of the last item before the page.
 
     The item of the marker may have been deleted.
@@ -27,23 +27,23 @@ def limit_and_marker(call: Call) -> tuple[int | None, str | None]:
     )
 
 
-def pairs_after(call: Call, marker: object) -> list[tuple[str, object]]:
+def pairs_after(call: ApiCall, marker: object) -> list[tuple[str, object]]:
     """Return the query parameters of the page after ``marker``."""
     return [*(pair for pair in call.query if pair[0] != "marker"), ("marker", marker)]
 
 
-def page(call: Call, noun: str, shown: Sequence[dict[str, Any]]) -> Answer:
+def page(call: ApiCall, noun: str, shown: Sequence[dict[str, Any]]) -> ApiResponse:
     """Return a page of the scheduler API, with a link to the next page if it is full."""
     limit, _ = limit_and_marker(call)
     links = []
     if limit is not None and len(shown) == limit:
         query = urlencode(pairs_after(call, shown[-1]["uuid"]))
         links.append({"rel": "next", "href": f"{call.base}/v1/{noun}?{query}"})
-    return Answer(body={noun: shown, "links": links})
+    return ApiResponse(body={noun: shown, "links": links})
 
 
 def next_links(
-    call: Call, path: str, markers: Sequence[object], *, each_counts: bool = False
+    call: ApiCall, path: str, markers: Sequence[object], *, each_counts: bool = False
 ) -> dict[str, Any]:
     """Return the link to the next page of a compute list, if this page is full.
 

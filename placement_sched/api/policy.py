@@ -17,7 +17,7 @@ from oslo_policy import opts, policy
 from placement_sched.api.auth import Identity
 from placement_sched.config.opts import is_explicit
 from placement_sched.config.settings import Settings
-from placement_sched.config.watch import Watch
+from placement_sched.config.watch import FileWatcher
 from placement_sched.errors import ConfigurationError, Forbidden
 from placement_sched.model.document import Json
 
@@ -90,7 +90,7 @@ class Policy:
         self._reload_lock = Lock()
         opts.set_defaults(settings.conf)  # registers the options
         # The watch begins before the files are read, so that a concurrent change is noticed.
-        self._watch = Watch(partial(_list_files, settings.conf), PAUSE, monotonic)
+        self._watch = FileWatcher(partial(_list_files, settings.conf), PAUSE, monotonic)
         self._read = _LoadedRules(_create_enforcer(settings, self._rules))
 
     def check(self, rule: str, identity: Identity, target: Mapping[str, str]) -> None:

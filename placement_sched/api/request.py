@@ -10,7 +10,7 @@ import flask
 from flask.json.provider import JSONProvider
 
 from placement_sched.api.auth import ANONYMOUS, Identity
-from placement_sched.api.blueprint import Face, Route, RouteRule
+from placement_sched.api.blueprint import Api, Route, RouteRule
 from placement_sched.api.request_context import context_of
 from placement_sched.api.response import TooLarge, UnsupportedMediaType
 from placement_sched.api.versions import Version
@@ -100,7 +100,7 @@ class Request(flask.Request):
     """
 
     url_rule: RouteRule | None = None
-    face: Face | None = None
+    api_name: Api | None = None
     prefix: str = ""
     below: str = "/"
     identity: Identity = ANONYMOUS

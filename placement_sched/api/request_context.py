@@ -59,7 +59,7 @@ def context_of(environ: dict[str, Any]) -> RequestContext | None:
     return request_context
 
 
-def identified(application: WSGI) -> WSGI:
+def set_request_context(application: WSGI) -> WSGI:
     """Wrap ``application`` to set the context of each request and to send its id.
 
     This middleware has to be the outermost.

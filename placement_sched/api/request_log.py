@@ -7,10 +7,10 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from placement_sched.api.metrics import asked_of
+from placement_sched.api.metrics import labels_of
 from placement_sched.api.request_context import WSGI, RequestContext, context_of
 from placement_sched.model.request_stats import request_stats
-from placement_sched.scheduler.explain.funnel import sentence_of, spent_by
+from placement_sched.scheduler.explain.funnel import describe_effort, effort_of
 
 LOG = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class AccessLog:
         milliseconds = round((time.perf_counter() - began) * 1000, 1)
 
         def log() -> None:
-            context, labels = context_of(environ), asked_of(environ)
+            context, labels = context_of(environ), labels_of(environ)
             # From a header if there is a proxy: it may be any text.
             client = _escape_word(environ.get("REMOTE_ADDR") or "")
             # Fields for [DEFAULT] use_json. The context has the ids, the user and the project.
@@ -127,10 +127,10 @@ def _escape(text: str) -> str:
     )
 
 
-def watching(application: WSGI, seconds: float) -> WSGI:
+def log_slow_requests(application: WSGI, seconds: float) -> WSGI:
     """Wrap ``application`` to log requests that take at least ``seconds``. 0 disables the log.
 
-    Belongs inside :func:`~placement_sched.api.metrics.counted`, which resets the statistics.
+    Belongs inside :func:`~placement_sched.api.metrics.count_requests`, which resets the statistics.
     """
     if not seconds:
         return application
@@ -150,13 +150,13 @@ def watching(application: WSGI, seconds: float) -> WSGI:
 
 
 def _log_slow(environ: dict[str, Any], status: str, seconds: float) -> None:
-    labels = asked_of(environ)
+    labels = labels_of(environ)
     name = (
         f"{labels.method} /{labels.face}{labels.route}"
         if labels
         else "a request outside of the APIs"
     )
-    statistics = spent_by(request_stats())
+    statistics = effort_of(request_stats())
     fields = {"status": int(status), "duration_ms": round(seconds * 1000, 1), **statistics}
     if labels:
         fields |= labels._asdict()
@@ -165,6 +165,6 @@ def _log_slow(environ: dict[str, Any], status: str, seconds: float) -> None:
         name,
         seconds,
         status,
-        sentence_of(statistics),
+        describe_effort(statistics),
         extra={"context": context_of(environ), "extra": fields},
     )

@@ -16,7 +16,7 @@ from werkzeug.http import http_date
 
 from placement_sched import errors
 from placement_sched.api.auth import Unauthorized
-from placement_sched.api.call import Answer
+from placement_sched.api.call import ApiResponse
 from placement_sched.api.request_context import StartResponse, context_of
 from placement_sched.api.versions import NotAcceptable
 from placement_sched.model.document import encoded
@@ -62,9 +62,9 @@ STATUSES: Mapping[type[errors.Error], HTTPStatus] = MappingProxyType(
         NotAcceptable: HTTPStatus.NOT_ACCEPTABLE,
         errors.Conflict: HTTPStatus.CONFLICT,
         TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-        errors.TooMuch: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        errors.LimitExceeded: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         UnsupportedMediaType: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-        errors.NotKnown: HTTPStatus.NOT_IMPLEMENTED,
+        errors.NotSupported: HTTPStatus.NOT_IMPLEMENTED,
         errors.PluginFailed: HTTPStatus.INTERNAL_SERVER_ERROR,
         errors.ConfigurationError: HTTPStatus.INTERNAL_SERVER_ERROR,
         errors.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
@@ -83,7 +83,7 @@ class Response(flask.Response):
 
     default_mimetype = None
 
-    def __init__(self, answer: Answer, version_headers: Mapping[str, str]) -> None:
+    def __init__(self, answer: ApiResponse, version_headers: Mapping[str, str]) -> None:
         """Encode ``answer``. ``version_headers`` are the headers of all answers of the API."""
         body = answer.body
         headers: dict[str, str] = {}
@@ -112,7 +112,7 @@ def _format_date(moment: datetime) -> str:
     return http_date(moment)
 
 
-def page(kind: str, status: int, title: str, paragraphs: Sequence[str]) -> Answer:
+def page(kind: str, status: int, title: str, paragraphs: Sequence[str]) -> ApiResponse:
     """Render an error as :data:`HTML` or :data:`TEXT`, for clients that do not accept JSON."""
     heading = f"{status} {title}"
     content = "\n\n".join((heading, *paragraphs)) + "\n"
@@ -123,7 +123,7 @@ def page(kind: str, status: int, title: str, paragraphs: Sequence[str]) -> Answe
             f" <body>\n  <h1>{heading}</h1>\n  {lines}<br /><br />\n </body>\n</html>\n"
         )
     headers = {"Content-Type": f"{kind}; charset=UTF-8"}
-    return Answer(status=status, body=content.encode(), headers=headers)
+    return ApiResponse(status=status, body=content.encode(), headers=headers)
 
 
 def plain_error(environ: dict[str, Any], status: HTTPStatus, detail: str) -> dict[str, Any]:

@@ -48,7 +48,7 @@ DISCARDING = 30.0
 SMALL = 64 * 2**10
 #: Maximum number of bytes of a dropped body that are read.
 DISCARDED = 256 * 2**20
-#: The environ key of the :class:`BodyRefusal` of a body that could not be read.
+#: The environ key of the :class:`RejectedBody` of a body that could not be read.
 REFUSED = "placement_sched.body_refused"
 #: Bytes to read at once from the stream of a server.
 _READ_SIZE = 2**18
@@ -79,46 +79,46 @@ _LIVENESS = {_HEALTH, f"{_HEALTH}/live"}
 _READINESS = f"{_HEALTH}/ready"
 
 
-class BodyRefusal(NamedTuple):
+class RejectedBody(NamedTuple):
     """The error for a client whose request could not be read."""
 
     status: HTTPStatus
     detail: str
 
 
-INCOMPLETE = BodyRefusal(HTTPStatus.BAD_REQUEST, "The request body ended before it was complete.")
-SLOW = BodyRefusal(HTTPStatus.REQUEST_TIMEOUT, "The request body did not arrive in time.")
-FULL = BodyRefusal(
+INCOMPLETE = RejectedBody(HTTPStatus.BAD_REQUEST, "The request body ended before it was complete.")
+SLOW = RejectedBody(HTTPStatus.REQUEST_TIMEOUT, "The request body did not arrive in time.")
+FULL = RejectedBody(
     HTTPStatus.SERVICE_UNAVAILABLE, "Too many large request bodies are in progress. Retry later."
 )
-NO_LENGTH = BodyRefusal(HTTPStatus.LENGTH_REQUIRED, "The header Content-Length is required.")
-TOO_LONG = BodyRefusal(
+NO_LENGTH = RejectedBody(HTTPStatus.LENGTH_REQUIRED, "The header Content-Length is required.")
+TOO_LONG = RejectedBody(
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
     f"The headers are too large: at most {MAX_HEADER_BYTES} bytes for each header and "
     f"{MAX_HEADERS_BYTES} for all headers are allowed.",
 )
-SEVERAL_HOSTS = BodyRefusal(HTTPStatus.BAD_REQUEST, "The header Host is sent more than once.")
-WRONG_HOST = BodyRefusal(
+SEVERAL_HOSTS = RejectedBody(HTTPStatus.BAD_REQUEST, "The header Host is sent more than once.")
+WRONG_HOST = RejectedBody(
     HTTPStatus.BAD_REQUEST, "The header Host is not a host name or address, with or without a port."
 )
-CODING = BodyRefusal(HTTPStatus.NOT_IMPLEMENTED, "Only the transfer coding chunked is supported.")
-OVERLOADED = BodyRefusal(
+CODING = RejectedBody(HTTPStatus.NOT_IMPLEMENTED, "Only the transfer coding chunked is supported.")
+OVERLOADED = RejectedBody(
     HTTPStatus.SERVICE_UNAVAILABLE,
     "the server is overloaded: the request waited for longer than [api] queue_timeout",
 )
-STOPPING = BodyRefusal(HTTPStatus.SERVICE_UNAVAILABLE, "the server is stopping")
+STOPPING = RejectedBody(HTTPStatus.SERVICE_UNAVAILABLE, "the server is stopping")
 
 
-class Whole(BytesIO):
+class ReadBody(BytesIO):
     """A request body that has been read completely."""
 
 
-def complete(environ: dict[str, Any], data: bytes, amount: int) -> None:
+def set_body(environ: dict[str, Any], data: bytes, amount: int) -> None:
     """Put a complete body into ``environ``, with its length in bytes.
 
     If the body was above the limit and has been dropped, ``amount`` is larger than ``data``.
     """
-    environ["wsgi.input"] = Whole(data)
+    environ["wsgi.input"] = ReadBody(data)
     environ["wsgi.input_terminated"] = True
     environ["CONTENT_LENGTH"] = str(amount)
     environ.pop("HTTP_TRANSFER_ENCODING", None)
@@ -136,21 +136,21 @@ class Body:
     data: bytes = b""
     amount: int = 0
     held: int = 0
-    refusal: BodyRefusal | None = None
+    refusal: RejectedBody | None = None
     ended: bool = False
     dropped: bool = False
     pieces: list[bytes] = field(default_factory=list)
 
 
-class Bodies:
+class BodyMemory:
     """A reader of bodies on the event loop that limits their time and memory.
 
-    ``most`` is the limit of a body and ``room`` the limit of all bodies together, in bytes. Bodies
+    ``limit`` is the limit of a body and ``room`` the limit of all bodies together, in bytes. Bodies
     of more than ``SMALL`` bytes occupy it until :meth:`release`.
     """
 
-    def __init__(self, most: int, room: int) -> None:
-        self._most = most
+    def __init__(self, limit: int, room: int) -> None:
+        self._most = limit
         self._room = room
 
     async def read(self, environ: Mapping[str, Any], receive: Receive) -> Body:
@@ -215,7 +215,7 @@ class Bodies:
             body.held += more
             body.pieces.append(piece)
 
-    def _drop(self, body: Body, refusal: BodyRefusal | None) -> None:
+    def _drop(self, body: Body, refusal: RejectedBody | None) -> None:
         """Drop the pieces of a body, and all further pieces."""
         self._room += body.held
         body.held = 0
@@ -224,19 +224,19 @@ class Bodies:
         body.pieces.clear()
 
 
-class BodyFirst:
+class BodyReader:
     """WSGI middleware that reads the body of each request before ``inner`` answers it."""
 
-    def __init__(self, inner: WSGI, most: int) -> None:
+    def __init__(self, inner: WSGI, limit: int) -> None:
         self._inner = inner
-        self._most = most
+        self._most = limit
         self._closes = _closes_silently()
         self._closes_unread = "uwsgi" in sys.modules
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """Answer a request."""
         is_ended = True
-        if not isinstance(environ["wsgi.input"], Whole):
+        if not isinstance(environ["wsgi.input"], ReadBody):
             try:
                 is_ended = _read_body(environ, self._most)
             except Exception:  # noqa: BLE001 - each server has its own for a client that is gone
@@ -245,7 +245,7 @@ class BodyFirst:
         # uwsgi closes the connection after an unread body, without the header Connection.
         if self._closes or (self._closes_unread and not is_ended):
             start_response = _add_connection_close(start_response)
-        refusal: BodyRefusal | None = environ.get(REFUSED)
+        refusal: RejectedBody | None = environ.get(REFUSED)
         if refusal is None:
             return self._inner(environ, start_response)
         body = plain_error(environ, refusal.status, refusal.detail)
@@ -259,13 +259,13 @@ def _read_body(environ: dict[str, Any], max_bytes: int) -> bool:
         environ[REFUSED] = NO_LENGTH
         return False
     if length == 0:
-        environ["wsgi.input"] = Whole()
+        environ["wsgi.input"] = ReadBody()
         return environ.get("CONTENT_LENGTH", "") in {"", "0"}  # an invalid number hides a body
     data, amount = _read_stream(environ["wsgi.input"], length, max_bytes)
     if length is not None and amount < length <= max_bytes:
         environ[REFUSED] = INCOMPLETE
         return False
-    complete(environ, data, length or amount)
+    set_body(environ, data, length or amount)
     return (length or amount) <= DISCARDED
 
 
@@ -305,7 +305,7 @@ def _add_connection_close(start_response: StartResponse) -> StartResponse:
     return start
 
 
-def refusal_of(scope: Mapping[str, Any]) -> BodyRefusal | None:
+def refusal_of(scope: Mapping[str, Any]) -> RejectedBody | None:
     """Return the error of a request whose headers are too long or ambiguous, or None."""
     if _is_too_long(scope["headers"]):
         return TOO_LONG
@@ -349,7 +349,7 @@ class _WaitResult(Enum):
     LATE = "the request has waited too long"
 
 
-class Bridge:
+class AsgiToWsgi:
     """The ASGI application.
 
     Once ``stopping`` returns true, the server is not ready, and each answer closes its connection,
@@ -360,7 +360,7 @@ class Bridge:
         self,
         application: WSGI,
         *,
-        most: int,
+        limit: int,
         threads: int,
         patience: float = 0,
         stopping: Callable[[], bool] = bool,
@@ -369,7 +369,7 @@ class Bridge:
         self._executor = ThreadPoolExecutor(threads, "request")
         # Requests wait on the event loop, since they could not be removed from the executor.
         self._requests, self._readiness = asyncio.Semaphore(threads), asyncio.Semaphore(1)
-        self._bodies = Bodies(most, room=threads * most)
+        self._bodies = BodyMemory(limit, room=threads * limit)
         self._queue_timeout = patience
         self._names: dict[bytes, str] = {}
         self._stopping = stopping
@@ -380,9 +380,9 @@ class Bridge:
         body = None
         if "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ:
             body = await self._bodies.read(environ, receive)
-            complete(environ, body.data, body.amount)
+            set_body(environ, body.data, body.amount)
         else:
-            environ["wsgi.input"] = Whole()
+            environ["wsgi.input"] = ReadBody()
         is_ended = body is None or body.ended
         refusal = refusal_of(scope)
         # A proxy may parse ambiguous headers differently, and find another begin of the next
@@ -401,7 +401,7 @@ class Bridge:
     async def _answer(
         self,
         environ: dict[str, Any],
-        refusal: BodyRefusal | None,
+        refusal: RejectedBody | None,
         respond: Callable[..., Sent],
         receive: Receive | None,
     ) -> Sent:
@@ -455,7 +455,7 @@ class Bridge:
         return await asyncio.get_running_loop().run_in_executor(self._executor, respond)
 
     def _respond(
-        self, environ: dict[str, Any], send: Send, closes: bool, refusal: BodyRefusal | None = None
+        self, environ: dict[str, Any], send: Send, closes: bool, refusal: RejectedBody | None = None
     ) -> Sent:
         """Answer and send on this thread, since the event loop may be busy for a while."""
         if refusal is not None:

@@ -10,8 +10,8 @@ import jsonschema_rs
 from placement_sched.api.versions import EVER, Version
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json, not_text
-from placement_sched.model.names import if_few, names_instead, nearest
-from placement_sched.schemas.faults import Fault, faults_in, in_json, phrase, worst
+from placement_sched.model.names import names_if_few, nearest, suggest_names
+from placement_sched.schemas.faults import Fault, faults_in, in_json, most_helpful, phrase
 from placement_sched.schemas.formats import CHECKS
 
 #: Marks a query parameter that may be repeated. Only documentation: each value is validated alone.
@@ -44,7 +44,7 @@ class Schema:
         """Raise :class:`Invalid`, beginning with ``words``, if ``document`` is invalid."""
         if self._checker.is_valid(document):
             return
-        fault = worst(faults_in(self._checker, document, self.definition))
+        fault = most_helpful(faults_in(self._checker, document, self.definition))
         if fault is not None:
             raise _build_error(fault, words)
 
@@ -80,8 +80,8 @@ def _suggest_keys(fault: Fault) -> str:
     valid = fault.schema.get("properties", {})
     unknown = sorted(fault.expected)[:_MAX_SUGGESTED]
     suggestions = [near for key in unknown for near in nearest(key[:_MAX_VALUE], valid)]
-    alternatives = () if suggestions else if_few(valid)
-    return names_instead("key", dict.fromkeys(suggestions), alternatives) if valid else ""
+    alternatives = () if suggestions else names_if_few(valid)
+    return suggest_names("key", dict.fromkeys(suggestions), alternatives) if valid else ""
 
 
 def _json_path(keys: Iterable[str | int]) -> str:
@@ -105,11 +105,11 @@ def check_texts(document: Any, words: str) -> None:
         raise Invalid(f"{words}: {problem} (at {place})", fault={"problem": problem, "path": place})
 
 
-def shortened(text: str, most: int) -> str:
-    """Shorten ``text`` to at most ``most`` characters, with a mark in its middle."""
-    if len(text) <= most:
+def shortened(text: str, max_length: int) -> str:
+    """Shorten ``text`` to at most ``max_length`` characters, with a mark in its middle."""
+    if len(text) <= max_length:
         return text
-    half = (most - len(_CUT)) // 2
+    half = (max_length - len(_CUT)) // 2
     return f"{text[:half]}{_CUT}{text[-half:]}"
 
 

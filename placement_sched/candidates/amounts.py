@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from placement_sched.candidates.columns import ProviderColumns, whole_capacities
 from placement_sched.candidates.explain import SearchRun
 from placement_sched.candidates.explain_stages import CheckedTrees, Stage
-from placement_sched.db.sql import rows_among
+from placement_sched.db.sql import select_in_batches
 from placement_sched.db.tables import resource_providers
 
 _Numbers = NDArray[np.int64]
@@ -20,16 +20,16 @@ def uuids_of(connection: Connection, ids: Collection[int]) -> dict[int, str]:
     """Return the uuids of the providers with these ids."""
     columns = resource_providers.c
     query = resource_providers.select().with_only_columns(columns.id, columns.uuid)
-    return dict(map(tuple, rows_among(connection, query, columns.id, ids)))
+    return dict(map(tuple, select_in_batches(connection, query, columns.id, ids)))
 
 
-def nearest_amounts(run: SearchRun, term: tuple[str, str], most: int) -> Mapping[int, int]:
+def nearest_amounts(run: SearchRun, term: tuple[str, str], limit: int) -> Mapping[int, int]:
     """Return for each tree the amount nearest to the requested amount that fits.
 
-    The result maps root ids to amounts, for the ``most`` trees whose amounts are nearest to that of
-    ``term``. The amount of a tree is the largest below the requested amount or, if none fits, the
-    smallest above it. Only trees without candidates that meet all other constraints are considered.
-    Their providers may still not combine.
+    The result maps root ids to amounts, for the ``limit`` trees whose amounts are nearest to that
+    of ``term``. The amount of a tree is the largest below the requested amount or, if none fits,
+    the smallest above it. Only trees without candidates that meet all other constraints are
+    considered. Their providers may still not combine.
     """
     checked = CheckedTrees.of(run.source, run.search)
     stage = next(item for item in checked.stages if (item.kind, item.detail) == term)
@@ -43,7 +43,7 @@ def nearest_amounts(run: SearchRun, term: tuple[str, str], most: int) -> Mapping
     candidate_roots = run.taken
     amounts_by_tree[[uuid in candidate_roots for uuid in uses.root_uuids]] = 0
     trees = np.flatnonzero(amounts_by_tree)
-    order = np.lexsort((uses.root_ids[trees], np.abs(amounts_by_tree[trees] - amount)))[:most]
+    order = np.lexsort((uses.root_ids[trees], np.abs(amounts_by_tree[trees] - amount)))[:limit]
     ids, amounts = uses.root_ids[trees[order]], amounts_by_tree[trees[order]]
     return dict(zip(ids.tolist(), amounts.tolist(), strict=True))
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_sched.candidates.combine import Budget, Combination, combinations
+from placement_sched.candidates.combine import Combination, WorkBudget, combinations
 from placement_sched.candidates.request import TreeSearch
 from placement_sched.candidates.trees import ProviderTrees, TreeReader
 from placement_sched.model.candidates_query import AllocationRequest, Layout
@@ -49,15 +49,15 @@ _MAX_SHAPES = 1000
 _Numbers = NDArray[np.int64]
 
 
-class _MeteredBudget(Budget):
+class _MeteredBudget(WorkBudget):
     """The budget of a search, with a count of the steps spent through it."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: WorkBudget) -> None:
         self._budget = budget
         self.spent = 0
 
-    def spend(self, steps: int) -> None:
-        self._budget.spend(steps)
+    def consume(self, steps: int) -> None:
+        self._budget.consume(steps)
         self.spent += steps
 
 
@@ -84,7 +84,7 @@ class _Shape:
                 self.steps[-1] = self.meter.spent
                 break
             cached.append(combination)
-            self.meter.spend(self.price(combination))
+            self.meter.consume(self.price(combination))
             self.steps.append(self.meter.spent)
         return len(cached) if limit is None else min(len(cached), limit)
 
@@ -185,7 +185,7 @@ class CandidateBatches:
             options = tuple(random.sample(providers, len(providers)) for providers in tree.options)
             tree = replace(tree, options=options)
         meter = _MeteredBudget(self.reader.budget)
-        return _Shape(combinations(tree, search.rules, meter), meter, prices_of(search))
+        return _Shape(combinations(tree, search.rules, meter), meter, step_prices(search))
 
     def _take_combinations(self, batch: _Batch, first: int, end: int | None) -> bool:
         """Add combinations ``first`` to ``end`` of each tree, up to the limit.
@@ -223,13 +223,13 @@ class CandidateBatches:
             counts = np.clip(lacking - (ends - counts), 0, counts)
             shape_numbers = shape_numbers[:reached]
         cost = _compute_cost(batch.shapes, shape_numbers, counts[: len(shape_numbers)], first)
-        self.reader.budget.spend(max(cost - paid, 0))
+        self.reader.budget.consume(max(cost - paid, 0))
         return counts
 
     def _take_distinct(self, batch: _Batch, first: int, end: int | None) -> bool:
         """Take combinations, each combination of sharing providers alone only once."""
         pairs: list[tuple[int, int]] = []
-        has_any, spend, lacking = False, self.reader.budget.spend, self.lacking
+        has_any, spend, lacking = False, self.reader.budget.consume, self.lacking
         ids, is_sharer, bounds = batch.trees.ids, batch.trees.is_sharer, batch.trees.bounds
         for tree, number in enumerate(batch.shape_numbers.tolist()):
             shape, place, start = self._get_shape(batch, number), first, int(bounds[tree])
@@ -354,7 +354,7 @@ class CandidateBatches:
         return min(max(ceil(expected * 1.25), min(checked, _MIN_NEXT_BATCH)), _MAX_BATCH)
 
 
-def prices_of(search: TreeSearch) -> Sequence[int]:
+def step_prices(search: TreeSearch) -> Sequence[int]:
     """Return the steps that a candidate costs, by the number of its providers."""
     # An upper bound: slots that the same provider serves share their amounts.
     fixed = _CANDIDATE + sum(

@@ -172,11 +172,11 @@ class ProviderCache:
 
     def _run_checks(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
         try:
-            self.keep_up(opened)
+            self.run_refresh(opened)
         finally:
             self._check_lock.release()
 
-    def keep_up(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
+    def run_refresh(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
         """Apply late rows, check the triggers, and compare all providers periodically."""
         try:
             with opened() as connection:

@@ -15,8 +15,8 @@ from placement_sched.store.placement.provider_state import (
     BATCH,
     KnownNames,
     ProviderRows,
+    ProviderSums,
     Row,
-    Sums,
 )
 
 #: Row numbers, ascending. Each provider has one row.
@@ -418,7 +418,7 @@ class ProviderColumns:
         if self.memberships.replace(positions, memberships):
             self.shape += 1
 
-    def sums(self) -> dict[int, Sums]:
+    def sums(self) -> dict[int, ProviderSums]:
         """Return the sums over batches of :data:`BATCH` ids, by batch number."""
         if not len(self):
             return {}
@@ -430,7 +430,7 @@ class ProviderColumns:
         generations = np.add.reduceat(self.providers.generations, first)
         amounts = np.add.reduceat(used, first)
         numbers = zip(counts.tolist(), generations.tolist(), amounts.tolist(), strict=True)
-        return dict(zip(batches.tolist(), map(Sums._make, numbers), strict=True))
+        return dict(zip(batches.tolist(), map(ProviderSums._make, numbers), strict=True))
 
     def ids_in(self, batches: Iterable[int]) -> list[int]:
         """Return the ids of the providers in batches of :data:`BATCH` ids."""

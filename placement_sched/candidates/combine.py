@@ -229,7 +229,7 @@ class ProviderTree:
     roots: Mapping[int, int] = field(default_factory=dict)
 
 
-class Budget:
+class WorkBudget:
     """The maximum work of a request, in steps. Each provider tried for a slot costs a step.
 
     Reading a tree (``trees``) and building a candidate (``batches``) cost steps, too.
@@ -240,7 +240,7 @@ class Budget:
         self._remaining: float = steps or inf
         self._deadline: float = monotonic() + seconds if seconds else inf
 
-    def spend(self, steps: int) -> None:
+    def consume(self, steps: int) -> None:
         """Consume steps. Raises :class:`TooComplex` if too few remain.
 
         Raises :class:`Unavailable` after the time limit, like an SQL statement that times out.
@@ -258,7 +258,7 @@ class Budget:
             )
 
 
-def combinations(tree: ProviderTree, rules: Rules, budget: Budget) -> Iterator[Combination]:
+def combinations(tree: ProviderTree, rules: Rules, budget: WorkBudget) -> Iterator[Combination]:
     """Yield every combination of providers that serves the request in this tree.
 
     Raises :class:`TooComplex` if the budget is exceeded.
@@ -274,15 +274,15 @@ def combinations(tree: ProviderTree, rules: Rules, budget: Budget) -> Iterator[C
         yield from chooser.choose()
 
 
-def _yield_products(tree: ProviderTree, budget: Budget) -> Iterator[Combination]:
+def _yield_products(tree: ProviderTree, budget: WorkBudget) -> Iterator[Combination]:
     for combination in product(*tree.options):
-        budget.spend(1)
+        budget.consume(1)
         yield combination
 
 
 def _can_choose_freely(tree: ProviderTree, rules: Rules) -> bool:
     """Return whether every choice of a provider for each slot serves."""
-    if tree.free or rules.one_of_a_tree or rules.subtrees or rules.trait_choices:
+    if tree.free or rules.single_provider_per_tree or rules.subtrees or rules.trait_choices:
         return False
     if not rules.isolate:
         return True
@@ -297,22 +297,22 @@ def always_combine(rules: Rules) -> bool:
     """
     classes = [class_id for slot in rules.slots for class_id, _ in slot.amounts]
     is_contested = len(set(classes)) < len(classes)
-    is_tied = rules.isolate or rules.one_of_a_tree or bool(rules.subtrees)
+    is_tied = rules.isolate or rules.single_provider_per_tree or bool(rules.subtrees)
     return not (is_contested or is_tied or len(rules.trait_choices) > 1)
 
 
-def can_serve(tree: ProviderTree, rules: Rules, budget: Budget) -> bool:
+def can_serve(tree: ProviderTree, rules: Rules, budget: WorkBudget) -> bool:
     """Return whether there is any combination. Raises the errors of :func:`combinations`."""
     return next(combinations(tree, rules, budget), None) is not None
 
 
-def _is_feasible(tree: ProviderTree, rules: Rules, budget: Budget) -> bool:
+def _is_feasible(tree: ProviderTree, rules: Rules, budget: WorkBudget) -> bool:
     """Return whether isolated groups get separate providers and each class has capacity.
 
     False is exact. True is not, since each class is checked alone.
     """
     isolated = [tree.options[index] for index, slot in enumerate(rules.slots) if slot.suffix]
-    if rules.isolate and not can_assign(isolated, {}, budget.spend):
+    if rules.isolate and not can_assign(isolated, {}, budget.consume):
         return False
     by_class: dict[int, dict[int, int]] = defaultdict(dict)
     for position, slot in enumerate(rules.slots):
@@ -328,7 +328,7 @@ def _is_feasible(tree: ProviderTree, rules: Rules, budget: Budget) -> bool:
             for provider in set().union(*options)
             for free in (tree.free.get((provider, class_id)),)
         }
-        if not can_assign(options, places, budget.spend):
+        if not can_assign(options, places, budget.consume):
             return False
     return True
 
@@ -336,7 +336,7 @@ def _is_feasible(tree: ProviderTree, rules: Rules, budget: Budget) -> bool:
 class _Chooser:
     """Backtracking search that chooses providers slot by slot."""
 
-    def __init__(self, tree: ProviderTree, rules: Rules, budget: Budget) -> None:
+    def __init__(self, tree: ProviderTree, rules: Rules, budget: WorkBudget) -> None:
         self._tree, self._rules, self._budget = tree, rules, budget
         # Slots with the fewest options come first, so that contradictions are found early.
         self._order = sorted(range(len(rules.slots)), key=lambda slot: len(tree.options[slot]))
@@ -344,7 +344,7 @@ class _Chooser:
             rules.isolate and bool(rules.slots[slot].suffix) for slot in self._order
         ]
         self._subtrees = (
-            Subtrees(rules.subtrees, self._order, tree.options, tree.lineage, budget.spend)
+            Subtrees(rules.subtrees, self._order, tree.options, tree.lineage, budget.consume)
             if rules.subtrees
             else None
         )
@@ -367,7 +367,7 @@ class _Chooser:
         if not all(rule.is_possible for rule in (self._coverage, self._subtrees) if rule):
             return
         order, options, chosen = self._order, self._tree.options, self._chosen
-        slots, spend, price = (range(len(order)), self._budget.spend, 1 + len(order) // _SLOTS)
+        slots, spend, price = (range(len(order)), self._budget.consume, 1 + len(order) // _SLOTS)
         untried = [iter(options[order[0]])]
         while untried:
             depth = len(untried) - 1
@@ -394,7 +394,7 @@ class _Chooser:
     def _fits(self, depth: int, provider: int) -> bool:
         return (
             not (self._is_isolated[depth] and provider in self._isolated_providers)
-            and (not self._rules.one_of_a_tree or self._has_unused_tree(provider))
+            and (not self._rules.single_provider_per_tree or self._has_unused_tree(provider))
             and (not self._tree.free or self._has_capacity(self._order[depth], provider))
             and (self._coverage is None or self._coverage.allows(depth, provider))
             and (self._subtrees is None or self._subtrees.allows(depth, provider))

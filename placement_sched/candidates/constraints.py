@@ -244,7 +244,7 @@ def masks_of(shape: TreeIndex, search: TreeSearch, rows: RowNumbers, counted: Co
     return masks
 
 
-def admits(slot: SlotGroup, evaluator: ConstraintEvaluator, roots: RowNumbers) -> Mask:
+def roots_with_sharing(slot: SlotGroup, evaluator: ConstraintEvaluator, roots: RowNumbers) -> Mask:
     """Return for each root whether sharing providers may serve a slot of its tree."""
     forbidden = slot.group.aggregates.forbidden
     if slot.slot.suffix or not forbidden:
@@ -266,7 +266,7 @@ def _find_served(
         (_, anchors), (sharers, positions) = shape.sharing, shape.distinct_sharers
         counted = _select_counted_root(slot, CountedRoot.OTHER)
         serves = evaluator.serving(slot.group, counted, sharers)[positions]
-        mask[anchors[serves & admits(slot, evaluator, anchors)]] = True
+        mask[anchors[serves & roots_with_sharing(slot, evaluator, anchors)]] = True
     return mask
 
 

@@ -18,9 +18,9 @@ from sqlalchemy import Connection
 
 from placement_sched.candidates.columns import Mask
 from placement_sched.candidates.combine import (
-    Budget,
     FreeCapacity,
     ProviderTree,
+    WorkBudget,
     always_combine,
     can_serve,
 )
@@ -50,7 +50,7 @@ from placement_sched.errors import TooComplex
 from placement_sched.model import explanation as reports
 from placement_sched.model.candidates_query import Candidates
 from placement_sched.model.provider import MAX_INT, Inventory, obeys_units
-from placement_sched.model.verdict import Remedy
+from placement_sched.model.verdict import SuggestedChange
 from placement_sched.store.compute.compute_nodes import NodeNames
 from placement_sched.store.placement.capacity import InventoryIds, UsedInventory
 
@@ -71,7 +71,7 @@ def changes_of(
     provider: str | None = None,
     alone: bool = True,
     memberships: Collection[str] = (),
-) -> tuple[Remedy, ...]:
+) -> tuple[SuggestedChange, ...]:
     """Return alternative changes that each meet a constraint.
 
     They name the host, or ``provider`` if it is set, whose inventory of the resource class is
@@ -89,18 +89,18 @@ def changes_of(
     return tuple(change for change in changes if alone or change.action in OF_REQUEST)
 
 
-def largest_below(room: UsedInventory, asked: int) -> int:
+def largest_below(room: UsedInventory, requested: int) -> int:
     """Return the largest amount below the requested one that fits, 0 for none."""
     inventory = room.inventory
-    largest = min(inventory.capacity - room.used, inventory.max_unit, asked - 1)
+    largest = min(inventory.capacity - room.used, inventory.max_unit, requested - 1)
     largest -= largest % inventory.step_size
     return largest if largest >= max(inventory.min_unit, 1) else 0
 
 
-def smallest_above(room: UsedInventory, asked: int) -> int:
+def smallest_above(room: UsedInventory, requested: int) -> int:
     """Return the smallest amount above the requested one that fits, 0 for none."""
     inventory = room.inventory
-    smallest = max(inventory.min_unit, asked + 1)
+    smallest = max(inventory.min_unit, requested + 1)
     smallest += -smallest % inventory.step_size
     return smallest if smallest <= min(inventory.capacity - room.used, inventory.max_unit) else 0
 
@@ -111,28 +111,30 @@ def _advise_amount(
     room: UsedInventory | None,
     rooms: Collection[UsedInventory],
     provider: str | None,
-) -> Iterator[Remedy]:
+) -> Iterator[SuggestedChange]:
     values = _build_values(provider, resource_class=name)
     if room is None:
         words = f"give {provider or 'it'} an inventory of at least {_format_amount(name, amount)}"
-        yield Remedy("add_inventory", words, {**values, "total": amount})
+        yield SuggestedChange("add_inventory", words, {**values, "total": amount})
     else:
         yield _advise_inventory(name, amount, room, provider)
     values = {"resource_class": name}
     if largest := max((largest_below(item, amount) for item in rooms), default=0):
         words = f"ask for at most {_format_amount(name, largest)}"
-        yield Remedy("ask", words, {**values, "amount": largest, "instead_of": amount})
+        yield SuggestedChange("ask", words, {**values, "amount": largest, "instead_of": amount})
     larger = [fitting for item in rooms if (fitting := smallest_above(item, amount))]
     if larger:
         words = f"ask for at least {_format_amount(name, min(larger))}"
-        yield Remedy("ask", words, {**values, "amount": min(larger), "instead_of": amount})
+        yield SuggestedChange("ask", words, {**values, "amount": min(larger), "instead_of": amount})
 
 
 def _build_values(provider: str | None, **values: Any) -> dict[str, Any]:
     return values if provider is None else {**values, "provider": provider}
 
 
-def _advise_inventory(name: str, amount: int, room: UsedInventory, provider: str | None) -> Remedy:
+def _advise_inventory(
+    name: str, amount: int, room: UsedInventory, provider: str | None
+) -> SuggestedChange:
     inventory, values, parts = room.inventory, _build_values(provider, resource_class=name), []
     changed: dict[str, Any] = dict(values)
     action = "set_inventory"
@@ -148,7 +150,7 @@ def _advise_inventory(name: str, amount: int, room: UsedInventory, provider: str
     if units:
         parts.append("set " + " and ".join(f"{key} of {name} to {n}" for key, n in units.items()))
     location = f" on {provider}" if provider else ""
-    return Remedy(action, " and ".join(parts) + location, {**changed, **units})
+    return SuggestedChange(action, " and ".join(parts) + location, {**changed, **units})
 
 
 def _find_unit_changes(inventory: Inventory, requested: int) -> dict[str, int]:
@@ -167,24 +169,24 @@ def _format_amount(name: str, amount: int) -> str:
     return f"{amount}{_UNITS.get(name, '')} of {name}"
 
 
-def _advise_trait(detail: str, provider: str | None) -> Iterator[Remedy]:
+def _advise_trait(detail: str, provider: str | None) -> Iterator[SuggestedChange]:
     if detail.startswith("!"):
         name = detail.removeprefix("!")
         words = f"remove trait {name} from {provider or 'its provider'}"
-        yield Remedy("remove_trait", words, _build_values(provider, traits=[name]))
+        yield SuggestedChange("remove_trait", words, _build_values(provider, traits=[name]))
         words = f"ask without forbidding trait {name}"
     else:
         traits = detail.removeprefix("in:").split(",")
         named = " or ".join(traits)
         words = f"give {provider or 'its provider'} trait {named}"
-        yield Remedy("add_trait", words, _build_values(provider, traits=traits))
+        yield SuggestedChange("add_trait", words, _build_values(provider, traits=traits))
         words = f"ask without trait {named}"
-    yield Remedy("drop_constraint", words, {"constraint": "required", "detail": detail})
+    yield SuggestedChange("drop_constraint", words, {"constraint": "required", "detail": detail})
 
 
 def _advise_membership(
     detail: str, provider: str | None, memberships: Collection[str]
-) -> Iterator[Remedy]:
+) -> Iterator[SuggestedChange]:
     is_forbidden = detail.startswith("!")
     uuids = detail.removeprefix("!").removeprefix("in:").split(",")
     named, target = " or ".join(uuids), provider or "it"
@@ -192,18 +194,20 @@ def _advise_membership(
         uuids = [uuid for uuid in uuids if uuid in memberships] or uuids
         named = " or ".join(uuids)
         words = f"remove {target} from aggregate {named}"
-        yield Remedy("leave_aggregate", words, _build_values(provider, aggregates=uuids))
-        yield Remedy("ask_traits", "ask for its required traits", {"aggregates": uuids})
+        yield SuggestedChange("leave_aggregate", words, _build_values(provider, aggregates=uuids))
+        yield SuggestedChange("ask_traits", "ask for its required traits", {"aggregates": uuids})
     else:
         words = f"add {target} to aggregate {named}"
-        yield Remedy("join_aggregate", words, _build_values(provider, aggregates=uuids))
+        yield SuggestedChange("join_aggregate", words, _build_values(provider, aggregates=uuids))
         words = f"ask without being confined to aggregate {named}"
-        yield Remedy("drop_constraint", words, {"constraint": "member_of", "detail": detail})
+        yield SuggestedChange(
+            "drop_constraint", words, {"constraint": "member_of", "detail": detail}
+        )
 
 
-def _advise_tree(detail: str, _provider: str | None) -> Iterator[Remedy]:
+def _advise_tree(detail: str, _provider: str | None) -> Iterator[SuggestedChange]:
     words = "name this host in the request, or no host"
-    yield Remedy("drop_constraint", words, {"constraint": "in_tree", "detail": detail})
+    yield SuggestedChange("drop_constraint", words, {"constraint": "in_tree", "detail": detail})
 
 
 _ADVISE_BY_KIND = {
@@ -267,7 +271,7 @@ class TreeAdvice:
         remaining: list[int] = (np.flatnonzero(self.left[slot][whole]) + whole.start).tolist()
         return remaining
 
-    def changes(self, outcome: StageOutcome, rejection: Rejection) -> tuple[Remedy, ...]:
+    def changes(self, outcome: StageOutcome, rejection: Rejection) -> tuple[SuggestedChange, ...]:
         """Return alternative changes that each let the tree pass a stage."""
         stage, target = outcome.stage, self._find_target(outcome, rejection)
         rooms: list[UsedInventory] = []
@@ -308,7 +312,7 @@ class TreeAdvice:
         uses = {self.targets[slot] for slot in stage.slots}
         return self.root if self.root in uses else min(uses)
 
-    def combines(self, rules: Rules, budget: Budget) -> bool:
+    def combines(self, rules: Rules, budget: WorkBudget) -> bool:
         """Return whether the tree certainly serves after the first change of each reason.
 
         Raises :class:`TooComplex` if the budget is exceeded.
@@ -395,14 +399,14 @@ class SearchRun(NamedTuple):
         """Return the step for a tree that serves but was cut by a limit."""
         step = self.limit_step(1)
         reason = "it changed while the request was evaluated; try again"
-        changes: tuple[Remedy, ...] = ()
+        changes: tuple[SuggestedChange, ...] = ()
         if self.found.limited:
             limit = f"the limit of {step.detail} hosts"
             if self.settings.placement.randomize_allocation_candidates:
                 limit += ", drawn at random"
             reason = f"fits, but was cut by {limit}, set by {step.option}"
             words = f"raise {step.option}, or name the host in the request"
-            changes = (Remedy("raise_option", words, {"option": step.option}),)
+            changes = (SuggestedChange("raise_option", words, {"option": step.option}),)
         rejected = reports.Rejected("", "", reason, changes)
         return replace(step, before=1, after=0, rejected=(rejected,))
 
@@ -440,7 +444,9 @@ class _Trees:
             counted[tree] = uuid in self.node_names or uuid in candidate_roots
         return counted
 
-    def shown(self, trees: Sequence[int], view: reports.View) -> list[tuple[int, _Names]]:
+    def shown(
+        self, trees: Sequence[int], view: reports.ExplanationView
+    ) -> list[tuple[int, _Names]]:
         named = sorted(zip(self.name(trees), trees, strict=True))
         visible = [(tree, name) for name, tree in named if view.hosts is None or view.shows(*name)]
         return visible[: view.max_rejected or None]
@@ -494,7 +500,7 @@ class _Trees:
     def combinable(self, roots: Sequence[int]) -> ProviderTrees:
         search = tree_search(self.run.search.query, self.run.search.names)
         # No budget is needed, because the same trees were already checked.
-        return TreeReader(self.run.source, search, Budget(0), for_explanation=True).read(roots)
+        return TreeReader(self.run.source, search, WorkBudget(0), for_explanation=True).read(roots)
 
     def combination_step(
         self,
@@ -531,7 +537,7 @@ class _Trees:
         return reports.StepReport("combination", detail, before, after, tuple(rejected))
 
 
-def explain(run: SearchRun, view: reports.View) -> reports.CandidatesReport:
+def explain(run: SearchRun, view: reports.ExplanationView) -> reports.CandidatesReport:
     """Report the trees that each constraint of a search removed. Each tree counts once.
 
     A tree counts for the first constraint that rejects it. If more trees serve than have
@@ -593,7 +599,7 @@ class TreeRejection(NamedTuple):
     is_certain: bool = True
 
 
-def each_refusal(run: SearchRun, roots: Collection[str]) -> dict[str, TreeRejection]:
+def rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, TreeRejection]:
     """Return all steps that reject each tree, by root uuid, for rejected trees only.
 
     The steps are the same as for :func:`explain` for these trees alone, and include the steps after
@@ -641,7 +647,7 @@ def each_refusal(run: SearchRun, roots: Collection[str]) -> dict[str, TreeReject
     }
 
 
-def first_steps(run: SearchRun) -> Iterator[tuple[tuple[str, str], list[str]]]:
+def iterate_steps(run: SearchRun) -> Iterator[tuple[tuple[str, str], list[str]]]:
     """Yield kind and detail of each step of :func:`explain`, with the nodes that it removes.
 
     Nodes are uuids. Reasons are left out because they are the expensive part of an explanation.

@@ -28,10 +28,10 @@ from placement_sched.candidates.request import serves_alone, slots_of
 from placement_sched.candidates.search import Search
 from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.db import tables
-from placement_sched.db.sql import rows_among
+from placement_sched.db.sql import select_in_batches
 from placement_sched.model.candidates_query import RequestGroup
-from placement_sched.model.names import listed
-from placement_sched.model.provider import Inventory, why_not
+from placement_sched.model.names import join_words
+from placement_sched.model.provider import Inventory, describe_shortage
 from placement_sched.store.placement import resource_providers
 from placement_sched.store.placement.capacity import InventoryIds, UsedInventory
 
@@ -389,7 +389,7 @@ class Reasons:
         return cls(
             checked,
             search,
-            read_rooms(source, search, places),
+            read_inventories(source, search, places),
             names_of(connection, ids),
             _find_memberships(source, search, advised) if advised_uses else {},
             resource_providers.names_of(
@@ -424,7 +424,7 @@ class Reasons:
         constraint, uses = outcome.stage.constraint, rejection.uses
         stocked = [use for use in uses if self.room(outcome, use) is not None]
         if not stocked:
-            words = f"{constraint.resource_class}: {why_not(None, 0, constraint.amount)}"
+            words = f"{constraint.resource_class}: {describe_shortage(None, 0, constraint.amount)}"
             return words if root in uses else f"{words} on {self._list_names(uses)}"
         words = "; ".join(self._describe(outcome, use, root) for use in stocked[:_MAX_NAMED])
         omitted = len(stocked) - _MAX_NAMED
@@ -433,7 +433,9 @@ class Reasons:
     def _describe(self, outcome: StageOutcome, use: int, root: int) -> str:
         constraint, room = outcome.stage.constraint, self.room(outcome, use)
         inventory, used = (room.inventory, room.used) if room else (None, 0)
-        words = f"{constraint.resource_class}: {why_not(inventory, used, constraint.amount)}"
+        words = (
+            f"{constraint.resource_class}: {describe_shortage(inventory, used, constraint.amount)}"
+        )
         return words if use == root else f"{words} on {self.name(use)}"
 
     def room(self, outcome: StageOutcome, use: int) -> UsedInventory | None:
@@ -449,7 +451,7 @@ class Reasons:
         names = [self.name(use) for use in uses]
         if len(names) > _MAX_NAMED:
             names[_MAX_NAMED:] = [f"{len(names) - _MAX_NAMED} more"]
-        return listed(names)
+        return join_words(names)
 
 
 def rejections(
@@ -482,7 +484,7 @@ def _find_memberships(
     return {key: frozenset(uuids) for key, uuids in memberships.items()}
 
 
-def read_rooms(
+def read_inventories(
     source: ProviderSource, search: Search, places: Collection[InventoryIds]
 ) -> dict[InventoryIds, UsedInventory]:
     """Return the inventories at these places, and possibly others of the same providers.
@@ -515,5 +517,5 @@ def read_rooms(
 def names_of(connection: Connection, ids: Collection[int]) -> dict[int, str]:
     """Return the names of these providers by id."""
     columns = tables.resource_providers.c
-    rows = rows_among(connection, select(columns.id, columns.name), columns.id, ids)
+    rows = select_in_batches(connection, select(columns.id, columns.name), columns.id, ids)
     return {key: name or "one provider" for key, name in rows}

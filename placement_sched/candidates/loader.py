@@ -21,26 +21,26 @@ from placement_sched.candidates.request import (
     SlotGroup,
     Topology,
     TreeSearch,
-    checked,
+    check_names,
     least_sets,
     traits_of,
 )
 from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.db import tables
 from placement_sched.db.collations import in_unicode
-from placement_sched.db.failover import history_of
-from placement_sched.db.sql import Condition, ids_by, rows_among
+from placement_sched.db.failover import epoch_of
+from placement_sched.db.sql import Condition, ids_by, select_in_batches
 from placement_sched.db.tables import resource_providers
 from placement_sched.model.candidates_query import CandidateProvider, CandidatesQuery, RequestGroup
 from placement_sched.model.provider import MAX_INT, SHARES
 from placement_sched.store.placement import provider_state, traits
 from placement_sched.store.placement.provider_search import (
+    evaluate_per_row,
     has_amounts,
     has_any_trait,
     is_member,
+    limit_planned,
     meets_traits,
-    planned,
-    row_by_row,
 )
 
 _PROVIDER = tables.resource_providers.c
@@ -54,7 +54,7 @@ _COLUMNS = resource_providers.c
 _CLASS, _TRAIT, _AGGREGATE, _TOPOLOGY = range(4)
 
 
-def ids_alone(
+def find_single_providers(
     connection: Connection,
     query: CandidatesQuery,
     names: ResolvedNames,
@@ -68,19 +68,23 @@ def ids_alone(
     (group,) = query.groups
     if _has_unknown_aggregates(group, names):
         return ()
-    return connection.scalars(select_alone(query, names, limit, after)).all()
+    return connection.scalars(select_single_providers(query, names, limit, after)).all()
 
 
-def select_alone(
+def select_single_providers(
     query: CandidatesQuery, names: ResolvedNames, limit: int | None = None, after: int = 0
 ) -> sa.Select[int]:
-    """Return the statement of :func:`ids_alone`."""
+    """Return the statement of :func:`find_single_providers`."""
     (group,) = query.groups
     conditions = [*meets_traits(query.root, names.traits), *_yield_conditions(group, names)]
     amounts = [*has_amounts((names.classes[name], amount) for name, amount in group.resources)]
     statement = (
         sa.select(_PROVIDER.id)
-        .where(_PROVIDER.root_provider_id.is_not(None), _PROVIDER.id > after, *planned(conditions))
+        .where(
+            _PROVIDER.root_provider_id.is_not(None),
+            _PROVIDER.id > after,
+            *limit_planned(conditions),
+        )
         .order_by(_PROVIDER.id)
     )
     if conditions and amounts:
@@ -123,7 +127,7 @@ def serving_roots(
         (_build_slot_condition(slot, pairs) for slot in search.distinct_slots),
     )
     statement = _select_roots(search, after).where(
-        _TREE.id == _TREE.root_provider_id, *planned(conditions)
+        _TREE.id == _TREE.root_provider_id, *limit_planned(conditions)
     )
     return list(connection.scalars(statement.limit(limit)))
 
@@ -145,7 +149,7 @@ def trees_of_sharers(
         .join(_AGGREGATES, membership.resource_provider_id == sharer.c.id)
         .where(_TRAITS.c.trait_id == shares)
     )
-    for (key,) in rows_among(connection, statement, membership.aggregate_id, aggregates):
+    for (key,) in select_in_batches(connection, statement, membership.aggregate_id, aggregates):
         yield key
 
 
@@ -219,7 +223,7 @@ def _yield_conditions(
     for aggregates in least_sets(map(names.aggregate_ids, group.aggregates.member_of)):
         yield _build_membership(aggregates, in_trees=in_trees)
     if forbidden := names.aggregate_ids(group.aggregates.forbidden):
-        yield row_by_row(sa.not_(_build_membership(forbidden, in_trees=in_trees)))
+        yield evaluate_per_row(sa.not_(_build_membership(forbidden, in_trees=in_trees)))
 
 
 def _yield_slot_conditions(slot: SlotGroup, *, in_trees: bool) -> Iterator[Condition]:
@@ -236,7 +240,7 @@ def _build_membership(aggregates: frozenset[int], *, in_trees: bool) -> Conditio
     if not in_trees:
         return own
     # Query planners estimate that an OR holds for half of all providers.
-    return row_by_row(sa.or_(is_member(_PROVIDER.root_provider_id, aggregates), own))
+    return evaluate_per_row(sa.or_(is_member(_PROVIDER.root_provider_id, aggregates), own))
 
 
 class LoadedProviders(ProviderSource):
@@ -250,7 +254,7 @@ class LoadedProviders(ProviderSource):
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self.history = history_of(connection)
+        self.history = epoch_of(connection)
         self._cloud = ProviderColumns(provider_state.no_names(connection))
         self._shape: tuple[int, TreeIndex] | None = None
         self._loaded: set[int] = set()
@@ -301,7 +305,9 @@ class LoadedProviders(ProviderSource):
 
     def _find_members(self, roots: Collection[int]) -> list[int]:
         root = _COLUMNS.root_provider_id
-        return [row[0] for row in rows_among(self._connection, select(_COLUMNS.id), root, roots)]
+        return [
+            row[0] for row in select_in_batches(self._connection, select(_COLUMNS.id), root, roots)
+        ]
 
     def resolve(self, query: CandidatesQuery) -> ResolvedNames:
         """Resolve all names of a query with a single SQL statement."""
@@ -326,14 +332,14 @@ class LoadedProviders(ProviderSource):
         after = 0
         while True:
             missing = None if limit is None else limit - len(providers)
-            ids = ids_alone(self._connection, query, names, missing, after)
+            ids = find_single_providers(self._connection, query, names, missing, after)
             providers += self.serving_of(query, names, ids)
             if missing is None or len(ids) < missing or len(providers) == limit:
                 return tuple(providers)
             after = ids[-1]
 
     def _find_ids_alone(self, query: CandidatesQuery, names: ResolvedNames) -> Sequence[int]:
-        return ids_alone(self._connection, query, names)
+        return find_single_providers(self._connection, query, names)
 
     def whole_trees(self, providers: Sequence[CandidateProvider]) -> tuple[CandidateProvider, ...]:
         """Return all providers of the trees of these providers."""
@@ -364,7 +370,8 @@ class LoadedProviders(ProviderSource):
 def resolve(connection: Connection, query: CandidatesQuery) -> ResolvedNames:
     """Return the ids of all names of a query, read with a single SQL statement.
 
-    Raises :class:`UnknownNames`, with all unknown names, if a class or trait does not exist.
+    Raises :class:`UnknownResourceClassOrTrait`, with all unknown names, if a class or trait does
+    not exist.
     """
     wanted_traits = traits_of(query) | {SHARES}
     wanted_aggregates = {uuid for group in query.groups for uuid in group.aggregates.uuids}
@@ -375,7 +382,7 @@ def resolve(connection: Connection, query: CandidatesQuery) -> ResolvedNames:
         ids_by_kind[kind][name] = number
     classes, trait_ids, aggregates, topology_ids = ids_by_kind
     topology = Topology(nested=bool(topology_ids["nested"]), sharing=bool(topology_ids["sharing"]))
-    return checked(query, ResolvedNames(classes, trait_ids, aggregates, topology))
+    return check_names(query, ResolvedNames(classes, trait_ids, aggregates, topology))
 
 
 # Cached, because building the statement takes longer than executing it.

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_sched.candidates.combine import Budget, FreeCapacity, ProviderTree, can_serve
+from placement_sched.candidates.combine import FreeCapacity, ProviderTree, WorkBudget, can_serve
 from placement_sched.candidates.explain_stages import CheckedTrees, Stage, stages_of
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.request import Rules, serves_alone, slots_of, tree_search
@@ -31,7 +31,7 @@ from placement_sched.model.candidates_query import (
     TraitTerms,
 )
 from placement_sched.model.explanation import NearMiss, NearMisses
-from placement_sched.model.verdict import Remedy
+from placement_sched.model.verdict import SuggestedChange
 
 #: Divisor of the search's budget for an explanation, which allows about 0.25 seconds by default.
 _DIVISOR = 4
@@ -50,21 +50,21 @@ _MAX_LISTED = 3
 _OTHER_TREE = "only its sharing providers match; reported under another tree"
 
 
-def explanation_budget(settings: Settings, trees: int, shares: int = 1) -> Budget:
+def explanation_budget(settings: Settings, trees: int, shares: int = 1) -> WorkBudget:
     """Return the budget for explaining this many trees, divided by ``shares``.
 
     Requests that no host can serve are always explained, so this bounds the cost of each such
     request. There is no limit if ``[placement] allocation_candidates_budget`` is 0.
     """
     steps = settings.placement.allocation_candidates_budget
-    return Budget(((steps // _DIVISOR) + _TREE_STEPS * trees) // shares or 1 if steps else 0)
+    return WorkBudget(((steps // _DIVISOR) + _TREE_STEPS * trees) // shares or 1 if steps else 0)
 
 
 def near_misses(
     source: ProviderSource,
     search: Search,
     checked: CheckedTrees,
-    budget: Budget,
+    budget: WorkBudget,
     left_out: Collection[int] = (),
 ) -> NearMisses:
     """Return the smallest sets of terms without which trees would serve, most trees first.
@@ -86,7 +86,7 @@ def near_misses(
                 dropped = [term for position, term in enumerate(terms) if term_set >> position & 1]
                 roots = blockers.trees_without(term_set)
                 looser = tree_search(_drop_terms(search.query, dropped), search.names)
-                budget.spend(
+                budget.consume(
                     _EVALUATION_STEPS + _SLOT_STEPS * len(looser.slots) + _READ_STEPS * len(roots)
                 )
                 reader = TreeReader(source, looser, budget, for_explanation=True)
@@ -155,7 +155,7 @@ def query_without(search: Search, names: Collection[tuple[str, str]]) -> Candida
     return _drop_terms(search.query, [term for term in terms if term.name in names])
 
 
-def amount_named(search: Search, name: tuple[str, str]) -> tuple[str, int] | None:
+def amount_of_term(search: Search, name: tuple[str, str]) -> tuple[str, int] | None:
     """Return the resource class and amount of a term, None for other kinds of terms."""
     for term in _yield_terms(search.query, stages_of(search)):
         if term.name == name and term.constraint is not None and term.constraint.resources:
@@ -163,7 +163,7 @@ def amount_named(search: Search, name: tuple[str, str]) -> tuple[str, int] | Non
     return None
 
 
-def query_asking(search: Search, name: tuple[str, str], amount: int) -> CandidatesQuery:
+def with_amount(search: Search, name: tuple[str, str], amount: int) -> CandidatesQuery:
     """Return the query of a search with another amount in the term of this name."""
     terms = _yield_terms(search.query, stages_of(search))
     suffix, constraint = next((term.suffix, term.constraint) for term in terms if term.name == name)
@@ -251,7 +251,11 @@ class _Blockers:
     """
 
     def __init__(
-        self, search: Search, stages: Sequence[Stage], patterns: Sequence[_Pattern], budget: Budget
+        self,
+        search: Search,
+        stages: Sequence[Stage],
+        patterns: Sequence[_Pattern],
+        budget: WorkBudget,
     ) -> None:
         self._budget = budget
         self._together = [stage for stage in stages if stage.together]
@@ -276,14 +280,14 @@ class _Blockers:
         ):
             optional = tuple(_yield_bits((self._relevant | rules) & ~core))
             for extra in combinations(optional, size - core.bit_count()):
-                self._budget.spend(1)
+                self._budget.consume(1)
                 whole = core | sum(extra)
                 if whole not in yielded:
                     yielded.add(whole)
                     yield whole
 
     def trees_without(self, dropped: int) -> list[int]:
-        self._budget.spend(sum(pattern.price for pattern in self._patterns))
+        self._budget.consume(sum(pattern.price for pattern in self._patterns))
         return [
             tree
             for pattern in self._patterns
@@ -301,7 +305,7 @@ class _Blockers:
             visited, open_sets = {0}, [0]
             while open_sets:
                 dropped = open_sets.pop()
-                self._budget.spend(pattern.price)
+                self._budget.consume(pattern.price)
                 blockers = self._find_blockers(pattern, dropped)
                 if blockers is None:
                     minimal.add(dropped)
@@ -405,7 +409,7 @@ class BrokenRule(NamedTuple):
     """
 
     reason: str
-    change: Callable[[], Remedy | None] = lambda: None
+    change: Callable[[], SuggestedChange | None] = lambda: None
 
 
 class TreeNames(NamedTuple):
@@ -416,7 +420,7 @@ class TreeNames(NamedTuple):
 
 
 def broken_rules(
-    tree: ProviderTree, rules: Rules, names: TreeNames, budget: Budget
+    tree: ProviderTree, rules: Rules, names: TreeNames, budget: WorkBudget
 ) -> Iterator[BrokenRule]:
     """Yield each rule without which the tree would serve.
 
@@ -447,8 +451,8 @@ def broken_rules(
         yield BrokenRule("no providers that have all required traits together")
 
 
-def _suggest_dropping(words: str, constraint: str, detail: str) -> Remedy:
-    return Remedy("drop_constraint", words, {"constraint": constraint, "detail": detail})
+def _suggest_dropping(words: str, constraint: str, detail: str) -> SuggestedChange:
+    return SuggestedChange("drop_constraint", words, {"constraint": constraint, "detail": detail})
 
 
 def _requested_amounts(rules: Rules, class_id: int) -> dict[int, int]:
@@ -469,8 +473,8 @@ def _describe_excess(tree: ProviderTree, rules: Rules, class_id: int) -> str:
 
 
 def _make_room(
-    tree: ProviderTree, rules: Rules, class_id: int, names: TreeNames, budget: Budget
-) -> Remedy | None:
+    tree: ProviderTree, rules: Rules, class_id: int, names: TreeNames, budget: WorkBudget
+) -> SuggestedChange | None:
     """Return the additional capacity that a provider needs, for the provider that needs least."""
     amounts = _requested_amounts(rules, class_id)
     requested, best = sum(amounts.values()), None
@@ -493,7 +497,9 @@ def _make_room(
     amount, provider = best
     name, host = names.classes[class_id], names.providers[provider] or "one provider"
     words = f"make room for {amount} more of {name} on {host}"
-    return Remedy("make_room", words, {"resource_class": name, "amount": amount, "provider": host})
+    return SuggestedChange(
+        "make_room", words, {"resource_class": name, "amount": amount, "provider": host}
+    )
 
 
 def _find_least(serves: Callable[[int], bool], limit: int) -> int | None:

@@ -20,9 +20,9 @@ from placement_sched.candidates.cache import ProviderCache
 from placement_sched.candidates.columns import Mask, ProviderColumns, RowNumbers
 from placement_sched.candidates.combine import FreeCapacity
 from placement_sched.candidates.constraints import ConstraintEvaluator, CountedRoot
-from placement_sched.candidates.request import ResolvedNames, Topology, TreeSearch, checked
+from placement_sched.candidates.request import ResolvedNames, Topology, TreeSearch, check_names
 from placement_sched.candidates.tree_index import TreeIndex
-from placement_sched.db.failover import History
+from placement_sched.db.failover import ServerEpoch
 from placement_sched.db.sql import SIZE, batches
 from placement_sched.model.candidates_query import CandidateProvider, CandidatesQuery
 
@@ -54,7 +54,7 @@ class ProviderSource(ABC):
     including used amounts.
     """
 
-    history: History
+    history: ServerEpoch
     reads_cheaply: bool
     describes_once: bool
 
@@ -70,7 +70,7 @@ class ProviderSource(ABC):
 
     @abstractmethod
     def resolve(self, query: CandidatesQuery) -> ResolvedNames:
-        """Return the ids of all names of a query. Raises :class:`UnknownNames`."""
+        """Return the ids of all names of a query. Raises :class:`UnknownResourceClassOrTrait`."""
 
     @abstractmethod
     def ids_of(self, uuids: Collection[str]) -> Mapping[str, int]:
@@ -238,7 +238,7 @@ class CachedProviders(ProviderSource):
     reads_cheaply = True
     describes_once = True
 
-    def __init__(self, cache: ProviderCache, history: History = None) -> None:
+    def __init__(self, cache: ProviderCache, history: ServerEpoch = None) -> None:
         """Use a cache that was refreshed by a connection of ``history``."""
         self.cache, self.history = cache, history
 
@@ -256,7 +256,7 @@ class CachedProviders(ProviderSource):
         """Return the ids of all names of a query."""
         with self.cache.held() as (cloud, shape):
             names, topology = cloud.names, Topology(shape.nested, bool(len(shape.sharers)))
-        return checked(
+        return check_names(
             query, ResolvedNames(names.classes, names.traits, names.aggregates, topology)
         )
 

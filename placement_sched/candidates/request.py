@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from placement_sched.errors import UnknownNames
+from placement_sched.errors import UnknownResourceClassOrTrait
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
 
 
@@ -49,8 +49,11 @@ class ResolvedNames:
         return {number: name for name, number in self.classes.items()}
 
 
-def checked(query: CandidatesQuery, names: ResolvedNames) -> ResolvedNames:
-    """Return ``names``. Raises :class:`UnknownNames` if they lack a name of the query."""
+def check_names(query: CandidatesQuery, names: ResolvedNames) -> ResolvedNames:
+    """Return ``names``.
+
+    Raises :class:`UnknownResourceClassOrTrait` if they lack a name of the query.
+    """
     words = "Invalid resource class in resources parameter: No such resource class"
     classes = {name for group in query.groups for name, _ in group.resources}
     _check("resource class", words, classes, names.classes)
@@ -65,7 +68,9 @@ def traits_of(query: CandidatesQuery) -> frozenset[str]:
 
 def _check(kind: str, words: str, names: AbstractSet[str], ids: Mapping[str, int]) -> None:
     if missing := sorted(names - ids.keys()):
-        raise UnknownNames(f"{words} {', '.join(missing)}.", kind=kind, names=missing)
+        raise UnknownResourceClassOrTrait(
+            f"{words} {', '.join(missing)}.", kind=kind, names=missing
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +94,7 @@ class Rules:
     isolate: bool = False
     trait_choices: tuple[frozenset[int], ...] = ()
     subtrees: tuple[tuple[int, ...], ...] = ()
-    one_of_a_tree: bool = False
+    single_provider_per_tree: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +151,7 @@ def tree_search(
         subtrees=distinct_subtrees(
             tuple(positions[suffix] for suffix in suffixes) for suffixes in query.same_subtrees
         ),
-        one_of_a_tree=one_of_a_tree,
+        single_provider_per_tree=one_of_a_tree,
     )
     return TreeSearch(slots=slots, rules=rules, root=query.root, names=names)
 

@@ -15,7 +15,7 @@ from itertools import repeat
 from random import Random
 
 from placement_sched.candidates.batches import CandidateBatches
-from placement_sched.candidates.combine import Budget
+from placement_sched.candidates.combine import WorkBudget
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.request import ResolvedNames, SlotGroup, slots_of, tree_search
 from placement_sched.candidates.trees import TreeReader
@@ -44,7 +44,10 @@ class Search:
 
 
 def prepare(source: ProviderSource, query: CandidatesQuery) -> Search:
-    """Resolve the names of a query. Raises :class:`UnknownNames` for a class or trait."""
+    """Resolve the names of a query.
+
+    Raises :class:`UnknownResourceClassOrTrait` for an unknown class or trait.
+    """
     return Search(query, source.resolve(query))
 
 
@@ -91,7 +94,7 @@ def _build_reader(
     source: ProviderSource, search: Search, settings: Settings, *, one_of_a_tree: bool = False
 ) -> TreeReader:
     steps = settings.placement.allocation_candidates_budget
-    budget = Budget(steps, settings.placement_database.read_timeout)
+    budget = WorkBudget(steps, settings.placement_database.read_timeout)
     trees = tree_search(search.query, search.names, one_of_a_tree=one_of_a_tree)
     return TreeReader(source, trees, budget)
 

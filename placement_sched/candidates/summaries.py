@@ -24,7 +24,7 @@ from typing import Any
 import orjson
 
 from placement_sched.candidates.providers import ProviderSource
-from placement_sched.db.failover import History
+from placement_sched.db.failover import ServerEpoch
 from placement_sched.db.sql import AT_ONCE, batches
 from placement_sched.model.candidates_query import CandidateProvider
 
@@ -83,7 +83,7 @@ class _SummaryCache:
     descriptions, so that no other object can get the same ``id()``.
     """
 
-    history: History = None
+    history: ServerEpoch = None
     class_names: Mapping[int, str] = field(default_factory=dict)
     fragments: dict[int, _Fragment] = field(default_factory=dict)
     summaries: dict[int, _Summary] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class _SummaryCache:
             self.described[provider.id] = provider
             self.summaries[id(provider)] = summary
 
-    def agrees_with(self, history: History, class_names: Mapping[int, str]) -> bool:
+    def agrees_with(self, history: ServerEpoch, class_names: Mapping[int, str]) -> bool:
         return self.history == history and self.class_names.items() <= class_names.items()
 
 
@@ -193,7 +193,7 @@ class Summaries:
 
     def _update_cache(
         self,
-        history: History,
+        history: ServerEpoch,
         class_names: Mapping[int, str],
         loaded: Mapping[int, _Fragment],
         rendered: Sequence[tuple[CandidateProvider, _Summary]],

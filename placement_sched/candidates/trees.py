@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_sched.candidates.columns import Mask, RowNumbers, whole_capacities
-from placement_sched.candidates.combine import Budget, FreeCapacity, ProviderTree, can_serve
+from placement_sched.candidates.combine import FreeCapacity, ProviderTree, WorkBudget, can_serve
 from placement_sched.candidates.constraints import (
     ConstraintEvaluator,
     CountedRoot,
-    admits,
     masks_of,
+    roots_with_sharing,
 )
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.request import TreeSearch, conditions_of
@@ -109,7 +109,7 @@ class ProviderTrees:
         numbers = [self.is_sharer, *self._limits.values()]
         if self.search.rules.subtrees:
             numbers.append(self.parents)
-        if self.search.rules.one_of_a_tree:
+        if self.search.rules.single_provider_per_tree:
             numbers.append(self.homes)
         is_used = [bool(column.any()) for column in numbers]
         parts += [
@@ -169,7 +169,9 @@ class ProviderTrees:
             free=dict(self._free(rows, with_all=with_all_free)),
             covers=covers,
             lineage=_build_lineage(self.parents[rows].tolist()) if search.rules.subtrees else {},
-            roots=dict(enumerate(self.homes[rows].tolist())) if search.rules.one_of_a_tree else {},
+            roots=dict(enumerate(self.homes[rows].tolist()))
+            if search.rules.single_provider_per_tree
+            else {},
         )
 
     def _free(
@@ -186,7 +188,7 @@ class ProviderTrees:
                 if amount:
                     yield (index, class_id), FreeCapacity(amount - 1, amount - 1)
 
-    def check(self, budget: Budget) -> Iterator[tuple[int, bool]]:
+    def check(self, budget: WorkBudget) -> Iterator[tuple[int, bool]]:
         """Yield the root of each tree, and whether it can serve. Each shape is tried once.
 
         Raises :class:`TooComplex` if the budget is exceeded.
@@ -209,14 +211,14 @@ class TreeReader:
 
     source: ProviderSource
     search: TreeSearch
-    budget: Budget
+    budget: WorkBudget
     for_explanation: bool = False
     _pools: set[bytes] = field(default_factory=set)
 
     def read(self, roots: Sequence[int]) -> ProviderTrees:
         """Return the trees of these roots that have a provider for every slot, in this order."""
         conditions = max(0, conditions_of(self.search) - _FREE_CONDITIONS)
-        self.budget.spend(len(roots) * conditions // _CONDITIONS)
+        self.budget.consume(len(roots) * conditions // _CONDITIONS)
         with self.source.held(roots=roots) as (cloud, shape):
             exists, root_rows = cloud.places_of(np.fromiter(roots, np.int64, len(roots)))
             order = np.argsort(root_rows)
@@ -239,13 +241,13 @@ class TreeReader:
     def _find_shared_uses(self, shape: TreeIndex, roots: RowNumbers, numbers: _Numbers) -> _Uses:
         """Return the providers that share with these trees and serve any of their slots."""
         pairs = shape.sharing_with(roots)
-        self.budget.spend(len(pairs) // _SHARED_NOTED)
+        self.budget.consume(len(pairs) // _SHARED_NOTED)
         sharers, anchors = (rows[pairs] for rows in shape.sharing)
         distinct, positions = shape.distinct_sharers
         serves = masks_of(shape, self.search, distinct, CountedRoot.OTHER)[positions[pairs]]
         evaluator = ConstraintEvaluator(shape, self.search.names)
         for bit, slot in enumerate(self.search.distinct_slots):
-            serves[:, bit] &= admits(slot, evaluator, anchors)
+            serves[:, bit] &= roots_with_sharing(slot, evaluator, anchors)
         trees = numbers[np.searchsorted(roots, anchors)]
         has_slot: Mask = np.logical_or.reduce(serves, axis=1)
         return _Uses(sharers, trees, serves, np.ones(len(pairs), np.bool_)).of(has_slot)
@@ -259,7 +261,7 @@ class TreeReader:
         starts = uses.starts
         sizes = [len(positions) for positions in self.search.equal_slots]
         noted = np.add.reduceat(uses.serves @ np.array(sizes, np.int64), starts)
-        self.budget.spend(int((noted // _NOTED).sum()))
+        self.budget.consume(int((noted // _NOTED).sum()))
         has_each = np.logical_or.reduceat(uses.serves, starts, axis=0)
         is_complete: Mask = np.logical_and.reduce(has_each, axis=1)
         choices = self.search.rules.trait_choices
@@ -296,7 +298,11 @@ class TreeReader:
             # Providers that share only with trees that are not loaded count, too.
             is_sharer = np.isin(rows, shape.sharers)
         tree_roots = roots[uses.trees[starts]]
-        homes = np.where(uses.is_shared, providers.roots[rows], 0) if rules.one_of_a_tree else zeros
+        homes = (
+            np.where(uses.is_shared, providers.roots[rows], 0)
+            if rules.single_provider_per_tree
+            else zeros
+        )
         return ProviderTrees(
             search=self.search,
             roots=tree_roots,

@@ -23,11 +23,11 @@ from placement_sched.db.migrate import current_revision, newest_revision
 from placement_sched.db.transaction import Database
 from placement_sched.errors import ConfigurationError, Unavailable, sentence
 from placement_sched.operations import config_check
-from placement_sched.operations.adopt import refuse_unadopted
-from placement_sched.operations.aggregates import faults
+from placement_sched.operations.adopt import check_adopted
+from placement_sched.operations.aggregates import find_faults
 from placement_sched.operations.config_check import NAMESPACES, PACKAGES, Problem
-from placement_sched.operations.prepare import may_sync, refuse_other_revision
-from placement_sched.scheduler.plugins import full_conf, read_settings
+from placement_sched.operations.prepare import check_schema_revision, may_sync
+from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.store.compute import host_aggregates
 
@@ -65,7 +65,7 @@ def run_sample(_arguments: argparse.Namespace) -> int:
 
 def run_validate(arguments: argparse.Namespace) -> int:
     """Print a line per problem; return 1 if a problem keeps the service from starting."""
-    conf = full_conf()
+    conf = make_full_conf()
     problems = _problems(arguments, conf)
     documents = [
         {
@@ -153,15 +153,15 @@ def _check_database(settings: Settings) -> list[Problem]:
     except Unavailable as failure:
         return [Problem(None, f"[placement_database] connection: {sentence(failure)}")]
     policies = policies_for(settings)
-    return problems + [Problem(None, fault) for fault in faults(aggregates, policies)]
+    return problems + [Problem(None, fault) for fault in find_faults(aggregates, policies)]
 
 
 def _check_schema(settings: Settings, database: Database) -> list[Problem]:
     """Return the upgrade step that is necessary before a server can use the database."""
     try:
-        refuse_unadopted(database)
+        check_adopted(database)
         if not may_sync(settings, database):
-            refuse_other_revision(database)
+            check_schema_revision(database)
     except Unavailable as failure:
         return [Problem(None, sentence(failure), fatal=False)]
     return []

@@ -10,7 +10,7 @@ from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.errors import NotAdopted, Unavailable
 from placement_sched.model.clock import utcnow
-from placement_sched.operations.adopt import refuse_unadopted
+from placement_sched.operations.adopt import check_adopted
 from placement_sched.operations.prepare import sync
 from placement_sched.scheduler.plugins import read_settings
 
@@ -36,7 +36,7 @@ def configured(
     settings = read_settings(arguments.config_file)
     with open_database(settings) as database:
         if there:
-            refuse_absent_file(database)
+            check_file_exists(database)
         yield settings, database
 
 
@@ -48,7 +48,7 @@ def empty_database(settings: Settings) -> Iterator[Database]:
             "placement_database.connection": f"sqlite:///{folder}/empty.db",
             "placement_database.connection_parameters": "",
         }
-        with open_database(settings.overridden(overrides)) as database:
+        with open_database(settings.with_overrides(overrides)) as database:
             sync(database, utcnow)
             yield database
 
@@ -59,13 +59,13 @@ def file_of(database: Database) -> Path | None:
     return Path(str(database.url.database)) if is_file else None
 
 
-def is_yet_to_be_made(database: Database) -> bool:
+def is_missing(database: Database) -> bool:
     """Return whether the first write would create the SQLite file."""
     file = file_of(database)
     return file is not None and not file.exists() and file.parent.is_dir()
 
 
-def refuse_absent_file(database: Database, instead: str = "") -> None:
+def check_file_exists(database: Database, instead: str = "") -> None:
     """Raise :class:`Unavailable` if the SQLite file does not exist: opening would create it.
 
     ``instead`` names an alternative of the command to the database.
@@ -79,15 +79,15 @@ def refuse_absent_file(database: Database, instead: str = "") -> None:
         )
 
 
-def refuse_unadopted_database(settings: Settings) -> None:
+def check_database_adopted(settings: Settings) -> None:
     """Raise :class:`NotAdopted` if OpenStack placement's database is not adopted yet.
 
     An unreachable database passes, as a server starts without it.
     """
     with open_database(settings) as database:
         try:
-            if not is_yet_to_be_made(database):
-                refuse_unadopted(database)
+            if not is_missing(database):
+                check_adopted(database)
         except NotAdopted:
             raise
         except Unavailable:

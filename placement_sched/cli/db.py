@@ -10,7 +10,7 @@ from placement_sched.cli.terminal import print_result, waiting
 from placement_sched.db.migrate import (
     REVISIONS,
     current_revision,
-    look,
+    inspect_schema,
     newest_revision,
     stop_logging,
 )
@@ -50,7 +50,7 @@ def _run_sync(arguments: argparse.Namespace) -> int:
 def _run_version(arguments: argparse.Namespace) -> int:
     with configured(arguments) as (_, database):
         with database.read() as connection:
-            state = look(connection)
+            state = inspect_schema(connection)
         place, revision, newest = shown(database), current_revision(database), newest_revision()
     origin, owner = None, ""
     if state.tables and state.revisions:

@@ -156,7 +156,7 @@ def run(arguments: argparse.Namespace) -> int:
             if signal.getsignal(number) == signal.SIG_DFL:
                 signal.signal(number, signal.default_int_handler)
                 stack.callback(signal.signal, number, signal.SIG_DFL)
-        stack.enter_context(repeated_where_lost())
+        stack.enter_context(repeat_lost_interrupts())
         directory = keep or Path(stack.enter_context(TemporaryDirectory(prefix=_TEMPORARY)))
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -166,7 +166,7 @@ def run(arguments: argparse.Namespace) -> int:
         with ExitStack() as resources:
             with waiting("creating a sample cloud of 300 hosts"):
                 # The clock is fixed, so that each run prints the same.
-                demo = resources.enter_context(demos.opened(directory, lambda: now, chance))
+                demo = resources.enter_context(demos.open_demo(directory, lambda: now, chance))
             if arguments.format == "json":
                 placings = [demo.place(request) for request in demos.REQUESTS]
                 print_json(_document(demo.cloud, placings, keep))
@@ -176,7 +176,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def repeated_where_lost() -> Iterator[None]:
+def repeat_lost_interrupts() -> Iterator[None]:
     """Repeat an interrupt that Python drops in a callback of the garbage collector."""
 
     def repeat(unraisable: Any) -> None:
@@ -228,7 +228,7 @@ def _show(demo: demos.Demo, keep: Path | None, *, console: bool) -> None:
     screen.print(_closing(keep, console=console), soft_wrap=True)
 
 
-def _document(cloud: Json, placings: Sequence[demos.Placing], keep: Path | None) -> Json:
+def _document(cloud: Json, placings: Sequence[demos.DemoPlacement], keep: Path | None) -> Json:
     return {
         "cloud": {
             "hosts": len(cloud["hosts"]),

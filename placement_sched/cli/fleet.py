@@ -85,12 +85,12 @@ def run_dump(arguments: argparse.Namespace) -> int:
 @contextmanager
 def _open_target(database: Database, settings: Settings, *, dry_run: bool) -> Iterator[Database]:
     """Yield the target database: for a dry run an empty database if none exists yet."""
-    if dry_run and databases.is_yet_to_be_made(database):
+    if dry_run and databases.is_missing(database):
         with databases.empty_database(settings) as empty:
             yield empty
         return
     if dry_run:
-        databases.refuse_absent_file(database)
+        databases.check_file_exists(database)
     elif databases.file_of(database) is not None:
         sync(database, utcnow)
     yield database

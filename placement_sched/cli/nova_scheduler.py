@@ -15,14 +15,14 @@ from placement_sched.api.auth import Identity
 from placement_sched.api.metrics import Metrics
 from placement_sched.api.policy_rules import POLICY_HINT, RULES
 from placement_sched.cli.arguments import Commands, add_command
-from placement_sched.cli.database import refuse_unadopted_database
+from placement_sched.cli.database import check_database_adopted
 from placement_sched.config.settings import Settings
 from placement_sched.config.sources import named_files
 from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.nova import messaging, service
 from placement_sched.nova.call_log import Context
-from placement_sched.nova.monitoring import Monitor, WaitingRequests, waiting_at
+from placement_sched.nova.monitoring import Monitor, WaitingRequests, queue_length
 from placement_sched.nova.shadow.tap import read_transport
 from placement_sched.operations.config_check import log_start
 from placement_sched.scheduler.plugins import read_settings
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = read_settings(files)
     service.check(settings)
     check_policy_hint = policy_hint_check(settings)
-    refuse_unadopted_database(settings)
+    check_database_adopted(settings)
     log_start(settings, of_nova=True)
     workers = service.workers_of(settings, arguments.workers)
     announcement = announcement_of(settings, workers)
@@ -91,12 +91,14 @@ def monitored(settings: Settings) -> Iterator[tuple[Metrics | None, Monitor | No
         return
     with ExitStack() as resources:
         if metrics.DIRECTORY not in os.environ:
-            metrics.share(resources.enter_context(TemporaryDirectory(prefix="placement_sched_")))
+            metrics.share_numbers(
+                resources.enter_context(TemporaryDirectory(prefix="placement_sched_"))
+            )
         # Each process, also a forked process, writes its numbers to its own files.
         figures = Metrics()
         with suppress(ConfigurationError):  # not RabbitMQ: the queue length is not available
             bus = read_transport(settings.conf.config_file or ())
-            figures.show(WaitingRequests(partial(waiting_at, bus)))
+            figures.show(WaitingRequests(partial(queue_length, bus)))
         monitor = Monitor(listen, figures.scrape)
         resources.callback(monitor.close)
         yield figures, monitor

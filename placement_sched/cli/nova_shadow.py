@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from placement_sched.cli.arguments import Commands, add_command
-from placement_sched.cli.database import refuse_unadopted_database
+from placement_sched.cli.database import check_database_adopted
 from placement_sched.config.settings import Settings
 from placement_sched.config.sources import named_files
 from placement_sched.db.engine import database_url
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     files = [str(Path(name).resolve()) for name in arguments.config_file]
     settings = read_settings(files)
     transport = service.check(settings)
-    refuse_unadopted_database(settings)
+    check_database_adopted(settings)
     log_start(settings, of_nova=True)
     service.serve(settings, transport, partial(_announce, settings, transport))
     return 0

@@ -29,9 +29,9 @@ from granian.server.mp import MPServer
 from placement_sched import app
 from placement_sched.api import metrics
 from placement_sched.api.call import Services
-from placement_sched.api.serving import Bridge
+from placement_sched.api.serving import AsgiToWsgi
 from placement_sched.cli.arguments import Commands, add_command
-from placement_sched.cli.database import refuse_unadopted_database
+from placement_sched.cli.database import check_database_adopted
 from placement_sched.cli.listening import connections, free_port, inherited_socket, resolve
 from placement_sched.config import logs
 from placement_sched.config.conf import CONF
@@ -42,7 +42,7 @@ from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError, Unavailable, sentence
 from placement_sched.operations.aggregates import policies_in_use
 from placement_sched.operations.config_check import log_start
-from placement_sched.operations.prepare import rehearse
+from placement_sched.operations.prepare import warm_up
 from placement_sched.scheduler.live_settings import PAUSE, LiveSettings
 from placement_sched.scheduler.plugins import plugins_for, read_settings
 
@@ -90,8 +90,8 @@ def run(arguments: argparse.Namespace) -> int:
     app.check_parts(settings)  # reports an error here instead of in every worker
     passed = inherited_socket()
     host, port = passed.getsockname()[:2] if passed else (arguments.host, arguments.port)
-    refuse_open_door(settings, host)
-    refuse_unadopted_database(settings)  # workers would answer every request with this error
+    check_noauth2(settings, host)
+    check_database_adopted(settings)  # workers would answer every request with this error
     port = port if passed else free_port(host, port)
     multiprocessing.set_start_method("fork", force=True)  # workers inherit the settings
     server = _Server(
@@ -117,7 +117,9 @@ def run(arguments: argparse.Namespace) -> int:
     server.on_startup(partial(_announce, settings, host, port, arguments.workers))
     with ExitStack() as resources:
         if metrics.DIRECTORY not in os.environ:
-            metrics.share(resources.enter_context(TemporaryDirectory(prefix="placement_sched_")))
+            metrics.share_numbers(
+                resources.enter_context(TemporaryDirectory(prefix="placement_sched_"))
+            )
         worker = _Worker(server.live, os.getpid(), server.stopping)
         server.serve(target_loader=worker.load, wrap_loader=False)
     return 0
@@ -231,7 +233,7 @@ class _Worker:
         #: Whether a worker verified the database, and whether a worker logged that it is away.
         self._accepted, self._is_away = (RawValue(ctypes.c_bool, False) for _ in range(2))
 
-    def load(self) -> Bridge:
+    def load(self) -> AsgiToWsgi:
         """Create and return the application in a worker process.
 
         The database is prepared now if it is reachable, otherwise at a later request.
@@ -247,16 +249,16 @@ class _Worker:
         plugins_for.cache_clear()  # each process creates its own plugins at start
         plugins_for(settings)
         services = app.make_services(settings, serving=True, accepted=self._accepted)
-        application = app.application_of(services)
+        application = app.make_application(services)
         away = _prepare(services)
         # Logged outside of the except clause, where oslo.log would add the exception.
         if away and not self._is_away.value:
             self._is_away.value = True
             LOG.warning("starting without the database: %s", away)
         _run_every_second(services.keep_up, "upkeep")
-        return Bridge(
-            app.served(application),
-            most=settings.api.max_request_body_size,
+        return AsgiToWsgi(
+            app.wrap_for_worker(application),
+            limit=settings.api.max_request_body_size,
             threads=THREADS,
             patience=settings.api.queue_timeout,
             stopping=lambda: bool(self._stopping.value),
@@ -293,7 +295,7 @@ def _prepare(services: Services) -> str:
     try:
         services.ready()
         services.scheduler.memory.fill(services.database)
-        rehearse(
+        warm_up(
             services.database,
             services.scheduler.memory.provider_source,
             services.summaries,
@@ -326,7 +328,7 @@ def warn_of_idle(workers: int) -> None:
         LOG.warning("%s workers on %s cores: use one worker per core", workers, cores)
 
 
-def refuse_open_door(settings: Settings, host: str) -> None:
+def check_noauth2(settings: Settings, host: str) -> None:
     """Raise :class:`ConfigurationError` if other machines could use the default noauth2."""
     explicit = is_explicit(settings.conf, "api", "auth_strategy")
     if settings.api.auth_strategy != "noauth2" or explicit:

@@ -7,7 +7,7 @@ from textwrap import wrap
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import configured
 from placement_sched.cli.terminal import print_result
-from placement_sched.operations.prepare import Result, check_upgrade, worst
+from placement_sched.operations.prepare import Result, check_upgrade, highest_code
 
 #: Exit status of placement-status if the checks could not be run.
 _COULD_NOT_CHECK = 255
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the result of each check; return the worst code."""
     with configured(arguments) as (settings, database):
         results = check_upgrade(database, settings)
-    code = int(worst(results))
+    code = int(highest_code(results))
     checks = [
         {"check": result.check, "result": result.code.name.capitalize(), "details": result.details}
         for result in results

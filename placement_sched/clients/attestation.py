@@ -76,7 +76,7 @@ class Attestation:
     def poll(self, hosts: Collection[str]) -> Mapping[str, Level]:
         """Poll the levels of hosts, or raise :class:`ServiceFailed`."""
         body = {"count": len(hosts), "hosts": list(hosts)}
-        answer = self._service.ask("POST", _PATH, body=body, taken=_SUCCESS)
+        answer = self._service.get_json("POST", _PATH, body=body, taken=_SUCCESS)
         with self._service.reading(_PATH, "POST"):
             return dict(map(_parse_level, answer.document["hosts"]))
 
@@ -98,7 +98,7 @@ def _parse_time(text: Any) -> datetime | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Attested:
+class AttestedLevel:
     """The level of a host, the time of its poll, and the reason of a failed poll."""
 
     level: Level
@@ -119,9 +119,9 @@ class AttestedHosts:
         self._lifetime = timedelta(seconds=lifetime)
         self._clock = clock
         self._lock = Lock()
-        self._cache: dict[str, Attested] = {}
+        self._cache: dict[str, AttestedLevel] = {}
 
-    def levels(self, hosts: Collection[str]) -> Mapping[str, Attested]:
+    def levels(self, hosts: Collection[str]) -> Mapping[str, AttestedLevel]:
         """Return the current levels of hosts, polled again if any has expired."""
         with self._lock:
             now = self._clock()
@@ -129,10 +129,10 @@ class AttestedHosts:
                 levels, failure = self._poll_hosts(hosts)
                 now = self._clock()  # the poll may have taken seconds
                 for host in hosts:
-                    self._cache[host] = Attested(levels.get(host, Level()), now, failure)
+                    self._cache[host] = AttestedLevel(levels.get(host, Level()), now, failure)
             return {host: self._cache[host] for host in hosts}
 
-    def _is_valid(self, cached: Attested | None, now: datetime) -> bool:
+    def _is_valid(self, cached: AttestedLevel | None, now: datetime) -> bool:
         if cached is None:
             return False
         if now - cached.asked < APART:

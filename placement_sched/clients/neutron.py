@@ -117,4 +117,4 @@ class Neutron:
         self, path: str, params: Mapping[str, str], *, taken: Collection[int] = (200,)
     ) -> ServiceResponse:
         prefix = "" if self._service.place.endswith(_VERSION) else _VERSION
-        return self._service.ask("GET", prefix + path, params=params, taken=taken)
+        return self._service.get_json("GET", prefix + path, params=params, taken=taken)

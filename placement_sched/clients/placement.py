@@ -23,7 +23,7 @@ from placement_sched.clients.session import RemoteService
 from placement_sched.errors import ConcurrentUpdate, Conflict, Invalid, NotFound, ServiceFailed
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.provider_sync import (
-    Changed,
+    ChangeResult,
     HostMap,
     ProviderChange,
     ProviderTrait,
@@ -47,7 +47,7 @@ _PARAMETERS = {"aggregates": "member_of", "traits": "required"}
 PAGE = 1000
 
 
-class SeenProvider(NamedTuple):
+class ProviderVersion(NamedTuple):
     """The version of a provider in the placement API, which identifies recreated providers.
 
     The generation only increases. ``modified``, the time of the last change, changes with it.
@@ -61,9 +61,9 @@ class TraitEntry(NamedTuple):
     """The aggregate that a trait was added for, and the provider's last version, if any."""
 
     aggregate: str
-    seen: SeenProvider | None = None
+    seen: ProviderVersion | None = None
 
-    def is_about(self, now: SeenProvider | None) -> bool:
+    def is_about(self, now: ProviderVersion | None) -> bool:
         """Return whether the provider's current version can belong to this entry.
 
         A recreated provider is recognised until its generation exceeds the recorded generation.
@@ -128,7 +128,7 @@ class TraitFile:
 
 
 @contextmanager
-def opened(path: Path, placement: str) -> Iterator[TraitFile]:
+def open_trait_file(path: Path, placement: str) -> Iterator[TraitFile]:
     """Open the record in a file exclusively, and create the file at the first change.
 
     Raises as :class:`TraitFile`, and :class:`Conflict` while another process has it open.
@@ -148,7 +148,7 @@ def _parse_entry(document: Mapping[str, Any]) -> tuple[ProviderTrait, TraitEntry
     provider = None
     # The provider may have been unreachable when its trait was recorded.
     if "generation" in document:
-        provider = SeenProvider(int(document["generation"]), str(document["modified"]))
+        provider = ProviderVersion(int(document["generation"]), str(document["modified"]))
     pair = (str(document["provider"]), str(document["trait"]))
     return pair, TraitEntry(str(document["aggregate"]), provider)
 
@@ -174,7 +174,7 @@ class RemotePlacement:
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._service, self._record, self._pause = service, record, pause
-        self._versions: dict[str, SeenProvider] = {}
+        self._versions: dict[str, ProviderVersion] = {}
         #: Traits are removed only with a record of added traits.
         self.has_record = record is not None
 
@@ -198,13 +198,13 @@ class RemotePlacement:
 
     def create_trait(self, name: str) -> None:
         """Create a trait if it does not exist."""
-        self._service.ask("PUT", f"/traits/{quote(name, safe='')}", taken=(201, 204))
+        self._service.get_json("PUT", f"/traits/{quote(name, safe='')}", taken=(201, 204))
 
     def existing(self, providers: Collection[str]) -> frozenset[str]:
         """Return the uuids of existing providers, with a request for each."""
         return frozenset(self._read_versions(providers))
 
-    def change(self, change: ProviderChange) -> Changed:
+    def change(self, change: ProviderChange) -> ChangeResult:
         """Add or remove an aggregate or trait of providers, and record changes of traits."""
         changed, missing, failed = set(), set(), {}
         for uuid in sorted(change.providers):
@@ -218,7 +218,7 @@ class RemotePlacement:
                 failed[uuid] = failure.detail
         if self._record is not None and change.attribute == "traits":
             entries = dict(self._record.entries)
-            versions: dict[str, SeenProvider] = {}
+            versions: dict[str, ProviderVersion] = {}
             if change.adding:
                 # The next request reports a failing service.
                 with suppress(ServiceFailed):
@@ -231,7 +231,7 @@ class RemotePlacement:
                 for uuid in change.providers.keys() - failed.keys():
                     entries.pop((uuid, change.name), None)
             self._record.replace(entries)
-        return Changed(frozenset(changed), frozenset(missing), failed)
+        return ChangeResult(frozenset(changed), frozenset(missing), failed)
 
     def read_record(self) -> TraitRecord:
         """Return the recorded traits, with a request for each provider."""
@@ -262,23 +262,23 @@ class RemotePlacement:
             }
             self._record.replace(entries)
 
-    def _read_versions(self, providers: Collection[str]) -> dict[str, SeenProvider]:
+    def _read_versions(self, providers: Collection[str]) -> dict[str, ProviderVersion]:
         versions = {}
         for uuid in sorted(providers):
             path = f"/resource_providers/{quote(uuid, safe='')}"
-            answer = self._service.ask("GET", path, taken=(200, 404))
+            answer = self._service.get_json("GET", path, taken=(200, 404))
             if answer.status == 404:
                 continue
             with self._service.reading(path):
                 modified = answer.headers.get("Last-Modified", "")
-                versions[uuid] = SeenProvider(int(answer.document["generation"]), modified)
+                versions[uuid] = ProviderVersion(int(answer.document["generation"]), modified)
         return versions
 
     def _change(self, uuid: str, change: ProviderChange) -> bool:
         """Change a provider if needed, or raise :class:`NotFound` or :class:`Invalid`."""
         attribute, name, _, adding = change
         path = f"/resource_providers/{quote(uuid, safe='')}/{attribute}"
-        read = self._service.ask("GET", path, taken=(200, 404))
+        read = self._service.get_json("GET", path, taken=(200, 404))
         if read.status == 404:
             raise NotFound(read.text)
         with self._service.reading(f"/{attribute}"):
@@ -288,7 +288,7 @@ class RemotePlacement:
         if (name in names) is adding:
             return False
         body = {"resource_provider_generation": generation, attribute: sorted(names ^ {name})}
-        written = self._service.ask("PUT", path, body=body, taken=(200, 400, 404, 409))
+        written = self._service.get_json("PUT", path, body=body, taken=(200, 400, 404, 409))
         if written.status == 400:
             raise Invalid(written.text)
         if written.status != 200:

@@ -101,7 +101,7 @@ class RemoteService:
             raise self.failed(f"the cloud's catalogue has no {self.kind} service")
         return str(address).rstrip("/")
 
-    def ask(
+    def get_json(
         self,
         method: str,
         path: str,
@@ -154,7 +154,7 @@ class RemoteService:
 
     def listed(self, path: str, key: str, read: Callable[[Any], T], **params: str | int) -> list[T]:
         """Read a list and parse its items with ``read``, or raise :class:`ServiceFailed`."""
-        document = self.ask("GET", path, params=params).document
+        document = self.get_json("GET", path, params=params).document
         with self.reading(path):
             return [read(item) for item in document[key]]
 
@@ -184,7 +184,7 @@ class RemoteService:
             )
 
 
-def causes(failure: BaseException | None) -> Iterator[BaseException]:
+def exception_chain(failure: BaseException | None) -> Iterator[BaseException]:
     """Yield an exception and its chain of contexts."""
     while failure is not None:
         yield failure
@@ -194,7 +194,7 @@ def causes(failure: BaseException | None) -> Iterator[BaseException]:
 def _reason(failure: Exception) -> str:
     """Return the reason of the operating system, TLS or Python's HTTP client, if any."""
     reason: BaseException = failure
-    for cause in causes(failure):
+    for cause in exception_chain(failure):
         if isinstance(cause, OSError | HTTPException) and not isinstance(cause, RequestException):
             reason = cause
     return " ".join((getattr(reason, "strerror", None) or str(reason) or str(failure)).split())
@@ -217,7 +217,7 @@ def library_logs_silenced() -> Iterator[None]:
             logger.propagate = propagated
 
 
-def by_token(
+def adapter_for_token(
     url: str, token: str, *, timeout: float | None = None, retries: int | None = None
 ) -> Adapter:
     """Return an adapter for the service at ``url``, with a token of keystone or noauth2.
@@ -252,7 +252,7 @@ def check_installed(group: str, auth_type: str | None) -> None:
         raise ConfigurationError(f"[{group}] auth_type {auth_type} is not installed")
 
 
-def by_options(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Adapter | None:
+def adapter_for_options(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Adapter | None:
     """Return an adapter for the service of an option group, or None if it has none.
 
     The group has keystoneauth's options, registered in ``conf``. Without ``auth_type``, requests to
@@ -278,7 +278,7 @@ def by_options(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Adapter | N
     return adapter
 
 
-def by_cloud(name: str, urls: Mapping[str, str | None]) -> dict[str, Adapter]:
+def adapter_for_cloud(name: str, urls: Mapping[str, str | None]) -> dict[str, Adapter]:
     """Return an adapter for each service type in ``urls`` of a cloud in clouds.yaml.
 
     A URL in ``urls`` takes precedence over the cloud's. Raises :class:`Invalid` if openstacksdk is

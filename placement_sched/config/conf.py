@@ -181,7 +181,7 @@ CONF = _register_core_options(ProcessConf())
 
 
 @contextmanager
-def noting_options() -> Iterator[None]:
+def track_registered_options() -> Iterator[None]:
     """Record the options that plugins register while they are imported or created.
 
     Plugins register options in ``placement_sched.config.CONF`` or ``oslo_config.cfg.CONF``. The

@@ -60,7 +60,7 @@ def _group_name(group: Any) -> str:
     return str(getattr(group, "name", group) or "DEFAULT")
 
 
-def described(*options_and_help: Any) -> tuple[cfg.Opt, ...]:
+def with_help(*options_and_help: Any) -> tuple[cfg.Opt, ...]:
     """Return options with their help texts, from alternating options and texts."""
     options: tuple[cfg.Opt, ...] = options_and_help[::2]
     for option, text in zip(options, options_and_help[1::2], strict=True):
@@ -68,7 +68,7 @@ def described(*options_and_help: Any) -> tuple[cfg.Opt, ...]:
     return options
 
 
-def older(name: str | None = None) -> dict[str, Any]:
+def deprecated_in_default(name: str | None = None) -> dict[str, Any]:
     """Return the option arguments for a former name in ``[DEFAULT]``."""
     return {"deprecated_name": name, "deprecated_group": "DEFAULT"}
 

@@ -50,8 +50,8 @@ class OptionGroup:
 class Settings:
     """The immutable options in effect for a request or task.
 
-    ``settings.filter_scheduler.enabled_filters`` reads an option. :meth:`overridden` returns a new
-    view with other values.
+    ``settings.filter_scheduler.enabled_filters`` reads an option. :meth:`with_overrides`
+    returns a new view with other values.
     """
 
     __slots__ = ("_groups", "_options", "_overridden", "conf", "sections")
@@ -107,7 +107,7 @@ class Settings:
         return group in self._groups and name in self._groups[group]
 
     def source_of_override(self, group: str, name: str) -> str | None:
-        """Return the ``source`` of an option that :meth:`overridden` set, or None."""
+        """Return the ``source`` of an option that :meth:`with_overrides` set, or None."""
         return self._overridden.get((group, name))
 
     def origin_of(self, group: str, name: str) -> Origin:
@@ -129,7 +129,7 @@ class Settings:
         assignment = sources.last_assignment(self.sections, names_of(option, group, name))
         return None if assignment is None else assignment.place
 
-    def overridden(self, overrides: Mapping[str, Any], source: str = OF_REQUEST) -> "Settings":
+    def with_overrides(self, overrides: Mapping[str, Any], source: str = OF_REQUEST) -> "Settings":
         """Return new settings with the values of ``{"group.option": value}``.
 
         A key without a dot belongs to ``DEFAULT``. None means the option's default. Raises
@@ -139,15 +139,15 @@ class Settings:
         groups = {name: dict(group._values) for name, group in self._groups.items()}  # noqa: SLF001 - own class
         overridden = dict(self._overridden)
         for key, value in overrides.items():
-            group, name = self.meant_by(key, source)
+            group, name = self.resolve_option(key, source)
             option = self._options[group][name]
             place = f"{source}: {key}"
-            typed = option.default if value is None else sources.typed(place, option, value)
+            typed = option.default if value is None else sources.convert_value(place, option, value)
             groups[group][name] = typed
             overridden[group, name] = source
         return Settings(self.conf, self._options, groups, self.sections, overridden)
 
-    def unlike(self, other: "Settings") -> frozenset[tuple[str, str]]:
+    def diff(self, other: "Settings") -> frozenset[tuple[str, str]]:
         """Return group and name of the options whose values differ in ``other``."""
         return frozenset(
             (group, name)
@@ -171,7 +171,7 @@ class Settings:
         by_group = {group: {**self._options.get(group, {}), **merged[group]} for group in merged}
         return Settings(other.conf, by_group, groups, other.sections)
 
-    def meant_by(self, key: str, source: str = OF_REQUEST) -> tuple[str, str]:
+    def resolve_option(self, key: str, source: str = OF_REQUEST) -> tuple[str, str]:
         """Resolve an override's key to group and name, or raise :class:`Invalid`."""
         group, _, name = key.rpartition(".")
         group = group or "DEFAULT"
@@ -192,7 +192,7 @@ class Settings:
 
 def _read(conf: Conf, group: str, name: str, option: cfg.Opt) -> Any:
     try:
-        return sources.countable(option, conf[name] if group == "DEFAULT" else conf[group][name])
+        return sources.check_number(option, conf[name] if group == "DEFAULT" else conf[group][name])
     except (cfg.Error, ValueError) as failure:
         # The cause has the reason, without the location that oslo.config adds.
         cause = failure.__context__ if isinstance(failure.__context__, ValueError) else failure

@@ -194,7 +194,7 @@ def wrong_value(line: Assignment, option: cfg.Opt, why: Exception) -> str:
     return f"[{line.group}] {line.name} has a wrong value{reason}"
 
 
-def countable(option: cfg.Opt, value: Value) -> Value:
+def check_number(option: cfg.Opt, value: Value) -> Value:
     """Return an option's value, or raise :class:`ValueError` for an unusable number.
 
     oslo.config accepts ``inf`` and ``nan``, whose results cannot be written as JSON. It also
@@ -207,7 +207,7 @@ def countable(option: cfg.Opt, value: Value) -> Value:
     return value
 
 
-def typed(place: str, option: cfg.Opt, value: Any) -> Any:
+def convert_value(place: str, option: cfg.Opt, value: Any) -> Any:
     """Convert a JSON value to the type of an option.
 
     A text is read as a line of a file: commas separate the items of a list option, and for a
@@ -220,7 +220,7 @@ def typed(place: str, option: cfg.Opt, value: Any) -> Any:
     try:
         if is_repeatable:
             return [option.type(text) for text in texts]
-        return countable(option, option.type(texts if isinstance(value, list) else texts[0]))
+        return check_number(option, option.type(texts if isinstance(value, list) else texts[0]))
     except (TypeError, ValueError) as wrong:
         raise Invalid(f"{place}: {plain_reason(value, wrong)}") from None
 

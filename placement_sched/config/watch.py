@@ -8,7 +8,7 @@ from time import monotonic
 _Stamp = tuple[int, int, int] | None
 
 
-class Watch:
+class FileWatcher:
     """Detector of created, changed and deleted files.
 
     ``files`` is called for each check, so that it may list a directory. Threads that share a watch

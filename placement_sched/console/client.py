@@ -17,10 +17,10 @@ import orjson
 from werkzeug.test import run_wsgi_app
 
 from placement_sched.api.request_context import REQUEST_ID, context_of
-from placement_sched.api.serving import complete
+from placement_sched.api.serving import set_body
 from placement_sched.console.forms import LABELS
 from placement_sched.model.document import Json
-from placement_sched.schemas.faults import bare, expectation, plain_reason
+from placement_sched.schemas.faults import expectation, plain_reason, unquote
 
 #: Replacements for the beginnings of errors without a JSON path.
 _PREFIXES = {"overrides: ": "Options: ", "policy: ": "Policy: ", "Malformed JSON: ": ""}
@@ -47,13 +47,13 @@ _LABELS = {
 }
 
 
-def in_form_words(error: Json) -> str:
+def with_form_labels(error: Json) -> str:
     """Return the text of an API's error with form labels in place of JSON paths."""
     detail = str(error.get("detail") or error.get("message") or "")
     if fault := error.get("fault"):
         label, expected = _get_label(fault["path"]), expectation(fault)
         if expected is not None:
-            return f"{label} {bare(expected.value)}: expected {expected.expected}"
+            return f"{label} {unquote(expected.value)}: expected {expected.expected}"
         return f"{label}: {plain_reason(fault)}"
     for prefix, replacement in _PREFIXES.items():
         if detail.startswith(prefix):
@@ -123,7 +123,7 @@ class ApiRefused(Exception):
         self.status = HTTPStatus(reply.status)
         self.title = self.status.phrase
         self.error = _parse_error(reply)
-        self.detail = in_form_words(self.error) or self.title
+        self.detail = with_form_labels(self.error) or self.title
         super().__init__(self.detail)
 
 
@@ -131,7 +131,7 @@ class SignInNeeded(Exception):
     """A response with status 401. The pages show the sign-in form."""
 
 
-class Caller:
+class ApiClient:
     """Client of the APIs of the application that serves the current request.
 
     ``token`` is None before sign-in. The APIs then respond with 401.
@@ -180,7 +180,7 @@ class Caller:
             "QUERY_STRING": query,
             "HTTP_ACCEPT": "application/json",
         }
-        complete(environ, body, len(body))
+        set_body(environ, body, len(body))
         if body:
             environ["CONTENT_TYPE"] = "application/json"
         if self._token is not None:
@@ -191,7 +191,7 @@ class Caller:
         return Reply(int(status[:3]), headers.get("Content-Type", ""), b"".join(chunks))
 
 
-def path_of(*parts: str) -> str:
+def join_path(*parts: str) -> str:
     """Join path segments, which may contain any character.
 
     WSGI paths are decoded, so that only a slash within a segment must be encoded.

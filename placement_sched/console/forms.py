@@ -58,7 +58,7 @@ _SPEC_SPECIAL = frozenset(
 )
 
 
-class FormQuestion:
+class FormRequest:
     """The contents of a form as a request, options and changes.
 
     Each line of a field is a value. A field whose name has a dot is an option
@@ -158,7 +158,7 @@ class FormQuestion:
             raise Invalid(f"{LABELS[value]} {text}: expected a whole number") from None
 
 
-def asked_again(request_spec: Mapping[str, Any], overridden: Mapping[str, Any]) -> str | None:
+def form_query(request_spec: Mapping[str, Any], overridden: Mapping[str, Any]) -> str | None:
     """Build the query string that fills the form with a request, or None if the form cannot.
 
     A flavor object is converted to its sizes, an image object to its properties. ``overridden``

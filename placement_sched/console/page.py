@@ -12,8 +12,8 @@ import flask
 from placement_sched.api.request_context import WSGI, StartResponse
 from placement_sched.api.response import status_of
 from placement_sched.config.settings import Settings
-from placement_sched.console.client import ApiRefused, Caller
-from placement_sched.console.reports import Heading, rendered
+from placement_sched.console.client import ApiClient, ApiRefused
+from placement_sched.console.reports import Heading, render
 from placement_sched.errors import Error, Forbidden, NotFound
 from placement_sched.model.clock import utcnow
 
@@ -45,7 +45,7 @@ _PROXY_HEADERS = (
 )
 
 
-def guarding(application: WSGI) -> WSGI:
+def add_security_headers(application: WSGI) -> WSGI:
     """Wrap ``application`` to add :data:`HEADERS` to every response below ``/console``.
 
     Pages add the headers themselves. Rejections of incomplete bodies and of unknown methods occur
@@ -156,10 +156,10 @@ def page(
         "person": flask.g.get("person"),
         "here": request.full_path.rstrip("?"),
     }
-    return guarded(flask.Response(rendered(template, {**common, **(values or {})}), status))
+    return with_headers(flask.Response(render(template, {**common, **(values or {})}), status))
 
 
-def without_empty_fields() -> flask.Response | None:
+def redirect_without_empty_fields() -> flask.Response | None:
     """Return a redirect to this address without its empty fields, or None if it has none.
 
     Browsers without scripts send every field of a form. An address whose fields are all empty is
@@ -170,7 +170,7 @@ def without_empty_fields() -> flask.Response | None:
     if not filled or len(filled) == len(pairs):
         return None
     address = f"{flask.request.root_path}{flask.request.path}?{urlencode(filled)}"
-    return guarded(flask.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": address}))
+    return with_headers(flask.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": address}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,18 +202,18 @@ def heading(title: str, *facts: tuple[str, str]) -> Heading:
 
 def download(name: str, html: str) -> flask.Response:
     """Return a report as an attachment."""
-    response = guarded(flask.Response(html, content_type="text/html; charset=utf-8"))
+    response = with_headers(flask.Response(html, content_type="text/html; charset=utf-8"))
     response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
 
 
-def guarded(response: flask.Response) -> flask.Response:
+def with_headers(response: flask.Response) -> flask.Response:
     """Add the headers of all pages to a response and forbid storing it."""
     response.headers.update(HEADERS)
     response.headers["Cache-Control"] = "no-store"
     return response
 
 
-def caller() -> Caller:
+def caller() -> ApiClient:
     """Return the API client of the person who sent the current request."""
-    return Caller(flask.g.person.token)
+    return ApiClient(flask.g.person.token)

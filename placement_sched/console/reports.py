@@ -26,7 +26,7 @@ from placement_sched.model.explanation_reader import (
 _MAX_NAMES = 3
 
 
-def rendered(template: str, values: Mapping[str, Any]) -> str:
+def render(template: str, values: Mapping[str, Any]) -> str:
     """Render a template of ``templates``."""
     return _get_environment().get_template(template).render(values)
 
@@ -132,10 +132,10 @@ def explanation_report(
     ``names`` maps uuids of aggregates to the names to show.
     """
     values = _heading_values(heading) | {
-        "asked": asked(request_spec),
+        "asked": request_parts(request_spec),
         "one": explanation_shown(explanation, names),
     }
-    return rendered("explanation_report.html", values)
+    return render("explanation_report.html", values)
 
 
 def decision_report(decision: Json, heading: Heading, names: Mapping[str, str]) -> str:
@@ -152,10 +152,10 @@ def capacity_report(
 ) -> str:
     """Render the report of a ``POST /capacity`` response to this request body."""
     values = _heading_values(heading) | {
-        "asked": asked(question.get("request_spec", {})),
+        "asked": request_parts(question.get("request_spec", {})),
         "capacity": capacity_picture(with_names(answer, names), question.get("per")),
     }
-    return rendered("capacity_report.html", values)
+    return render("capacity_report.html", values)
 
 
 def as_explanation(decision: Json) -> Json:
@@ -218,7 +218,7 @@ def amounts(selection: Json) -> str:
     )
 
 
-def asked(request_spec: Mapping[str, Any]) -> list[tuple[str, str]]:
+def request_parts(request_spec: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the non-empty parts of a request spec as names and texts."""
     parts = []
     for name in _REQUEST_PARTS:

@@ -24,11 +24,11 @@ from placement_sched.console.page import (
     check_same_origin,
     check_shown,
     error_page,
-    guarded,
     is_shown,
+    with_headers,
 )
 from placement_sched.console.pages import aggregates, ask, capacity, cloud, decisions, policies
-from placement_sched.console.session import Doors
+from placement_sched.console.session import SignInViews
 from placement_sched.errors import Error, Forbidden, Invalid, NotFound
 
 #: Media types to compress.
@@ -109,7 +109,7 @@ class _Anything(BaseConverter):
 def blueprint_of(services: Services) -> flask.Blueprint:
     """Build the blueprint of the routes below ``/console``."""
     console = flask.Blueprint("console", __name__, static_folder="static")
-    doors = Doors(services.settings)
+    doors = SignInViews(services.settings)
 
     def enter() -> flask.Response | None:
         return _check_request(services, doors)
@@ -120,7 +120,7 @@ def blueprint_of(services: Services) -> flask.Blueprint:
     console.register_error_handler(Exception, lambda failure: _render_error(failure, doors))
     for path, view in doors.views().items():
         console.add_url_rule(path, view_func=view, methods=["GET", "POST"])
-    console.add_url_rule("/api/<path:path>", view_func=passed_on, methods=["GET", "POST"])
+    console.add_url_rule("/api/<path:path>", view_func=forward, methods=["GET", "POST"])
     for module in _PAGES:
         for path, view in module.VIEWS.items():
             name = f"{module.__name__.rpartition('.')[2]}_{view.__name__}"
@@ -131,7 +131,7 @@ def blueprint_of(services: Services) -> flask.Blueprint:
 
 def home_of(services: Services) -> Home:
     """Build the view that shows the console at ``/`` to browsers that may see it."""
-    doors = Doors(services.settings)
+    doors = SignInViews(services.settings)
 
     def home() -> flask.Response | None:
         kinds = request.accept_mimetypes
@@ -147,7 +147,7 @@ def home_of(services: Services) -> Home:
     return home
 
 
-def passed_on(path: str) -> flask.Response:
+def forward(path: str) -> flask.Response:
     """Forward a request of a page's script to an API with the token of the signed-in person.
 
     ``/console/api/scheduler/v1/explain`` is ``/scheduler/v1/explain`` with the token, which scripts
@@ -163,14 +163,14 @@ def passed_on(path: str) -> flask.Response:
     # The APIs have no HEAD. Flask removes the body of the response.
     method = "GET" if request.method == "HEAD" else request.method
     reply = caller().send(method, address, query, request.get_data())
-    return guarded(flask.Response(reply.body, reply.status, content_type=reply.content_type))
+    return with_headers(flask.Response(reply.body, reply.status, content_type=reply.content_type))
 
 
 def _register_converter(state: BlueprintSetupState) -> None:
     state.app.url_map.converters["anything"] = _Anything
 
 
-def _check_request(services: Services, doors: Doors) -> flask.Response | None:
+def _check_request(services: Services, doors: SignInViews) -> flask.Response | None:
     check_shown(request, services.settings)
     check_same_origin(request)
     # Set before any page, including error pages, because all show the signed-in person.
@@ -190,14 +190,14 @@ def _reject_unknown_path(rest: str) -> flask.Response:
     raise NotFound(f"The console has no page {shortened(rest, _MAX_SHOWN_PATH)}")
 
 
-def _render_error(failure: Exception, doors: Doors) -> flask.Response:
+def _render_error(failure: Exception, doors: SignInViews) -> flask.Response:
     """Render an error as a page, as JSON for scripts, or as a redirect to the sign-in form."""
     if isinstance(failure, SignInNeeded):
-        return guarded(doors.asked_to_sign_in())
+        return with_headers(doors.redirect_to_sign_in())
     status, detail = _describe_error(failure)
     if request.path.startswith("/console/api/"):
         body = {"errors": [{"status": status, "detail": detail}]}
-        response = guarded(flask.Response(flask.json.dumps(body), status, content_type=_JSON))
+        response = with_headers(flask.Response(flask.json.dumps(body), status, content_type=_JSON))
     else:
         response = error_page(status, detail)
     if isinstance(failure, MethodNotAllowed):

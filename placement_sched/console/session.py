@@ -46,7 +46,7 @@ class Person:
     signs_out: bool
 
 
-class Doors:
+class SignInViews:
     """Views of sign-in and sign-out for ``[api] auth_strategy``."""
 
     def __init__(self, settings: Settings) -> None:
@@ -104,7 +104,7 @@ class Doors:
             _delete_cookies(response)
         return response
 
-    def asked_to_sign_in(self) -> flask.Response:
+    def redirect_to_sign_in(self) -> flask.Response:
         """Redirect a request without a valid token to the form, and from there back.
 
         Invalid cookies are deleted, and the form reports that the sign-in has expired.

@@ -58,7 +58,8 @@ _HERE = str(Path(__file__).resolve().parent)
 _SQLITE_STEPS = 10_000
 #: The key of a connection's ``info`` for the time when its statement is interrupted.
 _DEADLINE = "placement_sched.deadline"
-#: The key of a connection's ``info`` for the number of :class:`Replaceable` when it was opened.
+#: The key of a connection's ``info`` for the number of :class:`ReplaceableEngine` when it was
+#: opened.
 _NUMBER = "placement_sched.number"
 #: Additional seconds to wait for a database after a statement timeout: it may wait for a lock.
 GRACE = 10
@@ -123,7 +124,7 @@ def connect_by_own_drivers(engine: Engine, within: float | None, *, marks: bool 
 
 
 @contextmanager
-def answering(connection: Connection, within: float | None) -> Iterator[None]:
+def limited_silence(connection: Connection, within: float | None) -> Iterator[None]:
     """Drop ``connection`` after ``within`` seconds of silence, unless it is None."""
     driver = connection.connection.driver_connection
     if not isinstance(driver, PostgreSQLConnection | MariaDBConnection):
@@ -508,7 +509,7 @@ def replace_closed_connections(engine: Engine) -> None:
             raise InvalidatePoolError
 
 
-class Replaceable:
+class ReplaceableEngine:
     """An engine whose connections can all be replaced while threads use them."""
 
     def __init__(self, engine: Engine) -> None:
@@ -560,7 +561,7 @@ def database_url(settings: Settings) -> URL:
     """Return the URL of ``[placement_database] connection`` with its parameters.
 
     Without any configuration file it is an SQLite file in the working directory. Raises as
-    :func:`served_url`.
+    :func:`parse_url`.
     """
     text = settings.placement_database.connection
     if not text and (files := files_read(settings.conf)):
@@ -568,14 +569,14 @@ def database_url(settings: Settings) -> URL:
             f"[placement_database] connection is not set in {', '.join(files)}: name a database, "
             f"such as {EMBEDDED}"
         )
-    url = served_url(text or EMBEDDED, "[placement_database] connection")
+    url = parse_url(text or EMBEDDED, "[placement_database] connection")
     if parameters := settings.placement_database.connection_parameters:
         url = url.update_query_pairs(parse_qsl(parameters, keep_blank_values=True))
         _check_parameters(url, "[placement_database] connection_parameters")
     return url
 
 
-def served_url(text: str, place: str) -> URL:
+def parse_url(text: str, place: str) -> URL:
     """Parse a database URL and set the driver that this service uses.
 
     ``postgresql://`` and ``postgresql+psycopg2://`` mean psycopg 3, ``mysql://`` and

@@ -126,7 +126,7 @@ _MYSQL_UNAVAILABLE = {
 }
 
 
-def connected(engine: Engine) -> Connection:
+def connect(engine: Engine) -> Connection:
     """Open a connection.
 
     Raises :class:`Unavailable` if there is none, for any reason, as no statement was sent yet.
@@ -148,7 +148,7 @@ def connected(engine: Engine) -> Connection:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Translate driver errors about the database, but not about the data.
 
     Raises :class:`Unavailable` if the database or the connection fails, :class:`TooComplex` if a
@@ -221,7 +221,7 @@ def refuses_writes(failure: Exception) -> bool:
     return _is_read_only(_code_of(failure))
 
 
-def is_late(failure: Exception) -> bool:
+def is_statement_timeout(failure: Exception) -> bool:
     """Return whether :class:`Unavailable` was raised for a statement timeout."""
     cause = failure.__cause__
     return isinstance(cause, DBAPIError) and _code(cause) in _LATE

@@ -27,7 +27,7 @@ from sqlalchemy.exc import DisconnectionError
 LOG = log.getLogger(__name__)
 
 #: An epoch as a comparable value; None for SQLite, which has a single epoch.
-History = Hashable | None
+ServerEpoch = Hashable | None
 
 #: The key of a connection's ``info`` for its epoch.
 HISTORY = "placement_sched.history"
@@ -49,13 +49,13 @@ _CLUSTER_QUERIES = (
 _MARIADB_QUERY = "SELECT UUID_SHORT() >> 24, @@hostname, @@port"
 
 
-def history_of(connection: Connection) -> History:
+def epoch_of(connection: Connection) -> ServerEpoch:
     """Return the epoch that a connection noted when it was opened."""
-    epoch: History = connection.info.get(HISTORY)
+    epoch: ServerEpoch = connection.info.get(HISTORY)
     return epoch
 
 
-def _read_epoch(kind: str, driver: Any) -> History:
+def _read_epoch(kind: str, driver: Any) -> ServerEpoch:
     with driver.cursor() as cursor:
         return _postgresql_epoch(cursor) if kind == "postgresql" else _mariadb_epoch(cursor)
 
@@ -69,7 +69,7 @@ class Histories:
 
     def __init__(self) -> None:
         #: The epoch of the connection opened last; None before the first connection.
-        self.current: History = None
+        self.current: ServerEpoch = None
 
     def follow(self, engine: Engine) -> None:
         """Track the epoch of an engine's connections, and replace outdated connections."""
@@ -98,7 +98,7 @@ class Histories:
         """Return whether a connection with this ``info`` belongs to an earlier epoch."""
         return bool(info.get(HISTORY, self.current) != self.current)
 
-    def _note(self, info: dict[Any, Any], epoch: History) -> None:
+    def _note(self, info: dict[Any, Any], epoch: ServerEpoch) -> None:
         info[HISTORY] = epoch
         previous, self.current = self.current, epoch
         if previous not in {None, epoch}:
@@ -108,7 +108,7 @@ class Histories:
             )
 
 
-def _postgresql_epoch(cursor: Any) -> History:
+def _postgresql_epoch(cursor: Any) -> ServerEpoch:
     cursor.execute(_POSTGRESQL_QUERY)
     *epoch, process_id = cursor.fetchone()
     driver = cursor.connection
@@ -118,7 +118,7 @@ def _postgresql_epoch(cursor: Any) -> History:
     return tuple(epoch)
 
 
-def _mariadb_epoch(cursor: Any) -> History:
+def _mariadb_epoch(cursor: Any) -> ServerEpoch:
     for query in _CLUSTER_QUERIES:
         cursor.execute(query)
         if (row := cursor.fetchone()) and row[1]:

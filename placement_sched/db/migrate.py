@@ -22,7 +22,7 @@ from sqlalchemy import Connection, MetaData, String, column, inspect, select, ta
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from placement_sched.db.collations import collation_for_own_tables
-from placement_sched.db.engine import answering
+from placement_sched.db.engine import limited_silence
 from placement_sched.db.errors import LOCK_TIMEOUT, conflict_of
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES, consumer_types, consumers
 from placement_sched.db.transaction import Database
@@ -106,14 +106,14 @@ _KEY = "CONSTRAINT consumers_consumer_type_id_fkey"
 
 
 @contextmanager
-def one_at_a_time(connection: Connection) -> Iterator[None]:
+def migration_lock(connection: Connection) -> Iterator[None]:
     """Hold the migration lock, so that workers migrate in sequence.
 
     Statements have no time limit, since a change of a large table may take hours. On SQLite the
     write transaction is the lock. MariaDB commits after each table, so that its lock belongs to the
     session or the cluster and must be released.
     """
-    with answering(connection, None), _hold_lock(connection):
+    with limited_silence(connection, None), _hold_lock(connection):
         yield
 
 
@@ -306,18 +306,18 @@ def sync_schema(database: Database) -> None:
     """Upgrade the schema to the newest revision, safely for concurrent workers.
 
     Also creates missing triggers of the change log if the log is enabled and the server supports
-    it. Raises as :func:`refuse_unknown_revision`.
+    it. Raises as :func:`check_revision`.
     """
 
     def upgrade(connection: Connection) -> None:
-        with one_at_a_time(connection):
+        with migration_lock(connection):
             configuration = _configuration()
             configuration.attributes["connection"] = connection
             command.upgrade(configuration, "head")
 
     revision = current_revision(database)
     if revision != newest_revision():
-        refuse_unknown_revision(revision)
+        check_revision(revision)
         database.write(upgrade)
     if database.logs_changes:
         _ensure_triggers(database)
@@ -358,7 +358,7 @@ def _change_triggers(database: Database, change: Callable[[Connection], None]) -
     """
 
     def work(connection: Connection) -> None:
-        with one_at_a_time(connection), _short_lock_waits(connection):
+        with migration_lock(connection), _short_lock_waits(connection):
             change(connection)
 
     retrying(
@@ -398,7 +398,7 @@ def newest_revision() -> str:
     return head
 
 
-def refuse_unknown_revision(found: str | None) -> None:
+def check_revision(found: str | None) -> None:
     """Raise an error for a revision that this release does not have.
 
     Raises :class:`NewerSchema` for a revision of a newer release, and :class:`Unavailable` for a
@@ -430,7 +430,7 @@ def _configuration() -> Config:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PlacementSchema:
     """State of OpenStack placement's schema, with columns as ``table.column``."""
 
     #: The contents of its version table; empty without such a table.
@@ -462,7 +462,7 @@ class Found:
         return not self.missing_tables and not self.missing_columns
 
 
-def look(connection: Connection) -> Found:
+def inspect_schema(connection: Connection) -> PlacementSchema:
     """Inspect OpenStack placement's schema in the database."""
     inspector = inspect(connection)
     existing = set(inspector.get_table_names())
@@ -471,7 +471,7 @@ def look(connection: Connection) -> Found:
     columns = inspector.get_multi_columns(filter_names=sorted(tables)) if tables else {}
     present = {(table, item["name"]) for (_, table), items in columns.items() for item in items}
     needed = {(table, item.name) for table in tables for item in expected[table].columns}
-    return Found(
+    return PlacementSchema(
         revisions=_revisions(connection) if OPENSTACK_SCHEMA_VERSION_TABLE in existing else (),
         tables=frozenset(tables),
         missing_tables=tuple(sorted(set(expected) - tables)),
@@ -501,8 +501,8 @@ def add_consumer_types(connection: Connection) -> None:
     later releases continues from there. Running services of earlier releases are not affected. An
     interrupted upgrade (MariaDB commits each statement) is completed.
     """
-    with one_at_a_time(connection):
-        schema = look(connection)
+    with migration_lock(connection):
+        schema = inspect_schema(connection)
         if schema.revision != TRAIN:
             return
         types = consumer_types.to_metadata(MetaData())

@@ -15,7 +15,12 @@ from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine, StaticPool, create_engine
 
-from placement_sched.db.errors import connected, is_late, is_worth_retrying, translated
+from placement_sched.db.errors import (
+    connect,
+    is_statement_timeout,
+    is_worth_retrying,
+    translate_errors,
+)
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from placement_sched.model.retry import retrying
@@ -34,7 +39,7 @@ _LATE = (
 )
 
 
-class Readable(Protocol):
+class ReadableDatabase(Protocol):
     """The database, or a scratch transaction of it, that a request reads."""
 
     def check(self) -> None:
@@ -45,7 +50,7 @@ class Readable(Protocol):
 
 
 @dataclass(eq=False, slots=True)
-class Trial:
+class ScratchTransaction:
     """A transaction that is rolled back, with its deadline on the monotonic clock."""
 
     connection: Connection
@@ -63,7 +68,9 @@ class Trial:
             raise Unavailable(_LATE)
 
 
-def tried(database: Database, work: Callable[[Trial], T], seconds: float) -> T:
+def run_and_roll_back(
+    database: Database, work: Callable[[ScratchTransaction], T], seconds: float
+) -> T:
     """Run ``work`` in a scratch transaction, roll it back, and return the result.
 
     It is retried if concurrent writers abort it. Raises :class:`Unavailable` if it takes longer
@@ -73,10 +80,10 @@ def tried(database: Database, work: Callable[[Trial], T], seconds: float) -> T:
     def once() -> T:
         until = monotonic() + seconds
         try:
-            with translated(), _begin(database, seconds, until) as connection:
-                return work(Trial(connection, until))
+            with translate_errors(), _begin(database, seconds, until) as connection:
+                return work(ScratchTransaction(connection, until))
         except Unavailable as failure:
-            if is_late(failure):
+            if is_statement_timeout(failure):
                 raise Unavailable(_LATE) from failure
             raise
 
@@ -92,7 +99,7 @@ def _begin(database: Database, seconds: float, until: float) -> AbstractContextM
 @contextmanager
 def _open_transaction(engine: Engine, seconds: float) -> Iterator[Connection]:
     """Open a transaction that is rolled back, with a time limit for each statement."""
-    with connected(engine) as connection:
+    with connect(engine) as connection:
         try:
             for statement in _limit_statements(connection, seconds):
                 connection.exec_driver_sql(statement)

@@ -47,7 +47,7 @@ _UPSERTS: dict[str, Callable[[Table], postgresql.Insert | sqlite.Insert]] = {
 Order = Sequence[tuple[ColumnElement[Any], bool]]
 
 
-def certifies(connection: Connection) -> bool:
+def is_certification_based(connection: Connection) -> bool:
     """Return whether other servers may write to the same tables without seeing locks.
 
     Of two transactions that changed the same row, the nodes of a Galera cluster, or of MySQL's
@@ -73,7 +73,7 @@ def batches(values: Iterable[T], size: int = SIZE) -> Iterator[tuple[T, ...]]:
         yield batch
 
 
-def among(
+def in_values(
     connection: Connection, column: ColumnElement[V], values: Collection[V]
 ) -> ColumnElement[bool]:
     """Return the condition that ``column`` is in ``values``.
@@ -86,16 +86,16 @@ def among(
     return column.in_(values)
 
 
-def rows_among(
+def select_in_batches(
     connection: Connection, query: Select[Any], column: ColumnElement[V], values: Iterable[V]
 ) -> Iterator[Any]:
     """Yield the rows of ``query`` whose ``column`` is in ``values``, of any number."""
     for batch in batches(values):
         # Fetching row by row would take half as long again.
-        yield from connection.execute(query.where(among(connection, column, batch))).all()
+        yield from connection.execute(query.where(in_values(connection, column, batch))).all()
 
 
-def change_among(
+def change_in_batches(
     connection: Connection,
     change: sa.Update | sa.Delete,
     column: ColumnElement[V],
@@ -103,7 +103,7 @@ def change_among(
 ) -> int:
     """Update or delete the rows whose ``column`` is in ``values``, and count them."""
     return sum(
-        connection.execute(change.where(among(connection, column, batch))).rowcount
+        connection.execute(change.where(in_values(connection, column, batch))).rowcount
         for batch in batches(values)
     )
 
@@ -111,10 +111,10 @@ def change_among(
 def ids_by(connection: Connection, column: sa.Column[Any], values: Iterable[str]) -> dict[str, int]:
     """Return the ids of the rows whose ``column`` is in ``values``, by value."""
     query = sa.select(column, column.table.c.id)
-    return dict(map(tuple, rows_among(connection, query, column, values)))
+    return dict(map(tuple, select_in_batches(connection, query, column, values)))
 
 
-def given(**values: T | None) -> dict[str, T]:
+def not_none(**values: T | None) -> dict[str, T]:
     """Return the values that are not None, as arguments of ``filter_by``."""
     return {name: value for name, value in values.items() if value is not None}
 
@@ -219,7 +219,7 @@ def uses_ids_again(connection: Connection, of: Table) -> ColumnElement[bool]:
 
 
 @contextmanager
-def refused_as(error: Exception) -> Iterator[None]:
+def rejected_as(error: Exception) -> Iterator[None]:
     """Raise ``error`` if a constraint of the database rejects a write."""
     try:
         yield
@@ -389,7 +389,7 @@ def _is_after(order: Order, values: Iterable[Any]) -> ColumnElement[bool]:
     return sa.or_(*later)
 
 
-def same_order_everywhere(connection: Connection, column: ColumnElement[Any]) -> ColumnElement[Any]:
+def portable_order(connection: Connection, column: ColumnElement[Any]) -> ColumnElement[Any]:
     """Return a sort key that orders a text or time equally on every database.
 
     Texts are ordered by their bytes, NULL first.

@@ -26,7 +26,7 @@ ExactLongText = sa.Text().with_variant(
 Moment = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
 
 
-def exact(length: int) -> String:
+def exact_text(length: int) -> String:
     """Return a text type of ``length``, case-sensitive on every database."""
     return String(length).with_variant(
         mysql.VARCHAR(length, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb"
@@ -35,7 +35,7 @@ def exact(length: int) -> String:
 
 def texts(*names: str, length: int = 255, nullable: bool = False) -> tuple[Column[str], ...]:
     """Return case-sensitive text columns."""
-    return tuple(Column(name, exact(length), nullable=nullable) for name in names)
+    return tuple(Column(name, exact_text(length), nullable=nullable) for name in names)
 
 
 def integers(*names: str, default: str | None = None) -> tuple[Column[int], ...]:
@@ -48,15 +48,15 @@ def indexes(table: str, *columns: str, then: str | None = None) -> tuple[Index, 
     return tuple(Index(f"{table}_{name}_idx", *filter(None, (name, then))) for name in columns)
 
 
-def stamps() -> tuple[Column[datetime], Column[datetime]]:
+def time_columns() -> tuple[Column[datetime], Column[datetime]]:
     """Return the columns for the creation and update times of a row."""
     return Column("created_at", sa.DateTime), Column("updated_at", sa.DateTime)
 
 
-def pair_of(owner: str, table: str, key: str) -> tuple[Column[int], Column[str]]:
+def text_of_owner(owner: str, table: str, key: str) -> tuple[Column[int], Column[str]]:
     """Return a primary key of a reference to ``table`` and a text."""
     number = Column(owner, Integer, ForeignKey(f"{table}.id"), primary_key=True)
-    return number, Column(key, exact(255), primary_key=True)
+    return number, Column(key, exact_text(255), primary_key=True)
 
 
 def new_table(name: str, *items: SchemaItem, **options: Any) -> Table:
@@ -64,22 +64,24 @@ def new_table(name: str, *items: SchemaItem, **options: Any) -> Table:
     return Table(name, metadata, *items, mysql_engine="InnoDB", **options)
 
 
-def numbered(name: str, *items: SchemaItem, **options: Any) -> Table:
+def numbered_table(name: str, *items: SchemaItem, **options: Any) -> Table:
     """Return a new table with both time columns and a numeric primary key first."""
     key = Column("id", Integer, primary_key=True, nullable=False)
-    return new_table(name, *stamps(), key, *items, **options)
+    return new_table(name, *time_columns(), key, *items, **options)
 
 
 def with_uuid(name: str, *items: SchemaItem, **options: Any) -> Table:
     """Return a numbered table with a unique ``uuid`` as its first other column."""
     unique = UniqueConstraint("uuid", name=f"uniq_{name}0uuid")
-    return numbered(name, Column("uuid", String(36), nullable=False), *items, unique, **options)
+    return numbered_table(
+        name, Column("uuid", String(36), nullable=False), *items, unique, **options
+    )
 
 
-def distinct_texts(name: str, column: str) -> Table:
+def unique_text_table(name: str, column: str) -> Table:
     """Return a numbered table with a column of unique texts."""
     unique = UniqueConstraint(column, name=f"uniq_{name}0{column}")
-    return numbered(name, Column(column, String(255), nullable=False), unique)
+    return numbered_table(name, Column(column, String(255), nullable=False), unique)
 
 
 def longest(column: Column[str]) -> int:
@@ -102,7 +104,7 @@ resource_providers = with_uuid(
     sqlite_autoincrement=True,
 )
 
-inventories = numbered(
+inventories = numbered_table(
     "inventories",
     *integers("resource_provider_id", "resource_class_id"),
     *integers("total", "reserved", "min_unit", "max_unit", "step_size"),
@@ -115,7 +117,7 @@ inventories = numbered(
     Index("inventories_resource_class_id_idx", "resource_class_id"),
 )
 
-allocations = numbered(
+allocations = numbered_table(
     "allocations",
     Column("resource_provider_id", Integer, nullable=False),
     Column("consumer_id", String(36), nullable=False),
@@ -133,7 +135,7 @@ allocations = numbered(
     ),
 )
 
-consumer_types = distinct_texts("consumer_types", "name")
+consumer_types = unique_text_table("consumer_types", "name")
 
 consumers = with_uuid(
     "consumers",
@@ -147,14 +149,14 @@ consumers = with_uuid(
     Index("consumers_consumer_type_id_idx", "consumer_type_id"),
 )
 
-projects = distinct_texts("projects", "external_id")
-users = distinct_texts("users", "external_id")
-traits = distinct_texts("traits", "name")
-resource_classes = distinct_texts("resource_classes", "name")
+projects = unique_text_table("projects", "external_id")
+users = unique_text_table("users", "external_id")
+traits = unique_text_table("traits", "name")
+resource_classes = unique_text_table("resource_classes", "name")
 
 resource_provider_traits = new_table(
     "resource_provider_traits",
-    *stamps(),
+    *time_columns(),
     Column("trait_id", ForeignKey("traits.id"), primary_key=True),
     Column("resource_provider_id", ForeignKey("resource_providers.id"), primary_key=True),
     Index(
@@ -162,7 +164,7 @@ resource_provider_traits = new_table(
     ),
 )
 
-placement_aggregates = numbered(
+placement_aggregates = numbered_table(
     "placement_aggregates",
     Column("uuid", String(36)),
     UniqueConstraint("uuid", name="uniq_placement_aggregates0uuid"),
@@ -170,7 +172,7 @@ placement_aggregates = numbered(
 
 resource_provider_aggregates = new_table(
     "resource_provider_aggregates",
-    *stamps(),
+    *time_columns(),
     Column("resource_provider_id", Integer, primary_key=True, nullable=False, autoincrement=False),
     Column("aggregate_id", Integer, primary_key=True, nullable=False, autoincrement=False),
     Index("resource_provider_aggregates_aggregate_id_idx", "aggregate_id"),
@@ -197,8 +199,8 @@ compute_nodes = with_uuid(
 
 services = with_uuid(
     "sched_services",
-    Column("host", exact(255), nullable=False),
-    Column("binary", exact(64), nullable=False),
+    Column("host", exact_text(255), nullable=False),
+    Column("binary", exact_text(64), nullable=False),
     *integers("disabled", default="0"),
     Column("disabled_reason", String(255)),
     *integers("forced_down", default="0"),
@@ -208,23 +210,23 @@ services = with_uuid(
 
 host_aggregates = with_uuid(
     "sched_aggregates",
-    Column("name", exact(255), nullable=False),
+    Column("name", exact_text(255), nullable=False),
     UniqueConstraint("name", name="uniq_sched_aggregates0name"),
     sqlite_autoincrement=True,
 )
 
 host_aggregate_hosts = new_table(
     "sched_aggregate_hosts",
-    *stamps(),
-    *pair_of("aggregate_id", "sched_aggregates", "host"),
+    *time_columns(),
+    *text_of_owner("aggregate_id", "sched_aggregates", "host"),
     Index("sched_aggregate_hosts_host_idx", "host"),
 )
 
 host_aggregate_metadata = new_table(
     "sched_aggregate_metadata",
-    *stamps(),
-    *pair_of("aggregate_id", "sched_aggregates", "key"),
-    Column("value", exact(255), nullable=False),
+    *time_columns(),
+    *text_of_owner("aggregate_id", "sched_aggregates", "key"),
+    Column("value", exact_text(255), nullable=False),
 )
 
 #: A row for each cached subject. Its version increases in the transaction that changes the subject,
@@ -238,7 +240,7 @@ change_counters = new_table(
 #: The flavors embedded in instances, each text once.
 embedded_flavors = new_table(
     "sched_embedded_flavors",
-    Column("digest", exact(64), primary_key=True),
+    Column("digest", exact_text(64), primary_key=True),
     Column("flavor", LongText, nullable=False),
 )
 
@@ -256,13 +258,13 @@ instances = with_uuid(
     # The decision that placed the instance, so that a repeated request returns the same answer.
     Column("decision_uuid", String(36)),
     # The row of sched_embedded_flavors if ``flavor`` is null.
-    Column("flavor_digest", exact(64)),
+    Column("flavor_digest", exact_text(64)),
     Index("sched_instances_host_idx", "host", "node"),
     Index("sched_instances_server_group_idx", "server_group"),
     Index("sched_instances_project_id_idx", "project_id", "created_at"),
 )
 
-flavors = numbered(
+flavors = numbered_table(
     "sched_flavors",
     *texts("flavorid", "name"),
     *integers("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap"),
@@ -277,23 +279,23 @@ flavors = numbered(
 
 flavor_extra_specs = new_table(
     "sched_flavor_extra_specs",
-    *stamps(),
-    *pair_of("flavor_id", "sched_flavors", "key"),
-    Column("value", exact(255), nullable=False),
+    *time_columns(),
+    *text_of_owner("flavor_id", "sched_flavors", "key"),
+    Column("value", exact_text(255), nullable=False),
 )
 
 flavor_projects = new_table(
     "sched_flavor_projects",
-    *stamps(),
-    *pair_of("flavor_id", "sched_flavors", "project_id"),
+    *time_columns(),
+    *text_of_owner("flavor_id", "sched_flavors", "project_id"),
     Index("sched_flavor_projects_project_id_idx", "project_id"),
 )
 
 images = with_uuid(
     "sched_images",
-    Column("name", exact(255)),
+    Column("name", exact_text(255)),
     *texts("status", "visibility", length=32),
-    Column("owner", exact(255)),
+    Column("owner", exact_text(255)),
     Column("size", sa.BigInteger),
     Column("virtual_size", sa.BigInteger),
     *texts("disk_format", "container_format", length=32, nullable=True),
@@ -304,20 +306,20 @@ images = with_uuid(
 
 image_properties = new_table(
     "sched_image_properties",
-    *pair_of("image_id", "sched_images", "name"),
+    *text_of_owner("image_id", "sched_images", "name"),
     Column("value", ExactLongText, nullable=False),
     Index("sched_image_properties_name_idx", "name"),
 )
 
 image_tags = new_table(
     "sched_image_tags",
-    *pair_of("image_id", "sched_images", "tag"),
+    *text_of_owner("image_id", "sched_images", "tag"),
     Index("sched_image_tags_tag_idx", "tag"),
 )
 
 server_groups = with_uuid(
     "sched_server_groups",
-    Column("name", exact(255), nullable=False),
+    Column("name", exact_text(255), nullable=False),
     Column("policy", String(32), nullable=False),
     # Null if the policy is not anti-affinity, or the group has no such rule.
     Column("max_server_per_host", Integer),
@@ -331,9 +333,9 @@ server_groups = with_uuid(
 #: recorded none.
 synced_traits = new_table(
     "sched_synced_traits",
-    *stamps(),
+    *time_columns(),
     Column("provider_uuid", String(36), primary_key=True),
-    Column("trait", exact(255), primary_key=True),
+    Column("trait", exact_text(255), primary_key=True),
     Column("aggregate_uuid", String(36), nullable=False),
     Column("provider_id", Integer),
     Index("sched_synced_traits_aggregate_uuid_idx", "aggregate_uuid"),
@@ -344,11 +346,11 @@ decisions = with_uuid(
     Column("outcome", String(32), nullable=False),
     # The kind of request: select, no_claim, explain or shadow.
     Column("kind", String(16), nullable=False, server_default="select"),
-    Column("project_id", exact(255)),
+    Column("project_id", exact_text(255)),
     # The ids of the request: this service's, and the global id that the caller sent.
     *texts("request_id", "global_request_id", "policy", nullable=True),
     # The flavor's name.
-    Column("flavor", exact(255)),
+    Column("flavor", exact_text(255)),
     # The digest of the whole request: equal instance uuids with another digest are a conflict.
     Column("request_digest", String(64), nullable=False),
     Column("request", LongText, nullable=False),
@@ -368,7 +370,7 @@ decision_places = new_table(
     # The instance's position in the request.
     Column("position", Integer, nullable=False),
     Column("instance_uuid", String(36), nullable=False),
-    Column("host", exact(255)),
+    Column("host", exact_text(255)),
     sa.PrimaryKeyConstraint("decision_uuid", "position"),
     *indexes("sched_decision_places", "instance_uuid", "host"),
 )
@@ -377,7 +379,7 @@ decision_places = new_table(
 #: and ``failure`` are the begin of and the reason for its unavailability.
 cells = with_uuid(
     "sched_cells",
-    Column("name", exact(255)),
+    Column("name", exact_text(255)),
     *integers("disabled", default="0"),
     Column("read_at", sa.DateTime),
     Column("away_since", sa.DateTime),
@@ -387,7 +389,7 @@ cells = with_uuid(
 #: Nova's result for each instance of a decision of kind ``shadow``, compared with this service's.
 shadow_results = new_table(
     "sched_shadow_results",
-    *stamps(),
+    *time_columns(),
     Column("decision_uuid", String(36), nullable=False),
     # The instance's position in the request.
     Column("position", Integer, nullable=False),

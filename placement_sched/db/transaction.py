@@ -19,20 +19,20 @@ from sqlalchemy.exc import DBAPIError, DisconnectionError, InvalidatePoolError
 
 from placement_sched.config.settings import Settings
 from placement_sched.db import engine, triggers
-from placement_sched.db.engine import answering, count_statements
+from placement_sched.db.engine import count_statements, limited_silence
 from placement_sched.db.errors import (
     CAPACITY,
     CHANGED,
     LOCKED,
     READ_ONLY,
     conflict_of,
-    connected,
+    connect,
     is_read_only,
     is_worth_retrying,
     refuses_writes,
-    translated,
+    translate_errors,
 )
-from placement_sched.db.failover import Histories, History
+from placement_sched.db.failover import Histories, ServerEpoch
 from placement_sched.db.tables import commit_marks
 from placement_sched.errors import CapacityExceeded, CommitUnknown, Conflict, Unavailable
 from placement_sched.model.request_stats import request_stats
@@ -195,8 +195,8 @@ class Database:
         self._max_retries: int = settings.placement.allocation_conflict_retry_count
         self.reader: Engine = engine.make_engine(self.url, settings, autocommit=True)
         self.writer: Engine = engine.make_engine(self.url, settings, autocommit=False)
-        self._readers = engine.Replaceable(self.reader)
-        self._writers = engine.Replaceable(self.writer)
+        self._readers = engine.ReplaceableEngine(self.reader)
+        self._writers = engine.ReplaceableEngine(self.writer)
         self._histories = Histories()
         for database_engine in (self.reader, self.writer):
             self._histories.follow(database_engine)
@@ -221,7 +221,7 @@ class Database:
             event.listen(self.reader, "checkout", self._check_connection)
 
     @property
-    def history(self) -> History:
+    def history(self) -> ServerEpoch:
         """The epoch of the database server (``db/failover.py``)."""
         return self._histories.current
 
@@ -235,7 +235,7 @@ class Database:
         Raises :class:`Unavailable` if the database does not answer, and :class:`TooComplex` if a
         statement is too large.
         """
-        with translated(), connected(self.reader) as connection:
+        with translate_errors(), connect(self.reader) as connection:
             yield connection
 
     def ping(self) -> None:
@@ -251,7 +251,7 @@ class Database:
             return
         try:
             # Only a write can show it: read-only servers accept writes of some users.
-            with self.read() as connection, answering(connection, SOON):
+            with self.read() as connection, limited_silence(connection, SOON):
                 connection.execute(_EMPTY_WRITE)
         except Unavailable as failure:
             if is_read_only(failure):
@@ -308,7 +308,7 @@ class Database:
 
         def once() -> T:
             try:
-                with self._gate, translated():
+                with self._gate, translate_errors():
                     result = self._committed(work)
             except Unavailable as failure:
                 if kind := conflict_of(failure):
@@ -320,9 +320,9 @@ class Database:
                 self._readers.replace_all()
             return result
 
-        return self.retried(once, self._is_worth_retrying)
+        return self.retry(once, self._is_worth_retrying)
 
-    def retried(
+    def retry(
         self, work: Callable[[], T], when: Callable[[Exception], bool] = is_worth_retrying
     ) -> T:
         """Run ``work``, repeated if a concurrent writer aborts it, and return the result.
@@ -339,7 +339,7 @@ class Database:
         mark: str | None = None
         is_finished, started = False, time.monotonic()
         try:
-            with connected(self.writer) as connection, connection.begin():
+            with connect(self.writer) as connection, connection.begin():
                 result = work(connection)
                 is_finished = True
                 if self.marks_commits:
@@ -406,7 +406,7 @@ class Database:
         request_stats().retries += 1
         time.sleep(random.uniform(0, 0.01 * 2 ** min(number, 5)))  # noqa: S311 - jitter
 
-    def schema_is_ours(self) -> None:
+    def enable_commit_marks(self) -> None:
         """Enable commit marks, after the schema was checked to be this release's."""
         # SQLite is a file: the answer to COMMIT cannot be lost.
         self.marks_commits = self.url.get_backend_name() != "sqlite"
@@ -431,7 +431,7 @@ class Database:
         return result
 
     @property
-    def held(self) -> int:
+    def connections_in_use(self) -> int:
         """The number of connections in use by the threads of this process."""
         engines = (self.reader, self.writer)
         return sum(engine.pool.checkedout() for engine in engines)  # type: ignore[attr-defined]

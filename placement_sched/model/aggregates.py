@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Self
 
 from placement_sched.model.document import NovaObject
-from placement_sched.model.names import canonical
+from placement_sched.model.names import canonical_uuid
 
 #: The metadata key that makes an aggregate an availability zone.
 ZONE_KEY = "availability_zone"
@@ -102,7 +102,7 @@ class ServerGroup(NovaObject):
             **{name: document.get(name) for name in _PLAIN},
             policy=document["policy"],
             rules=document.get("rules") or {},
-            members=tuple(map(canonical, document.get("members") or ())),
+            members=tuple(map(canonical_uuid, document.get("members") or ())),
             hosts=tuple(document.get("hosts") or ()),
         )
 

@@ -180,7 +180,7 @@ class Candidates:
     trees: tuple[CandidateProvider, ...] | None = None
 
 
-def together(results: Sequence[Candidates]) -> Candidates:
+def merge_results(results: Sequence[Candidates]) -> Candidates:
     """Merge the results of several searches in order, each provider once."""
     if len(results) == 1:
         return results[0]

@@ -31,10 +31,10 @@ def utcnow() -> datetime:
     return datetime.now(UTC).replace(tzinfo=None, microsecond=0)
 
 
-def moment_of(text: str, now: datetime, called: str) -> str:
+def parse_time(text: str, now: datetime, name: str) -> str:
     """Return an ISO 8601 time unchanged, or convert an age (``90s``, ``7d``) to a time.
 
-    Raises :class:`Invalid`, with ``called`` as the name of the value, for any other text and for an
+    Raises :class:`Invalid`, with ``name`` as the name of the value, for any other text and for an
     age that leads before year 1.
     """
     age = AGE.fullmatch(text)
@@ -43,13 +43,13 @@ def moment_of(text: str, now: datetime, called: str) -> str:
             datetime.fromisoformat(text)
         except ValueError:
             raise Invalid(
-                f"{called}: {text!r} is neither an age (30m, 2h, 7d) nor an ISO 8601 time"
+                f"{name}: {text!r} is neither an age (30m, 2h, 7d) nor an ISO 8601 time"
             ) from None
         return text
     try:
         return (now - timedelta(**{_UNITS[age[2]]: int(age[1])})).isoformat()
     except OverflowError:
-        raise Invalid(f"{called}: {text} is before year 1: use a shorter age") from None
+        raise Invalid(f"{name}: {text} is before year 1: use a shorter age") from None
 
 
 def shown_duration(seconds: float) -> str:
@@ -59,7 +59,7 @@ def shown_duration(seconds: float) -> str:
 
 
 @contextmanager
-def timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
+def measure(seconds: dict[str, float], stage: str) -> Iterator[None]:
     """Add the duration of the block to ``seconds[stage]``, also if it raises."""
     start = perf_counter()
     try:

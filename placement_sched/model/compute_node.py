@@ -129,13 +129,13 @@ def inventories_of(node: ComputeNode) -> tuple[Inventory, ...]:
     )
 
 
-def kept_part(node: ComputeNode) -> dict[str, Any]:
+def stored_fields(node: ComputeNode) -> dict[str, Any]:
     """Return the fields without a column of their own, as JSON values."""
     return {key: getattr(node, key) for key in _STORED_FIELDS}
 
 
 def node_of(stored: Mapping[str, Any], **columns: Any) -> ComputeNode:
-    """Build a node from the result of :func:`kept_part` and the columns."""
+    """Build a node from the result of :func:`stored_fields` and the columns."""
     values = {**stored, **columns}
     for key in ("supported_hv_specs", "metrics", "pci_device_pools"):
         values[key] = tuple(values[key])
@@ -200,7 +200,7 @@ class Hypervisor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WholeHypervisor(Hypervisor):
+class HypervisorDetails(Hypervisor):
     """A hypervisor with the last report of its host."""
 
     node: ComputeNode

@@ -129,7 +129,7 @@ class Decision(DecisionSummary):
 
 
 @dataclass(frozen=True, slots=True)
-class KeptFunnel:
+class RecordedFunnel:
     """The part of a run that a decision records: the bounded funnel and the best hosts."""
 
     funnel: Mapping[str, Any] | None
@@ -137,7 +137,7 @@ class KeptFunnel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionsWanted:
+class DecisionQuery:
     """A filter of a list of decisions, with None for any value.
 
     ``instance`` and ``host`` must be in the same place. ``request_id`` matches either id of the

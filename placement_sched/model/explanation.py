@@ -5,12 +5,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, Self
 
 from placement_sched.model.document import Json
-from placement_sched.model.names import listed
-from placement_sched.model.verdict import Remedy
+from placement_sched.model.names import join_words
+from placement_sched.model.verdict import SuggestedChange
 
 
 @dataclass(frozen=True, slots=True)
-class Obstacle:
+class EmptyStage:
     """The stage that left no host: its family, its name in the funnel, and a sentence."""
 
     stage: str
@@ -24,7 +24,7 @@ class Obstacle:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ExplanationView:
     """Limits of the lists in an answer.
 
     ``hosts`` restricts the lists to hosts or nodes with these names (None: all). ``max_rejected``
@@ -39,7 +39,7 @@ class View:
         return self.hosts is None or host in self.hosts or node in self.hosts
 
 
-EVERYTHING = View(max_rejected=0)
+EVERYTHING = ExplanationView(max_rejected=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Rejected:
     host: str
     node: str
     reason: str
-    changes: tuple[Remedy, ...] = ()
+    changes: tuple[SuggestedChange, ...] = ()
 
     def as_json(self) -> Json:
         """Return the entry of ``rejected``."""
@@ -104,7 +104,7 @@ class StepReport:
         """Return constraint and detail as a single text."""
         return f"{self.constraint} {self.detail}".strip()
 
-    def as_json(self, view: View = EVERYTHING) -> Json:
+    def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
         """Return the entry of ``steps``, with ``option`` if it is set."""
         entry: Json = {
             "constraint": self.constraint,
@@ -165,7 +165,7 @@ class NearMisses:
         """Sort near misses by number of hosts, largest first."""
         return cls(tuple(sorted(misses, key=lambda miss: -miss.hosts)), complete)
 
-    def as_json(self, view: View = EVERYTHING) -> Json:
+    def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
         """Return the report keys of the near misses, empty without any.
 
         ``nearest_misses_complete`` is false, and present, if there may be more than are listed.
@@ -202,19 +202,21 @@ class CandidatesReport:
     fallback: Self | None = None
 
     @property
-    def obstacle(self) -> Obstacle:
+    def obstacle(self) -> EmptyStage:
         """Return the reason why the search found no candidate."""
         for miss in self.nearest_misses.found:
             terms = [(miss.constraint, miss.detail), *miss.others]
             labels = [f"{kind} {detail}".strip() for kind, detail in terms]
-            return Obstacle(CANDIDATES, listed(labels), meeting_all_but(miss.hosts, labels))
+            return EmptyStage(
+                CANDIDATES, join_words(labels), describe_hosts_without(miss.hosts, labels)
+            )
         for step in self.steps:
             if step.before and not step.after:
                 words = f"{step.label} rejected {_all_remaining(step.before)}"
-                return Obstacle(CANDIDATES, step.label, words)
+                return EmptyStage(CANDIDATES, step.label, words)
         if self.query:
-            return Obstacle(CANDIDATES, "providers", "there is no resource provider")
-        return Obstacle(CANDIDATES, "requested_hosts", "there is no such host")
+            return EmptyStage(CANDIDATES, "providers", "there is no resource provider")
+        return EmptyStage(CANDIDATES, "requested_hosts", "there is no such host")
 
     @property
     def cut_words(self) -> str:
@@ -228,7 +230,7 @@ class CandidatesReport:
                 )
         return ""
 
-    def as_json(self, view: View = EVERYTHING) -> Json:
+    def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
         """Return the entry of ``allocation_candidates``."""
         return {
             "query": self.query,
@@ -258,7 +260,7 @@ class FilterReport:
             return "no host has remaining capacity"
         return f"{self.name} rejected {_all_remaining(self.before)}"
 
-    def as_json(self, view: View = EVERYTHING) -> Json:
+    def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
         """Return the entry of ``filters``."""
         return {
             "name": self.name,
@@ -287,7 +289,7 @@ _NOT_REPORTED = (
 _IS_ENABLED = "root_required !COMPUTE_STATUS_DISABLED"
 
 
-def meeting_all_but(hosts: int, constraints: Collection[str]) -> str:
+def describe_hosts_without(hosts: int, constraints: Collection[str]) -> str:
     """Return a sentence about the hosts that a search without these constraints finds.
 
     Such hosts may still fail a filter, since no filter was run on them.
@@ -297,7 +299,7 @@ def meeting_all_but(hosts: int, constraints: Collection[str]) -> str:
     meets = "meets" if hosts == 1 else "meet"
     is_disabled = f"{'is' if hosts == 1 else 'are'} disabled and " if has_status else ""
     but = (
-        f"all constraints but {listed(without_status)}"
+        f"all constraints but {join_words(without_status)}"
         if without_status
         else "all other constraints"
     )
@@ -312,7 +314,7 @@ def _all_remaining(count: int) -> str:
     return "the last remaining host" if count == 1 else f"all {count} remaining hosts"
 
 
-def _rejected_as_json(rejected: tuple[Rejected, ...], view: View) -> list[Json]:
+def _rejected_as_json(rejected: tuple[Rejected, ...], view: ExplanationView) -> list[Json]:
     entries = [entry for entry in rejected if view.shows(entry.host, entry.node)]
     return [entry.as_json() for entry in (entries[: view.max_rejected or None])]
 
@@ -332,7 +334,7 @@ class WouldFit:
     without: tuple[tuple[str, str], ...]
     hosts: tuple[str, ...]
     why: str
-    change: Remedy | None = None
+    change: SuggestedChange | None = None
     exact: bool = True
 
     @property
@@ -356,7 +358,7 @@ class WouldFit:
         }
 
 
-def least(entries: Sequence[WouldFit]) -> tuple[WouldFit, ...]:
+def fewest_changes(entries: Sequence[WouldFit]) -> tuple[WouldFit, ...]:
     """Return the entries without the fewest stages, sorted by number of hosts."""
     fewest = min((len(entry.without) for entry in entries), default=0)
     smallest = [entry for entry in entries if len(entry.without) == fewest]
@@ -373,7 +375,7 @@ _MAX_VALUE_CHARACTERS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Ignored:
+class IgnoredValue:
     """An extra spec or image property without effect, and the expected value."""
 
     source: str
@@ -465,14 +467,14 @@ class PolicyReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaterReport:
+class LaterInstanceReport:
     """The filters for an instance that found no host, after ``placed`` instances did."""
 
     placed: int
     asked: int
     filters: tuple[FilterReport, ...]
 
-    def as_json(self, view: View = EVERYTHING) -> Json:
+    def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
         """Return the entry of ``later_instance``."""
         return {"placed": self.placed, "filters": [report.as_json(view) for report in self.filters]}
 
@@ -492,31 +494,31 @@ class Funnel:
     weighers: tuple[WeigherReport, ...] = ()
     states_age: float | None = None
     policy: PolicyReport | None = None
-    later: LaterReport | None = None
-    warnings: tuple[Ignored | UnknownHost, ...] = ()
+    later: LaterInstanceReport | None = None
+    warnings: tuple[IgnoredValue | UnknownHost, ...] = ()
     room: RoomReport | None = None
     would_fit: tuple[WouldFit, ...] = ()
     selected: bool = True
 
     @property
-    def obstacle(self) -> Obstacle | None:
+    def obstacle(self) -> EmptyStage | None:
         """Return the stage that left no host, or None if every instance found a host."""
         if self.selected:
             return None
         for report in self.request_filters:
             if report.refusal is not None:
-                return Obstacle(REQUEST_FILTERS, report.name, report.words)
+                return EmptyStage(REQUEST_FILTERS, report.name, report.words)
         last_filter = _find_last_filter(self.filters)
         if last_filter is not None:
             words = last_filter.words + self.allocation_candidates.cut_words
-            return Obstacle(FILTERS, last_filter.name, words)
+            return EmptyStage(FILTERS, last_filter.name, words)
         hosts = self.allocation_candidates.hosts
         return self._later_obstacle if hosts else self.allocation_candidates.obstacle
 
     @property
-    def _later_obstacle(self) -> Obstacle:
+    def _later_obstacle(self) -> EmptyStage:
         if self.room is not None:
-            return Obstacle("room", "room", self.room.words)
+            return EmptyStage("room", "room", self.room.words)
         words, last_filter = (
             "there are hosts for some of the instances, but not for all of them",
             None,
@@ -527,14 +529,14 @@ class Funnel:
                 f"{placed} of the {self.later.asked} instances {'fit' if placed > 1 else 'fits'}"
             )
         if last_filter is None:
-            return Obstacle("later_instance", "", words)
-        return Obstacle(
+            return EmptyStage("later_instance", "", words)
+        return EmptyStage(
             "later_instance",
             last_filter.name,
             f"{words}; for the next instance {last_filter.words}",
         )
 
-    def as_json(self, view: View = EVERYTHING) -> Json:
+    def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
         """Return the funnel as JSON, without keys whose value is None.
 
         ``later_instance`` is present if the first instances found hosts and a later instance found
@@ -591,7 +593,7 @@ class HostReport(NamedTuple):
         return {"host": self.host, "node": self.node, "weight": self.weight, "weights": weights}
 
 
-def hosts_as_json(hosts: Iterable[HostReport], view: View = EVERYTHING) -> list[Json]:
+def hosts_as_json(hosts: Iterable[HostReport], view: ExplanationView = EVERYTHING) -> list[Json]:
     """Return the entries of ``hosts`` in the given order.
 
     Hosts with equal weights of a weigher share the JSON objects, because there are few distinct
@@ -633,7 +635,7 @@ class RejectReason:
     stage: str
     name: str
     reason: str
-    changes: tuple[Remedy, ...] = ()
+    changes: tuple[SuggestedChange, ...] = ()
 
     @classmethod
     def of_request_filter(cls, report: RequestFilterReport) -> "RejectReason":

@@ -68,7 +68,7 @@ def _largest(sizes: Iterable[tuple[str, int]], limit: int) -> set[str]:
     return set(ordered[:limit])
 
 
-class Counted(StrEnum):
+class Reliability(StrEnum):
     """The reliability of a number, which is absent if ``REFUSED`` or ``UNKNOWN``."""
 
     EXACT = "exact"
@@ -81,7 +81,7 @@ class Counted(StrEnum):
 class FlavorCapacity:
     """Number of further instances of a flavor that fit, in all and by zone name."""
 
-    state: Counted
+    state: Reliability
     instances: int = 0
     zones: Mapping[str, int] = field(default_factory=dict)
 
@@ -112,7 +112,7 @@ class CapacityFigures:
     def from_json(cls, document: Mapping[str, Any]) -> Self:
         """Return the figures written by another process."""
         flavors = {
-            name: FlavorCapacity(Counted(entry["state"]), entry["instances"], entry["zones"])
+            name: FlavorCapacity(Reliability(entry["state"]), entry["instances"], entry["zones"])
             for name, entry in document["flavors"].items()
         }
         return cls(document["counted_at"], flavors)

@@ -11,7 +11,7 @@ from placement_sched.errors import Invalid
 from placement_sched.model.document import Json, decoded
 
 #: The name of each value in errors: ``{"zone": "--zone"}``.
-Called = Mapping[str, str]
+Labels = Mapping[str, str]
 #: Defaults of a flavor that is described by its sizes.
 _FLAVOR_DEFAULTS = {
     "name": "typed",
@@ -46,15 +46,15 @@ class FlatRequest:
     force_hosts: Sequence[str] = ()
     ignore_hosts: Sequence[str] = ()
 
-    def as_spec(self, called: Called) -> Json:
-        """Return the request spec, with the names in ``called`` for errors.
+    def as_spec(self, labels: Labels) -> Json:
+        """Return the request spec, with ``labels`` as the names of values in errors.
 
         Raises :class:`Invalid` for values that exclude each other.
         """
         spec: Json = {"num_instances": 1 if self.count is None else self.count}
-        spec["flavor"] = self._flavor(called)
+        spec["flavor"] = self._flavor(labels)
         if self.image and self.image_properties:
-            raise Invalid(f"{called['image']} cannot be combined with {called['image_properties']}")
+            raise Invalid(f"{labels['image']} cannot be combined with {labels['image_properties']}")
         if self.image:
             spec["image"] = self.image
         elif self.image_properties:
@@ -68,13 +68,13 @@ class FlatRequest:
         }
         return spec | {name: value for name, value in optional.items() if value}
 
-    def _flavor(self, called: Called) -> Json | str:
+    def _flavor(self, labels: Labels) -> Json | str:
         sizes = {"vcpus": self.vcpus, "ram": self.ram, "disk": self.disk}
         has_size = any(size is not None for size in sizes.values())
         if isinstance(self.flavor, str):
             if has_size or self.extra_specs:
-                words = _join_names([called[name] for name in (*sizes, "extra_specs")])
-                raise Invalid(f"{called['flavor']} cannot be combined with {words}")
+                words = _join_names([labels[name] for name in (*sizes, "extra_specs")])
+                raise Invalid(f"{labels['flavor']} cannot be combined with {words}")
             return self.flavor
         if self.flavor is not None:
             return {**self.flavor, "extra_specs": self._all_extra_specs(self.flavor)}
@@ -86,29 +86,29 @@ class FlatRequest:
         return {**(flavor.get("extra_specs") or {}), **self.extra_specs}
 
 
-def pairs(texts: Iterable[str], called: str) -> dict[str, str]:
+def pairs(texts: Iterable[str], label: str) -> dict[str, str]:
     """Parse ``KEY=VALUE`` texts.
 
     Raises :class:`Invalid` for a text without ``=``.
     """
-    return dict(_split_pair(text, called) for text in texts)
+    return dict(_split_pair(text, label) for text in texts)
 
 
-def hints(texts: Iterable[str], called: str) -> dict[str, str | list[str]]:
+def hints(texts: Iterable[str], label: str) -> dict[str, str | list[str]]:
     """Parse ``KEY=VALUE`` texts as hints, with a list for a repeated key.
 
     Raises :class:`Invalid` for a text without ``=``.
     """
     values_by_key: dict[str, list[str]] = {}
-    for key, value in (_split_pair(text, called) for text in texts):
+    for key, value in (_split_pair(text, label) for text in texts):
         values_by_key.setdefault(key, []).append(value)
     return {key: values[0] if len(values) == 1 else values for key, values in values_by_key.items()}
 
 
-def overrides(texts: Iterable[str], called: str) -> Json:
+def overrides(texts: Iterable[str], label: str) -> Json:
     """Parse ``GROUP.OPTION=VALUE`` texts, decoding values that are JSON."""
     values: Json = {}
-    for key, value in pairs(texts, called).items():
+    for key, value in pairs(texts, label).items():
         try:
             values[key] = decoded(value)
         except ValueError:
@@ -116,10 +116,10 @@ def overrides(texts: Iterable[str], called: str) -> Json:
     return values
 
 
-def _split_pair(text: str, called: str) -> tuple[str, str]:
+def _split_pair(text: str, label: str) -> tuple[str, str]:
     key, separator, value = text.partition("=")
     if not separator or not key:
-        raise Invalid(f"{called} {text}: expected KEY=VALUE")
+        raise Invalid(f"{label} {text}: expected KEY=VALUE")
     return key, value
 
 
@@ -139,8 +139,8 @@ _INVENTORY = re.compile(r"(?P<host>[^:]+):(?P<name>[A-Z0-9_]+)=(?P<total>-?[0-9]
 _MARKS = re.compile(r"[,*\s]")
 
 
-def change_of(text: str, called: str) -> Json:
-    """Parse a change in its short form or as JSON, with ``called`` as its name in errors.
+def change_of(text: str, label: str) -> Json:
+    """Parse a change in its short form or as JSON, with ``label`` as its name in errors.
 
     Raises :class:`Invalid` for any other text.
     """
@@ -148,7 +148,7 @@ def change_of(text: str, called: str) -> Json:
         try:
             change: Json = decoded(text)
         except ValueError as error:
-            raise Invalid(f"{called} {text}: not JSON: {error}") from None
+            raise Invalid(f"{label} {text}: not JSON: {error}") from None
         return change
     kind, _, arguments = text.partition("=")
     match kind:
@@ -160,11 +160,11 @@ def change_of(text: str, called: str) -> Json:
             total = {"total": int(parts["total"])}
             return {"inventory": {"host": parts["host"], "resource_class": parts["name"], **total}}
         case "aggregate" if ":" in arguments:
-            return {"aggregate": _parse_aggregate(text, arguments, called)}
-    raise Invalid(f"{called} {text}: expected {FORMS}, or JSON")
+            return {"aggregate": _parse_aggregate(text, arguments, label)}
+    raise Invalid(f"{label} {text}: expected {FORMS}, or JSON")
 
 
-def _parse_aggregate(text: str, arguments: str, called: str) -> Json:
+def _parse_aggregate(text: str, arguments: str, label: str) -> Json:
     name, _, parts = arguments.partition(":")
     hosts: dict[str, list[str]] = {"+": [], "-": []}
     metadata: dict[str, str | None] = {}
@@ -175,7 +175,7 @@ def _parse_aggregate(text: str, arguments: str, called: str) -> Json:
             key, _, value = part.partition("=")
             metadata[key] = value or None
         else:
-            raise Invalid(f"{called} {text}: expected +HOST, -HOST or KEY=VALUE, got {part!r}")
+            raise Invalid(f"{label} {text}: expected +HOST, -HOST or KEY=VALUE, got {part!r}")
     return {"name": name, "add_hosts": hosts["+"], "remove_hosts": hosts["-"], "metadata": metadata}
 
 

@@ -17,7 +17,7 @@ from placement_sched.limits import MAX_CPUS, MAX_NUMA_NODES
 from placement_sched.model import names
 from placement_sched.model.document import NovaObject
 from placement_sched.model.flavor import TRAIT_KEY
-from placement_sched.model.hardware.cpu_sets import cpus_from
+from placement_sched.model.hardware.cpu_sets import parse_cpus
 
 #: Converts a value, or raises ``ValueError`` or ``TypeError`` for an invalid value.
 _Reader = Callable[[Any], Any]
@@ -37,7 +37,7 @@ def _boolean(value: Any) -> bool:
 
 
 def _cpus(value: Any) -> frozenset[int]:
-    return cpus_from(_text(value))
+    return parse_cpus(_text(value))
 
 
 def _objects(value: Any) -> list[Mapping[str, Any]]:

@@ -85,7 +85,7 @@ def read_uuid(value: object) -> str | None:
     return str(parsed) if is_literal else None
 
 
-def canonical(uuid: str) -> str:
+def canonical_uuid(uuid: str) -> str:
     """Return the stored spelling of a consumer or provider uuid.
 
     A valid UUID is in lower case with hyphens. A :data:`LIKE_UUID` text that is not a UUID is only
@@ -146,13 +146,13 @@ _ROUTES = {
 }
 
 
-def if_few(existing: Iterable[str]) -> tuple[str, ...]:
+def names_if_few(existing: Iterable[str]) -> tuple[str, ...]:
     """Return the sorted names, or an empty tuple if there are more than :data:`FEW`."""
     names = sorted(set(existing))
     return tuple(names) if len(names) <= FEW else ()
 
 
-def names_instead(
+def suggest_names(
     noun: str,
     near: Iterable[str],
     there_are: Iterable[str] = (),
@@ -185,10 +185,10 @@ def suggested(
     names = set(existing)
     if not names:
         return "; there are none"
-    return names_instead(noun, nearest(name, names, alike=alike), if_few(names), shown)
+    return suggest_names(noun, nearest(name, names, alike=alike), names_if_few(names), shown)
 
 
-def listed(words: Iterable[str]) -> str:
+def join_words(words: Iterable[str]) -> str:
     """Join words for a sentence: ``a``, ``a and b``, ``a, b and c``."""
     *head, last = words
     return f"{', '.join(head)} and {last}" if head else last

@@ -91,7 +91,7 @@ def obeys_units(inventory: Inventory, amount: int) -> bool:
     return inventory.min_unit <= amount <= inventory.max_unit and amount % inventory.step_size == 0
 
 
-def why_not(inventory: Inventory | None, used: int, amount: int) -> str:
+def describe_shortage(inventory: Inventory | None, used: int, amount: int) -> str:
     """Return why ``amount`` units do not fit into an inventory."""
     if inventory is None:
         return f"none in inventory, {amount} requested"
@@ -149,7 +149,7 @@ class Allocation:
     updated_at: datetime | None = None
 
 
-class Taken(NamedTuple):
+class ProviderAllocation(NamedTuple):
     """``used`` units of a resource class, allocated to a consumer from a single provider.
 
     It is a tuple, because a provider may have thousands. ``generation`` is the consumer's.
@@ -185,7 +185,7 @@ class ConsumerClaim:
     generation: int | Literal[Generation.UNCHECKED] | None = UNCHECKED
 
 
-def may_hold(inventory: Inventory, other_usage: int, current: int, amount: int) -> bool:
+def may_change_usage(inventory: Inventory, other_usage: int, current: int, amount: int) -> bool:
     """Return whether a consumer's usage may change from ``current`` to ``amount``.
 
     ``other_usage`` is the usage of all other consumers. Above the capacity a change may only reduce

@@ -67,7 +67,7 @@ class ProviderChange(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangeResult:
     """The result of a requested change, by provider uuid.
 
     ``done`` were changed, ``missing`` do not exist, and ``failed`` have the reason of the failure.
@@ -91,7 +91,7 @@ class TraitRecord:
     outlived: frozenset[tuple[str, str]] = frozenset()
 
 
-def gravest(problems: Iterable[SyncProblem]) -> SyncCode:
+def most_severe(problems: Iterable[SyncProblem]) -> SyncCode:
     """Return the most severe code of the problems, or :attr:`SyncCode.DONE` for none."""
     codes = {problem.code for problem in problems}
     return next((code for code in _GRAVEST_FIRST if code in codes), SyncCode.DONE)

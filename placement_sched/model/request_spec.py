@@ -15,7 +15,7 @@ from placement_sched.model.hardware.numa import InstanceNUMATopology
 from placement_sched.model.hardware.pci_requests import InstancePCIRequests
 from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.model.image import Image
-from placement_sched.model.names import canonical
+from placement_sched.model.names import canonical_uuid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +49,12 @@ class Destination(NovaObject):
 
         If a move to another cell is allowed, the requested cell is only preferred.
         """
-        return canonical(self.cell) if self.cell and not self.allow_cross_cell_move else None
+        return canonical_uuid(self.cell) if self.cell and not self.allow_cross_cell_move else None
 
     @property
     def preferred_cell(self) -> str | None:
         """Return the uuid of the preferred cell if others are allowed, or None."""
-        return canonical(self.cell) if self.cell and self.allow_cross_cell_move else None
+        return canonical_uuid(self.cell) if self.cell and self.allow_cross_cell_move else None
 
     def requiring(self, uuids: Iterable[str]) -> Self:
         """Return a copy that requires any of the aggregates."""
@@ -73,7 +73,9 @@ class Destination(NovaObject):
         Items of ``forbidden_aggregates`` may be comma-joined and in any spelling.
         """
         return frozenset(
-            canonical(uuid) for joined in self.forbidden_aggregates for uuid in joined.split(",")
+            canonical_uuid(uuid)
+            for joined in self.forbidden_aggregates
+            for uuid in joined.split(",")
         )
 
 
@@ -288,7 +290,7 @@ _REQUESTED_PLAIN = (
 
 
 def _unique_uuids(segments: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(map(canonical, segments)))
+    return tuple(dict.fromkeys(map(canonical_uuid, segments)))
 
 
 T = TypeVar("T")
@@ -534,7 +536,7 @@ def request_spec_from(document: Document) -> RequestSpec:
     given by name, and :class:`NotFound` for a flavor or image given by name, because the caller
     must replace stored objects first.
     """
-    uuids = tuple(map(canonical, document.get("instance_uuids") or ()))
+    uuids = tuple(map(canonical_uuid, document.get("instance_uuids") or ()))
     if repeated := next((uuid for uuid, number in Counter(uuids).items() if number > 1), None):
         raise Invalid(f"instance {repeated} is repeated", at="$.request_spec.instance_uuids")
     group = document.get("instance_group")

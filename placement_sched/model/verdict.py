@@ -12,7 +12,7 @@ from placement_sched.model.document import Json
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Rejection:
     """The reason for a rejection, as a sentence for operators.
 
     ``asked`` and ``has`` are the requested and the actual value of a failed comparison, in the
@@ -28,7 +28,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Remedy:
+class SuggestedChange:
     """A change of the cloud or of the request that avoids a rejection.
 
     ``action`` is an identifier for programs, ``words`` a sentence for operators, ``values`` are the

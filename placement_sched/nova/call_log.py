@@ -12,7 +12,7 @@ from placement_sched.errors import one_line
 from placement_sched.model.document import Json
 from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.request_stats import request_stats
-from placement_sched.scheduler.explain.funnel import sentence_of, spent_by
+from placement_sched.scheduler.explain.funnel import describe_effort, effort_of
 
 LOG = logging.getLogger(__name__)
 
@@ -85,14 +85,14 @@ def log_refusal(
 
 def log_slow(fields: dict[str, Any]) -> None:
     """Log a slow call with the time of its steps and the counts of its funnel."""
-    spent = spent_by(request_stats())
+    spent = effort_of(request_stats())
     LOG.warning(
         "slow: %s took %.1f s (%s, request %s); %s",
         fields["method"],
         fields["duration_ms"] / 1000,
         fields["outcome"],
         fields["request_id"],
-        sentence_of(spent),
+        describe_effort(spent),
         # The outcome of the call replaces that of the decision, which is in the sentence.
         extra={"extra": spent | fields},
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from placement_sched.model.document import Document, Json
 from placement_sched.model.instance import Instance
-from placement_sched.model.names import canonical
+from placement_sched.model.names import canonical_uuid
 from placement_sched.nova.objects import (
     ObjectType,
     UnreadableObject,
@@ -62,7 +62,7 @@ def host_of(host_name: Any) -> str:
 
 def uuid_of(instance_uuid: Any) -> str:
     """Return the uuid of an announcement, or raise :class:`UnreadableObject`."""
-    return canonical(_read_required(instance_uuid, "instance_uuid"))
+    return canonical_uuid(_read_required(instance_uuid, "instance_uuid"))
 
 
 def _read_required(value: Any, place: str) -> str:
@@ -73,7 +73,7 @@ def _read_required(value: Any, place: str) -> str:
 
 def uuids_of(value: Any) -> list[str]:
     """Return the uuids of a list of instances, or raise :class:`UnreadableObject`."""
-    return [canonical(uuid) for uuid in _UUIDS(value, "instance_uuids") or ()]
+    return [canonical_uuid(uuid) for uuid in _UUIDS(value, "instance_uuids") or ()]
 
 
 def image_of(image_ref: str | None, system_metadata: Document) -> Json | None:
@@ -98,7 +98,7 @@ def _image_metadata(system_metadata: Document) -> Iterator[tuple[str, str]]:
 
 
 def _build(data: Mapping[str, Any]) -> Instance:
-    uuid = canonical(data["uuid"])
+    uuid = canonical_uuid(data["uuid"])
     flavor = data.get("flavor")
     if flavor is None and data.get("memory_mb") is not None:
         sizes = {name: data.get(name) or 0 for name in _SIZES}

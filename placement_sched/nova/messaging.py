@@ -136,11 +136,11 @@ def server_of(
     return Server(transport, target, Dispatcher(endpoints, policy, count))
 
 
-class Unanswered(Exception):
+class UnsupportedCall(Exception):
     """A call that is not answered here: RabbitMQ delivers it to another scheduler."""
 
 
-class Expected(Exception):
+class ExpectedError(Exception):
     """A wrapper of an endpoint's intended exception, which is answered and not logged.
 
     It is counted as ``outcome``.
@@ -168,9 +168,9 @@ class Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc] # the libr
         try:
             method = self._check_method(incoming.message)
             answer = super().dispatch(incoming)
-        except Unanswered:  # which the library would log with a traceback
+        except UnsupportedCall:  # which the library would log with a traceback
             raise oslo_messaging.ExpectedException from None
-        except Expected as expected:
+        except ExpectedError as expected:
             failure, is_expected, outcome = expected.failure, True, expected.outcome
         except Exception as unexpected:  # noqa: BLE001 - every failure is answered
             failure = unexpected
@@ -274,7 +274,7 @@ class _DeferredMessage:
 
         A message that is not settled is delivered again, unless the bus has lost it.
         """
-        if failure and issubclass(failure[0], Unanswered):
+        if failure and issubclass(failure[0], UnsupportedCall):
             self.is_settled = False
             return
         reason = ""
@@ -312,7 +312,7 @@ class _Listener(NotificationAMQPListener):  # type: ignore[misc] # the library h
         super().cleanup()
 
 
-class AwayOnce(logging.Filter):
+class BusStateLogFilter(logging.Filter):
     """A log filter that reports the loss and the return of the message bus once each.
 
     oslo.messaging logs them at each attempt and for each connection. Without ``reporting``, neither

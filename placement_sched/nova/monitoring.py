@@ -46,7 +46,7 @@ _AWAY: tuple[type[Exception], ...] = (
 )
 
 
-class Figures(Protocol):
+class CallMetrics(Protocol):
     """The counters of nova's calls, summed over all processes."""
 
     def call(self, method: str, outcome: str, seconds: float) -> None:
@@ -199,7 +199,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing: a scrape is not a request of nova's."""
 
 
-def waiting_at(bus: NovaBus) -> int | None:
+def queue_length(bus: NovaBus) -> int | None:
     """Return the number of requests in the schedulers' queue, or None without an answer."""
     reason = ""
     for broker in bus.brokers:

@@ -17,7 +17,7 @@ from placement_sched import errors
 from placement_sched.errors import Invalid
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.document import Document, Json
-from placement_sched.model.names import canonical
+from placement_sched.model.names import canonical_uuid
 
 #: The newest version of each object in nova 34. The versions of nova 27 have the same major
 #: numbers.
@@ -394,6 +394,10 @@ def aggregates_of(primitives: Any) -> list[HostAggregate]:
 def _build_aggregate(data: dict[str, Any]) -> HostAggregate:
     metadata = data.pop("metadata", None) or {}
     return HostAggregate(
-        **{**data, "uuid": canonical(data["uuid"]), "hosts": frozenset(data.get("hosts") or ())},
+        **{
+            **data,
+            "uuid": canonical_uuid(data["uuid"]),
+            "hosts": frozenset(data.get("hosts") or ()),
+        },
         metadata=metadata,
     )

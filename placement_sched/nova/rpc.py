@@ -15,13 +15,13 @@ from placement_sched.model.document import Json
 from placement_sched.model.request_spec import REBUILD_HINT
 from placement_sched.nova.call_log import Context, fields_of, ids_of, log_refusal, log_selection
 from placement_sched.nova.instances import host_of, instances_of, uuid_of, uuids_of
-from placement_sched.nova.messaging import Expected, exposed, target_of
+from placement_sched.nova.messaging import ExpectedError, exposed, target_of
 from placement_sched.nova.objects import UnreadableObject, aggregate_of, aggregates_of, over_rpc
 from placement_sched.nova.request_spec import document_of
 from placement_sched.nova.selections import dictionaries_of, primitives_of
 from placement_sched.nova.sync.follower import Follower
-from placement_sched.scheduler.claim import Claiming
-from placement_sched.scheduler.request import without_false_rebuild
+from placement_sched.scheduler.claim import ClaimMode
+from placement_sched.scheduler.request import drop_invalid_rebuild
 from placement_sched.scheduler.scheduler import Scheduler
 
 TOPIC = "scheduler"
@@ -43,7 +43,7 @@ class SchedulerRpc:
     Announcements are sent to every worker of every scheduler: only workers with ``announced``
     record them. ``check_policy_hint`` raises :class:`Forbidden` if the user of a call may not give
     the hint ``sched_policy``. ``until_known`` waits until nova's databases have been read, and
-    raises :class:`~placement_sched.nova.messaging.Unanswered` if the process ends before.
+    raises :class:`~placement_sched.nova.messaging.UnsupportedCall` if the process ends before.
     """
 
     target = target_of("4.5")
@@ -86,7 +86,7 @@ class SchedulerRpc:
         # Logged outside the handler, or the line would repeat the exception.
         seconds = time.perf_counter() - began
         log_refusal(wrong, sent, fields_of(context, _SELECTS, outcome, seconds), level)
-        raise Expected(failure, outcome)
+        raise ExpectedError(failure, outcome)
 
     def _select(self, sent: Mapping[str, Any], context: Context, began: float) -> list[Any]:
         if unknown := sorted(sent.keys() - _ARGUMENTS):
@@ -95,14 +95,14 @@ class SchedulerRpc:
         as_objects = bool(sent.get("return_objects"))
         alternates = as_objects and bool(sent.get("return_alternates"))
         # A call of 4.3 may be for several instances without uuids: no claim could be freed.
-        claiming = Claiming.ADDED if document.get("instance_uuids") else Claiming.NONE
+        claiming = ClaimMode.ADDED if document.get("instance_uuids") else ClaimMode.NONE
         hints = document.get("scheduler_hints") or {}
         if POLICY_KEY in hints:
             self._check_policy_hint(context)
         self._follower.refresh()
         if REBUILD_HINT in hints:
             self._follower.read_instances(document.get("instance_uuids") or ())
-            document = without_false_rebuild(self._scheduler.database, document)
+            document = drop_invalid_rebuild(self._scheduler.database, document)
         answer = self._scheduler.select_destinations(
             document, alternates=alternates, claiming=claiming, ids=ids_of(context)
         )

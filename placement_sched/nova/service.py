@@ -35,15 +35,20 @@ from placement_sched.model.request_stats import begin_stats
 from placement_sched.notifications.announcer import announcer_of
 from placement_sched.nova import messaging
 from placement_sched.nova.call_log import Context, fields_of, log_slow
-from placement_sched.nova.databases.connections import NovaAway, refuse_unset_databases
-from placement_sched.nova.databases.service_record import BINARY, Beat, ServiceRecord, record_of
-from placement_sched.nova.monitoring import Figures, Monitor
+from placement_sched.nova.databases.connections import NovaDatabaseUnavailable, check_databases_set
+from placement_sched.nova.databases.service_record import (
+    BINARY,
+    HeartbeatResult,
+    ServiceRecord,
+    record_of,
+)
+from placement_sched.nova.monitoring import CallMetrics, Monitor
 from placement_sched.nova.rpc import TOPIC, BaseRpc, SchedulerRpc
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.operations.aggregates import policies_in_use
-from placement_sched.operations.prepare import Preparation, spare_collector
-from placement_sched.operations.retention import LogUpkeep
-from placement_sched.scheduler.caches import Memory
+from placement_sched.operations.prepare import Preparation, freeze_loaded_objects
+from placement_sched.operations.retention import LogRetention
+from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.live_settings import LiveSettings, with_options_file
 from placement_sched.scheduler.policies.registry import checked_plugins, policies_for
@@ -118,7 +123,7 @@ class Heartbeat:
             rows = services.search(connection, binary=BINARY)
         return frozenset(row.host for row in rows if (row.last_seen_up or since) > since)
 
-    def _log_conflicts(self, beat: Beat, own_hosts: frozenset[str]) -> None:
+    def _log_conflicts(self, beat: HeartbeatResult, own_hosts: frozenset[str]) -> None:
         active = beat.others - own_hosts
         for host in sorted(active - self._other_hosts):
             LOG.warning(
@@ -139,7 +144,7 @@ class Heartbeat:
 
 def check(settings: Settings) -> None:
     """Raise :class:`ConfigurationError` for missing or invalid settings of the service."""
-    refuse_unset_databases(settings)
+    check_databases_set(settings)
     database_url(settings)
     checked_plugins(settings)
     all_validators()
@@ -160,7 +165,7 @@ def workers_of(settings: Settings, requested: int | None) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedState:
     """The state that the processes share: the settings at their start, and their progress.
 
     It is plain bytes of shared memory, so that a process that is killed holds no lock.
@@ -172,7 +177,7 @@ class Shared:
     #: For each worker, whether it has listened.
     listening: Any
     #: The counters of answered calls, if they are enabled.
-    figures: Figures | None = None
+    figures: CallMetrics | None = None
     #: Whether nova's databases have been read once.
     read: Any = field(default_factory=lambda: multiprocessing.RawValue(ctypes.c_bool, False))
 
@@ -187,7 +192,7 @@ def run(
     workers: int,
     announcement: str,
     check_policy_hint: Callable[[Context], None],
-    figures: Figures | None = None,
+    figures: CallMetrics | None = None,
     monitor: Monitor | None = None,
 ) -> None:
     """Run until SIGTERM or SIGINT, and print ``announcement`` once requests are answered.
@@ -200,12 +205,12 @@ def run(
     _reduce_logging()
     listening = multiprocessing.RawArray(ctypes.c_bool, workers)
     live = LiveSettings(settings, in_use=lambda: policies_in_use(live.configured))
-    shared = Shared(live, check_policy_hint, listening, figures)
+    shared = SharedState(live, check_policy_hint, listening, figures)
     grace: int = settings.DEFAULT.graceful_shutdown_timeout
     manager = cotyledon.ServiceManager(
         graceful_shutdown_timeout=grace, mp_context=multiprocessing.get_context("fork")
     )
-    manager.add(Keeper, args=(shared,))
+    manager.add(SyncService, args=(shared,))
     served = manager.add(Worker, workers=workers, args=(shared,))
 
     def log_death(service: Any, worker: int, status: int) -> None:
@@ -228,7 +233,7 @@ def run(
         LOG.info("stopped")
 
 
-def _announce(shared: Shared, announcement: str) -> None:
+def _announce(shared: SharedState, announcement: str) -> None:
     while not shared.is_listening:
         time.sleep(0.05)
     sys.stdout.write(f"{announcement}\n")
@@ -243,12 +248,12 @@ def _reduce_logging() -> None:
         logging.getLogger("amqp").setLevel(logging.ERROR)
 
 
-class Keeper(cotyledon.Service):
+class SyncService(cotyledon.Service):
     """The process that follows nova's databases, and writes the heartbeat."""
 
     name = "keeper"
 
-    def __init__(self, worker_id: WorkerId, shared: Shared) -> None:
+    def __init__(self, worker_id: WorkerId, shared: SharedState) -> None:
         super().__init__(worker_id)
         settings = shared.live.configured
         self._shared = shared
@@ -257,7 +262,7 @@ class Keeper(cotyledon.Service):
         self._prepare = Preparation(self._database, settings, utcnow)
         self._follower = Follower(self._database, settings, utcnow)
         self._heartbeat = Heartbeat(self._database, settings, utcnow)
-        self._trim_log = LogUpkeep(self._database)
+        self._trim_log = LogRetention(self._database)
         self._lease = Lease(self._database, "following nova", LEASE)
         self._next_attempt = 0.0
 
@@ -266,7 +271,7 @@ class Keeper(cotyledon.Service):
         if not _run_steps([self._prepare, self._follower.read_all], self._stopping):
             return
         self._shared.read.value = True
-        spare_collector()
+        freeze_loaded_objects()
         beating = False
         while not self._stopping.is_set():
             if self._shared.is_listening and not beating:
@@ -289,7 +294,7 @@ class Keeper(cotyledon.Service):
         if time.monotonic() < self._next_attempt:
             return
         if self._lease.is_held():
-            self._follower.keep_up()
+            self._follower.sync_due()
             self._show_left_out(self._follower.left_out)
         else:
             self._next_attempt = time.monotonic() + LEASE / 3
@@ -317,7 +322,7 @@ class Worker(cotyledon.Service):
 
     name = "worker"
 
-    def __init__(self, worker_id: WorkerId, shared: Shared) -> None:
+    def __init__(self, worker_id: WorkerId, shared: SharedState) -> None:
         super().__init__(worker_id)
         settings = shared.live.configured
         self._shared, self._settings = shared, settings
@@ -326,7 +331,7 @@ class Worker(cotyledon.Service):
         self._prepare = Preparation(self._database, settings, utcnow)
         self._follower = Follower(self._database, settings, utcnow)
         self._announcer = announcer_of(settings)
-        self._memory = Memory.of(settings, self._database)
+        self._memory = ProcessCaches.of(settings, self._database)
         scheduler = Scheduler(
             database=self._database,
             settings=settings,
@@ -337,7 +342,7 @@ class Worker(cotyledon.Service):
             announcer=self._announcer,
         )
         first = worker_id == 0
-        self._away = messaging.AwayOnce(messaging.bus_of(settings), reporting=first)
+        self._away = messaging.BusStateLogFilter(messaging.bus_of(settings), reporting=first)
         self._away.install()
         self._transport = messaging.transport_of(messaging.bus_options(settings))
         rpc = SchedulerRpc(
@@ -368,15 +373,15 @@ class Worker(cotyledon.Service):
         fill = partial(self._memory.fill, self._database)
         if not _run_steps([self._prepare, self._follower.refresh, fill], self._stopping):
             return
-        spare_collector()
+        freeze_loaded_objects()
         self._can_answer.set()
         self._shared.listening[self.worker_id] = True
 
     def _wait_until_ready(self) -> None:
-        """Wait until requests can be answered, or raise :class:`Unanswered` when stopping."""
+        """Wait until requests can be answered, or raise :class:`UnsupportedCall` when stopping."""
         while not self._can_answer.wait(0.1):
             if self._stopping.is_set():
-                raise messaging.Unanswered
+                raise messaging.UnsupportedCall
 
     def reload(self) -> None:
         """Do nothing: the next request uses the reloaded settings."""
@@ -393,7 +398,7 @@ class Worker(cotyledon.Service):
         self._database.dispose()
 
 
-def _count(figures: Figures | None, slow: float, call: messaging.AnsweredCall) -> None:
+def _count(figures: CallMetrics | None, slow: float, call: messaging.AnsweredCall) -> None:
     """Count a call, log it if it is slow, and reset the statistics for the next call.
 
     A call is slow from ``slow`` seconds on. With 0, none is logged.
@@ -427,7 +432,7 @@ def _run_step(step: Callable[[], object]) -> str:
     """Run a step, and return its failure, or an empty string."""
     try:
         step()
-    except NovaAway as away:
+    except NovaDatabaseUnavailable as away:
         return f"nova's databases cannot be read: {one_line(away)}"
     except Error as failure:
         return sentence(failure)

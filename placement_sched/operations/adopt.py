@@ -14,7 +14,7 @@ from placement_sched.db.migrate import (
     TOO_OLD,
     TRAIN,
     XENA,
-    Found,
+    PlacementSchema,
     current_revision,
     schema_contents,
     sync_schema,
@@ -25,7 +25,7 @@ from placement_sched.model.clock import Clock
 from placement_sched.model.names import in_short
 from placement_sched.store import row_counts
 from placement_sched.store.placement import resource_classes, traits
-from placement_sched.store.row_counts import Census
+from placement_sched.store.row_counts import RowCounts
 
 #: Table and column that the migration from Train to Xena adds.
 _XENA_ADDS = ("consumer_types", "consumers.consumer_type_id")
@@ -38,7 +38,7 @@ class Standards(NamedTuple):
     resource_classes: tuple[str, ...]
 
 
-def lacking(connection: Connection) -> Standards:
+def missing_standards(connection: Connection) -> Standards:
     """Return the missing standard names, classes in the order of their ids."""
     existing = resource_classes.all_names(connection)
     return Standards(
@@ -55,7 +55,7 @@ def sync_standards(database: Database, clock: Clock) -> Standards:
     If nothing is missing, it costs two reads, so every start may call it.
     """
     with database.read() as connection:
-        missing = lacking(connection)
+        missing = missing_standards(connection)
     if not any(missing):
         return missing
 
@@ -85,7 +85,7 @@ class Adoption:
     added_columns: tuple[str, ...]
     created_indexes: tuple[str, ...]
     added: Standards
-    census: Census
+    census: RowCounts
     #: Tables whose collation differs from the other tables. Harmless.
     mismatches: tuple[CollationMismatch, ...] = ()
 
@@ -107,7 +107,7 @@ def adopt(database: Database, clock: Clock) -> Adoption:
     if database.url.get_backend_name() == "sqlite" and not file.is_file():
         raise Unavailable(f"there is no file {file}, so there is nothing to adopt")
     with database.read() as connection:
-        schema = migrate.look(connection)
+        schema = migrate.inspect_schema(connection)
         earlier = schema_contents(connection)
         mismatches = find_mismatches(connection)
     revision_before = current_revision(database)
@@ -127,26 +127,26 @@ def adopt(database: Database, clock: Clock) -> Adoption:
         return Adoption(
             found=revision,
             releases=REVISIONS[revision],
-            revision=migrate.look(connection).revision or revision,
+            revision=migrate.inspect_schema(connection).revision or revision,
             before=revision_before,
             own_revision=current_revision(database),
             created_tables=tuple(sorted(now.tables - earlier.tables)),
             added_columns=now.columns_since(earlier),
             created_indexes=now.indexes_since(earlier),
             added=added,
-            census=row_counts.take(connection),
+            census=row_counts.count_rows(connection),
             mismatches=mismatches,
         )
 
 
-def refuse_unadopted(database: Database) -> None:
+def check_adopted(database: Database) -> None:
     """Raise :class:`NotAdopted` if the database must be adopted first.
 
     It then has placement's tables without ours, or lacks some of placement's tables:
     creating them here would break a later ``db sync`` of OpenStack placement.
     """
     with database.read() as connection:
-        schema = migrate.look(connection)
+        schema = migrate.inspect_schema(connection)
     if schema.revisions and schema.tables and not schema.complete:
         raise NotAdopted(
             "the database belongs to OpenStack placement and lacks "
@@ -170,7 +170,7 @@ def refuse_unadopted(database: Database) -> None:
     )
 
 
-def _adoptable_revision(schema: Found, *, ours: bool) -> str:
+def _adoptable_revision(schema: PlacementSchema, *, ours: bool) -> str:
     revision = schema.revision
     missing = {*schema.missing_tables, *schema.missing_columns}
     if revision == TRAIN:

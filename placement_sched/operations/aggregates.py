@@ -19,7 +19,7 @@ from typing import Any
 from oslo_log import log
 
 from placement_sched.config.settings import Settings
-from placement_sched.db.failover import History, history_of
+from placement_sched.db.failover import ServerEpoch, epoch_of
 from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConfigurationError, Conflict, Duplicate, Error, Invalid, NotFound
@@ -34,7 +34,7 @@ from placement_sched.scheduler.policies.registry import (
     NO_RATIOS,
     Policies,
     policies_for,
-    ratios_under,
+    ratios_of_policies,
 )
 from placement_sched.store import change_counters
 from placement_sched.store.compute import compute_nodes, host_aggregates, services
@@ -85,7 +85,7 @@ def check(
         )
 
 
-def faults(aggregates: Sequence[HostAggregate], policies: Policies) -> Iterator[str]:
+def find_faults(aggregates: Sequence[HostAggregate], policies: Policies) -> Iterator[str]:
     """Yield messages about unknown policies, and about hosts with several policies."""
     for item in aggregates:
         if item.policy is not None:
@@ -115,7 +115,7 @@ def _counted(hosts: Sequence[str]) -> str:
     return f"host {hosts[0]} has" if len(hosts) == 1 else f"hosts {in_short(sorted(hosts))} have"
 
 
-def under(
+def with_policy_ratios(
     connection: Connection, nodes: Sequence[ComputeNode], policies: Policies | None
 ) -> Sequence[ComputeNode]:
     """Return the nodes with the allocation ratios of their hosts' policies.
@@ -125,11 +125,11 @@ def under(
     """
     if policies is None or not nodes or not policies.names:
         return nodes
-    change_counters.hold(connection, host_aggregates.SUBJECT)
+    change_counters.hold_version(connection, host_aggregates.SUBJECT)
     return _with_policies(connection, nodes, policies)
 
 
-def settle(
+def update_ratios(
     connection: Connection, hosts: Collection[str], policies: Policies | None, now: datetime
 ) -> frozenset[int]:
     """Update allocation ratios of hosts and return the changed provider ids.
@@ -174,8 +174,8 @@ def apply(
     """
 
     def settle_batch(connection: Connection, hosts: Sequence[str]) -> frozenset[int]:
-        change_counters.hold(connection, host_aggregates.SUBJECT)
-        return settle(connection, hosts, policies, clock())
+        change_counters.hold_version(connection, host_aggregates.SUBJECT)
+        return update_ratios(connection, hosts, policies, clock())
 
     with database.read() as connection:
         hosts = host_aggregates.tagged_hosts(connection)
@@ -191,7 +191,9 @@ def _with_policies(
     connection: Connection, nodes: Sequence[ComputeNode], policies: Policies
 ) -> list[ComputeNode]:
     tags = host_aggregates.tags_of_hosts(connection, {node.host for node in nodes})
-    ratios = {host: ratios_under((tag.policy for tag in of), policies) for host, of in tags.items()}
+    ratios = {
+        host: ratios_of_policies((tag.policy for tag in of), policies) for host, of in tags.items()
+    }
     return [with_ratios(node, ratios.get(node.host, NO_RATIOS)) for node in nodes]
 
 
@@ -200,7 +202,7 @@ def with_ratios(node: ComputeNode, ratios: Mapping[str, Any]) -> ComputeNode:
     return replace(node, **ratios) if ratios else node
 
 
-class PolicyUpkeep:
+class RatioUpdater:
     """Periodic task that applies the ratios of policies to inventories.
 
     They are applied at the start, when settings change, and after a failover of the database,
@@ -213,7 +215,7 @@ class PolicyUpkeep:
         self._database, self._settings, self._clock = database, settings, clock
         self._turn = Lock()
         self._done: Settings | None = None
-        self._history: History = None
+        self._history: ServerEpoch = None
 
     def __call__(self) -> None:
         """Apply the ratios of the current settings if they are outdated."""
@@ -236,10 +238,10 @@ class PolicyUpkeep:
         try:
             policies = policies_for(settings, self._clock)
             with self._database.read() as connection:
-                history = history_of(connection)
-                aggregates = host_aggregates.snapshot(connection) if policies.imaginable else ()
+                history = epoch_of(connection)
+                aggregates = host_aggregates.snapshot(connection) if policies.can_exist else ()
             # Hosts with a faulty policy use the default policy.
-            for fault in faults(aggregates, policies):
+            for fault in find_faults(aggregates, policies):
                 LOG.warning("%s", fault)
             hosts, changed = apply(self._database, policies, self._clock)
             self._done, self._history = settings, history
@@ -316,7 +318,7 @@ def set_metadata(
         check(connection, aggregate, policy, aggregate.hosts, policies, prefix)
     host_aggregates.change_metadata(connection, aggregate_id, changes, now)
     if POLICY_KEY in changes:
-        settle(connection, aggregate.hosts, policies, now)
+        update_ratios(connection, aggregate.hosts, policies, now)
     host_aggregates.change(connection, aggregate_id, updated_at=now)
     return get(connection, aggregate_id)
 
@@ -354,7 +356,7 @@ def add_hosts(
     providers = host_aggregates.provider_ids_of_hosts(connection, hosts)
     provider_aggregates.add_members(connection, aggregate.uuid, providers, now)
     if aggregate.policy is not None:
-        settle(connection, hosts, policies, now)
+        update_ratios(connection, hosts, policies, now)
     return get(connection, aggregate_id)
 
 
@@ -376,7 +378,7 @@ def remove_host(
     providers = host_aggregates.provider_ids_of_hosts(connection, [host])
     provider_aggregates.remove_members(connection, aggregate.uuid, providers, now)
     if aggregate.policy is not None:
-        settle(connection, [host], policies, now)
+        update_ratios(connection, [host], policies, now)
     return get(connection, aggregate_id)
 
 

@@ -111,7 +111,7 @@ _TEXTS: Mapping[CloudFault, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Unfit:
+class Mismatch:
     """The findings of a kind: their number, and their names (or the first of them)."""
 
     kind: CloudFault
@@ -132,7 +132,7 @@ class _Node:
 
 def check_cloud(
     connection: Connection, settings: Settings, clock: Clock, *, unread: Collection[str] | None = ()
-) -> tuple[Unfit, ...]:
+) -> tuple[Mismatch, ...]:
     """Return all findings, by kind in a fixed order.
 
     ``unread`` are the names and uuids of nova's compute nodes that could not be read, or None if
@@ -148,7 +148,7 @@ def check_cloud(
         *_check_aggregates(connection),
     ):
         names_of[kind].append(name)
-    unfit = [Unfit(kind, len(names), tuple(sorted(names))) for kind, names in names_of.items()]
+    unfit = [Mismatch(kind, len(names), tuple(sorted(names))) for kind, names in names_of.items()]
     order = list(CloudFault)
     return tuple(
         sorted(
@@ -268,7 +268,7 @@ def differing_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, s
                 yield kind, differing.aggregate.name, names
 
 
-def _check_instances(connection: Connection, settings: Settings) -> Iterator[Unfit]:
+def _check_instances(connection: Connection, settings: Settings) -> Iterator[Mismatch]:
     """Yield instances that have a host in a cell, as only they need allocations."""
     number, names = 0, list[str]()
     no_owner = settings.unknown_owner[0]
@@ -279,4 +279,4 @@ def _check_instances(connection: Connection, settings: Settings) -> Iterator[Unf
         if remaining:
             names += instances.unallocated(connection, **of_cell, limit=remaining)
     if number:
-        yield Unfit(CloudFault.INSTANCE_WITHOUT_ALLOCATIONS, number, tuple(sorted(names)))
+        yield Mismatch(CloudFault.INSTANCE_WITHOUT_ALLOCATIONS, number, tuple(sorted(names)))

@@ -20,7 +20,7 @@ from placement_sched.config.options.notifications import oslo_messaging
 from placement_sched.config.opts import AliasedBoolOpt, Conf
 from placement_sched.config.settings import Settings
 from placement_sched.config.sources import Assignment, Place
-from placement_sched.db.engine import database_url, served_url
+from placement_sched.db.engine import database_url, parse_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.hardware.pci_requests import aliases_of
 from placement_sched.model.names import did_you_mean, nearest
@@ -29,7 +29,7 @@ from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.live_settings import with_options_file
 from placement_sched.scheduler.plugins import plugins_for
 from placement_sched.scheduler.policies import registry
-from placement_sched.scheduler.policies.registry import Names, policies_for
+from placement_sched.scheduler.policies.registry import OptionNames, policies_for
 from placement_sched.scheduler.request import neutron_of
 
 #: The namespace of oslo.messaging.
@@ -229,7 +229,7 @@ def check_settings(settings: Settings) -> list[Problem]:
     faults = (
         _find_fault(database_url, settings),
         *(
-            _find_fault(served_url, url, f"[{group}] connection")
+            _find_fault(parse_url, url, f"[{group}] connection")
             for group in _NOVA_DATABASES
             if (url := getattr(settings, group).connection)
         ),
@@ -315,7 +315,7 @@ def _check_line(line: Assignment, catalogue: Catalogue) -> Iterator[Problem]:
     if "$" in line.value:
         return  # oslo.config replaces $name by the value of another option on access
     try:
-        sources.countable(option, option.type(line.value))
+        sources.check_number(option, option.type(line.value))
     except (TypeError, ValueError) as wrong:
         yield Problem(line.place, sources.wrong_value(line, option, wrong))
 
@@ -338,7 +338,7 @@ def _describe_unknown_option(line: Assignment, catalogue: Catalogue) -> Problem:
 def check_policies(settings: Settings) -> list[Problem]:
     """Check the policies that ``[scheduler] policies`` lists."""
     try:
-        names = Names(settings)
+        names = OptionNames(settings)
     except ConfigurationError as wrong:
         place = settings.place_in_files("scheduler", "policy_overrides")
         return [_problem(wrong.detail, place)]
@@ -360,7 +360,7 @@ def unlisted_policies(settings: Settings) -> Mapping[str, str | None]:
     """
     policies = policies_for(settings)
     try:
-        names = Names(settings)
+        names = OptionNames(settings)
     except ConfigurationError:
         return {}
     return {
@@ -370,7 +370,7 @@ def unlisted_policies(settings: Settings) -> Mapping[str, str | None]:
     }
 
 
-def _check_policy(name: str, settings: Settings, names: Names) -> Iterator[Problem]:
+def _check_policy(name: str, settings: Settings, names: OptionNames) -> Iterator[Problem]:
     try:
         lines = registry.lines_of(name, settings)
     except ConfigurationError as wrong:
@@ -386,9 +386,11 @@ def _check_policy(name: str, settings: Settings, names: Names) -> Iterator[Probl
         yield _problem(fault, places[0] if places else None)
 
 
-def _check_policy_line(line: Assignment, settings: Settings, names: Names) -> Iterator[Problem]:
+def _check_policy_line(
+    line: Assignment, settings: Settings, names: OptionNames
+) -> Iterator[Problem]:
     try:
-        group, name = names.meant_by(line)
+        group, name = names.resolve_option(line)
     except ConfigurationError as wrong:
         yield _problem(wrong.detail, line.place)
         return
@@ -399,7 +401,7 @@ def _check_policy_line(line: Assignment, settings: Settings, names: Names) -> It
         text = f"[{line.group}] {line.name} is a deprecated name of [{group}] {name}"
         yield Problem(line.place, text, fatal=False)
     override = registry.Override(group, name, line.value, line.place)
-    if fault := _find_fault(registry.settings_under, settings, [override]):
+    if fault := _find_fault(registry.settings_of_policy, settings, [override]):
         reason = "" if option.secret else f": {fault.partition(f'{group}.{name}: ')[2]}"
         yield Problem(line.place, f"[{line.group}] {line.name} has a wrong value{reason}")
 

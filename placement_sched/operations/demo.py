@@ -20,8 +20,8 @@ from placement_sched.model.explanation import EVERYTHING
 from placement_sched.operations.fleet.apply import apply
 from placement_sched.operations.fleet.merge import merge
 from placement_sched.operations.prepare import sync
-from placement_sched.scheduler.caches import Memory
-from placement_sched.scheduler.plugins import full_conf
+from placement_sched.scheduler.caches import ProcessCaches
+from placement_sched.scheduler.plugins import make_full_conf
 from placement_sched.scheduler.scheduler import Scheduler
 
 ZONES = ("az1", "az2", "az3")
@@ -386,7 +386,7 @@ enable_isolated_aggregate_filtering = true
 
 
 @dataclass(frozen=True, slots=True)
-class Placing:
+class DemoPlacement:
     """The result of a request: its explanation and its claimed selections.
 
     ``selected`` has the selection of each instance, with its uuid as ``instance``. If it is empty,
@@ -406,27 +406,27 @@ class Demo:
     cloud: Json
     scheduler: Scheduler
 
-    def place(self, request: SampleRequest) -> Placing:
+    def place(self, request: SampleRequest) -> DemoPlacement:
         """Explain a request, then select hosts and claim on the same state of the cloud."""
         explanation = self.scheduler.explain(request.spec, overrides={}, view=EVERYTHING)
         try:
             answer = self.scheduler.select_destinations(request.spec)
         except NoValidHost as error:
-            return Placing(request, explanation, refused=error.detail)
+            return DemoPlacement(request, explanation, refused=error.detail)
         pairs = zip(request.spec["instance_uuids"], answer["selections"], strict=True)
         selected = tuple({"instance": uuid, **best} for uuid, (best, *_) in pairs)
-        return Placing(request, explanation, selected)
+        return DemoPlacement(request, explanation, selected)
 
 
 @contextmanager
-def opened(directory: Path, clock: Clock, random: Random) -> Iterator[Demo]:
+def open_demo(directory: Path, clock: Clock, random: Random) -> Iterator[Demo]:
     """Create a demo, with its database and configuration file in ``directory``.
 
     It reads no other configuration. Raises :class:`Invalid` if the directory already has a demo,
     is not writable, or has a name that is not allowed in a database URL.
     """
     settings = Settings.from_conf(
-        read_files(full_conf(), [str(_write_config(directory))], alone=True)
+        read_files(make_full_conf(), [str(_write_config(directory))], alone=True)
     )
     database = Database(settings)
     try:
@@ -438,7 +438,7 @@ def opened(directory: Path, clock: Clock, random: Random) -> Iterator[Demo]:
         sync(database, clock)
         database.write(partial(load, cloud=cloud, settings=settings, now=now))
         scheduler = Scheduler(
-            database=database, settings=settings, clock=clock, random=random, memory=Memory()
+            database=database, settings=settings, clock=clock, random=random, memory=ProcessCaches()
         )
         yield Demo(cloud, scheduler)
     finally:

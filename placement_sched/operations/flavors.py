@@ -92,7 +92,7 @@ def projects(connection: Connection, flavorid: str) -> tuple[str, ...]:
     return store.projects_of(connection, _row_id(flavor))
 
 
-def let_in(
+def add_access(
     connection: Connection, flavorid: str, project_id: str, now: datetime, *, public: bool
 ) -> tuple[str, ...]:
     """Give a project access to a flavor, and return all its projects.
@@ -118,7 +118,7 @@ def let_in(
     return tuple(sorted((*projects_before, project_id)))
 
 
-def shut_out(connection: Connection, flavorid: str, project_id: str) -> tuple[str, ...]:
+def remove_access(connection: Connection, flavorid: str, project_id: str) -> tuple[str, ...]:
     """Withdraw access of a project, or raise :class:`NotFound`."""
     row_id = _lock(connection, flavorid)
     if not store.remove_project(connection, row_id, project_id):

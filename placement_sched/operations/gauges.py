@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 
 from placement_sched.errors import Error
 from placement_sched.model.document import encoded
-from placement_sched.model.figures import CapacityFigures, CloudFigures, Counted
+from placement_sched.model.figures import CapacityFigures, CloudFigures, Reliability
 
 LOG = log.getLogger(__name__)
 #: Counts the capacity for flavors of these names.
@@ -173,7 +173,7 @@ class CapacityGauges(Collector):
 
     def _log_unknown(self, figures: CapacityFigures) -> None:
         for name, entry in figures.flavors.items():
-            if entry.state is Counted.UNKNOWN and name not in self._logged:
+            if entry.state is Reliability.UNKNOWN and name not in self._logged:
                 self._logged.add(name)
                 LOG.warning(
                     "[scheduler] capacity_flavors names %r, but no stored flavor has this name",
@@ -203,7 +203,7 @@ def _gauges(figures: CapacityFigures, names: Sequence[str]) -> Iterator[GaugeMet
     counted = {
         name: entry
         for name, entry in listed.items()
-        if entry.state in {Counted.EXACT, Counted.INEXACT}
+        if entry.state in {Reliability.EXACT, Reliability.INEXACT}
     }
     whole = GaugeMetricFamily(
         _PREFIX, "How many more instances of a flavor fit.", labels=["flavor"]

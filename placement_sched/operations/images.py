@@ -14,7 +14,7 @@ from functools import reduce
 from typing import Any
 
 from placement_sched.db.transaction import Connection
-from placement_sched.errors import Conflict, Forbidden, Invalid, NotFound, TooMuch
+from placement_sched.errors import Conflict, Forbidden, Invalid, LimitExceeded, NotFound
 from placement_sched.limits import (
     MAX_IMAGE_PROPERTIES,
     MAX_IMAGE_PROPERTY_CHARACTERS,
@@ -66,7 +66,7 @@ def check_allowed(before: StoredImage | None, after: StoredImage, viewer: Viewer
     """Check that the viewer may change an image to ``after``, or create it.
 
     Raises :class:`Forbidden` for an owner or a visibility that the viewer may not set, and
-    :class:`TooMuch` for too many properties or tags.
+    :class:`LimitExceeded` for too many properties or tags.
     """
     if after.owner != (before.owner if before else viewer.project_id) and not viewer.is_admin:
         raise Forbidden("Only an administrator may give an image to another owner.")
@@ -84,7 +84,7 @@ def check_allowed(before: StoredImage | None, after: StoredImage, viewer: Viewer
 
 def _check_limit(noun: str, count: int, limit: int) -> None:
     if count > limit:
-        raise TooMuch(
+        raise LimitExceeded(
             f"The limit has been exceeded: {count} image {noun}, at most {limit} allowed."
         )
 
@@ -119,7 +119,7 @@ def get(connection: Connection, uuid: str, viewer: Viewer, *, lock: bool = False
     return image
 
 
-def own(connection: Connection, uuid: str, viewer: Viewer) -> StoredImage:
+def lock_own(connection: Connection, uuid: str, viewer: Viewer) -> StoredImage:
     """Lock and return an image, or raise :class:`Forbidden` if another project owns it."""
     image = get(connection, uuid, viewer, lock=True)
     if not image.owned_by(viewer):
@@ -140,9 +140,9 @@ def update(
     """Apply all operations of a patch to an image and return it.
 
     Raises :class:`NotFound`, :class:`Forbidden` for an attribute that the viewer may not set,
-    :class:`Conflict` for a missing or already existing property, and :class:`TooMuch`.
+    :class:`Conflict` for a missing or already existing property, and :class:`LimitExceeded`.
     """
-    image = own(connection, uuid, viewer)
+    image = lock_own(connection, uuid, viewer)
     return _change(connection, image, reduce(_apply, changes, image), viewer, now)
 
 
@@ -157,33 +157,33 @@ def _change(
 
 def delete(connection: Connection, uuid: str, viewer: Viewer) -> None:
     """Delete an image, or raise :class:`Forbidden` if it is protected."""
-    image = own(connection, uuid, viewer)
+    image = lock_own(connection, uuid, viewer)
     if image.protected:
         raise Forbidden(f"Image {uuid} is protected and cannot be deleted.")
     store.remove(connection, image)
 
 
 def add_tag(connection: Connection, uuid: str, viewer: Viewer, tag: str, now: datetime) -> None:
-    """Add a tag to an image, or raise :class:`TooMuch`."""
-    image = own(connection, uuid, viewer)
+    """Add a tag to an image, or raise :class:`LimitExceeded`."""
+    image = lock_own(connection, uuid, viewer)
     _change(connection, image, replace(image, tags=image.tags | {tag}), viewer, now)
 
 
 def remove_tag(connection: Connection, uuid: str, viewer: Viewer, tag: str, now: datetime) -> None:
     """Remove a tag from an image, or raise :class:`NotFound`."""
-    image = own(connection, uuid, viewer)
+    image = lock_own(connection, uuid, viewer)
     if tag not in image.tags:
         raise NotFound(f"Image {uuid} has no tag {tag}.")
     store.change(connection, image, replace(image, tags=image.tags - {tag}, updated_at=now))
 
 
-def complete(connection: Connection, uuid: str, viewer: Viewer, now: datetime) -> None:
+def activate_empty(connection: Connection, uuid: str, viewer: Viewer, now: datetime) -> None:
     """Activate a queued image after an upload of zero bytes.
 
     Raises :class:`Conflict` for an image that is not queued, and :class:`Invalid` if it has no disk
     format or no container format.
     """
-    image = own(connection, uuid, viewer)
+    image = lock_own(connection, uuid, viewer)
     if image.status != image_model.QUEUED:
         raise Conflict(
             f"Image {uuid} is {image.status}: data can be uploaded only to a queued image."
@@ -199,7 +199,7 @@ def set_status(
     connection: Connection, uuid: str, viewer: Viewer, status: str, now: datetime
 ) -> None:
     """Activate or deactivate an image, or raise :class:`Forbidden` if it is queued."""
-    image = own(connection, uuid, viewer)
+    image = lock_own(connection, uuid, viewer)
     if image.status not in {image_model.ACTIVE, image_model.DEACTIVATED}:
         verb = "deactivate" if status == image_model.DEACTIVATED else "reactivate"
         raise Forbidden(f"Not allowed to {verb} image in status '{image.status}'")

@@ -73,7 +73,7 @@ def verify(database: Database) -> Verified:
     """
     violations = list[Violation]()
     with database.snapshot() as connection:
-        counted = row_counts.take(connection)
+        counted = row_counts.count_rows(connection)
         try:
             for invariant, row in checks.violations(connection, MOST + 1):
                 violations.append(_describe(invariant, row))
@@ -98,7 +98,7 @@ def verify(database: Database) -> Verified:
 def _describe(invariant: Invariant, row: Mapping[str, object]) -> Violation:
     if invariant is not Invariant.OVER_CAPACITY:
         return Violation(invariant, _MESSAGES[invariant].format(**row))
-    times, allowed = shrunk_since(row)
+    times, allowed = describe_shrunk(row)
     total, reserved, ratio = (row[column] for column in ("total", "reserved", "allocation_ratio"))
     about = {
         **row,
@@ -109,7 +109,7 @@ def _describe(invariant: Invariant, row: Mapping[str, object]) -> Violation:
     return Violation(invariant, _MESSAGES[invariant].format(**about), allowed)
 
 
-def shrunk_since(row: Mapping[str, Any]) -> tuple[str, bool]:
+def describe_shrunk(row: Mapping[str, Any]) -> tuple[str, bool]:
     """Return a text about an over-allocation, and whether it is allowed.
 
     ``row`` has the times ``changed`` and ``made`` of the inventory and ``written`` of the latest

@@ -13,7 +13,7 @@ from typing import Any
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection
-from placement_sched.errors import ReadFromNova
+from placement_sched.errors import ManagedByNova
 from placement_sched.schemas.formats import DocumentError
 from placement_sched.store.compute import cells
 
@@ -70,20 +70,20 @@ def reading_of(connection: Connection, now: datetime) -> ReadingAge:
     return ReadingAge(max(0, int(max(read))) if read else None, away)
 
 
-def is_novas(settings: Settings) -> bool:
+def is_read_from_nova(settings: Settings) -> bool:
     """Return whether the cloud is read from nova's databases."""
     return bool(settings.api_database.connection)
 
 
-def check_not_novas(noun: NovaNoun, settings: Settings) -> None:
-    """Raise :class:`ReadFromNova` if the objects are read from nova's databases."""
-    if is_novas(settings):
-        raise ReadFromNova(noun.refusal)
+def check_not_read_from_nova(noun: NovaNoun, settings: Settings) -> None:
+    """Raise :class:`ManagedByNova` if the objects are read from nova's databases."""
+    if is_read_from_nova(settings):
+        raise ManagedByNova(noun.refusal)
 
 
 def check_sections(document: Any, settings: Settings) -> None:
     """Raise :class:`DocumentError` if a fleet file would change objects of nova."""
-    if is_novas(settings) and isinstance(document, Mapping):
+    if is_read_from_nova(settings) and isinstance(document, Mapping):
         for section, noun in SECTIONS.items():
             if document.get(section):
                 raise DocumentError(noun.refusal.removesuffix("."), section, at_key=True)

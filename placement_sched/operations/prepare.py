@@ -21,17 +21,17 @@ from placement_sched.config.settings import Settings
 from placement_sched.db import migrate
 from placement_sched.db.collations import describe_mismatches, find_mismatches
 from placement_sched.db.migrate import (
+    check_revision,
     current_revision,
     newest_revision,
-    refuse_unknown_revision,
     sync_schema,
 )
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import Invalid, NewerSchema, Unavailable
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.operations.adopt import lacking, refuse_unadopted, sync_standards
-from placement_sched.operations.nova_cloud import is_novas, reading_of
+from placement_sched.operations.adopt import check_adopted, missing_standards, sync_standards
+from placement_sched.operations.nova_cloud import is_read_from_nova, reading_of
 from placement_sched.store import row_counts
 
 LOG = log.getLogger(__name__)
@@ -62,29 +62,29 @@ def sync(database: Database, clock: Clock) -> None:
     """
 
     def run() -> None:
-        refuse_unadopted(database)
+        check_adopted(database)
         sync_schema(database)
-        database.schema_is_ours()
+        database.enable_commit_marks()
         sync_standards(database, clock)
 
     # Other servers may do the same at the same time on other nodes of a cluster.
-    database.retried(run)
+    database.retry(run)
 
 
-def refuse_other_revision(database: Database) -> None:
+def check_schema_revision(database: Database) -> None:
     """Raise :class:`Unavailable` if the schema is not that of this release.
 
     Raises :class:`NotAdopted` if a database of OpenStack placement must be adopted first.
     """
     revision, wanted = current_revision(database), newest_revision()
     if revision != wanted:
-        refuse_unadopted(database)
-        refuse_unknown_revision(revision)
+        check_adopted(database)
+        check_revision(revision)
         raise Unavailable(
             f"the database schema is at revision {revision or 'none'}, this release requires "
             f"{wanted}; run placement-sched db sync"
         )
-    database.schema_is_ours()
+    database.enable_commit_marks()
 
 
 def may_sync(settings: Settings, database: Database) -> bool:
@@ -132,7 +132,7 @@ class Preparation:
         for task in self._upkeep:
             task()
 
-    def keep_up(self) -> None:
+    def run_refresh(self) -> None:
         """Run the upkeep tasks between requests if the database is prepared."""
         if self._done:
             for task in self._upkeep:
@@ -153,7 +153,7 @@ class Preparation:
             if self._may_sync:
                 sync(self._database, self._clock)
             else:
-                refuse_other_revision(self._database)
+                check_schema_revision(self._database)
                 sync_standards(self._database, self._clock)
         except NewerSchema as failure:
             if not self._accepted.value:
@@ -162,11 +162,11 @@ class Preparation:
                 "this worker, like its server, goes on with the schema of a newer release: %s",
                 failure.detail,
             )
-            self._database.schema_is_ours()
+            self._database.enable_commit_marks()
         self._accepted.value = True
 
 
-def rehearse(
+def warm_up(
     database: Database,
     sources: Callable[[Connection], ProviderSource],
     summaries: Summaries,
@@ -208,12 +208,14 @@ def check_upgrade(
 ) -> tuple[Result, ...]:
     """Run all checks, or raise :class:`Unavailable` without a database."""
     schema = _check_schema(database)
-    read = [_check_reading(database, schema, settings, clock)] if is_novas(settings) else []
+    read = (
+        [_check_reading(database, schema, settings, clock)] if is_read_from_nova(settings) else []
+    )
     checks = (*_check_rows(database, schema), *_check_collations(database), *read)
     return (schema, *checks, _check_policy_file(settings))
 
 
-def worst(results: Iterable[Result]) -> CheckCode:
+def highest_code(results: Iterable[Result]) -> CheckCode:
     """Return the highest code of the results."""
     return max((result.code for result in results), default=CheckCode.SUCCESS)
 
@@ -221,7 +223,7 @@ def worst(results: Iterable[Result]) -> CheckCode:
 def _check_schema(database: Database) -> Result:
     name = "Database Schema"
     with database.read() as connection:
-        contents = migrate.look(connection)
+        contents = migrate.inspect_schema(connection)
     own, wanted = current_revision(database), newest_revision()
     if contents.complete and own == wanted:
         return Result(name)
@@ -248,7 +250,7 @@ def _check_rows(database: Database, schema: Result) -> Sequence[Result]:
     with database.read() as connection:
         roots = row_counts.without_root(connection)
         consumers = row_counts.incomplete_consumers(connection)
-        missing = lacking(connection)
+        missing = missing_standards(connection)
     names = [*missing.resource_classes, *missing.traits]
     fix = 'Run the "placement-manage db online_data_migrations" command of OpenStack placement.'
     details = (
@@ -325,7 +327,7 @@ def _check_policy_file(settings: Settings) -> Result:
     )
 
 
-def spare_collector() -> None:
+def freeze_loaded_objects() -> None:
     """Exclude all loaded objects from garbage collection, and collect less often.
 
     Loaded modules stay for good, and a response of thousands of rows should not start many

@@ -24,7 +24,7 @@ from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.clock import Clock
 from placement_sched.model.names import suggested
 from placement_sched.model.provider_sync import (
-    Changed,
+    ChangeResult,
     HostMap,
     ProviderChange,
     ProviderTrait,
@@ -32,7 +32,7 @@ from placement_sched.model.provider_sync import (
     SyncedAttribute,
     SyncProblem,
     TraitRecord,
-    gravest,
+    most_severe,
 )
 from placement_sched.operations import Progress
 from placement_sched.store import change_counters, synced_traits
@@ -102,17 +102,17 @@ class OwnPlacement:
         with self._database.read() as connection:
             return frozenset(resource_providers.by_uuids(connection, providers))
 
-    def change(self, change: ProviderChange) -> Changed:
+    def change(self, change: ProviderChange) -> ChangeResult:
         """Add or remove an aggregate or trait, and update the record of traits.
 
         A trait is only recorded for providers that lacked it, and is not removed from a provider
         that was recreated after the record.
         """
 
-        def work(connection: Connection) -> Changed:
+        def work(connection: Connection) -> ChangeResult:
             attribute, name, providers, adding = change
             if self._own_hosts:
-                change_counters.hold(connection, host_aggregates.SUBJECT)
+                change_counters.hold_version(connection, host_aggregates.SUBJECT)
                 required = required_pairs(host_aggregates.host_map(connection), attribute)
                 providers = {
                     uuid: required.get((uuid, name), [aggregate])[0]
@@ -133,7 +133,7 @@ class OwnPlacement:
                 synced_traits.remember(connection, pairs, ids, self._clock())
             elif attribute == "traits":
                 synced_traits.forget(connection, [(uuid, name) for uuid in providers])
-            return Changed(done, missing=frozenset(providers.keys() - ids.keys()))
+            return ChangeResult(done, missing=frozenset(providers.keys() - ids.keys()))
 
         return self._database.write(work)
 
@@ -198,7 +198,7 @@ class SyncRun:
     @property
     def code(self) -> SyncCode:
         """The return code, that of nova-manage if it has one."""
-        return gravest(self.problems)
+        return most_severe(self.problems)
 
     def change_all(self, changes: Iterable[ProviderChange]) -> None:
         """Make changes in batches of the size that placement takes."""
@@ -223,7 +223,7 @@ class SyncRun:
         if self.dry_run:
             done = self._existing if change.adding else frozenset(change.providers)
             there = done & change.providers.keys()
-            changed = Changed(there, frozenset(change.providers.keys() - there))
+            changed = ChangeResult(there, frozenset(change.providers.keys() - there))
         else:
             changed = self.placement.change(change)
         pairs = {(uuid, change.name) for uuid in changed.done}
@@ -232,7 +232,7 @@ class SyncRun:
         opposite -= pairs
         self._report(change, changed)
 
-    def _report(self, change: ProviderChange, changed: Changed) -> None:
+    def _report(self, change: ProviderChange, changed: ChangeResult) -> None:
         verb = "added to" if change.adding else "removed from"
         is_trait, aggregate = change.attribute == "traits", self.hosts.by_uuid(change.name)
         label = aggregate.name if aggregate else change.name

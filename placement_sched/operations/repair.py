@@ -22,7 +22,7 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.model.instance import Instance
 from placement_sched.model.provider import INSTANCE_TYPE, UNCHECKED, Allocation, ConsumerClaim
 from placement_sched.model.retry import retrying
-from placement_sched.operations.aggregates import faults
+from placement_sched.operations.aggregates import find_faults
 from placement_sched.scheduler.policies.registry import Policies
 from placement_sched.scheduler.request_groups import amounts_of
 from placement_sched.store import decisions
@@ -40,7 +40,7 @@ _MAX_ATTEMPTS = 10
 BATCH = 50
 
 
-class Doubt(Enum):
+class UnverifiedReason(Enum):
     """Reason why a consumer without a record may still be an instance."""
 
     ADOPTED = "adopted_database"
@@ -51,42 +51,44 @@ class Doubt(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Doubtful:
+class UnverifiedConsumer:
     """A consumer that may be an instance, with the reason and its hosts.
 
     ``has_type`` is true if it has a consumer type, which this service always sets.
     """
 
     consumer: str
-    doubt: Doubt
+    doubt: UnverifiedReason
     about: tuple[str, ...]
     has_type: bool = True
 
 
 #: Classifies consumers that are not recorded instances by all their allocations. The value is the
 #: reason why a consumer may be an instance, or None for an instance that is gone.
-Judge = Callable[[Connection, Sequence[Allocation]], dict[str, Doubtful | None]]
+Judge = Callable[[Connection, Sequence[Allocation]], dict[str, UnverifiedConsumer | None]]
 
 
 def judge_all_recorded(
     connection: Connection, rows: Sequence[Allocation]
-) -> dict[str, Doubtful | None]:
+) -> dict[str, UnverifiedConsumer | None]:
     """Classify consumers, given that all instances are recorded in this database.
 
     Only a consumer without a type, which may be a migration of nova, remains unverified.
     """
     names = resource_providers.names_of(connection, {row.provider_uuid for row in rows})
-    doubts: dict[str, Doubtful | None] = {}
+    doubts: dict[str, UnverifiedConsumer | None] = {}
     for uuid, group in by_consumer(rows).items():
         about = {names.get(row.provider_uuid, row.provider_uuid) for row in group}
-        doubt = Doubtful(uuid, Doubt.NO_TYPE, tuple(sorted(about)), has_type=False)
+        doubt = UnverifiedConsumer(
+            uuid, UnverifiedReason.NO_TYPE, tuple(sorted(about)), has_type=False
+        )
         doubts[uuid] = None if _has_type(group) else doubt
     return doubts
 
 
 def judge_recorded_here(
     connection: Connection, rows: Sequence[Allocation]
-) -> dict[str, Doubtful | None]:
+) -> dict[str, UnverifiedConsumer | None]:
     """Classify consumers by instance records, if the records are complete.
 
     They are incomplete in a database that OpenStack placement created, without any record, on a
@@ -131,11 +133,11 @@ class _RecordedHosts:
 
     def __init__(self, connection: Connection, rows: Sequence[Allocation]) -> None:
         #: Reason why all consumers of the database may be instances, or None.
-        self._common_doubt: Doubt | None = None
+        self._common_doubt: UnverifiedReason | None = None
         if migrate.is_recorded(connection):
-            self._common_doubt = Doubt.ADOPTED
+            self._common_doubt = UnverifiedReason.ADOPTED
         elif not instances.is_any(connection):
-            self._common_doubt = Doubt.NOTHING_RECORDED
+            self._common_doubt = UnverifiedReason.NOTHING_RECORDED
         uuids = {row.provider_uuid for row in rows}
         providers = resource_providers.by_uuids(connection, uuids)
         roots = {provider.root_uuid for provider in providers.values()}
@@ -152,17 +154,21 @@ class _RecordedHosts:
         hosts = {node.host for node in nodes.values()}
         self._recorded = instances.counts_on_hosts(connection, hosts)
 
-    def doubt(self, consumer: str, rows: Sequence[Allocation]) -> Doubtful | None:
+    def doubt(self, consumer: str, rows: Sequence[Allocation]) -> UnverifiedConsumer | None:
         uuids = {row.provider_uuid for row in rows}
         has_type = _has_type(rows)
         if self._common_doubt is not None:
-            return Doubtful(consumer, self._common_doubt, self._names_of(uuids), has_type)
+            return UnverifiedConsumer(consumer, self._common_doubt, self._names_of(uuids), has_type)
         if not has_type:
-            return Doubtful(consumer, Doubt.NO_TYPE, self._names_of(uuids), has_type)
+            return UnverifiedConsumer(
+                consumer, UnverifiedReason.NO_TYPE, self._names_of(uuids), has_type
+            )
         # Providers that may belong to a host without reports.
         unreported = uuids - self._nodes.keys() - self._sharing
         if unreported:
-            return Doubtful(consumer, Doubt.NOT_REPORTED, self._names_of(unreported))
+            return UnverifiedConsumer(
+                consumer, UnverifiedReason.NOT_REPORTED, self._names_of(unreported)
+            )
         on_nodes = {uuid: self._nodes[uuid] for uuid in uuids & self._nodes.keys()}
         recorded = {uuid: self._recorded_on(node) for uuid, node in on_nodes.items()}
         beyond = {
@@ -170,7 +176,11 @@ class _RecordedHosts:
             for uuid, node in on_nodes.items()
             if int(node.stats.get("num_instances", 0)) > recorded[uuid]
         }
-        return Doubtful(consumer, Doubt.MORE_REPORTED, self._names_of(beyond)) if beyond else None
+        return (
+            UnverifiedConsumer(consumer, UnverifiedReason.MORE_REPORTED, self._names_of(beyond))
+            if beyond
+            else None
+        )
 
     def _recorded_on(self, node: ComputeNode) -> int:
         # An instance may be recorded on a host without its node.
@@ -182,7 +192,7 @@ class _RecordedHosts:
 
 
 @dataclass(frozen=True, slots=True)
-class Orphaned:
+class OrphanAllocation:
     """Orphaned allocations of a consumer from a provider.
 
     ``runs_on`` is the present host of an instance that has left the provider's host.
@@ -199,9 +209,9 @@ class Orphaned:
 class Audit:
     """The result of an audit. ``deleted`` counts consumers."""
 
-    orphaned: tuple[Orphaned, ...]
+    orphaned: tuple[OrphanAllocation, ...]
     #: Consumers without a record that may still be instances.
-    doubtful: tuple[Doubtful, ...] = ()
+    doubtful: tuple[UnverifiedConsumer, ...] = ()
     deleted: int = 0
     #: Messages about policies of aggregates. They are never fixed automatically.
     policy_faults: tuple[str, ...] = ()
@@ -242,10 +252,14 @@ class Auditor:
             left_by_moves = self._find_left_over(connection)
             policy_faults: tuple[str, ...] = ()
             if self.policies is not None:
-                policy_faults = tuple(faults(host_aggregates.snapshot(connection), self.policies))
+                policy_faults = tuple(
+                    find_faults(host_aggregates.snapshot(connection), self.policies)
+                )
         return Audit(
             orphaned=tuple(
-                Orphaned(consumer, uuid, names[uuid].name if uuid in names else uuid, resources)
+                OrphanAllocation(
+                    consumer, uuid, names[uuid].name if uuid in names else uuid, resources
+                )
                 for consumer, group in by_consumer(mine).items()
                 for uuid, resources in sorted(amounts_by_provider(group).items())
             )
@@ -297,13 +311,13 @@ class Auditor:
 
     def _doubts(
         self, connection: Connection, rows: Sequence[Allocation]
-    ) -> dict[str, Doubtful | None]:
+    ) -> dict[str, UnverifiedConsumer | None]:
         doubts = self.judge(connection, rows)
         return {uuid: None if uuid in self.named else doubt for uuid, doubt in doubts.items()}
 
     def _find_left_over(
         self, connection: Connection, uuids: Collection[str] | None = None
-    ) -> tuple[Orphaned, ...]:
+    ) -> tuple[OrphanAllocation, ...]:
         """Return allocations of evacuated instances on hosts that are down.
 
         The instance is recorded on another host and has allocations there, so it is not moving. A
@@ -333,7 +347,9 @@ class Auditor:
             and providers[row.provider_uuid].root_uuid in roots[row.consumer.uuid]
         ]
         return tuple(
-            Orphaned(consumer, uuid, providers[uuid].name, resources, runs_on=places[consumer])
+            OrphanAllocation(
+                consumer, uuid, providers[uuid].name, resources, runs_on=places[consumer]
+            )
             for consumer, group in by_consumer(mine).items()
             for uuid, resources in sorted(amounts_by_provider(group).items())
         )
@@ -389,12 +405,12 @@ class Healing:
 class HealRequest:
     """The instances to heal: all, of a cell, or a single instance, with options.
 
-    ``most`` limits the number of healed instances. ``force`` replaces existing allocations.
+    ``limit`` limits the number of healed instances. ``force`` replaces existing allocations.
     """
 
     instance: str | None = None
     cell_uuid: str | None = None
-    most: int | None = None
+    limit: int | None = None
     force: bool = False
     dry_run: bool = False
 
@@ -409,17 +425,17 @@ class Healer:
     wanted: HealRequest
 
     def heal(self) -> Iterator[Healing]:
-        """Heal instances and yield their results, until ``most`` are healed.
+        """Heal instances and yield their results, until ``limit`` are healed.
 
         Raises :class:`NotFound` for an unknown instance or cell.
         """
         healed = 0
         for batch in self._batches():
-            limit = None if self.wanted.most is None else self.wanted.most - healed
+            limit = None if self.wanted.limit is None else self.wanted.limit - healed
             for result in self._heal_batch(batch, limit):
                 healed += result.done
                 yield result
-            if self.wanted.most is not None and healed >= self.wanted.most:
+            if self.wanted.limit is not None and healed >= self.wanted.limit:
                 return
 
     def to_look_at(self) -> int:

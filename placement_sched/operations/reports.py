@@ -48,7 +48,7 @@ def create(
     if parent_uuid is not None:
         return provider
     # Locks aggregates, and keeps reports from recording a node without a provider.
-    change_counters.hold(connection, host_aggregates.SUBJECT)
+    change_counters.hold_version(connection, host_aggregates.SUBJECT)
     hosts = {node.uuid: node.host for node in compute_nodes.by_uuids(connection, [provider.uuid])}
     if not hosts:
         return provider
@@ -115,7 +115,7 @@ def join_aggregates(
     providers = resource_providers.by_uuids(connection, hosts)
     if providers.keys() >= hosts.keys():
         # A concurrent change of an aggregate with these hosts does not see these nodes.
-        change_counters.hold(connection, host_aggregates.SUBJECT)
+        change_counters.hold_version(connection, host_aggregates.SUBJECT)
     else:
         # A concurrent creation of a missing provider does not see these nodes either.
         change_counters.bump(connection, host_aggregates.SUBJECT)
@@ -160,15 +160,15 @@ def mark_disabled(
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedReports:
     """The number of new, changed and unchanged nodes."""
 
     created: int = 0
     changed: int = 0
     unchanged: int = 0
 
-    def __add__(self, other: "Recorded") -> "Recorded":
-        return Recorded(*map(add, astuple(self), astuple(other)))
+    def __add__(self, other: "RecordedReports") -> "RecordedReports":
+        return RecordedReports(*map(add, astuple(self), astuple(other)))
 
 
 def defaults(settings: Settings, now: datetime) -> Defaults:
@@ -218,7 +218,7 @@ def record_reports(
     reports: Sequence[NodeReport],
     now: datetime,
     policies: Policies | None = None,
-) -> Recorded:
+) -> RecordedReports:
     """Record reports of different nodes within the caller's write transaction.
 
     A node is stored with its reported ratios, while its inventories have the ratios of its host's
@@ -228,7 +228,7 @@ def record_reports(
     Raises :class:`Duplicate` if another node or provider has a name, :class:`InUse` if a class that
     a node no longer has is allocated, and :class:`ConcurrentUpdate`.
     """
-    total = Recorded()
+    total = RecordedReports()
     for chunk in batches(reports, CHUNK):
         total += _record_chunk(connection, chunk, policies, now)
     return total
@@ -236,17 +236,17 @@ def record_reports(
 
 def _record_chunk(
     connection: Connection, reports: Sequence[NodeReport], policies: Policies | None, now: datetime
-) -> Recorded:
+) -> RecordedReports:
     nodes = [report.node for report in reports]
     heartbeats: dict[str, datetime] = {}
     for node in nodes:
         heartbeats[node.host] = max(node.last_seen_up, heartbeats.get(node.host, node.last_seen_up))
     # Services are locked before nodes, as in a change of a service.
-    found_services = services.beat(connection, heartbeats, now)
+    found_services = services.record_heartbeats(connection, heartbeats, now)
     disabled = {host for host, service in found_services.items() if service.disabled}
     written = compute_nodes.write(connection, nodes, now)
     followed = [report.node for report in reports if report.inventories]
-    following = aggregate_ops.under(connection, followed, policies)
+    following = aggregate_ops.with_policy_ratios(connection, followed, policies)
     new_providers = update(connection, following, now)
     came = written.created | written.came_from.keys() | new_providers
     hosts = {node.uuid: node.host for node in nodes if node.uuid in came}
@@ -255,7 +255,7 @@ def _record_chunk(
     # Always, because replacing the traits of a provider may have removed the trait.
     mark_disabled(connection, disabled_uuids, disabled=True, now=now)
     mark_disabled(connection, written.came_from.keys() - disabled_uuids, disabled=False, now=now)
-    return Recorded(
+    return RecordedReports(
         created=len(written.created),
         changed=len(written.changed),
         unchanged=len(nodes) - len(written.created) - len(written.changed),

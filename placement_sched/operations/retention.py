@@ -10,7 +10,7 @@ from oslo_log import log
 from placement_sched.db.leases import Lease
 from placement_sched.db.transaction import Connection, Database, forget_old_marks
 from placement_sched.errors import Error, sentence
-from placement_sched.model.decision import DecisionsWanted
+from placement_sched.model.decision import DecisionQuery
 from placement_sched.operations import Progress
 from placement_sched.store import decisions
 from placement_sched.store.placement import change_log
@@ -25,7 +25,7 @@ LEASE = 150
 _BATCH = 500
 
 
-class LogUpkeep:
+class LogRetention:
     """Periodic task that deletes old rows of the change log and old transaction ids.
 
     Any thread may call it, before and between requests. Most calls only read the clock. A lease
@@ -64,7 +64,7 @@ class LogUpkeep:
 
 
 def purge_decisions(
-    database: Database, wanted: DecisionsWanted, progress: Progress, *, dry_run: bool = False
+    database: Database, wanted: DecisionQuery, progress: Progress, *, dry_run: bool = False
 ) -> int:
     """Delete decisions up to ``wanted.until`` and return their number.
 
@@ -78,7 +78,7 @@ def purge_decisions(
     if dry_run:
         return number
     # Without further conditions, the outcomes of nova without a decision are also deleted.
-    narrower = None if wanted == DecisionsWanted(until=until) else wanted
+    narrower = None if wanted == DecisionQuery(until=until) else wanted
     deleted = 0
     while True:
         progress(deleted, max(number, deleted))
@@ -88,5 +88,5 @@ def purge_decisions(
             return deleted
 
 
-def _purge(connection: Connection, until: datetime, wanted: DecisionsWanted | None) -> int:
+def _purge(connection: Connection, until: datetime, wanted: DecisionQuery | None) -> int:
     return decisions.purge(connection, until, _BATCH, wanted)

@@ -87,7 +87,7 @@ def delete(connection: Connection, key: int | str) -> None:
 
 
 def _describe_use(connection: Connection, nodes: Collection[str], in_use: InUse) -> InUse:
-    uuids = checks.holders(connection, nodes)
+    uuids = checks.consumers_in_trees(connection, nodes)
     hosts = {row.uuid: row.host for row in instances.by_uuids(connection, uuids[:MAX_NAMED])}
     named = [
         f"instance {uuid} is on {hosts[uuid]} now"
@@ -139,7 +139,7 @@ def get_group(connection: Connection, uuid: str) -> ServerGroup:
     group = server_groups.by_uuid(connection, uuid)
     if group is None:
         raise NotFound(f"Instance group {uuid} could not be found.")
-    return server_groups.placed(connection, group)
+    return server_groups.with_members(connection, group)
 
 
 def create_group(connection: Connection, group: ServerGroup, now: datetime) -> None:

@@ -13,11 +13,11 @@ from placement_sched.candidates.cache import CacheFigures, ProviderCache
 from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders, ProviderSource
 from placement_sched.config.settings import Settings
-from placement_sched.db.failover import History, history_of
+from placement_sched.db.failover import ServerEpoch, epoch_of
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import ComputeNode
-from placement_sched.model.explanation import Ignored
+from placement_sched.model.explanation import IgnoredValue
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import NO_SERVICE, service_view
 from placement_sched.store import change_counters
@@ -50,7 +50,7 @@ class NodeCache:
         self._limit = limit
         # Each node with the part of its host, and the version of that part at the read.
         self._nodes: dict[str, tuple[ComputeNode, int, int]] = {}
-        self._history: History = None
+        self._history: ServerEpoch = None
         self._lock = Lock()
 
     def get(
@@ -61,7 +61,7 @@ class NodeCache:
         ``parts`` are the versions that the request has read, if any. Needs no SQL statement if
         nothing has changed, else a statement for versions and another for changed nodes.
         """
-        history = history_of(connection)
+        history = epoch_of(connection)
         parts = host_changes.versions(connection) if parts is None else parts
         unique = list(dict.fromkeys(uuids))
         with self._lock:
@@ -89,7 +89,7 @@ class NodeCache:
         self._store(nodes, cached, parts, history)
         return [nodes[uuid] for uuid in unique if uuid in nodes]
 
-    def _reset_on_failover(self, history: History) -> None:
+    def _reset_on_failover(self, history: ServerEpoch) -> None:
         if history != self._history:
             self._history, self._nodes = history, {}
 
@@ -98,7 +98,7 @@ class NodeCache:
         nodes: Mapping[str, ComputeNode],
         cached: Mapping[str, tuple[ComputeNode, int, int]],
         parts: HostVersions,
-        history: History,
+        history: ServerEpoch,
     ) -> None:
         with self._lock:
             self._reset_on_failover(history)
@@ -129,7 +129,7 @@ class ServiceCache:
     def __init__(self, limit: int = NODES) -> None:
         self._limit = limit
         # Each view with the part of its host, and the version of that part at the read.
-        self._views: tuple[History, dict[str, tuple[Mapping[str, Any], int, int]]] = (None, {})
+        self._views: tuple[ServerEpoch, dict[str, tuple[Mapping[str, Any], int, int]]] = (None, {})
 
     def get(
         self, connection: Connection, hosts: Collection[str], parts: HostVersions
@@ -137,7 +137,7 @@ class ServiceCache:
         """Return the service of each host, with a single SQL statement for changed hosts."""
         result: dict[str, Mapping[str, Any]] = {}
         changed: list[str] = []
-        history = history_of(connection)
+        history = epoch_of(connection)
         views = self._views_of(history)
         cached_of, version_of = views.get, parts.get
         for host in hosts:
@@ -159,7 +159,7 @@ class ServiceCache:
             views[host] = (view, part, version_of(part, 0))
         return result
 
-    def _views_of(self, history: History) -> dict[str, tuple[Mapping[str, Any], int, int]]:
+    def _views_of(self, history: ServerEpoch) -> dict[str, tuple[Mapping[str, Any], int, int]]:
         """Return the cached views, which are reset after a database failover."""
         cached_history, views = self._views
         if cached_history != history:
@@ -178,7 +178,7 @@ class Aggregates:
     """
 
     def __init__(
-        self, every: Iterable[HostAggregate] = (), version: tuple[History, int] = (None, 0)
+        self, every: Iterable[HostAggregate] = (), version: tuple[ServerEpoch, int] = (None, 0)
     ) -> None:
         self.every = tuple(every)
         self.version = version
@@ -224,7 +224,7 @@ class AggregateCache(change_counters.VersionedCache[Aggregates]):
         return frozenset(aggregate.policy or "" for aggregate in aggregates.of_policies)
 
 
-class KeptNodes:
+class NodeHistory:
     """The compute nodes of CachingScheduler in a process, safe for any number of threads."""
 
     def __init__(self, nodes: NodeCache) -> None:
@@ -232,10 +232,10 @@ class KeptNodes:
         self._nodes: dict[str, ComputeNode] = {}
         self._placed: dict[str, list[RequestSpec]] = defaultdict(list)
         self._since: datetime | None = None
-        self._history: History = None
+        self._history: ServerEpoch = None
         self._lock = Lock()
 
-    def refresh(self, now: datetime, interval: int, history: History = None) -> float:
+    def refresh(self, now: datetime, interval: int, history: ServerEpoch = None) -> float:
         """Clear the cache after ``interval`` seconds, and return its age in seconds.
 
         A negative interval never clears it. A database failover clears it at once.
@@ -261,7 +261,7 @@ class KeptNodes:
             new = self._read.get(connection, missing, parts)
             nodes |= {node.uuid: node for node in new}
             with self._lock:
-                if history_of(connection) == self._history:
+                if epoch_of(connection) == self._history:
                     self._nodes |= {node.uuid: node for node in new}
         return [nodes[uuid] for uuid in requested if uuid in nodes]
 
@@ -284,7 +284,7 @@ class IgnoredLog:
         self._logged: dict[int, None] = {}
         self._lock = Lock()
 
-    def log(self, ignored: Iterable[Ignored]) -> None:
+    def log(self, ignored: Iterable[IgnoredValue]) -> None:
         """Log each entry that was not logged before."""
         for entry in ignored:
             key = hash(entry)  # of constant size, for values of any length
@@ -297,7 +297,7 @@ class IgnoredLog:
             LOG.warning("%s", entry.detail)
 
 
-class Memory:
+class ProcessCaches:
     """All caches of a process between requests.
 
     ``provider_cache`` has all providers, or is None if they are not cached. ``supposed`` are the
@@ -308,7 +308,7 @@ class Memory:
         self.provider_cache = provider_cache
         self.nodes = NodeCache()
         self.services = ServiceCache()
-        self.kept_nodes = KeptNodes(self.nodes)
+        self.kept_nodes = NodeHistory(self.nodes)
         self.aggregates = AggregateCache()
         self.node_names = NodeNames()
         self.ignored = IgnoredLog()
@@ -345,5 +345,5 @@ class Memory:
     def provider_source(self, connection: Connection) -> ProviderSource:
         """Return the providers for a request: the refreshed cache, or a database loader."""
         if self.provider_cache is not None and self.provider_cache.refresh(connection):
-            return CachedProviders(self.provider_cache, history_of(connection))
+            return CachedProviders(self.provider_cache, epoch_of(connection))
         return LoadedProviders(connection)

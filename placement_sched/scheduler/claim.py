@@ -17,7 +17,7 @@ from oslo_log import log
 from placement_sched import errors
 from placement_sched.config.settings import Settings
 from placement_sched.db.errors import MOVED
-from placement_sched.db.failover import history_of
+from placement_sched.db.failover import epoch_of
 from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate
@@ -30,10 +30,10 @@ from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.request_stats import request_stats
 from placement_sched.model.retry import retrying
-from placement_sched.scheduler.caches import KeptNodes
+from placement_sched.scheduler.caches import NodeHistory
 from placement_sched.scheduler.decisions import Retention, digest_of_request
-from placement_sched.scheduler.host_state import assigned
-from placement_sched.scheduler.selection import NextBest, Run
+from placement_sched.scheduler.host_state import with_device_providers
+from placement_sched.scheduler.selection import Fallback, SchedulingRun
 from placement_sched.store import change_counters, decisions
 from placement_sched.store.compute import host_aggregates, instances, server_groups
 from placement_sched.store.placement import allocations
@@ -52,7 +52,7 @@ MAX_NEXT_BEST = 20
 _INSTANCES_PATH = "$.request_spec"
 
 
-class Claiming(Enum):
+class ClaimMode(Enum):
     """The use of a selection.
 
     ``NEW`` allocates for instances without allocations. ``ADDED`` adds to their allocations, as
@@ -64,7 +64,7 @@ class Claiming(Enum):
     ADDED = "added"
 
 
-def until_claimed(attempt: Callable[[int], T]) -> T:
+def claim_with_retries(attempt: Callable[[int], T]) -> T:
     """Call ``attempt`` with 0, 1, ... until it succeeds without a conflict.
 
     Raises :class:`ConcurrentUpdate` after :data:`MAX_STARTS` conflicts.
@@ -78,32 +78,32 @@ def until_claimed(attempt: Callable[[int], T]) -> T:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class ClaimedRun:
     """A claimed run and its decision."""
 
-    run: Run
+    run: SchedulingRun
     decision: Decision
 
 
-class RunToClaim:
+class PendingClaim:
     """A run to claim: its selection, and other placements for conflicts."""
 
-    def __init__(self, run: Run, decide: Callable[[Run], Decision]) -> None:
+    def __init__(self, run: SchedulingRun, decide: Callable[[SchedulingRun], Decision]) -> None:
         self._run = run
         self._decide = decide
-        self.first = Placed(run, decide(run))
+        self.first = ClaimedRun(run, decide(run))
 
     @cached_property
-    def next_best(self) -> list[NextBest]:
+    def next_best(self) -> list[Fallback]:
         """Return other placements, the best first."""
-        return self._run.next_best(MAX_NEXT_BEST)
+        return self._run.find_fallback(MAX_NEXT_BEST)
 
-    def placed(self, number: int) -> Placed:
+    def placed(self, number: int) -> ClaimedRun:
         """Return the placement of this number, 0 for the first choice."""
         if not number:
             return self.first
-        run = self._run.instead(self.next_best[number - 1])
-        return Placed(run, self._decide(run))
+        run = self._run.use_fallback(self.next_best[number - 1])
+        return ClaimedRun(run, self._decide(run))
 
 
 @dataclass(eq=False, slots=True)
@@ -113,17 +113,17 @@ class Claims:
     database: Database
     settings: Settings
     clock: Clock
-    kept_nodes: KeptNodes
+    kept_nodes: NodeHistory
     retention: Retention = field(init=False)
 
     def __post_init__(self) -> None:
         self.retention = Retention(self.database, self.settings.scheduler.decision_retention)
 
-    def answered(
+    def find_existing_claim(
         self,
         spec: RequestSpec,
         document: Mapping[str, Any],
-        claiming: Claiming,
+        claiming: ClaimMode,
         ids: RequestIds = NO_REQUEST,
     ) -> Json | None:
         """Return the result of an earlier, equal request that still holds its allocations.
@@ -132,7 +132,7 @@ class Claims:
         :class:`Conflict` if new instances have allocations from another request. A rebuild is
         never claimed, because its instance keeps its allocations.
         """
-        if spec.is_rebuild or claiming is Claiming.NONE:
+        if spec.is_rebuild or claiming is ClaimMode.NONE:
             return None
         with self.database.read() as connection:
             existing = allocations.of_several(connection, spec.instance_uuids, _INSTANCES_PATH)
@@ -140,7 +140,7 @@ class Claims:
         if not existing:
             return None
         digest = digest_of_request(spec, document)
-        if claiming is Claiming.ADDED:
+        if claiming is ClaimMode.ADDED:
             earlier = _find_added(spec.instance_uuids, recorded, existing, digest, ids)
             return dict(earlier.answer) if earlier else None
         allocated = {allocation.consumer.uuid for allocation in existing}
@@ -154,7 +154,9 @@ class Claims:
             code="scheduler.instance_placed",
         )
 
-    def claim(self, run: Run, decide: Callable[[Run], Decision], claiming: Claiming) -> Decision:
+    def claim(
+        self, run: SchedulingRun, decide: Callable[[SchedulingRun], Decision], claiming: ClaimMode
+    ) -> Decision:
         """Allocate the selection of a run and record its decision, in a transaction.
 
         After a conflict, the best other placement with capacity is allocated. Returns the
@@ -164,15 +166,18 @@ class Claims:
         claimed all placements, and :class:`Invalid` if the stored server group is gone or full.
         """
         now, spec = self.clock(), run.request.spec
-        work = self._claim if claiming is Claiming.NEW else self._add
-        pending = RunToClaim(run, decide)
+        work = self._claim if claiming is ClaimMode.NEW else self._add
+        pending = PendingClaim(run, decide)
         result = self.database.claim(partial(work, pending=pending, now=now))
         if result is not pending.first:
             request_stats().conflicts[MOVED] += 1
         self.retention.made_one(now)
         if run.request.plugins.driver.keeps_states:
             self.kept_nodes.note(
-                (best.compute_node_uuid, assigned(spec.for_instance(uuid), best.allocation_request))
+                (
+                    best.compute_node_uuid,
+                    with_device_providers(spec.for_instance(uuid), best.allocation_request),
+                )
                 for uuid, (best, *_) in zip(spec.instance_uuids, result.run.selections, strict=True)
             )
         return result.decision
@@ -180,11 +185,11 @@ class Claims:
     def record(self, decision: Decision) -> None:
         """Record a decision that allocates nothing, and log a failure."""
         try:
-            self.keep(decision)
+            self.record_or_raise(decision)
         except errors.Unavailable as failure:
             LOG.warning("Decision %s is not recorded: %s", decision.uuid, failure.detail)
 
-    def keep(self, decision: Decision) -> None:
+    def record_or_raise(self, decision: Decision) -> None:
         """Record a decision that allocates nothing, or raise :class:`Unavailable`."""
         now = self.clock()
         try:
@@ -192,7 +197,9 @@ class Claims:
         finally:
             self.retention.made_one(now)
 
-    def _claim(self, connection: Connection, pending: "RunToClaim", now: datetime) -> "Placed":
+    def _claim(
+        self, connection: Connection, pending: "PendingClaim", now: datetime
+    ) -> "ClaimedRun":
         """Allocate the best selection of each instance, and record instances and decision.
 
         Every consumer must be new, so that a concurrent request with the same instance uuids
@@ -207,7 +214,7 @@ class Claims:
         _lock_zones(connection, run)
         return claimed
 
-    def _add(self, connection: Connection, pending: "RunToClaim", now: datetime) -> "Placed":
+    def _add(self, connection: Connection, pending: "PendingClaim", now: datetime) -> "ClaimedRun":
         """Allocate as :meth:`_claim`, but add to existing allocations and keep instance records.
 
         Consumers must not change after they are read here, so that no concurrent change of
@@ -235,10 +242,10 @@ class Claims:
     def _allocate(
         self,
         connection: Connection,
-        pending: "RunToClaim",
+        pending: "PendingClaim",
         now: datetime,
         existing: Iterable[Allocation],
-    ) -> "Placed":
+    ) -> "ClaimedRun":
         """Allocate the selection, or another placement, with the existing allocations."""
         by_consumer = grouped((allocation.consumer.uuid, allocation) for allocation in existing)
         claims = [_merge(by_consumer, claim) for claim in self._claims_of(pending.first.run)]
@@ -258,7 +265,7 @@ class Claims:
             raise ConcurrentUpdate(error.detail) from error
         return pending.placed(index)
 
-    def _claims_of(self, run: Run) -> Iterable[ConsumerClaim]:
+    def _claims_of(self, run: SchedulingRun) -> Iterable[ConsumerClaim]:
         """Yield the allocations of each instance, as a consumer that must be new."""
         spec = run.request.spec
         project, user = self.settings.unknown_owner
@@ -318,7 +325,7 @@ def _is_held(decision: Decision, uuids: Sequence[str], rows: Iterable[Allocation
     return all(amounts.get(key, 0) >= amount for key, amount in decision.chosen(uuids))
 
 
-def _instances_of(run: Run, decision: Decision) -> list[Instance]:
+def _instances_of(run: SchedulingRun, decision: Decision) -> list[Instance]:
     spec, body = run.request.spec, decision.request
     return [
         Instance(
@@ -339,7 +346,7 @@ def _instances_of(run: Run, decision: Decision) -> list[Instance]:
     ]
 
 
-def _lock_zones(connection: Connection, run: Run) -> None:
+def _lock_zones(connection: Connection, run: SchedulingRun) -> None:
     """Lock the zones of the selected hosts if the request names a zone.
 
     The zone of a host with instances cannot change, but the new instances may not be recorded
@@ -349,8 +356,8 @@ def _lock_zones(connection: Connection, run: Run) -> None:
     if not run.request.spec.availability_zone or aggregates is None:
         return
     # Last: on PostgreSQL, a new shared lock of a row overtakes transactions that wait to change it.
-    counter = change_counters.hold(connection, host_aggregates.SUBJECT)
-    if (history_of(connection), counter) == aggregates.version:
+    counter = change_counters.hold_version(connection, host_aggregates.SUBJECT)
+    if (epoch_of(connection), counter) == aggregates.version:
         return
     hosts = {best.service_host for best, *_ in run.selections}
     zones = host_aggregates.zones_of_hosts(connection, hosts)
@@ -372,5 +379,5 @@ def _join_group(connection: Connection, spec: RequestSpec, *, records_stay: bool
         return
     path = "$.request_spec.instance_group"
     server_groups.join(connection, group.uuid, spec.instance_uuids, path, records_stay=records_stay)
-    if group.is_strict and not server_groups.is_as_placed(connection, group, spec.instance_uuids):
+    if group.is_strict and not server_groups.is_current(connection, group, spec.instance_uuids):
         raise ConcurrentUpdate(f"server group {group.uuid} changed during scheduling")

@@ -12,24 +12,24 @@ from placement_sched.model.decision import (
     EXPLAIN,
     Conditions,
     Decision,
+    DecisionQuery,
     DecisionSeed,
     DecisionSummary,
-    DecisionsWanted,
-    KeptFunnel,
+    RecordedFunnel,
     RunDifference,
     differences,
 )
 from placement_sched.model.document import Json
-from placement_sched.model.explanation import CANDIDATES, FILTERS, RejectReason, View
+from placement_sched.model.explanation import CANDIDATES, FILTERS, ExplanationView, RejectReason
 from placement_sched.model.names import suggested
 from placement_sched.model.request_ids import NO_REQUEST
-from placement_sched.scheduler.decisions import as_overrides, decided
-from placement_sched.scheduler.explain.explanation import explained
+from placement_sched.scheduler.decisions import make_decision, overrides_at_decision
+from placement_sched.scheduler.explain.explanation import make_explanation
 from placement_sched.scheduler.explain.funnel import funnel_of
-from placement_sched.scheduler.explain.verdicts import asked_hosts, verdicts
+from placement_sched.scheduler.explain.verdicts import reported_trees, verdicts
 from placement_sched.scheduler.policies.registry import Policies
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.scheduler.selection import Run
+from placement_sched.scheduler.selection import SchedulingRun
 from placement_sched.scheduler.simulation import changes_from
 from placement_sched.schemas import formats
 from placement_sched.store import decisions
@@ -47,7 +47,7 @@ NOW, THEN = "now", "then"
 MOST_JUDGED = 10
 
 
-def decisions_wanted(parameters: Mapping[str, str | None]) -> DecisionsWanted:
+def read_query(parameters: Mapping[str, str | None]) -> DecisionQuery:
     """Return the search of the parameters of a list.
 
     Raises :class:`Invalid` naming a parameter that is not a valid uuid or time.
@@ -57,7 +57,7 @@ def decisions_wanted(parameters: Mapping[str, str | None]) -> DecisionsWanted:
     for name in _TIMES:
         if (time := parameters.get(name)) is not None:
             plain[name] = formats.read(formats.moment, time, name)
-    return DecisionsWanted(
+    return DecisionQuery(
         **plain,
         policy=None if policy is None else policy.lower(),  # as the names of sections are
         instance=None if instance is None else formats.read(formats.uuid, instance, "instance"),
@@ -99,7 +99,7 @@ def _find_unknown(
     for key, (noun, column, list_names) in nouns.items():
         if (name := parameters.get(key)) is None:
             continue
-        search = decisions_wanted({column: name})
+        search = read_query({column: name})
         if decisions.search(connection, search, limit=1):
             continue
         name = search.policy if key == "policy" and search.policy else name
@@ -109,7 +109,7 @@ def _find_unknown(
             yield {"key": key, "detail": detail}
 
 
-def shown(decision: Decision) -> Json:
+def decision_view(decision: Decision) -> Json:
     """Return a decision with its request, its funnel and its selections."""
     conditions = decision.conditions
     return summary_of(decision) | {
@@ -132,7 +132,7 @@ def summary_of(decision: DecisionSummary) -> Json:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RefusingPage:
+class RejectingDecisions:
     """Decisions that rejected a host, each with the stages that rejected it.
 
     ``examined`` is the number of decisions examined. For ``unknown`` of them, the recorded funnel
@@ -157,9 +157,9 @@ class RefusingPage:
         }
 
 
-def refusing(
-    connection: Connection, wanted: DecisionsWanted, host: str, *, marker: str | None, limit: int
-) -> RefusingPage:
+def find_rejecting_decisions(
+    connection: Connection, wanted: DecisionQuery, host: str, *, marker: str | None, limit: int
+) -> RejectingDecisions:
     """Return the decisions, newest first, that rejected a host or node.
 
     At most :data:`MOST_EXAMINED` decisions that match ``wanted`` are examined.
@@ -173,13 +173,15 @@ def refusing(
             if len(matches) == limit:
                 break
             examined += 1
-            funnel = funnels.get(row.uuid, KeptFunnel(None))
+            funnel = funnels.get(row.uuid, RecordedFunnel(None))
             if reasons := tuple(rejections(funnel, host)):
                 matches.append((row, reasons))
-            elif host not in {place.host for place in row.places} and not is_known(funnel, host):
+            elif host not in {place.host for place in row.places} and not is_complete_for(
+                funnel, host
+            ):
                 unknown += 1
     has_more = examined < len(summaries) or len(summaries) == MOST_EXAMINED
-    return RefusingPage(
+    return RejectingDecisions(
         found=tuple(matches),
         examined=examined,
         unknown=unknown,
@@ -187,7 +189,7 @@ def refusing(
     )
 
 
-def rejections(kept: KeptFunnel, host: str) -> Iterator[RejectReason]:
+def rejections(kept: RecordedFunnel, host: str) -> Iterator[RejectReason]:
     """Yield each stage of a recorded funnel that lists this host or node as rejected."""
     for category, stage in _stages(kept):
         for entry in stage.get("rejected", ()):
@@ -196,7 +198,7 @@ def rejections(kept: KeptFunnel, host: str) -> Iterator[RejectReason]:
                 yield RejectReason(category, name, entry["reason"])
 
 
-def is_known(kept: KeptFunnel, host: str) -> bool:
+def is_complete_for(kept: RecordedFunnel, host: str) -> bool:
     """Return whether a recorded funnel is complete for a host that no stage lists."""
     if kept.funnel is None:
         return False
@@ -210,7 +212,7 @@ def is_known(kept: KeptFunnel, host: str) -> bool:
     )
 
 
-def _stages(kept: KeptFunnel) -> Iterator[tuple[str, Json]]:
+def _stages(kept: RecordedFunnel) -> Iterator[tuple[str, Json]]:
     funnel = kept.funnel or {}
     candidates = funnel.get(CANDIDATES, {})
     for steps in (candidates.get("steps", ()), candidates.get("fallback", {}).get("steps", ())):
@@ -223,7 +225,11 @@ def _stages(kept: KeptFunnel) -> Iterator[tuple[str, Json]]:
 
 
 def replay(
-    scheduler: Scheduler, decision: Decision, *, settings: str = NOW, view: View | None = None
+    scheduler: Scheduler,
+    decision: Decision,
+    *,
+    settings: str = NOW,
+    view: ExplanationView | None = None,
 ) -> Json:
     """Return a decision, an explanation of its request now, and the differences.
 
@@ -235,12 +241,14 @@ def replay(
     changes = changes_from(decision.conditions.changes if decision.conditions else ())
 
     def run(other_scheduler: Scheduler, *_: object) -> Json:
-        return _replay_run(other_scheduler, decision, settings, view or View())
+        return _replay_run(other_scheduler, decision, settings, view or ExplanationView())
 
-    return scheduler.supposing(changes, run) if changes else run(scheduler)
+    return scheduler.simulate(changes, run) if changes else run(scheduler)
 
 
-def _replay_run(scheduler: Scheduler, decision: Decision, settings: str, view: View) -> Json:
+def _replay_run(
+    scheduler: Scheduler, decision: Decision, settings: str, view: ExplanationView
+) -> Json:
     conditions = decision.conditions or Conditions()
     document, differing = _document(scheduler, decision, conditions)
     request = scheduler.reader.read(
@@ -250,12 +258,14 @@ def _replay_run(scheduler: Scheduler, decision: Decision, settings: str, view: V
         overrides=_overrides(scheduler, decision, settings),
     )
     seed = DecisionSeed(decision.uuid, conditions.attempt)
-    with scheduler.evaluated(scheduler.reader.checked(request), seed=seed) as (connection, run):
-        explanation = explained(connection, run, view)
+    with scheduler.evaluate(scheduler.reader.validate(request), seed=seed) as (connection, run):
+        explanation = make_explanation(connection, run, view)
         funnel = funnel_of(run, connection)
-        replayed = shown(decided(run, funnel, EXPLAIN, NO_REQUEST, conditions.changes))
+        replayed = decision_view(
+            make_decision(run, funnel, EXPLAIN, NO_REQUEST, conditions.changes)
+        )
         explanation |= _verdicts(connection, run, decision)
-    recorded = shown(decision)
+    recorded = decision_view(decision)
     if decision.conditions is None:
         replayed["conditions"] = None
     for key in conditions.left_out:
@@ -292,15 +302,15 @@ def _overrides(scheduler: Scheduler, decision: Decision, settings: str) -> Mappi
             f"the settings of decision {decision.uuid}, made by an earlier release, are not "
             f"recorded: replay it with the settings of {NOW!r}"
         )
-    return as_overrides(conditions, scheduler.live.settings())
+    return overrides_at_decision(conditions, scheduler.live.settings())
 
 
-def _verdicts(connection: Connection, run: Run, decision: Decision) -> Json:
+def _verdicts(connection: Connection, run: SchedulingRun, decision: Decision) -> Json:
     """Return the current verdicts on hosts that were chosen then and are not now."""
     chosen = {best.service_host for best, *_ in run.selections}
     hosts = dict.fromkeys(place.host for place in decision.places if place.host is not None)
     lost = [host for host in hosts if host not in chosen][:MOST_JUDGED]
     if not lost:
         return {}
-    host_verdicts = verdicts(connection, run, asked_hosts(connection, lost))
+    host_verdicts = verdicts(connection, run, reported_trees(connection, lost))
     return {"verdicts": [verdict.as_json() for verdict in host_verdicts]}

@@ -24,10 +24,10 @@ from placement_sched.model import decision as results
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.decision import Conditions, Decision
 from placement_sched.model.document import Json
-from placement_sched.model.explanation import Funnel, View
+from placement_sched.model.explanation import ExplanationView, Funnel
 from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.scheduler.selection import Run
+from placement_sched.scheduler.selection import SchedulingRun
 from placement_sched.store import decisions
 
 LOG = log.getLogger(__name__)
@@ -46,7 +46,7 @@ _MAX_REJECTED = (100, 20, 3)
 
 
 @lru_cache(maxsize=64)
-def kept_options(settings: Settings) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+def options_to_record(settings: Settings) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Return the options to record, by ``group.option``, and the names of omitted options.
 
     The smallest values are recorded first.
@@ -67,7 +67,7 @@ def kept_options(settings: Settings) -> tuple[Mapping[str, Any], tuple[str, ...]
     return document, tuple(sorted(set(changed) - set(recorded)))
 
 
-def as_overrides(then: Conditions, settings: Settings) -> dict[str, Any]:
+def overrides_at_decision(then: Conditions, settings: Settings) -> dict[str, Any]:
     """Return overrides that give each option of ``settings`` its value at the decision.
 
     None means the default. Removed and omitted options are not included.
@@ -115,7 +115,7 @@ class Retention:
         if not self._keeping or not self._is_cleanup_due(now) or not self._lease.is_held():
             return
         try:
-            purge = partial(decisions.purge, before=now - self._keeping, most=self.MOST)
+            purge = partial(decisions.purge, before=now - self._keeping, limit=self.MOST)
             end = time.monotonic() + self.AT_MOST
             while self._database.write(purge) == self.MOST and time.monotonic() < end:
                 pass
@@ -135,8 +135,8 @@ class Retention:
             return True
 
 
-def decided(
-    run: Run, funnel: Funnel, kind: str, ids: RequestIds, changes: Sequence[Json] = ()
+def make_decision(
+    run: SchedulingRun, funnel: Funnel, kind: str, ids: RequestIds, changes: Sequence[Json] = ()
 ) -> Decision:
     """Return the decision of a run, on a cloud with these changes."""
     uuid, spec, body = run.seed.decision, run.request.spec, run.request.whole
@@ -158,7 +158,7 @@ def decided(
         request=body,
         answer=answer,
         places=tuple(map(results.PlacedInstance, spec.instance_uuids, hosts)),
-        funnel=bounded(funnel),
+        funnel=limit_size(funnel),
         best=_best(run),
         conditions=_conditions(run, changes),
         policy=policy,
@@ -168,10 +168,10 @@ def decided(
     )
 
 
-def _conditions(run: Run, changes: Sequence[Json]) -> Conditions:
+def _conditions(run: SchedulingRun, changes: Sequence[Json]) -> Conditions:
     """Return the conditions of a run."""
     request = run.request
-    options, left_out = kept_options(request.settings)
+    options, left_out = options_to_record(request.settings)
     return Conditions(
         options=options,
         left_out=left_out,
@@ -184,7 +184,7 @@ def _conditions(run: Run, changes: Sequence[Json]) -> Conditions:
     )
 
 
-def _best(run: Run) -> list[Json]:
+def _best(run: SchedulingRun) -> list[Json]:
     """Return the best hosts, with the weights that differ from 0 for any of them."""
     if run.choice is None:
         return []
@@ -216,18 +216,18 @@ def digest_of_request(spec: RequestSpec, document: Mapping[str, Any]) -> str:
 def no_valid_host(funnel: Funnel, decision: Decision) -> errors.NoValidHost:
     """Return the error of a request without a valid host."""
     reason = f": {funnel.obstacle.reason}" if funnel.obstacle else ""
-    extra = {"funnel": funnel.as_json(View()), "decision": decision.uuid}
+    extra = {"funnel": funnel.as_json(ExplanationView()), "decision": decision.uuid}
     return errors.NoValidHost(f"No valid host was found{reason}", extra=extra)
 
 
-def bounded(funnel: Funnel) -> Json:
+def limit_size(funnel: Funnel) -> Json:
     """Return the funnel to record: exact counts, and lists within the size limit.
 
     A funnel that is too large without rejected hosts is reduced to its counts.
     """
     body: Json = {}
     for max_rejected in _MAX_REJECTED:
-        body = funnel.as_json(View(max_rejected=max_rejected))
+        body = funnel.as_json(ExplanationView(max_rejected=max_rejected))
         if len(orjson.dumps(body)) <= MOST_BYTES:
             return body
     search = body["allocation_candidates"]

@@ -15,19 +15,19 @@ from typing import Any
 
 import orjson
 
-from placement_sched.db.scratch import Trial
+from placement_sched.db.scratch import ScratchTransaction
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Error
 from placement_sched.model.decision import Selection
 from placement_sched.model.document import Json
 from placement_sched.model.instance import Instance
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.scheduler.capacity.report import CapacityQuestion, capacity
+from placement_sched.scheduler.capacity.report import CapacityQuery, capacity
 from placement_sched.scheduler.explain.funnel import funnel_of
-from placement_sched.scheduler.explain.verdicts import asked_hosts, verdicts
-from placement_sched.scheduler.host_state import assigned
+from placement_sched.scheduler.explain.verdicts import reported_trees, verdicts
+from placement_sched.scheduler.host_state import with_device_providers
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.scheduler.selection import Run
+from placement_sched.scheduler.selection import SchedulingRun
 from placement_sched.scheduler.simulation import (
     AppliedChanges,
     ChangedAggregate,
@@ -39,7 +39,7 @@ from placement_sched.scheduler.simulation import (
 from placement_sched.store import decisions, simulation
 from placement_sched.store.compute import host_aggregates, instances, server_groups
 from placement_sched.store.placement import allocations
-from placement_sched.store.simulation import Holding
+from placement_sched.store.simulation import SimulatedAllocation
 
 #: Keys of the original request that still apply when an instance moves.
 _REUSED_KEYS = (
@@ -111,17 +111,17 @@ class StuckInstance:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovePlan:
     """The moves of instances, in an order that keeps each move valid, and the stuck instances."""
 
     moves: tuple[PlannedMove, ...] = ()
     stuck: tuple[StuckInstance, ...] = ()
 
-    def __add__(self, other: "Moved") -> "Moved":
-        return Moved(self.moves + other.moves, self.stuck + other.stuck)
+    def __add__(self, other: "MovePlan") -> "MovePlan":
+        return MovePlan(self.moves + other.moves, self.stuck + other.stuck)
 
 
-def on_hosts(connection: Connection, hosts: Iterable[str]) -> list[MovingInstance]:
+def instances_on_hosts(connection: Connection, hosts: Iterable[str]) -> list[MovingInstance]:
     """Return the instances on hosts, the largest first, then by kind, host and uuid."""
     records = instances.by_hosts(connection, hosts)
     requests = decisions.requests_of_instances(connection, [record.uuid for record in records])
@@ -166,7 +166,7 @@ class Mover:
     def __init__(
         self,
         scheduler: Scheduler,
-        trial: Trial,
+        trial: ScratchTransaction,
         now: datetime,
         overrides: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
@@ -175,9 +175,9 @@ class Mover:
         self._trial = trial
         self._now = now
 
-    def move(self, moving: Sequence[MovingInstance], *, avoid: Iterable[str]) -> Moved:
+    def move(self, moving: Sequence[MovingInstance], *, avoid: Iterable[str]) -> MovePlan:
         """Move instances, in their order, to hosts other than ``avoid``."""
-        result = Moved()
+        result = MovePlan()
         excluded = sorted(set(avoid))
         kinds: dict[bytes, list[MovingInstance]] = defaultdict(list)
         for instance in moving:
@@ -194,14 +194,14 @@ class Mover:
         record, connection = one.record, self._trial.connection
         location = {record.uuid: (record.host, record.node)}
         allocated = [
-            Holding(record.uuid, row.provider_uuid, row.resource_class, row.used)
+            SimulatedAllocation(record.uuid, row.provider_uuid, row.resource_class, row.used)
             for row in allocations.of_consumers(connection, [record.uuid])
         ]
         self.free([one])
         destination = {"host": record.host, "node": record.node}
         result = self._place([one], {"requested_destination": destination})
         simulation.move(connection, allocated, location, self._now)
-        return None if isinstance(result, Moved) else result.reason
+        return None if isinstance(result, MovePlan) else result.reason
 
     @contextmanager
     def attempt(self) -> Iterator["Attempt"]:
@@ -224,13 +224,13 @@ class Mover:
         locations = {vm.record.uuid: (vm.record.host, vm.record.node) for vm in some}
         simulation.move(self._trial.connection, (), locations, self._now)
 
-    def _move_equal(self, some: Sequence[MovingInstance], extra: Json) -> Moved:
+    def _move_equal(self, some: Sequence[MovingInstance], extra: Json) -> MovePlan:
         """Move instances of a kind, as many at a time as find hosts together."""
-        remaining, number, result = list(some), len(some), Moved()
+        remaining, number, result = list(some), len(some), MovePlan()
         while remaining:
             batch = remaining[:number]
             outcome = self._place(batch, extra)
-            if isinstance(outcome, Moved):
+            if isinstance(outcome, MovePlan):
                 result += outcome
                 remaining, number = remaining[number:], len(remaining) - number
             elif outcome.fitting:
@@ -240,10 +240,10 @@ class Mover:
                     StuckInstance(instance.record.uuid, instance.record.host or "", outcome.reason)
                     for instance in remaining
                 ]
-                return result + Moved(stuck=tuple(stuck))
+                return result + MovePlan(stuck=tuple(stuck))
         return result
 
-    def _place(self, batch: Sequence[MovingInstance], extra: Json) -> "Moved | _PartialFit":
+    def _place(self, batch: Sequence[MovingInstance], extra: Json) -> "MovePlan | _PartialFit":
         """Place all instances of a batch of a kind in a run, or none of them."""
         document = batch[0].document
         flavor = document["flavor"]
@@ -253,15 +253,15 @@ class Mover:
         body = {**document, **extra, "instance_uuids": uuids, **self._group(batch[0].record)}
         reader = self._scheduler.reader
         try:
-            request = reader.checked(reader.read(body, overrides=self._overrides))
-            with self._scheduler.evaluated(request) as (connection, run):
+            request = reader.validate(reader.read(body, overrides=self._overrides))
+            with self._scheduler.evaluate(request) as (connection, run):
                 if not run.selections:
                     return _explain_partial_fit(run, connection, len(batch), extra)
         except Error as failure:
             self._trial.check()
             return _PartialFit(0, failure.detail)
         self._write(batch, run)
-        return Moved(tuple(_list_moves(batch, run)))
+        return MovePlan(tuple(_list_moves(batch, run)))
 
     def _group(self, record: Instance) -> Json:
         """Return the current server group of an instance, without the instance itself."""
@@ -271,7 +271,7 @@ class Mover:
         group = server_groups.by_uuid(connection, record.server_group)
         if group is None:
             return {}
-        members = server_groups.placed(connection, group).members
+        members = server_groups.with_members(connection, group).members
         records = instances.by_uuids(connection, [uuid for uuid in members if uuid != record.uuid])
         current = replace(
             group,
@@ -280,11 +280,11 @@ class Mover:
         )
         return {"instance_group": current.as_document()}
 
-    def _write(self, batch: Sequence[MovingInstance], run: Run) -> None:
+    def _write(self, batch: Sequence[MovingInstance], run: SchedulingRun) -> None:
         """Write the new allocations of instances to the simulation, in place of the old."""
         pairs = _pair_with_selections(batch, run)
         allocated = [
-            Holding(instance.record.uuid, provider, name, amount)
+            SimulatedAllocation(instance.record.uuid, provider, name, amount)
             for instance, best, _ in pairs
             for provider, body in (best.allocation_request or {})["allocations"].items()
             for name, amount in body["resources"].items()
@@ -294,7 +294,9 @@ class Mover:
         supposed = self._scheduler.memory.supposed
         for instance, best, spec in pairs:
             if instance.record.host != best.service_host:
-                supposed[best.compute_node_uuid].append(assigned(spec, best.allocation_request))
+                supposed[best.compute_node_uuid].append(
+                    with_device_providers(spec, best.allocation_request)
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,10 +307,12 @@ class _PartialFit:
     reason: str
 
 
-def _explain_partial_fit(run: Run, connection: Connection, number: int, extra: Json) -> _PartialFit:
+def _explain_partial_fit(
+    run: SchedulingRun, connection: Connection, number: int, extra: Json
+) -> _PartialFit:
     destination = extra.get("requested_destination")
     if destination is not None:
-        host_verdicts = verdicts(connection, run, asked_hosts(connection, [destination["host"]]))
+        host_verdicts = verdicts(connection, run, reported_trees(connection, [destination["host"]]))
         reasons = [reason.reason for verdict in host_verdicts for reason in verdict.reasons]
         return _PartialFit(0, "; ".join(dict.fromkeys(reasons)))
     choice = run.choice
@@ -322,16 +326,16 @@ def _explain_partial_fit(run: Run, connection: Connection, number: int, extra: J
 
 
 def _pair_with_selections(
-    batch: Sequence[MovingInstance], run: Run
+    batch: Sequence[MovingInstance], run: SchedulingRun
 ) -> list[tuple[MovingInstance, Selection, RequestSpec]]:
-    spec = run.narrowed.spec
+    spec = run.filtered_request.spec
     return [
         (instance, best, spec.for_instance(instance.record.uuid))
         for instance, (best, *_) in zip(batch, run.selections, strict=True)
     ]
 
 
-def _list_moves(batch: Sequence[MovingInstance], run: Run) -> Iterator[PlannedMove]:
+def _list_moves(batch: Sequence[MovingInstance], run: SchedulingRun) -> Iterator[PlannedMove]:
     for instance, best, _ in _pair_with_selections(batch, run):
         host = instance.record.host or ""
         passed = tuple(report.name for report in run.choice.first.filters) if run.choice else ()
@@ -347,7 +351,7 @@ class Plan:
     before the changes and after the moves.
     """
 
-    moved: Moved
+    moved: MovePlan
     unfit: dict[str, str]
     before: Sequence[Json] = ()
     after: Sequence[Json] = ()
@@ -373,7 +377,7 @@ class Plan:
         return move.as_json() if reason is None else {**move.as_json(), "reason": reason}
 
 
-def planned(
+def plan_drain(
     scheduler: Scheduler,
     changes: Sequence[CloudChange],
     flavors: Sequence[str] | None,
@@ -391,19 +395,19 @@ def planned(
     scheduler.reader.check_overrides(overrides)
     if any(isinstance(change, RemovedHosts) for change in changes[:-1]):
         # Below, removed hosts are only drained, so validate later changes of these hosts here.
-        scheduler.supposing(changes, lambda _scheduler, _trial, _applied: None)
+        scheduler.simulate(changes, lambda _scheduler, _trial, _applied: None)
     with scheduler.source.read() as connection:
         affected = _affected_hosts(connection, changes)
     rejected = _rejected_before(scheduler, affected)
 
     capacities = _count_capacities(scheduler, flavors)
 
-    def run(inner: Scheduler, trial: Trial, applied: AppliedChanges) -> Plan:
+    def run(inner: Scheduler, trial: ScratchTransaction, applied: AppliedChanges) -> Plan:
         mover = Mover(inner, trial, inner.clock(), overrides)
         plan = _make_plan(mover, trial.connection, applied, affected, rejected)
         return replace(plan, before=capacities, after=_count_capacities(inner, flavors, overrides))
 
-    return scheduler.supposing([_drain_first(change) for change in changes], run)
+    return scheduler.simulate([_drain_first(change) for change in changes], run)
 
 
 def _count_capacities(
@@ -414,7 +418,7 @@ def _count_capacities(
     """Return the capacity for each of the stored flavors, or for all."""
     if flavors == []:
         return ()
-    question = CapacityQuestion(
+    question = CapacityQuery(
         document={}, flavors=flavors or (), all_flavors=flavors is None, overrides=overrides
     )
     counts: Sequence[Json] = capacity(scheduler, question)["flavors"]
@@ -436,9 +440,9 @@ def _make_plan(
     rejected: Collection[str],
 ) -> Plan:
     drained = set(applied.drained)
-    moved = mover.move(on_hosts(connection, drained), avoid=drained)
+    moved = mover.move(instances_on_hosts(connection, drained), avoid=drained)
     unfit: dict[str, str] = {}
-    for instance in on_hosts(connection, set(affected) - drained):
+    for instance in instances_on_hosts(connection, set(affected) - drained):
         reason = None if instance.record.uuid in rejected else mover.stays(instance)
         if reason is not None:
             unfit[instance.record.uuid] = reason
@@ -465,9 +469,11 @@ def _rejected_before(scheduler: Scheduler, hosts: Collection[str]) -> frozenset[
     if not hosts:
         return frozenset()
 
-    def run(scheduler: Scheduler, trial: Trial, _applied: AppliedChanges) -> frozenset[str]:
+    def run(
+        scheduler: Scheduler, trial: ScratchTransaction, _applied: AppliedChanges
+    ) -> frozenset[str]:
         mover = Mover(scheduler, trial, scheduler.clock())
-        moving = on_hosts(trial.connection, hosts)
+        moving = instances_on_hosts(trial.connection, hosts)
         return frozenset(vm.record.uuid for vm in moving if mover.stays(vm) is not None)
 
-    return scheduler.supposing([], run)
+    return scheduler.simulate([], run)

@@ -8,16 +8,16 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.explanation import FilterReport, Rejected
-from placement_sched.model.names import canonical
+from placement_sched.model.names import canonical_uuid
 from placement_sched.model.request_spec import REBUILD_HINT, RequestSpec
-from placement_sched.model.verdict import Refusal, Remedy
+from placement_sched.model.verdict import Rejection, SuggestedChange
 from placement_sched.scheduler.filters import BaseHostFilter, Passed, Verdict
-from placement_sched.scheduler.host_state import HostState, candidates_of, offer
+from placement_sched.scheduler.host_state import HostState, candidates_of, set_candidates
 from placement_sched.scheduler.plugin import calling, overrides
 from placement_sched.store.compute import compute_nodes
 
 #: Returns the rejection of a host, or None.
-_ReasonOf = Callable[[HostState], Refusal | None]
+_ReasonOf = Callable[[HostState], Rejection | None]
 #: No closed cells.
 _NO_CELLS: Mapping[str, str] = MappingProxyType({})
 
@@ -35,12 +35,12 @@ def run_filters(
     hosts: Sequence[HostState],
     spec: RequestSpec,
     index: int = 0,
-    besides: int = 0,
+    already_passed: int = 0,
 ) -> FilterRun:
     """Return the hosts that pass all filters for the instance of this index.
 
-    Once no host remains, later filters do not run. ``besides`` hosts are counted as passed without
-    running the filters. Raises :class:`PluginFailed`.
+    Once no host remains, later filters do not run. ``already_passed`` hosts are counted as passed
+    without running the filters. Raises :class:`PluginFailed`.
     """
     passed = list(hosts)
     reports: list[FilterReport] = []
@@ -51,16 +51,18 @@ def run_filters(
             if not plugin.run_filter_for_index(index):
                 continue
             verdicts = filter_of(plugin).verdicts(passed, spec)
-            passed, report = _split_by_verdict(type(plugin).__name__, passed, verdicts, besides)
+            passed, report = _split_by_verdict(
+                type(plugin).__name__, passed, verdicts, already_passed
+            )
         reports.append(report)
     return FilterRun(passed, tuple(reports))
 
 
 def _split_by_verdict(
-    name: str, hosts: list[HostState], verdicts: Sequence[Verdict] | None, besides: int = 0
+    name: str, hosts: list[HostState], verdicts: Sequence[Verdict] | None, already_passed: int = 0
 ) -> tuple[list[HostState], FilterReport]:
     """Return the hosts that pass and the report of the stage."""
-    total = len(hosts) + besides
+    total = len(hosts) + already_passed
     if verdicts is None:
         return hosts, FilterReport(name=name, before=total, after=total)
     passed: list[HostState] = []
@@ -68,17 +70,17 @@ def _split_by_verdict(
     for host, verdict in zip(hosts, verdicts, strict=True):
         if verdict is None:
             passed.append(host)
-        elif isinstance(verdict, Refusal):
+        elif isinstance(verdict, Rejection):
             rejected.append(Rejected(host.host, host.nodename, verdict.reason))
         else:
-            hand_on(verdict, host, name)
+            apply_passed(verdict, host, name)
             passed.append(host)
-    passing = len(passed) + besides
+    passing = len(passed) + already_passed
     report = FilterReport(name=name, before=total, after=passing, rejected=tuple(rejected))
     return passed, report
 
 
-def hand_on(verdict: Passed, host: HostState, name: str) -> None:
+def apply_passed(verdict: Passed, host: HostState, name: str) -> None:
     """Write the results of the filter with this name to the state of a host that passes.
 
     Raises :class:`PluginFailed` if a third-party filter returns anything else.
@@ -88,7 +90,7 @@ def hand_on(verdict: Passed, host: HostState, name: str) -> None:
             f"{name} failed: its verdict on {host.host} is {repr(verdict)[:60]}, which is neither "
             "a Refusal nor Passed nor None"
         )
-    verdict.hand_on(host)
+    verdict.apply_to(host)
 
 
 def named_nodes(connection: Connection, spec: RequestSpec) -> tuple[ComputeNode, ...] | None:
@@ -138,7 +140,7 @@ def filter_by_name(
     return remaining, reports
 
 
-def each_refusal(
+def rejections_of_host(
     host: HostState,
     spec: RequestSpec,
     filters: Sequence[BaseHostFilter],
@@ -162,18 +164,18 @@ def each_refusal(
                 yield _with_changes(report, changes)
 
 
-def every_refusal(
+def rejections_by_host(
     hosts: Sequence[HostState],
     spec: RequestSpec,
     filters: Sequence[BaseHostFilter],
     closed_cells: Mapping[str, str] = _NO_CELLS,
-) -> list[list[tuple[str, Refusal]]]:
+) -> list[list[tuple[str, Rejection]]]:
     """Return for each host the stages that reject it, each with its rejection.
 
     Each stage runs once on all hosts, including hosts that other stages reject, for the first
     instance. Raises :class:`PluginFailed` if a filter raises.
     """
-    rejections: list[list[tuple[str, Refusal]]] = [[] for _ in hosts]
+    rejections: list[list[tuple[str, Rejection]]] = [[] for _ in hosts]
     for name, reason_of in _name_stages(spec, closed_cells):
         for host, refusals in zip(hosts, rejections, strict=True):
             if (refusal := reason_of(host)) is not None:
@@ -185,10 +187,10 @@ def every_refusal(
         if verdicts is None:
             continue
         for host, refusals, verdict in zip(hosts, rejections, verdicts, strict=True):
-            if isinstance(verdict, Refusal):
+            if isinstance(verdict, Rejection):
                 refusals.append((type(plugin).__name__, verdict))
             elif verdict is not None:
-                hand_on(verdict, host, type(plugin).__name__)
+                apply_passed(verdict, host, type(plugin).__name__)
     return rejections
 
 
@@ -197,31 +199,31 @@ def stage_names(
     filters: Sequence[BaseHostFilter],
     closed_cells: Mapping[str, str] = _NO_CELLS,
 ) -> list[str]:
-    """Return the names of the stages of :func:`each_refusal`, in order."""
+    """Return the names of the stages of :func:`rejections_of_host`, in order."""
     by_name = [name for name, _ in _name_stages(spec, closed_cells)]
     return [*by_name, *(type(each).__name__ for each in filters if each.run_filter_for_index(0))]
 
 
-def _with_changes(report: FilterReport, changes: tuple[Remedy, ...]) -> FilterReport:
+def _with_changes(report: FilterReport, changes: tuple[SuggestedChange, ...]) -> FilterReport:
     rejected = tuple([replace(entry, changes=changes) for entry in report.rejected])
     return replace(report, rejected=rejected)
 
 
-def change_by_name(name: str, host: HostState, spec: RequestSpec) -> Remedy:
+def change_by_name(name: str, host: HostState, spec: RequestSpec) -> SuggestedChange:
     """Return the change that would let a host pass a name stage."""
     if name == "ignore_hosts":
         names = tuple(entry for entry in spec.ignore_hosts if entry.lower() != host.host.lower())
-        return Remedy("ask", "do not ignore it", spec=replace(spec, ignore_hosts=names))
+        return SuggestedChange("ask", "do not ignore it", spec=replace(spec, ignore_hosts=names))
     changed_spec = replace(spec, force_hosts=(), force_nodes=())
     if name == "requested_hosts":
         destination = replace(spec.destination, host=None, node=None)
         changed_spec = replace(changed_spec, requested_destination=destination)
-        return Remedy("ask", "name this host in the request, or none", spec=changed_spec)
+        return SuggestedChange("ask", "name this host in the request, or none", spec=changed_spec)
     if name == "requested_cell":
         destination = replace(spec.destination, cell=None, allow_cross_cell_move=False)
         changed_spec = replace(spec, requested_destination=destination)
-        return Remedy("ask", f"name its cell {host.cell_uuid}, or none", spec=changed_spec)
-    return Remedy("enable_cell", f"enable its cell {host.cell_uuid}")
+        return SuggestedChange("ask", f"name its cell {host.cell_uuid}, or none", spec=changed_spec)
+    return SuggestedChange("enable_cell", f"enable its cell {host.cell_uuid}")
 
 
 def _name_stages(
@@ -234,7 +236,7 @@ def _name_stages(
     def build_check(
         passes: Callable[[HostState], bool], reason: str, plural: str = ""
     ) -> _ReasonOf:
-        refusal = Refusal(reason, of_one=reason, of_several=plural or reason)
+        refusal = Rejection(reason, of_one=reason, of_several=plural or reason)
         return lambda host: None if passes(host) else refusal
 
     if closed_cells:
@@ -249,15 +251,15 @@ def _name_stages(
         yield (
             "requested_cell",
             build_check(
-                lambda host: host.cell_uuid is not None and canonical(host.cell_uuid) == cell,
+                lambda host: host.cell_uuid is not None and canonical_uuid(host.cell_uuid) == cell,
                 f"the request names cell {cell}",
             ),
         )
 
 
-def _closed_cell(closed_cells: Mapping[str, str], host: HostState) -> Refusal | None:
-    reason = closed_cells.get(canonical(host.cell_uuid or ""))
-    return None if reason is None else Refusal(reason)
+def _closed_cell(closed_cells: Mapping[str, str], host: HostState) -> Rejection | None:
+    reason = closed_cells.get(canonical_uuid(host.cell_uuid or ""))
+    return None if reason is None else Rejection(reason)
 
 
 def _names_hosts(spec: RequestSpec) -> bool:
@@ -314,13 +316,15 @@ class NovaFilter:
             for host, candidates in zip(hosts, candidates_before, strict=True)
         ]
 
-    def _refusal(self, host: HostState, candidates: Sequence[object], spec: RequestSpec) -> Refusal:
+    def _refusal(
+        self, host: HostState, candidates: Sequence[object], spec: RequestSpec
+    ) -> Rejection:
         """Return the rejection of a host, from the ``refusal`` method if the class has its own.
 
         The method runs only for rejected hosts, after their candidates are restored.
         """
-        offer(host, candidates)
+        set_candidates(host, candidates)
         kind = type(self._plugin)
         has_own = kind.refusal is not BaseHostFilter.refusal
         refusal = self._plugin.refusal(host, spec) if has_own else None
-        return refusal or Refusal(f"rejected by {kind.__name__}")
+        return refusal or Rejection(f"rejected by {kind.__name__}")

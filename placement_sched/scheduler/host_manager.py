@@ -22,19 +22,24 @@ from typing import Any, Self
 
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.config.settings import Settings
-from placement_sched.db.failover import history_of
+from placement_sched.db.failover import epoch_of
 from placement_sched.db.transaction import Connection
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.candidates_query import AllocationRequest, Candidates
 from placement_sched.model.clock import Clock
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.instance import HostInstance, Instance, NovaCell
-from placement_sched.model.names import canonical
+from placement_sched.model.names import canonical_uuid
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.scheduler.caches import Aggregates, HostVersions, Memory
+from placement_sched.scheduler.caches import Aggregates, HostVersions, ProcessCaches
 from placement_sched.scheduler.filtering import named_nodes
-from placement_sched.scheduler.host_state import HostState, make, offer
-from placement_sched.scheduler.policies.registry import NO_RATIOS, Policies, Ratios, ratios_under
+from placement_sched.scheduler.host_state import HostState, make_host_state, set_candidates
+from placement_sched.scheduler.policies.registry import (
+    NO_RATIOS,
+    Policies,
+    Ratios,
+    ratios_of_policies,
+)
 from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.store.compute import (
     cells,
@@ -69,19 +74,19 @@ class CloudView:
     """
 
     connection: Connection
-    memory: Memory
+    memory: ProcessCaches
     known_aggregates: Aggregates | None = None
     policies: Policies | None = None
     states_age: float | None = None
     shared_states: "SharedStates | None" = None
 
     @classmethod
-    def of(cls, connection: Connection, request: SchedulingRequest, memory: Memory) -> Self:
+    def of(cls, connection: Connection, request: SchedulingRequest, memory: ProcessCaches) -> Self:
         """Return the view of a request, after refreshing cached reports that have expired."""
         driver, age = request.plugins.driver, None
         if driver.keeps_states and not request.spec.is_rebuild:
             interval = request.settings.scheduler.periodic_task_interval
-            history = history_of(connection)
+            history = epoch_of(connection)
             age = memory.kept_nodes.refresh(driver.now(), interval, history)
         return cls(connection, memory, request.aggregates, request.policies, age)
 
@@ -122,7 +127,9 @@ class CloudView:
         of_host = self.aggregates.of_host
 
         def ratios(host: str) -> Ratios:
-            return ratios_under((each.policy for each in of_host(host) if each.policy), policies)
+            return ratios_of_policies(
+                (each.policy for each in of_host(host) if each.policy), policies
+            )
 
         return ratios
 
@@ -151,7 +158,9 @@ class SharedStates:
         self, cloud: CloudView, spec: RequestSpec, roots: Mapping[str, Sequence[AllocationRequest]]
     ) -> list[HostState]:
         """Return the states of the nodes of these roots, in their order, with these candidates."""
-        if (named := named_by(spec)) != self._named:  # a state holds the instances of these uuids
+        if (
+            named := named_instances(spec)
+        ) != self._named:  # a state holds the instances of these uuids
             self.forget()
             self._named = named
         states = self._states
@@ -163,7 +172,7 @@ class SharedStates:
             if (state := states[uuid]) is not None:
                 if state.limits:
                     state.limits = {}
-                offer(state, requests)
+                set_candidates(state, requests)
                 result.append(state)
         return result
 
@@ -172,7 +181,7 @@ class SharedStates:
         self._states = {}
 
 
-def look(cloud: CloudView, spec: RequestSpec, candidates: Candidates) -> list[HostState]:
+def get_host_states(cloud: CloudView, spec: RequestSpec, candidates: Candidates) -> list[HostState]:
     """Return the states of the hosts with candidates.
 
     A rebuild has no candidates. It gets the hosts that it names, or all.
@@ -185,21 +194,21 @@ def look(cloud: CloudView, spec: RequestSpec, candidates: Candidates) -> list[Ho
 
 
 def host_states(
-    cloud: CloudView, candidates: Candidates, spec: RequestSpec, also: Iterable[str] = ()
+    cloud: CloudView, candidates: Candidates, spec: RequestSpec, include: Iterable[str] = ()
 ) -> list[HostState]:
     """Return a state of each node with candidates, in result order.
 
-    A provider tree whose root is not a compute node is left out, as in nova. ``also`` are uuids of
-    nodes to include without candidates.
+    A provider tree whose root is not a compute node is left out, as in nova. ``include`` are uuids
+    of nodes to include without candidates.
     """
     roots = _by_root(candidates.requests)
-    for uuid in also:
+    for uuid in include:
         roots.setdefault(uuid, ())
     if cloud.shared_states is not None:
         return cloud.shared_states.of(cloud, spec, roots)
     states = _states_of(cloud, spec, roots)
     for state in states:
-        offer(state, roots[str(state.uuid)])
+        set_candidates(state, roots[str(state.uuid)])
     return states
 
 
@@ -241,11 +250,13 @@ def named_states(
 
     by_hosts = partial(read_instances, instances.by_hosts)
     by_uuids = partial(read_instances, instances.by_uuids)
-    recorded = RecordedInstances(hosts, named_by(spec), by_hosts=by_hosts, by_uuids=by_uuids)
+    recorded = RecordedInstances(hosts, named_instances(spec), by_hosts=by_hosts, by_uuids=by_uuids)
     states = []
     for node in nodes:
         host = node.host
-        state = make(node, services[host], of_host(host), recorded.on(host), ratios(host))
+        state = make_host_state(
+            node, services[host], of_host(host), recorded.on(host), ratios(host)
+        )
         # A node without figures keeps an empty state, but is claimed by its uuid.
         state.uuid = node.uuid
         states.append(state)
@@ -363,11 +374,11 @@ class _Uuids(KeysView[str]):
         return self & other
 
 
-def named_by(spec: RequestSpec) -> frozenset[str]:
+def named_instances(spec: RequestSpec) -> frozenset[str]:
     """Return the uuids of the instances that a request names, including its own."""
     members = spec.instance_group.members if spec.instance_group else ()
     hinted = (uuid for name in HINTS for uuid in spec.scheduler_hints.get(name, ()))
-    return frozenset((*spec.instance_uuids, *members, *map(canonical, hinted)))
+    return frozenset((*spec.instance_uuids, *members, *map(canonical_uuid, hinted)))
 
 
 def _group_by_host(instances: Iterable[HostInstance]) -> dict[str | None, dict[str, HostInstance]]:
@@ -377,7 +388,7 @@ def _group_by_host(instances: Iterable[HostInstance]) -> dict[str | None, dict[s
     return by_host
 
 
-def none_closed(_hosts: Iterable[HostState], _spec: RequestSpec) -> Mapping[str, str]:
+def no_closed_cells(_hosts: Iterable[HostState], _spec: RequestSpec) -> Mapping[str, str]:
     """Return no closed cells."""
     return {}
 
@@ -397,18 +408,18 @@ class ClosedCells:
 
     @cached_property
     def _closed_in_nova(self) -> tuple[NovaCell, ...]:
-        return cells.closed(self.connection)
+        return cells.closed_cells(self.connection)
 
     def among(self, hosts: Iterable[HostState], spec: RequestSpec) -> Mapping[str, str]:
         """Return the reasons by canonical uuid, empty if no host has a cell."""
         reasons: dict[str, str] = {}
         if any(host.cell_uuid is not None for host in hosts):
             for cell in self._closed_in_nova:
-                uuid = canonical(cell.uuid)
+                uuid = canonical_uuid(cell.uuid)
                 if reason := self._reason(cell, named=uuid == spec.destination.only_cell):
                     reasons[uuid] = reason
         return reasons | dict.fromkeys(
-            map(canonical, self.settings.scheduler.disabled_cells), _DISABLED
+            map(canonical_uuid, self.settings.scheduler.disabled_cells), _DISABLED
         )
 
     def _reason(self, cell: NovaCell, *, named: bool) -> str | None:

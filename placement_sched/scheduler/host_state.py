@@ -21,7 +21,7 @@ from placement_sched.model.hardware.numa_fit import fit_to_host, with_usage
 from placement_sched.model.hardware.pci_devices import PciPools, devices_of, with_providers
 from placement_sched.model.instance import HostInstance
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Refusal
+from placement_sched.model.verdict import Rejection
 
 LOG = log.getLogger(__name__)
 
@@ -130,7 +130,7 @@ _values_of = attrgetter(*_REPORTED)
 _create = cast("Callable[..., HostState]", HostState)
 
 
-def make(
+def make_host_state(
     node: ComputeNode,
     service: Mapping[str, Any] = NO_SERVICE,
     aggregates: tuple[HostAggregate, ...] = (),
@@ -156,13 +156,13 @@ def make(
     return state
 
 
-def offer(state: HostState, requests: Sequence[Any]) -> None:
+def set_candidates(state: HostState, requests: Sequence[Any]) -> None:
     """Set the candidates of a host: allocation requests of the search, or their JSON."""
     state._candidates = requests  # noqa: SLF001 - nova's HostState has no such public method
 
 
 def candidates_of(state: HostState) -> Sequence[Any]:
-    """Return the candidates of a host as :func:`offer` accepts them."""
+    """Return the candidates of a host as :func:`set_candidates` accepts them."""
     return state._candidates  # noqa: SLF001 - as above
 
 
@@ -185,7 +185,7 @@ def _consume_numa(state: HostState, spec: RequestSpec) -> Sequence[FittedNUMACel
         state.limits.get("numa_topology"),
         devices_of(state.pci_stats, spec.pci_requests, first.get("mappings")),
     )
-    if isinstance(fitted, Refusal):
+    if isinstance(fitted, Rejection):
         return ()
     state.numa_topology = with_usage(state.numa_topology, fitted)
     return fitted
@@ -211,7 +211,9 @@ def take_devices(
         LOG.warning("Host %s has too few PCI devices: %s", state.host, error.detail)
 
 
-def assigned(spec: RequestSpec, allocation_request: Mapping[str, Any] | None) -> RequestSpec:
+def with_device_providers(
+    spec: RequestSpec, allocation_request: Mapping[str, Any] | None
+) -> RequestSpec:
     """Return the request with the providers of its devices, as nova does.
 
     The devices can then be identified later, when the host has other candidates.

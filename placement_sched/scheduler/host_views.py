@@ -11,10 +11,10 @@ import orjson
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.aggregates import DEFAULT_POLICY, HostAggregate, zones
-from placement_sched.model.compute_node import ComputeNode, Service, kept_part, seen_lately
+from placement_sched.model.compute_node import ComputeNode, Service, seen_lately, stored_fields
 from placement_sched.model.document import Json
 from placement_sched.model.instance import Instance, NovaCell
-from placement_sched.model.names import canonical, suggested
+from placement_sched.model.names import canonical_uuid, suggested
 from placement_sched.model.provider import Inventory
 from placement_sched.scheduler import policy_views
 from placement_sched.scheduler.policies.registry import Policies, policies_for
@@ -32,7 +32,7 @@ _FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostsAsked:
+class HostQuery:
     """The filters of a list of hosts, None or empty for no restriction.
 
     ``search`` is a part of a host or node name, in any case. ``aggregate`` is a name or a uuid. A
@@ -89,7 +89,7 @@ class _Cloud:
         return next(usable, names[0] if names else DEFAULT_POLICY)
 
 
-def all_shown(scheduler: Scheduler, filters: HostsAsked) -> Json:
+def list_hosts(scheduler: Scheduler, filters: HostQuery) -> Json:
     """Return the hosts of a list, with the aggregates, traits and cells that they refer to.
 
     A host is listed once per compute node. The number of SQL statements does not depend on the
@@ -162,12 +162,12 @@ class _Lists:
             root: [trait_at[key] for key in ids_of_root if key in trait_at]
             for root, ids_of_root in trait_ids.items()
         }
-        cell_uuids = {canonical(node.cell_uuid) for node in nodes if node.cell_uuid}
-        used_cells = [cell for cell in all_cells if canonical(cell.uuid) in cell_uuids]
-        cell_at = {canonical(cell.uuid): index for index, cell in enumerate(used_cells)}
+        cell_uuids = {canonical_uuid(node.cell_uuid) for node in nodes if node.cell_uuid}
+        used_cells = [cell for cell in all_cells if canonical_uuid(cell.uuid) in cell_uuids]
+        cell_at = {canonical_uuid(cell.uuid): index for index, cell in enumerate(used_cells)}
 
         def of_node(node: ServedNode) -> Json:
-            cell = cell_at.get(canonical(node.cell_uuid)) if node.cell_uuid else None
+            cell = cell_at.get(canonical_uuid(node.cell_uuid)) if node.cell_uuid else None
             return {
                 **({} if cell is None else {"cell": cell}),
                 "aggregates": [aggregate_at[each.id] for each in cloud.of_host(node.host)],
@@ -190,7 +190,7 @@ class _Lists:
 
 
 def _filter_nodes(
-    cloud: _Cloud, all_nodes: Iterable[ServedNode], filters: HostsAsked
+    cloud: _Cloud, all_nodes: Iterable[ServedNode], filters: HostQuery
 ) -> Iterator[ServedNode]:
     nodes = iter(all_nodes)
     if filters.host is not None:
@@ -216,18 +216,20 @@ def _is_in(name: str, aggregates: Iterable[HostAggregate]) -> bool:
 
 
 def _page(
-    all_nodes: Sequence[ServedNode], nodes: Iterator[ServedNode], filters: HostsAsked
+    all_nodes: Sequence[ServedNode], nodes: Iterator[ServedNode], filters: HostQuery
 ) -> list[ServedNode]:
     page = list(nodes)
     if filters.marker is not None:
-        marker = next((node for node in all_nodes if canonical(node.uuid) == filters.marker), None)
+        marker = next(
+            (node for node in all_nodes if canonical_uuid(node.uuid) == filters.marker), None
+        )
         if marker is None:
             raise Invalid(f"marker [{filters.marker}] not found", code="scheduler.bad_value")
         page = [node for node in page if node[:2] > marker[:2]]
     return page[: filters.limit]
 
 
-def one_shown(scheduler: Scheduler, host: str) -> Json:
+def show_host(scheduler: Scheduler, host: str) -> Json:
     """Return a host in full: services, nodes, provider trees, instances and policy.
 
     Raises :class:`NotFound` if the host has neither a compute node nor a service.
@@ -245,9 +247,9 @@ def one_shown(scheduler: Scheduler, host: str) -> Json:
         roots = {node.root_id for node in served if node.root_id is not None}
         trees = hosts.trees(connection, roots)
         vms = [vm for vm in instances.by_hosts(connection, [host]) if vm.host == host]
-        cells_by_uuid = {canonical(cell.uuid): cell for cell in cells.all_cells(connection)}
+        cells_by_uuid = {canonical_uuid(cell.uuid): cell for cell in cells.all_cells(connection)}
     compute = next((service for service in records if service.is_compute), None)
-    policy = policy_views.one_shown(scheduler, cloud.policy(host))
+    policy = policy_views.show_policy(scheduler, cloud.policy(host))
     return {
         "host": host,
         "zone": ",".join(cloud.zones(host)),
@@ -285,14 +287,14 @@ def _service(cloud: _Cloud, row: Service) -> Json:
 def _node(
     node: ComputeNode, tree: Sequence[ProviderInTree], cells_by_uuid: Mapping[str, NovaCell]
 ) -> Json:
-    cell = cells_by_uuid.get(canonical(node.cell_uuid)) if node.cell_uuid else None
+    cell = cells_by_uuid.get(canonical_uuid(node.cell_uuid)) if node.cell_uuid else None
     return {
         "node": node.hypervisor_hostname,
         "uuid": node.uuid,
         "cell": _cell(cell) if cell else None,
         "last_seen_up": node.last_seen_up,
         "changed_at": node.updated_at,
-        "report": kept_part(node) | {"cpu_info": orjson.loads(node.cpu_info)},
+        "report": stored_fields(node) | {"cpu_info": orjson.loads(node.cpu_info)},
         "resources": _resources(_sum_amounts(tree)),
         "providers": [_provider(provider) for provider in tree],
     }

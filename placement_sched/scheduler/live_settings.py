@@ -21,7 +21,7 @@ from oslo_log import log
 from placement_sched.config.conf import restart_options, server_options
 from placement_sched.config.settings import Settings
 from placement_sched.config.sources import OF_REQUEST, files_read
-from placement_sched.config.watch import Watch
+from placement_sched.config.watch import FileWatcher
 from placement_sched.errors import ConfigurationError, Error, Invalid, one_line
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.document import with_whole_numbers
@@ -64,7 +64,7 @@ class LiveSettings:
         self.configured = self._in_effect = settings
         self._clock, self._in_use = clock, in_use
         self._reloads = _REACHED[0]
-        self._watch = Watch(self._options_files, PAUSE, elapsed)
+        self._watch = FileWatcher(self._options_files, PAUSE, elapsed)
         self._reading = Lock()
         self._read_again(whole=False, at_start=True)
 
@@ -131,9 +131,9 @@ def _with_files(running: Settings, is_reported: bool) -> Settings:
     Other changes, which need a restart, are logged if ``is_reported``.
     """
     # A configuration directory is listed again, as at the start.
-    fresh = plugins.read_settings(running.conf.config_file or (), plugins.full_conf())
+    fresh = plugins.read_settings(running.conf.config_file or (), plugins.make_full_conf())
     fixed = restart_options()
-    changed = running.unlike(fresh)
+    changed = running.diff(fresh)
     for group, name in sorted(changed & fixed) if is_reported else ():
         LOG.warning("[%s] %s has changed: restart the server to apply it", group, name)
     return running.with_values_of(fresh, changed - fixed)
@@ -146,7 +146,7 @@ def _with_options_file(configured: Settings, clock: Clock) -> Settings:
     return result.settings
 
 
-def overridden(
+def with_overrides(
     running: Settings, overrides: Mapping[str, Any], source: str = OF_REQUEST
 ) -> Settings:
     """Return the settings of a request with overrides, ``{"group.option": value}``.
@@ -156,9 +156,9 @@ def overridden(
     that the configuration does not name.
     """
     for key in overrides:
-        if running.meant_by(key, source) in server_options():
+        if running.resolve_option(key, source) in server_options():
             raise Invalid(f"{source}: {_FIXED.format(key)}")
-    settings = running.overridden(overrides, source)
+    settings = running.with_overrides(overrides, source)
     _check_code(running, settings, source)
     return settings
 
@@ -204,7 +204,7 @@ def with_options_file(settings: Settings, clock: Clock = utcnow) -> WithOptionsF
     ignored = {key: reason for key in options if (reason := _ignore_reason(settings, key))}
     applied = {key: value for key, value in options.items() if key not in ignored}
     try:
-        changed = overridden(settings, applied, source)
+        changed = with_overrides(settings, applied, source)
     except Invalid as error:
         raise ConfigurationError(error.detail) from None
     try:
@@ -244,7 +244,7 @@ def _flatten(document: Mapping[str, Any], source: str) -> Iterator[tuple[str, An
 def _ignore_reason(settings: Settings, key: str) -> str | None:
     """Return why an option in the file is ignored, or None if it applies."""
     try:
-        option = settings.meant_by(key)
+        option = settings.resolve_option(key)
     except Invalid:
         registered = settings.conf.registered
         names = (f"{group}.{name}" for group, options in registered.items() for name in options)

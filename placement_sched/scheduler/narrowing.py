@@ -12,10 +12,14 @@ from placement_sched.errors import Invalid
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.explanation import RequestFilterReport
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Refusal
+from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.plugin import calling
-from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World
+from placement_sched.scheduler.request_filters import (
+    BaseRequestFilter,
+    RequestFilterContext,
+    RequestFilterResult,
+)
 from placement_sched.scheduler.request_groups import aggregate_terms
 
 T = TypeVar("T")
@@ -30,7 +34,7 @@ class RequestFilterRun:
 
     spec: RequestSpec
     reports: tuple[RequestFilterReport, ...]
-    refusal: Refusal | None = None
+    refusal: Rejection | None = None
 
 
 def check_request(filters: Sequence[BaseHostFilter], spec: RequestSpec) -> None:
@@ -40,42 +44,42 @@ def check_request(filters: Sequence[BaseHostFilter], spec: RequestSpec) -> None:
             plugin.check(spec)
 
 
-def narrow(
-    filters: Sequence[BaseRequestFilter], spec: RequestSpec, world: World
+def run_request_filters(
+    filters: Sequence[BaseRequestFilter], spec: RequestSpec, context: RequestFilterContext
 ) -> RequestFilterRun:
     """Run all enabled request filters and return the resulting request.
 
     After a rejection the other filters still run, so that the whole query can be reported. Raises
     :class:`PluginFailed`, :class:`Invalid` if a trait of the root provider is both required and
-    forbidden, and the errors of ``world``.
+    forbidden, and the errors of ``context``.
     """
     reports: list[RequestFilterReport] = []
-    refusals: list[Refusal] = []
-    recording = _RecordingWorld(world)
+    refusals: list[Rejection] = []
+    recording = _RecordingContext(context)
     for plugin in filters:
         started = perf_counter()
         outcome = None
         with calling(plugin, recording.failures):
             if plugin.enabled(plugin.settings):
                 outcome = plugin.apply(spec, recording)
-                check_outcome(spec, outcome)
-        refusal = outcome if isinstance(outcome, Refusal) else None
+                check_result(spec, outcome)
+        refusal = outcome if isinstance(outcome, Rejection) else None
         reports.append(
             RequestFilterReport(
                 name=plugin.name or type(plugin).__name__,
                 applied=outcome is not None,
                 elapsed_ms=(perf_counter() - started) * 1000,
-                changes=outcome.changes if isinstance(outcome, Outcome) else {},
+                changes=outcome.changes if isinstance(outcome, RequestFilterResult) else {},
                 refusal=refusal.reason if refusal else None,
             )
         )
         if refusal:
             refusals.append(refusal)
-        if isinstance(outcome, Outcome):
+        if isinstance(outcome, RequestFilterResult):
             spec = outcome.spec
             for trait in sorted(spec.root_required & spec.root_forbidden):
-                required = who_said("root_required", trait, reports)
-                forbidden = who_said("root_forbidden", trait, reports)
+                required = trait_source("root_required", trait, reports)
+                forbidden = trait_source("root_forbidden", trait, reports)
                 raise Invalid(
                     f"trait {trait} of the root provider is required by {required} and forbidden "
                     f"by {forbidden}"
@@ -83,29 +87,29 @@ def narrow(
     return RequestFilterRun(spec, tuple(reports), next(iter(refusals), None))
 
 
-def who_said(way: str, trait: str, reports: Sequence[RequestFilterReport]) -> str:
+def trait_source(kind: str, trait: str, reports: Sequence[RequestFilterReport]) -> str:
     """Return the request filter, or the JSON path, that named a trait of the root provider."""
     for report in reports:
-        if trait in report.changes.get(way, ()):
+        if trait in report.changes.get(kind, ()):
             return f"request filter {report.name}"
-    return f"$.request_spec.request_level_params.{way}"
+    return f"$.request_spec.request_level_params.{kind}"
 
 
-class _RecordingWorld:
-    """A world that records its own errors, which are not failures of a request filter."""
+class _RecordingContext:
+    """A context that records its own errors, which are not failures of a request filter."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, context: RequestFilterContext) -> None:
+        self._context = context
         self.failures: list[BaseException] = []
 
     def host_aggregates(self) -> tuple[HostAggregate, ...]:
-        return self._call(self._world.host_aggregates)
+        return self._call(self._context.host_aggregates)
 
     def provider_aggregates(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
-        return self._call(self._world.provider_aggregates, uuids)
+        return self._call(self._context.provider_aggregates, uuids)
 
     def all_nodes_have(self, trait: str) -> bool:
-        return self._call(self._world.all_nodes_have, trait)
+        return self._call(self._context.all_nodes_have, trait)
 
     def _call(self, method: Callable[..., T], *arguments: Any) -> T:
         try:
@@ -115,18 +119,18 @@ class _RecordingWorld:
             raise
 
 
-def check_outcome(spec: RequestSpec, outcome: object) -> None:
+def check_result(spec: RequestSpec, outcome: object) -> None:
     """Validate the result of a request filter.
 
     A result is an outcome, a refusal with a reason, or None. The request of an outcome keeps its
     field types and instances, and has no fewer constraints. Raises :class:`TypeError` or
     :class:`ValueError`.
     """
-    if isinstance(outcome, Outcome):
+    if isinstance(outcome, RequestFilterResult):
         orjson.dumps(dict(outcome.changes))  # explanations show it
         if outcome.spec is not spec:
             _check_spec(spec, outcome.spec)
-    elif isinstance(outcome, Refusal):
+    elif isinstance(outcome, Rejection):
         if not (isinstance(outcome.reason, str) and outcome.reason):
             raise TypeError(f"the reason of a Refusal must be a string, not {outcome.reason!r}")
     elif outcome is not None:

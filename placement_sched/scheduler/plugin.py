@@ -16,7 +16,7 @@ from oslo_log import log
 
 from placement_sched import errors
 from placement_sched.config.conf import CONF, in_effect, settings_in_effect
-from placement_sched.config.opts import described
+from placement_sched.config.opts import with_help
 from placement_sched.config.settings import Settings
 from placement_sched.model.clock import Clock, utcnow
 
@@ -74,9 +74,9 @@ class SchedulerPlugin:
         return self._clock()
 
 
-def in_group(group: str, *options_and_help: Any) -> tuple[GroupedOption, ...]:
+def options_in_group(group: str, *options_and_help: Any) -> tuple[GroupedOption, ...]:
     """Return options of a group, given as options each followed by its help."""
-    return tuple((group, option) for option in described(*options_and_help))
+    return tuple((group, option) for option in with_help(*options_and_help))
 
 
 def register(conf: cfg.ConfigOpts, options: Iterable[GroupedOption]) -> None:
@@ -106,7 +106,7 @@ class calling(in_effect):  # noqa: N801 - a context manager is named so
 
     Our own errors, and errors in ``blameless``, are raised unchanged. Any other error becomes
     :class:`~placement_sched.errors.PluginFailed` and is logged with its traceback, at level error
-    unless failures are :func:`tolerated`.
+    unless failures are :func:`tolerate_failures`.
     """
 
     __slots__ = ("_blameless", "_kind")
@@ -137,7 +137,7 @@ class calling(in_effect):  # noqa: N801 - a context manager is named so
 
 
 @contextmanager
-def tolerated() -> Iterator[None]:
+def tolerate_failures() -> Iterator[None]:
     """Log failures of plugins at level debug only, if the caller continues without them."""
     token = _TOLERANT.set(True)
     try:

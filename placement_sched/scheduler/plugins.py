@@ -22,7 +22,13 @@ from typing import Any, Generic, Self, TypeVar
 
 from oslo_config import cfg
 
-from placement_sched.config.conf import CONF, new_conf, noting_options, read_files, share_files
+from placement_sched.config.conf import (
+    CONF,
+    new_conf,
+    read_files,
+    share_files,
+    track_registered_options,
+)
 from placement_sched.config.opts import Conf
 from placement_sched.config.settings import Settings
 from placement_sched.config.sources import Sections, files_read, sections_of
@@ -61,19 +67,19 @@ NOVA = ("nova.scheduler.filters.", "nova.scheduler.weights.")
 NOVA_DRIVERS = "nova.scheduler."
 
 
-def loaded(load: Callable[[], Loaded]) -> Loaded:
+def load_plugin(load: Callable[[], Loaded]) -> Loaded:
     """Return the result of third-party code, and record the options that it registers.
 
     Raises the errors of that code, and :class:`RuntimeError` if it would end the process.
     """
     try:
-        with noting_options():
+        with track_registered_options():
             return load()
     except SystemExit as error:
         raise RuntimeError(f"it ends the process with status {error.code}") from error
 
 
-def why(failure: Exception) -> str:
+def describe_import_error(failure: Exception) -> str:
     """Return the message of an import error, with the lines to change if nova is imported."""
     reason = one_line(failure)
     if not isinstance(failure, ModuleNotFoundError) or not _is_nova(failure.name or ""):
@@ -84,7 +90,7 @@ def why(failure: Exception) -> str:
     return f"{reason}{_lines_to_change(import_files[-1] if import_files else None)}"
 
 
-def why_no_base(kind: object) -> str:
+def describe_nova_base(kind: object) -> str:
     """Return a note if a class has nova's base class instead of ours, else an empty text."""
     if not isinstance(kind, type) or not any(_is_nova(base.__module__) for base in kind.__mro__):
         return ""
@@ -147,7 +153,7 @@ class Plugins:
 
     def enforces(self, policy: str) -> bool:
         """Return whether a plugin enforces a server group policy, directly or by inheritance."""
-        name = enforcer_of(policy)
+        name = policy_enforcer(policy)
         return any(
             plugin.server_group_policy == policy
             or name in {kind.__name__ for kind in type(plugin).mro()}
@@ -166,7 +172,7 @@ class Plugins:
 
 
 @cache
-def enforcer_of(policy: str) -> str:
+def policy_enforcer(policy: str) -> str:
     """Return the name of the shipped plugin that enforces a server group policy."""
     kinds = (*all_filters(), *all_weighers())
     return next(kind.__name__ for kind in kinds if vars(kind).get("server_group_policy") == policy)
@@ -197,9 +203,11 @@ class _PluginType(Generic[Plugin]):
     def at(self, entry_point: EntryPoint) -> list[type[Plugin]]:
         words = f"entry point {entry_point.name} ({entry_point.value}) of {entry_point.group}"
         try:
-            value = loaded(entry_point.load)
+            value = load_plugin(entry_point.load)
         except Exception as failure:
-            raise ConfigurationError(f"{words} cannot be loaded: {why(failure)}") from failure
+            raise ConfigurationError(
+                f"{words} cannot be loaded: {describe_import_error(failure)}"
+            ) from failure
         return self._classes(value, words)
 
     def named(self, paths: Iterable[str], option: str = "") -> list[type[Plugin]]:
@@ -215,13 +223,13 @@ class _PluginType(Generic[Plugin]):
         kinds = [value]
         if inspect.isfunction(value):
             try:
-                kinds = loaded(lambda: list(value()))
+                kinds = load_plugin(lambda: list(value()))
             except Exception as failure:
                 reason = one_line(failure)
                 raise ConfigurationError(f"{words} returns no classes: {reason}") from failure
         for kind in kinds:
             if not isinstance(kind, type) or not issubclass(kind, self.base):
-                message = f"{words} is not a {self.base.__name__}{why_no_base(kind)}"
+                message = f"{words} is not a {self.base.__name__}{describe_nova_base(kind)}"
                 raise ConfigurationError(message)
             if kind is self.base:
                 raise ConfigurationError(f"{words} is the abstract base class")
@@ -243,12 +251,12 @@ class _PluginType(Generic[Plugin]):
             return shipped[name]  # its module was renamed
         paths = {name: path_of(kind) for name, kind in shipped.items()}
         try:
-            module = loaded(lambda: import_module(module_name))
+            module = load_plugin(lambda: import_module(module_name))
             paths |= {each: f"{module_name}.{each}" for each in classes_of(module, self.base)}
             return getattr(module, name)
         except (ImportError, ValueError, AttributeError) as missing:
             raise ConfigurationError(
-                f"{option}: {path!r} cannot be imported ({why(missing)})"
+                f"{option}: {path!r} cannot be imported ({describe_import_error(missing)})"
                 f"{path_suggestion(path, paths, missing)}"
             ) from None
         except Exception as failure:
@@ -288,7 +296,7 @@ _ANNOUNCED: tuple[_PluginType[Any], ...] = (_SELECTORS, _FILTERS, _WEIGHERS, _RE
 
 
 @lru_cache(maxsize=64)
-@noting_options()
+@track_registered_options()
 def plugins_for(settings: Settings, clock: Clock = utcnow) -> Plugins:
     """Return the plugins that ``settings`` enable, cached by settings.
 
@@ -351,7 +359,7 @@ def register_options(conf: cfg.ConfigOpts) -> None:
     register(conf, _shipped_options())
 
 
-def full_conf() -> Conf:
+def make_full_conf() -> Conf:
     """Return a new oslo.config object with every option of the core and the shipped plugins."""
     register_options(conf := new_conf())
     return conf

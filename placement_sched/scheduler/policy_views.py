@@ -21,7 +21,7 @@ OPTIONS_FILE = "options_file"
 _MASK = "***"
 
 
-def all_shown(scheduler: Scheduler) -> list[Json]:
+def list_policies(scheduler: Scheduler) -> list[Json]:
     """Return all listed policies and policies of aggregates, the default first."""
     policies, tagged = _current_policies(scheduler)
     listed = policies.names if policies.named else ()
@@ -30,7 +30,7 @@ def all_shown(scheduler: Scheduler) -> list[Json]:
     return [_build_view(name, policies, tagged) for name in names]
 
 
-def one_shown(scheduler: Scheduler, name: str) -> Json:
+def show_policy(scheduler: Scheduler, name: str) -> Json:
     """Return a policy, even if no aggregate names its section yet.
 
     Raises :class:`NotFound` if neither the configuration nor an aggregate has the name.
@@ -43,7 +43,7 @@ def one_shown(scheduler: Scheduler, name: str) -> Json:
     return _build_view(name, policies, tagged)
 
 
-def selectors_shown(scheduler: Scheduler) -> list[str]:
+def list_selectors(scheduler: Scheduler) -> list[str]:
     """Return the names of the policy selectors, in order."""
     settings = scheduler.live.settings()
     selectors = plugins_for(settings, scheduler.clock).selectors

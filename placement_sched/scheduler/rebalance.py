@@ -10,10 +10,15 @@ from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from typing import Any
 
-from placement_sched.db.scratch import Trial
+from placement_sched.db.scratch import ScratchTransaction
 from placement_sched.model.document import Json
-from placement_sched.scheduler.capacity.report import refuse_unknown_hosts, refuse_unknown_zone
-from placement_sched.scheduler.drain_plan import Mover, MovingInstance, PlannedMove, on_hosts
+from placement_sched.scheduler.capacity.report import check_hosts, check_zone
+from placement_sched.scheduler.drain_plan import (
+    Mover,
+    MovingInstance,
+    PlannedMove,
+    instances_on_hosts,
+)
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.simulation import AppliedChanges
 from placement_sched.store import simulation
@@ -58,19 +63,21 @@ class Advice:
         }
 
 
-def advised(scheduler: Scheduler, goal: str, document: Json | None, most: int) -> Advice:
-    """Return at most ``most`` moves towards a goal, with the request to ``fit`` if any.
+def advise(scheduler: Scheduler, goal: str, document: Json | None, max_moves: int) -> Advice:
+    """Return at most ``max_moves`` moves towards a goal, with the request to ``fit`` if any.
 
     Raises :class:`Invalid` and :class:`NotFound` for an invalid request, and :class:`Unavailable`
     after ``[scheduler] what_if_timeout``.
     """
 
-    def run(scheduler: Scheduler, trial: Trial, _applied: AppliedChanges) -> Advice:
-        search = _MoveSearch(scheduler, trial, Mover(scheduler, trial, scheduler.clock()), most)
+    def run(scheduler: Scheduler, trial: ScratchTransaction, _applied: AppliedChanges) -> Advice:
+        search = _MoveSearch(
+            scheduler, trial, Mover(scheduler, trial, scheduler.clock()), max_moves
+        )
         methods: dict[str, Callable[[], Advice]] = {PACK: search.pack, SPREAD: search.spread}
         return search.fit(document or {}) if goal == FIT else methods[goal]()
 
-    return scheduler.supposing([], run)
+    return scheduler.simulate([], run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +115,7 @@ class _MoveSearch:
     """A search for moves, in a simulation."""
 
     scheduler: Scheduler
-    trial: Trial
+    trial: ScratchTransaction
     mover: Mover
     max_moves: int
     runs: int = 0
@@ -118,9 +125,9 @@ class _MoveSearch:
     def fit(self, document: Json) -> Advice:
         """Return the fewest moves off a single host after which the request fits there."""
         request = self.scheduler.reader.read({**document, "num_instances": 1})
-        refuse_unknown_hosts(self.trial.connection, request)
-        with self.scheduler.evaluated(self.scheduler.reader.checked(request)) as (_, run):
-            refuse_unknown_zone(run.narrowed)
+        check_hosts(self.trial.connection, request)
+        with self.scheduler.evaluate(self.scheduler.reader.validate(request)) as (_, run):
+            check_zone(run.filtered_request)
             query = run.searches.query
             if run.selections:
                 return Advice(True, f"it fits on {run.selections[0][0].service_host} as it is")
@@ -168,7 +175,7 @@ class _MoveSearch:
         self.is_limited = len(missing_share) > MOST_TARGETS
         nearest = sorted(missing_share, key=lambda host: (missing_share[host], host))[:MOST_TARGETS]
         instances_on: dict[str, list[MovingInstance]] = defaultdict(list)
-        for instance in on_hosts(self.trial.connection, nearest):
+        for instance in instances_on_hosts(self.trial.connection, nearest):
             instances_on[instance.record.host or ""].append(instance)
         for host in nearest:
             with self.mover.attempt():
@@ -194,8 +201,8 @@ class _MoveSearch:
         self.runs += 1
         destination = {"requested_destination": {"host": host}, "num_instances": 1}
         reader = self.scheduler.reader
-        request = reader.checked(reader.read({**document, **destination}))
-        with self.scheduler.evaluated(request) as (_, run):
+        request = reader.validate(reader.read({**document, **destination}))
+        with self.scheduler.evaluate(request) as (_, run):
             return bool(run.selections)
 
     def _make_room(
@@ -212,7 +219,7 @@ class _MoveSearch:
     def pack(self) -> Advice:
         """Empty hosts, with the fewest instances first, onto other hosts in use."""
         loads = self._loads()
-        all_instances = on_hosts(self.trial.connection, loads)
+        all_instances = instances_on_hosts(self.trial.connection, loads)
         by_host: dict[str, list[MovingInstance]] = defaultdict(list)
         for instance in all_instances:
             by_host[instance.record.host or ""].append(instance)
@@ -262,7 +269,7 @@ class _MoveSearch:
         loads = self._loads()
         host = max(sorted(loads), key=lambda name: _share(loads[name]), default="")
         old = _share(loads[host]) if host else 0.0
-        for instance in on_hosts(self.trial.connection, [host]):
+        for instance in instances_on_hosts(self.trial.connection, [host]):
             if instance.record.uuid in moved:
                 continue
             with self.mover.attempt() as attempt:

@@ -15,10 +15,10 @@ from uuid import uuid4
 import orjson
 
 from placement_sched.clients.neutron import Neutron
-from placement_sched.clients.session import by_options
+from placement_sched.clients.session import adapter_for_options
 from placement_sched.config.settings import Settings
 from placement_sched.config.sources import OF_REQUEST
-from placement_sched.db.scratch import Readable
+from placement_sched.db.scratch import ReadableDatabase
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConfigurationError, Invalid, NotFound, TooComplex
 from placement_sched.limits import MAX_ALTERNATES, MAX_RECORDED_BYTES
@@ -29,7 +29,7 @@ from placement_sched.model.hardware.pci_requests import (
     InstancePCIRequests,
     placement_terms,
 )
-from placement_sched.model.names import canonical, suggested
+from placement_sched.model.names import canonical_uuid, suggested
 from placement_sched.model.request_spec import (
     REBUILD_HINT,
     NetworkRequest,
@@ -40,8 +40,8 @@ from placement_sched.model.request_spec import (
 )
 from placement_sched.scheduler.caches import AggregateCache, Aggregates
 from placement_sched.scheduler.filtering import is_named
-from placement_sched.scheduler.live_settings import LiveSettings, overridden
-from placement_sched.scheduler.plugins import Plugins, enforcer_of, plugins_for
+from placement_sched.scheduler.live_settings import LiveSettings, with_overrides
+from placement_sched.scheduler.plugins import Plugins, plugins_for, policy_enforcer
 from placement_sched.scheduler.policies import registry
 from placement_sched.schemas import formats
 from placement_sched.store import images
@@ -76,13 +76,13 @@ def neutron_of(settings: Settings) -> Neutron | None:
     Raises :class:`~placement_sched.errors.ConfigurationError` if the options are inconsistent.
     """
     options = settings.neutron
-    adapter = by_options(settings.conf, "neutron", retries=options.http_retries)
+    adapter = adapter_for_options(settings.conf, "neutron", retries=options.http_retries)
     if adapter is None:
         return None
     return Neutron(adapter, remembered=options.extension_sync_interval)
 
 
-def with_facts(
+def with_network_data(
     spec: RequestSpec, neutron: NetworkDirectory | None, settings: Settings
 ) -> RequestSpec:
     """Return the request with the network data that enabled request filters need.
@@ -140,7 +140,7 @@ class _NetworkLookup:
         return network.subnet_ids is None or network.network_id is None
 
 
-def check_rebuild(database: Readable, spec: RequestSpec) -> None:
+def check_rebuild(database: ReadableDatabase, spec: RequestSpec) -> None:
     """Raise :class:`Invalid` for a rebuild of an instance that is not on the named host."""
     if not spec.is_rebuild:
         return
@@ -160,7 +160,7 @@ def check_rebuild(database: Readable, spec: RequestSpec) -> None:
             )
 
 
-def without_false_rebuild(database: Readable, document: Document) -> Json:
+def drop_invalid_rebuild(database: ReadableDatabase, document: Document) -> Json:
     """Return nova's request without an invalid rebuild hint, which is logged."""
     hints = document.get("scheduler_hints") or {}
     if REBUILD_HINT not in hints:
@@ -218,7 +218,7 @@ class SchedulingRequest:
 class RequestReader:
     """Reads requests under the current settings."""
 
-    database: Readable
+    database: ReadableDatabase
     live: LiveSettings
     clock: Clock
     aggregates: AggregateCache
@@ -245,16 +245,16 @@ class RequestReader:
             uuids = tuple(str(uuid4()) for _ in range(original.num_instances))
             original = replace(original, instance_uuids=uuids)
         check_rebuild(self.database, original)
-        spec = completed(original, whole, settings)
+        spec = derive_defaults(original, whole, settings)
         policies = registry.policies_for(running, self.clock)
         chosen, aggregates = self._choose(spec, policies, policy)
         under_policy = self._overridden(chosen.policy.settings, overrides)
         if under_policy is not settings:
             settings = under_policy
-            spec = completed(original, whole, settings)
+            spec = derive_defaults(original, whole, settings)
         plugins = plugins_for(settings, self.clock)
         return SchedulingRequest(
-            spec=chosen.confining(spec),
+            spec=chosen.confine(spec),
             settings=settings,
             plugins=plugins.for_rebuild() if spec.is_rebuild else plugins,
             document=document,
@@ -273,7 +273,7 @@ class RequestReader:
         keys = ("instance_uuids", "scheduler_hints")
         return request_spec_from({key: document[key] for key in keys if key in document})
 
-    def checked(self, request: SchedulingRequest) -> SchedulingRequest:
+    def validate(self, request: SchedulingRequest) -> SchedulingRequest:
         """Return the request with the network data of neutron.
 
         Raises :class:`Invalid` if no enabled plugin enforces the server group policy (nova does
@@ -287,10 +287,10 @@ class RequestReader:
         if group is not None and not spec.is_rebuild and not request.plugins.enforces(group.policy):
             raise Invalid(
                 f"The server group's policy {group.policy} is not supported: "
-                f"{enforcer_of(group.policy)} is not enabled",
+                f"{policy_enforcer(group.policy)} is not enabled",
                 at="$.request_spec.instance_group",
             )
-        return replace(request, spec=with_facts(spec, self.neutron, request.settings))
+        return replace(request, spec=with_network_data(spec, self.neutron, request.settings))
 
     def read_again(self, request: SchedulingRequest) -> SchedulingRequest:
         """Return the request with the current members of its server group."""
@@ -299,11 +299,11 @@ class RequestReader:
             return request
         whole = self._whole(request.document)
         spec = replace(
-            completed(request_spec_from(whole), whole, request.settings),
+            derive_defaults(request_spec_from(whole), whole, request.settings),
             instance_uuids=request.spec.instance_uuids,
             requested_networks=request.spec.requested_networks,
         )
-        spec = request.chosen.confining(spec) if request.chosen else spec
+        spec = request.chosen.confine(spec) if request.chosen else spec
         return replace(request, whole=whole, spec=spec)
 
     def _whole(self, document: Document) -> Document:
@@ -320,7 +320,7 @@ class RequestReader:
     def _overridden(self, settings: Settings, overrides: Mapping[str, Any] | None) -> Settings:
         if not overrides:
             return settings
-        settings = overridden(settings, overrides)
+        settings = with_overrides(settings, overrides)
         try:
             registry.checked_plugins(settings, self.clock)
         except ConfigurationError as error:
@@ -331,7 +331,7 @@ class RequestReader:
         self, spec: RequestSpec, policies: registry.Policies, named: str | None
     ) -> tuple[registry.ChosenPolicy, Aggregates | None]:
         """Return the policy of a request, and the host aggregates if it depends on them."""
-        if not policies.imaginable and named is None:
+        if not policies.can_exist and named is None:
             return registry.ChosenPolicy(policies.default), None
         with self.database.read() as connection:
             aggregates = self.aggregates.current(connection)
@@ -340,12 +340,14 @@ class RequestReader:
             selectors = plugins_for(policies.default.settings, self.clock).selectors
             return registry.choose(spec, policies, selectors, aggregates_of_policies), aggregates
         try:
-            return registry.under(named, policies, aggregates_of_policies), aggregates
+            return registry.choose_named(named, policies, aggregates_of_policies), aggregates
         except ConfigurationError as error:
             raise Invalid(f"policy: {error.detail}") from None
 
 
-def completed(spec: RequestSpec, document: Mapping[str, Any], settings: Settings) -> RequestSpec:
+def derive_defaults(
+    spec: RequestSpec, document: Mapping[str, Any], settings: Settings
+) -> RequestSpec:
     """Return the request with keys missing in ``document`` derived from flavor and image.
 
     A key that is present, even null, stays. Raises :class:`Invalid` if flavor and image are
@@ -451,14 +453,16 @@ def _look_up_names(connection: Connection, document: Document) -> Document:
         if group is None:
             raise Invalid(f"There is no server group {uuid}", at=_GROUP_PATH)
         own = _instances_of(document)
-        whole["instance_group"] = server_groups.placed(connection, group, without=own).as_document()
+        whole["instance_group"] = server_groups.with_members(
+            connection, group, without=own
+        ).as_document()
     elif _hints_group(whole):
         whole["instance_group"] = _hinted_group(connection, whole)
     return whole
 
 
 def _instances_of(document: Document) -> frozenset[str]:
-    return frozenset(map(canonical, document.get("instance_uuids") or ()))
+    return frozenset(map(canonical_uuid, document.get("instance_uuids") or ()))
 
 
 def _hints_group(document: Document) -> bool:
@@ -483,7 +487,7 @@ def _missing(noun: str, name: str, names: Iterable[str]) -> NotFound:
 
 
 def _image(connection: Connection, name: str) -> Document:
-    candidates = images.called(connection, name)
+    candidates = images.by_name_or_uuid(connection, name)
     if not candidates:
         raise _missing("image", name, images.all_names(connection))
     if len(candidates) > 1:
@@ -506,7 +510,7 @@ def _hinted_group(connection: Connection, document: Document) -> Document:
     except Invalid:
         group = None
     project_id = document.get("project_id")
-    groups = (group,) if group else server_groups.called(connection, names[0], project_id)
+    groups = (group,) if group else server_groups.by_name(connection, names[0], project_id)
     if not groups:
         raise Invalid(f"There is no server group {names[0]!r}", at=_HINT_PATH)
     if len(groups) > 1:
@@ -517,4 +521,4 @@ def _hinted_group(connection: Connection, document: Document) -> Document:
             at=_HINT_PATH,
         )
     own = _instances_of(document)
-    return server_groups.placed(connection, groups[0], without=own).as_document()
+    return server_groups.with_members(connection, groups[0], without=own).as_document()

@@ -13,7 +13,7 @@ import os_resource_classes
 
 from placement_sched.errors import Invalid
 from placement_sched.model.candidates_query import AggregateTerms, RequestGroup, TraitTerms
-from placement_sched.model.explanation import FLAVOR, IMAGE, Ignored
+from placement_sched.model.explanation import FLAVOR, IMAGE, IgnoredValue
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.model.image import Image
@@ -72,12 +72,12 @@ class Group:
     aggregates: AggregateTerms = _ANY_AGGREGATE
     in_tree: str | None = None
 
-    def ask(self, resource_class: str, amount: int, source: str) -> None:
+    def add_amount(self, resource_class: str, amount: int, source: str) -> None:
         """Request an amount of a class, replacing any earlier amount."""
         self.resources[resource_class] = amount
         self.sources.setdefault(resource_class, []).append(source)
 
-    def require(self, trait: str, source: str, *, forbidden: bool = False) -> None:
+    def add_trait(self, trait: str, source: str, *, forbidden: bool = False) -> None:
         """Require or forbid a trait, raising :class:`Invalid` if there are sources for both."""
         (self.forbidden if forbidden else self.required).setdefault(trait, []).append(source)
         if trait in self.required and trait in self.forbidden:
@@ -88,12 +88,12 @@ class Group:
             )
 
     @property
-    def askers(self) -> list[str]:
+    def all_sources(self) -> list[str]:
         """Return every source of the group, without duplicates."""
         maps = (self.sources, self.required, self.forbidden)
         return list(dict.fromkeys(source for by in maps for each in by.values() for source in each))
 
-    def frozen(self) -> RequestGroup:
+    def build(self) -> RequestGroup:
         """Return the group of the candidates query."""
         return RequestGroup(
             suffix=self.suffix,
@@ -118,7 +118,7 @@ class Groups:
         #: The sources that request an amount of 0 of a class.
         self.declining: tuple[str, ...] = ()
         #: The keys of flavor and image without effect, as in nova.
-        self.ignored: list[Ignored] = []
+        self.ignored: list[IgnoredValue] = []
 
     def __getitem__(self, suffix: str) -> Group:
         """Return the group of a suffix, created if missing. "" is the unsuffixed group."""
@@ -147,9 +147,9 @@ class Groups:
 
     def ignore(self, source: str, key: str, value: str, expected: str) -> None:
         """Record a key of flavor or image without effect, and the expected value."""
-        self.ignored.append(Ignored(source, key, value, expected))
+        self.ignored.append(IgnoredValue(source, key, value, expected))
 
-    def strip(self) -> None:
+    def remove_empty(self) -> None:
         """Remove amounts of 0, which decline a class, and empty groups."""
         self.declining = tuple(
             source
@@ -188,7 +188,7 @@ def groups_of(spec: RequestSpec, *, pinned: bool = True) -> Groups:
         _add_requested(groups, requested, f"$.request_spec.requested_resources[{position}]")
     _add_amounts(groups, spec)
     _add_hardware(groups.plain, spec.hardware)
-    groups.strip()
+    groups.remove_empty()
     return groups
 
 
@@ -237,7 +237,7 @@ def _add_amount(group: Group, name: str, value: str, source: str) -> str | None:
         return _EXPECTED_AMOUNT
     if amount < 0:
         return _EXPECTED_AMOUNT
-    group.ask(checked_name(source, name), min(amount, MAX_INT + 1), source)
+    group.add_amount(checked_name(source, name), min(amount, MAX_INT + 1), source)
     return None
 
 
@@ -246,7 +246,7 @@ def _add_trait(group: Group, name: str, value: str, source: str) -> str | None:
         return "required or forbidden"
     if not name:
         return _EXPECTED_TRAIT
-    group.require(checked_name(source, name), source, forbidden=value == "forbidden")
+    group.add_trait(checked_name(source, name), source, forbidden=value == "forbidden")
     return None
 
 
@@ -258,7 +258,7 @@ def _add_image_traits(groups: Groups, image: Image) -> None:
     for name in sorted(image.required_traits):
         if name:
             source = f"image property {f'trait:{name}'!r}"
-            groups.plain.require(checked_name(source, name), source)
+            groups.plain.add_trait(checked_name(source, name), source)
         else:
             groups.ignore(IMAGE, "trait:", "required", _EXPECTED_TRAIT)
 
@@ -272,14 +272,14 @@ def _add_cpus(group: Group, hardware: RequestedHardware) -> None:
     cpus, vcpus, source = hardware.cpus, hardware.flavor.vcpus, hardware.source("cpu_policy")
     emulator_cpus = 1 if cpus.emulator_threads == "isolate" else 0
     if cpus.policy == "dedicated":
-        group.ask("PCPU", vcpus + emulator_cpus, source)
+        group.add_amount("PCPU", vcpus + emulator_cpus, source)
     elif cpus.policy == "mixed":
         pinned = len(cpus.dedicated or cpus.realtime or ())
-        group.ask("VCPU", vcpus - pinned, source)
-        group.ask("PCPU", pinned + emulator_cpus, source)
+        group.add_amount("VCPU", vcpus - pinned, source)
+        group.add_amount("PCPU", pinned + emulator_cpus, source)
     if cpus.thread_policy in ("require", "isolate"):
         source, forbidden = hardware.source("cpu_thread_policy"), cpus.thread_policy == "isolate"
-        group.require("HW_CPU_HYPERTHREADING", source, forbidden=forbidden)
+        group.add_trait("HW_CPU_HYPERTHREADING", source, forbidden=forbidden)
 
 
 def _add_requested(groups: Groups, requested: RequestedGroup, path: str) -> None:
@@ -300,15 +300,15 @@ def _add_requested(groups: Groups, requested: RequestedGroup, path: str) -> None
     if requested.is_empty:
         raise Invalid(f"request group {suffix!r} is empty", at=requested.source or path)
     if suffix in groups:
-        earlier = ", ".join(groups[suffix].askers) or "the flavor"
+        earlier = ", ".join(groups[suffix].all_sources) or "the flavor"
         raise Invalid(f"duplicate request group {suffix!r}, also from {earlier}", at=json_path)
     group = groups[suffix]
     for name, amount in requested.resources.items():
-        group.ask(name, amount, source_of(f"resources.{name}"))
+        group.add_amount(name, amount, source_of(f"resources.{name}"))
     for name in sorted(requested.required_traits):
-        group.require(name, source_of("required_traits"))
+        group.add_trait(name, source_of("required_traits"))
     for name in sorted(requested.forbidden_traits):
-        group.require(name, source_of("forbidden_traits"), forbidden=True)
+        group.add_trait(name, source_of("forbidden_traits"), forbidden=True)
     group.aggregates = aggregate_terms(requested.aggregates, requested.forbidden_aggregates)
     group.in_tree = requested.in_tree and _canonical_uuid(requested.in_tree)
 
@@ -318,31 +318,31 @@ def _add_amounts(groups: Groups, spec: RequestSpec) -> None:
     flavor, group = spec.flavor, groups.plain
     requested = {name for each in groups for name in each.resources}
     if "VCPU" not in requested and "PCPU" not in requested:
-        group.ask("VCPU", flavor.vcpus, "flavor vcpus")
+        group.add_amount("VCPU", flavor.vcpus, "flavor vcpus")
     if "MEMORY_MB" not in requested:
-        group.ask("MEMORY_MB", flavor.memory_mb, "flavor memory_mb")
+        group.add_amount("MEMORY_MB", flavor.memory_mb, "flavor memory_mb")
     if "DISK_GB" not in requested:
         root_gb = 0 if spec.is_bfv else flavor.root_gb  # a volume is not local
         swap_gb = -(-flavor.swap // 1024)  # from MB, rounded up
-        group.ask("DISK_GB", root_gb + flavor.ephemeral_gb + swap_gb, "flavor disks")
+        group.add_amount("DISK_GB", root_gb + flavor.ephemeral_gb + swap_gb, "flavor disks")
 
 
 def _add_hardware(group: Group, hardware: RequestedHardware) -> None:
     """Request resources and traits for memory encryption, persistent memory, TPM and firmware."""
     devices, source = hardware.devices, hardware.source
     if encryption := hardware.memory.encryption:
-        group.ask("MEM_ENCRYPTION_CONTEXT", 1, source("mem_encryption"))
-        group.require(encryption.trait, source("mem_encryption"))
+        group.add_amount("MEM_ENCRYPTION_CONTEXT", 1, source("mem_encryption"))
+        group.add_trait(encryption.trait, source("mem_encryption"))
     for resource_class, amount in devices.pmem_namespaces.items():
-        group.ask(resource_class, amount, "flavor extra spec 'hw:pmem'")
+        group.add_amount(resource_class, amount, "flavor extra spec 'hw:pmem'")
     for trait in devices.tpm_traits:
-        group.require(trait, source("tpm_version"))
+        group.add_trait(trait, source("tpm_version"))
     if devices.pci_affinity_policy == "socket":
-        group.require("COMPUTE_SOCKET_PCI_NUMA_AFFINITY", source("pci_numa_affinity_policy"))
+        group.add_trait("COMPUTE_SOCKET_PCI_NUMA_AFFINITY", source("pci_numa_affinity_policy"))
     if devices.secure_boot == "required":
-        group.require("COMPUTE_SECURITY_UEFI_SECURE_BOOT", source("secure_boot", "os"))
+        group.add_trait("COMPUTE_SECURITY_UEFI_SECURE_BOOT", source("secure_boot", "os"))
     if mode := devices.address_mode:
-        group.require(_ADDRESS_TRAITS[mode], source("maxphysaddr_mode"))
+        group.add_trait(_ADDRESS_TRAITS[mode], source("maxphysaddr_mode"))
     if hardware.has_stateless_firmware:
         firmware = "image property 'hw_firmware_stateless'"
-        group.require("COMPUTE_SECURITY_STATELESS_FIRMWARE", firmware)
+        group.add_trait("COMPUTE_SECURITY_STATELESS_FIRMWARE", firmware)

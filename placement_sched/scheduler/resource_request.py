@@ -6,21 +6,21 @@ from random import Random
 
 from placement_sched.candidates.search import Search, find, prepare
 from placement_sched.config.settings import Settings
-from placement_sched.errors import Invalid, TooComplex, UnknownNames
+from placement_sched.errors import Invalid, TooComplex, UnknownResourceClassOrTrait
 from placement_sched.limits import MAX_FITTED, MAX_MEMBERSHIPS, MAX_REQUESTED_AMOUNTS
 from placement_sched.model import candidates_query as questions
-from placement_sched.model.candidates_query import Candidates, together
-from placement_sched.model.explanation import Ignored, RequestFilterReport
+from placement_sched.model.candidates_query import Candidates, merge_results
+from placement_sched.model.explanation import IgnoredValue, RequestFilterReport
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filtering import named_nodes
 from placement_sched.scheduler.host_manager import CloudView
-from placement_sched.scheduler.narrowing import RequestFilterRun, who_said
+from placement_sched.scheduler.narrowing import RequestFilterRun, trait_source
 from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.request_groups import Groups, aggregate_terms, groups_of
 
 
 @dataclass(frozen=True, slots=True)
-class Confinement:
+class TargetNodes:
     """The target nodes of a request that names hosts or nodes: their uuids, or None for any.
 
     ``unlimited_hints`` are scheduler hints that name hosts in other ways.
@@ -31,7 +31,7 @@ class Confinement:
 
 
 @dataclass(frozen=True, slots=True)
-class AnsweredSearch:
+class CandidateResult:
     """A query of the candidate search and its candidates."""
 
     search: Search
@@ -39,7 +39,7 @@ class AnsweredSearch:
 
 
 @dataclass(frozen=True, slots=True)
-class Searches:
+class CandidateResults:
     """The queries of a request and their candidates.
 
     ``query`` is None for a rebuild. ``asked`` is None after a rejection by a request filter.
@@ -48,14 +48,16 @@ class Searches:
     """
 
     query: questions.CandidatesQuery | None = None
-    ignored: tuple[Ignored, ...] = ()
-    asked: AnsweredSearch | None = None
-    fallback: AnsweredSearch | None = None
+    ignored: tuple[IgnoredValue, ...] = ()
+    asked: CandidateResult | None = None
+    fallback: CandidateResult | None = None
 
     @property
     def found(self) -> Candidates:
         """Return all candidates, starting with the main query."""
-        return together([each.found for each in (self.asked, self.fallback) if each is not None])
+        return merge_results(
+            [each.found for each in (self.asked, self.fallback) if each is not None]
+        )
 
     @property
     def roots(self) -> dict[str, None]:
@@ -64,11 +66,11 @@ class Searches:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestQuestion:
+class RequestQuery:
     """A candidates query, and the parts of the request that it ignores."""
 
     query: questions.CandidatesQuery
-    ignored: tuple[Ignored, ...] = ()
+    ignored: tuple[IgnoredValue, ...] = ()
 
 
 #: Options to find every candidate, sorted by provider id.
@@ -78,51 +80,51 @@ _UNLIMITED = {
 }
 
 
-def ask(
+def find_candidates(
     cloud: CloudView,
     request: SchedulingRequest,
     narrowed: RequestFilterRun,
     random: Random,
     *,
-    uncut: bool = False,
-) -> Searches:
+    unlimited: bool = False,
+) -> CandidateResults:
     """Return the candidates of a request that its request filters have processed.
 
     A rebuild has no query, because the instance keeps its host and allocations, as in nova.
-    ``uncut`` finds every candidate, although ``query`` still contains the limit. Raises as
-    :func:`question_from`.
+    ``unlimited`` finds every candidate, although ``query`` still contains the limit. Raises as
+    :func:`build_query`.
     """
     spec, settings, source = narrowed.spec, request.settings, cloud.providers
     if spec.is_rebuild:
-        return Searches()
+        return CandidateResults()
     nodes = named_nodes(cloud.connection, spec)
     uuids = None if nodes is None else tuple(node.uuid for node in nodes)
-    targets = Confinement(uuids, request.plugins.unlimited_hints)
+    targets = TargetNodes(uuids, request.plugins.unlimited_hints)
 
-    limits = settings.overridden(_UNLIMITED) if uncut else settings
+    limits = settings.with_overrides(_UNLIMITED) if unlimited else settings
 
-    def find_candidates(query: RequestQuestion) -> AnsweredSearch:
-        parameters = replace(query.query, limit=None) if uncut else query.query
+    def find_candidates(query: RequestQuery) -> CandidateResult:
+        parameters = replace(query.query, limit=None) if unlimited else query.query
         try:
             search = prepare(source, parameters)
-        except UnknownNames as unknown:
+        except UnknownResourceClassOrTrait as unknown:
             raise unknown_in(spec, unknown, narrowed.reports) from None
-        return AnsweredSearch(search, find(source, search, limits, random))
+        return CandidateResult(search, find(source, search, limits, random))
 
-    query = question_from(spec, settings, targets)
+    query = build_query(spec, settings, targets)
     cloud.memory.ignored.log(query.ignored)
-    searches = Searches(query.query, query.ignored)
+    searches = CandidateResults(query.query, query.ignored)
     if narrowed.refusal:
         return searches
     main, fallback = find_candidates(query), None
-    if falls_back(spec, settings):
-        fallback = find_candidates(question_from(spec, settings, targets, pinned=False))
+    if can_fall_back_to_vcpu(spec, settings):
+        fallback = find_candidates(build_query(spec, settings, targets, pinned=False))
     return replace(searches, asked=main, fallback=fallback)
 
 
-def question_from(
-    spec: RequestSpec, settings: Settings, named: Confinement, *, pinned: bool = True
-) -> RequestQuestion:
+def build_query(
+    spec: RequestSpec, settings: Settings, named: TargetNodes, *, pinned: bool = True
+) -> RequestQuery:
     """Return the candidates query of a request.
 
     With ``pinned`` false, VCPU replaces PCPU. Raises :class:`Invalid` if extra specs, image
@@ -132,7 +134,7 @@ def question_from(
     groups = groups_of(spec, pinned=pinned)
     if groups.ignored and settings.scheduler.strict_extra_specs:
         raise Invalid(groups.ignored[0].refusal)
-    frozen = _at_destination([group.frozen() for group in groups], spec, named)
+    frozen = _at_destination([group.build() for group in groups], spec, named)
     _check(groups, frozen, spec.same_subtree)
     limit = settings.placement.max_request_groups
     if len(frozen) > limit:
@@ -158,7 +160,7 @@ def question_from(
         same_subtrees=spec.same_subtree,
         limit=None if is_unlimited else settings.scheduler.max_placement_results,
     )
-    return RequestQuestion(query, tuple(groups.ignored))
+    return RequestQuery(query, tuple(groups.ignored))
 
 
 def _check_amounts(groups: Sequence[questions.RequestGroup], spec: RequestSpec) -> None:
@@ -200,7 +202,7 @@ def _check_hardware(spec: RequestSpec) -> None:
         )
 
 
-def falls_back(spec: RequestSpec, settings: Settings) -> bool:
+def can_fall_back_to_vcpu(spec: RequestSpec, settings: Settings) -> bool:
     """Return whether hosts that offer pinned CPUs as VCPU are searched too.
 
     This applies to a CPU policy, not to ``resources:PCPU`` (nova's documentation, "CPU
@@ -211,7 +213,9 @@ def falls_back(spec: RequestSpec, settings: Settings) -> bool:
 
 
 def unknown_in(
-    spec: RequestSpec, unknown: UnknownNames, reports: Sequence[RequestFilterReport] = ()
+    spec: RequestSpec,
+    unknown: UnknownResourceClassOrTrait,
+    reports: Sequence[RequestFilterReport] = (),
 ) -> Invalid:
     """Return the error for unknown names, with the JSON paths and keys that contain them.
 
@@ -221,13 +225,13 @@ def unknown_in(
     places = [place for name in unknown.names for place in groups.sources_of(name)]
     of_root = {"root_required": spec.root_required, "root_forbidden": spec.root_forbidden}
     for name in unknown.names:
-        places += [who_said(way, name, reports) for way in of_root if name in of_root[way]]
+        places += [trait_source(way, name, reports) for way in of_root if name in of_root[way]]
     reason = f"No such {unknown.kind}: {', '.join(unknown.names)}"
     return Invalid(f"{reason} ({', '.join(places)})" if places else reason)
 
 
 def _at_destination(
-    groups: list[questions.RequestGroup], spec: RequestSpec, targets: Confinement
+    groups: list[questions.RequestGroup], spec: RequestSpec, targets: TargetNodes
 ) -> list[questions.RequestGroup]:
     """Return the groups, with the unsuffixed group restricted to the requested destination."""
     destination = spec.destination
@@ -278,7 +282,7 @@ def _check(
     for group in frozen:
         if not group.resources and group.suffix not in subtree_suffixes:
             name = f"group {group.suffix!r}" if group.suffix else "the group without suffix"
-            group_sources = groups[group.suffix].askers if group.suffix in groups else []
+            group_sources = groups[group.suffix].all_sources if group.suffix in groups else []
             sources = ", ".join([*group_sources, *(() if group.suffix else groups.declining)])
             raise Invalid(
                 f"{name} requests no resources, only traits, aggregates or a tree ({sources})"

@@ -11,7 +11,7 @@
     notify    send notifications of start and end                       notifications/
 
 :meth:`Scheduler.select_destinations` runs all steps, :meth:`Scheduler.explain` all but the last
-three. :meth:`Scheduler.evaluated` is the part between reading and claiming of both.
+three. :meth:`Scheduler.evaluate` is the part between reading and claiming of both.
 """
 
 import copy
@@ -24,11 +24,11 @@ from threading import Semaphore
 from typing import Any, TypeVar
 
 from placement_sched.config.settings import Settings
-from placement_sched.db.scratch import Readable, Trial, tried
+from placement_sched.db.scratch import ReadableDatabase, ScratchTransaction, run_and_roll_back
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import Invalid, NotFound, Unavailable
 from placement_sched.model.aggregates import DEFAULT_POLICY
-from placement_sched.model.clock import Clock, timed
+from placement_sched.model.clock import Clock, measure
 from placement_sched.model.decision import (
     EXPLAIN,
     NO_CLAIM,
@@ -38,31 +38,36 @@ from placement_sched.model.decision import (
     DecisionSeed,
 )
 from placement_sched.model.document import Document, Json
-from placement_sched.model.explanation import Obstacle, View
+from placement_sched.model.explanation import EmptyStage, ExplanationView
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.request_stats import request_stats
 from placement_sched.notifications.announcer import SILENT, Announcer
-from placement_sched.scheduler.caches import Memory
-from placement_sched.scheduler.claim import Claiming, Claims, until_claimed
-from placement_sched.scheduler.decisions import check_kept, decided, no_valid_host
-from placement_sched.scheduler.explain.explanation import explained
+from placement_sched.scheduler.caches import ProcessCaches
+from placement_sched.scheduler.claim import ClaimMode, Claims, claim_with_retries
+from placement_sched.scheduler.decisions import check_kept, make_decision, no_valid_host
+from placement_sched.scheduler.explain.explanation import make_explanation
 from placement_sched.scheduler.explain.funnel import funnel_of
-from placement_sched.scheduler.host_manager import ClosedCells, CloudView, look
+from placement_sched.scheduler.host_manager import ClosedCells, CloudView, get_host_states
 from placement_sched.scheduler.live_settings import LiveSettings
-from placement_sched.scheduler.narrowing import check_request, narrow
+from placement_sched.scheduler.narrowing import check_request, run_request_filters
 from placement_sched.scheduler.request import NetworkDirectory, RequestReader, SchedulingRequest
-from placement_sched.scheduler.resource_request import ask
-from placement_sched.scheduler.selection import Chooser, Headroom, Look, Run
+from placement_sched.scheduler.resource_request import find_candidates
+from placement_sched.scheduler.selection import (
+    FilterWeighResult,
+    HostSelector,
+    RemainingCapacity,
+    SchedulingRun,
+)
 from placement_sched.scheduler.simulation import AppliedChanges, CloudChange, apply, changes_from
 
 T = TypeVar("T")
 
 #: Maximum number of whole-cloud queries, of seconds each, that run concurrently. Lower than the
 #: number of threads of a server, so that other requests still get a thread.
-PLACES = 2
+MAX_EXPENSIVE_QUERIES = 2
 _BUSY = (
-    f"this process already runs {PLACES} queries about the whole cloud (capacity, changes, plan, "
-    "rebalance), which is the maximum: try again later"
+    f"this process already runs {MAX_EXPENSIVE_QUERIES} queries about the whole cloud "
+    "(capacity, changes, plan, rebalance), which is the maximum: try again later"
 )
 
 
@@ -73,21 +78,21 @@ class Scheduler:
     ``random`` draws the uuids of decisions, which seed all random choices of their runs.
     ``neutron`` provides networks and ports, and is None if it is not configured. ``announcer``
     sends notifications about requests and their results. ``source`` is the state of the cloud
-    that requests read: the database, unless :meth:`on` sets another.
+    that requests read: the database, unless :meth:`reading_from` sets another.
     """
 
     database: Database
     settings: Settings
     clock: Clock
     random: Random
-    memory: Memory
+    memory: ProcessCaches
     neutron: NetworkDirectory | None = None
     announcer: Announcer = SILENT
-    source: Readable = field(init=False)
+    source: ReadableDatabase = field(init=False)
     live: LiveSettings = field(init=False)
     reader: RequestReader = field(init=False)
     claims: Claims = field(init=False)
-    places: Semaphore = field(default_factory=lambda: Semaphore(PLACES), init=False)
+    places: Semaphore = field(default_factory=lambda: Semaphore(MAX_EXPENSIVE_QUERIES), init=False)
 
     def __post_init__(self) -> None:
         self.source = self.database
@@ -97,7 +102,7 @@ class Scheduler:
         self.reader = RequestReader(self.database, self.live, self.clock, aggregates, self.neutron)
         self.claims = Claims(self.database, self.settings, self.clock, kept_nodes)
 
-    def on(self, source: Readable, memory: Memory) -> "Scheduler":
+    def reading_from(self, source: ReadableDatabase, memory: ProcessCaches) -> "Scheduler":
         """Return a copy of this scheduler that reads ``source`` and claims nothing.
 
         ``memory`` must hold the caches of that source alone.
@@ -107,8 +112,10 @@ class Scheduler:
         scheduler.reader = replace(self.reader, database=source, aggregates=memory.aggregates)
         return scheduler
 
-    def supposing(
-        self, changes: Sequence[CloudChange], ask: Callable[["Scheduler", Trial, AppliedChanges], T]
+    def simulate(
+        self,
+        changes: Sequence[CloudChange],
+        ask: Callable[["Scheduler", ScratchTransaction, AppliedChanges], T],
     ) -> T:
         """Return the result of ``ask`` with a scheduler that sees the cloud with ``changes``.
 
@@ -117,20 +124,22 @@ class Scheduler:
         ``[scheduler] what_if_timeout``.
         """
 
-        def run(trial: Trial) -> T:
+        def run(trial: ScratchTransaction) -> T:
             applied = apply(trial, changes, self.clock())
-            return ask(self.on(trial, Memory()), trial, applied)
+            return ask(self.reading_from(trial, ProcessCaches()), trial, applied)
 
-        with self.at_length():
-            return tried(self.database, run, self.live.settings().scheduler.what_if_timeout)
+        with self.expensive_query_slot():
+            return run_and_roll_back(
+                self.database, run, self.live.settings().scheduler.what_if_timeout
+            )
 
     @contextmanager
-    def at_length(self) -> Iterator[None]:
+    def expensive_query_slot(self) -> Iterator[None]:
         """Hold a slot for a query about the whole cloud, which may take seconds.
 
         A simulation already has a slot. Raises :class:`Unavailable` if no slot is free.
         """
-        if isinstance(self.source, Trial):
+        if isinstance(self.source, ScratchTransaction):
             yield
             return
         if not self.places.acquire(blocking=False):
@@ -145,7 +154,7 @@ class Scheduler:
         document: Document,
         *,
         alternates: bool = False,
-        claiming: Claiming = Claiming.NEW,
+        claiming: ClaimMode = ClaimMode.NEW,
         ids: RequestIds = NO_REQUEST,
     ) -> Json:
         """Return the hosts selected for a request spec, claimed as ``claiming``.
@@ -160,46 +169,48 @@ class Scheduler:
                 request = self.reader.read(document, alternates=alternates)
             except (NotFound, Invalid):  # e.g. its flavor was deleted after it was placed
                 instances = self.reader.instances_of(document)
-                if result := self.claims.answered(instances, document, claiming, ids):
+                if result := self.claims.find_existing_claim(instances, document, claiming, ids):
                     return result
                 raise
             notify_start(request.spec)
-            if result := self.claims.answered(request.spec, document, claiming, ids):
+            if result := self.claims.find_existing_claim(request.spec, document, claiming, ids):
                 return result
-            request = self.reader.checked(request)
+            request = self.reader.validate(request)
             seed = DecisionSeed.drawn(self.random)
 
             def attempt(start: int) -> Json:
                 return self._select(request, ids, replace(seed, attempt=start), claiming)
 
-            return until_claimed(attempt)
+            return claim_with_retries(attempt)
 
     def _select(
-        self, request: SchedulingRequest, ids: RequestIds, seed: DecisionSeed, claiming: Claiming
+        self, request: SchedulingRequest, ids: RequestIds, seed: DecisionSeed, claiming: ClaimMode
     ) -> Json:
         """Run one attempt, numbered by ``seed.attempt``, and return the result."""
         if seed.attempt:
             request_stats().claims_retried += 1
             request = self.reader.read_again(request)
-            if result := self.claims.answered(request.spec, request.document, claiming, ids):
+            if result := self.claims.find_existing_claim(
+                request.spec, request.document, claiming, ids
+            ):
                 return result
-        with self.evaluated(request, seed=seed) as (connection, run):
+        with self.evaluate(request, seed=seed) as (connection, run):
             funnel = None if run.selections else funnel_of(run, connection)
-        is_dry_run = claiming is Claiming.NONE
+        is_dry_run = claiming is ClaimMode.NONE
         if run.selections and not (is_dry_run or request.spec.is_rebuild):
-            with timed(request_stats().stages, "claim"):  # and record
+            with measure(request_stats().stages, "claim"):  # and record
                 decision = self.claims.claim(run, partial(_decide_claimed, ids=ids), claiming)
             self._count(decision)
             return dict(decision.answer)
         funnel = funnel or funnel_of(run, None)
-        decision = decided(run, funnel, NO_CLAIM if is_dry_run else SELECT, ids)
+        decision = make_decision(run, funnel, NO_CLAIM if is_dry_run else SELECT, ids)
         self.claims.record(decision)
         self._count(decision, funnel.obstacle)
         if not run.selections:
             raise no_valid_host(funnel, decision)
         return dict(decision.answer)
 
-    def _count(self, decision: Decision, obstacle: Obstacle | None = None) -> None:
+    def _count(self, decision: Decision, obstacle: EmptyStage | None = None) -> None:
         stage, name = (obstacle.stage, obstacle.kind) if obstacle else ("", "")
         policy = decision.policy or DEFAULT_POLICY
         labels = DecisionLabels(decision.outcome, policy, stage, name)
@@ -207,47 +218,47 @@ class Scheduler:
         stats.decision, stats.made, stats.funnel = labels, decision, decision.funnel
 
     @contextmanager
-    def evaluated(
+    def evaluate(
         self,
         request: SchedulingRequest,
-        watch: Callable[[Look], None] | None = None,
+        watch: Callable[[FilterWeighResult], None] | None = None,
         seed: DecisionSeed | None = None,
-    ) -> Iterator[tuple[Connection, Run]]:
+    ) -> Iterator[tuple[Connection, SchedulingRun]]:
         """Yield a read connection and the run of a request up to the selection, without a claim.
 
-        ``watch`` is called with the :class:`Look` of each instance in turn. The same ``seed``
-        makes the same random choices, and None draws a new one. Raises :class:`Invalid` if the
-        request cannot be understood, and :class:`PluginFailed` if a plugin raises.
+        ``watch`` is called with the :class:`FilterWeighResult` of each instance in turn. The same
+        ``seed`` makes the same random choices, and None draws a new one. Raises :class:`Invalid` if
+        the request cannot be understood, and :class:`PluginFailed` if a plugin raises.
         """
         seed = seed or DecisionSeed.drawn(self.random)
         with self.source.read() as connection:
-            run = self.looked(connection, request, seed, watch=watch)
-            if not run.narrowed.refusal:
-                hosts, spec = run.hosts, run.narrowed.spec
-                headroom = Headroom.of(connection, spec, run.searches.found)
+            run = self.prepare_run(connection, request, seed, watch=watch)
+            if not run.filtered_request.refusal:
+                hosts, spec = run.hosts, run.filtered_request.spec
+                headroom = RemainingCapacity.of(connection, spec, run.searches.found)
                 run = replace(run, choice=run.chooser.choose(hosts, spec, headroom))
             yield connection, run
 
-    def looked(
+    def prepare_run(
         self,
         connection: Connection,
         request: SchedulingRequest,
         seed: DecisionSeed,
         *,
-        watch: Callable[[Look], None] | None = None,
-        uncut: bool = False,
+        watch: Callable[[FilterWeighResult], None] | None = None,
+        unlimited: bool = False,
         cloud: CloudView | None = None,
-    ) -> Run:
+    ) -> SchedulingRun:
         """Return a run with its candidate hosts, before any is selected.
 
-        ``uncut`` finds every candidate, regardless of limits, for callers that count them.
+        ``unlimited`` finds every candidate, regardless of limits, for callers that count them.
         ``cloud`` is the view of an earlier request of the same query. Raises as
-        :meth:`evaluated`.
+        :meth:`evaluate`.
         """
         random, durations = seed.random(), request_stats().stages
         cloud = cloud or CloudView.of(connection, request, self.memory)
         closed_cells = ClosedCells(connection, request.settings, request.plugins.driver.now)
-        chooser = Chooser(
+        chooser = HostSelector(
             plugins=request.plugins,
             settings=request.settings,
             random=random,
@@ -258,23 +269,23 @@ class Scheduler:
             seconds=durations,
         )
         check_request(request.plugins.filters, request.spec)
-        with timed(durations, "request_filters"):
-            narrowed = narrow(request.plugins.request_filters, request.spec, cloud)
-        with timed(durations, "search"):
-            searches = ask(cloud, request, narrowed, random, uncut=uncut)
+        with measure(durations, "request_filters"):
+            narrowed = run_request_filters(request.plugins.request_filters, request.spec, cloud)
+        with measure(durations, "search"):
+            searches = find_candidates(cloud, request, narrowed, random, unlimited=unlimited)
         request_stats().candidates = len(searches.found.requests)
-        run = Run(request, seed, cloud, chooser, narrowed, searches)
+        run = SchedulingRun(request, seed, cloud, chooser, narrowed, searches)
         if narrowed.refusal:
             return run
-        with timed(durations, "look"):
-            return replace(run, hosts=tuple(look(cloud, narrowed.spec, searches.found)))
+        with measure(durations, "look"):
+            return replace(run, hosts=tuple(get_host_states(cloud, narrowed.spec, searches.found)))
 
     def explain(
         self,
         document: Document,
         *,
         overrides: Mapping[str, Any],
-        view: View,
+        view: ExplanationView,
         alternates: bool = False,
         policy: str | None = None,
         changes: Sequence[CloudChange] = (),
@@ -287,23 +298,23 @@ class Scheduler:
         """
         if changes:
             options: dict[str, Any] = {"overrides": overrides, "view": view, "policy": policy}
-            return self.supposing(
+            return self.simulate(
                 changes,
                 lambda scheduler, *_: scheduler.explain(document, alternates=alternates, **options),
             )
         request = self.reader.read(
             document, alternates=alternates, policy=policy, overrides=overrides
         )
-        with self.evaluated(self.reader.checked(request)) as (connection, run):
-            explanation = explained(connection, run, view)
+        with self.evaluate(self.reader.validate(request)) as (connection, run):
+            explanation = make_explanation(connection, run, view)
         request_stats().funnel = explanation["funnel"]
         return explanation
 
-    def explain_and_keep(
+    def explain_and_record(
         self,
         document: Document,
         *,
-        view: View,
+        view: ExplanationView,
         ids: RequestIds,
         changes: Sequence[Json] = (),
         **options: Any,
@@ -317,20 +328,20 @@ class Scheduler:
         check_kept(options.get("overrides") or {}, changes)
 
         def evaluate(scheduler: Scheduler, *_: object) -> tuple[Json, Decision]:
-            request = scheduler.reader.checked(scheduler.reader.read(document, **options))
-            with scheduler.evaluated(request) as (connection, run):
-                explanation = explained(connection, run, view)
+            request = scheduler.reader.validate(scheduler.reader.read(document, **options))
+            with scheduler.evaluate(request) as (connection, run):
+                explanation = make_explanation(connection, run, view)
                 funnel = funnel_of(run, connection)
-            return explanation, decided(run, funnel, EXPLAIN, ids, changes)
+            return explanation, make_decision(run, funnel, EXPLAIN, ids, changes)
 
         # Record after the simulation ends: anything written in it is rolled back.
         parsed = changes_from(changes)
-        explanation, decision = self.supposing(parsed, evaluate) if parsed else evaluate(self)
-        self.claims.keep(decision)
+        explanation, decision = self.simulate(parsed, evaluate) if parsed else evaluate(self)
+        self.claims.record_or_raise(decision)
         stats = request_stats()
         stats.made, stats.funnel = decision, decision.funnel
         return {"decision": decision.uuid, **explanation}
 
 
-def _decide_claimed(run: Run, ids: RequestIds) -> Decision:
-    return decided(run, funnel_of(run, None), SELECT, ids)
+def _decide_claimed(run: SchedulingRun, ids: RequestIds) -> Decision:
+    return make_decision(run, funnel_of(run, None), SELECT, ids)

@@ -13,19 +13,19 @@ from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection
 from placement_sched.model.aggregates import ANTI_AFFINITY, MOST_PER_HOST
 from placement_sched.model.candidates_query import Candidates
-from placement_sched.model.clock import timed
+from placement_sched.model.clock import measure
 from placement_sched.model.decision import DecisionSeed, Selection
 from placement_sched.model.explanation import USED_UP, FilterReport, HostReport, Rejected
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Refusal
+from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler import filtering
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
-from placement_sched.scheduler.host_manager import ClosedAmong, CloudView, none_closed
-from placement_sched.scheduler.host_state import HostState, offer, with_candidates
+from placement_sched.scheduler.host_manager import ClosedAmong, CloudView, no_closed_cells
+from placement_sched.scheduler.host_state import HostState, set_candidates, with_candidates
 from placement_sched.scheduler.narrowing import RequestFilterRun
 from placement_sched.scheduler.plugins import Plugins
 from placement_sched.scheduler.request import SchedulingRequest
-from placement_sched.scheduler.resource_request import Searches
+from placement_sched.scheduler.resource_request import CandidateResults
 from placement_sched.scheduler.weighing import Weighing, WeighRun
 from placement_sched.scheduler.weights import WeighedHost
 from placement_sched.store.placement import capacity, resource_classes
@@ -40,7 +40,7 @@ _USED_UP = "no capacity remains after the earlier instances of this request"
 _CLAIMED = "concurrent requests claimed the remaining capacity or locked the host"
 
 
-class Headroom:
+class RemainingCapacity:
     """Remaining capacity of the inventories that instances of a request have consumed.
 
     ``connection`` is None for a request without accounts: a single instance, or a rebuild.
@@ -62,10 +62,10 @@ class Headroom:
     def of(cls, connection: Connection, spec: RequestSpec, candidates: Candidates) -> Self:
         """Return accounts of a request that limit nothing for a single instance or rebuild."""
         has_accounts = spec.num_instances > 1 and not spec.is_rebuild
-        return cls(connection, candidates) if has_accounts else cls.unbounded()
+        return cls(connection, candidates) if has_accounts else cls.unlimited()
 
     @classmethod
-    def unbounded(cls) -> Self:
+    def unlimited(cls) -> Self:
         """Return accounts that limit nothing."""
         return cls(None, Candidates())
 
@@ -74,7 +74,7 @@ class Headroom:
         """Return whether capacity is accounted at all."""
         return self._connection is not None
 
-    def left(
+    def remaining_candidates(
         self, hosts: Mapping[str | None, Sequence[HostState]]
     ) -> list[tuple[HostState, Sequence[Any]]]:
         """Return the hosts whose candidates change, each with its new candidates.
@@ -88,7 +88,7 @@ class Headroom:
         pairs = [(host, self._reorder(host)) for host in affected]
         return [(host, new) for host, new in pairs if new is not host.allocation_candidates]
 
-    def look_again(self, hosts: Iterable[HostState]) -> None:
+    def mark_unchecked(self, hosts: Iterable[HostState]) -> None:
         """Check hosts again because a filter may have dropped some of their candidates."""
         self._unchecked.update([host.uuid for host in hosts if host.uuid in self._affected])
 
@@ -111,7 +111,7 @@ class Headroom:
                     return False
         return True
 
-    def most(self, hosts: Sequence[HostState]) -> int:
+    def upper_bound(self, hosts: Sequence[HostState]) -> int:
         """Return an upper bound of the instances that fit on these hosts, in two SQL statements.
 
         The candidates of a host can use their inventories together only once, so a request for
@@ -184,7 +184,7 @@ class Headroom:
 
 
 @dataclass(slots=True)
-class PlacedSoFar:
+class PlacementProgress:
     """The state of a request between two of its instances.
 
     ``hosts`` are the hosts that may still have capacity, ``spec`` is the request with the earlier
@@ -193,7 +193,7 @@ class PlacedSoFar:
     ``own`` are the hosts that had instances of the request before.
     """
 
-    headroom: Headroom
+    headroom: RemainingCapacity
     weighing: Weighing
     hosts: list[HostState]
     spec: RequestSpec
@@ -232,9 +232,9 @@ class PlacedSoFar:
             return hosts
         if hosts is not self._indexed_hosts:
             hosts = self._index_hosts(with_candidates(hosts))
-        changed = self.headroom.left(self._by_uuid)
+        changed = self.headroom.remaining_candidates(self._by_uuid)
         for host, candidates in changed:
-            offer(host, candidates)
+            set_candidates(host, candidates)
             self.touched.add(host.host)
         if all(candidates for _, candidates in changed):
             return hosts
@@ -263,7 +263,7 @@ def _amounts(candidate: Mapping[str, Any]) -> Iterator[tuple[InventoryName, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class FilterWeighResult:
     """The result of the filters and weighers for an instance: reports, and hosts best first."""
 
     filters: tuple[FilterReport, ...]
@@ -276,13 +276,13 @@ class Look:
         reports = {id(host.obj): report for host, report in pairs}
         return tuple([reports[id(host.obj)] for host in self.ordered])
 
-    def best_reports(self, most: int) -> tuple[HostReport, ...]:
-        """Return the first ``most`` of the host reports."""
-        return self.weighed.reports_on(self.ordered[:most])
+    def best_reports(self, limit: int) -> tuple[HostReport, ...]:
+        """Return the first ``limit`` of the host reports."""
+        return self.weighed.reports_on(self.ordered[:limit])
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SelectionResult:
     """A host with alternates for every instance, or for no instance.
 
     ``first`` is the look of the first instance. If a later instance found no host, ``placed`` is
@@ -291,14 +291,14 @@ class Choice:
     """
 
     selections: tuple[tuple[Selection, ...], ...]
-    first: Look
+    first: FilterWeighResult
     placed: int = 0
-    later: Look | None = None
+    later: FilterWeighResult | None = None
     room_for: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class NextBest:
+class Fallback:
     """Another placement of a single-instance request: a host, by its position, and candidate."""
 
     place: int
@@ -310,7 +310,7 @@ def _no_deadline() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Chooser:
+class HostSelector:
     """Selects hosts under given settings, with ``alternates`` more hosts for each instance.
 
     ``closed_cells`` finds the cells whose hosts are excluded. ``watch`` is called with the look
@@ -323,49 +323,53 @@ class Chooser:
     settings: Settings
     random: Random
     alternates: int = 0
-    closed_cells: ClosedAmong = none_closed
-    watch: Callable[[Look], None] | None = None
+    closed_cells: ClosedAmong = no_closed_cells
+    watch: Callable[[FilterWeighResult], None] | None = None
     check: Callable[[], None] = _no_deadline
     seconds: dict[str, float] = field(default_factory=dict)
 
-    def choose(self, hosts: Sequence[HostState], spec: RequestSpec, headroom: Headroom) -> Choice:
+    def choose(
+        self, hosts: Sequence[HostState], spec: RequestSpec, headroom: RemainingCapacity
+    ) -> SelectionResult:
         """Return a host for every instance of the request, or for none if an instance has no host.
 
         Chosen hosts are consumed in memory, so that the next instance sees less capacity, and the
         server group includes the instances placed before.
         """
         uuids = spec.instance_uuids or (None,) * spec.num_instances
-        progress = self.begun(hosts, spec, headroom)
+        progress = self.begin(hosts, spec, headroom)
         selections: list[Selection] = []
-        first: Look | None = None
-        for look in self.one_by_one(uuids, progress, len(uuids)):
+        first: FilterWeighResult | None = None
+        for look in self.iterate_instances(uuids, progress, len(uuids)):
             if self.watch is not None:
                 self.watch(look)
             if first is None:
                 first = look
                 capacity_bound = self._capacity_bound(look, spec, headroom)
                 if capacity_bound is not None and capacity_bound < len(uuids):
-                    return Choice((), first, room_for=capacity_bound)
+                    return SelectionResult((), first, room_for=capacity_bound)
             if not look.ordered:
                 placed = len(selections)
-                return Choice((), first, placed, look if placed else None)
+                return SelectionResult((), first, placed, look if placed else None)
             # Convert now: the next instance may change the first candidate of the same host.
             selections.append(self._selection(look.ordered[0]))
         if first is None:  # a request is for one instance at least
             raise AssertionError("no instance was requested")
         alternates = self._alternates(progress, look)
         pairs = zip(selections, alternates, strict=True)
-        return Choice(tuple((best, *map(self._selection, hosts)) for best, hosts in pairs), first)
+        return SelectionResult(
+            tuple((best, *map(self._selection, hosts)) for best, hosts in pairs), first
+        )
 
-    def begun(
-        self, hosts: Sequence[HostState], spec: RequestSpec, headroom: Headroom
-    ) -> PlacedSoFar:
+    def begin(
+        self, hosts: Sequence[HostState], spec: RequestSpec, headroom: RemainingCapacity
+    ) -> PlacementProgress:
         """Return the progress of a request before its first instance is placed."""
         weighers = self.plugins.driver.weighers(self.plugins.weighers)
         # A third-party filter may return another verdict although the host has not changed.
         is_shipped = {type(plugin) for plugin in self.filters_for(spec)} <= {*all_filters()}
         reruns = not is_shipped or not self._are_rejections_stable(spec)
-        return PlacedSoFar(headroom, Weighing(weighers), list(hosts), spec, reruns)
+        return PlacementProgress(headroom, Weighing(weighers), list(hosts), spec, reruns)
 
     def _are_rejections_stable(self, spec: RequestSpec) -> bool:
         """Return whether a host that passes does so until a group member is placed there."""
@@ -377,9 +381,9 @@ class Chooser:
             if plugin.server_group_policy in policies
         )
 
-    def one_by_one(
-        self, uuids: Iterable[str | None], progress: PlacedSoFar, number: int
-    ) -> Iterator[Look]:
+    def iterate_instances(
+        self, uuids: Iterable[str | None], progress: PlacementProgress, number: int
+    ) -> Iterator[FilterWeighResult]:
         """Yield the look of each of these instances, up to the first that has no host.
 
         Each instance is placed on the best host before the next instance is evaluated.
@@ -402,8 +406,8 @@ class Chooser:
             best.obj.consume_from_request(current)
             progress.spec = current.in_group_on(best.obj.host)
 
-    def next_best(self, choice: Choice, most: int) -> list[NextBest]:
-        """Return at most ``most`` other placements of a request, for conflicts at the claim.
+    def find_fallback(self, choice: SelectionResult, limit: int) -> list[Fallback]:
+        """Return at most ``limit`` other placements of a request, for conflicts at the claim.
 
         They are sorted by the order of the hosts, then of their candidates. A request of several
         instances has none, because each instance has its own order of hosts.
@@ -411,13 +415,13 @@ class Chooser:
         if len(choice.selections) != 1:
             return []
         placements = (
-            NextBest(position, candidate)
+            Fallback(position, candidate)
             for position, host in enumerate(choice.first.ordered)
             for candidate in host.obj.allocation_candidates
         )
-        return list(islice(placements, 1, 1 + most))
+        return list(islice(placements, 1, 1 + limit))
 
-    def instead(self, choice: Choice, other: NextBest) -> Choice:
+    def use_fallback(self, choice: SelectionResult, other: Fallback) -> SelectionResult:
         """Return the choice with another placement, whose preceding hosts have no capacity."""
         look, position = choice.first, other.place
         best, *remaining = look.ordered[position:]
@@ -430,7 +434,9 @@ class Chooser:
         alternates = map(self._selection, same_cell[: self.alternates])
         return replace(choice, selections=((selection, *alternates),), first=look)
 
-    def _capacity_bound(self, look: Look, spec: RequestSpec, headroom: Headroom) -> int | None:
+    def _capacity_bound(
+        self, look: FilterWeighResult, spec: RequestSpec, headroom: RemainingCapacity
+    ) -> int | None:
         """Return an upper bound of the instances that fit, or None for small requests.
 
         Placing instances until no host remains takes long on many hosts. On few hosts it is
@@ -440,7 +446,7 @@ class Chooser:
         number = spec.num_instances
         if number * len(hosts) < _MIN_PAIRS or number <= len(hosts) or not headroom.is_kept:
             return None
-        bound, group = headroom.most(hosts), spec.instance_group
+        bound, group = headroom.upper_bound(hosts), spec.instance_group
         capped = any(vars(type(each)).get("caps_group_members") for each in self.filters_for(spec))
         if group is None or group.policy != ANTI_AFFINITY or not capped:
             return bound
@@ -449,24 +455,24 @@ class Chooser:
         max_per_host = group.rules.get(MOST_PER_HOST, 1)
         return min(bound, sum(max_per_host + len(own & host.instances.keys()) for host in hosts))
 
-    def each_refusal(self, host: HostState, spec: RequestSpec) -> Iterator[FilterReport]:
+    def rejections_of_host(self, host: HostState, spec: RequestSpec) -> Iterator[FilterReport]:
         """Yield the report of each stage that rejects a host for the first instance.
 
         Each stage is evaluated alone, also after a rejection. Raises :class:`PluginFailed` if a
         filter raises.
         """
         closed_cells = self.closed_cells([host], spec)
-        return filtering.each_refusal(host, spec, self.filters_for(spec), closed_cells)
+        return filtering.rejections_of_host(host, spec, self.filters_for(spec), closed_cells)
 
-    def every_refusal(
+    def rejections_by_host(
         self, hosts: Sequence[HostState], spec: RequestSpec
-    ) -> list[list[tuple[str, Refusal]]]:
+    ) -> list[list[tuple[str, Rejection]]]:
         """Return for each host the stages that reject it, each with its rejection.
 
-        The result is that of :meth:`each_refusal` for each host, in less time.
+        The result is that of :meth:`rejections_of_host` for each host, in less time.
         """
         closed_cells = self.closed_cells(hosts, spec)
-        return filtering.every_refusal(hosts, spec, self.filters_for(spec), closed_cells)
+        return filtering.rejections_by_host(hosts, spec, self.filters_for(spec), closed_cells)
 
     def stage_names(self, spec: RequestSpec) -> list[str]:
         """Return the names of the stages that can reject a host, in their order."""
@@ -478,35 +484,35 @@ class Chooser:
             () if filtering.is_forced(spec) else self.plugins.driver.filters(self.plugins.filters)
         )
 
-    def passing(self, hosts: Sequence[HostState], spec: RequestSpec) -> filtering.FilterRun:
+    def filter_hosts(self, hosts: Sequence[HostState], spec: RequestSpec) -> filtering.FilterRun:
         """Run the filters for the first instance: by the names in the request, then by plugins."""
         closed_cells = self.closed_cells(hosts, spec)
         named_hosts, name_reports = filtering.filter_by_name(hosts, spec, closed_cells)
-        with timed(self.seconds, "filters"):
+        with measure(self.seconds, "filters"):
             filtered = filtering.run_filters(self.filters_for(spec), named_hosts, spec)
         return replace(filtered, reports=(*name_reports, *filtered.reports))
 
     def _evaluate(
-        self, hosts: list[HostState], spec: RequestSpec, progress: PlacedSoFar, index: int
-    ) -> tuple[Look, list[HostState]]:
+        self, hosts: list[HostState], spec: RequestSpec, progress: PlacementProgress, index: int
+    ) -> tuple[FilterWeighResult, list[HostState]]:
         """Return the look of the instance of this index, and the hosts for the next instance."""
         hosts_with_capacity = progress.with_room(hosts)
         if index:
             reports = _capacity_reports(hosts, hosts_with_capacity)
-            with timed(self.seconds, "filters"):
+            with measure(self.seconds, "filters"):
                 filtered = self._filter_again(hosts_with_capacity, spec, progress, index)
         else:
             reports = []
-            filtered = self.passing(hosts_with_capacity, spec)
+            filtered = self.filter_hosts(hosts_with_capacity, spec)
         # A filter may have dropped the only candidate that fits.
         remaining = progress.with_room(filtered.hosts)
-        with timed(self.seconds, "weighers"):
+        with measure(self.seconds, "weighers"):
             weighed = progress.weighing.weigh(remaining, spec)
         ordered = self.plugins.driver.ordered(weighed.hosts, progress.chosen, self.random)
-        return Look((*reports, *filtered.reports), weighed, ordered), remaining
+        return FilterWeighResult((*reports, *filtered.reports), weighed, ordered), remaining
 
     def _filter_again(
-        self, hosts: list[HostState], spec: RequestSpec, progress: PlacedSoFar, index: int
+        self, hosts: list[HostState], spec: RequestSpec, progress: PlacementProgress, index: int
     ) -> filtering.FilterRun:
         """Run the filters on hosts that passed for the previous instance.
 
@@ -515,8 +521,8 @@ class Chooser:
         filters = self.filters_for(spec)
         changed = hosts if progress.asks_again else progress.changed_among(hosts)
         unchanged = len(hosts) - len(changed)
-        run = filtering.run_filters(filters, changed, spec, index, besides=unchanged)
-        progress.headroom.look_again(run.hosts)
+        run = filtering.run_filters(filters, changed, spec, index, already_passed=unchanged)
+        progress.headroom.mark_unchecked(run.hosts)
         if not unchanged:
             return run
         passed = with_candidates(run.hosts) if progress.headroom.is_kept else run.hosts
@@ -524,7 +530,9 @@ class Chooser:
         remaining = [host for host in hosts if id(host) not in rejected] if rejected else hosts
         return replace(run, hosts=remaining)
 
-    def _alternates(self, progress: PlacedSoFar, look: Look) -> list[list[WeighedHost]]:
+    def _alternates(
+        self, progress: PlacementProgress, look: FilterWeighResult
+    ) -> list[list[WeighedHost]]:
         """Return alternates for each instance: in its cell, and not chosen (as in nova).
 
         ``look`` is that of the last instance. As in nova, the hosts are evaluated again, for the
@@ -577,7 +585,7 @@ def _report_rejected(
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SchedulingRun:
     """A run of a request, stage by stage. Stages that were not reached are empty.
 
     ``seed`` determines its random choices.
@@ -586,24 +594,24 @@ class Run:
     request: SchedulingRequest
     seed: DecisionSeed
     cloud: CloudView
-    chooser: Chooser
-    narrowed: RequestFilterRun
-    searches: Searches
+    chooser: HostSelector
+    filtered_request: RequestFilterRun
+    searches: CandidateResults
     hosts: tuple[HostState, ...] = ()
-    choice: Choice | None = None
+    choice: SelectionResult | None = None
 
-    def next_best(self, most: int) -> list[NextBest]:
-        """Return other placements for conflicts at the claim, as :meth:`Chooser.next_best`."""
-        return self.chooser.next_best(self.choice, most) if self.choice else []
+    def find_fallback(self, limit: int) -> list[Fallback]:
+        """Return other placements for conflicts, as :meth:`HostSelector.find_fallback`."""
+        return self.chooser.find_fallback(self.choice, limit) if self.choice else []
 
-    def instead(self, other: NextBest) -> "Run":
+    def use_fallback(self, other: Fallback) -> "SchedulingRun":
         """Return the run with another placement in place of the choice."""
         if self.choice is None:
             raise AssertionError("a run without a choice has no other placement")
-        return replace(self, choice=self.chooser.instead(self.choice, other))
+        return replace(self, choice=self.chooser.use_fallback(self.choice, other))
 
     @property
-    def unreported(self) -> list[str]:
+    def roots_without_node(self) -> list[str]:
         """Return the root providers with candidates that are not compute nodes."""
         if self.choice is None:
             return []

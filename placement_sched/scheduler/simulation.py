@@ -11,7 +11,7 @@ from itertools import count, islice
 from typing import Any
 from uuid import UUID, uuid5
 
-from placement_sched.db.scratch import Trial
+from placement_sched.db.scratch import ScratchTransaction
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_HOST_COPIES
@@ -141,7 +141,7 @@ def _unique(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def copy_of(node: ComputeNode, host: str, number: int, now: datetime) -> ComputeNode:
+def copy_node(node: ComputeNode, host: str, number: int, now: datetime) -> ComputeNode:
     """Return a node like ``node`` on a new host without instances.
 
     Reserved amounts count as used, as in reports of nova-compute. It has as many PCI devices as
@@ -192,7 +192,9 @@ class AppliedChanges:
     added: list[str] = field(default_factory=list)
 
 
-def apply(trial: Trial, changes: Iterable[CloudChange], now: datetime) -> AppliedChanges:
+def apply(
+    trial: ScratchTransaction, changes: Iterable[CloudChange], now: datetime
+) -> AppliedChanges:
     """Apply changes within a simulation, in their order, and return the affected hosts.
 
     Raises :class:`Invalid` with the JSON path of an unknown name, and the nearest valid name, and
@@ -270,7 +272,7 @@ def _remove(connection: Connection, change: RemovedHosts) -> tuple[str, ...]:
     return change.hosts
 
 
-def _add(trial: Trial, change: AddedHosts, now: datetime) -> list[str]:
+def _add(trial: ScratchTransaction, change: AddedHosts, now: datetime) -> list[str]:
     connection = trial.connection
     nodes = compute_nodes.named(connection, hosts=[change.like], nodes=())
     if not nodes:
@@ -288,7 +290,7 @@ def _add(trial: Trial, change: AddedHosts, now: datetime) -> list[str]:
         uuids = {host: _new_uuid(UUID(nodes[0].uuid), f"{host} service") for host in batch.values()}
         simulation.add_services(connection, uuids, now)
         for node in nodes:
-            copies = {number: copy_of(node, host, number, now) for number, host in batch.items()}
+            copies = {number: copy_node(node, host, number, now) for number, host in batch.items()}
             simulation.add_nodes(connection, list(copies.values()), now)
             tree = trees[node.uuid]
             copied = [_names_in_copy(node, new, tree, number) for number, new in copies.items()]

@@ -39,12 +39,12 @@ class WeightColumn:
     ends: Ends | None = None
 
     @property
-    def counts(self) -> bool:
+    def changes_weights(self) -> bool:
         """Return whether the weigher changes the weight of any host."""
         return any(self.normalized) and any(self.multipliers)
 
     @property
-    def same(self) -> WeightReport | None:
+    def shared_report(self) -> WeightReport | None:
         """Return the report that all hosts share, or None if there is none."""
         numbers = (self.raw, self.normalized, self.multipliers)
         if not all(row and row[0] == row[-1] and len(set(row)) == 1 for row in numbers):
@@ -99,7 +99,7 @@ class WeighRun:
         if not self.hosts:
             return ()
         # Most weighers give all hosts the same weight, so their reports are shared.
-        same = {column.name: column.same for column in self.columns}
+        same = {column.name: column.shared_report for column in self.columns}
         individual = [
             (column.name, column.reports()) for column in self.columns if same[column.name] is None
         ]
@@ -157,7 +157,7 @@ def weights_by(columns: Iterable[WeightColumn], number: int) -> list[float]:
     """Return the total weights of ``number`` hosts."""
     weights = [0.0] * number
     for column in columns:
-        if column.counts:
+        if column.changes_weights:
             shares = zip(weights, column.multipliers, column.normalized, strict=True)
             weights = [weight + multiplier * share for weight, multiplier, share in shares]
     return weights
@@ -167,7 +167,7 @@ def weight_at(at: int, columns: Iterable[WeightColumn]) -> float:
     """Return the total weight of the host at a position, as :func:`weights_by`."""
     weight = 0.0
     for column in columns:
-        if column.counts:
+        if column.changes_weights:
             weight += column.multipliers[at] * column.normalized[at]
     return weight
 

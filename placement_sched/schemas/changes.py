@@ -8,7 +8,15 @@ from placement_sched.limits import (
 )
 from placement_sched.model.document import Json
 from placement_sched.schemas import fields
-from placement_sched.schemas.parts import AMOUNT, COUNT, NAME, a_list, a_mapping, an_object, or_null
+from placement_sched.schemas.parts import (
+    AMOUNT,
+    COUNT,
+    NAME,
+    a_list,
+    a_mapping,
+    an_object,
+    nullable,
+)
 
 _HOSTS = a_list(NAME, minItems=1, maxItems=MAX_CHANGED_HOSTS)
 
@@ -35,7 +43,7 @@ KINDS: Json = {
             "add_hosts": a_list(NAME, maxItems=MAX_CHANGED_HOSTS),
             "remove_hosts": a_list(NAME, maxItems=MAX_CHANGED_HOSTS),
             "metadata": {
-                **a_mapping(fields.KEY, or_null(fields.VALUE)),
+                **a_mapping(fields.KEY, nullable(fields.VALUE)),
                 "maxProperties": MAX_AGGREGATE_METADATA,
             },
         },
@@ -44,7 +52,7 @@ KINDS: Json = {
 }
 
 #: A list of changes. The reader rejects an unknown key and suggests the nearest valid key.
-CHANGES: Json = or_null(
+CHANGES: Json = nullable(
     a_list(
         {"type": "object", "properties": KINDS, "minProperties": 1, "maxProperties": 1},
         maxItems=MAX_CHANGES,

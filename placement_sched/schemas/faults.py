@@ -99,7 +99,7 @@ def faults_in(
         yield _build_fault(first, document, root)
 
 
-def worst(faults: Iterable[Fault]) -> Fault | None:
+def most_helpful(faults: Iterable[Fault]) -> Fault | None:
     """Return the most helpful fault: the outermost, and of alternatives the innermost.
 
     The choice is that of ``best_match`` of the library jsonschema, whose messages OpenStack's
@@ -147,11 +147,13 @@ def _build_fault(error: Any, document: Any, root: Json) -> Fault:
 def _find_schema(root: Json, path: Sequence[str | int]) -> Json:
     schema: Any = root
     for step in path:
-        schema = resolved(root, schema[step]) if step == "$ref" else _step_into(schema, step)
+        schema = (
+            resolve_reference(root, schema[step]) if step == "$ref" else _step_into(schema, step)
+        )
     return schema if isinstance(schema, dict) else {}
 
 
-def resolved(root: Json, reference: str) -> Json:
+def resolve_reference(root: Json, reference: str) -> Json:
     """Return the part of a schema that a ``$ref`` refers to."""
     schema: Any = root
     for step in reference.removeprefix("#/").split("/"):
@@ -270,14 +272,14 @@ def _as_list(values: Any) -> list[Any]:
 
 
 _EXPECTED: Mapping[str, Callable[[Any], str | None]] = {
-    "type": lambda kinds: either([_TYPES[kind] for kind in _as_list(kinds)]),
+    "type": lambda kinds: join_with_or([_TYPES[kind] for kind in _as_list(kinds)]),
     "format": lambda name: _FORMATS.get(name, f"a {name}"),
     "minimum": "{} or more".format,
     "maximum": "{} or less".format,
     "exclusiveMinimum": "more than {}".format,
     "maxLength": lambda limit: _format_limit(limit, "characters"),
     "maxItems": lambda limit: _format_limit(limit, "items"),
-    "enum": lambda choices: either([str(choice) for choice in choices if choice is not None]),
+    "enum": lambda choices: join_with_or([str(choice) for choice in choices if choice is not None]),
     "pattern": _PATTERNS.get,
 }
 
@@ -310,13 +312,13 @@ def plain_reason(fault: FaultData) -> str:
     return problem if words is None else words.format(**fault)
 
 
-def either(names: list[str]) -> str:
+def join_with_or(names: list[str]) -> str:
     """Join names with commas and a final or: ``a, b or c``."""
     *leading, last = names
     return f"{', '.join(leading)} or {last}" if leading else last
 
 
-def bare(value: str) -> str:
+def unquote(value: str) -> str:
     """Return a value without the quotes around text in messages."""
     quoted = len(value) > 1 and value[0] == value[-1] == "'"
     return value[1:-1] if quoted else value

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from placement_sched.errors import Invalid
 from placement_sched.model import names
-from placement_sched.model.names import canonical, read_uuid
+from placement_sched.model.names import canonical_uuid, read_uuid
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class DocumentError(Exception):
         self.keys = keys
         self.at_key = at_key
 
-    def under(self, *keys: str | int) -> "DocumentError":
+    def prefixed(self, *keys: str | int) -> "DocumentError":
         """Return the same error with these keys before its own."""
         return DocumentError(self.what, *keys, *self.keys, at_key=self.at_key)
 
@@ -45,12 +45,12 @@ class DocumentError(Exception):
 
 
 @contextmanager
-def located(*keys: str | int) -> Iterator[None]:
+def prefix_errors(*keys: str | int) -> Iterator[None]:
     """Prefix the path of errors raised in the block with these keys."""
     try:
         yield
     except DocumentError as error:
-        raise error.under(*keys) from None
+        raise error.prefixed(*keys) from None
 
 
 def shown(value: Any) -> str:
@@ -126,7 +126,7 @@ def _find_member(members: Collection[str], aliases: Mapping[str, str], value: st
 READERS: Mapping[str, Callable[[str], Any]] = {
     "uuid": uuid,
     # The same as for POST /placement/allocations.
-    "consumer-uuid": lambda value: (canonical if _LIKE_UUID.fullmatch(value) else uuid)(value),
+    "consumer-uuid": lambda value: (canonical_uuid if _LIKE_UUID.fullmatch(value) else uuid)(value),
     "moment": moment,
     "ip-address": _normalize_address,
     # MariaDB ignores trailing blanks in comparisons.

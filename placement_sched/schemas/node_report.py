@@ -22,8 +22,8 @@ from placement_sched.model.document import Json, is_deeper
 from placement_sched.model.hardware.numa import ReportedTopology
 from placement_sched.model.provider import MAX_FLOAT, MAX_INT
 from placement_sched.schemas import parts
-from placement_sched.schemas.formats import DocumentError, located, read
-from placement_sched.schemas.parts import AMOUNT, a_list, a_mapping, an_object, or_null
+from placement_sched.schemas.formats import DocumentError, prefix_errors, read
+from placement_sched.schemas.parts import AMOUNT, a_list, a_mapping, an_object, nullable
 from placement_sched.schemas.reader import Conversion, Reader
 
 #: Key of the fields of a serialised nova object (oslo.versionedobjects).
@@ -73,7 +73,7 @@ def _unwrap_conversion(
     def unwrap(value: Any) -> Any:
         if not isinstance(value, dict) or _NOVA_DATA not in value:
             return convert(value)
-        with located(_NOVA_DATA):
+        with prefix_errors(_NOVA_DATA):
             return convert(value[_NOVA_DATA])
 
     return unwrap
@@ -82,8 +82,8 @@ def _unwrap_conversion(
 _LABEL = {**parts.TEXT, "minLength": 1}
 _LABELLED: Json = {**parts.TEXT, "type": ["string", "number", "boolean"], "maxLength": 65535}
 _HOST = {**parts.NAME, "format": "name"}
-_SIGNED: Json = or_null({"type": "integer", "minimum": -MAX_INT, "maximum": MAX_INT})
-_RATIO: Json = or_null({"type": "number", "minimum": 0.0, "maximum": MAX_FLOAT})
+_SIGNED: Json = nullable({"type": "integer", "minimum": -MAX_INT, "maximum": MAX_INT})
+_RATIO: Json = nullable({"type": "number", "minimum": 0.0, "maximum": MAX_FLOAT})
 _CPUS = a_list({"type": "integer", "minimum": 0, "maximum": 65535})
 _METRIC_VALUE: Json = {"type": "integer", "minimum": -_MAX_METRIC, "maximum": _MAX_METRIC}
 _METRIC = an_object(
@@ -91,8 +91,8 @@ _METRIC = an_object(
         "name": {"type": "string", "format": "monitor-metric"},
         # Converted separately, because the range depends on the name.
         "value": {"type": ["integer", "number"]},
-        "numa_membw_values": or_null(a_mapping(_LABEL, _METRIC_VALUE)),
-        "source": or_null(parts.TEXT),
+        "numa_membw_values": nullable(a_mapping(_LABEL, _METRIC_VALUE)),
+        "source": nullable(parts.TEXT),
         "timestamp": {"type": ["string", "null"], "format": "moment"},
     },
     "name",
@@ -102,12 +102,12 @@ _POOL: Json = {
     "properties": {
         "vendor_id": _HOST,
         "product_id": _HOST,
-        "numa_node": or_null(AMOUNT),
+        "numa_node": nullable(AMOUNT),
         "count": AMOUNT,
-        "tags": or_null(a_mapping(_LABEL, or_null(_LABELLED))),
+        "tags": nullable(a_mapping(_LABEL, nullable(_LABELLED))),
     },
     "required": ["vendor_id", "product_id", "count"],
-    "additionalProperties": or_null(_LABELLED),
+    "additionalProperties": nullable(_LABELLED),
 }
 _PAGES = an_object(
     {"size_kb": {**AMOUNT, "minimum": 1}, **dict.fromkeys(("total", "used", "reserved"), AMOUNT)},
@@ -121,12 +121,12 @@ _CELL = an_object(
         **dict.fromkeys(("cpuset", "pcpuset", "pinned_cpus"), _CPUS),
         "siblings": a_list(_CPUS),
         "mempages": a_list(_nova_object(_PAGES)),
-        "network_metadata": _nova_object(or_null(_NETWORK)),
-        "socket": or_null(AMOUNT),
+        "network_metadata": _nova_object(nullable(_NETWORK)),
+        "socket": nullable(AMOUNT),
     },
     *("id", "cpuset", "memory"),
 )
-_TOPOLOGY = _nova_object(or_null(an_object({"cells": a_list(_nova_object(_CELL))}, "cells")))
+_TOPOLOGY = _nova_object(nullable(an_object({"cells": a_list(_nova_object(_CELL))}, "cells")))
 _HV_FORMATS = ("architecture", "hypervisor-type", "vm-mode")
 _HV_SPEC: Json = {
     "type": "array",
@@ -145,18 +145,18 @@ REPORT: Json = an_object(
         "hypervisor_version": AMOUNT,
         "host_ip": {"type": ["string", "null"], "format": "ip-address"},
         "cpu_info": {"type": ["object", "string", "null"]},
-        "supported_hv_specs": or_null(a_list(_HV_SPEC)),
+        "supported_hv_specs": nullable(a_list(_HV_SPEC)),
         **dict.fromkeys(("vcpus", "memory_mb", "local_gb"), AMOUNT),
         **dict.fromkeys(("vcpus_used", "memory_mb_used", "local_gb_used"), AMOUNT),
         **dict.fromkeys(("free_ram_mb", "free_disk_gb", "disk_available_least"), _SIGNED),
         **dict.fromkeys(RATIOS.values(), _RATIO),
-        "stats": or_null(
+        "stats": nullable(
             {**a_mapping(_LABEL, _LABELLED), "properties": dict.fromkeys(_COUNTED, AMOUNT)}
         ),
-        "metrics": or_null(a_list(_METRIC)),
-        "pci_device_pools": or_null(a_list(_POOL)),
+        "metrics": nullable(a_list(_METRIC)),
+        "pci_device_pools": nullable(a_list(_POOL)),
         "numa_topology": _TOPOLOGY,
-        "reserved": or_null(a_mapping({"enum": list(RATIOS)}, AMOUNT)),
+        "reserved": nullable(a_mapping({"enum": list(RATIOS)}, AMOUNT)),
         "last_seen_up": {"type": ["string", "null"], "format": "moment"},
         "inventories": parts.BOOLEAN,
     },
@@ -265,7 +265,7 @@ def _format_cpu_info(value: Any) -> str:
 def _read_list(convert: Callable[[Json], Json], body: Json, key: str) -> tuple[Json, ...]:
     items = []
     for index, item in enumerate(body.get(key) or ()):
-        with located(key, index):
+        with prefix_errors(key, index):
             items.append(convert(item))
     return tuple(items)
 
@@ -283,7 +283,7 @@ def _read_metric(metric: Json) -> Json:
         value = metric["value"]
         if isinstance(value, float) and metric["name"] in names.PERCENT_METRICS:
             value = int(value * 100) if math.isfinite(value * 100) else value
-        with located("value"):
+        with prefix_errors("value"):
             metric["value"] = _metric_value_reader(value)
     elif "numa_membw_values" not in metric:
         raise DocumentError("'value' or 'numa_membw_values' is required")

@@ -43,7 +43,7 @@ def a_list(items: Json, **limits: Any) -> Json:
     return {"type": "array", "items": items, **limits}
 
 
-def or_null(schema: Json) -> Json:
+def nullable(schema: Json) -> Json:
     """Extend a schema by null. Errors inside the value keep their path."""
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     extended: Json = {**schema, "type": [*kinds, "null"]}
@@ -52,7 +52,7 @@ def or_null(schema: Json) -> Json:
     return extended
 
 
-def or_id(schema: Json) -> Json:
+def nullable_id(schema: Json) -> Json:
     """Extend the schema of an object by the id or name of a stored object."""
     return {**schema, "type": [schema["type"], "string"], "minLength": 1, "maxLength": 255}
 
@@ -77,7 +77,7 @@ FLAVOR: Json = an_object(
         "rxtx_factor": {"type": ["number", "null"]},
         "vcpu_weight": {"type": ["integer", "null"]},
         **dict.fromkeys(("disabled", "is_public"), BOOLEAN),
-        "description": or_null({"type": "string"}),
+        "description": nullable({"type": "string"}),
     }
 )
 
@@ -95,7 +95,7 @@ IMAGE: Json = an_object(
         **dict.fromkeys(("id", "name", "status", "visibility", "owner"), NULLABLE_TEXT),
         **dict.fromkeys(("disk_format", "container_format"), NULLABLE_TEXT),
         **dict.fromkeys(("size", "virtual_size"), _SIZE),
-        **dict.fromkeys(("min_ram", "min_disk"), or_null(AMOUNT)),
+        **dict.fromkeys(("min_ram", "min_disk"), nullable(AMOUNT)),
         "tags": {"type": ["array", "null"], "items": TEXT},
         "properties": {
             "type": ["object", "null"],

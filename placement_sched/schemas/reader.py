@@ -8,7 +8,7 @@ import jsonschema_rs
 
 from placement_sched.model import names
 from placement_sched.model.document import Json
-from placement_sched.schemas.faults import Fault, faults_in, resolved
+from placement_sched.schemas.faults import Fault, faults_in, resolve_reference
 from placement_sched.schemas.formats import READERS, DocumentError, shown
 
 #: Converts a valid value.
@@ -157,7 +157,7 @@ class _ConversionBuilder:
                     if inner is not None:
                         converted[key] = inner(item)
             except DocumentError as error:
-                raise error.under(str(key)) from None
+                raise error.prefixed(str(key)) from None
             if name_conversion is not None:
                 _check_names(value, name_conversion)
             return converted
@@ -179,7 +179,7 @@ class _ConversionBuilder:
                 for inner, item in zip(chain(first, repeat(items)), value, strict=False):
                     converted.append(item if inner is None else inner(item))
             except DocumentError as error:
-                raise error.under(len(converted)) from None
+                raise error.prefixed(len(converted)) from None
             return converted
 
         def convert_numbers(value: Any) -> Any:
@@ -192,7 +192,7 @@ class _ConversionBuilder:
 
         def convert(value: Any) -> Any:
             if reference not in self._shared:
-                self._shared[reference] = self.of(resolved(self._root, reference))
+                self._shared[reference] = self.of(resolve_reference(self._root, reference))
             inner = self._shared[reference]
             return value if inner is None else inner(value)
 

@@ -17,16 +17,16 @@ from typing import Any, Generic, TypeVar
 from sqlalchemy import Column, Connection, Integer, Update, func, select, text, update
 
 from placement_sched.db import sql
-from placement_sched.db.failover import History, history_of
-from placement_sched.db.sql import certifies, insert_missing
+from placement_sched.db.failover import ServerEpoch, epoch_of
+from placement_sched.db.sql import insert_missing, is_certification_based
 from placement_sched.db.tables import change_counters
 
 T = TypeVar("T")
 #: The version of a subject, with the history of the database that it belongs to.
-SubjectVersion = tuple[History, int]
+SubjectVersion = tuple[ServerEpoch, int]
 
 _COLUMNS = change_counters.c
-#: The subjects that :func:`hold` accepts: only these have shares.
+#: The subjects that :func:`hold_version` accepts: only these have shares.
 HELD = frozenset({"host_aggregates", "resource_classes"})
 #: Number of shares of a subject: holders on two nodes conflict once in 16 times.
 _SHARES = 16
@@ -55,7 +55,7 @@ class VersionedCache(Generic[T]):
 
     def current(self, connection: Connection) -> T:
         """Return the value, loaded again if the version has changed."""
-        current_version = history_of(connection), version(connection, self._subject)
+        current_version = epoch_of(connection), version(connection, self._subject)
         cached = self._cached
         if cached is None or cached[0] != current_version:
             cached = self._cached = current_version, self._load(connection, current_version)
@@ -105,7 +105,7 @@ def bump_all(connection: Connection, subjects: Sequence[str]) -> None:
 def _raise_versions(connection: Connection, subjects: Iterable[str]) -> Update:
     """Return the statement that raises the versions of subjects and of their shares."""
     rows = list(subjects)
-    if certifies(connection):
+    if is_certification_based(connection):
         rows += [share for subject in HELD.intersection(rows) for share in _shares(subject)]
     statement = update(change_counters).where(_COLUMNS.subject.in_(rows))
     return statement.values(version=_COLUMNS.version + 1)
@@ -115,7 +115,7 @@ def _shares(subject: str) -> list[str]:
     return [f"{subject}/held/{number}" for number in range(_SHARES)]
 
 
-def hold(connection: Connection, subject: str) -> int:
+def hold_version(connection: Connection, subject: str) -> int:
     """Return the version of a subject and prevent bumps until the transaction ends.
 
     For code that derives data from the subject and must not miss a concurrent change. Several
@@ -126,17 +126,17 @@ def hold(connection: Connection, subject: str) -> int:
     if value is None:
         insert_missing(connection, change_counters, [{"subject": subject, "version": 0}])
         value = connection.scalar(query)
-    share(connection, subject)
+    prevent_remote_bumps(connection, subject)
     return int(value or 0)
 
 
-def share(connection: Connection, subject: str) -> None:
+def prevent_remote_bumps(connection: Connection, subject: str) -> None:
     """Prevent other nodes from bumping a subject until the transaction ends.
 
     For callers that already hold a lock against writers on this node. Does nothing on databases
     whose locks are sufficient.
     """
-    if not certifies(connection):
+    if not is_certification_based(connection):
         return
     if subject not in HELD:
         raise AssertionError(f"Subject {subject} has no shares: add it to HELD")
@@ -149,19 +149,22 @@ def share(connection: Connection, subject: str) -> None:
         connection.execute(_raise_versions(connection, [subject]))
 
 
-def exclude(connection: Connection, subjects: Iterable[str]) -> None:
-    """Prevent other nodes from bumping, sharing or excluding subjects, as :func:`share` does."""
-    if certifies(connection):
+def prevent_remote_access(connection: Connection, subjects: Iterable[str]) -> None:
+    """Prevent other nodes from bumping or locking subjects.
+
+    Otherwise like :func:`prevent_remote_bumps`.
+    """
+    if is_certification_based(connection):
         bump_all(connection, sorted(set(subjects)))
 
 
-def certify(connection: Connection, column: Column[Any], rows: sql.Condition) -> None:
+def make_lock_visible(connection: Connection, column: Column[Any], rows: sql.Condition) -> None:
     """Make the lock of rows that the caller has locked visible to other Galera nodes.
 
     Changes ``column`` (numbers or times) and changes it back. NULL becomes 0 or the current time.
     Does nothing on databases whose locks are sufficient.
     """
-    if not sql.certifies(connection):
+    if not sql.is_certification_based(connection):
         return
     step, default = (1, 0) if isinstance(column.type, Integer) else (_SECOND, func.utc_timestamp())
     current: Any = func.coalesce(column, default)

@@ -27,7 +27,7 @@ from placement_sched.model.aggregates import AFFINITY, ANTI_AFFINITY
 from placement_sched.model.checks import Invariant
 from placement_sched.model.decision import SELECT, SELECTED
 from placement_sched.model.provider import INSTANCE_TYPE
-from placement_sched.store.placement.capacity import overfull
+from placement_sched.store.placement.capacity import is_over_capacity
 
 #: Instance records may lack changes that nova made this long before its cell was last read.
 LAG = timedelta(seconds=60)
@@ -89,7 +89,9 @@ def over_capacity() -> Select[Any]:
         *INVENTORY_TIMES,
         last_written.scalar_subquery().label("written"),
     )
-    query = with_names(query.select_from(inventories), _OWNED).where(overfull(inventories, used))
+    query = with_names(query.select_from(inventories), _OWNED).where(
+        is_over_capacity(inventories, used)
+    )
     return query.order_by(sa.case((shrunk, 1), else_=0))
 
 
@@ -249,7 +251,7 @@ _QUERIES: Mapping[Invariant, Select[Any]] = {
 
 
 def violations(
-    connection: Connection, most: int
+    connection: Connection, limit: int
 ) -> Iterator[tuple[Invariant, Mapping[str, object]]]:
     """Yield at most ``most`` violations of each invariant, with the values for its message.
 
@@ -257,14 +259,14 @@ def violations(
     inventories over their capacity are ordered.
     """
     for invariant, query in _QUERIES.items():
-        for row in connection.execute(query.limit(most)).mappings().all():
+        for row in connection.execute(query.limit(limit)).mappings().all():
             yield invariant, {str(name): value for name, value in row.items()}
     yield from _broken_trees(connection)
-    for about in _iterate_misplaced(connection, most):
+    for about in _iterate_misplaced(connection, limit):
         yield Invariant.ANOTHER_HOST, about
 
 
-def _iterate_misplaced(connection: Connection, most: int) -> Iterator[Mapping[str, object]]:
+def _iterate_misplaced(connection: Connection, limit: int) -> Iterator[Mapping[str, object]]:
     """Yield the instances with allocations from hosts, but none from their recorded host.
 
     Only trees whose root is a compute node count: allocations from shared storage do not indicate
@@ -273,7 +275,7 @@ def _iterate_misplaced(connection: Connection, most: int) -> Iterator[Mapping[st
     """
     count = 0
     for row in connection.execute(_misplaced_instances()).mappings():
-        if count == most:
+        if count == limit:
             return
         has_times = row["written"] is not None and row["read_at"] is not None
         if row["of_cells"] and not (has_times and row["written"] < row["read_at"] - LAG):
@@ -385,7 +387,7 @@ def still_orphans(
     connection: Connection, uuids: Collection[str], provider_id: int | None = None
 ) -> frozenset[str]:
     """Return the consumers that are still orphans."""
-    rows = sql.rows_among(connection, _orphans(provider_id), _CONSUMER_ID, uuids)
+    rows = sql.select_in_batches(connection, _orphans(provider_id), _CONSUMER_ID, uuids)
     return frozenset(row.consumer_id for row in rows)
 
 
@@ -410,10 +412,10 @@ def _orphans(provider_id: int | None) -> Select[Any]:
     )
 
 
-def holders(connection: Connection, roots: Collection[str]) -> tuple[str, ...]:
+def consumers_in_trees(connection: Connection, roots: Collection[str]) -> tuple[str, ...]:
     """Return the uuids of consumers with allocations from the trees of root providers."""
     query = select(_CONSUMER_ID).distinct().join(resource_providers, _OF_PROVIDER)
-    rows = sql.rows_among(connection, query.join(_ROOT, _OF_ROOT), _ROOT.c.uuid, roots)
+    rows = sql.select_in_batches(connection, query.join(_ROOT, _OF_ROOT), _ROOT.c.uuid, roots)
     return tuple(sorted({row.consumer_id for row in rows}))
 
 
@@ -444,7 +446,7 @@ def on_other_hosts(
     if uuids is None:
         rows = connection.execute(query.where(_CONSUMER_ID.in_(has_several_roots))).all()
     else:
-        rows = list(sql.rows_among(connection, query, _CONSUMER_ID, uuids))
+        rows = list(sql.select_in_batches(connection, query, _CONSUMER_ID, uuids))
     consumers_at_home = {row.consumer_id for row in rows if row.host == row.own}
     roots_by_instance: dict[str, dict[str, frozenset[str]]] = {}
     for row in rows:

@@ -15,10 +15,10 @@ from placement_sched.errors import NotFound
 from placement_sched.model.decision import (
     Conditions,
     Decision,
+    DecisionQuery,
     DecisionSummary,
-    DecisionsWanted,
-    KeptFunnel,
     PlacedInstance,
+    RecordedFunnel,
 )
 from placement_sched.model.document import Document, storable
 from placement_sched.model.request_ids import RequestIds
@@ -75,7 +75,7 @@ def by_uuid(connection: Connection, uuid: str) -> Decision:
 
 def search(
     connection: Connection,
-    wanted: DecisionsWanted,
+    wanted: DecisionQuery,
     *,
     marker: str | None = None,
     limit: int | None = None,
@@ -94,15 +94,15 @@ def search(
     return tuple(DecisionSummary(**_summary(row, places.get(row.uuid, ()))) for row in rows)
 
 
-def count(connection: Connection, wanted: DecisionsWanted) -> int:
+def count(connection: Connection, wanted: DecisionQuery) -> int:
     """Return the number of decisions that match the filters."""
     return connection.scalar(_filter(select(func.count()), wanted)) or 0
 
 
-def recent_names(connection: Connection, column: str, most: int = 1000) -> set[str]:
+def recent_names(connection: Connection, column: str, limit: int = 1000) -> set[str]:
     """Return the flavors, policies or hosts (``column``) of the ``most`` newest decisions."""
     newest = select(_COLUMNS.uuid, _COLUMNS.flavor, _COLUMNS.policy)
-    recent = newest.order_by(_COLUMNS.id.desc()).limit(most).subquery()
+    recent = newest.order_by(_COLUMNS.id.desc()).limit(limit).subquery()
     if column == "host":
         query = select(_PLACES.host).where(_PLACES.decision_uuid.in_(select(recent.c.uuid)))
     else:
@@ -110,16 +110,16 @@ def recent_names(connection: Connection, column: str, most: int = 1000) -> set[s
     return {name for name in connection.scalars(query.distinct()) if name is not None}
 
 
-def funnels(connection: Connection, uuids: Collection[str]) -> dict[str, KeptFunnel]:
+def funnels(connection: Connection, uuids: Collection[str]) -> dict[str, RecordedFunnel]:
     """Return the recorded funnel and best hosts of decisions, by uuid."""
     query = select(_COLUMNS.uuid, _COLUMNS.funnel, _COLUMNS.best)
     return {
-        row.uuid: KeptFunnel(_from_json(row.funnel), tuple(_from_json(row.best) or ()))
-        for row in sql.rows_among(connection, query, _COLUMNS.uuid, uuids)
+        row.uuid: RecordedFunnel(_from_json(row.funnel), tuple(_from_json(row.best) or ()))
+        for row in sql.select_in_batches(connection, query, _COLUMNS.uuid, uuids)
     }
 
 
-def _filter(query: Select[Any], wanted: DecisionsWanted) -> Select[Any]:
+def _filter(query: Select[Any], wanted: DecisionQuery) -> Select[Any]:
     conditions: list[sql.Condition] = [
         _COLUMNS[name] == value for name in _EQUAL if (value := getattr(wanted, name)) is not None
     ]
@@ -142,7 +142,9 @@ def _filter(query: Select[Any], wanted: DecisionsWanted) -> Select[Any]:
 def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, Decision]:
     """Return the decisions that placed instances, by instance uuid."""
     placed_by = _decision_uuids(connection, uuids)
-    rows = sql.rows_among(connection, select(decisions), _COLUMNS.uuid, set(placed_by.values()))
+    rows = sql.select_in_batches(
+        connection, select(decisions), _COLUMNS.uuid, set(placed_by.values())
+    )
     loaded = {row.uuid: _decision(row) for row in rows}
     return {uuid: loaded[decision] for uuid, decision in placed_by.items() if decision in loaded}
 
@@ -151,7 +153,7 @@ def requests_of_instances(connection: Connection, uuids: Collection[str]) -> dic
     """Return the requests that placed instances, by instance uuid."""
     placed_by = _decision_uuids(connection, uuids)
     query = select(_COLUMNS.uuid, _COLUMNS.request)
-    rows = sql.rows_among(connection, query, _COLUMNS.uuid, set(placed_by.values()))
+    rows = sql.select_in_batches(connection, query, _COLUMNS.uuid, set(placed_by.values()))
     loaded: dict[str, Document] = {row.uuid: orjson.loads(row.request) for row in rows}
     return {uuid: loaded[decision] for uuid, decision in placed_by.items() if decision in loaded}
 
@@ -163,29 +165,29 @@ def _decision_uuids(connection: Connection, uuids: Collection[str]) -> dict[str,
     """
     query = select(instances.c.uuid, instances.c.decision_uuid)
     query = query.where(instances.c.decision_uuid.is_not(None))
-    rows = sql.rows_among(connection, query, instances.c.uuid, uuids)
+    rows = sql.select_in_batches(connection, query, instances.c.uuid, uuids)
     return {row.uuid: row.decision_uuid for row in rows}
 
 
 def purge(
-    connection: Connection, before: datetime, most: int, wanted: DecisionsWanted | None = None
+    connection: Connection, before: datetime, limit: int, wanted: DecisionQuery | None = None
 ) -> int:
     """Delete the ``most`` oldest decisions made before a time and return their number.
 
     ``wanted`` limits the deletion to matching decisions. Their shadow results are deleted too.
     """
-    expired = replace(wanted or DecisionsWanted(), until=before)
+    expired = replace(wanted or DecisionQuery(), until=before)
     query = _filter(select(_COLUMNS.uuid), expired)
-    oldest = connection.scalars(query.order_by(_COLUMNS.created_at).limit(most)).all()
-    sql.change_among(connection, delete(decision_places), _PLACES.decision_uuid, oldest)
+    oldest = connection.scalars(query.order_by(_COLUMNS.created_at).limit(limit)).all()
+    sql.change_in_batches(connection, delete(decision_places), _PLACES.decision_uuid, oldest)
     shadow_results.purge(connection, oldest, before if wanted is None else None)
-    sql.change_among(connection, delete(decisions), _COLUMNS.uuid, oldest)
+    sql.change_in_batches(connection, delete(decisions), _COLUMNS.uuid, oldest)
     return len(oldest)
 
 
 def _places(connection: Connection, uuids: Collection[str]) -> dict[str, list[PlacedInstance]]:
     query = select(decision_places).order_by(_PLACES.decision_uuid, _PLACES.position)
-    rows = sql.rows_among(connection, query, _PLACES.decision_uuid, uuids)
+    rows = sql.select_in_batches(connection, query, _PLACES.decision_uuid, uuids)
     return sql.grouped(
         (row.decision_uuid, PlacedInstance(row.instance_uuid, row.host)) for row in rows
     )

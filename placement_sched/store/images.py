@@ -16,7 +16,7 @@ from placement_sched.db.tables import image_properties, image_tags, images
 from placement_sched.errors import Duplicate
 from placement_sched.limits import MAX_IMAGE_PAGE_CHARACTERS
 from placement_sched.model.image import COMMUNITY, PUBLIC, StoredImage, Viewer
-from placement_sched.store.change_counters import certify
+from placement_sched.store.change_counters import make_lock_visible
 
 _IMAGES = images.c
 _PROPERTIES = image_properties.c
@@ -48,7 +48,7 @@ _NULLS = MappingProxyType({"name": "", "container_format": "", "disk_format": ""
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class AttributeComparison:
     """A comparison with an image attribute, by gt, gte, eq, neq, lt or lte."""
 
     attribute: str
@@ -69,7 +69,7 @@ class ImageSearch:
     viewer: Viewer
     visibility: str | None = None
     anyof: Mapping[str, tuple[str | int | bool, ...]] = field(default_factory=dict)
-    bounds: tuple[Bound, ...] = ()
+    bounds: tuple[AttributeComparison, ...] = ()
     tags: frozenset[str] = frozenset()
     properties: Mapping[str, str] = field(default_factory=dict)
     order: tuple[tuple[str, bool], ...] = NEWEST_FIRST
@@ -79,7 +79,7 @@ class ImageSearch:
 
 def add(connection: Connection, image: StoredImage) -> None:
     """Create an image, or raise :class:`Duplicate` if the uuid is already used."""
-    with sql.refused_as(Duplicate(f"Image ID {image.uuid} already exists!")):
+    with sql.rejected_as(Duplicate(f"Image ID {image.uuid} already exists!")):
         add_many(connection, [image])
 
 
@@ -117,11 +117,11 @@ def by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> StoredI
     query = select(images).where(_IMAGES.uuid == uuid)
     rows = connection.execute(query.with_for_update() if lock else query).all()
     if lock and rows:
-        certify(connection, _IMAGES.protected, _IMAGES.uuid == uuid)
+        make_lock_visible(connection, _IMAGES.protected, _IMAGES.uuid == uuid)
     return next(iter(_load(connection, rows)), None)
 
 
-def called(connection: Connection, name_or_uuid: str) -> tuple[StoredImage, ...]:
+def by_name_or_uuid(connection: Connection, name_or_uuid: str) -> tuple[StoredImage, ...]:
     """Return the image with this uuid, or else all images with this name, by uuid."""
     # Stored uuids are in lower case.
     uuid = name_or_uuid.lower()
@@ -144,8 +144,8 @@ def _load(connection: Connection, rows: Sequence[Row[Any]]) -> tuple[StoredImage
     """Return the images of rows, in the same order, with properties and tags."""
     ids = [row.id for row in rows]
     query = select(image_properties).order_by(_PROPERTIES.name)
-    properties = sql.nested(sql.rows_among(connection, query, _PROPERTIES.image_id, ids))
-    tags = sql.grouped(sql.rows_among(connection, select(image_tags), _TAGS.image_id, ids))
+    properties = sql.nested(sql.select_in_batches(connection, query, _PROPERTIES.image_id, ids))
+    tags = sql.grouped(sql.select_in_batches(connection, select(image_tags), _TAGS.image_id, ids))
     return tuple(
         StoredImage(
             **_values(row, bool),

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Connection, Select, exists, func, not_, se
 
 from placement_sched.db import tables
 from placement_sched.db.collations import is_same_uuid
-from placement_sched.store.placement.capacity import overfull
+from placement_sched.store.placement.capacity import is_over_capacity
 from placement_sched.store.placement.resource_classes import FIRST_CUSTOM_ID
 
 _PROVIDERS = tables.resource_providers.c
@@ -21,7 +21,7 @@ _INCOMPLETE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
+class RowCounts:
     """The number of rows of each kind.
 
     ``roots_without_node``: root providers without a compute node report.
@@ -44,7 +44,7 @@ class Census:
     custom_resource_classes: int
 
 
-def take(connection: Connection) -> Census:
+def count_rows(connection: Connection) -> RowCounts:
     """Return all counts, in a single statement."""
     providers = select(_PROVIDERS.id)
     roots = providers.where(_PROVIDERS.parent_provider_id.is_(None))
@@ -59,7 +59,7 @@ def take(connection: Connection) -> Census:
         "roots_without_node": roots.where(not_(reported)),
         "without_root": _ROOTLESS,
         "inventories": inventories,
-        "overfull_inventories": inventories.where(overfull(tables.inventories)),
+        "overfull_inventories": inventories.where(is_over_capacity(tables.inventories)),
         "allocations": select(tables.allocations.c.id),
         "consumers": select(tables.consumers.c.id),
         "incomplete_consumers": _INCOMPLETE,
@@ -71,7 +71,7 @@ def take(connection: Connection) -> Census:
     }
     statement = select(*(_count(query).label(name) for name, query in rows.items()))
     counts = connection.execute(statement).mappings().one()
-    return Census(**{name: int(count) for name, count in counts.items()})
+    return RowCounts(**{name: int(count) for name, count in counts.items()})
 
 
 def without_root(connection: Connection) -> int:

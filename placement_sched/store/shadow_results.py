@@ -91,7 +91,9 @@ def since(connection: Connection, moment: datetime | None) -> tuple[ShadowResult
 
 def purge(connection: Connection, decision_uuids: Sequence[str], before: datetime | None) -> None:
     """Delete the results of decisions, and failed results from before a time."""
-    sql.change_among(connection, delete(shadow_results), _COLUMNS.decision_uuid, decision_uuids)
+    sql.change_in_batches(
+        connection, delete(shadow_results), _COLUMNS.decision_uuid, decision_uuids
+    )
     if before is None:
         return
     is_failed = (_COLUMNS.verdict == FAILED, _COLUMNS.created_at < before)

@@ -36,7 +36,7 @@ def disable(
     """Disable the compute services of hosts and put a trait on their root providers."""
     compute_services = update(tables.services).where(_SERVICES.binary == COMPUTE_BINARY)
     statement = compute_services.values(disabled=1, disabled_reason=reason)
-    sql.change_among(connection, statement, _SERVICES.host, sorted(hosts))
+    sql.change_in_batches(connection, statement, _SERVICES.host, sorted(hosts))
     trait_id = traits.CARRIED.ensure(connection, [trait], now)[trait]
     roots = sorted(host_aggregates.provider_ids_of_hosts(connection, hosts))
     rows = [{"resource_provider_id": r, "trait_id": trait_id, "created_at": now} for r in roots]
@@ -47,7 +47,7 @@ def providers_of(connection: Connection, roots: Iterable[str]) -> tuple[Provider
     """Return all providers of the trees with these roots, by id."""
     ids = [provider.id for provider in resource_providers.by_uuids(connection, roots).values()]
     query = resource_providers.PROVIDERS
-    rows = sql.rows_among(connection, query, _PROVIDERS.root_provider_id, ids)
+    rows = sql.select_in_batches(connection, query, _PROVIDERS.root_provider_id, ids)
     return tuple(sorted(map(Provider._make, rows)))
 
 
@@ -55,17 +55,17 @@ def remove_hosts(connection: Connection, hosts: Collection[str], roots: Collecti
     """Delete hosts, and the provider trees of their roots with all allocations."""
     names = sorted(hosts)
     for table in (tables.compute_nodes, tables.host_aggregate_hosts):
-        sql.change_among(connection, delete(table), table.c.host, names)
+        sql.change_in_batches(connection, delete(table), table.c.host, names)
     compute_services = delete(tables.services).where(_SERVICES.binary == COMPUTE_BINARY)
-    sql.change_among(connection, compute_services, _SERVICES.host, names)
+    sql.change_in_batches(connection, compute_services, _SERVICES.host, names)
     ids = [provider.id for provider in providers_of(connection, roots)]
     for table in _OF_PROVIDER:
-        sql.change_among(connection, delete(table), table.c.resource_provider_id, ids)
+        sql.change_in_batches(connection, delete(table), table.c.resource_provider_id, ids)
     # MariaDB deletes no row that is referenced, not even by itself.
     unlinked = update(tables.resource_providers)
     unlinked = unlinked.values(root_provider_id=None, parent_provider_id=None)
-    sql.change_among(connection, unlinked, _PROVIDERS.id, ids)
-    sql.change_among(connection, delete(tables.resource_providers), _PROVIDERS.id, ids)
+    sql.change_in_batches(connection, unlinked, _PROVIDERS.id, ids)
+    sql.change_in_batches(connection, delete(tables.resource_providers), _PROVIDERS.id, ids)
 
 
 def add_services(connection: Connection, uuids: Mapping[str, str], now: datetime) -> None:
@@ -116,7 +116,7 @@ def add_trees(
         (tables.resource_provider_aggregates, tables.resource_provider_aggregates.c.aggregate_id),
     ):
         column = table.c.resource_provider_id
-        pairs = sql.rows_among(connection, select(column, member), column, ids)
+        pairs = sql.select_in_batches(connection, select(column, member), column, ids)
         members = [{column.name: copy, member.name: m} for owner, m in pairs for copy in ids[owner]]
         if table is tables.resource_provider_traits:
             excluded_ids = traits.ids_by_name(connection, [without]).values()
@@ -182,10 +182,10 @@ def change_members(
     ]
     sql.insert_missing(connection, table, rows)
     statement = delete(table).where(table.c.aggregate_id == aggregate_id)
-    sql.change_among(connection, statement, table.c.resource_provider_id, sorted(removed))
+    sql.change_in_batches(connection, statement, table.c.resource_provider_id, sorted(removed))
 
 
-class Holding(NamedTuple):
+class SimulatedAllocation(NamedTuple):
     """An allocation to write, by the uuids of consumer and provider."""
 
     consumer: str
@@ -196,7 +196,7 @@ class Holding(NamedTuple):
 
 def move(
     connection: Connection,
-    held: Sequence[Holding],
+    held: Sequence[SimulatedAllocation],
     places: Mapping[str, tuple[str | None, str | None]],
     now: datetime,
 ) -> None:
@@ -205,7 +205,7 @@ def move(
     The caller has checked the capacity.
     """
     table, key = tables.allocations, tables.allocations.c.consumer_id
-    sql.change_among(connection, delete(table), key, sorted(places))
+    sql.change_in_batches(connection, delete(table), key, sorted(places))
     ids = sql.ids_by(connection, _PROVIDERS.uuid, {allocation.provider for allocation in held})
     class_ids = classes.ids_by_name(connection, {allocation.resource_class for allocation in held})
     rows = [
@@ -221,7 +221,7 @@ def move(
     sql.insert_rows(connection, table, rows)
     for (host, node), uuids in sql.grouped((place, uuid) for uuid, place in places.items()).items():
         statement = update(tables.instances).values(host=host, node=node)
-        sql.change_among(connection, statement, _INSTANCES.uuid, sorted(uuids))
+        sql.change_in_batches(connection, statement, _INSTANCES.uuid, sorted(uuids))
 
 
 class HostLoad(NamedTuple):

@@ -45,7 +45,9 @@ def provider_ids(connection: Connection, trait: str, providers: Collection[str])
     query = select(_COLUMNS.provider_uuid, _COLUMNS.provider_id).where(
         _COLUMNS.trait == trait, _COLUMNS.provider_id.is_not(None)
     )
-    return dict(map(tuple, sql.rows_among(connection, query, _COLUMNS.provider_uuid, providers)))
+    return dict(
+        map(tuple, sql.select_in_batches(connection, query, _COLUMNS.provider_uuid, providers))
+    )
 
 
 def remember(

@@ -9,7 +9,7 @@ from webtest import TestApp
 from placement_sched.app import create_app
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
-from placement_sched.scheduler.plugins import full_conf
+from placement_sched.scheduler.plugins import make_full_conf
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def configured(tmp_path: Path, sqlite_url: str) -> Callable[[str], Settings]:
     def configured(text: str) -> Settings:
         file = tmp_path / "placement.conf"
         file.write_text(f"{text}\n[placement_database]\nconnection = {sqlite_url}\n")
-        return Settings.from_conf(read_files(full_conf(), [str(file)]))
+        return Settings.from_conf(read_files(make_full_conf(), [str(file)]))
 
     return configured
 

@@ -6,7 +6,7 @@ import re
 import pytest
 from webtest import TestApp
 
-from placement_sched.api.request_context import context_of, identified
+from placement_sched.api.request_context import context_of, set_request_context
 from placement_sched.api.request_log import AccessLog
 
 HEADERS = [("Content-Type", "application/json"), ("Content-Length", "2")]
@@ -33,7 +33,9 @@ def line(caplog):
     caplog.set_level(logging.INFO)
 
     def line(path: str, confirmed: str = "", **environ: str) -> str:
-        served = identified(confirming(application, confirmed) if confirmed else application)
+        served = set_request_context(
+            confirming(application, confirmed) if confirmed else application
+        )
         TestApp(AccessLog(served)).get(path, extra_environ=environ)
         (record,) = caplog.records
         caplog.clear()

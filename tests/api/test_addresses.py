@@ -8,9 +8,9 @@ from webtest import TestApp
 from werkzeug.test import create_environ, run_wsgi_app
 
 from placement_sched.api.application import Application
-from placement_sched.api.blueprint import Blueprint, Face
-from placement_sched.api.call import Answer
-from placement_sched.api.health import blueprint_of
+from placement_sched.api.blueprint import Api, Blueprint
+from placement_sched.api.call import ApiResponse
+from placement_sched.api.health import make_blueprint
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.style import PlacementStyle
 from placement_sched.api.versions import Version
@@ -22,31 +22,31 @@ things = Blueprint("things", __name__)
 
 @things.get("/things", until=Version(1, 5), public=True)
 def first(_call):
-    return Answer(body={"answered": "first"})
+    return ApiResponse(body={"answered": "first"})
 
 
 @things.get("/things", since=Version(1, 6), policy="placement:traits:list")
 def second(_call):
-    return Answer(body={"answered": "second"})
+    return ApiResponse(body={"answered": "second"})
 
 
 @things.get("/things/<uuid>", public=True)
 @things.put("/things/<uuid>", public=True)
 def one(call, uuid):
-    return Answer(body={"answered": uuid, "base": call.base, "url": call.url})
+    return ApiResponse(body={"answered": uuid, "base": call.base, "url": call.url})
 
 
 @things.route("/files/<path:below>", methods=["HEAD"], public=True)
 def look(_call, below):
-    return Answer(headers={"X-Below": below})
+    return ApiResponse(headers={"X-Below": below})
 
 
 @things.get("/", public=True)
 def root(_call):
-    return Answer(body={"answered": "root"})
+    return ApiResponse(body={"answered": "root"})
 
 
-FACE = Face("a", PlacementStyle(VERSIONING), [things])
+FACE = Api("a", PlacementStyle(VERSIONING), [things])
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def services(sqlite_template, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(services):
-    return TestApp(Application(services, {"/a": FACE}, blueprint_of(services)), lint=False)
+    return TestApp(Application(services, {"/a": FACE}, make_blueprint(services)), lint=False)
 
 
 def at(version):
@@ -145,7 +145,7 @@ def test_a_path_without_a_slash_is_no_root(sqlite_settings):
 
 
 def test_extensions_of_flask_can_be_added(services):
-    application = Application(services, {"/a": FACE}, blueprint_of(services))
+    application = Application(services, {"/a": FACE}, make_blueprint(services))
     client = TestApp(application)
 
     @application.before_request
@@ -179,7 +179,7 @@ def prefix(request):
 
 @pytest.fixture
 def application(services, prefix):
-    return Application(services, {prefix: FACE}, blueprint_of(services))
+    return Application(services, {prefix: FACE}, make_blueprint(services))
 
 
 def test_rules_of_extensions_are_of_no_face(application, prefix):
@@ -188,7 +188,7 @@ def test_rules_of_extensions_are_of_no_face(application, prefix):
     @application.get("/extension/<name>")
     @application.get(f"{prefix}/things/<name>/extension")
     def extension(name):
-        return {"name": name, "face": flask.request.face}
+        return {"name": name, "face": flask.request.api_name}
 
     for path in ("/extension/x", f"{prefix}/things/x/extension"):
         assert client.get(path).json == {"name": "x", "face": None}
@@ -225,6 +225,6 @@ def test_extensions_can_replace_a_handler_with_a_view_of_flask(application, pref
 
 def test_applications_build_addresses_of_their_own_rules(services):
     for prefix in ("/a", "/b"):
-        application = Application(services, {prefix: FACE}, blueprint_of(services))
+        application = Application(services, {prefix: FACE}, make_blueprint(services))
         with application.test_request_context():
             assert flask.url_for("a.things.one", uuid="x y") == f"{prefix}/things/x%20y"

@@ -10,11 +10,11 @@ from webtest import TestApp
 from werkzeug.test import run_wsgi_app
 
 from placement_sched.api.application import Application
-from placement_sched.api.blueprint import Blueprint, Face
-from placement_sched.api.health import blueprint_of
+from placement_sched.api.blueprint import Api, Blueprint
+from placement_sched.api.health import make_blueprint
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.style import PlacementStyle
-from placement_sched.api.request_context import identified
+from placement_sched.api.request_context import set_request_context
 from placement_sched.app import create_app, make_services
 from tests.conftest import make_settings
 from tests.versions import LATEST, LATEST_HEADERS
@@ -182,9 +182,9 @@ def test_defect_is_told_with_its_traceback_and_hidden_from_the_caller(sqlite_set
         raise ZeroDivisionError("geheim")
 
     services = make_services(sqlite_settings)
-    face = Face("broken", PlacementStyle(VERSIONING), [noun])
-    application = Application(services, {"": face}, blueprint_of(services))
-    answer = TestApp(identified(application)).get("/", status=500)
+    face = Api("broken", PlacementStyle(VERSIONING), [noun])
+    application = Application(services, {"": face}, make_blueprint(services))
+    answer = TestApp(set_request_context(application)).get("/", status=500)
     services.database.dispose()
     assert "geheim" not in answer.text
     (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]

@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 import pytest
 
-from placement_sched.api.serving import REFUSED, BodyRefusal, Bridge
+from placement_sched.api.serving import REFUSED, AsgiToWsgi, RejectedBody
 from placement_sched.limits import MAX_HEADER_BYTES
 from tests.api.bridge import SCOPE
 
@@ -22,7 +22,7 @@ def ask(application, *pieces, bare=False, **scope):
     async def send(message):
         sent.append(message)
 
-    bridge = Bridge(application, most=1000, threads=1)
+    bridge = AsgiToWsgi(application, limit=1000, threads=1)
     if not bare:
         scope["headers"] = [*SCOPE["headers"], *scope.get("headers", ())]
     asyncio.run(bridge({**SCOPE, **scope}, receive, send))
@@ -32,7 +32,7 @@ def ask(application, *pieces, bare=False, **scope):
 
 def refused(environ, start_response):
     """An application that answers what a request is refused with."""
-    refusal = environ.get(REFUSED) or BodyRefusal(HTTPStatus.OK, "")
+    refusal = environ.get(REFUSED) or RejectedBody(HTTPStatus.OK, "")
     start_response(f"{refusal.status.value} {refusal.status.phrase}", [])
     return [refusal.detail.encode()]
 

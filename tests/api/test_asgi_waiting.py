@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from placement_sched.api.serving import Bridge
+from placement_sched.api.serving import AsgiToWsgi
 from tests.api.bridge import Held, Slow, asked_at_once, messages
 
 pytestmark = pytest.mark.slow
@@ -14,20 +14,20 @@ pytestmark = pytest.mark.slow
 
 def test_what_has_waited_too_long_is_refused_and_not_worked_on():
     slow = Slow(0.3)
-    bridge = Bridge(slow, most=1000, threads=1, patience=0.2)
+    bridge = AsgiToWsgi(slow, limit=1000, threads=1, patience=0.2)
     assert asked_at_once(bridge, b"/a", b"/b", b"/c") == [200, 503, 503]
 
 
 def test_what_has_waited_too_long_is_refused_while_no_thread_is_free():
     slow = Slow(2)
-    bridge = Bridge(slow, most=1000, threads=1, patience=0.2)
+    bridge = AsgiToWsgi(slow, limit=1000, threads=1, patience=0.2)
     assert asked_at_once(bridge, b"/a", b"/b", b"/c") == [200, 503, 503]
     assert slow.ended == ["/b", "/c", "/a"]
 
 
 def test_without_a_bound_every_request_is_answered_in_its_turn():
     slow = Slow(0.05)
-    bridge = Bridge(slow, most=1000, threads=1, patience=0)
+    bridge = AsgiToWsgi(slow, limit=1000, threads=1, patience=0)
     assert asked_at_once(bridge, b"/a", b"/b", b"/c") == [200, 200, 200]
     assert slow.begun == ["/a", "/b", "/c"]
 
@@ -35,7 +35,7 @@ def test_without_a_bound_every_request_is_answered_in_its_turn():
 @pytest.mark.parametrize("path", [b"/healthz", b"/healthz/live", b"/healthz/ready"])
 def test_health_is_answered_while_all_threads_are_at_work_and_others_wait(path):
     held = Held(free=path.decode())
-    bridge = Bridge(held, most=1000, threads=2)
+    bridge = AsgiToWsgi(held, limit=1000, threads=2)
     assert asked_at_once(bridge, b"/a", b"/b", b"/c", path) == [200] * 4
     assert held.begun == ["/a", "/b", path.decode(), "/c"]
     assert held.ended[0] == path.decode()
@@ -43,26 +43,26 @@ def test_health_is_answered_while_all_threads_are_at_work_and_others_wait(path):
 
 def test_whether_it_lives_is_never_refused():
     slow = Slow(0.3)
-    bridge = Bridge(slow, most=1000, threads=1, patience=0.2)
+    bridge = AsgiToWsgi(slow, limit=1000, threads=1, patience=0.2)
     assert asked_at_once(bridge, *[b"/healthz"] * 3) == [200] * 3
 
 
 def test_whether_it_is_ready_is_refused_when_it_has_waited_too_long():
     held = Held()
-    bridge = Bridge(held, most=1000, threads=1, patience=0.2)
+    bridge = AsgiToWsgi(held, limit=1000, threads=1, patience=0.2)
     assert asked_at_once(bridge, *[b"/healthz/ready"] * 2) == [200, 503]
 
 
 def test_a_database_that_does_not_tell_whether_it_is_ready_keeps_no_other_request_waiting():
     held = Held(free="/a")
-    bridge = Bridge(held, most=1000, threads=1)
+    bridge = AsgiToWsgi(held, limit=1000, threads=1)
     assert asked_at_once(bridge, b"/healthz/ready", b"/healthz/ready", b"/a") == [200] * 3
     assert held.ended == ["/a", "/healthz/ready", "/healthz/ready"]
 
 
 def test_clients_that_ask_again_and_again_for_its_health_displace_nobody():
     slow = Slow(0.002)
-    bridge = Bridge(slow, most=1000, threads=1)
+    bridge = AsgiToWsgi(slow, limit=1000, threads=1)
 
     async def ask_on(path):
         while len(slow.ended) < 200:
@@ -77,7 +77,7 @@ def test_clients_that_ask_again_and_again_for_its_health_displace_nobody():
 
 def test_a_server_that_stops_is_not_ready_though_the_database_does_not_answer():
     held = Held()
-    bridge = Bridge(held, most=1000, threads=1, stopping=lambda: bool(held.begun))
+    bridge = AsgiToWsgi(held, limit=1000, threads=1, stopping=lambda: bool(held.begun))
     assert asked_at_once(bridge, b"/healthz/ready", b"/healthz/ready") == [200, 503]
     assert held.ended == ["/healthz/ready"] * 2
 
@@ -116,7 +116,7 @@ def test_only_what_the_application_answers_as_health_is_taken_for_it(
         threads.append(threading.current_thread().name)
         return sqlite_app.app(environ, start_response)
 
-    bridge = Bridge(application, most=1000, threads=1)
+    bridge = AsgiToWsgi(application, limit=1000, threads=1)
     body = json.loads(asyncio.run(messages(bridge, path.encode()))[1]["body"] or "{}")
     name = "request_0" if thread == "request" else thread
     assert (threads, body.get("status")) == ([name], content)
@@ -124,21 +124,21 @@ def test_only_what_the_application_answers_as_health_is_taken_for_it(
 
 def test_what_its_client_has_given_up_is_not_worked_on():
     slow = Slow(0.3)
-    bridge = Bridge(slow, most=1000, threads=1, patience=30)
+    bridge = AsgiToWsgi(slow, limit=1000, threads=1, patience=30)
     assert asked_at_once(bridge, b"/a", b"/b", b"/c", gone=[b"/b"]) == [200, None, 200]
     assert slow.begun == ["/a", "/c"]
 
 
 def test_what_is_at_work_when_its_client_leaves_is_done_to_its_end():
     slow = Slow(0.3)
-    bridge = Bridge(slow, most=1000, threads=1, patience=30)
+    bridge = AsgiToWsgi(slow, limit=1000, threads=1, patience=30)
     assert asked_at_once(bridge, b"/a", b"/b", gone=[b"/a"]) == [200, 200]
     assert slow.begun == ["/a", "/b"]
 
 
 def test_what_is_cancelled_as_the_server_stops_is_not_worked_on():
     slow = Slow(0.2)
-    bridge = Bridge(slow, most=1000, threads=1, patience=30)
+    bridge = AsgiToWsgi(slow, limit=1000, threads=1, patience=30)
     first, second, third = asked_at_once(bridge, b"/a", b"/b", b"/c", cancelled=[b"/b"])
     assert (first, third) == (200, 200)
     assert isinstance(second, asyncio.CancelledError)
@@ -148,7 +148,7 @@ def test_what_is_cancelled_as_the_server_stops_is_not_worked_on():
 def test_requests_that_were_refused_leave_nothing_in_memory():
     """While all threads are stuck, for instance on a lock of the database."""
     held = Held()
-    bridge = Bridge(held, most=1000, threads=1, patience=0.05)
+    bridge = AsgiToWsgi(held, limit=1000, threads=1, patience=0.05)
 
     async def crowd():
         tasks = [asyncio.create_task(messages(bridge, b"/a")) for _ in range(20)]

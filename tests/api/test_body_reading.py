@@ -8,7 +8,15 @@ import pytest
 from werkzeug.test import run_wsgi_app
 
 from placement_sched.api import serving
-from placement_sched.api.serving import DISCARDED, FULL, INCOMPLETE, SLOW, SMALL, Bodies, BodyFirst
+from placement_sched.api.serving import (
+    DISCARDED,
+    FULL,
+    INCOMPLETE,
+    SLOW,
+    SMALL,
+    BodyMemory,
+    BodyReader,
+)
 
 MOST = 1000
 
@@ -29,7 +37,7 @@ class Stream(BytesIO):
 def ask(data, **environ):
     stream = Stream(data)
     asked = {"wsgi.input": stream, "REQUEST_METHOD": "PUT", **environ}
-    content, status, _ = run_wsgi_app(BodyFirst(echo, MOST), asked)
+    content, status, _ = run_wsgi_app(BodyReader(echo, MOST), asked)
     return status, b"".join(content), stream.tell()
 
 
@@ -112,7 +120,7 @@ class OwnTime(asyncio.SelectorEventLoop):
 
 def read(receive, *, bodies=None, **environ):
     with asyncio.Runner(loop_factory=OwnTime) as runner:
-        return runner.run((bodies or Bodies(MOST, MOST)).read(environ, receive))
+        return runner.run((bodies or BodyMemory(MOST, MOST)).read(environ, receive))
 
 
 @pytest.mark.parametrize(
@@ -175,7 +183,7 @@ def test_what_need_not_come_is_not_asked_for(announced):
 
 
 def test_large_bodies_share_the_memory_and_small_ones_are_always_taken():
-    bodies = Bodies(10 * SMALL, room=3 * SMALL)
+    bodies = BodyMemory(10 * SMALL, room=3 * SMALL)
     large = {"CONTENT_LENGTH": str(2 * SMALL)}
 
     def sent():

@@ -110,7 +110,7 @@ def ask_for_traits(application):
 
 @pytest.mark.all_databases
 def test_where_the_cloud_is_novas_readiness_has_the_age_of_what_was_read(make_app, settings):
-    novas = settings.overridden({"api_database.connection": "mysql+pymysql://nova@db/nova_api"})
+    novas = settings.with_overrides({"api_database.connection": "mysql+pymysql://nova@db/nova_api"})
     app = make_app(novas)
 
     def reading():

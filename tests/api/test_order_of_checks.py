@@ -10,12 +10,12 @@ from werkzeug.test import create_environ, run_wsgi_app
 
 from placement_sched.api import application
 from placement_sched.api.application import Application
-from placement_sched.api.blueprint import Blueprint, Face
-from placement_sched.api.call import Answer
-from placement_sched.api.health import blueprint_of
+from placement_sched.api.blueprint import Api, Blueprint
+from placement_sched.api.call import ApiResponse
+from placement_sched.api.health import make_blueprint
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.style import PlacementStyle
-from placement_sched.api.serving import FULL, REFUSED, SLOW, BodyFirst, Whole
+from placement_sched.api.serving import FULL, REFUSED, SLOW, BodyReader, ReadBody
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Version
 from placement_sched.app import make_services
@@ -50,10 +50,10 @@ def _object(**properties):
     changes=NovaNoun.SERVICES,
 )
 def mend(_call, name):
-    return Answer(body={"mended": name})
+    return ApiResponse(body={"mended": name})
 
 
-FACE = Face("a", PlacementStyle(VERSIONING), [thing])
+FACE = Api("a", PlacementStyle(VERSIONING), [thing])
 
 
 class Faulty:
@@ -62,8 +62,8 @@ class Faulty:
     def __init__(self, settings):
         self.absent = True
         self.services = replace(make_services(settings), ready=self.ready)
-        self.made = Application(self.services, {"/a": FACE}, blueprint_of(self.services))
-        self.application = BodyFirst(self.made, MOST)
+        self.made = Application(self.services, {"/a": FACE}, make_blueprint(self.services))
+        self.application = BodyReader(self.made, MOST)
         self.environ = create_environ("/a/nowhere", method="BREW", query_string="nope=1")
         self.environ |= {
             "HTTP_TRANSFER_ENCODING": "chunked",
@@ -82,7 +82,7 @@ class Faulty:
         self.body = changes.pop("body", self.body)
         if "nova" in changes:
             nova = {"api_database.connection": changes.pop("nova")}
-            settings = self.services.settings.overridden(nova)
+            settings = self.services.settings.with_overrides(nova)
             self.made.services = replace(self.services, settings=settings)
         self.environ.update(changes)
         length = self.environ.get("CONTENT_LENGTH", str(len(self.body)))
@@ -96,7 +96,7 @@ class Faulty:
 def faulty(sqlite_settings):
     present.clear()
     configured = {"api.max_request_body_size": MOST, "api_database.connection": "sqlite://"}
-    made = Faulty(sqlite_settings.overridden(configured))
+    made = Faulty(sqlite_settings.with_overrides(configured))
     yield made
     made.services.database.dispose()
 
@@ -143,7 +143,7 @@ def test_a_request_wrong_in_every_way_meets_the_errors_in_the_order_documented(f
 @pytest.mark.parametrize("refusal", [SLOW, FULL])
 def test_a_body_that_did_not_arrive_is_reported_before_all_else(faulty, refusal):
     """As ``placement-sched serve`` hands it on, which reads bodies itself."""
-    sent = {**faulty.environ, "wsgi.input": Whole(), REFUSED: refusal}
+    sent = {**faulty.environ, "wsgi.input": ReadBody(), REFUSED: refusal}
     _, status, _ = run_wsgi_app(faulty.application, sent)
     assert int(status[:3]) == refusal.status
     assert refusal.status in steps(application.__doc__)[1]

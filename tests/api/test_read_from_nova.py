@@ -5,7 +5,7 @@ import re
 import pytest
 
 from placement_sched.app import FACES
-from placement_sched.operations.nova_cloud import NovaNoun, is_novas
+from placement_sched.operations.nova_cloud import NovaNoun, is_read_from_nova
 from tests.placing import report
 from tests.policed import policed
 from tests.versions import LATEST_HEADERS
@@ -20,7 +20,7 @@ COMPUTE = {"OpenStack-API-Version": "compute 2.96"}
 @pytest.fixture
 def nova_s(make_app, sqlite_settings):
     """The application where the cloud is nova's."""
-    return make_app(sqlite_settings.overridden(NOVA))
+    return make_app(sqlite_settings.with_overrides(NOVA))
 
 
 def the_error(answer):
@@ -97,7 +97,7 @@ def test_no_provider_aggregate_and_no_trait_is_touched(make_app, sqlite_settings
     (service,) = ours.get("/compute/v2.1/os-services", headers=COMPUTE).json["services"]
     (provider,) = ours.get("/placement/resource_providers").json["resource_providers"]
     before = state(ours, provider["uuid"])
-    novas = make_app(sqlite_settings.overridden(NOVA))
+    novas = make_app(sqlite_settings.with_overrides(NOVA))
     action = f"/compute/v2.1/os-aggregates/{made['aggregate']['id']}/action"
     novas.post_json(action, {"add_host": {"host": "cn1"}}, status=409)
     change = {"status": "disabled"}
@@ -116,9 +116,9 @@ def state(app, uuid):
 
 
 def test_a_cloud_is_novas_only_with_an_address_of_its_api_database(sqlite_settings):
-    assert is_novas(sqlite_settings.overridden(NOVA))
-    assert not is_novas(sqlite_settings)
-    assert not is_novas(sqlite_settings.overridden({"api_database.connection": ""}))
+    assert is_read_from_nova(sqlite_settings.with_overrides(NOVA))
+    assert not is_read_from_nova(sqlite_settings)
+    assert not is_read_from_nova(sqlite_settings.with_overrides({"api_database.connection": ""}))
 
 
 def test_inventories_keep_nova_computes_ratios_whatever_a_policy_says(
@@ -136,7 +136,7 @@ def test_inventories_keep_nova_computes_ratios_whatever_a_policy_says(
     ours.post_json(action, {"add_host": {"host": "cn1"}})
     assert cpu_ratio(ours) == 2.0
     denser = policed(sqlite_url, tmp_path, "[dense]\ncpu_allocation_ratio = 8.0\n")
-    assert cpu_ratio(make_app(denser.overridden(NOVA))) == 2.0
+    assert cpu_ratio(make_app(denser.with_overrides(NOVA))) == 2.0
     assert cpu_ratio(make_app(denser)) == 8.0
 
 

@@ -7,8 +7,8 @@ import pytest
 from oslo_context import context
 from werkzeug.test import run_wsgi_app
 
-from placement_sched.api.request_context import identified
-from placement_sched.api.serving import BodyFirst
+from placement_sched.api.request_context import set_request_context
+from placement_sched.api.serving import BodyReader
 
 NOVAS = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
 PATHS = [
@@ -45,7 +45,7 @@ def test_error_of_a_body_that_was_not_read_has_both_ids():
         "CONTENT_LENGTH": "100",
         "HTTP_X_OPENSTACK_REQUEST_ID": NOVAS,
     }
-    application = identified(BodyFirst(lambda *_: [], 1000))
+    application = set_request_context(BodyReader(lambda *_: [], 1000))
     content, status, headers = run_wsgi_app(application, environ)
     (error,) = json.loads(b"".join(content))["errors"]
     assert status.startswith("400")

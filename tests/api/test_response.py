@@ -5,7 +5,7 @@ from datetime import datetime
 import pytest
 from werkzeug.test import create_environ, run_wsgi_app
 
-from placement_sched.api.call import Answer
+from placement_sched.api.call import ApiResponse
 from placement_sched.api.response import Response
 
 
@@ -19,7 +19,7 @@ def sent(answer, method="GET", **version_headers):
 
 
 def test_a_document_is_sent_as_json_with_its_length():
-    assert sent(Answer(body={"a": [1]})) == (
+    assert sent(ApiResponse(body={"a": [1]})) == (
         "200 OK",
         {"Content-Type": "application/json", "Content-Length": "9"},
         b'{"a":[1]}',
@@ -27,25 +27,25 @@ def test_a_document_is_sent_as_json_with_its_length():
 
 
 def test_bytes_are_sent_as_they_are_under_their_own_type():
-    _, headers, body = sent(Answer(body=b"<p>", headers={"Content-Type": "text/html"}))
+    _, headers, body = sent(ApiResponse(body=b"<p>", headers={"Content-Type": "text/html"}))
     assert (headers["Content-Type"], body) == ("text/html", b"<p>")
 
 
 def test_no_content_has_neither_type_nor_length():
-    assert sent(Answer(status=204), Vary="x") == ("204 No Content", {"Vary": "x"}, b"")
+    assert sent(ApiResponse(status=204), Vary="x") == ("204 No Content", {"Vary": "x"}, b"")
 
 
 def test_no_body_of_another_status_has_a_length_and_no_type():
-    assert sent(Answer(status=201)) == ("201 Created", {"Content-Length": "0"}, b"")
+    assert sent(ApiResponse(status=201)) == ("201 Created", {"Content-Length": "0"}, b"")
 
 
 def test_a_head_is_told_the_length_and_sent_no_body():
-    _, headers, body = sent(Answer(body=[1, 2]), "HEAD")
+    _, headers, body = sent(ApiResponse(body=[1, 2]), "HEAD")
     assert (headers["Content-Length"], body) == ("5", b"")
 
 
 def test_what_was_changed_is_told_in_seconds_and_is_not_to_be_kept():
-    _, headers, _ = sent(Answer(body=[], last_modified=datetime(2026, 1, 2, 3, 4, 5, 600_000)))
+    _, headers, _ = sent(ApiResponse(body=[], last_modified=datetime(2026, 1, 2, 3, 4, 5, 600_000)))
     assert headers["Last-Modified"] == "Fri, 02 Jan 2026 03:04:05 GMT"
     assert headers["Cache-Control"] == "no-cache"
 
@@ -62,5 +62,5 @@ def test_what_was_changed_is_told_in_seconds_and_is_not_to_be_kept():
     ],
 )
 def test_a_location_has_nothing_that_a_header_may_not_have(given, told):
-    _, headers, _ = sent(Answer(status=201, headers={"Location": given}))
+    _, headers, _ = sent(ApiResponse(status=201, headers={"Location": given}))
     assert headers["Location"] == told

@@ -118,12 +118,12 @@ def _small(monkeypatch):
 )
 def test_size_of_batches_changes_no_answer(database, settings, cloud, query, limit, strategy):
     reload(database, cloud)
-    options = settings.overridden({**strategy, MOST: limit})
+    options = settings.with_overrides({**strategy, MOST: limit})
     at_once = _find(database, query, options)
     with pytest.MonkeyPatch.context() as patch:
         _small(patch)
         by_one_or_two = _find(database, query, options)
-        drawn = _find(database, query, options.overridden(SHUFFLED))
+        drawn = _find(database, query, options.with_overrides(SHUFFLED))
     assert by_one_or_two.requests == at_once.requests
     assert set(by_one_or_two.providers) == set(at_once.providers)
     assert by_one_or_two.trees == at_once.trees
@@ -138,7 +138,7 @@ def test_last_of_many_trees_is_found_under_a_limit(database, settings, options, 
     cloud = _cloud(60, {59})
     load(database, cloud)
     # With this seed it is not among the first that are drawn.
-    found = _find(database, TWO_CARDS, settings.overridden({MOST: 10, **options}), seed=2)
+    found = _find(database, TWO_CARDS, settings.with_overrides({MOST: 10, **options}), seed=2)
     assert {as_found(one) for one in found.requests} == all_candidates(cloud, TWO_CARDS)
     assert _roots(found) == [uuid_of("CN059")] * 2
     # The trees that cannot serve are not read one batch after the other.
@@ -172,7 +172,7 @@ def test_trees_without_a_trait_required_together_are_passed_over(
     traits = [f"CUSTOM_TRAIT_{one}" for one in range(number)]
     load(database, Cloud(tuple(_hosts_with_disks(60, traits))))
     # With this seed it is not among the first that are drawn; and trying would be too much work.
-    small = settings.overridden({MOST: 10, **options, BUDGET: 40})
+    small = settings.with_overrides({MOST: 10, **options, BUDGET: 40})
     found = _find(database, _spread(*traits), small, seed=2)
     assert [dict(one.allocations) for one in found.requests] == [
         {uuid_of("CN059"): {"VCPU": 1}, uuid_of("CN059 B"): {"DISK_GB": 1}}
@@ -183,14 +183,14 @@ def test_trees_without_a_trait_required_together_are_passed_over(
 def test_no_provider_has_a_trait_required_together(database, settings, noted):
     elsewhere = provider("lone", traits=["CUSTOM_TRAIT"])
     load(database, Cloud((*_hosts_with_disks(60, ()), elsewhere)))
-    small = settings.overridden({MOST: 10, BUDGET: 1})
+    small = settings.with_overrides({MOST: 10, BUDGET: 1})
     assert _find(database, _spread("CUSTOM_TRAIT"), small).requests == ()
     assert noted == [16]
 
 
 def test_limit_is_reached_in_the_second_batch(database, settings, noted):
     load(database, _cloud(60, set(range(0, 60, 2))))
-    found = _find(database, TWO_CARDS, settings.overridden({MOST: 40}))
+    found = _find(database, TWO_CARDS, settings.with_overrides({MOST: 40}))
     # Half of the first 16 trees serve, with two candidates each: 24 are lacking then.
     expected = [uuid_of(f"CN{number:03}") for number in range(0, 40, 2) for _ in range(2)]
     assert _roots(found) == expected
@@ -199,7 +199,7 @@ def test_limit_is_reached_in_the_second_batch(database, settings, noted):
 
 def test_last_batch_is_all_that_is_left(database, settings, noted):
     load(database, _cloud(40, set(range(10))))
-    found = _find(database, TWO_CARDS, settings.overridden({MOST: 100}))
+    found = _find(database, TWO_CARDS, settings.with_overrides({MOST: 100}))
     assert len(found.requests) == 20
     assert not found.limited
     with database.read() as connection:
@@ -216,7 +216,7 @@ def test_trees_that_may_serve_are_read_in_as_many_batches_as_are_needed(
     load(database, _cloud(40, set(range(0, 40, 2))))
     with database.read() as connection:
         cheap = source_of(connection).reads_cheaply
-    found = _find(database, TWO_CARDS, settings.overridden({MOST: 24}))
+    found = _find(database, TWO_CARDS, settings.with_overrides({MOST: 24}))
     expected = [uuid_of(f"CN{number:03}") for number in range(0, 24, 2) for _ in range(2)]
     assert _roots(found) == expected
     if cheap:
@@ -234,7 +234,7 @@ def test_trees_that_seem_to_serve_and_do_not_are_followed_by_more(
     last = _tree(0, "AB", prefix="last ")
     cloud = Cloud((*_cloud(2, set()).hosts, *alone, *last))
     load(database, cloud)
-    found = _find(database, TWO_CARDS, settings.overridden({MOST: 2}))
+    found = _find(database, TWO_CARDS, settings.with_overrides({MOST: 2}))
     assert _roots(found) == [uuid_of("last CN000")] * 2
     assert noted == [2, 2, 8, 19]
 
@@ -247,7 +247,7 @@ def test_each_tree_is_as_likely_as_another_in_a_sample(
     serving = range(0, 6 * every, every)
     load(sqlite_database, _cloud(6 * every, set(serving)))
     monkeypatch.setattr(batches, "_MIN_BATCH", 4)
-    options = sqlite_settings.overridden({**SHUFFLED, **BREADTH_FIRST, MOST: 2})
+    options = sqlite_settings.with_overrides({**SHUFFLED, **BREADTH_FIRST, MOST: 2})
     drawn = Counter(
         root
         for seed in range(120)
@@ -260,7 +260,7 @@ def test_each_tree_is_as_likely_as_another_in_a_sample(
 
 def test_a_sample_takes_the_providers_of_a_tree_at_random_too(sqlite_database, sqlite_settings):
     load(sqlite_database, _cloud(1, {0}))
-    options = sqlite_settings.overridden({**SHUFFLED, MOST: 1})
+    options = sqlite_settings.with_overrides({**SHUFFLED, MOST: 1})
     first = {
         _find(sqlite_database, TWO_CARDS, options, seed).requests[0].mappings["1"]
         for seed in range(20)
@@ -278,9 +278,9 @@ def test_depth_first_empties_a_tree_and_breadth_first_goes_round(
 ):
     cloud = Cloud(tuple(one for number in range(4) for one in _tree(number, "ABC")))
     load(database, cloud)
-    found = _find(database, TWO_CARDS, settings.overridden({**options, MOST: 4}))
+    found = _find(database, TWO_CARDS, settings.with_overrides({**options, MOST: 4}))
     assert _roots(found) == [uuid_of(f"CN{number:03}") for number in first]
-    found = _find(database, TWO_CARDS, settings.overridden({**options, MOST: 20}))
+    found = _find(database, TWO_CARDS, settings.with_overrides({**options, MOST: 20}))
     given = Counter(_roots(found))
     assert sorted(given.values()) == ([5, 5, 5, 5] if options else [2, 6, 6, 6])
 
@@ -288,7 +288,7 @@ def test_depth_first_empties_a_tree_and_breadth_first_goes_round(
 @pytest.mark.parametrize("options", [{}, BREADTH_FIRST, SHUFFLED], ids=["deep", "broad", "random"])
 def test_operator_who_allows_none_gets_none(sqlite_database, sqlite_settings, options):
     load(sqlite_database, _cloud(3, {0}))
-    found = _find(sqlite_database, TWO_CARDS, sqlite_settings.overridden({**options, MOST: 0}))
+    found = _find(sqlite_database, TWO_CARDS, sqlite_settings.with_overrides({**options, MOST: 0}))
     assert found.requests == ()
 
 
@@ -305,7 +305,7 @@ def test_candidates_of_several_trees_keep_their_own_roots(
             connection, uuid=child, name="child", parent_uuid=uuid_of("cn2"), now=NOW
         )
     )
-    settings = sqlite_settings.overridden(
+    settings = sqlite_settings.with_overrides(
         {"placement.allocation_candidates_generation_strategy": strategy}
     )
     group = RequestGroup(resources=(("VCPU", 1), ("MEMORY_MB", 1)))

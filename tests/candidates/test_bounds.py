@@ -12,9 +12,9 @@ import pytest
 from placement_sched.candidates import combine, loader
 from placement_sched.candidates.batches import STEP
 from placement_sched.candidates.combine import (
-    Budget,
     FreeCapacity,
     ProviderTree,
+    WorkBudget,
     can_serve,
     combinations,
 )
@@ -29,7 +29,7 @@ from placement_sched.model.candidates_query import (
     RequestGroup,
     TraitTerms,
 )
-from placement_sched.model.explanation import View
+from placement_sched.model.explanation import ExplanationView
 from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
@@ -66,7 +66,7 @@ def equal(sqlite_settings, make_app):
     load(make_app(sqlite_settings).app.services.database, EQUAL)
 
     def open_with(**options):
-        return make_app(sqlite_settings.overridden(options))
+        return make_app(sqlite_settings.with_overrides(options))
 
     return open_with
 
@@ -94,10 +94,10 @@ def test_conditions_without_number_are_paid_for(equal):
 def test_search_that_takes_longer_than_a_statement_may_is_given_up(monkeypatch):
     now = iter([100.0, 159.0, 161.0])
     monkeypatch.setattr(combine, "monotonic", lambda: next(now))
-    budget = Budget(0, seconds=60)
-    budget.spend(1)
+    budget = WorkBudget(0, seconds=60)
+    budget.consume(1)
     with pytest.raises(Unavailable, match="read_timeout"):
-        budget.spend(1)
+        budget.consume(1)
 
 
 def test_more_groups_than_providers_are_found_out_without_trying(equal):
@@ -156,13 +156,13 @@ def _rules(slots, *, isolate):
 )
 def test_seats_are_counted_before_combinations_are_tried(providers, slots, free, isolate, served):
     tree, rules = _tree(providers, slots, free), _rules(slots, isolate=isolate)
-    assert can_serve(tree, rules, Budget(5000)) == served
+    assert can_serve(tree, rules, WorkBudget(5000)) == served
 
 
 def test_fewer_seats_than_groups_are_seen_at_once_and_matching_costs_steps():
-    assert not can_serve(_tree(16, 17, 1), _rules(17, isolate=True), Budget(1))
+    assert not can_serve(_tree(16, 17, 1), _rules(17, isolate=True), WorkBudget(1))
     with pytest.raises(TooComplex):
-        can_serve(_tree(16, 16, 1), _rules(16, isolate=True), Budget(100))
+        can_serve(_tree(16, 16, 1), _rules(16, isolate=True), WorkBudget(100))
 
 
 class _Rooms(dict):
@@ -175,7 +175,7 @@ class _Rooms(dict):
 def test_seats_of_a_tree_are_counted_without_looking_at_other_trees():
     tree = _tree(16, 16, 1)
     alone = ProviderTree(options=tree.options, free=_Rooms(tree.free))
-    assert can_serve(alone, _rules(16, isolate=False), Budget(5000))
+    assert can_serve(alone, _rules(16, isolate=False), WorkBudget(5000))
 
 
 def test_search_without_an_end_is_stopped():
@@ -183,7 +183,7 @@ def test_search_without_an_end_is_stopped():
     slots = tuple(Slot(suffix=str(n), amounts=((1, 3 if n else 2),)) for n in range(14))
     tree = _tree(13, 14, 4)
     with pytest.raises(TooComplex):
-        list(combinations(tree, Rules(slots=slots), Budget(10_000)))
+        list(combinations(tree, Rules(slots=slots), WorkBudget(10_000)))
 
 
 def _spent(subtrees):
@@ -195,7 +195,7 @@ def _spent(subtrees):
     tree = ProviderTree(options=options, lineage=lines)
     for steps in (2_000 * 2**doubled for doubled in range(12)):
         try:
-            found = list(islice(combinations(tree, rules, Budget(steps)), 1000))
+            found = list(islice(combinations(tree, rules, WorkBudget(steps)), 1000))
         except TooComplex:
             continue
         assert len(found) == 1000
@@ -241,7 +241,7 @@ def test_candidates_cost_the_characters_that_they_take(equal, query):
 
 
 def test_many_groups_pinned_to_one_child_cannot_fill_the_memory(sqlite_settings, make_app):
-    app = make_app(sqlite_settings.overridden({BUDGET: 50_000}))
+    app = make_app(sqlite_settings.with_overrides({BUDGET: 50_000}))
     gold = provider("PF0", {"SRIOV_NET_VF": 64}, under="CN", traits=["CUSTOM_GOLD"])
     plain = provider("PF1", {"SRIOV_NET_VF": 64}, under="CN")
     load(app.app.services.database, Cloud((provider("CN"), gold, plain)))
@@ -255,7 +255,7 @@ def test_many_groups_pinned_to_one_child_cannot_fill_the_memory(sqlite_settings,
 
 
 def test_what_is_found_again_by_another_tree_is_not_counted_again(sqlite_settings, make_app):
-    app = make_app(sqlite_settings.overridden({BUDGET: 1000}))
+    app = make_app(sqlite_settings.with_overrides({BUDGET: 1000}))
     pool = provider("SS", {"DISK_GB": 99}, traits=[SHARES], aggregates=["a"])
     hosts = [provider(f"CN{number}", aggregates=["a"]) for number in range(500)]
     load(app.app.services.database, Cloud((pool, *hosts)))
@@ -278,13 +278,13 @@ def test_hosts_that_only_the_same_pools_serve_are_one_tree(database):
         trees = tree_search(query, search.names)
         roots = loader.roots(connection, trees)
         # A step for five trees that are shared with, and for 20 choices of each different tree.
-        reader = TreeReader(source_of(connection), trees, Budget(208 * 8 // 5 + 200))
+        reader = TreeReader(source_of(connection), trees, WorkBudget(208 * 8 // 5 + 200))
         assert len(reader.read(roots)) == 9
 
 
 @pytest.mark.parametrize(("stock", "status"), [({}, 200), ({"SRIOV_NET_VF": 1}, 400)])
 def test_trees_cost_what_they_differ_in(sqlite_settings, make_app, stock, status):
-    app = make_app(sqlite_settings.overridden({BUDGET: 3000}))
+    app = make_app(sqlite_settings.with_overrides({BUDGET: 3000}))
     load(app.app.services.database, _pools_and_hosts(400, **stock))
     answer = _get(app, f"{_asking(20)}&limit=1", status=status).json
     if status == 400:
@@ -315,7 +315,7 @@ def test_sixty_sets_of_aggregates_are_met_by_itself_or_by_the_root(database, set
         found = find(source_of(connection), search, settings, Random(1))
         reported = explain(
             SearchRun(connection, source_of(connection), search, found, settings, NodeNames()),
-            View(),
+            ExplanationView(),
         )
     serving = {uuid for request in found.requests for uuid in request.allocations}
     assert serving == {uuid_of(name) for name in ("CN0", "NUMA0", "NUMA2")}
@@ -374,7 +374,7 @@ def test_forty_groups_are_answered_and_explained_in_seconds(database, settings, 
         found = find(source_of(connection), search, settings, Random(1))
         reported = explain(
             SearchRun(connection, source_of(connection), search, found, settings, NodeNames()),
-            View(),
+            ExplanationView(),
         )
     assert [dict(request.allocations) for request in found.requests] == [
         {uuid_of("CN"): {"VCPU": 40}}

@@ -21,7 +21,7 @@ from placement_sched.db.tables import (
     resource_providers,
 )
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
-from placement_sched.model.explanation import View
+from placement_sched.model.explanation import ExplanationView
 from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
@@ -111,7 +111,8 @@ def _answer(connection, query, options, summaries):
     summaries.render(source_of(connection), shown, search.names.class_names, shape)
     render(found.requests, Version(1, 39))
     return explain(
-        SearchRun(connection, source_of(connection), search, found, options, NodeNames()), View()
+        SearchRun(connection, source_of(connection), search, found, options, NodeNames()),
+        ExplanationView(),
     )
 
 

@@ -49,7 +49,7 @@ def test_search_finds_every_combination_once_in_whatever_order(
     reload(database, cloud)
     every = all_candidates(cloud, query, one_of_a_tree=one_of_a_tree)
     for overrides in ({}, {STRATEGY: "breadth-first"}, {SHUFFLED: True}):
-        options = settings.overridden(overrides)
+        options = settings.with_overrides(overrides)
         reported = _reported(_find(database, query, options, one_of_a_tree=one_of_a_tree))
         assert set(reported) == every
         assert len(reported) == len(every)
@@ -62,10 +62,10 @@ def test_limit_leaves_as_many_as_it_says_the_same_every_time(
 ):
     reload(database, cloud)
     every = all_candidates(cloud, query)
-    options = settings.overridden({STRATEGY: strategy, MOST: limit})
+    options = settings.with_overrides({STRATEGY: strategy, MOST: limit})
     found = _find(database, query, options, seed=1)
     assert found == _find(database, query, options, seed=2)
-    drawn = _find(database, query, options.overridden({SHUFFLED: True}))
+    drawn = _find(database, query, options.with_overrides({SHUFFLED: True}))
     for reported in (_reported(found), _reported(drawn)):
         assert set(reported) <= every
         assert len(set(reported)) == len(reported) == min(limit, len(every))
@@ -77,7 +77,7 @@ def test_breadth_first_takes_a_second_of_a_tree_when_each_has_given_one(
     database, settings, cloud, query, limit
 ):
     reload(database, cloud)
-    options = settings.overridden({STRATEGY: "breadth-first", MOST: limit})
+    options = settings.with_overrides({STRATEGY: "breadth-first", MOST: limit})
     found = _find(database, query, options)
     there = candidates_of(cloud, query)
     assert all(as_found(request) in there[request.root_uuid] for request in found)

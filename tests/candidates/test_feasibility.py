@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.candidates.combine import Budget, ProviderTree, combinations
+from placement_sched.candidates.combine import ProviderTree, WorkBudget, combinations
 from placement_sched.candidates.request import Rules, Slot
 
 TRAITS = st.integers(0, 3)
@@ -31,7 +31,7 @@ def _combined(options, suffixes, carried, choices, budget=0):
         trait_choices=tuple(choices),
     )
     tree = ProviderTree(options=tuple(map(tuple, options)), covers=_met(carried, choices))
-    return list(combinations(tree, rules, Budget(budget)))
+    return list(combinations(tree, rules, WorkBudget(budget)))
 
 
 @given(

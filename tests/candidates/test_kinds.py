@@ -86,7 +86,7 @@ def test_trees_together_have_the_candidates_that_they_have_one_by_one(
     sqlite_database, sqlite_settings, cloud, query, limit, batch
 ):
     reload(sqlite_database, cloud)
-    options = sqlite_settings.overridden({MOST: limit})
+    options = sqlite_settings.with_overrides({MOST: limit})
     together = _found(sqlite_database, query, options, alike=True, batch=batch)
     assert together == _found(sqlite_database, query, options, alike=False)
 
@@ -94,7 +94,7 @@ def test_trees_together_have_the_candidates_that_they_have_one_by_one(
 @pytest.mark.parametrize("limit", [-1, 1, 5, 6, 7, 60, 1000])
 def test_a_limit_ends_the_answer_within_a_tree(sqlite_database, sqlite_settings, limit):
     load(sqlite_database, _hosts(30, 3))
-    options = sqlite_settings.overridden({MOST: limit})
+    options = sqlite_settings.with_overrides({MOST: limit})
     together = _found(sqlite_database, CARDS, options, alike=True)
     assert together == _found(sqlite_database, CARDS, options, alike=False)
     # Two of three cards in any order, or of two.
@@ -129,7 +129,7 @@ def test_hosts_that_share_pools_are_answered_together(
     sqlite_database, sqlite_settings, limit, disk_of_hosts
 ):
     load(sqlite_database, _hosts_with_pools(30, 4, disk_of_hosts=disk_of_hosts))
-    options = sqlite_settings.overridden({MOST: limit})
+    options = sqlite_settings.with_overrides({MOST: limit})
     together = _found(sqlite_database, OF_POOLS, options, alike=True)
     assert together == _found(sqlite_database, OF_POOLS, options, alike=False)
     each = 2 + (disk_of_hosts > 0)
@@ -156,7 +156,7 @@ def test_hosts_that_share_with_each_other_have_their_candidate_once(
     query = CandidatesQuery(
         groups=(RequestGroup(suffix="", resources=(("DISK_GB", 1), ("VCPU", 1))),)
     )
-    options = sqlite_settings.overridden({MOST: 100})
+    options = sqlite_settings.with_overrides({MOST: 100})
     together = _found(sqlite_database, query, options, alike=True, batch=25)
     assert together == _found(sqlite_database, query, options, alike=False)
     assert len(together.requests) == 71
@@ -196,7 +196,7 @@ def _refused_below(database, options, query, alike):
     while answered - refused > 1:
         budget = (refused + answered) // 2
         try:
-            _found(database, query, options.overridden({BUDGET: budget}), alike=alike)
+            _found(database, query, options.with_overrides({BUDGET: budget}), alike=alike)
         except TooComplex:
             refused = budget
         else:

@@ -38,7 +38,7 @@ def group(required=(), forbidden=(), member_of=(), outside=(), **resources):
 
 def statement(*groups, **root):
     query = CandidatesQuery(groups=groups, root=TraitTerms(**root))
-    compiled = loader.select_alone(query, NAMES, limit=10).compile(
+    compiled = loader.select_single_providers(query, NAMES, limit=10).compile(
         compile_kwargs={"literal_binds": True}
     )
     return " ".join(str(compiled).split())

@@ -79,7 +79,7 @@ def test_triggers_that_were_dropped_by_hand(filled, cache, clock, caplog):
     of_table = " ON resource_providers" if kind == "postgresql" else ""
     do(filled, f"DROP TRIGGER sched_resource_providers_updated{of_table}")
     change_generations(filled)
-    cache.keep_up(filled.read)
+    cache.run_refresh(filled.read)
     assert not is_current(cache, filled)
     assert "lacks the triggers sched_resource_providers_updated" in caplog.text
     sync_schema(filled)

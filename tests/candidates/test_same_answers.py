@@ -96,7 +96,7 @@ def test_single_providers_are_those_of_the_database(database, settings, cloud, g
     reload(database, cloud)
     with database.read() as connection:
         query = CandidatesQuery(groups=(group,))
-        _check(connection, ProviderCache(NotedChanges()), query, settings.overridden(case))
+        _check(connection, ProviderCache(NotedChanges()), query, settings.with_overrides(case))
 
 
 @pytest.mark.all_databases
@@ -105,7 +105,7 @@ def test_single_providers_are_those_of_the_database(database, settings, cloud, g
 def test_trees_are_those_of_the_database(database, settings, cloud, query, case, one_of_a_tree):
     reload(database, cloud)
     with database.read() as connection:
-        options, cache = settings.overridden(case), ProviderCache(NotedChanges())
+        options, cache = settings.with_overrides(case), ProviderCache(NotedChanges())
         _check(connection, cache, query, options, one_of_a_tree=one_of_a_tree)
 
 
@@ -121,7 +121,7 @@ def test_answers_follow_changes_of_every_kind(database, settings, cloud, asked, 
     reload(database, cloud)
     log = NotedChanges()
     cache, changer = ProviderCache(log), Changer(log, Random(seed))
-    options, remembered = settings.overridden(case), Summaries()
+    options, remembered = settings.with_overrides(case), Summaries()
     with pytest.MonkeyPatch.context() as patched, database.read() as connection:
         patched.setattr(summaries, "KEPT_WHOLE", kept)
         for query in asked:

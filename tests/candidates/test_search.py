@@ -58,7 +58,7 @@ def twenty(database):
 
 
 def test_random_sample_has_the_right_size_and_only_fitting_providers(database, settings, twenty):
-    shuffled = settings.overridden({"placement.randomize_allocation_candidates": True})
+    shuffled = settings.with_overrides({"placement.randomize_allocation_candidates": True})
     found = _uuids(_search(database, RequestGroup(resources=(("VCPU", 1),)), shuffled, 5))
     assert len(set(found)) == 5
     assert set(found) <= {host.uuid for host in twenty}
@@ -66,7 +66,7 @@ def test_random_sample_has_the_right_size_and_only_fitting_providers(database, s
 
 
 def test_operators_bound_caps_every_answer(database, settings, twenty):
-    bounded = settings.overridden({"placement.max_allocation_candidates": 3})
+    bounded = settings.with_overrides({"placement.max_allocation_candidates": 3})
     group = RequestGroup(resources=(("VCPU", 1),))
     assert len(_search(database, group, bounded).requests) == 3
     assert len(_search(database, group, bounded, 2).requests) == 2

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from placement_sched.candidates import combine
-from placement_sched.candidates.combine import Budget, FreeCapacity, ProviderTree, combinations
+from placement_sched.candidates.combine import FreeCapacity, ProviderTree, WorkBudget, combinations
 from placement_sched.candidates.request import Rules, Slot
 
 #: Trees of each kind that are compared with what trying everything finds.
@@ -34,20 +34,20 @@ def test_groups_on_sibling_devices_are_given_up_with_the_second_group():
     tree = ProviderTree(
         options=(tuple(range(8)),) * 8, free=_free(8, amount=8), lineage=_devices(8)
     )
-    found = list(combinations(tree, _rules(8), Budget(2000)))
+    found = list(combinations(tree, _rules(8), WorkBudget(2000)))
     assert found == [(device,) * 8 for device in range(8)]
 
 
 def test_isolated_groups_cannot_share_the_only_device_on_top():
     options = (tuple(range(60)),) * 6
     tree = ProviderTree(options=options, free=_free(60, amount=8), lineage=_devices(60))
-    assert not list(combinations(tree, _rules(6, isolate=True), Budget(5000)))
+    assert not list(combinations(tree, _rules(6, isolate=True), WorkBudget(5000)))
 
 
 def test_numa_nodes_with_too_few_devices_below_are_left_out_before_all_are_tried():
     options = (tuple(range(100, 107)), *[tuple(range(56))] * 9)
     tree = ProviderTree(options=options, lineage=_devices(56))
-    assert not list(combinations(tree, _rules(10, isolate=True), Budget(5000)))
+    assert not list(combinations(tree, _rules(10, isolate=True), WorkBudget(5000)))
 
 
 def _random_tree(dice, groups):
@@ -93,7 +93,7 @@ def test_what_is_found_is_what_trying_everything_finds(many, isolate, monkeypatc
         rules = _rules(groups, isolate=isolate, subtrees=tuple(tied))
         tree = _random_tree(dice, groups)
         expected = {one for one in product(*tree.options) if _serves(tree, rules, one)}
-        found = list(combinations(tree, rules, Budget(0)))
+        found = list(combinations(tree, rules, WorkBudget(0)))
         assert len(found) == len(set(found))
         assert set(found) == expected
         found_any += bool(found)

@@ -10,7 +10,7 @@ from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.summaries import Summaries, SummaryFields
-from placement_sched.db.failover import HISTORY, history_of
+from placement_sched.db.failover import HISTORY, epoch_of
 from placement_sched.db.tables import inventories
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from tests.candidates.changing import NotedChanges
@@ -25,7 +25,7 @@ def _cached(connection):
         NotedChanges()
     )  # which reads all again, as the log of changes is in doubt
     assert cache.refresh(connection)
-    return CachedProviders(cache, history_of(connection))
+    return CachedProviders(cache, epoch_of(connection))
 
 
 def _give(database, total):

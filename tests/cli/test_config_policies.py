@@ -7,7 +7,7 @@ import pytest
 from placement_sched.app import check_parts
 from placement_sched.cli.main import main
 from placement_sched.errors import ConfigurationError
-from placement_sched.scheduler.plugins import full_conf, read_settings
+from placement_sched.scheduler.plugins import make_full_conf, read_settings
 
 pytestmark = pytest.mark.slow
 
@@ -147,7 +147,7 @@ def test_server_does_not_start_on_it_and_says_so_in_one_line(tmp_path, capsys, t
     file = tmp_path / "a.conf"
     file.write_text(text)
     with pytest.raises(ConfigurationError):  # else it would go on and serve
-        check_parts(read_settings([str(file)], full_conf()))
+        check_parts(read_settings([str(file)], make_full_conf()))
     assert main(["serve", "--config-file", str(file), "--port", "0"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     line = line.replace(str(file), "a.conf")

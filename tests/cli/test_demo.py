@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from placement_sched.cli.demo import repeated_where_lost
+from placement_sched.cli.demo import repeat_lost_interrupts
 from placement_sched.operations.demo import DISABLED_HOST, DISABLED_REASON, FULL_RACK, SILENT_HOST
 from tests.servers import PROGRAM, environment, wait_until
 from tests.versions import LATEST_HEADERS
@@ -280,7 +280,7 @@ def test_an_interrupt_that_python_drops_is_repeated():
     seen = weakref.ref(garbage[0], interrupted)
 
     def lose():
-        with repeated_where_lost():
+        with repeat_lost_interrupts():
             garbage.clear()  # what the callback raises is dropped here
             time.sleep(60)
 

@@ -12,7 +12,7 @@ from placement_sched.db.tables import allocations, resource_providers, traits
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import NovaCell
-from placement_sched.operations.prepare import CheckCode, check_upgrade, worst
+from placement_sched.operations.prepare import CheckCode, check_upgrade, highest_code
 from placement_sched.store.compute import cells
 from tests.conftest import make_settings
 from tests.empty_databases import empty_database
@@ -160,7 +160,9 @@ def empty_file(folder):
 
 @pytest.mark.all_databases
 def test_where_the_cloud_is_novas_an_old_reading_is_a_warning(database, settings):
-    settings = settings.overridden({"api_database.connection": "mysql+pymysql://nova@db/nova_api"})
+    settings = settings.with_overrides(
+        {"api_database.connection": "mysql+pymysql://nova@db/nova_api"}
+    )
     cell = NovaCell(uuid="c0000000-0000-0000-0000-000000000001", name="one")
 
     def reading():
@@ -189,7 +191,7 @@ def test_where_the_cloud_is_novas_an_old_reading_is_a_warning(database, settings
 
 
 def test_the_worst_result_counts():
-    assert worst([]) is CheckCode.SUCCESS
+    assert highest_code([]) is CheckCode.SUCCESS
     assert list(CheckCode) == [0, 1, 2]
 
 

@@ -6,7 +6,7 @@ from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
 from placement_sched.errors import ConfigurationError, ServiceFailed
 from placement_sched.model.request_spec import Port
-from placement_sched.scheduler.plugins import full_conf
+from placement_sched.scheduler.plugins import make_full_conf
 from placement_sched.scheduler.request import neutron_of
 from tests import identity, neutron
 
@@ -36,7 +36,7 @@ def configured(tmp_path):
                 for group, members in sections.items()
             )
         )
-        return neutron_of(Settings.from_conf(read_files(full_conf(), [str(file)])))
+        return neutron_of(Settings.from_conf(read_files(make_full_conf(), [str(file)])))
 
     return neutron_with
 

@@ -10,11 +10,11 @@ import requests
 
 from placement_sched.clients.placement import (
     TRIES,
+    ProviderVersion,
     RemotePlacement,
-    SeenProvider,
     TraitEntry,
     TraitFile,
-    opened,
+    open_trait_file,
 )
 from placement_sched.errors import Conflict, Invalid, ServiceFailed
 from placement_sched.model.provider_sync import SyncCode
@@ -108,10 +108,10 @@ def test_with_a_record_what_was_put_is_taken_off_and_nothing_else(door, sqlite_d
     put_by_hand(sqlite_database, theirs)
     read_hosts, file = own_hosts(sqlite_database), tmp_path / "put.json"
     service = placement_service(door, URL)
-    with opened(file, service.place) as record:
+    with open_trait_file(file, service.place) as record:
         assert sync_traits(read_hosts, RemotePlacement(service, record)).added == {(ours, LICENSED)}
     tag(sqlite_database, "a", {f"trait:{LICENSED}": None})
-    with opened(file, service.place) as record:
+    with open_trait_file(file, service.place) as record:
         assert pairs(record) == {(ours, LICENSED): aggregate_uuid("a")}
         synced = sync_traits(read_hosts, RemotePlacement(service, record))
     assert synced.removed == {(ours, LICENSED)}
@@ -146,7 +146,7 @@ def test_what_was_put_by_hand_on_a_provider_made_anew_stays(
     read_hosts, service = own_hosts(sqlite_database), placement_service(door, URL)
 
     def run(*, dry_run=False):
-        with opened(tmp_path / "put.json", service.place) as record:
+        with open_trait_file(tmp_path / "put.json", service.place) as record:
             return sync_traits(read_hosts, RemotePlacement(service, record), dry_run=dry_run)
 
     assert run().added == {(node, LICENSED)}
@@ -173,7 +173,7 @@ def test_a_provider_is_noted_as_it_was_seen_last(door, sqlite_database, tmp_path
     put_by_hand(sqlite_database, node, "CUSTOM_OTHER")
     sync_traits(own_hosts(sqlite_database), placement)
     again = TraitFile(tmp_path / "put.json", URL)
-    seen = SeenProvider(2, "Thu, 01 Jan 2026 12:00:00 GMT")
+    seen = ProviderVersion(2, "Thu, 01 Jan 2026 12:00:00 GMT")
     assert again.entries == {(node, LICENSED): TraitEntry(aggregate_uuid("a"), seen)}
     make_anew(sqlite_database, node)
     sync_traits(own_hosts(sqlite_database), RemotePlacement(placement._service, again))
@@ -327,7 +327,7 @@ def test_a_version_newer_than_ours_is_refused_by_ourselves_with_406(sqlite_app):
     service = placement_service(InProcess(wsgi(sqlite_app.app)), URL)
     service._version = "1.99"
     with pytest.raises(ServiceFailed, match="is too old"):
-        service.ask("GET", "/traits")
+        service.get_json("GET", "/traits")
 
 
 HEAD = '{"format": 2, "placement": "x", "traits": '
@@ -350,19 +350,19 @@ HEAD = '{"format": 2, "placement": "x", "traits": '
 def test_a_file_that_is_no_record_is_refused_and_kept(tmp_path, text, words):
     file = tmp_path / "put.json"
     file.write_text(text)
-    with pytest.raises(Invalid, match=words), opened(file, "x"):
+    with pytest.raises(Invalid, match=words), open_trait_file(file, "x"):
         pass
     assert file.read_text() == text
 
 
 def test_file_has_each_change_at_once_and_nothing_is_left_beside_it(tmp_path):
     file = tmp_path / "put.json"
-    with opened(file, "x") as record:
+    with open_trait_file(file, "x") as record:
         record.replace({("p", "A"): TraitEntry("a"), ("p", "B"): TraitEntry("a")})
         assert pairs(TraitFile(file, "x")) == {("p", "A"): "a", ("p", "B"): "a"}
         record.replace({("p", "B"): TraitEntry("a")})
         assert pairs(TraitFile(file, "x")) == {("p", "B"): "a"}
-        record.replace({("p", "B"): TraitEntry("a", SeenProvider(3, "then"))})
+        record.replace({("p", "B"): TraitEntry("a", ProviderVersion(3, "then"))})
     assert json.loads(file.read_text()) == {
         "format": 2,
         "placement": "x",
@@ -410,7 +410,7 @@ def test_what_was_put_before_placement_died_is_told_and_noted(
     first, second, _ = sorted(add_node(sqlite_database, f"cn{number}") for number in range(3))
     add_aggregate(sqlite_database, "a", ["cn0", "cn1", "cn2"], ASKING)
     service = placement_service(Dying(sqlite_app.app, 2), URL)
-    with opened(tmp_path / "put.json", URL) as record:
+    with open_trait_file(tmp_path / "put.json", URL) as record:
         synced = sync_traits(own_hosts(sqlite_database), RemotePlacement(service, record))
     assert synced.code is SyncCode.PLACEMENT_FAILED
     assert synced.added == {(first, LICENSED), (second, LICENSED)}
@@ -420,17 +420,24 @@ def test_what_was_put_before_placement_died_is_told_and_noted(
 
 def test_a_record_is_for_one_at_a_time(tmp_path):
     file = tmp_path / "put.json"
-    with opened(file, "x"), pytest.raises(Conflict, match="another"), opened(file, "x"):
+    with (
+        open_trait_file(file, "x"),
+        pytest.raises(Conflict, match="another"),
+        open_trait_file(file, "x"),
+    ):
         pass
-    with opened(file, "x") as record:
+    with open_trait_file(file, "x") as record:
         assert pairs(record) == {}
     assert not file.exists()
 
 
 def test_a_record_that_cannot_be_kept_is_told(tmp_path):
-    with pytest.raises(Invalid, match="No such file"), opened(tmp_path / "no" / "put.json", "x"):
+    with (
+        pytest.raises(Invalid, match="No such file"),
+        open_trait_file(tmp_path / "no" / "put.json", "x"),
+    ):
         pass
-    with opened(tmp_path / "put.json", "x") as record:
+    with open_trait_file(tmp_path / "put.json", "x") as record:
         record._path = Path("/proc/put.json")
         with pytest.raises(Invalid, match=r"--state /proc/put\.json"):
             record.replace({("a", "b"): TraitEntry("c")})

@@ -7,7 +7,7 @@ import pytest
 
 from placement_sched.config.options.ignored import WITHOUT_MEANING
 from placement_sched.operations.config_check import Catalogue
-from placement_sched.scheduler.plugins import full_conf
+from placement_sched.scheduler.plugins import make_full_conf
 from tests.differential.duel import PEER_PYTHON
 
 pytestmark = pytest.mark.system
@@ -29,6 +29,6 @@ def test_no_option_of_theirs_is_unknown():
         for option in members["opts"]
     }
     assert ("placement", "max_allocation_candidates") in theirs
-    ours = Catalogue(full_conf())
+    ours = Catalogue(make_full_conf())
     unknown = {one for one in theirs if ours.find(*one) is None}
     assert unknown <= set(WITHOUT_MEANING)

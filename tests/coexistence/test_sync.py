@@ -7,7 +7,12 @@ from functools import partial
 
 import pytest
 
-from placement_sched.clients.placement import RemotePlacement, TraitFile, opened, read_remote_hosts
+from placement_sched.clients.placement import (
+    RemotePlacement,
+    TraitFile,
+    open_trait_file,
+    read_remote_hosts,
+)
 from placement_sched.errors import ServiceFailed
 from placement_sched.model.provider_sync import SyncCode
 from placement_sched.operations.provider_sync import sync_aggregates, sync_traits
@@ -89,7 +94,7 @@ def test_traits_are_put_and_taken_off_and_others_stay(
     by_hand.create_trait(LICENSED)
     by_hand.change(putting(LICENSED, {node_uuid(2): ""}))
     by_hand.change(putting("HW_CPU_X86_AVX2", {node_uuid(1): ""}))
-    with opened(file, service.place) as record:
+    with open_trait_file(file, service.place) as record:
         synced = sync_traits(read_hosts, RemotePlacement(service, record))
         assert synced.added == {(node_uuid(1), LICENSED)}
     record = TraitFile(file, service.place)
@@ -97,7 +102,7 @@ def test_traits_are_put_and_taken_off_and_others_stay(
     assert (len(record.entries), entry.aggregate) == (1, aggregate_uuid("windows"))
     assert told(other, 1, "traits") == {LICENSED, "HW_CPU_X86_AVX2"}
     tag(sqlite_database, "windows", {f"trait:{LICENSED}": None})
-    with opened(file, service.place) as record:
+    with open_trait_file(file, service.place) as record:
         synced = sync_traits(read_hosts, RemotePlacement(service, record))
     assert synced.removed == {(node_uuid(1), LICENSED)}
     assert told(other, 1, "traits") == {"HW_CPU_X86_AVX2"}

@@ -3,14 +3,14 @@
 import pytest
 from oslo_config import cfg
 
-from placement_sched.config.conf import CONF, in_effect, new_conf, noting_options
+from placement_sched.config.conf import CONF, in_effect, new_conf, track_registered_options
 from placement_sched.config.settings import Settings
 
 
 @pytest.mark.parametrize("ours", [True, False], ids=["ours", "oslo.config's own"])
 def test_what_is_registered_meanwhile_is_noted(ours):
     group = "brought_to_ours" if ours else "brought_to_oslo"
-    with noting_options():
+    with track_registered_options():
         conf = CONF if ours else cfg.CONF
         conf.register_opts([cfg.IntOpt("racks", default=3)], group)
     conf.register_opts([cfg.IntOpt("later", default=3)], group)
@@ -27,13 +27,13 @@ def test_what_a_failing_import_registered_is_noted_too():
         CONF.register_opts([cfg.IntOpt("failing", default=3)], "brought_by_failing")
         raise RuntimeError
 
-    with pytest.raises(RuntimeError), noting_options():
+    with pytest.raises(RuntimeError), track_registered_options():
         fail()
     assert "brought_by_failing" in [group for group, _ in CONF.noted()]
 
 
 def test_an_option_of_the_same_name_stays_ours():
-    with noting_options():
+    with track_registered_options():
         cfg.CONF.register_opts([cfg.FloatOpt("cpu_allocation_ratio", default=99.0)])
     conf = new_conf()
     ours = conf.cpu_allocation_ratio
@@ -42,11 +42,11 @@ def test_an_option_of_the_same_name_stays_ours():
 
 
 def test_oslo_configs_own_object_shows_the_settings_in_effect():
-    with noting_options():
+    with track_registered_options():
         cfg.CONF.register_opts([cfg.IntOpt("racks", default=3)], "brought_in_effect")
     conf = new_conf()
     CONF.register_noted(conf)
-    changed = Settings.from_conf(conf).overridden({"brought_in_effect.racks": 8})
+    changed = Settings.from_conf(conf).with_overrides({"brought_in_effect.racks": 8})
     with in_effect(changed):
         assert cfg.CONF.brought_in_effect.racks == 8
         assert cfg.CONF.scheduler.max_attempts == 3

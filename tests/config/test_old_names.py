@@ -15,7 +15,7 @@ from placement_sched.config.options.ignored import OF_NOVA
 from placement_sched.config.opts import AliasedBoolOpt
 from placement_sched.config.settings import Settings
 from placement_sched.operations.config_check import check_files, check_settings
-from placement_sched.scheduler.plugins import full_conf, list_opts, plugins_for, read_settings
+from placement_sched.scheduler.plugins import list_opts, make_full_conf, plugins_for, read_settings
 from placement_sched.scheduler.weights import all_weighers
 
 pytestmark = pytest.mark.slow
@@ -173,7 +173,7 @@ def written(tmp_path: Path, group: str, name: str, value: str) -> str:
 
 
 def read(file: str) -> Settings:
-    return Settings.from_conf(read_files(full_conf(), [file]))
+    return Settings.from_conf(read_files(make_full_conf(), [file]))
 
 
 @each_name
@@ -189,7 +189,7 @@ def test_old_name_is_reported_with_its_line_and_the_name_of_today(
     tmp_path, group, name, value, new_group, new_name, comes_to
 ):
     file = written(tmp_path, group, name, value)
-    (problem,) = check_files([file], {}, full_conf())
+    (problem,) = check_files([file], {}, make_full_conf())
     assert str(problem) == (
         f"{file}:2: warning: [{group}] {name} is a deprecated name of [{new_group}] {new_name}"
     )
@@ -197,7 +197,7 @@ def test_old_name_is_reported_with_its_line_and_the_name_of_today(
 
 @each_name
 def test_old_name_works_in_overrides(group, name, value, new_group, new_name, comes_to):
-    settings = Settings.from_conf(full_conf()).overridden({f"{group}.{name}": value})
+    settings = Settings.from_conf(make_full_conf()).with_overrides({f"{group}.{name}": value})
     assert getattr(getattr(settings, new_group), new_name) == comes_to
 
 
@@ -221,7 +221,7 @@ def test_table_has_every_older_name_that_a_scheduler_option_has():
 )
 def test_name_that_never_changed_is_taken_without_a_word(tmp_path, group, name, value, comes_to):
     file = written(tmp_path, group, name, value)
-    assert check_files([file], {}, full_conf()) == []
+    assert check_files([file], {}, make_full_conf()) == []
     assert getattr(getattr(read(file), group), name) == comes_to
 
 
@@ -248,7 +248,7 @@ def test_old_name_of_a_repeatable_option_may_be_repeated(tmp_path):
 @pytest.mark.parametrize(("group", "name"), OF_NOVA, ids=str)
 def test_option_without_meaning_is_reported_with_its_line_and_the_reason(tmp_path, group, name):
     file = written(tmp_path, group, name, "1")
-    (problem,) = check_files([file], {}, full_conf())
+    (problem,) = check_files([file], {}, make_full_conf())
     assert str(problem) == (
         f"{file}:2: warning: [{group}] {name} is ignored: {OF_NOVA[group, name]}"
     )
@@ -257,7 +257,7 @@ def test_option_without_meaning_is_reported_with_its_line_and_the_reason(tmp_pat
 def test_no_option_both_works_and_means_nothing():
     known = {
         (group, name)
-        for conf in (new_conf(), full_conf())
+        for conf in (new_conf(), make_full_conf())
         for group, options in conf.registered.items()
         for name in options
     }
@@ -296,7 +296,7 @@ def test_no_option_both_works_and_means_nothing():
     ],
 )
 def test_old_path_of_a_filter_means_the_one_of_this_name(path, name):
-    settings = read_settings().overridden({"scheduler_default_filters": [path]})
+    settings = read_settings().with_overrides({"scheduler_default_filters": [path]})
     assert [type(plugin).__name__ for plugin in plugins_for(settings).filters] == [name]
 
 
@@ -306,7 +306,7 @@ def test_both_names_of_all_filters_make_them_available(every):
         "scheduler_available_filters": [f"nova.scheduler.filters.{every}"],
         "scheduler_default_filters": ["RamFilter", "JsonFilter"],
     }
-    filters = plugins_for(read_settings().overridden(overrides)).filters
+    filters = plugins_for(read_settings().with_overrides(overrides)).filters
     assert [type(plugin).__name__ for plugin in filters] == ["RamFilter", "JsonFilter"]
 
 
@@ -319,7 +319,7 @@ def test_both_names_of_all_filters_make_them_available(every):
     ],
 )
 def test_old_path_of_a_weigher_means_the_one_of_this_name(path, names):
-    settings = read_settings().overridden({"scheduler_weight_classes": [path]})
+    settings = read_settings().with_overrides({"scheduler_weight_classes": [path]})
     assert [type(plugin).__name__ for plugin in plugins_for(settings).weighers] == names
 
 
@@ -336,7 +336,7 @@ def test_old_path_of_a_weigher_means_the_one_of_this_name(path, names):
     ],
 )
 def test_old_path_of_a_driver_means_the_one_of_this_name(path, name):
-    settings = read_settings().overridden({"scheduler_driver": path})
+    settings = read_settings().with_overrides({"scheduler_driver": path})
     assert type(plugins_for(settings).driver).__name__ == name
 
 
@@ -348,13 +348,13 @@ def test_old_file_is_valid(era, monkeypatch):
     # Before placement there was no database of its own.
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "sqlite:///file.db")
     file = str(FILES / f"{era}.conf")
-    conf = full_conf()
+    conf = make_full_conf()
     problems = [*check_files([file], {}, conf), *check_settings(read_settings([file], conf))]
     assert [str(problem) for problem in problems if problem.fatal] == []
 
 
 def test_icehouse_file_takes_effect():
-    settings = read_settings([str(FILES / "icehouse.conf")], full_conf())
+    settings = read_settings([str(FILES / "icehouse.conf")], make_full_conf())
     plugins = plugins_for(settings)
     assert [type(plugin).__name__ for plugin in plugins.filters] == [
         "RetryFilter",
@@ -382,7 +382,7 @@ def test_icehouse_file_takes_effect():
 
 
 def test_stein_file_takes_effect():
-    settings = read_settings([str(FILES / "stein.conf")], full_conf())
+    settings = read_settings([str(FILES / "stein.conf")], make_full_conf())
     plugins = plugins_for(settings)
     assert [type(plugin).__name__ for plugin in plugins.filters] == (
         settings.filter_scheduler.enabled_filters

@@ -42,13 +42,13 @@ def test_todays_name_wins_in_the_environment(conf, monkeypatch):
 
 @pytest.mark.parametrize("name", [*NAMES, "older_size"])
 def test_every_name_works_in_overrides(conf, name):
-    assert Settings.from_conf(read_files(conf)).overridden({name: 5}).boxes.size == 5
+    assert Settings.from_conf(read_files(conf)).with_overrides({name: 5}).boxes.size == 5
 
 
 @pytest.mark.parametrize("name", ["boxes.older_size", "size", "DEFAULT.old_size"])
 def test_older_name_works_in_its_own_group_only(conf, name):
     with pytest.raises(Invalid, match=name):
-        Settings.from_conf(read_files(conf)).overridden({name: 5})
+        Settings.from_conf(read_files(conf)).with_overrides({name: 5})
 
 
 # Names that mean the same, of which none is older.
@@ -89,6 +89,6 @@ def test_absent_aliased_option_has_its_default(aliased):
 @pytest.mark.parametrize("name", ["wide", "broad"])
 def test_aliased_option_works_in_environment_and_overrides(aliased, name, monkeypatch):
     settings = Settings.from_conf(read_files(aliased))
-    assert settings.overridden({f"boxes.{name}": True}).boxes.wide is True
+    assert settings.with_overrides({f"boxes.{name}": True}).boxes.wide is True
     monkeypatch.setenv(f"OS_BOXES__{name.upper()}", "true")
     assert Settings.from_conf(read_files(aliased)).boxes.wide is True

@@ -11,7 +11,7 @@ from placement_sched.config.options.ignored import WITHOUT_MEANING
 from placement_sched.config.opts import is_explicit
 from placement_sched.config.settings import Settings
 from placement_sched.operations.config_check import Catalogue, check_files
-from placement_sched.scheduler.plugins import full_conf
+from placement_sched.scheduler.plugins import make_full_conf
 
 #: Group to option to a value that an operator may have written.
 DOCUMENTED: dict[str, dict[str, str]] = {
@@ -154,7 +154,7 @@ each_option = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def catalogue() -> Catalogue:
-    return Catalogue(full_conf())
+    return Catalogue(make_full_conf())
 
 
 @each_option
@@ -172,7 +172,7 @@ def test_file_with_every_option_is_valid(tmp_path):
         for group, options in DOCUMENTED.items()
     )
     file.write_text("\n".join(sections))
-    problems = check_files([str(file)], {}, full_conf())
+    problems = check_files([str(file)], {}, make_full_conf())
     assert [str(problem) for problem in problems if problem.fatal] == []
     told = {problem.text.split(" is ignored")[0] for problem in problems}
     meaningless = {
@@ -182,7 +182,7 @@ def test_file_with_every_option_is_valid(tmp_path):
     }
     assert meaningless <= told
     assert Settings.from_conf(
-        read_files(full_conf(), [str(file)])
+        read_files(make_full_conf(), [str(file)])
     ).placement.max_allocation_candidates
 
 
@@ -208,7 +208,7 @@ def test_option_without_meaning_has_its_reason(group, name):
 def test_authentication_may_be_chosen_under_its_oldest_name(tmp_path):
     file = tmp_path / "placement.conf"
     file.write_text("[DEFAULT]\nauth_strategy = keystone\n")
-    conf = read_files(full_conf(), [str(file)])
+    conf = read_files(make_full_conf(), [str(file)])
     assert Settings.from_conf(conf).api.auth_strategy == "keystone"
     assert is_explicit(conf, "api", "auth_strategy")
 
@@ -216,5 +216,5 @@ def test_authentication_may_be_chosen_under_its_oldest_name(tmp_path):
 def test_unknown_options_of_known_groups_are_still_told(tmp_path):
     file = tmp_path / "placement.conf"
     file.write_text("[profiler]\ncolour = red\n[placement]\nmax_allocation_candidate = 1\n")
-    problems = check_files([str(file)], {}, full_conf())
+    problems = check_files([str(file)], {}, make_full_conf())
     assert [problem.fatal for problem in problems] == [False, True]

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from placement_sched.config.watch import Watch
+from placement_sched.config.watch import FileWatcher
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def directory(tmp_path):
 
 
 def watch(directory, **options):
-    return Watch(lambda: sorted(map(str, directory.iterdir())), **options)
+    return FileWatcher(lambda: sorted(map(str, directory.iterdir())), **options)
 
 
 def test_no_file_has_changed_at_first(directory):

@@ -3,7 +3,7 @@
 import pytest
 from oslo_config import cfg
 
-from placement_sched.config.sources import countable, plain_reason
+from placement_sched.config.sources import check_number, plain_reason
 
 AMOUNT = cfg.IntOpt("amount", min=1)
 SHARE = cfg.FloatOpt("share")
@@ -30,17 +30,17 @@ def test_reason_is_plain(option, value, told):
 @pytest.mark.parametrize("text", ["inf", "-inf", "nan"])
 def test_numbers_that_nothing_counts_with_are_refused(text):
     with pytest.raises(ValueError, match=f"^{text} is not a finite number$"):
-        countable(SHARE, SHARE.type(text))
+        check_number(SHARE, SHARE.type(text))
 
 
 @pytest.mark.parametrize("value", [1.5, 0.0, 7, "inf", None, [1.0]])
 def test_all_else_is_as_it_was(value):
-    assert countable(SHARE, value) == value
+    assert check_number(SHARE, value) == value
 
 
 @pytest.mark.parametrize("kind", [cfg.FloatOpt, cfg.IntOpt])
 def test_nothing_is_a_number_only_where_an_option_may_be_unset(kind):
     unset, always = kind("number"), kind("number", default=1)
-    assert countable(unset, unset.type("")) is None
+    assert check_number(unset, unset.type("")) is None
     with pytest.raises(ValueError, match=r"^an empty text is not a number$"):
-        countable(always, always.type(""))
+        check_number(always, always.type(""))

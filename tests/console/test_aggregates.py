@@ -19,7 +19,7 @@ def browser(sqlite_app) -> TestApp:
 @pytest.fixture
 def switched_on(sqlite_settings, make_app) -> TestApp:
     on = {"scheduler.enable_isolated_aggregate_filtering": True}
-    return TestApp(make_app(sqlite_settings.overridden(on)).app)
+    return TestApp(make_app(sqlite_settings.with_overrides(on)).app)
 
 
 def row(page, name: str) -> str:

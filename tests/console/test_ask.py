@@ -10,7 +10,7 @@ from bs4 import BeautifulSoup
 from webtest import TestApp
 
 from placement_sched.cli.main import main
-from placement_sched.scheduler.plugins import full_conf, read_settings
+from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from tests.console.test_reports import ATTACKS
 from tests.placing import report
 from tests.servers import started
@@ -54,7 +54,7 @@ def with_policies(tmp_path, sqlite_url, make_app, monkeypatch) -> TestApp:
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     file = tmp_path / "nova.conf"
     file.write_text(POLICIES)
-    app = make_app(read_settings([str(file)], full_conf()))
+    app = make_app(read_settings([str(file)], make_full_conf()))
     app.post_json("/scheduler/v1/compute_nodes", reports())
     return TestApp(app.app)
 

@@ -19,7 +19,7 @@ def browser(sqlite_app) -> TestApp:
 
 @pytest.fixture
 def shown_elsewhere(sqlite_settings, make_app) -> TestApp:
-    return TestApp(make_app(sqlite_settings.overridden({"console.enabled": True})).app)
+    return TestApp(make_app(sqlite_settings.with_overrides({"console.enabled": True})).app)
 
 
 def test_a_browser_gets_the_console_at_the_root(browser):
@@ -80,7 +80,7 @@ def test_an_enabled_console_is_shown_to_other_machines(shown_elsewhere):
 
 
 def test_a_disabled_console_is_not_shown_at_all(sqlite_settings, make_app):
-    client = TestApp(make_app(sqlite_settings.overridden({"console.enabled": False})).app)
+    client = TestApp(make_app(sqlite_settings.with_overrides({"console.enabled": False})).app)
     assert client.get("/", headers=BROWSER).json["apis"]
     client.get("/console/", status=404)
 

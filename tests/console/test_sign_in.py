@@ -10,7 +10,7 @@ from placement_sched.api.request_log import AccessLog
 from placement_sched.app import create_app
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
-from placement_sched.scheduler.plugins import full_conf
+from placement_sched.scheduler.plugins import make_full_conf
 from tests import identity
 from tests.identity import PASSWORD, USER
 
@@ -54,7 +54,7 @@ def start(tmp_path, sqlite_url):
     def start(keystone_url):
         file = tmp_path / "console.conf"
         file.write_text(CONFIG.format(keystone=keystone_url, database=sqlite_url))
-        application = create_app(Settings.from_conf(read_files(full_conf(), [str(file)])))
+        application = create_app(Settings.from_conf(read_files(make_full_conf(), [str(file)])))
         made.append(application)
         return TestApp(AccessLog(application), extra_environ=HTTPS)
 

@@ -3,7 +3,7 @@
 import pytest
 from webtest import TestApp
 
-from placement_sched.console.client import in_form_words
+from placement_sched.console.client import with_form_labels
 
 SIZES = {"vcpus": "1", "ram": "1", "disk": "1"}
 LONG = "x" * 300
@@ -88,11 +88,11 @@ def test_the_api_itself_says_it_as_before(browser):
 def test_faults_that_no_form_has_today_are_said_in_words_too(fault, said):
     path = "$.request_spec.retry.hosts[0]"
     fault = {"expected": None, **fault, "problem": "something of another kind", "path": path}
-    shown = in_form_words({"detail": "JSON does not validate", "fault": fault})
+    shown = with_form_labels({"detail": "JSON does not validate", "fault": fault})
     assert shown.startswith("Request spec retry hosts 0")
     assert said in shown
 
 
 def test_what_is_in_words_already_stays():
     error = {"detail": "No host fits (2 are down)"}
-    assert in_form_words(error) == error["detail"]
+    assert with_form_labels(error) == error["detail"]

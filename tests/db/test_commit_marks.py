@@ -13,7 +13,7 @@ from placement_sched.db.transaction import is_done, mark_commit, new_mark
 from placement_sched.errors import CommitUnknown
 from placement_sched.model.clock import utcnow
 from placement_sched.operations import retention
-from placement_sched.operations.retention import PAUSE, LogUpkeep
+from placement_sched.operations.retention import PAUSE, LogRetention
 from tests.clouds import uuid_of
 
 pytestmark = pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
@@ -117,8 +117,8 @@ def upkeep(database, monkeypatch):
     """Delete old marks; each call comes a minute after the last."""
     moment = [0.0]
     monkeypatch.setattr(retention, "monotonic", lambda: moment[0])
-    database.schema_is_ours()
-    upkeep = LogUpkeep(database)
+    database.enable_commit_marks()
+    upkeep = LogRetention(database)
 
     def call():
         moment[0] += PAUSE + 1

@@ -25,7 +25,7 @@ RUNNING = {
 
 @pytest.fixture
 def impatient(settings):
-    database = Database(settings.overridden({"placement_database.read_timeout": SECONDS}))
+    database = Database(settings.with_overrides({"placement_database.read_timeout": SECONDS}))
     yield database
     database.dispose()
 
@@ -57,7 +57,7 @@ def test_connection_serves_on_after_a_statement_was_stopped(impatient):
 
 @pytest.mark.parametrize("timeout", [0, 60], ids=["no bound", "the default"])
 def test_short_statement_is_not_stopped(settings, timeout):
-    database = Database(settings.overridden({"placement_database.read_timeout": timeout}))
+    database = Database(settings.with_overrides({"placement_database.read_timeout": timeout}))
     with database.read() as connection:
         assert connection.scalar(text("SELECT COUNT(*) FROM traits"))
     database.dispose()

@@ -8,11 +8,11 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError, PendingRollbackError
 
-from placement_sched.db.engine import database_url, served_url
-from placement_sched.db.errors import is_worth_retrying, translated
+from placement_sched.db.engine import database_url, parse_url
+from placement_sched.db.errors import is_worth_retrying, translate_errors
 from placement_sched.db.transaction import Database
 from placement_sched.errors import ConfigurationError, Invalid, Unavailable
-from placement_sched.nova.databases.connections import NovaAway, NovaDatabase
+from placement_sched.nova.databases.connections import NovaDatabase, NovaDatabaseUnavailable
 from tests.conftest import make_settings
 
 pytestmark = pytest.mark.all_databases
@@ -51,7 +51,7 @@ PLACE = "[placement_database] connection"
 )
 def test_parameters_of_a_url_are_checked_without_connecting(url, words):
     with pytest.raises(ConfigurationError, match=words) as wrong:
-        served_url(url, PLACE)
+        parse_url(url, PLACE)
     assert wrong.value.detail.startswith(f"{PLACE}: ")
 
 
@@ -70,7 +70,7 @@ def test_parameters_of_a_url_are_checked_without_connecting(url, words):
     ],
 )
 def test_parameters_that_a_driver_takes_are_kept(url):
-    assert dict(make_url(url).query).items() <= dict(served_url(url, PLACE).query).items()
+    assert dict(make_url(url).query).items() <= dict(parse_url(url, PLACE).query).items()
 
 
 def test_connection_parameters_are_checked_as_those_of_the_url_are():
@@ -108,7 +108,7 @@ def test_account_that_needs_a_missing_package_is_503_with_the_reason(unusable, m
 
 def test_database_of_nova_that_needs_a_missing_package_is_away(unusable):
     database = NovaDatabase("a cell", unusable)
-    with pytest.raises(NovaAway, match="can be made as configured"), database.read():
+    with pytest.raises(NovaDatabaseUnavailable, match="can be made as configured"), database.read():
         pytest.fail("there was a connection")
     database.close()
 
@@ -152,7 +152,7 @@ def test_parameter_that_the_server_refuses_is_named(request, make_app, server, p
 @pytest.mark.parametrize("code", [1030, 1026, 1180, 1016, 1023, 1206, 1637, 1412, 1615])
 def test_fault_of_a_server_is_unavailable(code):
     failure = OperationalError("SELECT 1", None, pymysql.err.OperationalError(code, "words"))
-    with pytest.raises(Unavailable) as found, translated():
+    with pytest.raises(Unavailable) as found, translate_errors():
         raise failure
     assert "does not answer" not in found.value.detail
     assert is_worth_retrying(found.value) == (code in {1412, 1615})
@@ -183,24 +183,24 @@ def mariadb(mysql_server):
     ("kept", "letter"), [("ascii", "é"), ("ascii", "中"), ("latin1", "中"), ("utf8mb3", "😀")]
 )
 def test_character_that_a_column_lacks_is_the_fault_of_the_input(mariadb, statement, kept, letter):
-    with pytest.raises(Invalid, match=f"cannot store the character {letter}"), translated():
+    with pytest.raises(Invalid, match=f"cannot store the character {letter}"), translate_errors():
         mariadb.execute(text(statement.format(f"ps_{kept}")), {"a": f"a{letter}"})
 
 
 def test_character_that_a_column_has_is_found(mariadb):
-    with translated():
+    with translate_errors():
         mariadb.execute(text("SELECT a FROM ps_latin1 WHERE a = :a"), {"a": "é"})
 
 
 @pytest.mark.parametrize("sent", ["a", "中"])
 def test_statement_that_is_wrong_is_no_outage_whatever_was_sent(mariadb, sent):
     statement = "SELECT :sent, 'a' COLLATE utf8mb4_bin = 'b' COLLATE utf8mb4_general_ci"
-    with pytest.raises(OperationalError, match="1267"), translated():
+    with pytest.raises(OperationalError, match="1267"), translate_errors():
         mariadb.execute(text(statement), {"sent": sent})
 
 
 def test_lost_connection_in_a_transaction_is_unavailable_and_retried():
-    with pytest.raises(Unavailable, match="lost in a transaction") as lost, translated():
+    with pytest.raises(Unavailable, match="lost in a transaction") as lost, translate_errors():
         raise PendingRollbackError("Can't reconnect until invalid transaction is rolled back.")
     assert is_worth_retrying(lost.value)
 

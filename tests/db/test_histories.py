@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import text
 
 from placement_sched.db.engine import database_url, make_engine
-from placement_sched.db.failover import HISTORY, Histories, history_of
+from placement_sched.db.failover import HISTORY, Histories, epoch_of
 from placement_sched.db.transaction import Database
 from placement_sched.model.request_stats import begin_stats, request_stats
 from tests.conftest import make_settings
@@ -40,20 +40,20 @@ def test_all_connections_to_a_server_are_of_one_history_without_a_statement(sett
     begin_stats()
     assert database.history is None
     with database.read() as one, database.read() as other:
-        assert history_of(one) == history_of(other) == database.history is not None
-    assert database.write(history_of) == database.history
+        assert epoch_of(one) == epoch_of(other) == database.history is not None
+    assert database.write(epoch_of) == database.history
     assert request_stats().statements == 0
     database.dispose()
 
 
 def test_a_file_has_but_one(sqlite_database):
     with sqlite_database.read() as connection:
-        assert history_of(connection) is None
+        assert epoch_of(connection) is None
 
 
 def test_new_connection_has_no_transaction_open(engine, histories):
     with engine.connect() as connection:
-        assert histories.current == history_of(connection)
+        assert histories.current == epoch_of(connection)
         if engine.dialect.name == "postgresql":
             assert driver_of(connection).info.transaction_status.name == "IDLE"
 
@@ -64,7 +64,7 @@ def test_connection_of_a_past_history_is_replaced(engine, histories, caplog):
     histories.current = ("another server",)
     with engine.connect() as connection:
         assert driver_of(connection) is not old
-        assert history_of(connection) == histories.current == here
+        assert epoch_of(connection) == histories.current == here
     assert "another server has taken over" in caplog.text
 
 
@@ -73,7 +73,7 @@ def test_history_of_an_open_connection_follows_a_pooler_that_changes_its_server(
         driver, here = driver_of(connection), histories.current
         connection.info[HISTORY] = histories.current = ("former server",)
         histories.ask_again(engine.dialect.name, driver, connection.info)
-        assert history_of(connection) == histories.current == here
+        assert epoch_of(connection) == histories.current == here
 
 
 def test_any_user_of_postgresql_may_ask(postgresql_server):
@@ -96,7 +96,7 @@ def test_database_that_is_made_anew_under_its_name_is_another(postgresql_server)
             restored = url.set(database="placement_sched_restored")
             other = Database(make_settings(restored.render_as_string(hide_password=False)))
             with other.read() as opened:
-                histories.add(history_of(opened))
+                histories.add(epoch_of(opened))
             other.dispose()
         connection.execute(text("DROP DATABASE placement_sched_restored"))
     database.dispose()

@@ -25,7 +25,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.nova.databases import hosts, instances, server_groups
 from placement_sched.nova.databases.cells import cells_of_hosts, mapped_cells
-from placement_sched.nova.databases.connections import NovaDatabase, served_url
+from placement_sched.nova.databases.connections import NovaDatabase, parse_url
 from placement_sched.nova.databases.tables import API, CELL
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
@@ -231,13 +231,13 @@ def test_reader_of_novas_databases_reads_what_is_there(server, pooled):
         ("nova_api", server_groups.groups),
         ("nova_cell1", instances.count),
         ("nova_cell1", hosts.all_uuids),
-        ("nova_cell1", hosts.moved),
+        ("nova_cell1", hosts.changed_nodes),
         ("nova_cell1", lambda connection: instances.between(connection, "0", None)),
     ]
 
     def databases(url_of):
         return {
-            name: NovaDatabase(name, served_url(url_of(name), "connection"))
+            name: NovaDatabase(name, parse_url(url_of(name), "connection"))
             for name in ("nova_api", "nova_cell1")
         }
 

@@ -23,9 +23,9 @@ def driver_of(connection):
 def test_connection_that_was_used_last_is_used_again(database):
     with database.read() as first, database.read() as second:
         assert driver_of(first) is not driver_of(second)
-        assert database.held == 2
+        assert database.connections_in_use == 2
         last = driver_of(first)
-    assert database.held == 0
+    assert database.connections_in_use == 0
     with database.read() as again:
         assert driver_of(again) is last
         assert not again.in_transaction()
@@ -49,7 +49,7 @@ def test_connection_to_a_database_that_takes_no_writes_is_replaced(database, mon
 def test_connection_of_a_failed_request_goes_back_to_the_pool(database):
     with pytest.raises(ZeroDivisionError), database.read():
         raise ZeroDivisionError
-    assert database.held == 0
+    assert database.connections_in_use == 0
 
 
 def test_connection_in_use_when_all_are_closed_is_not_used_again(database):

@@ -11,7 +11,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import OperationalError
 
 from placement_sched.db import migrate
-from placement_sched.db.migrate import LONGEST, TURN, one_at_a_time
+from placement_sched.db.migrate import LONGEST, TURN, migration_lock
 
 pytestmark = pytest.mark.all_databases
 
@@ -49,7 +49,7 @@ class Node:
 
 def test_turn_is_asked_for_again_where_a_change_of_tables_elsewhere_ended_the_attempt():
     node = Node("CREATE TABLE")
-    with one_at_a_time(node):
+    with migration_lock(node):
         assert len(node.attempts()) == 2
     assert node.asked[-1] == f"DROP TABLE IF EXISTS {TURN}"
 
@@ -60,7 +60,7 @@ def test_turn_is_given_back_where_a_change_of_tables_elsewhere_ended_a_statement
 ):
     monkeypatch.setattr(migrate, "_LOCK_RETRY_PAUSE", 0)
     node = Node(ended)
-    with one_at_a_time(node):
+    with migration_lock(node):
         pass
     assert len(node.attempts()) == 2
     assert node.asked[-1] == f"DROP TABLE IF EXISTS {TURN}"
@@ -69,7 +69,7 @@ def test_turn_is_given_back_where_a_change_of_tables_elsewhere_ended_a_statement
 
 def test_turn_that_the_database_refuses_to_give_back_is_not_asked_for_again():
     node = Node("DROP TABLE", ER.DBACCESS_DENIED_ERROR)
-    with pytest.raises(OperationalError), one_at_a_time(node):
+    with pytest.raises(OperationalError), migration_lock(node):
         pass
     assert len(node.attempts()) == 1
 
@@ -88,11 +88,11 @@ def order_of_two(engine, seconds):
     order = []
 
     def second():
-        with engine.connect() as connection, one_at_a_time(connection):
+        with engine.connect() as connection, migration_lock(connection):
             order.append("second")
 
     with engine.connect() as connection:
-        with one_at_a_time(connection):
+        with migration_lock(connection):
             waiting = Thread(target=second)
             waiting.start()
             waiting.join(seconds)
@@ -139,7 +139,7 @@ def test_processes_of_the_same_number_on_hosts_of_the_same_name_take_turns(node)
 @pytest.mark.parametrize("seconds", [-LONGEST - 60, LONGEST + 60, 10 * 365 * 86_400])
 def test_turn_of_another_time_is_put_away_at_once(node, seconds):
     leave_turn(node, seconds)
-    with node.connect() as connection, one_at_a_time(connection):
+    with node.connect() as connection, migration_lock(connection):
         assert len(turns(node)) == 2
     assert turns(node) == []
 
@@ -155,7 +155,7 @@ def test_turn_that_is_seen_for_too_long_is_put_away_whatever_the_clock_says(node
 
     monkeypatch.setattr(migrate, "_LOCK_RETRY_PAUSE", 0.01)
     monkeypatch.setattr(migrate.time, "monotonic", monotonic)
-    with node.connect() as connection, one_at_a_time(connection):
+    with node.connect() as connection, migration_lock(connection):
         pass
     assert 1 < len(moments) < 10
     assert turns(node) == []
@@ -164,7 +164,7 @@ def test_turn_that_is_seen_for_too_long_is_put_away_whatever_the_clock_says(node
 @pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
 def test_one_whose_turn_was_given_to_another_leaves_that_alone(node):
     with node.connect() as connection:
-        with one_at_a_time(connection):
+        with migration_lock(connection):
             ask(node, f"DROP TABLE {TURN}")
             leave_turn(node, 0)
         assert turns(node) == [TURN]

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import insert, select
 
-from placement_sched.db.sql import among
+from placement_sched.db.sql import in_values
 from placement_sched.db.tables import resource_providers
 from tests.providers import NOW
 
@@ -43,7 +43,7 @@ def ids(database):
 
 def _found(database, column, values):
     with database.read() as connection:
-        query = select(resource_providers.c.name).where(among(connection, column, values))
+        query = select(resource_providers.c.name).where(in_values(connection, column, values))
         return set(connection.scalars(query))
 
 

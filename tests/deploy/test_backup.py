@@ -14,7 +14,7 @@ from sqlalchemy.engine import URL, make_url
 
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
-from placement_sched.operations.prepare import refuse_other_revision, sync
+from placement_sched.operations.prepare import check_schema_revision, sync
 from placement_sched.store.placement import change_log
 from tests.conftest import SERVERS, make_settings
 from tests.deploy import tool
@@ -175,7 +175,7 @@ def _checked(url: str) -> set[str]:
     """Check that a server of this release could serve the database; return its providers."""
     database = Database(make_settings(url, placement__providers_in_memory=True))
     try:
-        refuse_other_revision(database)
+        check_schema_revision(database)
         with database.read() as connection:
             # The triggers are there as well: without them a worker's memory would be behind.
             assert change_log.why_not_kept(connection) is None

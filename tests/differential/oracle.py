@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from placement_sched.api.auth import ANONYMOUS
-from placement_sched.api.call import Call
+from placement_sched.api.call import ApiCall
 from placement_sched.api.placement import microversions as mv
 from placement_sched.api.placement.params import query_of
 from placement_sched.api.versions import Version
@@ -32,7 +32,7 @@ def asked(request: Request) -> CandidatesQuery:
     """Return the question that a request asks."""
     pairs = tuple(parse_qsl(request.query, keep_blank_values=True))
     return query_of(
-        Call(
+        ApiCall(
             services=_SERVICES,
             identity=ANONYMOUS,
             version=_version(request),

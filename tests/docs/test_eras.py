@@ -9,7 +9,7 @@ import pytest
 
 from placement_sched.scheduler.drivers import all_drivers
 from placement_sched.scheduler.filters import all_filters
-from placement_sched.scheduler.plugins import full_conf
+from placement_sched.scheduler.plugins import make_full_conf
 from placement_sched.scheduler.weights import all_weighers
 from tests.house.tree import ROOT
 
@@ -90,7 +90,7 @@ def test_filters_that_every_era_enabled_are_here(eras):
 
 def test_options_that_the_page_names_exist():
     page = (SOURCE / "eras.rst").read_text()
-    conf = full_conf()
+    conf = make_full_conf()
     named = re.findall(r"``\[(\w+)\] (\w+)``", page)
     assert named
     for group, name in named:

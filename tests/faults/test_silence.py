@@ -14,7 +14,7 @@ from sqlalchemy.engine import make_url
 from placement_sched.db import engine, transaction
 from placement_sched.db import transaction as transaction_module
 from placement_sched.db.engine import SIGNS_OF_LIFE
-from placement_sched.db.migrate import one_at_a_time
+from placement_sched.db.migrate import migration_lock
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from tests.conftest import make_settings
@@ -144,7 +144,7 @@ def test_change_of_the_schema_is_waited_for_however_long_it_takes(database_url):
     slow = SLEEP[database.reader.dialect.name].replace("60", str(READ + GRACE + 1))
 
     def change(connection):
-        with one_at_a_time(connection):
+        with migration_lock(connection):
             connection.execute(text(slow))
 
     database.write(change)

@@ -14,7 +14,7 @@ from placement_sched.db.migrate import VERSION_TABLE, current_revision, newest_r
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES, metadata, resource_providers
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
-from placement_sched.operations.prepare import refuse_other_revision
+from placement_sched.operations.prepare import check_schema_revision
 from tests.conftest import REQUIRED, SERVERS, make_settings
 
 pytestmark = pytest.mark.slow
@@ -147,7 +147,7 @@ def test_schema_of_another_release_is_refused_in_one_sentence(empty, revision, w
     sync_schema(empty)
     with empty.writer.begin() as connection:
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{revision}'"))
-    for refused in (sync_schema, refuse_other_revision):
+    for refused in (sync_schema, check_schema_revision):
         with pytest.raises(Unavailable, match=f"revision {revision} {words}"):
             refused(empty)
     assert current_revision(empty) == revision

@@ -32,7 +32,7 @@ def make_follower(database: Database, settings: Settings) -> Iterator[Callable[.
 
     def make(cloud: NovaCloud, **options: object) -> Follower:
         own = {"api_database.connection": cloud.api.url, "DEFAULT.service_down_time": 60}
-        made.append(Follower(database, settings.overridden({**own, **options})))
+        made.append(Follower(database, settings.with_overrides({**own, **options})))
         return made[-1]
 
     yield make

@@ -10,8 +10,14 @@ import pytest
 from placement_sched.config.options.notifications import oslo_messaging
 from placement_sched.errors import ConfigurationError
 from placement_sched.nova import messaging
-from placement_sched.nova.messaging import AwayOnce, Expected, Unanswered, exposed, target_of
-from placement_sched.scheduler.plugins import full_conf, read_settings
+from placement_sched.nova.messaging import (
+    BusStateLogFilter,
+    ExpectedError,
+    UnsupportedCall,
+    exposed,
+    target_of,
+)
+from placement_sched.scheduler.plugins import make_full_conf, read_settings
 
 LIBRARY = oslo_messaging()
 
@@ -20,7 +26,7 @@ def options(folder, *lines):
     """Return oslo.messaging's options as a nova.conf with these lines in [DEFAULT] has them."""
     file = folder / "nova.conf"
     file.write_text("\n".join(("[DEFAULT]", *lines)))
-    return messaging.bus_options(read_settings([str(file)], full_conf()))
+    return messaging.bus_options(read_settings([str(file)], make_full_conf()))
 
 
 @pytest.fixture(autouse=True)
@@ -45,13 +51,13 @@ class Greeting:
 
     @exposed
     def refuse(self, _context):
-        raise Expected(ValueError("as is expected"))
+        raise ExpectedError(ValueError("as is expected"))
 
     @exposed
     def answer_later(self, _context):
         self.calls = getattr(self, "calls", 0) + 1
         if self.calls == 1:
-            raise Unanswered
+            raise UnsupportedCall
         return self.calls
 
     def hidden(self, _context):
@@ -139,7 +145,7 @@ def test_bus_that_cannot_be_is_refused_without_its_password(tmp_path, url):
 def test_where_the_bus_is_said_without_its_password(tmp_path):
     file = tmp_path / "nova.conf"
     file.write_text("[DEFAULT]\ntransport_url = rabbit://nova:secret@bus1:5671,nova:s@bus2/cloud\n")
-    settings = read_settings([str(file)], full_conf())
+    settings = read_settings([str(file)], make_full_conf())
     assert messaging.bus_of(settings) == "rabbit://bus1:5671,bus2:5672/cloud"
 
 
@@ -182,7 +188,7 @@ def test_message_that_cannot_be_read_is_one_line():
     except ValueError:
         given = ("x", logging.ERROR, "x", 1, "Failed to process message ... skipping it.", ())
         record = logging.LogRecord(*given, sys.exc_info())
-    assert AwayOnce("rabbit://bus:5672/").filter(record)
+    assert BusStateLogFilter("rabbit://bus:5672/").filter(record)
     line = logging.Formatter().format(record)
     assert line.startswith("a message that cannot be read is dropped: Expecting property name")
     assert "\n" not in line
@@ -190,7 +196,7 @@ def test_message_that_cannot_be_read_is_one_line():
 
 def test_bus_that_is_away_is_reported_once_and_once_when_it_is_back(caplog):
     caplog.set_level(logging.INFO)
-    away = AwayOnce("rabbit://bus:5672/")
+    away = BusStateLogFilter("rabbit://bus:5672/")
     for _ in range(2):
         assert not noted(away, "Connection failed: %s (retrying in %s seconds)", "refused", 1.0)
         assert not noted(away, "AMQP server is unreachable: %(err_str)s.", {"err_str": "refused"})
@@ -206,7 +212,7 @@ def test_bus_that_is_away_is_reported_once_and_once_when_it_is_back(caplog):
 
 
 def test_one_of_several_processes_reports_that_the_bus_is_away(caplog):
-    away = AwayOnce("rabbit://bus:5672/", reporting=False)
+    away = BusStateLogFilter("rabbit://bus:5672/", reporting=False)
     assert not noted(away, "Connection failed: %s (retrying in %s seconds)", "refused", 1.0)
     assert not noted(away, "Reconnected to AMQP server on %(hostname)s", {"hostname": "bus"})
     assert caplog.records == []

@@ -7,7 +7,7 @@ import pytest
 from placement_sched.cli.nova_scheduler import policy_hint_check
 from placement_sched.config.conf import new_conf, read_files
 from placement_sched.config.settings import Settings
-from placement_sched.nova.messaging import Expected
+from placement_sched.nova.messaging import ExpectedError
 from placement_sched.nova.rpc import SchedulerRpc
 from tests.nova.scheduling import hosts_of, primitive_of, spec_of
 from tests.placing import instance, report
@@ -113,7 +113,7 @@ def test_users_that_the_rule_names_choose_a_policy(select, context, policy, capl
 
 @pytest.mark.parametrize("context", [USER, {}], ids=["member", "unknown"])
 def test_others_find_no_valid_host_and_the_rule_by_name(select, cloud, context):
-    with pytest.raises(Expected) as refused:
+    with pytest.raises(ExpectedError) as refused:
         select(instance(1), context, scheduler_hints=POLICY)
     failure = refused.value.failure
     assert type(failure).__name__ == "NoValidHost"

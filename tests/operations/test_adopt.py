@@ -10,7 +10,7 @@ from placement_sched.db.migrate import (
     TRAIN,
     XENA,
     current_revision,
-    look,
+    inspect_schema,
     newest_revision,
     sync_schema,
 )
@@ -182,7 +182,7 @@ def test_a_step_that_died_after_its_first_statement_is_finished(empty):
     assert adoption.revision == XENA
     assert adoption.added_columns == ("consumers.consumer_type_id",)
     with empty.read() as connection:
-        assert look(connection).complete
+        assert inspect_schema(connection).complete
 
 
 def test_an_adopted_train_database_serves_usages_by_type(empty):

@@ -147,7 +147,7 @@ def test_while_the_filter_is_off_nobody_is_said_to_be_kept_out(cloud, asking, ki
 
 def drop_image(database, name):
     def work(connection):
-        (found,) = images.called(connection, name)
+        (found,) = images.by_name_or_uuid(connection, name)
         images.remove(connection, found)
 
     database.write(work)

@@ -44,7 +44,7 @@ def test_of_rivals_for_a_name_one_wins(database):
 
 def test_private_flavor_is_seen_by_its_projects_and_whoever_sees_all(database):
     create(database, "p", is_public=False)
-    ask(database, flavors.let_in, "p", "shop", NOW, public=False)
+    ask(database, flavors.add_access, "p", "shop", NOW, public=False)
     assert ask(database, flavors.get, "p").flavorid == "p"
     assert ask(database, flavors.get, "p", "shop").flavorid == "p"
     with pytest.raises(NotFound, match="Flavor p could not be found"):
@@ -53,13 +53,13 @@ def test_private_flavor_is_seen_by_its_projects_and_whoever_sees_all(database):
 
 def test_projects_are_let_in_once_and_shut_out_once(database):
     create(database, "p", is_public=False)
-    assert ask(database, flavors.let_in, "p", "q", NOW, public=False) == ("q",)
-    assert ask(database, flavors.let_in, "p", "a", NOW, public=False) == ("a", "q")
+    assert ask(database, flavors.add_access, "p", "q", NOW, public=False) == ("q",)
+    assert ask(database, flavors.add_access, "p", "a", NOW, public=False) == ("a", "q")
     with pytest.raises(Conflict, match="already exists"):
-        ask(database, flavors.let_in, "p", "q", NOW, public=False)
-    assert ask(database, flavors.shut_out, "p", "q") == ("a",)
+        ask(database, flavors.add_access, "p", "q", NOW, public=False)
+    assert ask(database, flavors.remove_access, "p", "q") == ("a",)
     with pytest.raises(NotFound, match="p / q"):
-        ask(database, flavors.shut_out, "p", "q")
+        ask(database, flavors.remove_access, "p", "q")
     assert ask(database, flavors.projects, "p") == ("a",)
 
 
@@ -68,8 +68,8 @@ def test_public_flavor_has_no_list_and_takes_projects_only_if_told(database):
     with pytest.raises(NotFound, match="not available for public"):
         ask(database, flavors.projects, "f")
     with pytest.raises(Conflict, match="public flavor"):
-        ask(database, flavors.let_in, "f", "q", NOW, public=False)
-    assert ask(database, flavors.let_in, "f", "q", NOW, public=True) == ("q",)
+        ask(database, flavors.add_access, "f", "q", NOW, public=False)
+    assert ask(database, flavors.add_access, "f", "q", NOW, public=True) == ("q",)
 
 
 def test_what_is_not_there_is_not_found(database):
@@ -80,7 +80,7 @@ def test_what_is_not_there_is_not_found(database):
         (flavors.set_extra_specs, "x", {"a": "1"}, NOW),
         (flavors.remove_extra_spec, "x", "a"),
         (flavors.projects, "x"),
-        (flavors.shut_out, "x", "q"),
+        (flavors.remove_access, "x", "q"),
     ):
         with pytest.raises(NotFound, match="Flavor x could not be found"):
             ask(database, question, *arguments)

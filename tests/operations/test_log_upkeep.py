@@ -9,7 +9,7 @@ from placement_sched.db.tables import allocations, provider_changes
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations import retention
-from placement_sched.operations.retention import PAUSE, LogUpkeep
+from placement_sched.operations.retention import PAUSE, LogRetention
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
 from tests.statements import counted
@@ -43,7 +43,7 @@ def _age(connection):
 @pytest.mark.usefixtures("log_of_changes")
 def test_what_is_old_is_deleted_once_a_minute(database_url, now):
     database = Database(make_settings(database_url, placement__providers_in_memory=True))
-    upkeep = LogUpkeep(database)
+    upkeep = LogRetention(database)
     for consumer in ("one", "two"):
         _allocate(database, consumer)
         now[0] += PAUSE + 1
@@ -60,7 +60,7 @@ def test_what_is_old_is_deleted_once_a_minute(database_url, now):
 
 
 def test_without_a_log_nothing_is_asked(database, now):
-    upkeep = LogUpkeep(database)
+    upkeep = LogRetention(database)
     now[0] += PAUSE + 1
     with counted(database) as seen:
         upkeep()
@@ -73,7 +73,7 @@ def test_of_two_processes_one_deletes(database_url, now):
     databases = [
         Database(make_settings(database_url, placement__providers_in_memory=True)) for _ in range(2)
     ]
-    upkeeps = [LogUpkeep(database) for database in databases]
+    upkeeps = [LogRetention(database) for database in databases]
     now[0] += PAUSE + 1
     rows = []
     for upkeep, database in zip(upkeeps, databases, strict=True):

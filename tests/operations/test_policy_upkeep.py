@@ -9,7 +9,7 @@ from placement_sched.db.tables import inventories
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from placement_sched.operations import aggregates
-from placement_sched.operations.aggregates import PolicyUpkeep
+from placement_sched.operations.aggregates import RatioUpdater
 from placement_sched.store.compute import compute_nodes
 from tests.hosts import add_node
 from tests.operations.test_aggregate_policies import EVERYTHING, OWN, Cloud
@@ -24,7 +24,7 @@ class Kept:
         self.cloud = cloud
         self._url, self._folder = url, folder
         self.settings = cloud.settings
-        self.upkeep = PolicyUpkeep(cloud.database, lambda: self.settings, lambda: NOW)
+        self.upkeep = RatioUpdater(cloud.database, lambda: self.settings, lambda: NOW)
         cloud.report(a_report(1))
         cloud.make(1, "everything", "cn1")
 
@@ -119,7 +119,7 @@ def test_change_that_failed_is_tried_again_with_the_next_request(small, monkeypa
 def test_ratios_that_a_failover_lost_are_written_again(small, monkeypatch):
     history = ["first"]
     monkeypatch.setattr(Database, "history", property(lambda _database: history[0]))
-    monkeypatch.setattr(aggregates, "history_of", lambda _connection: history[0])
+    monkeypatch.setattr(aggregates, "epoch_of", lambda _connection: history[0])
     small.request()
     assert small.cloud.ratios() == EVERYTHING
     lost = update(inventories).values(allocation_ratio=3.0)

@@ -14,7 +14,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from placement_sched.model.clock import utcnow
 from placement_sched.operations import prepare
-from placement_sched.operations.prepare import rehearse, sync
+from placement_sched.operations.prepare import sync, warm_up
 from tests.clouds import Cloud, Host, load, stock
 from tests.statements import counted
 
@@ -33,16 +33,16 @@ def loading(statements):
 def test_what_is_rehearsed_is_kept(database, settings, cloud):
     summaries = Summaries()
     with counted(database) as first:
-        rehearse(database, LoadedProviders, summaries, settings, Random(1))
+        warm_up(database, LoadedProviders, summaries, settings, Random(1))
     with counted(database) as second:
-        rehearse(database, LoadedProviders, summaries, settings, Random(1))
+        warm_up(database, LoadedProviders, summaries, settings, Random(1))
     assert loading(first)
     assert len(second) < len(first)
 
 
 def test_empty_cloud_is_rehearsed_as_well(database, settings):
     with counted(database) as asked:
-        rehearse(database, LoadedProviders, Summaries(), settings, Random(1))
+        warm_up(database, LoadedProviders, Summaries(), settings, Random(1))
     assert asked
     assert not loading(asked)
 
@@ -56,20 +56,20 @@ def test_a_question_that_is_refused_is_no_reason_not_to_start(
     load(sqlite_database, Cloud((*hosts, Host("child", {}, parent="cn0"))))
     unknown = resource_classes.update().where(resource_classes.c.name == name).values(name="GONE")
     sqlite_database.write(lambda connection: connection.execute(unknown))
-    options = sqlite_settings.overridden({"placement.allocation_candidates_budget": 100})
+    options = sqlite_settings.with_overrides({"placement.allocation_candidates_budget": 100})
     with counted(sqlite_database) as asked:
-        rehearse(sqlite_database, LoadedProviders, Summaries(), options, Random(1))
+        warm_up(sqlite_database, LoadedProviders, Summaries(), options, Random(1))
     # That the question is too dear is known once its trees are read.
     assert bool(loading(asked)) == (name is None)
 
 
 @pytest.mark.all_databases
 def test_a_database_that_is_away_is_told(settings):
-    away = settings.overridden(
+    away = settings.with_overrides(
         {"placement_database.connection": "postgresql://nobody@127.0.0.1:1/none"}
     )
     with pytest.raises(Unavailable):
-        rehearse(Database(away), LoadedProviders, Summaries(), settings, Random(1))
+        warm_up(Database(away), LoadedProviders, Summaries(), settings, Random(1))
 
 
 class Look:
@@ -91,7 +91,7 @@ def test_schema_is_looked_at_again_where_a_concurrent_writer_ended_that(
     sqlite_database, monkeypatch, ends
 ):
     look = Look(ends, ER.LOCK_DEADLOCK)
-    monkeypatch.setattr(prepare, "refuse_unadopted", look)
+    monkeypatch.setattr(prepare, "check_adopted", look)
     sync(sqlite_database, utcnow)
     assert look.times == ends + 1
 
@@ -101,7 +101,7 @@ def test_schema_is_looked_at_again_where_a_concurrent_writer_ended_that(
 )
 def test_schema_that_cannot_be_looked_at_is_reported(sqlite_database, monkeypatch, error, times):
     look = Look(99, error)
-    monkeypatch.setattr(prepare, "refuse_unadopted", look)
+    monkeypatch.setattr(prepare, "check_adopted", look)
     with pytest.raises(Unavailable):
         sync(sqlite_database, utcnow)
     assert look.times == times

@@ -86,7 +86,7 @@ def allocate(database, number=1, **amounts):
 
 def test_report_makes_node_service_provider_and_inventories(database, told):
     recorded = told(a_report(reserved={"MEMORY_MB": 512}))
-    assert recorded == reports.Recorded(created=1)
+    assert recorded == reports.RecordedReports(created=1)
     made = provider(database)
     assert (made.name, made.parent_uuid, made.root_uuid) == ("cn1", None, node_uuid(1))
     assert inventories_of(database) == {
@@ -108,7 +108,9 @@ def test_report_makes_node_service_provider_and_inventories(database, told):
 def test_same_report_again_is_a_heartbeat_only(database, told):
     told(a_report(cpu_allocation_ratio=1 / 3))
     before = provider(database)
-    assert told(a_report(cpu_allocation_ratio=1 / 3), now=LATER) == reports.Recorded(unchanged=1)
+    assert told(a_report(cpu_allocation_ratio=1 / 3), now=LATER) == reports.RecordedReports(
+        unchanged=1
+    )
     assert provider(database) == before
     with database.read() as connection:
         assert compute_nodes.by_uuid(connection, node_uuid(1)).last_seen_up == LATER
@@ -118,7 +120,7 @@ def test_same_report_again_is_a_heartbeat_only(database, told):
 def test_report_of_other_use_leaves_the_generation(database, told):
     told(a_report())
     before = provider(database)
-    assert told(a_report(vcpus_used=4)) == reports.Recorded(changed=1)
+    assert told(a_report(vcpus_used=4)) == reports.RecordedReports(changed=1)
     assert provider(database) == before
 
 
@@ -135,7 +137,7 @@ def test_inventory_that_somebody_changed_is_set_right(database, told):
     number = provider(database).id
     wrong = {number: [Inventory(resource_class="VCPU", total=1)]}
     database.write(lambda connection: inventories.replace_many(connection, wrong, NOW))
-    assert told(a_report()) == reports.Recorded(unchanged=1)
+    assert told(a_report()) == reports.RecordedReports(unchanged=1)
     assert inventories_of(database)["VCPU"] == (8, 0, 4.0)
 
 
@@ -344,7 +346,7 @@ def test_first_reports_of_one_node_at_once_all_succeed(database, settings):
         return report(database, settings, a_report(1, vcpus=number + 1))
 
     with ThreadPoolExecutor(4) as pool:
-        recorded = sum(pool.map(tell, range(4)), reports.Recorded())
+        recorded = sum(pool.map(tell, range(4)), reports.RecordedReports())
     assert (recorded.created, recorded.changed + recorded.unchanged) == (1, 3)
 
 
@@ -412,5 +414,5 @@ def test_node_that_reports_while_its_host_joins_an_aggregate_is_in_it(database, 
 def test_deleted_node_can_report_again(database, told):
     told(a_report())
     database.write(lambda connection: reports.remove_node(connection, node_uuid(1)))
-    assert told(a_report()) == reports.Recorded(created=1)
+    assert told(a_report()) == reports.RecordedReports(created=1)
     assert inventories_of(database)["VCPU"] == (8, 0, 4.0)

@@ -186,7 +186,7 @@ def test_nothing_acknowledged_is_lost_where_servers_are_killed(database, site, t
 def check(database: Database, tallies: list[Tally]) -> None:
     """Compare what there is with what was answered: whole, and nothing of what was refused."""
     with database.read() as connection:
-        rows = allocations.everything(connection)
+        rows = allocations.all_allocations(connection)
     held = {one.consumer.uuid: (one.provider_uuid, one.used) for one in rows}
     assert len(held) == len(rows)
     known = {consumer: what for tally in tallies for consumer, what in tally.holds.items()}

@@ -13,16 +13,16 @@ from placement_sched.model.instance import HostInstance
 from placement_sched.model.request_spec import RequestSpec, request_spec_from
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_state import HostState, service_view
-from placement_sched.scheduler.plugins import full_conf
+from placement_sched.scheduler.plugins import make_full_conf
 
 NOW = datetime(2026, 1, 1, 12, 0, 0)
 
 
 def settings_with(**options: Any) -> Settings:
     """Return the default settings with ``group__option`` values laid over."""
-    settings = Settings.from_conf(read_files(full_conf()))
+    settings = Settings.from_conf(read_files(make_full_conf()))
     values = {key.replace("__", "."): value for key, value in options.items()}
-    return settings.overridden(values, "nova.conf")  # as if they were configured
+    return settings.with_overrides(values, "nova.conf")  # as if they were configured
 
 
 def an_aggregate(number: int = 1, *hosts: str, **metadata: str) -> HostAggregate:

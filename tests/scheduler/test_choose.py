@@ -10,7 +10,7 @@ import pytest
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.plugins import Plugins
-from placement_sched.scheduler.selection import Chooser, Headroom
+from placement_sched.scheduler.selection import HostSelector, RemainingCapacity
 from placement_sched.scheduler.weights import BaseHostWeigher
 from tests.placing import instance
 from tests.scheduler.states import a_host, a_spec, settings_with
@@ -75,10 +75,12 @@ def choose(number, *filters, alternates=0, group=None):
     """Return the hosts chosen for each instance, with their alternates."""
     settings = settings_with()
     plugins = Plugins((), filters, (Emptier(),), FilterScheduler.with_settings(settings))
-    chooser = Chooser(plugins=plugins, settings=settings, random=Random(1), alternates=alternates)
+    chooser = HostSelector(
+        plugins=plugins, settings=settings, random=Random(1), alternates=alternates
+    )
     uuids = [instance(each) for each in range(number)]
     spec = a_spec(instance_uuids=uuids, instance_group=group)
-    choice = chooser.choose([a_host(name) for name in HOSTS], spec, Headroom.unbounded())
+    choice = chooser.choose([a_host(name) for name in HOSTS], spec, RemainingCapacity.unlimited())
     return [[one.service_host for one in each] for each in choice.selections]
 
 

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from placement_sched.errors import NoValidHost, Unavailable
-from placement_sched.model.decision import Decision, DecisionsWanted, PlacedInstance
+from placement_sched.model.decision import Decision, DecisionQuery, PlacedInstance
 from placement_sched.model.explanation import (
     CandidatesReport,
     FilterReport,
@@ -15,8 +15,8 @@ from placement_sched.model.explanation import (
     Rejected,
     RequestFilterReport,
 )
-from placement_sched.scheduler.claim import Claiming
-from placement_sched.scheduler.decisions import MOST_BYTES, Retention, bounded
+from placement_sched.scheduler.claim import ClaimMode
+from placement_sched.scheduler.decisions import MOST_BYTES, Retention, limit_size
 from placement_sched.store import decisions
 from tests.conftest import make_settings
 from tests.placing import flavor, hosts_of, instance, report, spec
@@ -63,7 +63,7 @@ def test_claim_whose_decision_cannot_be_written_claims_nothing(cloud):
 def test_answer_that_allocates_nothing_is_given_without_a_record_of_it(cloud):
     scheduler, database = cloud.app.services.scheduler, cloud.app.services.database
     with without(database, "sched_decision_places"):
-        answer = scheduler.select_destinations(spec(instance(1)), claiming=Claiming.NONE)
+        answer = scheduler.select_destinations(spec(instance(1)), claiming=ClaimMode.NONE)
         with pytest.raises(NoValidHost):
             scheduler.select_destinations(spec(flavor=flavor(vcpus=99)))
     assert hosts_of(answer) == ["cn1"]
@@ -92,7 +92,7 @@ def a_funnel(refused=0, *, reason="full", query="resources=VCPU:1", detail="a"):
     ids=["all", "a hundred", "twenty", "three"],
 )
 def test_funnel_keeps_as_many_refused_hosts_as_there_is_room_for(funnel, told):
-    (kept,) = bounded(funnel)["filters"]
+    (kept,) = limit_size(funnel)["filters"]
     assert (len(kept["rejected"]), kept["before"]) == (told, funnel.filters[0].before)
 
 
@@ -106,7 +106,7 @@ def test_funnel_keeps_as_many_refused_hosts_as_there_is_room_for(funnel, told):
     ids=["reasons", "changes", "query"],
 )
 def test_funnel_that_is_large_all_the_same_keeps_its_counts(funnel):
-    kept = bounded(funnel)
+    kept = limit_size(funnel)
     assert kept["outline"]
     assert len(str(kept)) < MOST_BYTES
     expected = {"name": "F", "before": funnel.filters[0].before, "after": 0}
@@ -139,7 +139,7 @@ def test_old_decisions_go_some_at_a_time_with_their_places(database):
     database.write(fill)
     assert [database.write(purge) for _ in range(3)] == [2, 1, 0]
     with database.read() as connection:
-        left = decisions.search(connection, DecisionsWanted())
+        left = decisions.search(connection, DecisionQuery())
     assert [one.uuid for one in left] == [instance(1001), instance(1000)]
     assert count(database, "sched_decision_places") == 2
 

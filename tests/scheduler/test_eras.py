@@ -6,7 +6,7 @@ import pytest
 
 from placement_sched.config.conf import new_conf
 from placement_sched.scheduler.filtering import run_filters
-from placement_sched.scheduler.live_settings import overridden
+from placement_sched.scheduler.live_settings import with_overrides
 from placement_sched.scheduler.plugins import plugins_for, read_settings
 from placement_sched.scheduler.utils import parse_options
 from placement_sched.scheduler.weighing import run_weighers
@@ -50,7 +50,7 @@ def passing(settings):
 
     def passing(name, hosts, asked, **overrides):
         told = {key.replace("__", "."): value for key, value in overrides.items()}
-        plugins = plugins_for(overridden(settings, told), lambda: NOW)
+        plugins = plugins_for(with_overrides(settings, told), lambda: NOW)
         (plugin,) = (each for each in plugins.filters if type(each).__name__ == name)
         return [host.host for host in run_filters([plugin], hosts, asked).hosts]
 
@@ -63,7 +63,7 @@ def weights(settings):
 
     def weights(name, hosts, asked, **overrides):
         told = {key.replace("__", "."): value for key, value in overrides.items()}
-        plugins = plugins_for(overridden(settings, told), lambda: NOW)
+        plugins = plugins_for(with_overrides(settings, told), lambda: NOW)
         (plugin,) = (each for each in plugins.weighers if type(each).__name__ == name)
         run = run_weighers([plugin], hosts, asked)
         return {

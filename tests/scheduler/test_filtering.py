@@ -7,7 +7,7 @@ import pytest
 from placement_sched.config.conf import CONF
 from placement_sched.errors import Invalid, PluginFailed
 from placement_sched.model.explanation import Rejected
-from placement_sched.model.verdict import Refusal
+from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.filters import BaseHostFilter
 from tests.scheduler.states import a_host, a_spec, settings_with
@@ -22,7 +22,9 @@ class Refuses(BaseHostFilter):
     names = ("cn2",)
 
     def refusal(self, host_state, _spec):
-        return Refusal(f"{host_state.host} is not liked") if host_state.host in self.names else None
+        return (
+            Rejection(f"{host_state.host} is not liked") if host_state.host in self.names else None
+        )
 
 
 class Passes(BaseHostFilter):
@@ -119,7 +121,7 @@ class Prepares(BaseHostFilter):
         disliked = spec_obj.scheduler_hints.get("not")
         if disliked is None:
             return None
-        return lambda host: Refusal("not liked") if host.host == disliked[0] else None
+        return lambda host: Rejection("not liked") if host.host == disliked[0] else None
 
 
 def test_a_filter_may_work_out_once_what_it_asks_of_every_host():
@@ -139,7 +141,7 @@ def test_every_host_passes_a_filter_that_has_nothing_to_ask():
 def test_a_child_that_decides_in_another_way_is_asked_in_that_way():
     class Refusing(Prepares):
         def refusal(self, host_state, spec_obj):
-            return super().refusal(host_state, spec_obj) or Refusal("nobody is good enough")
+            return super().refusal(host_state, spec_obj) or Rejection("nobody is good enough")
 
     class Passing(Prepares):
         def host_passes(self, host_state, spec_obj):

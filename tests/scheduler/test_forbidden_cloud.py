@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from placement_sched.model.explanation import View
+from placement_sched.model.explanation import ExplanationView
 from placement_sched.operations import aggregates as aggregates_module
 from tests.clouds import NOW, Host, give_traits
 from tests.exploring import Dice, draws
@@ -120,7 +120,7 @@ def test_no_forbidden_host_is_a_candidate_and_no_other_is_lost(
     told = app.app.services.scheduler.explain(
         asked,
         overrides={SWITCH: reserving, "scheduler.max_placement_results": HOSTS},
-        view=View(max_rejected=1),
+        view=ExplanationView(max_rejected=1),
     )
     found = {host["host"] for host in told["hosts"]}
     assert found == reserves.candidates(by_flavor | by_image, memory_mb, reserving=reserving)
@@ -128,7 +128,9 @@ def test_no_forbidden_host_is_a_candidate_and_no_other_is_lost(
 
 @pytest.mark.all_databases
 def test_the_query_names_every_forbidden_aggregate_once(app, reserves):
-    told = app.app.services.scheduler.explain(spec(), overrides={SWITCH: True}, view=View())
+    told = app.app.services.scheduler.explain(
+        spec(), overrides={SWITCH: True}, view=ExplanationView()
+    )
     query = told["funnel"]["allocation_candidates"]["query"]
     reserved = sum(1 for aggregate in reserves.aggregates if aggregate.traits)
     assert query.count("member_of=%21in%3A") == 1

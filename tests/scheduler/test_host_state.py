@@ -4,7 +4,12 @@ import pytest
 
 from placement_sched.model.compute_node import Metric, Service
 from placement_sched.model.hardware.numa import NUMACell
-from placement_sched.scheduler.host_state import NO_SERVICE, HostState, make, service_view
+from placement_sched.scheduler.host_state import (
+    NO_SERVICE,
+    HostState,
+    make_host_state,
+    service_view,
+)
 from placement_sched.schemas.node_report import Defaults, parse
 from tests.reports import NOW, a_report, node_uuid
 from tests.scheduler.states import a_spec, aggregates
@@ -34,7 +39,7 @@ SERVICE = service_view(
 
 
 def a_state(**report):
-    return make(parse(a_report(**report), Defaults(now=NOW)).node, SERVICE)
+    return make_host_state(parse(a_report(**report), Defaults(now=NOW)).node, SERVICE)
 
 
 def test_host_state_has_novas_names_and_no_other():
@@ -80,7 +85,7 @@ def test_disk_available_least_caps_the_free_disk(least, free_gb):
 def test_node_whose_free_disk_is_unknown_keeps_an_empty_state():
     node = parse(a_report(free_disk_gb=None), Defaults(now=NOW)).node
     shared = aggregates({"ssd": "true"})
-    state = make(node, SERVICE, shared)
+    state = make_host_state(node, SERVICE, shared)
     assert (state.uuid, state.free_ram_mb, state.vcpus_total, state.updated) == (None, 0, 0, None)
     assert state.cpu_allocation_ratio is state.supported_instances is None
     assert (state.host, state.aggregates) == ("cn1", shared)
@@ -106,7 +111,7 @@ def test_service_reads_like_novas():
 
 def test_service_that_is_not_known_was_never_seen():
     node = parse(a_report(), Defaults(now=NOW)).node
-    service = make(node).service
+    service = make_host_state(node).service
     assert service is NO_SERVICE
     assert service["last_seen_up"] is None
 
@@ -152,7 +157,7 @@ def test_reported_numa_nodes_have_novas_names():
 
 def test_instances_of_one_request_do_not_share_pinned_cpus_or_memory():
     node = parse(a_report(numa_topology=topology({}, {})), Defaults(now=NOW)).node
-    state, other = make(node, SERVICE), make(node, SERVICE)
+    state, other = make_host_state(node, SERVICE), make_host_state(node, SERVICE)
     for taken in ([0, 1], [1, 1], [1, 1]):  # the third fits nowhere, and takes nothing
         state.consume_from_request(one_node())
         used = [len(cell.pinned_cpus) for cell in state.numa_topology.cells]

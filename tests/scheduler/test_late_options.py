@@ -8,7 +8,7 @@ from oslo_config import cfg
 from placement_sched.cli.main import main
 from placement_sched.config.conf import CONF, read_files
 from placement_sched.scheduler.filtering import run_filters
-from placement_sched.scheduler.plugins import full_conf, plugins_for, read_settings
+from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_settings
 from placement_sched.scheduler.weighing import run_weighers
 from tests.scheduler.states import a_host, a_spec
 
@@ -79,7 +79,7 @@ of_each_object = pytest.mark.parametrize(
 
 @of_each_object
 def test_options_registered_late_have_the_values_of_the_file(file):
-    plugins = plugins_for(read_settings([file], full_conf()))
+    plugins = plugins_for(read_settings([file], make_full_conf()))
     hosts = [a_host("cn1"), a_host("cn22")]
     assert run_filters(plugins.filters, hosts, a_spec()).hosts == hosts
 
@@ -93,16 +93,16 @@ def test_options_registered_in_init_are_known_to_config_validate(file, capsys):
 
 @of_each_object
 def test_options_registered_in_init_follow_the_file_when_it_is_read_again(file):
-    plugins_for(read_settings([file], full_conf()))
+    plugins_for(read_settings([file], make_full_conf()))
     path = Path(file)
     path.write_text(path.read_text().replace("= yield", "= reject"))
-    plugins = plugins_for(read_settings([file], full_conf()))
+    plugins = plugins_for(read_settings([file], make_full_conf()))
     assert run_filters(plugins.filters, [a_host()], a_spec()).hosts == []
 
 
 @of_each_object
 def test_an_attribute_that_a_filter_sets_is_there_for_a_weigher(file):
-    plugins = plugins_for(read_settings([file], full_conf()))
+    plugins = plugins_for(read_settings([file], make_full_conf()))
     hosts = run_filters(plugins.filters, [a_host("cn1"), a_host("cn22")], a_spec()).hosts
     best, *_ = run_weighers(plugins.weighers, hosts, a_spec()).hosts
     assert best.obj.host == "cn22"
@@ -111,6 +111,6 @@ def test_an_attribute_that_a_filter_sets_is_there_for_a_weigher(file):
 def test_files_are_read_by_what_plugins_see_before_they_are_imported(tmp_path):
     file = tmp_path / "a.conf"
     file.write_text("[brought_early]\nracks = 8\n")
-    read_settings([str(file)], full_conf())
+    read_settings([str(file)], make_full_conf())
     cfg.CONF.register_opts([cfg.IntOpt("racks")], "brought_early")
     assert cfg.CONF.brought_early.racks == 8

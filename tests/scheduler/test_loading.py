@@ -10,9 +10,9 @@ from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.scheduler import plugins as plugins_module
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
-from placement_sched.scheduler.live_settings import overridden
+from placement_sched.scheduler.live_settings import with_overrides
 from placement_sched.scheduler.plugin import path_of, register
-from placement_sched.scheduler.plugins import full_conf, list_opts, plugins_for, read_settings
+from placement_sched.scheduler.plugins import list_opts, make_full_conf, plugins_for, read_settings
 from placement_sched.scheduler.request_filters import all_request_filters
 from placement_sched.scheduler.weighing import run_weighers
 from placement_sched.scheduler.weights import all_weighers
@@ -290,7 +290,7 @@ def test_what_a_list_names_thousands_of_times_is_looked_for_once(option, named):
 def test_stranger_sees_the_options_of_its_request_while_it_is_made():
     settings = filter_settings(enabled_filters=[f"{ACME}.AcmeFilter"])
     register(settings.conf, (("acme", CONF._groups["acme"]._opts["most_instances"]["opt"]),))
-    changed = Settings.from_conf(settings.conf).overridden(
+    changed = Settings.from_conf(settings.conf).with_overrides(
         {"acme.most_instances": 7, "filter_scheduler.enabled_filters": [f"{ACME}.AcmeFilter"]}
     )
     assert plugins_for(settings).filters[0].most == 3
@@ -311,7 +311,7 @@ def test_options_of_strangers_are_read_from_the_file(tmp_path):
     (plugin,) = plugins_for(settings).filters
     assert plugin.host_passes(a_host(num_instances=1), a_spec())
     assert not plugin.host_passes(a_host(num_instances=2), a_spec())
-    (looser,) = plugins_for(settings.overridden({"acme_ours.limit": 9})).filters
+    (looser,) = plugins_for(settings.with_overrides({"acme_ours.limit": 9})).filters
     assert looser.host_passes(a_host(num_instances=2), a_spec())
 
 
@@ -342,7 +342,7 @@ def test_options_of_plugins_are_known_to_a_full_conf_and_to_the_process():
     groups = {group: [option.dest for option in options] for group, options in list_opts()}
     assert "ram_weight_multiplier" in groups["filter_scheduler"]
     assert "enable_isolated_aggregate_filtering" in groups["scheduler"]
-    assert Settings.from_conf(full_conf()).filter_scheduler.ram_weight_multiplier == 1.0
+    assert Settings.from_conf(make_full_conf()).filter_scheduler.ram_weight_multiplier == 1.0
     assert CONF.filter_scheduler.ram_weight_multiplier == 1.0
     assert not hasattr(Settings.from_conf(new_conf()).filter_scheduler, "ram_weight_multiplier")
 
@@ -367,7 +367,7 @@ def test_wrong_filter_in_a_file_is_found_when_it_is_read(tmp_path):
     ],
 )
 def test_overrides_may_name_what_is_shipped(option, value):
-    settings = overridden(settings_with(), {f"filter_scheduler.{option}": value})
+    settings = with_overrides(settings_with(), {f"filter_scheduler.{option}": value})
     assert getattr(settings.filter_scheduler, option) == value
 
 
@@ -376,9 +376,9 @@ def test_overrides_may_not_import_what_the_operator_did_not_name(option):
     path = f"{ACME}.AcmeFilter"
     asked = {f"filter_scheduler.{option}": [path]}
     with pytest.raises(Invalid, match=f"filter_scheduler.{option}: '{path}'"):
-        overridden(settings_with(), asked)
+        with_overrides(settings_with(), asked)
     named = filter_settings(**{option: [path]})
-    assert getattr(overridden(named, asked).filter_scheduler, option) == [path]
+    assert getattr(with_overrides(named, asked).filter_scheduler, option) == [path]
 
 
 @pytest.mark.parametrize(
@@ -386,10 +386,10 @@ def test_overrides_may_not_import_what_the_operator_did_not_name(option):
 )
 def test_overrides_may_not_change_what_stands_while_the_server_runs(key):
     with pytest.raises(Invalid, match=f"{key}' is not read per request"):
-        overridden(settings_with(), {key: "keystone"})
+        with_overrides(settings_with(), {key: "keystone"})
 
 
 def test_conf_read_again_keeps_what_it_knew():
-    conf = full_conf()
+    conf = make_full_conf()
     plugins_module.register_options(conf)
     assert Settings.from_conf(read_files(conf)).filter_scheduler.cpu_weight_multiplier == 1.0

@@ -7,7 +7,7 @@ import pytest
 from placement_sched.cli.main import main
 from placement_sched.config.conf import new_conf
 from placement_sched.errors import ConfigurationError, Invalid
-from placement_sched.scheduler.live_settings import overridden
+from placement_sched.scheduler.live_settings import with_overrides
 from placement_sched.scheduler.plugins import plugins_for, read_settings
 from placement_sched.scheduler.request_filters import ORDER, all_request_filters
 from tests.placing import spec
@@ -119,7 +119,7 @@ def test_strangers_options_are_read_from_the_file_and_overridden(tmp_path):
     )
     settings = read_settings([str(file)], new_conf())
     assert plugins_for(settings).request_filters[-1].settings.acme_requests.trait == "CUSTOM_LABEL"
-    changed = overridden(settings, {"acme_requests.trait": "CUSTOM_OTHER"})
+    changed = with_overrides(settings, {"acme_requests.trait": "CUSTOM_OTHER"})
     assert plugins_for(changed).request_filters[-1].settings.acme_requests.trait == "CUSTOM_OTHER"
 
 
@@ -162,7 +162,7 @@ def test_announced_one_is_ordered_by_any_of_its_names(installed, name):
         ("no.such.Filter", "'no.such.Filter' cannot be imported"),
         (f"{ACME}.AcmeFilter", "AcmeFilter is not a BaseRequestFilter"),
         (f"{ACME}.acme_filters", "acme_filters is not a BaseRequestFilter"),
-        (f"{OURS}.confined", "confined returns no classes"),
+        (f"{OURS}.require_aggregates", "require_aggregates returns no classes"),
         (f"{OURS}.BaseRequestFilter", "BaseRequestFilter is the abstract base class"),
         ("nova.scheduler.filters.compute_filter.ComputeFilter", "there is no "),
     ],
@@ -219,13 +219,13 @@ def test_overrides_may_name_what_the_operator_has_named():
     path = f"{ACME}.AcmeTrait"
     running = settings_naming(path)
     asked = {"scheduler.request_filters": ["compute_status_filter", path]}
-    changed = overridden(running, asked)
+    changed = with_overrides(running, asked)
     assert [one.name for one in plugins_for(changed).request_filters][-2:] == [
         "compute_status_filter",
         "acme_trait",
     ]
     with pytest.raises(Invalid):
-        overridden(settings_naming(), asked)
+        with_overrides(settings_naming(), asked)
 
 
 def test_override_with_an_unknown_name_is_400_with_the_nearest(sqlite_app):

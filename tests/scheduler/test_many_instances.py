@@ -6,7 +6,7 @@ import pytest
 
 from placement_sched.model.aggregates import POLICIES, ServerGroup
 from placement_sched.scheduler import selection
-from placement_sched.scheduler.selection import PlacedSoFar
+from placement_sched.scheduler.selection import PlacementProgress
 from placement_sched.scheduler.weighing import Weighing, run_weighers
 from placement_sched.scheduler.weights import BaseHostWeigher
 from placement_sched.scheduler.weights.io_ops import IoOpsWeigher
@@ -82,7 +82,7 @@ def cell(cpus):
     }
 
 
-class Fresh(PlacedSoFar):
+class Fresh(PlacementProgress):
     """What instances leave, where every filter and weigher looks at all hosts each time."""
 
     def note(self, host):
@@ -114,7 +114,7 @@ def test_hosts_are_chosen_as_if_each_instance_looked_at_all_of_them(
     asked = spec(*uuids[:7], flavor=small, instance_group=group if policy else None)
 
     stepwise = explain(sqlite_app, asked)
-    monkeypatch.setattr(selection, "PlacedSoFar", Fresh)
+    monkeypatch.setattr(selection, "PlacementProgress", Fresh)
     whole = explain(sqlite_app, asked)
     assert stepwise["outcome"] == "selected"
     assert stepwise["selections"] == whole["selections"]

@@ -8,16 +8,16 @@ import pytest
 
 from placement_sched.errors import Invalid, PluginFailed, Unavailable
 from placement_sched.model.request_spec import RequestLevelParams, RequestSpec
-from placement_sched.model.verdict import Refusal
+from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.narrowing import check_outcome, check_request, narrow
+from placement_sched.scheduler.narrowing import check_request, check_result, run_request_filters
 from placement_sched.scheduler.request_filters import (
     BaseRequestFilter,
-    Outcome,
-    confined,
-    forbidding,
-    kept_out,
-    requiring,
+    RequestFilterResult,
+    forbid_aggregates,
+    forbid_traits,
+    require_aggregates,
+    require_traits,
 )
 from placement_sched.schemas.formats import DocumentError
 from tests.scheduler.states import a_spec, aggregates
@@ -31,31 +31,33 @@ SPEC = a_spec(
 
 
 def params(**changes):
-    return Outcome(
+    return RequestFilterResult(
         replace(SPEC, request_level_params=replace(SPEC.request_level_params, **changes))
     )
 
 
 def destination(**changes):
-    return Outcome(replace(SPEC, requested_destination=replace(SPEC.destination, **changes)))
+    return RequestFilterResult(
+        replace(SPEC, requested_destination=replace(SPEC.destination, **changes))
+    )
 
 
 @pytest.mark.parametrize(
     "outcome",
     [
         None,
-        Refusal("no"),
-        Outcome(SPEC),
-        Outcome(SPEC, {"found": ["x"], "how": {"many": 2}}),
-        requiring(SPEC, "CUSTOM_C"),
-        forbidding(SPEC, "CUSTOM_C"),
-        confined(SPEC, AGGREGATES),
-        kept_out(SPEC, AGGREGATES),
+        Rejection("no"),
+        RequestFilterResult(SPEC),
+        RequestFilterResult(SPEC, {"found": ["x"], "how": {"many": 2}}),
+        require_traits(SPEC, "CUSTOM_C"),
+        forbid_traits(SPEC, "CUSTOM_C"),
+        require_aggregates(SPEC, AGGREGATES),
+        forbid_aggregates(SPEC, AGGREGATES),
     ],
     ids=range(8),
 )
 def test_narrower_request_refusal_and_none_are_outcomes(outcome):
-    check_outcome(SPEC, outcome)
+    check_result(SPEC, outcome)
 
 
 @pytest.mark.parametrize(
@@ -64,22 +66,28 @@ def test_narrower_request_refusal_and_none_are_outcomes(outcome):
         (True, "expected .*, not bool"),
         ("no", "expected .*, not str"),
         (SPEC, "expected .*, not RequestSpec"),
-        (Outcome(None), "the spec of an Outcome must be a RequestSpec, not NoneType"),
-        (Outcome(SPEC, None), None),
-        (Outcome(SPEC, [1]), None),
-        (Outcome(SPEC, {1: 2}), None),
-        (Outcome(SPEC, {"x": object()}), None),
-        (Refusal(None), "the reason of a Refusal must be a string, not None"),
-        (Refusal(""), "the reason of a Refusal must be a string, not ''"),
-        (Outcome(replace(SPEC, request_level_params=None)), "request_level_params became NoneType"),
-        (Outcome(replace(SPEC, flavor=None)), "flavor became NoneType"),
-        (Outcome(replace(SPEC, scheduler_hints=None)), "scheduler_hints became NoneType"),
-        (Outcome(replace(SPEC, num_instances=5)), "may not change num_instances"),
+        (RequestFilterResult(None), "the spec of an Outcome must be a RequestSpec, not NoneType"),
+        (RequestFilterResult(SPEC, None), None),
+        (RequestFilterResult(SPEC, [1]), None),
+        (RequestFilterResult(SPEC, {1: 2}), None),
+        (RequestFilterResult(SPEC, {"x": object()}), None),
+        (Rejection(None), "the reason of a Refusal must be a string, not None"),
+        (Rejection(""), "the reason of a Refusal must be a string, not ''"),
+        (
+            RequestFilterResult(replace(SPEC, request_level_params=None)),
+            "request_level_params became NoneType",
+        ),
+        (RequestFilterResult(replace(SPEC, flavor=None)), "flavor became NoneType"),
+        (
+            RequestFilterResult(replace(SPEC, scheduler_hints=None)),
+            "scheduler_hints became NoneType",
+        ),
+        (RequestFilterResult(replace(SPEC, num_instances=5)), "may not change num_instances"),
         (params(root_required=SPEC.root_required | {5}), "5 is not the name of a trait"),
-        (confined(SPEC, ["not-a-uuid"]), "is not a uuid"),
-        (confined(SPEC, []), "is not a uuid"),
-        (kept_out(SPEC, ["zz"]), "is not a uuid"),
-        (kept_out(SPEC, ["0x00000000_0000_0000_0000_0000000001"]), "is not a uuid"),
+        (require_aggregates(SPEC, ["not-a-uuid"]), "is not a uuid"),
+        (require_aggregates(SPEC, []), "is not a uuid"),
+        (forbid_aggregates(SPEC, ["zz"]), "is not a uuid"),
+        (forbid_aggregates(SPEC, ["0x00000000_0000_0000_0000_0000000001"]), "is not a uuid"),
         (params(root_required=frozenset()), "removed constraints: CUSTOM_A"),
         (params(root_forbidden=frozenset()), "removed constraints: CUSTOM_B"),
         (
@@ -92,7 +100,7 @@ def test_narrower_request_refusal_and_none_are_outcomes(outcome):
 )
 def test_anything_else_is_the_filters_fault(outcome, told):
     with pytest.raises((TypeError, ValueError, DocumentError), match=told):
-        check_outcome(SPEC, outcome)
+        check_result(SPEC, outcome)
 
 
 class Cloud:
@@ -108,7 +116,7 @@ class Confines(BaseRequestFilter):
 
     def apply(self, spec, world):
         uuids = [aggregate.uuid for aggregate in world.host_aggregates()]
-        return Outcome(spec.for_instance("x"), {"aggregates": uuids})
+        return RequestFilterResult(spec.for_instance("x"), {"aggregates": uuids})
 
 
 class Off(Confines):
@@ -129,11 +137,11 @@ class No(Confines):
     name = "no"
 
     def apply(self, _spec, _world):
-        return Refusal("never")
+        return Rejection("never")
 
 
 def test_request_is_narrowed_by_those_that_apply():
-    run = narrow([Confines(), Off(), Passive()], PLAIN, Cloud())
+    run = run_request_filters([Confines(), Off(), Passive()], PLAIN, Cloud())
     assert run.spec.instance_uuid == "x"
     assert run.refusal is None
     assert [(each.name, each.applied) for each in run.reports] == [
@@ -151,10 +159,10 @@ def test_refusal_stands_and_later_filters_narrow_all_the_same():
         name = "never"
 
         def apply(self, _spec, _world):
-            return Refusal("nor this")
+            return Rejection("nor this")
 
-    run = narrow([Confines(), No(), Confines(), Never()], PLAIN, Cloud())
-    assert run.refusal == Refusal("never")
+    run = run_request_filters([Confines(), No(), Confines(), Never()], PLAIN, Cloud())
+    assert run.refusal == Rejection("never")
     assert [report.name for report in run.reports] == ["confines", "no", "confines", "never"]
     assert [report.as_json().get("refusal") for report in run.reports] == [
         None,
@@ -171,12 +179,12 @@ def test_root_trait_that_a_filter_wants_and_the_request_forbids_is_refused_by_bo
         name = "wants"
 
         def apply(self, spec, _world):
-            return requiring(spec, "CUSTOM_A")
+            return require_traits(spec, "CUSTOM_A")
 
     spec = replace(PLAIN, request_level_params=RequestLevelParams(root_forbidden={"CUSTOM_A"}))
     both = "request filter wants and forbidden by .*request_level_params.root_forbidden"
     with pytest.raises(Invalid, match=both):
-        narrow([Wants()], spec, Cloud())
+        run_request_filters([Wants()], spec, Cloud())
 
 
 def test_request_filter_that_raises_is_named():
@@ -185,7 +193,7 @@ def test_request_filter_that_raises_is_named():
             return 1 / 0
 
     with pytest.raises(PluginFailed, match="Bad failed: ZeroDivisionError"):
-        narrow([Bad()], PLAIN, Cloud())
+        run_request_filters([Bad()], PLAIN, Cloud())
 
 
 @pytest.mark.parametrize("failure", [ConnectionError("gone"), Unavailable("locked")])
@@ -195,15 +203,18 @@ def test_what_the_world_raises_is_not_the_filters_fault(failure):
             raise failure
 
     with pytest.raises(type(failure), match=str(failure)):
-        narrow([Confines()], PLAIN, Lost())
+        run_request_filters([Confines()], PLAIN, Lost())
 
 
 @pytest.mark.parametrize(
     ("made", "told"),
     [
         (lambda _spec: 42, "expected Outcome, Refusal or None, not int"),
-        (lambda _spec: Outcome(None), "the spec of an Outcome must be a RequestSpec, not NoneType"),
-        (lambda spec: Outcome(spec, {"x": {1}}), "TypeError"),
+        (
+            lambda _spec: RequestFilterResult(None),
+            "the spec of an Outcome must be a RequestSpec, not NoneType",
+        ),
+        (lambda spec: RequestFilterResult(spec, {"x": {1}}), "TypeError"),
         (lambda _spec: sys.exit(3), "SystemExit"),
     ],
     ids=["a number", "no request", "what JSON has not", "an exit"],
@@ -214,7 +225,7 @@ def test_request_filter_that_makes_nonsense_is_named(made, told):
             return made(spec)
 
     with pytest.raises(PluginFailed, match=f"Bad failed: .*{told}"):
-        narrow([Bad()], PLAIN, Cloud())
+        run_request_filters([Bad()], PLAIN, Cloud())
 
 
 class Passes(BaseHostFilter):

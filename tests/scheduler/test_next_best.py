@@ -6,7 +6,7 @@ import pytest
 
 from placement_sched.model.clock import utcnow
 from placement_sched.model.request_stats import begin_stats, request_stats
-from placement_sched.scheduler.claim import Claiming
+from placement_sched.scheduler.claim import ClaimMode
 from tests.clouds import uuid_of
 from tests.placing import flavor, hosts_of, instance, report, spec
 from tests.scheduler.test_select_destinations import allocations, select, usages
@@ -55,7 +55,7 @@ def late(cloud, settings, make_app):
         options = {key.replace("__", "."): value for key, value in options.items()}
         options["filter_scheduler.enabled_filters"] = ["AllHostsFilter"]
         own = make_app(settings).app.services.scheduler
-        slower = replace(own, clock=Rivals(cloud, taken), settings=settings.overridden(options))
+        slower = replace(own, clock=Rivals(cloud, taken), settings=settings.with_overrides(options))
         begin_stats()
         return slower
 
@@ -148,7 +148,7 @@ def test_evacuated_instance_moves_on_beside_what_it_holds(cloud, late):
     select(cloud, spec(instance(1)))
     scheduler = late("cn2")
     asked = spec(instance(1), flavor=WHOLE, ignore_hosts=["cn1"])
-    answer = scheduler.select_destinations(asked, claiming=Claiming.ADDED)
+    answer = scheduler.select_destinations(asked, claiming=ClaimMode.ADDED)
     assert hosts_of(answer) == ["cn3"]
     assert set(allocations(cloud, instance(1))) == {uuid_of("cn1"), uuid_of("cn3")}
 
@@ -166,7 +166,7 @@ def test_other_candidate_of_the_best_host_comes_before_the_next_host(cloud, late
     asked = spec(instance(1), flavor=flavor(extra_specs={"resources:CUSTOM_CARD": "1"}))
 
     scheduler = late()
-    first = scheduler.select_destinations(asked, claiming=Claiming.NONE)
+    first = scheduler.select_destinations(asked, claiming=ClaimMode.NONE)
     (taken,) = set(first["selections"][0][0]["allocation_request"]["allocations"]) & set(cards)
 
     def rival():

@@ -20,7 +20,7 @@ def topology(*pinned, **cell):
 def cloud(sqlite_settings, make_app):
     """Two hosts of four CPUs for pinning: of cn1 all are at one node, of cn2 two at each."""
     options = {"filter_scheduler.enabled_filters": ["NUMATopologyFilter"]}
-    app = make_app(sqlite_settings.overridden(options))
+    app = make_app(sqlite_settings.with_overrides(options))
     app.post_json(
         "/scheduler/v1/compute_nodes",
         [

@@ -9,12 +9,12 @@ from threading import Thread
 import pytest
 
 from placement_sched.app import check_parts
-from placement_sched.config.watch import Watch
+from placement_sched.config.watch import FileWatcher
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.clock import utcnow
 from placement_sched.scheduler.live_settings import PAUSE, LiveSettings
 from placement_sched.scheduler.live_settings import with_options_file as read
-from placement_sched.scheduler.plugins import full_conf, plugins_for, read_settings
+from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_settings
 from tests.conftest import make_settings
 from tests.placing import hosts_of, report, spec
 from tests.scheduler.test_select_destinations import explain, select
@@ -32,7 +32,7 @@ def file(tmp_path) -> Path:
 def settings_with(file: Path, text: str):
     file.write_text(text)
     overrides = {"scheduler_json_config_location": str(file)}
-    return read_settings((), full_conf()).overridden(overrides)
+    return read_settings((), make_full_conf()).with_overrides(overrides)
 
 
 class Elapsed:
@@ -86,7 +86,7 @@ def test_option_of_the_file_wins_under_every_name(file, document, group, name, v
 
 
 def test_without_a_file_the_settings_stay_the_very_same():
-    settings = read_settings((), full_conf())
+    settings = read_settings((), make_full_conf())
     assert read(settings).settings is settings
     assert LiveSettings(settings, utcnow).settings() is settings
 
@@ -245,8 +245,8 @@ def test_plugins_of_a_reading_are_made_before_a_request_needs_them(watched):
 def test_file_is_looked_at_no_more_than_once_in_a_pause(watched, monkeypatch):
     options, elapsed = watched
     looks = []
-    look = Watch.changed
-    monkeypatch.setattr(Watch, "changed", lambda self: looks.append(self) or look(self))
+    look = FileWatcher.changed
+    monkeypatch.setattr(FileWatcher, "changed", lambda self: looks.append(self) or look(self))
     elapsed.seconds += LATER
     for _ in range(100):
         options.settings()
@@ -321,8 +321,8 @@ def test_options_of_a_plugin_that_comes_with_a_change_are_known(tmp_path, monkey
     monkeypatch.syspath_prepend(tmp_path)
     config = tmp_path / "nova.conf"
     config.write_text("")
-    live = LiveSettings(read_settings([str(config)], full_conf()))
+    live = LiveSettings(read_settings([str(config)], make_full_conf()))
     write(config, "[filter_scheduler]\nenabled_filters = acme_new.New\n[acme_new]\nmost = 9\n")
     live.reload()
     assert live.settings().acme_new.most == 9
-    assert live.settings().overridden({"acme_new.most": 3}).acme_new.most == 3
+    assert live.settings().with_overrides({"acme_new.most": 3}).acme_new.most == 3

@@ -4,7 +4,11 @@ import pytest
 
 from placement_sched.app import create_app
 from placement_sched.model.hardware.pci_devices import PciPools
-from placement_sched.scheduler.host_state import assigned, make, take_devices
+from placement_sched.scheduler.host_state import (
+    make_host_state,
+    take_devices,
+    with_device_providers,
+)
 from placement_sched.schemas.node_report import Defaults, parse
 from tests.conftest import Client, make_settings
 from tests.placing import flavor, hosts_of, instance, report, spec
@@ -33,9 +37,13 @@ def counts(state):
 
 def test_states_of_one_report_take_devices_of_their_own():
     node = parse(a_report(pci_device_pools=[pool(3)]), Defaults(now=NOW)).node
-    one, other = make(node), make(node)
+    one, other = make_host_state(node), make_host_state(node)
     one.consume_from_request(wanting(2))
-    assert (one.pci_stats.free, other.pci_stats.free, make(node).pci_stats.free) == (1, 3, 3)
+    assert (one.pci_stats.free, other.pci_stats.free, make_host_state(node).pci_stats.free) == (
+        1,
+        3,
+        3,
+    )
     assert node.reported_pools is node.reported_pools
     assert node.pci_device_pools[0]["count"] == 3
 
@@ -78,10 +86,10 @@ def test_cells_of_the_instance_count_where_they_are_known():
 
 def test_providers_of_devices_are_written_into_a_request():
     mappings = {"": ["root"], "r-0": ["b"], "r-1": ["a"], "r-2": ["b"]}
-    requests = assigned(wanting(3), {"mappings": mappings}).pci_requests.requests
+    requests = with_device_providers(wanting(3), {"mappings": mappings}).pci_requests.requests
     assert [one.spec for one in requests] == [({"rp_uuids": "b,b,a"},)]
     state = a_host(pci_stats=PciPools.of([pool(2, rp_uuid="a"), pool(3, rp_uuid="b")]))
-    state.consume_from_request(assigned(wanting(3), {"mappings": mappings}))
+    state.consume_from_request(with_device_providers(wanting(3), {"mappings": mappings}))
     assert counts(state) == {"a": 1, "b": 1}
 
 
@@ -96,7 +104,7 @@ def test_providers_of_devices_are_written_into_a_request():
     ids=["nothing claimed", "not in placement", "device of a port", "no device"],
 )
 def test_request_of_which_placement_knows_no_device_stays_the_same(asked, found):
-    assert assigned(asked, found) == asked
+    assert with_device_providers(asked, found) == asked
 
 
 @pytest.fixture

@@ -4,14 +4,14 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from placement_sched.errors import Invalid, TooComplex, UnknownNames
+from placement_sched.errors import Invalid, TooComplex, UnknownResourceClassOrTrait
 from placement_sched.model.clock import utcnow
-from placement_sched.model.explanation import Ignored, RequestFilterReport
+from placement_sched.model.explanation import IgnoredValue, RequestFilterReport
 from placement_sched.scheduler.plugins import plugins_for
 from placement_sched.scheduler.resource_request import (
-    Confinement,
-    falls_back,
-    question_from,
+    TargetNodes,
+    build_query,
+    can_fall_back_to_vcpu,
     unknown_in,
 )
 from tests.scheduler.states import a_spec, settings_with
@@ -22,8 +22,8 @@ NODES = [f"{number}1111111-1111-1111-1111-111111111111" for number in (1, 2)]
 def asked(spec, *nodes, named=False, **options):
     settings = settings_with(**options)
     hints = plugins_for(settings, utcnow).unlimited_hints
-    where = Confinement(nodes if named or nodes else None, hints)
-    return question_from(spec, settings, where).query.querystring()
+    where = TargetNodes(nodes if named or nodes else None, hints)
+    return build_query(spec, settings, where).query.querystring()
 
 
 def parameters(spec, *nodes, **options):
@@ -100,9 +100,9 @@ IGNORED = [
 
 @pytest.mark.parametrize(("key", "value", "expected"), IGNORED, ids=lambda part: part[:20] or "-")
 def test_extra_spec_that_nova_ignores_changes_nothing_and_is_noted(key, value, expected):
-    made = question_from(a_spec({key: value}), settings_with(), Confinement())
+    made = build_query(a_spec({key: value}), settings_with(), TargetNodes())
     assert made.query.querystring() == asked(a_spec())
-    assert made.ignored == (Ignored("flavor", key, value, expected),)
+    assert made.ignored == (IgnoredValue("flavor", key, value, expected),)
 
 
 @pytest.mark.parametrize(("key", "value", "expected"), IGNORED, ids=lambda part: part[:20] or "-")
@@ -128,8 +128,8 @@ def test_strict_refuses_what_is_ignored_otherwise_by_its_key(key, value, expecte
     ],
 )
 def test_odd_spellings_that_nova_reads_are_read(key, value, part, strict):
-    made = question_from(
-        a_spec({key: value}), settings_with(scheduler__strict_extra_specs=strict), Confinement()
+    made = build_query(
+        a_spec({key: value}), settings_with(scheduler__strict_extra_specs=strict), TargetNodes()
     )
     assert part in made.query.querystring()
     assert made.ignored == ()
@@ -137,19 +137,19 @@ def test_odd_spellings_that_nova_reads_are_read(key, value, part, strict):
 
 @pytest.mark.parametrize("key", ["resourcesé:VGPU", f"resources{'A' * 65}:VGPU", "resources:A\nB"])
 def test_key_that_nova_takes_for_another_is_none_of_placements(key):
-    made = question_from(a_spec({key: "1"}), settings_with(), Confinement())
+    made = build_query(a_spec({key: "1"}), settings_with(), TargetNodes())
     assert (made.query.querystring(), made.ignored) == (asked(a_spec()), ())
 
 
 def test_what_is_ignored_leaves_the_rest_of_its_group():
     extra = {"resources1:VGPU": "1", "trait1:CUSTOM_X": "optional", "resources1:BOGUS": "1"}
-    made = question_from(a_spec(extra), settings_with(), Confinement())
+    made = build_query(a_spec(extra), settings_with(), TargetNodes())
     assert made.query.querystring() == asked(a_spec({"resources1:VGPU": "1"}))
     assert [one.key for one in made.ignored] == ["trait1:CUSTOM_X", "resources1:BOGUS"]
 
 
 def test_image_property_without_a_trait_is_ignored_as_in_nova():
-    made = question_from(a_spec(properties={"trait:": "required"}), settings_with(), Confinement())
+    made = build_query(a_spec(properties={"trait:": "required"}), settings_with(), TargetNodes())
     assert made.query.querystring() == asked(a_spec())
     assert [one.detail for one in made.ignored] == [
         "ignored: image property trait:=required: expected the name of a trait after the colon"
@@ -293,7 +293,7 @@ def test_request_for_nothing_is_refused_by_what_asks_for_none(extra):
 
 
 def test_unknown_trait_that_a_request_filter_brought_is_told_by_the_filter():
-    unknown = UnknownNames("", kind="trait(s)", names=["CUSTOM_NOPE"])
+    unknown = UnknownResourceClassOrTrait("", kind="trait(s)", names=["CUSTOM_NOPE"])
     report = RequestFilterReport(
         name="mine", applied=True, elapsed_ms=0, changes={"root_required": ["CUSTOM_NOPE"]}
     )
@@ -317,15 +317,15 @@ def test_unknown_trait_that_a_request_filter_brought_is_told_by_the_filter():
     ids=str,
 )
 def test_only_a_dedicated_policy_falls_back_to_vcpu(extra, fallback):
-    assert falls_back(a_spec(extra), settings_with()) is fallback
+    assert can_fall_back_to_vcpu(a_spec(extra), settings_with()) is fallback
     switched_off = settings_with(workarounds__disable_fallback_pcpu_query=True)
-    assert not falls_back(a_spec(extra), switched_off)
+    assert not can_fall_back_to_vcpu(a_spec(extra), switched_off)
 
 
 def test_fallback_asks_for_vcpu_and_heeds_no_thread_policy():
     spec = a_spec({"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"})
     pinned, plain = (
-        question_from(spec, settings_with(), Confinement(), pinned=pinned).query.querystring()
+        build_query(spec, settings_with(), TargetNodes(), pinned=pinned).query.querystring()
         for pinned in (True, False)
     )
     assert "PCPU%3A1" in pinned
@@ -348,6 +348,6 @@ def test_fallback_asks_for_vcpu_and_heeds_no_thread_policy():
 )
 def test_unknown_name_is_told_with_where_it_came_from(extra_specs, properties, places):
     (name,) = {key.partition(":")[2] for key in [*extra_specs, *properties]}
-    unknown = UnknownNames("in a query string", kind="trait(s)", names=[name])
+    unknown = UnknownResourceClassOrTrait("in a query string", kind="trait(s)", names=[name])
     told = unknown_in(a_spec(extra_specs, properties), unknown).detail
     assert told == f"No such trait(s): {name} ({', '.join(places)})"

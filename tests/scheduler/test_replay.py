@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from placement_sched.errors import Invalid
 from placement_sched.model.decision import DecisionSeed
-from placement_sched.model.explanation import View
-from placement_sched.scheduler.claim import Claiming
+from placement_sched.model.explanation import ExplanationView
+from placement_sched.scheduler.claim import ClaimMode
 from placement_sched.scheduler.decision_views import NOW, THEN, replay
 from placement_sched.store import decisions
 from tests.conftest import make_settings
@@ -103,7 +103,7 @@ def cloud(app):
 
 def select(app, *numbers, **changes):
     answer = app.app.services.scheduler.select_destinations(
-        spec(*map(instance, numbers), **changes), claiming=Claiming.NONE
+        spec(*map(instance, numbers), **changes), claiming=ClaimMode.NONE
     )
     return answer["decision"]
 
@@ -151,7 +151,7 @@ def test_replay_is_under_settings_of_now_or_of_then(cloud, make_app):
     body = {"request_spec": spec(instance(1)), "overrides": overrides, "keep": True}
     uuid = cloud.post_json("/scheduler/v1/explain", body).json["decision"]
     running = cloud.app.services.settings
-    changed = running.overridden({"filter_scheduler.ram_weight_multiplier": -1.0})
+    changed = running.with_overrides({"filter_scheduler.ram_weight_multiplier": -1.0})
     other = make_app(changed)
     assert differences(other, uuid, settings=THEN) == {}
     found = differences(other, uuid, settings=NOW)
@@ -209,6 +209,6 @@ def test_attempts_of_one_decision_make_choices_of_their_own():
 
 def test_lists_of_what_happens_now_are_bounded(cloud):
     uuid = select(cloud, 1, ignore_hosts=["cn1", "cn2"])
-    answer = replayed(cloud, uuid, view=View(max_rejected=1))
+    answer = replayed(cloud, uuid, view=ExplanationView(max_rejected=1))
     (stage,) = [one for one in answer["now"]["funnel"]["filters"] if one["before"] != one["after"]]
     assert (stage["before"] - stage["after"], len(stage["rejected"])) == (2, 1)

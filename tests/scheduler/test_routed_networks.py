@@ -6,7 +6,7 @@ import pytest
 
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
-from placement_sched.scheduler.plugins import full_conf
+from placement_sched.scheduler.plugins import make_full_conf
 from tests.clouds import uuid_of
 from tests.neutron import NOWHERE, running
 from tests.placing import instance, report, spec
@@ -42,7 +42,7 @@ def make_cloud(database_url, make_app, tmp_path):
         asked = f"[neutron]\nendpoint_override = {neutron}\nhttp_retries = 0\n" if neutron else ""
         options = "\n".join(["[scheduler]", f"{SWITCH.partition('.')[2]} = true", *lines])
         file.write_text(f"[placement_database]\nconnection = {database_url}\n{asked}{options}\n")
-        app = make_app(Settings.from_conf(read_files(full_conf(), [str(file)])))
+        app = make_app(Settings.from_conf(read_files(make_full_conf(), [str(file)])))
         app.post_json(
             "/scheduler/v1/compute_nodes", [report(name) for name in ("cn1", "cn2", "cn3")]
         )
@@ -184,7 +184,7 @@ def test_without_neutron_what_the_caller_does_not_tell_is_refused(make_cloud):
 def test_nobody_holds_a_connection_while_neutron_is_asked(cloud, fake):
     database = cloud.app.services.database
     held = []
-    fake.watch = lambda: held.append(database.held)
+    fake.watch = lambda: held.append(database.connections_in_use)
     explain(cloud, {"port_id": PORT}, {"network_id": NET})
     select(cloud, {"port_id": PORT}, {"network_id": NET})
     assert len(held) >= 6

@@ -101,6 +101,6 @@ def test_host_that_vanishes_before_the_claim_is_passed_over(app, settings, make_
     scheduler = make_app(settings).app.services.scheduler
     late = replace(scheduler, clock=_Meanwhile(app, "cn2"))
     # The filters ask the time as well: with none enabled, the claim is the first to ask.
-    unfiltered = settings.overridden({"filter_scheduler.enabled_filters": ["AllHostsFilter"]})
+    unfiltered = settings.with_overrides({"filter_scheduler.enabled_filters": ["AllHostsFilter"]})
     answer = replace(late, settings=unfiltered).select_destinations(spec(instance(1)))
     assert hosts_of(answer) == ["cn1"]

@@ -6,7 +6,7 @@ from oslo_log import log as logging
 from placement_sched.config.conf import CONF
 from placement_sched.scheduler import filters, weights
 from placement_sched.scheduler.filters import utils
-from placement_sched.scheduler.request_filters import BaseRequestFilter, requiring
+from placement_sched.scheduler.request_filters import BaseRequestFilter, require_traits
 
 LOG = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class AcmeTrait(BaseRequestFilter):
     options = (("acme_requests", cfg.StrOpt("trait", default="CUSTOM_ACME", help="Which.")),)
 
     def apply(self, spec, world):
-        return requiring(spec, self.settings.acme_requests.trait)
+        return require_traits(spec, self.settings.acme_requests.trait)
 
 
 class NeedsArguments(filters.BaseHostFilter):

@@ -6,8 +6,8 @@ from typing import Any
 
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome
+from placement_sched.model.verdict import Rejection
+from placement_sched.scheduler.request_filters import BaseRequestFilter, RequestFilterResult
 from tests.scheduler.states import aggregates, settings_with
 
 
@@ -39,7 +39,7 @@ NOWHERE = AWorld()
 
 def applied(
     kind: type[BaseRequestFilter], spec: RequestSpec, world: AWorld = NOWHERE, **options: Any
-) -> Outcome | Refusal | None:
+) -> RequestFilterResult | Rejection | None:
     """Return what a filter makes of a request under the default settings, some laid over."""
     return kind.with_settings(settings_with(**options)).apply(spec, world)
 
@@ -54,7 +54,7 @@ def root_required(
     outcome = applied(kind, spec, world, **options)
     if outcome is None:
         return []
-    assert isinstance(outcome, Outcome)
+    assert isinstance(outcome, RequestFilterResult)
     added = sorted(outcome.spec.root_required - spec.root_required)
     assert outcome.changes.get("root_required", []) == added
     return added

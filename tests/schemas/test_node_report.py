@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_sched.errors import Invalid
-from placement_sched.model.compute_node import ComputeNode, inventories_of, kept_part, node_of
+from placement_sched.model.compute_node import ComputeNode, inventories_of, node_of, stored_fields
 from placement_sched.model.names import MONITOR_METRICS
 from placement_sched.model.provider import MAX_INT, Inventory
 from placement_sched.schemas.node_report import Defaults, parse
@@ -525,7 +525,7 @@ REPORTS = st.fixed_dictionaries(
 @given(REPORTS)
 def test_what_is_kept_makes_the_same_node_again(document):
     parsed = parse(document, DEFAULTS).node
-    kept = orjson.loads(orjson.dumps(kept_part(parsed)))
+    kept = orjson.loads(orjson.dumps(stored_fields(parsed)))
     columns = {
         key: getattr(parsed, key)
         for key in (
@@ -549,13 +549,13 @@ JUNK = st.recursive(
     ),
     max_leaves=8,
 )
-KEYS = sorted({"inventories", *a_report(), *kept_part(node()), "cell_uuid", "last_seen_up"})
+KEYS = sorted({"inventories", *a_report(), *stored_fields(node()), "cell_uuid", "last_seen_up"})
 
 
 @given(st.sampled_from(KEYS), JUNK)
 def test_any_value_of_any_key_is_read_or_refused_at_its_path(key, value):
     try:
-        kept = kept_part(parse(a_report(**{key: value}), DEFAULTS).node)
+        kept = stored_fields(parse(a_report(**{key: value}), DEFAULTS).node)
     except Invalid as refused:
         fault = refused.detail
     else:

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from placement_sched.api.validation import Schema
 from placement_sched.errors import Error, Invalid
-from placement_sched.schemas.faults import expectation, faults_in, phrase, plain_reason, worst
+from placement_sched.schemas.faults import (
+    expectation,
+    faults_in,
+    most_helpful,
+    phrase,
+    plain_reason,
+)
 
 SCHEMA = {
     "type": "object",
@@ -51,7 +57,7 @@ def test_a_fault_is_that_of_the_library_jsonschema_in_its_words(document):
     theirs = jsonschema.exceptions.best_match(
         jsonschema.Draft202012Validator(SCHEMA).iter_errors(document)
     )
-    fault = worst(faults_in(jsonschema_rs.validator_for(SCHEMA), document, SCHEMA))
+    fault = most_helpful(faults_in(jsonschema_rs.validator_for(SCHEMA), document, SCHEMA))
     if theirs is None:
         assert fault is None
         return

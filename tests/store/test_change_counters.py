@@ -62,7 +62,7 @@ def test_held_counter_is_bumped_only_afterwards(database):
     rival = Thread(target=work)
 
     def hold(connection):
-        held = change_counters.hold(connection, HELD)
+        held = change_counters.hold_version(connection, HELD)
         rival.start()
         assert not bumped.wait(0.2)
         return held

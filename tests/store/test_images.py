@@ -72,7 +72,7 @@ def test_uuid_goes_before_name_and_names_heed_case(database):
     add(database, twin, named)
 
     def called(name):
-        return [each.uuid for each in ask(database, store.called, name)]
+        return [each.uuid for each in ask(database, store.by_name_or_uuid, name)]
 
     assert called(FULL.uuid) == called(FULL.uuid.upper()) == [FULL.uuid]
     assert called("Full") == [FULL.uuid]

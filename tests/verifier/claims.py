@@ -48,7 +48,7 @@ def places_of(connection: Connection, uuids: Iterable[str]) -> Mapping[str, Sequ
     )
     found: dict[str, list[ClaimedPlace]] = {}
     for batch in sql.batches(uuids, sql.AT_ONCE):
-        for row in sql.rows_among(connection, query, _PLACES.instance_uuid, batch):
+        for row in sql.select_in_batches(connection, query, _PLACES.instance_uuid, batch):
             instance, position, host, decision, at, selections, request = row
             hosts = frozenset({host} - {None}) | _hosts(selections, position)
             place = ClaimedPlace(decision, at, host, hosts, _ignored(request))

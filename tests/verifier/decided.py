@@ -19,7 +19,7 @@ from placement_sched.db import sql
 from placement_sched.db.collations import is_same_uuid
 from placement_sched.db.tables import consumers, decision_places, decisions, instances
 from placement_sched.model.decision import SELECT, SELECTED
-from placement_sched.model.names import canonical
+from placement_sched.model.names import canonical_uuid
 from tests.verifier.recorded import AS_CLAIMED, Unreadable, document_of
 
 _DECISIONS, _PLACES = decisions.c, decision_places.c
@@ -84,10 +84,10 @@ def faults(connection: Connection, most: int) -> Iterator[DecisionFault]:
         answers = select(_DECISIONS.uuid, _DECISIONS.selections)
         chosen = {
             uuid: document_of(text)
-            for uuid, text in sql.rows_among(connection, answers, _DECISIONS.uuid, batch)
+            for uuid, text in sql.select_in_batches(connection, answers, _DECISIONS.uuid, batch)
         }
         placed: dict[str, dict[int, str]] = defaultdict(dict)
-        for row in sql.rows_among(connection, _places(), _PLACES.decision_uuid, batch):
+        for row in sql.select_in_batches(connection, _places(), _PLACES.decision_uuid, batch):
             placed[row.decision][row.position] = row.instance
             yield from _of_place(row, chosen.get(row.decision))
         yield from _of_requests(connection, batch, chosen, placed)
@@ -154,12 +154,12 @@ def _of_requests(
     """
     query = select(_DECISIONS.uuid, _DECISIONS.request).where(_DECISIONS.conditions.is_not(None))
     for some in sql.batches(uuids, _REQUESTS):
-        for uuid, text in sql.rows_among(connection, query, _DECISIONS.uuid, some):
+        for uuid, text in sql.select_in_batches(connection, query, _DECISIONS.uuid, some):
             asked = _asked(document_of(text), chosen.get(uuid))
             if asked is None:
                 yield RequestUnreadable(uuid)
                 continue
-            there = {at: canonical(one) for at, one in placed.get(uuid, {}).items()}
+            there = {at: canonical_uuid(one) for at, one in placed.get(uuid, {}).items()}
             for at in sorted(asked.keys() | there.keys()):
                 if asked.get(at) != there.get(at):
                     yield Unplaced(uuid, at, _words(asked.get(at)), _words(there.get(at)))
@@ -172,7 +172,7 @@ def _asked(request: Any, answer: Any) -> dict[int, str] | None:
     """
     try:
         named = request.get("instance_uuids") or answer["instance_uuids"]
-        return dict(enumerate(map(canonical, named)))
+        return dict(enumerate(map(canonical_uuid, named)))
     except (AttributeError, LookupError, TypeError):
         return None
 

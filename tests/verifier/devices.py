@@ -11,7 +11,7 @@ from datetime import datetime
 
 from placement_sched.errors import Invalid
 from placement_sched.model.compute_node import ComputeNode
-from placement_sched.model.hardware.pci_devices import Pool, as_specified
+from placement_sched.model.hardware.pci_devices import Pool, matching_pools
 from placement_sched.model.hardware.pci_requests import Alias, InstancePCIRequest
 from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.model.instance import Instance
@@ -64,7 +64,7 @@ def seen_at(node: ComputeNode) -> datetime | None:
 
 
 def _serving(pools: Sequence[Pool], request: InstancePCIRequest) -> frozenset[int]:
-    return frozenset(at for at, pool in enumerate(pools) if as_specified((pool,), request))
+    return frozenset(at for at, pool in enumerate(pools) if matching_pools((pool,), request))
 
 
 def _lack(

@@ -103,12 +103,12 @@ def _claimed(connection: Connection, uuids: tuple[str, ...]) -> Iterator[Claimed
         .join(decisions, _DECISIONS.uuid == _PLACES.decision_uuid)
         .where(_CONSUMERS.generation == AS_CLAIMED, MAY_BE_CLAIMED)
     )
-    places = list(sql.rows_among(connection, query, _PLACES.decision_uuid, uuids))
+    places = list(sql.select_in_batches(connection, query, _PLACES.decision_uuid, uuids))
     wanted = sorted({decision for decision, *_ in places})
     answers = select(_DECISIONS.uuid, _DECISIONS.selections)
     chosen = {
         uuid: document_of(text)
-        for uuid, text in sql.rows_among(connection, answers, _DECISIONS.uuid, wanted)
+        for uuid, text in sql.select_in_batches(connection, answers, _DECISIONS.uuid, wanted)
     }
     holding = held(connection, [instance for _, _, instance, _ in places])
     for decision, position, instance, at in places:
@@ -152,7 +152,7 @@ def held(connection: Connection, uuids: Iterable[str]) -> dict[str, dict[tuple[s
         .join(resource_classes, resource_classes.c.id == columns.resource_class_id)
     )
     found: dict[str, dict[tuple[str, str], int]] = {}
-    for consumer, provider, name, used in sql.rows_among(
+    for consumer, provider, name, used in sql.select_in_batches(
         connection, query, columns.consumer_id, uuids
     ):
         found.setdefault(consumer, {})[provider, name] = used

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from placement_sched.model.checks import Violation
-from placement_sched.operations.invariants import shrunk_since
+from placement_sched.operations.invariants import describe_shrunk
 from tests.verifier.amounts import LEAST
 from tests.verifier.model import Fault, HeldAmounts
 
@@ -65,7 +65,7 @@ def violation_of(fault: Fault, found: Mapping[str, object]) -> Violation:
     if fault is Fault.UNITS and row["used"] < LEAST:  # type: ignore[operator]
         row["times"] = "; no inventory allows less than 1"
     elif "changed" in row:
-        row["times"], allowed = shrunk_since(row)
+        row["times"], allowed = describe_shrunk(row)
     return Violation(fault, _SENTENCES[fault].format(**row), allowed)
 
 

@@ -12,7 +12,7 @@ from placement_sched.model.hardware.numa import (
     NUMATopology,
 )
 from placement_sched.model.hardware.numa_fit import fit_to_host, with_usage
-from placement_sched.model.verdict import Refusal
+from placement_sched.model.verdict import Rejection
 from tests.invariants import verified
 from tests.placing import flavor, instance, report
 from tests.verifier import pinning
@@ -167,7 +167,7 @@ def test_what_fits_one_after_the_other_is_never_more_than_there_is(seed):
     for number in range(30):
         one = drawn(dice)
         fitted = fit_to_host(host, one)
-        if not isinstance(fitted, Refusal):
+        if not isinstance(fitted, Rejection):
             host = with_usage(host, fitted)
             asked[str(number)] = pinning.withheld(one, cores)
     assert sum(map(sum, asked.values())) <= sum(map(len, (each.pcpuset for each in kept)))

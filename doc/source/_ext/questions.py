@@ -17,7 +17,7 @@ from placement_sched.config.settings import Settings
 from placement_sched.errors import Invalid
 from placement_sched.model.request_spec import RequestSpec, request_spec_from
 from placement_sched.scheduler.plugins import read_settings
-from placement_sched.scheduler.resource_request import Confinement, RequestQuestion, question_from
+from placement_sched.scheduler.resource_request import RequestQuery, TargetNodes, build_query
 
 FLAVOR = {"name": "m1.medium", "vcpus": 4, "memory_mb": 4096, "root_gb": 40}
 
@@ -67,12 +67,12 @@ def spec_of(line: str) -> RequestSpec:
     return request_spec_from({"flavor": flavor, "image": {"properties": properties}})
 
 
-def made(line: str, settings: Settings) -> RequestQuestion:
+def made(line: str, settings: Settings) -> RequestQuery:
     """Return the query for a flavor and an image as a line describes them."""
-    return question_from(spec_of(line), settings, Confinement())
+    return build_query(spec_of(line), settings, TargetNodes())
 
 
-def parameters(question: RequestQuestion) -> list[tuple[str, str]]:
+def parameters(question: RequestQuery) -> list[tuple[str, str]]:
     """Return the parameters of a query."""
     return parse_qsl(question.query.querystring())
 

@@ -3,7 +3,7 @@
 from oslo_config import cfg
 
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Refusal
+from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.filters import BaseHostFilter, utils
 from placement_sched.scheduler.host_state import HostState
 
@@ -30,7 +30,7 @@ class NightShiftFilter(BaseHostFilter):
         ),
     )
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
+    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the hour, where it is night and the host sleeps."""
         if "night" not in utils.aggregate_values_from_key(host_state, "sleeps"):
             return None
@@ -38,4 +38,4 @@ class NightShiftFilter(BaseHostFilter):
         begins = self.settings.filter_scheduler.night_begins
         if 6 <= hour < begins:
             return None
-        return Refusal(f"it sleeps from {begins} to 6, and it is {hour}", asked=begins, has=hour)
+        return Rejection(f"it sleeps from {begins} to 6, and it is {hour}", asked=begins, has=hour)

@@ -2,7 +2,12 @@
 
 from placement_sched.config import Settings
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World, narrowed
+from placement_sched.scheduler.request_filters import (
+    BaseRequestFilter,
+    RequestFilterContext,
+    RequestFilterResult,
+    with_destination,
+)
 
 
 class TenantsAggregate(BaseRequestFilter):
@@ -14,7 +19,7 @@ class TenantsAggregate(BaseRequestFilter):
         """Return True: installing it enables it."""
         return True
 
-    def apply(self, spec: RequestSpec, world: World) -> Outcome | None:
+    def apply(self, spec: RequestSpec, world: RequestFilterContext) -> RequestFilterResult | None:
         """Return the request confined to the project's aggregates, where it has some."""
         own = [
             aggregate.uuid
@@ -23,4 +28,6 @@ class TenantsAggregate(BaseRequestFilter):
         ]
         if not own:
             return None
-        return Outcome(narrowed(spec, spec.destination.requiring(own)), {"aggregates": own})
+        return RequestFilterResult(
+            with_destination(spec, spec.destination.requiring(own)), {"aggregates": own}
+        )

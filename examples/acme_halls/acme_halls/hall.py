@@ -3,8 +3,13 @@
 from oslo_config import cfg
 
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World, narrowed
+from placement_sched.model.verdict import Rejection
+from placement_sched.scheduler.request_filters import (
+    BaseRequestFilter,
+    RequestFilterContext,
+    RequestFilterResult,
+    with_destination,
+)
 
 
 class Hall(BaseRequestFilter):
@@ -23,16 +28,20 @@ class Hall(BaseRequestFilter):
         ),
     )
 
-    def apply(self, spec: RequestSpec, world: World) -> Outcome | Refusal | None:
+    def apply(
+        self, spec: RequestSpec, context: RequestFilterContext
+    ) -> RequestFilterResult | Rejection | None:
         """Return the request confined to its hall, or that there is no such hall."""
         hall = spec.flavor.extra_specs.get("acme:hall", self.settings.acme_halls.default_hall)
         if hall is None:
             return None
         uuids = [
             aggregate.uuid
-            for aggregate in world.host_aggregates()
+            for aggregate in context.host_aggregates()
             if aggregate.metadata.get("acme:hall") == hall
         ]
         if not uuids:
-            return Refusal(f"there is no hall {hall}")
-        return Outcome(narrowed(spec, spec.destination.requiring(uuids)), {"aggregates": uuids})
+            return Rejection(f"there is no hall {hall}")
+        return RequestFilterResult(
+            with_destination(spec, spec.destination.requiring(uuids)), {"aggregates": uuids}
+        )

@@ -6,7 +6,7 @@ from oslo_config import cfg
 from oslo_log import log
 
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Refusal
+from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.filters import BaseHostFilter, utils
 from placement_sched.scheduler.host_state import HostState
 
@@ -36,7 +36,7 @@ class QuietTimeFilter(BaseHostFilter):
         ),
     )
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
+    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return when the hall is maintained, where that is too soon."""
         if spec_obj.flavor.extra_specs.get("acme:bears_maintenance", "").lower() == "true":
             return None
@@ -47,7 +47,7 @@ class QuietTimeFilter(BaseHostFilter):
                 continue
             hours = (time - self.now()).total_seconds() / 3600
             if 0 <= hours < quiet:
-                return Refusal(
+                return Rejection(
                     f"its hall is maintained in {hours:.1f} hours, and {quiet} are to be quiet",
                     asked=quiet,
                     has=hours,

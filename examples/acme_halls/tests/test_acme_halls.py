@@ -11,10 +11,10 @@ from placement_sched.errors import Invalid
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Refusal
+from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler import extra_specs
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.plugins import full_conf, plugins_for, read_settings
+from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_settings
 
 NOON = datetime(2026, 5, 1, 12)
 
@@ -84,7 +84,7 @@ def test_a_request_is_confined_to_the_hall_of_its_flavor():
     outcome = Hall().apply(a_spec(hall="h2"), World())
     assert outcome.changes == {"aggregates": [a_hall(2).uuid, a_hall(3).uuid]}
     assert Hall().apply(a_spec(), World()) is None
-    assert Hall().apply(a_spec(hall="h9"), World()) == Refusal("there is no hall h9")
+    assert Hall().apply(a_spec(hall="h9"), World()) == Rejection("there is no hall h9")
 
 
 def test_installed_they_are_found(tmp_path):
@@ -92,7 +92,7 @@ def test_installed_they_are_found(tmp_path):
     file.write_text(
         "[filter_scheduler]\nenabled_filters = QuietTimeFilter\n[acme_halls]\nquiet_hours = 2\n"
     )
-    plugins = plugins_for(read_settings([str(file)], full_conf()))
+    plugins = plugins_for(read_settings([str(file)], make_full_conf()))
     assert [type(each) for each in plugins.filters] == [QuietTimeFilter]
     assert plugins.filters[0].settings.acme_halls.quiet_hours == 2
     assert CoolHallsWeigher in map(type, plugins.weighers)

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from placement_sched.api.call import Call
+from placement_sched.api.call import ApiCall
 from placement_sched.api.compute import microversions as mv
 from placement_sched.api.validation import Schemas
 from placement_sched.errors import Error, Invalid
@@ -68,7 +68,7 @@ def in_microseconds(moment: datetime | None) -> str | None:
     return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%S.%f")
 
 
-def key(call: Call, text: str, no_number: Error) -> int | str:
+def key(call: ApiCall, text: str, no_number: Error) -> int | str:
     """Parse the uuid (str) of a service or hypervisor, or before 2.53 its id (int).
 
     Raises :class:`Invalid` for an invalid uuid, and ``no_number`` for an invalid id. An id that is
@@ -90,32 +90,32 @@ def uuid(text: str) -> str:
     return canonical
 
 
-def bookmark(call: Call, path: str) -> Json:
+def bookmark(call: ApiCall, path: str) -> Json:
     """Return the link without the version of the API."""
     return {"rel": "bookmark", "href": f"{call.url}/{path}"}
 
 
-def links(call: Call, path: str) -> list[Json]:
+def links(call: ApiCall, path: str) -> list[Json]:
     """Return the links of a flavor or server."""
     return [{"rel": "self", "href": f"{call.url}/v2.1/{path}"}, bookmark(call, path)]
 
 
-def require(call: Call, rule: str, project_id: str | None) -> None:
+def require(call: ApiCall, rule: str, project_id: str | None) -> None:
     """Raise :class:`Forbidden` unless ``rule`` allows the caller on objects of the project."""
     call.services.policy.check(rule, call.identity, {"project_id": project_id or ""})
 
 
-def confined_to(call: Call) -> str | None:
+def confined_to(call: ApiCall) -> str | None:
     """Return the project whose private objects the caller may see, or None for all projects."""
     return None if call.may(ADMINISTRATOR) else call.identity.project_id
 
 
-def id_of(call: Call, record: Service | Hypervisor) -> int | str:
+def id_of(call: ApiCall, record: Service | Hypervisor) -> int | str:
     """Return the id of a service or hypervisor, since 2.53 its uuid."""
     return record.uuid if call.version.has(mv.UUIDS) else record.id
 
 
-def state(call: Call, service: Service) -> str:
+def state(call: ApiCall, service: Service) -> str:
     """Return the state of a service, ``up`` or ``down``."""
     down_time = call.settings.DEFAULT.service_down_time
     return "up" if service.is_up(call.now(), down_time) else "down"

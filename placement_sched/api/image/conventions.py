@@ -6,7 +6,7 @@ Links are glance's, without the prefix of the API, since clients prepend the end
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from placement_sched.api.call import Answer, Call
+from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.model.document import Json
 from placement_sched.model.image import COMMUNITY, PUBLIC, StoredImage, Viewer
 from placement_sched.model.names import UUID
@@ -95,7 +95,7 @@ def image_document(image: StoredImage) -> Json:
 _VISIBILITY_RULES = {PUBLIC: "publicize_image", COMMUNITY: "communitize_image"}
 
 
-def viewer_of(call: Call) -> Viewer:
+def viewer_of(call: ApiCall) -> Viewer:
     """Return the caller's project and rights."""
     return Viewer(
         project_id=call.identity.project_id,
@@ -106,12 +106,14 @@ def viewer_of(call: Call) -> Viewer:
     )
 
 
-def change(call: Call, operation: Callable[..., T], image_id: str, *arguments: Any) -> T:
+def change(call: ApiCall, operation: Callable[..., T], image_id: str, *arguments: Any) -> T:
     """Run an operation of :mod:`placement_sched.operations.images` for the caller."""
     return call.write(operation, image_id.lower(), viewer_of(call), *arguments)
 
 
-def changed(call: Call, operation: Callable[..., object], image_id: str, *arguments: Any) -> Answer:
+def apply_change(
+    call: ApiCall, operation: Callable[..., object], image_id: str, *arguments: Any
+) -> ApiResponse:
     """Run an operation as :func:`change` does, and answer without a body."""
     change(call, operation, image_id, *arguments)
-    return Answer(status=204)
+    return ApiResponse(status=204)

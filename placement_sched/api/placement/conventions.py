@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from placement_sched.api.call import Answer, Call, Services
+from placement_sched.api.call import ApiCall, ApiResponse, Services
 from placement_sched.api.placement.microversions import LAST_MODIFIED
 from placement_sched.api.versions import Version
 from placement_sched.errors import ConcurrentUpdate, InUse
@@ -14,8 +14,8 @@ from placement_sched.model.provider import (
     Allocation,
     Inventory,
     Provider,
+    ProviderAllocation,
     ResourceClass,
-    Taken,
     Trait,
 )
 from placement_sched.schemas.parts import an_object
@@ -38,7 +38,7 @@ UUID: Json = {"type": "string", "format": "uuid"}
 UUID_OR_NULL: Json = {"anyOf": [UUID, {"type": "null"}]}
 
 
-def record(**properties: Json) -> Json:
+def object_schema(**properties: Json) -> Json:
     """Return the schema of an object that has exactly these properties."""
     return an_object(properties, *properties)
 
@@ -48,7 +48,7 @@ def listing(items: Json) -> Json:
     return {"type": "array", "items": items, "uniqueItems": True}
 
 
-def keyed(pattern: str, value: Json, **more: Any) -> Json:
+def map_schema(pattern: str, value: Json, **more: Any) -> Json:
     """Return the schema of an object with keys of this pattern and values of this schema."""
     return {
         "type": "object",
@@ -60,11 +60,11 @@ def keyed(pattern: str, value: Json, **more: Any) -> Json:
 
 def links(*relations: str) -> Json:
     """Return the schema of the links of a response, with these relations."""
-    link = record(rel={"enum": list(relations)}, href=TEXT)
+    link = object_schema(rel={"enum": list(relations)}, href=TEXT)
     return {**listing(link), "minItems": len(relations), "maxItems": len(relations)}
 
 
-def growing(*changes: tuple[Version, Json]) -> Iterator[tuple[Version, Json]]:
+def by_version(*changes: tuple[Version, Json]) -> Iterator[tuple[Version, Json]]:
     """Yield the properties at each version, given the properties that each version changes."""
     properties: Json = {}
     for since, changed in changes:
@@ -73,13 +73,13 @@ def growing(*changes: tuple[Version, Json]) -> Iterator[tuple[Version, Json]]:
 
 
 #: Amounts by resource class.
-AMOUNTS = keyed(NAME, INTEGER)
+AMOUNTS = map_schema(NAME, INTEGER)
 
 #: Records with the times of their creation and last change.
-Dated = Allocation | Inventory | Provider | ResourceClass | Taken | Trait
+Dated = Allocation | Inventory | Provider | ResourceClass | ProviderAllocation | Trait
 
 
-def latest_change(call: Call, records: Iterable[Dated] = ()) -> datetime | None:
+def latest_change(call: ApiCall, records: Iterable[Dated] = ()) -> datetime | None:
     """Return the time of the latest change of these records.
 
     It is the current time if there are no records or a record has no time. Before 1.15 it is
@@ -92,9 +92,11 @@ def latest_change(call: Call, records: Iterable[Dated] = ()) -> datetime | None:
     return max(set_times) if set_times and len(set_times) == len(times) else call.now()
 
 
-def dated(call: Call, body: Any, records: Iterable[Dated] = (), **more: Any) -> Answer:
+def with_last_modified(
+    call: ApiCall, body: Any, records: Iterable[Dated] = (), **more: Any
+) -> ApiResponse:
     """Return a response with the Last-Modified of these records, the current time for none."""
-    return Answer(body=body, last_modified=latest_change(call, records), **more)
+    return ApiResponse(body=body, last_modified=latest_change(call, records), **more)
 
 
 @contextmanager

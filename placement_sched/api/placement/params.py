@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from placement_sched.api.call import Call
+from placement_sched.api.call import ApiCall
 from placement_sched.api.placement import microversions as mv
 from placement_sched.api.versions import Version
 from placement_sched.errors import BadValue, Invalid, TooComplex
@@ -173,7 +173,7 @@ class _Parameters(NamedTuple):
         return next(iter(self.values(key)), None)
 
 
-def query_of(call: Call) -> CandidatesQuery:
+def query_of(call: ApiCall) -> CandidatesQuery:
     """Build the candidates query of a query string that conforms to its schema.
 
     Raises :class:`Invalid`, naming the parameter, for malformed or contradictory values.

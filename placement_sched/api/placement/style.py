@@ -6,8 +6,8 @@ from typing import Any
 
 from webob.acceptparse import create_accept_header
 
-from placement_sched.api.blueprint import Seen
-from placement_sched.api.call import Answer
+from placement_sched.api.blueprint import ErrorContext
+from placement_sched.api.call import ApiResponse
 from placement_sched.api.placement.microversions import ERROR_CODES
 from placement_sched.api.response import HTML, JSON, NOT_FOUND, TEXT, page
 from placement_sched.api.versions import Headers, Version, Versioning
@@ -41,7 +41,7 @@ class PlacementStyle:
             "Vary": "openstack-api-version",
         }
 
-    def error(self, error: Error, status: int, title: str, seen: Seen) -> Answer:
+    def error(self, error: Error, status: int, title: str, seen: ErrorContext) -> ApiResponse:
         """Render an error in the first of JSON, HTML and plain text that is accepted."""
         media_type = _select_media_type(seen.accept)
         if media_type == JSON:
@@ -50,7 +50,7 @@ class PlacementStyle:
         first = [NOT_FOUND] if status == HTTPStatus.NOT_FOUND and error.detail != NOT_FOUND else []
         return page(media_type, status, title, [*first, error.detail])
 
-    def in_json(self, error: Error, status: int, title: str, seen: Seen) -> Answer:
+    def in_json(self, error: Error, status: int, title: str, seen: ErrorContext) -> ApiResponse:
         """Render an error in placement's JSON format."""
         document: dict[str, Any] = {"status": status, "title": title, "detail": error.detail}
         if self._codes_since is None or (seen.version and seen.version.has(self._codes_since)):
@@ -59,7 +59,7 @@ class PlacementStyle:
         document.update(error.extra)
         if error.fault is not None and self._codes_since is None:  # placement has no such key
             document["fault"] = error.fault
-        return Answer(status=status, body={"errors": [document]})
+        return ApiResponse(status=status, body={"errors": [document]})
 
 
 def _select_media_type(accept: str) -> str:

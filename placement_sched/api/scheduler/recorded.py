@@ -6,14 +6,14 @@ from placement_sched.api.validation import Schemas
 from placement_sched.limits import MAX_PAGE
 from placement_sched.model import decision as model
 from placement_sched.model.document import Json
-from placement_sched.model.explanation import View
+from placement_sched.model.explanation import ExplanationView
 from placement_sched.scheduler.decision_views import (
     NOW,
     THEN,
-    decisions_wanted,
-    refusing,
+    decision_view,
+    find_rejecting_decisions,
+    read_query,
     replay,
-    shown,
     summary_of,
     unknown_names,
 )
@@ -36,19 +36,21 @@ LIST = Schemas(an_object({**_FILTERS, **PAGING}))
 REPLAY = Schemas(an_object({"settings": {"enum": [NOW, THEN]}, "max_rejected": AMOUNT}))
 
 
-def listed(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
+def list_decisions(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
     """List decisions, newest first. ``next`` is the marker of the next page, or None.
 
     With ``refused``, only decisions that rejected this host are listed. If there are none,
     ``warnings`` names the filter values that do not exist.
     """
-    filters = decisions_wanted(query)
+    filters = read_query(query)
     limit = min(int(query.get("limit") or MAX_PAGE), MAX_PAGE)
     marker = query.get("marker")
     marker = None if marker is None else read(uuid, marker, "marker")
     with scheduler.database.read() as connection:
         if (host := query.get("refused")) is not None:
-            page = refusing(connection, filters, host, marker=marker, limit=limit).as_json()
+            page = find_rejecting_decisions(
+                connection, filters, host, marker=marker, limit=limit
+            ).as_json()
         else:
             rows = decisions.search(connection, filters, marker=marker, limit=limit)
             next_marker = rows[-1].uuid if len(rows) == limit else None
@@ -60,15 +62,15 @@ def listed(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
     return page
 
 
-def one_shown(scheduler: Scheduler, uuid: str) -> Json:
+def show_decision(scheduler: Scheduler, uuid: str) -> Json:
     """Return a decision. Raises :class:`NotFound` if it does not exist."""
     with scheduler.database.read() as connection:
-        return shown(decisions.by_uuid(connection, usual_uuid(uuid)))
+        return decision_view(decisions.by_uuid(connection, usual_uuid(uuid)))
 
 
-def replayed(scheduler: Scheduler, uuid: str, body: Json) -> Json:
+def replay_decision(scheduler: Scheduler, uuid: str, body: Json) -> Json:
     """Return a decision, the result of its request today and the differences."""
     with scheduler.database.read() as connection:
         decision = decisions.by_uuid(connection, usual_uuid(uuid))
-    view = View(max_rejected=body.get("max_rejected", View().max_rejected))
+    view = ExplanationView(max_rejected=body.get("max_rejected", ExplanationView().max_rejected))
     return replay(scheduler, decision, settings=body.get("settings", NOW), view=view)

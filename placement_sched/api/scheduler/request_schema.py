@@ -19,17 +19,17 @@ from placement_sched.limits import (
     MAX_SEGMENTS,
 )
 from placement_sched.model.document import Json, with_whole_numbers
-from placement_sched.model.explanation import View
+from placement_sched.model.explanation import ExplanationView
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
-from placement_sched.scheduler.claim import Claiming
-from placement_sched.scheduler.drain_plan import planned
-from placement_sched.scheduler.rebalance import FIT, GOALS, advised
+from placement_sched.scheduler.claim import ClaimMode
+from placement_sched.scheduler.drain_plan import plan_drain
+from placement_sched.scheduler.rebalance import FIT, GOALS, advise
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.simulation import changes_from
 from placement_sched.schemas import parts
 from placement_sched.schemas.changes import CHANGES
 from placement_sched.schemas.fields import GROUP_POLICY
-from placement_sched.schemas.parts import AMOUNT, BOOLEAN, COUNT, NAME, a_list, an_object, or_null
+from placement_sched.schemas.parts import AMOUNT, BOOLEAN, COUNT, NAME, a_list, an_object, nullable
 
 #: A trait or resource class (Placement API reference).
 _TRAIT_OR_CLASS: Json = {"type": "string", "pattern": "^[A-Z0-9_]+$", "maxLength": 255}
@@ -55,19 +55,19 @@ _GROUP_AGGREGATES = parts.a_list(
     maxItems=MAX_AGGREGATE_SETS,
 )
 _FORBIDDEN_AGGREGATES = parts.a_list(parts.UUID, maxItems=MAX_FORBIDDEN_AGGREGATES)
-_NAMES = parts.or_null(parts.a_list(parts.NAME, maxItems=MAX_NAMES))
+_NAMES = parts.nullable(parts.a_list(parts.NAME, maxItems=MAX_NAMES))
 
 
 def _nullable_enum(*words: str) -> Json:
-    return parts.or_null({"type": "string", "enum": list(words)})
+    return parts.nullable({"type": "string", "enum": list(words)})
 
 
 _DESTINATION = parts.an_object(
     {
         **dict.fromkeys(("host", "node", "cell"), parts.NULLABLE_NAME),
-        "aggregates": parts.or_null(_AGGREGATES),
-        "forbidden_aggregates": parts.or_null(_FORBIDDEN_AGGREGATES),
-        "allow_cross_cell_move": parts.or_null(parts.BOOLEAN),
+        "aggregates": parts.nullable(_AGGREGATES),
+        "forbidden_aggregates": parts.nullable(_FORBIDDEN_AGGREGATES),
+        "allow_cross_cell_move": parts.nullable(parts.BOOLEAN),
     }
 )
 
@@ -96,9 +96,9 @@ _INSTANCE_GROUP: Json = {
             "uuid": parts.NULLABLE_UUID,
             **dict.fromkeys(("name", "project_id", "user_id"), parts.NULLABLE_NAME),
             "policy": GROUP_POLICY,
-            "rules": parts.or_null(parts.an_object({"max_server_per_host": parts.COUNT})),
+            "rules": parts.nullable(parts.an_object({"max_server_per_host": parts.COUNT})),
             "hosts": _NAMES,
-            "members": parts.or_null(parts.a_list(parts.UUID, maxItems=MAX_NAMES)),
+            "members": parts.nullable(parts.a_list(parts.UUID, maxItems=MAX_NAMES)),
         },
         "policy",
     ),
@@ -127,9 +127,9 @@ _REQUEST_GROUP = parts.an_object(
     {
         "requester_id": parts.NULLABLE_TEXT,
         "resources": parts.a_mapping(_TRAIT_OR_CLASS, parts.COUNT),
-        **dict.fromkeys(("required_traits", "forbidden_traits"), parts.or_null(_TRAITS)),
-        "aggregates": parts.or_null(_GROUP_AGGREGATES),
-        "forbidden_aggregates": parts.or_null(_FORBIDDEN_AGGREGATES),
+        **dict.fromkeys(("required_traits", "forbidden_traits"), parts.nullable(_TRAITS)),
+        "aggregates": parts.nullable(_GROUP_AGGREGATES),
+        "forbidden_aggregates": parts.nullable(_FORBIDDEN_AGGREGATES),
         "in_tree": parts.NULLABLE_UUID,
         "use_same_provider": parts.BOOLEAN,
     }
@@ -137,8 +137,8 @@ _REQUEST_GROUP = parts.an_object(
 
 _LEVEL_PARAMS = parts.an_object(
     {
-        **dict.fromkeys(("root_required", "root_forbidden"), parts.or_null(_TRAITS)),
-        "same_subtree": parts.or_null(parts.a_list(parts.a_list(parts.TEXT))),
+        **dict.fromkeys(("root_required", "root_forbidden"), parts.nullable(_TRAITS)),
+        "same_subtree": parts.nullable(parts.a_list(parts.a_list(parts.TEXT))),
     }
 )
 
@@ -153,8 +153,8 @@ _NETWORK = parts.an_object(
         **dict.fromkeys(("port_id", "pci_request_id", "arq_uuid"), parts.NULLABLE_UUID),
         # Fields of neutron's port.
         **dict.fromkeys(("vnic_type", "binding:vnic_type"), parts.NULLABLE_NAME),
-        "fixed_ips": parts.or_null(parts.a_list(_FIXED_IP)),
-        "segments": parts.or_null(parts.a_list(parts.UUID, maxItems=MAX_SEGMENTS)),
+        "fixed_ips": parts.nullable(parts.a_list(_FIXED_IP)),
+        "segments": parts.nullable(parts.a_list(parts.UUID, maxItems=MAX_SEGMENTS)),
     }
 )
 
@@ -164,10 +164,10 @@ _NUMA_CELL = parts.an_object(
     {
         "id": parts.AMOUNT,
         "cpuset": _CPU_SET,
-        "pcpuset": parts.or_null(_CPU_SET),
+        "pcpuset": parts.nullable(_CPU_SET),
         "memory": parts.AMOUNT,
         # In KiB. -1, -2 and -3 are nova's small, large and any.
-        "pagesize": parts.or_null({"type": "integer", "minimum": -3}),
+        "pagesize": parts.nullable({"type": "integer", "minimum": -3}),
         "cpu_policy": _nullable_enum("dedicated", "shared", "mixed"),
         "cpu_thread_policy": _nullable_enum("prefer", "isolate", "require"),
     },
@@ -183,12 +183,12 @@ _NUMA_TOPOLOGY = parts.an_object(
 )
 
 #: Networks whose NICs have NUMA affinity.
-_NETWORK_METADATA = parts.an_object({"physnets": _NAMES, "tunneled": parts.or_null(parts.BOOLEAN)})
+_NETWORK_METADATA = parts.an_object({"physnets": _NAMES, "tunneled": parts.nullable(parts.BOOLEAN)})
 
 _PCI_REQUEST = parts.an_object(
     {
         "count": parts.COUNT,
-        "spec": parts.or_null(parts.a_list({"type": "object"})),
+        "spec": parts.nullable(parts.a_list({"type": "object"})),
         **dict.fromkeys(("alias_name", "request_id", "requester_id"), parts.NULLABLE_TEXT),
         "numa_policy": _nullable_enum("required", "legacy", "preferred", "socket"),
     },
@@ -199,27 +199,27 @@ REQUEST_SPEC: Json = parts.an_object(
     {
         **dict.fromkeys(("project_id", "user_id"), parts.NULLABLE_NAME),
         "num_instances": {**parts.COUNT, "maximum": MAX_INSTANCES},
-        "instance_uuids": parts.or_null(
+        "instance_uuids": parts.nullable(
             parts.a_list(parts.UUID, minItems=1, maxItems=MAX_INSTANCES, uniqueItems=True)
         ),
         # A flavor object needs at least these fields.
-        "flavor": parts.or_id({**parts.FLAVOR, "required": ["vcpus", "memory_mb"]}),
-        "image": parts.or_null(parts.or_id(parts.IMAGE)),
-        "is_bfv": parts.or_null(parts.BOOLEAN),
+        "flavor": parts.nullable_id({**parts.FLAVOR, "required": ["vcpus", "memory_mb"]}),
+        "image": parts.nullable(parts.nullable_id(parts.IMAGE)),
+        "is_bfv": parts.nullable(parts.BOOLEAN),
         "availability_zone": parts.NULLABLE_TEXT,
         **dict.fromkeys(("ignore_hosts", "force_hosts", "force_nodes"), _NAMES),
-        "requested_destination": parts.or_null(_DESTINATION),
-        "retry": parts.or_null(_RETRY),
-        "limits": parts.or_null(_LIMITS),
+        "requested_destination": parts.nullable(_DESTINATION),
+        "retry": parts.nullable(_RETRY),
+        "limits": parts.nullable(_LIMITS),
         "instance_group": _INSTANCE_GROUP,
-        "scheduler_hints": parts.or_null(_HINTS),
-        "requested_resources": parts.or_null(parts.a_list(_REQUEST_GROUP)),
-        "request_level_params": parts.or_null(_LEVEL_PARAMS),
-        "requested_networks": parts.or_null(parts.a_list(_NETWORK, maxItems=MAX_NETWORKS)),
-        "network_metadata": parts.or_null(_NETWORK_METADATA),
+        "scheduler_hints": parts.nullable(_HINTS),
+        "requested_resources": parts.nullable(parts.a_list(_REQUEST_GROUP)),
+        "request_level_params": parts.nullable(_LEVEL_PARAMS),
+        "requested_networks": parts.nullable(parts.a_list(_NETWORK, maxItems=MAX_NETWORKS)),
+        "network_metadata": parts.nullable(_NETWORK_METADATA),
         "security_groups": _NAMES,
-        "numa_topology": parts.or_null(_NUMA_TOPOLOGY),
-        "pci_requests": parts.or_null(
+        "numa_topology": parts.nullable(_NUMA_TOPOLOGY),
+        "pci_requests": parts.nullable(
             parts.an_object({"requests": parts.a_list(_PCI_REQUEST)}, "requests")
         ),
     },
@@ -228,7 +228,7 @@ REQUEST_SPEC: Json = parts.an_object(
 
 
 #: Claim modes by the value of "claim". "add" retains existing allocations of the instances.
-_CLAIM_MODES = {True: Claiming.NEW, False: Claiming.NONE, "add": Claiming.ADDED}
+_CLAIM_MODES = {True: ClaimMode.NEW, False: ClaimMode.NONE, "add": ClaimMode.ADDED}
 _SELECT_PROPERTIES: Json = {
     "request_spec": REQUEST_SPEC,
     "return_alternates": BOOLEAN,
@@ -241,13 +241,13 @@ _VALUE: Json = {
     "items": {"type": ["string", "number", "boolean"], "maxLength": 1024},
     "maxItems": MAX_OPTION_ENTRIES,
 }
-OVERRIDES: Json = or_null({"type": "object", "additionalProperties": _VALUE})
+OVERRIDES: Json = nullable({"type": "object", "additionalProperties": _VALUE})
 _EXPLAIN_PROPERTIES: Json = {
     **_SELECT_PROPERTIES,
     "overrides": OVERRIDES,
-    "hosts": or_null(a_list(NAME, maxItems=MAX_CHANGED_HOSTS)),
+    "hosts": nullable(a_list(NAME, maxItems=MAX_CHANGED_HOSTS)),
     "max_rejected": AMOUNT,
-    "policy": or_null(NAME),
+    "policy": nullable(NAME),
     "changes": CHANGES,
     "keep": BOOLEAN,
 }
@@ -275,16 +275,16 @@ def explain(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> J
     hosts = body.get("hosts")
     arguments: dict[str, Any] = {
         "overrides": body.get("overrides") or {},
-        "view": View(
+        "view": ExplanationView(
             hosts=None if hosts is None else tuple(hosts),
-            max_rejected=body.get("max_rejected", View().max_rejected),
+            max_rejected=body.get("max_rejected", ExplanationView().max_rejected),
         ),
         "alternates": body.get("return_alternates", False),
         "policy": body.get("policy"),
     }
     changes = body.get("changes") or ()
     if body.get("keep"):
-        return scheduler.explain_and_keep(
+        return scheduler.explain_and_record(
             body["request_spec"], **arguments, changes=changes, ids=ids
         )
     return scheduler.explain(body["request_spec"], **arguments, changes=changes_from(changes))
@@ -292,7 +292,7 @@ def explain(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> J
 
 _PLAN_PROPERTIES: Json = {
     "changes": CHANGES,
-    "flavors": or_null(a_list(NAME, maxItems=MAX_CAPACITY_FLAVORS)),
+    "flavors": nullable(a_list(NAME, maxItems=MAX_CAPACITY_FLAVORS)),
     "overrides": OVERRIDES,
 }
 #: Default maximum number of moves of a rebalance request.
@@ -311,7 +311,7 @@ def plan(scheduler: Scheduler, body: Json) -> Json:
     body = with_whole_numbers(body)
     changes = changes_from(body["changes"])
     overrides = body.get("overrides") or {}
-    return planned(scheduler, changes, body.get("flavors"), overrides).as_json()
+    return plan_drain(scheduler, changes, body.get("flavors"), overrides).as_json()
 
 
 def rebalance(scheduler: Scheduler, body: Json) -> Json:
@@ -321,4 +321,4 @@ def rebalance(scheduler: Scheduler, body: Json) -> Json:
     if (body["goal"] == FIT) is (document is None):
         rule = "requires a request_spec" if document is None else "does not allow a request_spec"
         raise Invalid(f"the goal {body['goal']} {rule}", at="$.goal")
-    return advised(scheduler, body["goal"], document, body.get("moves", _DEFAULT_MOVES)).as_json()
+    return advise(scheduler, body["goal"], document, body.get("moves", _DEFAULT_MOVES)).as_json()

@@ -9,8 +9,8 @@ from placement_sched.cli.database import shown
 from placement_sched.cli.nova.following import counts_of, document_of, faults_of, following
 from placement_sched.cli.terminal import print_result, progressing, waiting
 from placement_sched.model.clock import utcnow
-from placement_sched.nova.sync.findings import Findings
-from placement_sched.operations.cloud_check import Unfit, check_cloud
+from placement_sched.nova.sync.findings import SyncReport
+from placement_sched.operations.cloud_check import Mismatch, check_cloud
 
 #: Maximum number of printed names of a kind; --format json has all names.
 _MAX_NAMES = 10
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
-def _lines(findings: Findings, unfit: Sequence[Unfit], place: str) -> Iterator[str]:
+def _lines(findings: SyncReport, unfit: Sequence[Mismatch], place: str) -> Iterator[str]:
     yield from counts_of(findings)
     yield f"{place}: recorded in {findings.seconds:.1f} s"
     yield from faults_of(findings)
@@ -86,7 +86,7 @@ def _lines(findings: Findings, unfit: Sequence[Unfit], place: str) -> Iterator[s
     yield "placement-sched nova sync --check lists later changes"
 
 
-def _names(mismatch: Unfit) -> str:
+def _names(mismatch: Mismatch) -> str:
     first = mismatch.names[:_MAX_NAMES]
     more = f" and {mismatch.number - len(first)} more" if mismatch.number > len(first) else ""
     return ", ".join(first) + more

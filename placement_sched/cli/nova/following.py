@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 
-from placement_sched.cli.database import open_database, refuse_absent_file
+from placement_sched.cli.database import check_file_exists, open_database
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
-from placement_sched.nova.databases.connections import NovaAway, refuse_unset_databases
-from placement_sched.nova.sync.findings import Findings
+from placement_sched.nova.databases.connections import NovaDatabaseUnavailable, check_databases_set
+from placement_sched.nova.sync.findings import SyncReport
 from placement_sched.nova.sync.follower import Follower
-from placement_sched.operations.prepare import Preparation, refuse_other_revision
+from placement_sched.operations.prepare import Preparation, check_schema_revision
 from placement_sched.scheduler.plugins import read_settings
 
 
@@ -32,17 +32,17 @@ def following(
     :class:`Unavailable` if a database does not answer, has another schema or does not exist.
     """
     settings = read_settings(arguments.config_file)
-    refuse_unset_databases(settings)
+    check_databases_set(settings)
     with open_database(settings) as database:
         if there:
-            refuse_absent_file(database)
-            refuse_other_revision(database)
+            check_file_exists(database)
+            check_schema_revision(database)
         else:
             Preparation(database, settings, utcnow)()
         with closing(Follower(database, settings, utcnow)) as follower, _without_log():
             try:
                 yield settings, database, follower
-            except NovaAway as failure:
+            except NovaDatabaseUnavailable as failure:
                 detail = f"nova's API database does not answer: {failure.detail}"
                 raise Unavailable(detail) from None
 
@@ -65,7 +65,7 @@ _HEADINGS = ("", "read", "new", "changed", "gone")
 _SIGNS = {"new": "+", "changed": "~", "gone": "-"}
 
 
-def document_of(findings: Findings) -> Json:
+def document_of(findings: SyncReport) -> Json:
     """Return the findings as a JSON document."""
     return {
         "read": {noun: asdict(count) for noun, count in findings.counts.items()},
@@ -74,13 +74,13 @@ def document_of(findings: Findings) -> Json:
         "misfits": [{"place": row.place, "reason": row.reason} for row in findings.misfits],
         "differences": [
             {"noun": row.noun, "change": row.kind, "name": row.name, "fields": list(row.fields)}
-            for row in findings.unlike
+            for row in findings.differences
         ],
         "seconds": round(findings.seconds, 3),
     }
 
 
-def counts_of(findings: Findings) -> Iterator[str]:
+def counts_of(findings: SyncReport) -> Iterator[str]:
     """Yield a table of the numbers of read and differing objects of each kind."""
     rows = [
         (noun, *map(str, (count.read, count.new, count.changed, count.gone)))
@@ -93,14 +93,14 @@ def counts_of(findings: Findings) -> Iterator[str]:
         yield "  ".join(cells)
 
 
-def differences_of(findings: Findings) -> Iterator[str]:
+def differences_of(findings: SyncReport) -> Iterator[str]:
     """Yield a line for each difference of a comparison."""
-    for difference in findings.unlike:
+    for difference in findings.differences:
         fields = f": {', '.join(difference.fields)}" if difference.fields else ""
         yield f"{_SIGNS[difference.kind]} {_singular(difference.noun)} {difference.name}{fields}"
 
 
-def faults_of(findings: Findings) -> Iterator[str]:
+def faults_of(findings: SyncReport) -> Iterator[str]:
     """Yield the cells that did not answer and the objects that cannot be recorded."""
     for cell in findings.away:
         yield f"{cell}: its database does not answer; its records were not changed"

@@ -8,7 +8,7 @@ from placement_sched.cli.database import configured
 from placement_sched.cli.terminal import print_result
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
-from placement_sched.nova.shadow.report import lines_of, report_of
+from placement_sched.nova.shadow.report import format_report, report_of
 from placement_sched.schemas import formats
 from placement_sched.store import shadow_results
 
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     since = None if arguments.since is None else _moment(arguments.since)
     with configured(arguments, there=True) as (_, database), database.read() as connection:
         report = report_of(shadow_results.since(connection, since), since)
-    print_result(arguments, report, lines_of(report))
+    print_result(arguments, report, format_report(report))
     return 0
 
 

@@ -15,7 +15,7 @@ from placement_sched.cli.nova.following import (
     following,
 )
 from placement_sched.cli.terminal import print_result, progressing
-from placement_sched.nova.sync.findings import Findings
+from placement_sched.nova.sync.findings import SyncReport
 
 
 class SyncExit(IntEnum):
@@ -65,13 +65,13 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
-def _code(findings: Findings, *, check: bool) -> SyncExit:
+def _code(findings: SyncReport, *, check: bool) -> SyncExit:
     if check and findings.differing:
         return SyncExit.DIFFERENT
     return SyncExit.CELL_AWAY if findings.away else SyncExit.IN_STEP
 
 
-def _lines(findings: Findings, place: str, *, check: bool) -> Iterator[str]:
+def _lines(findings: SyncReport, place: str, *, check: bool) -> Iterator[str]:
     yield from counts_of(findings)
     yield from differences_of(findings)
     yield from faults_of(findings)

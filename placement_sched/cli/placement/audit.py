@@ -18,7 +18,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.names import in_short
 from placement_sched.operations import repair
 from placement_sched.operations.invariants import MOST, verify
-from placement_sched.operations.repair import Audit, Auditor, Doubt, Doubtful
+from placement_sched.operations.repair import Audit, Auditor, UnverifiedConsumer, UnverifiedReason
 from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.schemas import formats
 
@@ -95,17 +95,19 @@ class AuditCode(IntEnum):
 
 #: Sentence for each reason why a consumer remains unverified.
 _REASONS = {
-    Doubt.ADOPTED: (
+    UnverifiedReason.ADOPTED: (
         "OpenStack placement created this database, so they may be instances of nova that were "
         "never recorded here"
     ),
-    Doubt.NOTHING_RECORDED: "no instance is recorded in this database",
-    Doubt.NO_TYPE: (
+    UnverifiedReason.NOTHING_RECORDED: "no instance is recorded in this database",
+    UnverifiedReason.NO_TYPE: (
         "they have no consumer type, as the consumers of nova, so they may be instances or "
         "migrations of nova, for example an unconfirmed resize"
     ),
-    Doubt.NOT_REPORTED: "the providers may belong to a host that does not report to this service",
-    Doubt.MORE_REPORTED: "the hosts report more instances than are recorded on them",
+    UnverifiedReason.NOT_REPORTED: (
+        "the providers may belong to a host that does not report to this service"
+    ),
+    UnverifiedReason.MORE_REPORTED: "the hosts report more instances than are recorded on them",
 }
 
 
@@ -192,7 +194,7 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
-def _hint(doubtful: Sequence[Doubtful]) -> str:
+def _hint(doubtful: Sequence[UnverifiedConsumer]) -> str:
     hint = (
         f"placement-sched: not deleted: the allocations of {_consumers(len(doubtful))}, which may "
         "be instances or migrations that are not recorded here. nova-manage placement audit "

@@ -113,7 +113,7 @@ def _heal_request(arguments: argparse.Namespace) -> HealRequest:
     return HealRequest(
         instance=_parse_uuid(arguments.instance, "--instance"),
         cell_uuid=_parse_uuid(arguments.cell, "--cell"),
-        most=limit if arguments.instance is None else None,
+        limit=limit if arguments.instance is None else None,
         force=arguments.force,
         dry_run=arguments.dry_run,
     )
@@ -136,7 +136,7 @@ def _code(healings: list[Healing], healer: Healer) -> HealCode:
     healed = sum(healing.done for healing in healings)
     if healer.wanted.dry_run or not healed:
         return HealCode.NOTHING
-    if healed == healer.wanted.most and healer.more(healings[-1].instance):
+    if healed == healer.wanted.limit and healer.more(healings[-1].instance):
         return HealCode.MORE
     return HealCode.HEALED
 

@@ -9,15 +9,15 @@ from functools import partial
 from pathlib import Path
 
 from placement_sched.cli.arguments import Commands, add_command, add_format
-from placement_sched.cli.database import open_database, refuse_absent_file
+from placement_sched.cli.database import check_file_exists, open_database
 from placement_sched.cli.scheduler.scheduler_client import add_token, check_address, check_token
 from placement_sched.cli.terminal import print_result, progressing
-from placement_sched.clients.placement import RemotePlacement, opened, read_remote_hosts
+from placement_sched.clients.placement import RemotePlacement, open_trait_file, read_remote_hosts
 from placement_sched.clients.session import (
     MICROVERSIONS,
     RemoteService,
-    by_cloud,
-    by_token,
+    adapter_for_cloud,
+    adapter_for_token,
     library_logs_silenced,
 )
 from placement_sched.errors import Invalid
@@ -189,7 +189,7 @@ def _synchronise(
             raise Invalid("--state is only valid with a remote placement (--url, --os-cloud)")
         if compute is None or remote is None:
             database = stack.enter_context(open_database(read_settings(arguments.config_file)))
-            refuse_absent_file(database, "--url, --compute-url and --os-cloud use services")
+            check_file_exists(database, "--url, --compute-url and --os-cloud use services")
         read_hosts = (
             partial(read_remote_hosts, compute) if compute else partial(read_own_hosts, database)
         )
@@ -197,7 +197,7 @@ def _synchronise(
         if remote is None:
             placement = OwnPlacement(database, utcnow, own_hosts=compute is None)
         else:
-            record = stack.enter_context(opened(state, remote.place)) if state else None
+            record = stack.enter_context(open_trait_file(state, remote.place)) if state else None
             placement = RemotePlacement(remote, record)
         noun = sync.__name__.removeprefix("sync_")
         progress = stack.enter_context(progressing(f"synchronising {noun}"))
@@ -213,9 +213,11 @@ def _open_services(arguments: argparse.Namespace) -> dict[str, RemoteService]:
     if arguments.os_cloud is None:
         if any(urls.values()):
             check_token(arguments.token)
-        adapters = {kind: by_token(url, arguments.token) for kind, url in urls.items() if url}
+        adapters = {
+            kind: adapter_for_token(url, arguments.token) for kind, url in urls.items() if url
+        }
     else:
-        adapters = by_cloud(arguments.os_cloud, urls)
+        adapters = adapter_for_cloud(arguments.os_cloud, urls)
     return {kind: RemoteService(adapter, kind) for kind, adapter in adapters.items()}
 
 

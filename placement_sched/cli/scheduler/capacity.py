@@ -16,7 +16,7 @@ from placement_sched.console.reports import capacity_report
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import with_names
-from placement_sched.scheduler.capacity.count import Per
+from placement_sched.scheduler.capacity.count import CloudPart
 
 _EXAMPLE = """examples:
   placement-sched capacity --flavor m1.small --per zone
@@ -36,7 +36,7 @@ def register(commands: Commands) -> None:
     )
     parser.add_argument(
         "--per",
-        choices=[per.value for per in Per],
+        choices=[per.value for per in CloudPart],
         help="also show the capacity of each zone, aggregate, host or cell",
     )
     request_options.add_override(parser, "count with another value of an option")
@@ -58,7 +58,7 @@ def _run(arguments: argparse.Namespace) -> int:
         answer = scheduler.post("capacity", body)
         names = scheduler.aggregate_names()
         if arguments.html is not None:
-            heading = render_explanation.headed("Capacity", scheduler.place)
+            heading = render_explanation.with_heading("Capacity", scheduler.place)
             render_explanation.write(arguments.html, capacity_report(answer, body, heading, names))
         if arguments.format == "json":
             print_json(answer)

@@ -40,7 +40,7 @@ def add_change_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenFile:
+class ChangesFile:
     """Content of a file of changes; ``node`` is its syntax tree with line numbers."""
 
     name: str
@@ -82,14 +82,14 @@ class GivenFile:
         return f"{_file_label(self.name)}:{line + 1}"
 
 
-NO_FILE = GivenFile("")
+NO_FILE = ChangesFile("")
 
 
 @dataclass(frozen=True, slots=True)
-class GivenChanges:
+class RequestedChanges:
     """Changes from the request file (``before``), from a file and from ``--change``."""
 
-    file: GivenFile
+    file: ChangesFile
     texts: Sequence[str]
     before: Sequence[Any] = ()
 
@@ -121,7 +121,7 @@ def with_changes(body: Json, arguments: argparse.Namespace) -> Json:
     """
     file = NO_FILE if arguments.changes is None else read_file(arguments.changes)
     request_changes = body.get("changes") or []
-    sources = GivenChanges(
+    sources = RequestedChanges(
         file, arguments.change, request_changes if isinstance(request_changes, list) else ()
     )
     arguments.given_changes = sources
@@ -134,7 +134,7 @@ def with_changes(body: Json, arguments: argparse.Namespace) -> Json:
     }
 
 
-def read_file(name: str) -> GivenFile:
+def read_file(name: str) -> ChangesFile:
     """Return the JSON or YAML object of a file; a bare list is its ``changes``."""
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
@@ -145,10 +145,10 @@ def read_file(name: str) -> GivenFile:
         raise Invalid(f"{name}: neither YAML nor JSON: {error}") from None
     document, node = parsed.data, parsed.root
     if isinstance(document, list):
-        return GivenFile(name, {"changes": document}, node)
+        return ChangesFile(name, {"changes": document}, node)
     if not isinstance(document, dict):
         raise Invalid(f"{name}: expected a list of changes, or an object with changes")
-    file = GivenFile(name, {str(key): value for key, value in document.items()}, node)
+    file = ChangesFile(name, {str(key): value for key, value in document.items()}, node)
     for key in file.document:
         if key not in _KEYS:
             problem = f"unknown key {key!r}{suggested('key', key, _KEYS)}"

@@ -28,13 +28,13 @@ from placement_sched.cli.terminal import headed_table, print_json, print_result,
 from placement_sched.console.reports import decision_report
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.aggregates import DEFAULT_POLICY
-from placement_sched.model.clock import AGE, moment_of, utcnow
+from placement_sched.model.clock import AGE, parse_time, utcnow
 from placement_sched.model.decision import SELECT
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import completed, in_words, with_names
 from placement_sched.model.names import read_uuid
 from placement_sched.operations.retention import purge_decisions
-from placement_sched.scheduler.decision_views import decisions_wanted
+from placement_sched.scheduler.decision_views import read_query
 
 #: Maximum number of instances of a decision in a list.
 _MAX_INSTANCES = 3
@@ -340,7 +340,9 @@ def run_show(arguments: argparse.Namespace) -> int:
         decision = scheduler.show("decisions", _which(scheduler, arguments))
         names = scheduler.aggregate_names()
         if arguments.html is not None:
-            heading = render_explanation.headed(f"Decision {decision['uuid']}", scheduler.place)
+            heading = render_explanation.with_heading(
+                f"Decision {decision['uuid']}", scheduler.place
+            )
             render_explanation.write(arguments.html, decision_report(decision, heading, names))
         if arguments.format == "json":
             print_json(decision)
@@ -372,11 +374,11 @@ def run_purge(arguments: argparse.Namespace) -> int:
     until = (
         now_whole
         if limit is None
-        else moment_of(limit, now, "--before" if arguments.before else "--older-than")
+        else parse_time(limit, now, "--before" if arguments.before else "--older-than")
     )
     query = {"outcome": arguments.outcome, "kind": arguments.kind, "project_id": arguments.project}
     with in_words_of(lambda _steps, _key: "--before"):
-        decisions = decisions_wanted({**query, "until": until})
+        decisions = read_query({**query, "until": until})
     with (
         configured(arguments, there=True) as (_, database),
         progressing("deleting decisions") as progress,
@@ -399,7 +401,7 @@ def _build_query(arguments: argparse.Namespace) -> dict[str, str]:
     now = utcnow()
     for name in ("since", "until"):
         time = getattr(arguments, name)
-        query[name] = None if time is None else moment_of(time, now, f"--{name}")
+        query[name] = None if time is None else parse_time(time, now, f"--{name}")
     return {name: value for name, value in query.items() if value is not None}
 
 
@@ -470,14 +472,16 @@ def _follow(scheduler: SchedulerApi, arguments: argparse.Namespace, query: dict[
         _refuse_unknown(page)
         existing = page["decisions"]
         show(existing[: arguments.limit])
-        for new in new_ones(scheduler, query, existing):
+        for new in new_decisions(scheduler, query, existing):
             show(new)
             sleep(_PAUSE)
     except KeyboardInterrupt:  # the user ends the command
         return
 
 
-def new_ones(scheduler: SchedulerApi, filters: dict[str, str], first: list[Json]) -> Iterator[Any]:
+def new_decisions(
+    scheduler: SchedulerApi, filters: dict[str, str], first: list[Json]
+) -> Iterator[Any]:
     """Yield, at each step, the decisions made since the previous step, newest first.
 
     ``first`` are the newest decisions at the start. All times are of the clock of the server.

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from placement_sched.cli.arguments import Commands, add_command, add_format
 from placement_sched.cli.scheduler import request_options
-from placement_sched.cli.scheduler.changes import NO_FILE, GivenChanges, GivenFile, read_file
-from placement_sched.cli.scheduler.request_options import PathStep, reworded, worded
+from placement_sched.cli.scheduler.changes import NO_FILE, ChangesFile, RequestedChanges, read_file
+from placement_sched.cli.scheduler.request_options import PathStep, reword, rewording
 from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
 from placement_sched.cli.terminal import headed_table, print_json, waiting
 from placement_sched.errors import Error, Invalid
@@ -57,7 +57,7 @@ def register(commands: Commands) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     """Print the plan; return 0 even if instances are stuck."""
     file = NO_FILE if arguments.file is None else read_file(arguments.file)
-    changes = GivenChanges(file, arguments.change)
+    changes = RequestedChanges(file, arguments.change)
     body = _body(changes, arguments)
 
     def place_of(steps: Sequence[PathStep], key: str | None) -> str | None:
@@ -72,9 +72,9 @@ def _run(arguments: argparse.Namespace) -> int:
         if failure.detail.startswith(_OF_OVERRIDES):
             place = _place_of_overrides(file, arguments)
             return f"{place}: {failure.detail.removeprefix(_OF_OVERRIDES)}"
-        return worded(failure, place_of)
+        return reword(failure, place_of)
 
-    with open_scheduler(arguments) as scheduler, waiting("planning"), reworded(in_words):
+    with open_scheduler(arguments) as scheduler, waiting("planning"), rewording(in_words):
         plan = scheduler.post("plan", body)
     if arguments.format == "json":
         print_json(plan)
@@ -92,7 +92,7 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _place_of_overrides(file: GivenFile, arguments: argparse.Namespace) -> str:
+def _place_of_overrides(file: ChangesFile, arguments: argparse.Namespace) -> str:
     """Return the source of the overrides, the command line before the file."""
     if arguments.override or not file.overrides:
         return "--override"
@@ -120,7 +120,7 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
-def _body(sources: GivenChanges, arguments: argparse.Namespace) -> Json:
+def _body(sources: RequestedChanges, arguments: argparse.Namespace) -> Json:
     all_changes = sources.all()
     if not all_changes:
         raise Invalid("no changes: add a FILE of changes or --change")

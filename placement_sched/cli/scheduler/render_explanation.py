@@ -16,7 +16,7 @@ from placement_sched.console.reports import Heading
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
-from placement_sched.model.explanation import meeting_all_but
+from placement_sched.model.explanation import describe_hosts_without
 from placement_sched.model.explanation_reader import (
     grouped,
     named,
@@ -83,7 +83,7 @@ def _repeats(sentence: Json, reason: str) -> bool:
     """Return whether a sentence only repeats the reason, without a host or change."""
     names = [condition["name"] for condition in sentence["without"]]
     is_specific = sentence["hosts"] == 1 or sentence["change"]
-    return not is_specific and reason == meeting_all_but(sentence["hosts"], names)
+    return not is_specific and reason == describe_hosts_without(sentence["hosts"], names)
 
 
 def _policy(report: Json | None) -> Iterator[RenderableType]:
@@ -253,7 +253,7 @@ def _amounts(selection: Json) -> str:
     )
 
 
-def headed(title: str, place: str, *facts: tuple[str, str]) -> Heading:
+def with_heading(title: str, place: str, *facts: tuple[str, str]) -> Heading:
     """Return the heading of a report from ``place``, with the current time."""
     return Heading(title=title, place=place, made=utcnow(), facts=facts)
 

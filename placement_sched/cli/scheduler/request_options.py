@@ -26,7 +26,7 @@ _STEP = re.compile(r"\['(?P<quoted>[^']*)'\]|\[(?P<position>\d+)\]|(?:^|\.)(?P<p
 
 
 @contextmanager
-def reworded(words: Callable[[Error], str]) -> Iterator[None]:
+def rewording(words: Callable[[Error], str]) -> Iterator[None]:
     """Replace the detail of each error by the result of ``words``."""
     try:
         yield
@@ -38,10 +38,10 @@ def reworded(words: Callable[[Error], str]) -> Iterator[None]:
 
 def in_words_of(place_of: PlaceOf) -> AbstractContextManager[None]:
     """Reword errors about a document, with the source of the value as prefix."""
-    return reworded(lambda failure: worded(failure, place_of))
+    return rewording(lambda failure: reword(failure, place_of))
 
 
-def worded(failure: Error, place_of: PlaceOf) -> str:
+def reword(failure: Error, place_of: PlaceOf) -> str:
     """Return the reworded error; its JSON path remains if ``place_of`` returns None."""
     fault = failure.fault
     if fault is None:
@@ -247,10 +247,10 @@ _BEGINNINGS = (
 
 def in_words_of_options(arguments: argparse.Namespace) -> AbstractContextManager[None]:
     """Reword errors about a request, with the option of the value as prefix."""
-    return reworded(lambda failure: _worded(failure, arguments))
+    return rewording(lambda failure: _worded(failure, arguments))
 
 
-def refuse_unknown_hosts(funnel: Json, arguments: argparse.Namespace) -> None:
+def check_hosts(funnel: Json, arguments: argparse.Namespace) -> None:
     """Raise :class:`NotFound` if the request names unknown hosts.
 
     A selection ignores unknown hosts, as nova does, but in an explanation they are typing errors.
@@ -287,7 +287,7 @@ def _worded(failure: Error, arguments: argparse.Namespace) -> str:
             return place
         return _option_of(steps, of_file=of_file)
 
-    return worded(failure, place_of)
+    return reword(failure, place_of)
 
 
 def _option_of(steps: Sequence[PathStep], *, of_file: bool) -> str | None:

@@ -16,14 +16,19 @@ from placement_sched.api.scheduler.routes import capacity, hosts
 from placement_sched.api.validation import Schemas, check_texts
 from placement_sched.api.versions import Version
 from placement_sched.app import make_services
-from placement_sched.cli.database import refuse_absent_file, shown
-from placement_sched.clients.session import RemoteService, ServiceResponse, by_token, causes
+from placement_sched.cli.database import check_file_exists, shown
+from placement_sched.clients.session import (
+    RemoteService,
+    ServiceResponse,
+    adapter_for_token,
+    exception_chain,
+)
 from placement_sched.errors import Error, Invalid, NoValidHost, ServiceFailed, Unavailable
 from placement_sched.model.document import Json
-from placement_sched.scheduler.caches import Memory
-from placement_sched.scheduler.host_views import one_shown as host_shown
+from placement_sched.scheduler.caches import ProcessCaches
+from placement_sched.scheduler.host_views import show_host as host_shown
 from placement_sched.scheduler.plugins import read_settings
-from placement_sched.scheduler.policy_views import all_shown, one_shown
+from placement_sched.scheduler.policy_views import list_policies, show_policy
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store.compute import host_aggregates
 
@@ -43,7 +48,7 @@ _ACTIONS = {
     "rebalance": (request_schema.REBALANCE, request_schema.rebalance),
     "select_destinations": (request_schema.SELECT, request_schema.select),
 }
-_SHOWN = {"decisions": recorded.one_shown, "hosts": host_shown, "policies": one_shown}
+_SHOWN = {"decisions": recorded.show_decision, "hosts": host_shown, "policies": show_policy}
 
 
 class DirectScheduler:
@@ -56,7 +61,7 @@ class DirectScheduler:
         self._scheduler = scheduler
         #: URL of the database without its password.
         self.place = shown(scheduler.database)
-        self.policies = partial(all_shown, scheduler)
+        self.policies = partial(list_policies, scheduler)
 
     def aggregate_names(self) -> dict[str, str]:
         """Return the names of host aggregates by uuid."""
@@ -76,7 +81,7 @@ class DirectScheduler:
     def decisions(self, query: Mapping[str, str]) -> Json:
         """Return recorded decisions and the marker of the ``next`` page."""
         _check(recorded.LIST, dict(query))
-        return _as_json(recorded.listed(self._scheduler, query))
+        return _as_json(recorded.list_decisions(self._scheduler, query))
 
     def hosts(self, query: Sequence[tuple[str, str]]) -> Json:
         """Return the hosts that match the pairs of a query string."""
@@ -85,7 +90,7 @@ class DirectScheduler:
     def replay(self, uuid: str, body: Json) -> Json:
         """Return a recorded decision, its result now and the differences."""
         _check(recorded.REPLAY, body)
-        return _as_json(recorded.replayed(self._scheduler, uuid, body))
+        return _as_json(recorded.replay_decision(self._scheduler, uuid, body))
 
 
 def _as_json(document: Json) -> Json:
@@ -174,7 +179,7 @@ class SchedulerClient:
         self._timeout = timeout
         # A repeated selection could claim twice, and the server may close an idle connection at the
         # moment of the next request.
-        self._adapter = by_token(base, token, timeout=timeout, retries=0)
+        self._adapter = adapter_for_token(base, token, timeout=timeout, retries=0)
         self._adapter.additional_headers["Connection"] = "close"
         self._service = RemoteService(self._adapter, "scheduler")
 
@@ -227,9 +232,9 @@ class SchedulerClient:
             raise Invalid(f"{error.object!r} is not valid UTF-8") from None
         try:
             method = "GET" if body is None else "POST"
-            response = self._service.ask(method, url, body=body, taken=_ANY_STATUS)
+            response = self._service.get_json(method, url, body=body, taken=_ANY_STATUS)
         except ServiceFailed as failure:
-            reasons = list(causes(failure))
+            reasons = list(exception_chain(failure))
             kinds = set(map(type, reasons))
             is_sent = not any("handshake" in str(reason) for reason in reasons)
             if TimeoutError not in kinds or ConnectTimeout in kinds or not is_sent:
@@ -258,9 +263,9 @@ def open_scheduler(arguments: argparse.Namespace) -> Iterator[SchedulerApi]:
         yield SchedulerClient(arguments.url, arguments.token, arguments.timeout)
         return
     # For a single request, filling the provider cache would take longer than the search.
-    services = make_services(read_settings(arguments.config_file), memory=Memory())
+    services = make_services(read_settings(arguments.config_file), memory=ProcessCaches())
     try:
-        refuse_absent_file(services.database, "--url uses a server")
+        check_file_exists(services.database, "--url uses a server")
         services.ready()
         yield DirectScheduler(services.scheduler)
     finally:

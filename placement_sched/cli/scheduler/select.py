@@ -29,7 +29,7 @@ from placement_sched.model.explanation_reader import (
     path_of,
     with_names,
 )
-from placement_sched.model.names import did_you_mean, names_instead
+from placement_sched.model.names import did_you_mean, suggest_names
 
 #: Maximum number of hosts per table, as columns.
 _MAX_COLUMNS = 3
@@ -82,7 +82,7 @@ def _verdict_word(verdict: Json) -> Text:
     return Text("rejected", style="bold red")
 
 
-def refuse_unknown(verdicts: Iterable[Json]) -> None:
+def check_names(verdicts: Iterable[Json]) -> None:
     """Raise :class:`NotFound` for unknown hosts, with similar names."""
     unknown = [verdict for verdict in verdicts if verdict["verdict"] == UNKNOWN]
     if not unknown:
@@ -90,7 +90,7 @@ def refuse_unknown(verdicts: Iterable[Json]) -> None:
     words = [f"{verdict['asked']!r}{did_you_mean(verdict['did_you_mean'])}" for verdict in unknown]
     # The existing names are the same for all hosts without similar names: listed once.
     existing = [verdict.get("there_are", ()) for verdict in unknown if not verdict["did_you_mean"]]
-    instead = names_instead("host", (), existing[0]) if existing else ""
+    instead = suggest_names("host", (), existing[0]) if existing else ""
     noun = "host" if len(words) == 1 else "hosts"
     raise NotFound(f"--host: unknown {noun} {', '.join(words)}{instead}")
 
@@ -246,7 +246,9 @@ def _run_explain(arguments: argparse.Namespace) -> int:
         verdicts = explanation.get("verdicts", [])
         if arguments.html is not None:
             names = scheduler.aggregate_names()
-            heading = render_explanation.headed("Explanation", scheduler.place, *facts_of(body))
+            heading = render_explanation.with_heading(
+                "Explanation", scheduler.place, *facts_of(body)
+            )
             report = explanation_report(explanation, body["request_spec"], heading, names)
             render_explanation.write(arguments.html, report)
         if arguments.format == "json":
@@ -259,8 +261,8 @@ def _run_explain(arguments: argparse.Namespace) -> int:
                 Console().print(f"Recorded as decision {decision}", soft_wrap=True)
             if _is_empty(explanation):
                 Console().print(f"{scheduler.place} has no resource provider", soft_wrap=True)
-    refuse_unknown(verdicts)
-    request_options.refuse_unknown_hosts(explanation["funnel"], arguments)
+    check_names(verdicts)
+    request_options.check_hosts(explanation["funnel"], arguments)
     return 0
 
 
@@ -296,7 +298,7 @@ def _compare(scheduler: SchedulerApi, body: Json, arguments: argparse.Namespace)
         print_json(explanations)
     else:
         render_comparison(explanations, Console(), scheduler.aggregate_names())
-    refuse_unknown(next(iter(explanations.values())).get("verdicts", []))
+    check_names(next(iter(explanations.values())).get("verdicts", []))
     return 0
 
 

@@ -3,7 +3,7 @@
 from oslo_config import cfg
 from oslo_middleware import cors, http_proxy_to_wsgi
 
-from placement_sched.config.opts import LARGEST, described
+from placement_sched.config.opts import LARGEST, with_help
 
 #: The option for the authentication of callers.
 STRATEGY = "auth_strategy"
@@ -12,7 +12,7 @@ STRATEGY = "auth_strategy"
 #: keystone, unless [api] auth_strategy is set.
 KEYSTONE_GROUP = "keystone_authtoken"
 
-API = described(
+API = with_help(
     cfg.StrOpt(
         STRATEGY,
         default="noauth2",
@@ -49,7 +49,7 @@ API = described(
     "passed each stage of the funnel. 0 logs none.",
 )
 
-CONSOLE = described(
+CONSOLE = with_help(
     cfg.BoolOpt("enabled"),
     "Whether to serve the console to browsers, at / and under /console/. Unset, it is served only "
     "to browsers on this machine that use a loopback address or localhost. With "

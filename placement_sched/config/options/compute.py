@@ -4,7 +4,7 @@ from socket import gethostname
 
 from oslo_config import cfg
 
-from placement_sched.config.opts import LARGEST, described, older
+from placement_sched.config.opts import LARGEST, deprecated_in_default, with_help
 
 #: The allocation ratios of hosts that report none. A scheduling policy may set them for the hosts
 #: of its aggregates.
@@ -13,7 +13,7 @@ RATIOS = frozenset(
     for name in ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")
 )
 
-DEFAULT = described(
+DEFAULT = with_help(
     cfg.StrOpt("host", default=gethostname(), sample_default="<name of this machine>"),
     "Name of the host that this service runs on, used as the publisher of notifications.",
     cfg.FloatOpt("cpu_allocation_ratio", min=0.0, mutable=True),
@@ -39,8 +39,8 @@ DEFAULT = described(
     "Availability zone of services other than nova-compute.",
 )
 
-PCI = described(
-    cfg.MultiStrOpt("alias", default=[], mutable=True, **older("pci_alias")),
+PCI = with_help(
+    cfg.MultiStrOpt("alias", default=[], mutable=True, **deprecated_in_default("pci_alias")),
     "Alias of PCI devices, which the extra spec pci_passthrough:alias requests: a JSON object with "
     "the keys name, vendor_id, product_id, device_type (type-PCI, type-PF or type-VF), numa_policy "
     "(required, legacy, preferred or socket), resource_class, traits and live_migratable; "
@@ -48,7 +48,7 @@ PCI = described(
     '"vendor_id": "8086", "product_id": "1520", "device_type": "type-VF"}.',
 )
 
-WORKAROUNDS = described(
+WORKAROUNDS = with_help(
     cfg.BoolOpt("disable_fallback_pcpu_query", default=False, mutable=True),
     "Do not send the second candidates query, with VCPU in place of PCPU. Hosts that report only "
     "VCPU then get no pinned instances.",

@@ -4,15 +4,15 @@ from collections.abc import Iterable
 
 from oslo_config import cfg
 
-from placement_sched.config.opts import LARGEST, described, older
+from placement_sched.config.opts import LARGEST, deprecated_in_default, with_help
 from placement_sched.config.sources import named_ratios
 
-FILTER_SCHEDULER = described(
+FILTER_SCHEDULER = with_help(
     cfg.MultiStrOpt(
         "available_filters",
         default=["placement_sched.scheduler.filters.all_filters"],
         mutable=True,
-        **older("scheduler_available_filters"),
+        **deprecated_in_default("scheduler_available_filters"),
     ),
     "Filter classes that may be enabled, as dotted paths; repeatable. "
     "nova.scheduler.filters.all_filters also means all shipped filters.",
@@ -26,14 +26,14 @@ FILTER_SCHEDULER = described(
             "ServerGroupAffinityFilter",
         ],
         mutable=True,
-        **older("scheduler_default_filters"),
+        **deprecated_in_default("scheduler_default_filters"),
     ),
     "Host filters to run, by class name or dotted path, in this order.",
     cfg.ListOpt(
         "weight_classes",
         default=["placement_sched.scheduler.weights.all_weighers"],
         mutable=True,
-        **older("scheduler_weight_classes"),
+        **deprecated_in_default("scheduler_weight_classes"),
     ),
     "Weighers to run, as dotted paths. nova.scheduler.weights.all_weighers also means all shipped "
     "weighers.",
@@ -43,7 +43,7 @@ FILTER_SCHEDULER = described(
         min=1,
         max=LARGEST,
         mutable=True,
-        **older("scheduler_host_subset_size"),
+        **deprecated_in_default("scheduler_host_subset_size"),
     ),
     "Number of best hosts from which a host is chosen at random, to spread concurrent requests.",
     cfg.BoolOpt("shuffle_best_same_weighed_hosts", default=False, mutable=True),
@@ -53,7 +53,7 @@ FILTER_SCHEDULER = described(
     "Each alias may then have a single line only, which may set a resource_class instead of ids.",
 )
 
-METRICS = described(
+METRICS = with_help(
     cfg.FloatOpt("weight_multiplier", default=1.0, mutable=True),
     "Multiplier of MetricsWeigher; a negative value reverses the order. The metadata "
     "metrics_weight_multiplier of a host's aggregates override it.",

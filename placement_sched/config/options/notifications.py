@@ -10,7 +10,7 @@ from typing import Any
 from oslo_config import cfg
 
 from placement_sched.config.logs import without_warnings
-from placement_sched.config.opts import described, older
+from placement_sched.config.opts import deprecated_in_default, with_help
 
 UNVERSIONED, VERSIONED, BOTH = "unversioned", "versioned", "both"
 
@@ -19,11 +19,11 @@ GROUP = "oslo_messaging_notifications"
 #: The exchange of nova's consumers, unless [DEFAULT] control_exchange sets another.
 _EXCHANGE = "nova"
 
-NOTIFICATIONS = described(
+NOTIFICATIONS = with_help(
     cfg.StrOpt(
         "notification_format",
         default=UNVERSIONED,
-        **older("notification_format"),
+        **deprecated_in_default("notification_format"),
         choices=[
             (UNVERSIONED, "plain dictionaries, to [oslo_messaging_notifications] topics"),
             (VERSIONED, "nova's versioned objects, to versioned_notifications_topics"),
@@ -38,7 +38,7 @@ NOTIFICATIONS = described(
     "written for the schedulers of Icehouse and earlier. They are never versioned.",
 )
 
-_MESSAGING_OPTIONS = described(
+_MESSAGING_OPTIONS = with_help(
     cfg.MultiStrOpt("driver", default=[]),
     "Drivers that send notifications: messagingv2, messaging, routing, log, test or noop. Unset, "
     "no notifications are sent.",

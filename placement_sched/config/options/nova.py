@@ -5,23 +5,23 @@ Names and meanings are as in nova.conf, which the commands read unchanged.
 
 from oslo_config import cfg
 
-from placement_sched.config.opts import LARGEST, described
+from placement_sched.config.opts import LARGEST, with_help
 
-API_DATABASE = described(
+API_DATABASE = with_help(
     cfg.StrOpt("connection", secret=True),
     "SQLAlchemy URL of nova's API database. If it is set, the cloud is managed by nova: cells, "
     "compute nodes, services, host aggregates, instances and server groups are read from nova's "
     "databases, and cannot be changed here.",
 )
 
-DATABASE = described(
+DATABASE = with_help(
     cfg.StrOpt("connection", secret=True),
     "SQLAlchemy URL of the cell database with nova-scheduler's own service record. It also "
     "completes the URLs of cells that are templates.",
 )
 
 #: Options of [DEFAULT] in addition to ``compute.DEFAULT``.
-DEFAULT = described(
+DEFAULT = with_help(
     cfg.IntOpt("report_interval", default=10, min=1, max=LARGEST),
     "Seconds between two heartbeats of the service record of placement-sched nova-scheduler.",
     cfg.IntOpt("graceful_shutdown_timeout", default=180, min=0, max=LARGEST),
@@ -30,7 +30,7 @@ DEFAULT = described(
 )
 
 #: Options of [scheduler] in addition to ``scheduler.SCHEDULER``.
-SCHEDULER = described(
+SCHEDULER = with_help(
     cfg.IntOpt("workers", min=1),
     "Number of worker processes of placement-sched nova-scheduler; unset, the number of "
     "processors.",

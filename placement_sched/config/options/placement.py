@@ -2,12 +2,12 @@
 
 from oslo_config import cfg
 
-from placement_sched.config.opts import LARGEST, LONGEST_WAIT, described
+from placement_sched.config.opts import LARGEST, LONGEST_WAIT, with_help
 
 #: The database of a first run: a file in the working directory.
 EMBEDDED = "sqlite:///placement_sched.db"
 
-PLACEMENT = described(
+PLACEMENT = with_help(
     cfg.BoolOpt("randomize_allocation_candidates", default=False, mutable=True),
     "Answer GET /allocation_candidates with a uniform random sample of the candidates instead of "
     "the first by provider id. Without a limit only the order changes.",
@@ -52,7 +52,7 @@ PLACEMENT = described(
     "User of consumers written with microversions before 1.8, which have no user.",
 )
 
-PLACEMENT_DATABASE = described(
+PLACEMENT_DATABASE = with_help(
     cfg.StrOpt("connection", secret=True),
     "SQLAlchemy URL of the database: sqlite:///file, postgresql://user@host/db or "
     "mysql://user@host/db. It may be the database of an OpenStack placement. Without any "

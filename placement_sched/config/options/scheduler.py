@@ -2,7 +2,7 @@
 
 from oslo_config import cfg
 
-from placement_sched.config.opts import LARGEST, LONGEST_WAIT, described, older
+from placement_sched.config.opts import LARGEST, LONGEST_WAIT, deprecated_in_default, with_help
 
 #: Mutable options that cannot differ between requests: the scheduling policies, and the flavors of
 #: the capacity metrics.
@@ -11,8 +11,13 @@ POLICY_OPTIONS = frozenset(
     for name in ("policies", "policy_overrides", "policy_selection", "capacity_flavors")
 )
 
-SCHEDULER = described(
-    cfg.StrOpt("driver", default="filter_scheduler", mutable=True, **older("scheduler_driver")),
+SCHEDULER = with_help(
+    cfg.StrOpt(
+        "driver",
+        default="filter_scheduler",
+        mutable=True,
+        **deprecated_in_default("scheduler_driver"),
+    ),
     "Driver that selects hosts: filter_scheduler, caching_scheduler or chance_scheduler, or a "
     "dotted path, including those of nova's drivers.",
     cfg.IntOpt(
@@ -21,7 +26,7 @@ SCHEDULER = described(
         min=1,
         max=LARGEST,
         mutable=True,
-        **older("scheduler_max_attempts"),
+        **deprecated_in_default("scheduler_max_attempts"),
     ),
     "Maximum number of hosts to try for an instance, the selected host and its alternates.",
     cfg.IntOpt("max_placement_results", default=1000, min=1, max=LARGEST, mutable=True),
@@ -31,7 +36,7 @@ SCHEDULER = described(
     "additional classes. Shipped filters that are not listed run before them, in their default "
     "order; a filter cannot be disabled by omitting it. "
     "placement_sched.scheduler.request_filters.all_request_filters means all shipped filters.",
-    cfg.StrOpt("json_config_location", **older("scheduler_json_config_location")),
+    cfg.StrOpt("json_config_location", **deprecated_in_default("scheduler_json_config_location")),
     "Path of a JSON file of options that are read per request, as "
     '{"filter_scheduler.ram_weight_multiplier": -1.0}. They take precedence over the '
     "configuration, except the section of a scheduling policy. The file is read again when it "
@@ -48,7 +53,10 @@ SCHEDULER = described(
     "Unset, each section that is not an option group is a policy as soon as the metadata "
     "sched_policy of an aggregate names it.",
     cfg.ListOpt(
-        "policy_overrides", default=[], mutable=True, **older("scheduler_policy_overrides")
+        "policy_overrides",
+        default=[],
+        mutable=True,
+        **deprecated_in_default("scheduler_policy_overrides"),
     ),
     "Options that a scheduling policy may override. Unset: the allocation ratios, and all options "
     "that are read per request.",
@@ -56,7 +64,7 @@ SCHEDULER = described(
         "policy_selection",
         default=["hint", "availability_zone", "tenant", "extra_specs"],
         mutable=True,
-        **older("scheduler_policy_selection"),
+        **deprecated_in_default("scheduler_policy_selection"),
     ),
     "Methods that select the scheduling policy of a request, in this order: hint, "
     "availability_zone, tenant, extra_specs, or dotted paths of classes. The first method that "

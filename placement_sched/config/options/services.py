@@ -7,12 +7,12 @@ the address of the service, they could obtain ``attestation_auth_blob``.
 from keystoneauth1 import loading
 from oslo_config import cfg
 
-from placement_sched.config.opts import LARGEST, described
+from placement_sched.config.opts import LARGEST, with_help
 
 #: Maximum seconds to wait for a response; nova has no limit by default.
 TIMEOUT = 10
 
-NEUTRON = described(
+NEUTRON = with_help(
     cfg.IntOpt("http_retries", default=3, min=0, max=LARGEST),
     "Maximum number of retries if neutron or its proxy does not answer, and connect_retries and "
     "status_code_retries are unset.",
@@ -20,7 +20,7 @@ NEUTRON = described(
     "Seconds between two checks whether neutron has the segment extension.",
 )
 
-TRUSTED_COMPUTING = described(
+TRUSTED_COMPUTING = with_help(
     cfg.StrOpt("attestation_server", deprecated_name="server"),
     "Host name or address of the attestation service that TrustedFilter queries.",
     cfg.StrOpt("attestation_server_ca_file", deprecated_name="server_ca_file"),

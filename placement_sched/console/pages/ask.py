@@ -9,15 +9,15 @@ import flask
 
 from placement_sched.api.response import status_of
 from placement_sched.console.charts import BEST, StagePicture
-from placement_sched.console.client import ApiRefused, Caller
-from placement_sched.console.forms import FIELDS, LABELS, FormQuestion, curl
-from placement_sched.console.page import caller, guarded, page, without_empty_fields
+from placement_sched.console.client import ApiClient, ApiRefused
+from placement_sched.console.forms import FIELDS, LABELS, FormRequest, curl
+from placement_sched.console.page import caller, page, redirect_without_empty_fields, with_headers
 from placement_sched.console.reports import (
     Heading,
-    asked,
     explanation_report,
     explanation_shown,
     facts_of,
+    request_parts,
 )
 from placement_sched.errors import Error, NotFound
 from placement_sched.model.aggregates import DEFAULT_POLICY
@@ -47,7 +47,7 @@ class ComparedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class HostComparison:
     """Two explanations of a request: names, conclusions, stages and best hosts."""
 
     names: tuple[str, str]
@@ -63,10 +63,10 @@ class Compared:
         return first != second or any(row.difference for row in rows)
 
 
-def compared(answers: Sequence[Json], names: tuple[str, str]) -> Compared:
+def compare(answers: Sequence[Json], names: tuple[str, str]) -> HostComparison:
     """Compare two explanations, shown under these names."""
     first, second = answers
-    return Compared(
+    return HostComparison(
         names=names,
         conclusions=(_describe_conclusion(first), _describe_conclusion(second)),
         stages=tuple(_compare_stage(name, *reports) for name, reports in compared_stages(answers)),
@@ -152,7 +152,7 @@ class Links:
     """Addresses related to an explanation."""
 
     root: str
-    question: FormQuestion
+    question: FormRequest
     #: Fields of the comparison, which every link retains.
     beside: Mapping[str, str]
 
@@ -181,10 +181,10 @@ class Links:
 
 def index() -> flask.Response:
     """Show the form and, if the address has a request, its explanation."""
-    if redirect := without_empty_fields():
+    if redirect := redirect_without_empty_fields():
         return redirect
     args, client = flask.request.args, caller()
-    question = FormQuestion(args)
+    question = FormRequest(args)
     beside = {name: args[name] for name in ("beside", "beside_as_configured") if args.get(name)}
     links = Links(f"{flask.request.root_path}/console", question, beside)
     values: dict[str, Any] = {
@@ -214,7 +214,7 @@ def index() -> flask.Response:
 
 def report() -> flask.Response:
     """Send the explanation as a file."""
-    question, client = FormQuestion(flask.request.args), caller()
+    question, client = FormRequest(flask.request.args), caller()
     body = question.body(max_rejected=0)
     heading = Heading(
         title="Explanation",
@@ -226,10 +226,10 @@ def report() -> flask.Response:
     html = explanation_report(client.ask(_EXPLAIN, body), spec, heading, client.aggregate_names())
     response = flask.Response(html)
     response.headers["Content-Disposition"] = 'attachment; filename="explanation.html"'
-    return guarded(response)
+    return with_headers(response)
 
 
-def _list_choices(client: Caller, question: FormQuestion) -> dict[str, Any]:
+def _list_choices(client: ApiClient, question: FormRequest) -> dict[str, Any]:
     """Return the values to choose from that this caller may list."""
     flavors = _list_visible(client, "/compute/v2.1/flavors/detail", "flavors")
     ids = {flavor["id"] for flavor in flavors}
@@ -249,7 +249,7 @@ def _list_choices(client: Caller, question: FormQuestion) -> dict[str, Any]:
     }
 
 
-def _list_visible(client: Caller, path: str, key: str) -> list[Json]:
+def _list_visible(client: ApiClient, path: str, key: str) -> list[Json]:
     try:
         items: list[Json] = client.get(path)[key]
     except ApiRefused:
@@ -257,7 +257,7 @@ def _list_visible(client: Caller, path: str, key: str) -> list[Json]:
     return items
 
 
-def _list_multipliers(policies: Iterable[Json], question: FormQuestion) -> list[dict[str, Any]]:
+def _list_multipliers(policies: Iterable[Json], question: FormRequest) -> list[dict[str, Any]]:
     """Return the weight multipliers of the policy: name, configured value and form value.
 
     Multipliers of 0 or at least 1000 are sorted last.
@@ -285,12 +285,12 @@ def _multiplier_label(key: str) -> str:
     return name.removesuffix(_MULTIPLIER).strip("_").replace("_", " ") or group
 
 
-def _explain(client: Caller, links: Links, args: Mapping[str, str]) -> dict[str, Any]:
+def _explain(client: ApiClient, links: Links, args: Mapping[str, str]) -> dict[str, Any]:
     question, names, host = links.question, client.aggregate_names(), args.get("host")
     body = question.body(**{"hosts": [host]} if host else {}, max_rejected=0)
     url = flask.request.url_root.rstrip("/")
     values: dict[str, Any] = {
-        "asked": asked(body["request_spec"]),
+        "asked": request_parts(body["request_spec"]),
         "curl": curl(url + _EXPLAIN, body),
         "command": question.command("explain", url, **{"host": host} if host else {}),
         "address": f"{flask.request.host_url.rstrip('/')}{links.here(host=host)}",
@@ -318,7 +318,7 @@ def _explain(client: Caller, links: Links, args: Mapping[str, str]) -> dict[str,
         if body.get("overrides"):
             source = "requested" if "overrides" in other else "configured"
             first, second = f"{first}, options as requested", f"{second}, options as {source}"
-        values["compared"] = compared(with_names(answers, names), (first, second))
+        values["compared"] = compare(with_names(answers, names), (first, second))
     return values
 
 

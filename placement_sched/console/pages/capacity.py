@@ -12,7 +12,7 @@ from werkzeug.datastructures import MultiDict
 
 from placement_sched.console.charts import CapacityPicture, capacity_picture
 from placement_sched.console.client import ApiRefused
-from placement_sched.console.forms import FIELDS, LABELS, FormQuestion
+from placement_sched.console.forms import FIELDS, LABELS, FormRequest
 from placement_sched.console.page import (
     FormError,
     caller,
@@ -20,9 +20,9 @@ from placement_sched.console.page import (
     form_error,
     heading,
     page,
-    without_empty_fields,
+    redirect_without_empty_fields,
 )
-from placement_sched.console.reports import asked, capacity_report
+from placement_sched.console.reports import capacity_report, request_parts
 from placement_sched.errors import Error, Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import with_names
@@ -43,52 +43,52 @@ _HOST_CHANGES = ("drain", "remove")
 
 
 @dataclass(frozen=True)
-class CapacityAsked:
+class CapacityForm:
     """The parsed form: a request or several flavors, the parts to count, and changes."""
 
-    given: MultiDict[str, str]
+    values: MultiDict[str, str]
 
     @cached_property
     def flavors(self) -> list[str]:
         """Return the names of the selected flavors."""
-        return [name for text in self.given.getlist("flavor") if (name := text.strip())]
+        return [name for text in self.values.getlist("flavor") if (name := text.strip())]
 
     @property
     def all_flavors(self) -> bool:
         """Return whether to count all stored flavors, as for changes without a request."""
-        return bool(self.given.get("all")) or (bool(self.changes_typed) and not self._describes)
+        return bool(self.values.get("all")) or (bool(self.changes_typed) and not self._describes)
 
     @property
     def per(self) -> str:
         """Return the kind of parts to count, empty for none."""
-        return self.given.get("per", "")
+        return self.values.get("per", "")
 
     @cached_property
-    def question(self) -> FormQuestion:
+    def question(self) -> FormRequest:
         """Return the request, without a flavor if several are selected."""
         is_multiple = self.all_flavors or len(self.flavors) > 1
         omitted = {"count", "change", *(["flavor"] if is_multiple else [])}
-        fields = [pair for pair in self.given.items(multi=True) if pair[0] not in omitted]
-        return FormQuestion(MultiDict(fields))
+        fields = [pair for pair in self.values.items(multi=True) if pair[0] not in omitted]
+        return FormRequest(MultiDict(fields))
 
     @cached_property
     def changes_typed(self) -> list[str]:
         """Return the lines of changes of the form and of links."""
         lines = [
             line
-            for text in self.given.getlist("change")
+            for text in self.values.getlist("change")
             for item in text.splitlines()
             if (line := item.strip())
         ]
         hosts_by_kind = {
-            kind: list(filter(None, self.given.getlist(kind))) for kind in _HOST_CHANGES
+            kind: list(filter(None, self.values.getlist(kind))) for kind in _HOST_CHANGES
         }
-        if self.given.get("instead") == "add":
+        if self.values.get("instead") == "add":
             # The table of hosts has a box for each host and a button for each change.
-            more = self.given.get("more", "").strip() or "1"
+            more = self.values.get("more", "").strip() or "1"
             lines += [added_in_short(host, more) for host in hosts_by_kind.pop("drain")]
         lines += [in_short(kind, hosts) for kind, hosts in hosts_by_kind.items() if hosts]
-        for text in filter(None, self.given.getlist("add")):
+        for text in filter(None, self.values.getlist("add")):
             like, _, count = text.rpartition(":")
             lines.append(added_in_short(like or count, count if like else "1"))
         return lines
@@ -121,7 +121,7 @@ class CapacityAsked:
     @property
     def _describes(self) -> bool:
         sizes = ("vcpus", "ram", "disk", "property")
-        return bool(self.flavors) or any(self.given.get(name, "").strip() for name in sizes)
+        return bool(self.flavors) or any(self.values.get(name, "").strip() for name in sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +137,9 @@ class CapacityRow:
 
 def index() -> flask.Response:
     """Show the form and, if the address has a request, the capacity."""
-    if redirect := without_empty_fields():
+    if redirect := redirect_without_empty_fields():
         return redirect
-    query = CapacityAsked(request.args)
+    query = CapacityForm(request.args)
     values: dict[str, Any] = {
         "wanted": query,
         "labels": LABELS,
@@ -164,7 +164,7 @@ def index() -> flask.Response:
 
 def report() -> flask.Response:
     """Send the capacity as a file."""
-    query = CapacityAsked(request.args)
+    query = CapacityForm(request.args)
     changes = query.changes
     body = query.body | ({"changes": changes} if changes else {})
     answer = caller().ask(_CAPACITY, body)
@@ -198,7 +198,7 @@ def moves() -> flask.Response:
     return page("moves.html", "Advice on moves", values, status=status)
 
 
-def _count_capacity(query: CapacityAsked) -> dict[str, Any]:
+def _count_capacity(query: CapacityForm) -> dict[str, Any]:
     """Return the template values of the capacity, before and after any changes."""
     changes, body, client = query.changes, query.body, caller()
     names, per = client.aggregate_names(), query.per or None
@@ -207,7 +207,7 @@ def _count_capacity(query: CapacityAsked) -> dict[str, Any]:
         return capacity_picture(with_names(client.ask(_CAPACITY, body | extra), names), per)
 
     before = build_picture({})
-    values = {"asked": asked(body["request_spec"]), "capacity": before, "plan": None}
+    values = {"asked": request_parts(body["request_spec"]), "capacity": before, "plan": None}
     if not changes:
         return values
     after = build_picture({"changes": changes})

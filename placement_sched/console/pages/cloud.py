@@ -6,7 +6,7 @@ from typing import Any
 
 import flask
 
-from placement_sched.console.client import ApiRefused, path_of
+from placement_sched.console.client import ApiRefused, join_path
 from placement_sched.console.page import caller, page
 from placement_sched.model.document import Json
 from placement_sched.model.names import did_you_mean, nearest
@@ -76,7 +76,7 @@ def index() -> flask.Response:
 
 def host(name: str) -> flask.Response:
     """Show a host with its resources, instances and services."""
-    document = caller().get(f"{path_of('scheduler', 'v1', 'hosts')}/{name}")
+    document = caller().get(f"{join_path('scheduler', 'v1', 'hosts')}/{name}")
     trees = [(node, list(_flatten_tree(node["providers"]))) for node in document["nodes"]]
     return page("host.html", name, {"host": document, "trees": trees})
 

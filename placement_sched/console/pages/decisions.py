@@ -7,18 +7,18 @@ from urllib.parse import urlencode, urlsplit
 import flask
 from flask import request
 
-from placement_sched.console.client import ApiRefused, path_of
-from placement_sched.console.forms import asked_again
+from placement_sched.console.client import ApiRefused, join_path
+from placement_sched.console.forms import form_query
 from placement_sched.console.page import caller, download, form_error, heading, page
 from placement_sched.console.reports import (
     as_explanation,
-    asked,
     decision_report,
     explanation_shown,
+    request_parts,
 )
 from placement_sched.errors import Invalid
 from placement_sched.model import decision as model
-from placement_sched.model.clock import moment_of, utcnow
+from placement_sched.model.clock import parse_time, utcnow
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import with_names
 
@@ -60,7 +60,7 @@ def index() -> flask.Response:
     try:
         now = utcnow()
         times = {
-            name: moment_of(filters[name], now, name.capitalize())
+            name: parse_time(filters[name], now, name.capitalize())
             for name in _TIMES
             if name in filters
         }
@@ -130,7 +130,7 @@ def replay(uuid: str) -> flask.Response:
 
 
 def _api_path(uuid: str) -> str:
-    return path_of("scheduler", "v1", "decisions", uuid)
+    return join_path("scheduler", "v1", "decisions", uuid)
 
 
 def _decision_values(decision: Json) -> dict[str, Any]:
@@ -140,9 +140,9 @@ def _decision_values(decision: Json) -> dict[str, Any]:
     return {
         "decision": decision,
         "kind": KINDS.get(decision["kind"], decision["kind"]),
-        "asked": asked(decision["request"]),
+        "asked": request_parts(decision["request"]),
         "overrides": overridden,
-        "question": asked_again(decision["request"], overridden),
+        "question": form_query(decision["request"], overridden),
     }
 
 

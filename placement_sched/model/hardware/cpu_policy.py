@@ -19,17 +19,17 @@ from placement_sched.model.hardware.cpu_sets import all_cpus, masked_cpus
 from placement_sched.model.image import Image
 
 
-def of_flavor(key: str, prefix: str = "hw") -> str:
+def flavor_source(key: str, prefix: str = "hw") -> str:
     """Return the name of an extra spec in errors."""
     return f"flavor extra spec '{prefix}:{key}'"
 
 
-def of_image(key: str, prefix: str = "hw") -> str:
+def image_source(key: str, prefix: str = "hw") -> str:
     """Return the name of an image property in errors."""
     return f"image property '{prefix}_{key}'"
 
 
-def one_of(value: str, allowed: Collection[str], source: str) -> str:
+def check_allowed(value: str, allowed: Collection[str], source: str) -> str:
     """Return ``value`` if it is among ``allowed``.
 
     Raises :class:`Invalid`, naming its ``source``, for any other value.
@@ -65,17 +65,17 @@ class FlavorImage:
         """Return the name of the key that sets a value: the flavor's, or else the image's."""
         by_flavor, by_image = self.values(key, prefix)
         in_flavor = by_flavor or by_image is None
-        return of_flavor(key, prefix) if in_flavor else of_image(key, prefix)
+        return flavor_source(key, prefix) if in_flavor else image_source(key, prefix)
 
     def conflict(self, key: str, rule: str, prefix: str = "hw") -> Invalid:
         """Build the error for contradicting values, with ``why`` as the violated rule."""
         by_flavor, by_image = self.values(key, prefix)
         return Invalid(
-            f"{of_flavor(key, prefix)} is {by_flavor!r}, {of_image(key, prefix)} is "
+            f"{flavor_source(key, prefix)} is {by_flavor!r}, {image_source(key, prefix)} is "
             f"{by_image!r}: {rule}"
         )
 
-    def agreed(
+    def agreed_value(
         self, key: str, allowed: Collection[str] | None = None, prefix: str = "hw"
     ) -> str | None:
         """Return the value of flavor or image, or None if neither sets it.
@@ -88,7 +88,7 @@ class FlavorImage:
         value = by_flavor or by_image or None
         if value is None or allowed is None:
             return value
-        return one_of(value, allowed, self.source(key, prefix))
+        return check_allowed(value, allowed, self.source(key, prefix))
 
     def agreed_flag(self, key: str) -> bool | None:
         """Return the boolean of flavor or image, or None if neither sets it.
@@ -108,7 +108,7 @@ def agreed(
     key: str, allowed: Collection[str] | None = None, prefix: str = "hw"
 ) -> "cached_property[str | None]":
     """Define a cached property of a :class:`FlavorImage` with an agreed value."""
-    return cached_property(lambda request: request.agreed(key, allowed, prefix))
+    return cached_property(lambda request: request.agreed_value(key, allowed, prefix))
 
 
 def agreed_flag(key: str) -> "cached_property[bool]":
@@ -128,9 +128,9 @@ _AMOUNT = re.compile(r"resources(?:[1-9][0-9]*)?:(?P<name>VCPU|PCPU)")
 _HYPERTHREADING = "HW_CPU_HYPERTHREADING"
 _TRAIT = re.compile(rf"trait(?:[1-9][0-9]*)?:{_HYPERTHREADING}")
 
-_MASK, _REALTIME = of_flavor("cpu_dedicated_mask"), of_flavor("cpu_realtime")
-_EMULATOR = of_flavor("emulator_threads_policy")
-_POLICY = f"{of_flavor('cpu_policy')} or {of_image('cpu_policy')}"
+_MASK, _REALTIME = flavor_source("cpu_dedicated_mask"), flavor_source("cpu_realtime")
+_EMULATOR = flavor_source("emulator_threads_policy")
+_POLICY = f"{flavor_source('cpu_policy')} or {image_source('cpu_policy')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +177,7 @@ class RequestedCPUs(FlavorImage):
     def emulator_threads(self) -> str | None:
         """Return the emulator threads policy, ``isolate`` or ``share``, or None."""
         policy = self.flavor.extra_specs.get("hw:emulator_threads_policy")
-        return one_of(policy, (ISOLATE, "share"), _EMULATOR) if policy else None
+        return check_allowed(policy, (ISOLATE, "share"), _EMULATOR) if policy else None
 
     @cached_property
     def dedicated(self) -> frozenset[int] | None:
@@ -208,7 +208,9 @@ class RequestedCPUs(FlavorImage):
         if not bool_from_string(flavor.extra_specs.get("hw:cpu_realtime")):
             return None
         by_flavor, by_image = self.values("cpu_realtime_mask")
-        source = of_image("cpu_realtime_mask") if by_image else of_flavor("cpu_realtime_mask")
+        source = (
+            image_source("cpu_realtime_mask") if by_image else flavor_source("cpu_realtime_mask")
+        )
         all_vcpus, mask = all_cpus(flavor), by_image or by_flavor
         chosen = masked_cpus(flavor, mask, source) if mask else all_vcpus
         if not chosen or not chosen <= all_vcpus:
@@ -261,9 +263,9 @@ class RequestedCPUs(FlavorImage):
 
     def _policies(self, key: str, allowed: tuple[str, ...]) -> tuple[str | None, str | None]:
         by_flavor, by_image = self.values(key)
-        for value, source in ((by_flavor, of_flavor(key)), (by_image, of_image(key))):
+        for value, source in ((by_flavor, flavor_source(key)), (by_image, image_source(key))):
             if value:
-                one_of(value, allowed, source)
+                check_allowed(value, allowed, source)
         return by_flavor, by_image
 
     def _resulting_policy(self) -> str | None:

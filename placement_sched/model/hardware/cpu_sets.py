@@ -8,7 +8,7 @@ from placement_sched.limits import MAX_CPU_SET_CHARACTERS, MAX_CPUS
 from placement_sched.model.flavor import Flavor
 
 
-def cpus_from(text: str) -> frozenset[int]:
+def parse_cpus(text: str) -> frozenset[int]:
     """Parse CPU numbers and ranges, without the CPUs after a ``^`` in any position.
 
     Raises :class:`ValueError`, with the invalid part, for an invalid text and for a text of more
@@ -37,7 +37,7 @@ def cpu_set(text: str, source: str = "CPU set") -> frozenset[int]:
     Raises :class:`Invalid`, naming its ``source``, for an invalid text.
     """
     try:
-        return cpus_from(text)
+        return parse_cpus(text)
     except ValueError as error:
         raise Invalid(f"{source}: {text!r} is not a set of CPUs: {error}") from None
 

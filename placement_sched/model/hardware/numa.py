@@ -298,7 +298,7 @@ LEAST_STEPS = 50
 JUDGED = 10
 
 
-class Effort:
+class FitBudget:
     """The work budget of arrangement searches, for all hosts of a request."""
 
     def __init__(self, steps: int | None = None) -> None:
@@ -311,7 +311,7 @@ class Effort:
         self.has_no_room = False
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """Return the number of remaining steps for this host."""
         return max(self._left, self._here)
 
@@ -324,9 +324,9 @@ class Effort:
         if self._candidates:
             self._candidates -= 1
             self._here = LEAST_STEPS
-        return self.left > 0
+        return self.remaining > 0
 
-    def spend(self, steps: int) -> None:
+    def consume(self, steps: int) -> None:
         """Subtract the cost of a search."""
         self._left, self._here = max(self._left - steps, 0), max(self._here - steps, 0)
 
@@ -335,7 +335,7 @@ def first_arrangement(
     places: Sequence[Iterable[int]],
     accepts: Callable[[Sequence[int]], bool | None],
     kinds: Callable[[], Sequence[Hashable]] | None = None,
-    effort: Effort | None = None,
+    effort: FitBudget | None = None,
     judged: int = JUDGED,
 ) -> tuple[int, ...] | None:
     """Return a distinct place for each item such that ``accepts`` is true, or None.
@@ -350,7 +350,7 @@ def first_arrangement(
     all remaining items have a place. The result is None if the search gives up, and ``effort``
     records it. Each call of ``accepts`` after the first costs ``judged`` steps.
     """
-    return _Search(places, accepts, kinds, effort or Effort(), judged).run()
+    return _Search(places, accepts, kinds, effort or FitBudget(), judged).run()
 
 
 class _Search:
@@ -359,13 +359,13 @@ class _Search:
         places: Sequence[Iterable[int]],
         accepts: Callable[[Sequence[int]], bool | None],
         kinds: Callable[[], Sequence[Hashable]] | None,
-        effort: Effort,
+        effort: FitBudget,
         judged: int,
     ) -> None:
         self._places, self._accepts, self._kinds, self._effort = places, accepts, kinds, effort
         # The first arrangement costs the minimum for a host.
         self._next_costs, self._judged = JUDGED, judged
-        self._steps = effort.left
+        self._steps = effort.remaining
         self._hopeless: set[tuple[int, ...]] = set()
         # Whether an item was left without a place, and whether the items cannot all have a place.
         self._is_tight = self._has_no_room = False
@@ -375,7 +375,7 @@ class _Search:
         arrangement = self._arrange(())
         effort.has_no_room = self._has_no_room
         effort.gave_up = arrangement is None and self._steps < 0 and not self._has_no_room
-        effort.spend(steps_before - self._steps)
+        effort.consume(steps_before - self._steps)
         return arrangement
 
     def _arrange(self, used: tuple[int, ...]) -> tuple[int, ...] | None:

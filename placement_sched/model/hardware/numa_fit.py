@@ -14,7 +14,7 @@ from placement_sched.model.hardware import numa
 from placement_sched.model.hardware.cpu_policy import DEDICATED, ISOLATE, MIXED, REQUIRE
 from placement_sched.model.hardware.numa import (
     JUDGED,
-    Effort,
+    FitBudget,
     FittedNUMACell,
     InstanceNUMACell,
     InstanceNUMATopology,
@@ -22,7 +22,7 @@ from placement_sched.model.hardware.numa import (
     first_arrangement,
 )
 from placement_sched.model.hardware.pci_devices import Devices
-from placement_sched.model.verdict import Refusal
+from placement_sched.model.verdict import Rejection
 
 _PAGE_KEYWORDS = {numa.PAGES_SMALL: "small", numa.PAGES_LARGE: "large", numa.PAGES_ANY: "any"}
 
@@ -57,7 +57,7 @@ def fit_cell(
     if cell.cpu_policy != DEDICATED:
         pins = shared_shortage(host, cell, limits) or pins
     if pins is _UNPINNED and cell.cpu_policy in (DEDICATED, MIXED):
-        pins = pinned(host, cell, reserved)
+        pins = pin_cell(host, cell, reserved)
     if isinstance(pins, str):
         return pins
     return FittedNUMACell(
@@ -159,7 +159,7 @@ def shared_shortage(
     return f"{requested} shared CPUs requested, {free:.12g} free of {total} x {ratio:.12g}"
 
 
-def pinned(host: NUMACell, cell: InstanceNUMACell, reserved: int) -> PinnedCPUs | str:
+def pin_cell(host: NUMACell, cell: InstanceNUMACell, reserved: int) -> PinnedCPUs | str:
     """Return the pinning of the node's CPUs, or why it is impossible.
 
     ``reserved`` is the number of extra CPUs for the emulator's threads. As in nova, an instance
@@ -247,30 +247,30 @@ def fit_candidates(
     limits: numa.NUMATopologyLimits,
     devices: Devices | None,
     candidates: Sequence[_AllocationCandidate] | None,
-    effort: Effort | None = None,
-) -> Sequence[_AllocationCandidate] | Refusal | None:
+    effort: FitBudget | None = None,
+) -> Sequence[_AllocationCandidate] | Rejection | None:
     """Return the allocation candidates with which an instance fits, or the rejection.
 
     Candidates differ in their providers of PCI devices. ``candidates`` may be None for an instance
     without PCI devices. The result is None if the instance fits regardless of the candidate.
     ``effort`` is the work budget for this host and others.
     """
-    effort = effort or Effort()
+    effort = effort or FitBudget()
     effort.next_host()
     placements = _prepare_placements(host, instance, limits, devices)
-    if isinstance(placements, Refusal):
+    if isinstance(placements, Rejection):
         return placements
     if devices is None or candidates is None:
         result = placements.first(devices, effort)
-        return result if isinstance(result, Refusal) else None
-    refusal = Refusal("no allocation candidate remains")
+        return result if isinstance(result, Rejection) else None
+    refusal = Rejection("no allocation candidate remains")
     fitting: list[_AllocationCandidate] = []
     for number, candidate in enumerate(candidates):
         if number and not effort.next_candidate():
             # Trying thousands of further candidates would take seconds.
             return fitting or _note_incomplete_search(refusal)
         result = placements.first(replace(devices, mapping=candidate["mappings"]), effort)
-        if isinstance(result, Refusal):
+        if isinstance(result, Rejection):
             refusal = result
         else:
             fitting.append(candidate)
@@ -284,17 +284,19 @@ def fit_to_host(
     instance: InstanceNUMATopology,
     limits: numa.NUMATopologyLimits | None = None,
     devices: Devices | None = None,
-) -> tuple[FittedNUMACell, ...] | Refusal:
+) -> tuple[FittedNUMACell, ...] | Rejection:
     """Return the instance's nodes placed on the host, or the rejection.
 
     Each gets a node of the host for itself. Without ``limits``, memory and shared CPUs may be
     overcommitted without limit.
     """
     placements = _prepare_placements(host, instance, limits, devices)
-    return placements if isinstance(placements, Refusal) else placements.first(devices, Effort())
+    return (
+        placements if isinstance(placements, Rejection) else placements.first(devices, FitBudget())
+    )
 
 
-def _note_incomplete_search(refusal: Refusal) -> Refusal:
+def _note_incomplete_search(refusal: Rejection) -> Rejection:
     reason = refusal.reason.removesuffix(_GAVE_UP) + _GAVE_UP
     return replace(refusal, reason=reason)
 
@@ -336,7 +338,7 @@ class _Row:
             fits = self.fits[place] = isinstance(self.at(place), FittedNUMACell)
         return fits
 
-    def refusal(self) -> Refusal | None:
+    def refusal(self) -> Rejection | None:
         by_reason: dict[str, list[int]] = {}
         for place, cell in enumerate(self.cells):
             result = self.at(place)
@@ -345,7 +347,7 @@ class _Row:
             by_reason.setdefault(result, []).append(cell.id)
         why = "; ".join(f"{_node_list(ids)}: {reason}" for reason, ids in by_reason.items())
         node = f"NUMA node {self.cell.id} of the instance"
-        return Refusal(f"{node} fits on no NUMA node of the host: {why}")
+        return Rejection(f"{node} fits on no NUMA node of the host: {why}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,8 +361,8 @@ class _Placements:
     rows: Sequence[_Row]
     networks: numa.NetworkMetadata
 
-    def first(self, devices: Devices | None, effort: Effort) -> _Fitted | Refusal:
-        refusals: list[Callable[[], Refusal]] = []
+    def first(self, devices: Devices | None, effort: FitBudget) -> _Fitted | Rejection:
+        refusals: list[Callable[[], Rejection]] = []
 
         def is_near(places: Sequence[int]) -> bool:
             refusal = self._check_distance(places, devices)
@@ -379,12 +381,12 @@ class _Placements:
         refusal = refusals[0]() if refusals else self._no_arrangement()
         return _note_incomplete_search(refusal) if effort.gave_up else refusal
 
-    def _no_arrangement(self) -> Refusal:
+    def _no_arrangement(self) -> Rejection:
         options = "; ".join(
             f"node {row.cell.id} only on {_node_list(self.cells[place].id for place in row)}"
             for row in self.rows
         )
-        return Refusal(f"the NUMA nodes of the instance do not fit all at once: {options}")
+        return Rejection(f"the NUMA nodes of the instance do not fit all at once: {options}")
 
     def _fitted(self, places: Sequence[int]) -> _Fitted:
         chosen = (row.at(place) for row, place in zip(self.rows, places, strict=True))
@@ -392,14 +394,14 @@ class _Placements:
 
     def _check_distance(
         self, places: Sequence[int], devices: Devices | None
-    ) -> Callable[[], Refusal] | None:
+    ) -> Callable[[], Rejection] | None:
         """Return a function that builds the rejection of nodes that are too far away, or None.
 
         It is called once, although hundreds of sets of nodes may be tried.
         """
-        if devices is not None and not devices.serve(self._fitted(places)):
+        if devices is not None and not devices.can_serve(self._fitted(places)):
             return lambda: devices_elsewhere(devices.near, len(devices.requests))
-        if not reach([self.cells[place] for place in places], self.networks):
+        if not can_reach_networks([self.cells[place] for place in places], self.networks):
             return lambda: _networks_elsewhere(self.cells, self.networks)
         return None
 
@@ -409,7 +411,7 @@ def _prepare_placements(
     instance: InstanceNUMATopology,
     limits: numa.NUMATopologyLimits | None,
     devices: Devices | None,
-) -> _Placements | Refusal:
+) -> _Placements | Rejection:
     if len(host) < len(instance):
         return too_few_nodes(host, instance)
     cells = in_order(host, instance, devices, packing=limits is not None and limits.packing)
@@ -425,7 +427,7 @@ def _prepare_placements(
     for row in rows:
         if refusal := row.refusal():
             return refusal
-    networks = bound_to_nodes(host, None if limits is None else limits.network_metadata)
+    networks = bind_to_nodes(host, None if limits is None else limits.network_metadata)
     return _Placements(cells, rows, networks)
 
 
@@ -455,7 +457,7 @@ def in_order(
     return sorted(host.cells, key=sort_key)
 
 
-def bound_to_nodes(
+def bind_to_nodes(
     host: numa.NUMATopology, requested: numa.NetworkMetadata | None
 ) -> numa.NetworkMetadata:
     """Return the requested networks that the host has at certain nodes."""
@@ -468,7 +470,7 @@ def bound_to_nodes(
     )
 
 
-def reach(cells: Collection[NUMACell], requested: numa.NetworkMetadata) -> bool:
+def can_reach_networks(cells: Collection[NUMACell], requested: numa.NetworkMetadata) -> bool:
     """Return whether the NUMA nodes are near to all requested networks."""
     available = _networks_of(cells)
     return requested.physnets <= available.physnets and (
@@ -508,25 +510,25 @@ def _add_usage(host: NUMACell, fitted: FittedNUMACell) -> NUMACell:
     )
 
 
-def too_few_nodes(host: numa.NUMATopology, instance: InstanceNUMATopology) -> Refusal:
+def too_few_nodes(host: numa.NUMATopology, instance: InstanceNUMATopology) -> Rejection:
     """Return the rejection of a host with fewer NUMA nodes than the instance."""
     requested, available = len(instance), len(host)
     has = f"the host has {available}" if available else "the host reports no NUMA topology"
-    return Refusal(
+    return Rejection(
         f"{requested} NUMA node{'s' * (requested != 1)} requested, {has}", requested, available
     )
 
 
-def devices_elsewhere(devices: Mapping[int, int], requested: int) -> Refusal:
+def devices_elsewhere(devices: Mapping[int, int], requested: int) -> Rejection:
     """Return the rejection of a host whose PCI devices are far from the fitting nodes."""
     locations = ", ".join(f"{count} at NUMA node {node}" for node, count in sorted(devices.items()))
-    return Refusal(
+    return Rejection(
         f"{requested} PCI request{'s' * (requested != 1)} cannot be served near NUMA nodes with "
         f"enough capacity; free devices: {locations or 'none at any node'}"
     )
 
 
-def _networks_elsewhere(host: Iterable[NUMACell], requested: numa.NetworkMetadata) -> Refusal:
+def _networks_elsewhere(host: Iterable[NUMACell], requested: numa.NetworkMetadata) -> Rejection:
     locations = [
         f"{name} at "
         f"{_node_list(cell.id for cell in host if name in cell.network_metadata.physnets)}"
@@ -535,7 +537,7 @@ def _networks_elsewhere(host: Iterable[NUMACell], requested: numa.NetworkMetadat
     if requested.tunneled:
         tunneled = _node_list(cell.id for cell in host if cell.network_metadata.tunneled)
         locations.append(f"tunnels at {tunneled}")
-    return Refusal(
+    return Rejection(
         f"the NUMA nodes with enough capacity lack requested networks: {', '.join(locations)}"
     )
 

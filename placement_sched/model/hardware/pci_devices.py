@@ -20,7 +20,7 @@ from placement_sched.model.hardware.pci_requests import (
     InstancePCIRequest,
     InstancePCIRequests,
 )
-from placement_sched.model.verdict import Refusal
+from placement_sched.model.verdict import Rejection
 
 Pool = dict[str, Any]
 Pools = Sequence[Pool]
@@ -64,7 +64,7 @@ _MAX_KEY_LOOKUPS = 16
 
 
 @dataclass(frozen=True)
-class Demand:
+class DeviceRequest:
     """A request on a host, with the host's NUMA nodes of the instance in ``cells``.
 
     ``sockets`` has the socket of each NUMA node of the host. ``providers`` has the number of
@@ -124,7 +124,7 @@ def with_providers(requests: InstancePCIRequests, mappings: Mappings) -> Instanc
     return InstancePCIRequests(requests=tuple(updated))
 
 
-def left_after(pools: Pools, demand: Demand) -> list[Pool] | None:
+def take_devices(pools: Pools, demand: DeviceRequest) -> list[Pool] | None:
     """Return the pools without the devices of a request, or None if they do not suffice.
 
     Matching pools are used in their order, near pools first, and only the pools of providers that
@@ -152,7 +152,7 @@ def left_after(pools: Pools, demand: Demand) -> list[Pool] | None:
     return remaining
 
 
-def shortage(pools: Pools, demand: Demand) -> Refusal | None:
+def shortage(pools: Pools, demand: DeviceRequest) -> Rejection | None:
     """Return the rejection with the count after each step, or None if devices suffice."""
     fitting, steps = pools, [f"{number_of(pools)} free"]
     for name, keep in _STEPS:
@@ -168,7 +168,7 @@ def shortage(pools: Pools, demand: Demand) -> Refusal | None:
     return None
 
 
-def as_specified(pools: Pools, request: InstancePCIRequest) -> list[Pool]:
+def matching_pools(pools: Pools, request: InstancePCIRequest) -> list[Pool]:
     """Return the pools whose devices match a request."""
     if request.named & _PER_HOST_KEYS:
         return [pool for pool in pools if _matches_any(pool, request)]
@@ -191,11 +191,11 @@ def number_of(pools: Iterable[Mapping[str, Any]]) -> int:
     return sum(pool["count"] for pool in pools)
 
 
-def _build_refusal(demand: Demand, steps: Iterable[str], has: int) -> Refusal:
+def _build_refusal(demand: DeviceRequest, steps: Iterable[str], has: int) -> Rejection:
     alias, port = demand.request.alias_name, demand.request.requester_id
     requester = f"port {port}" if alias is None else f"PCI alias {alias}"
     devices = f"{demand.count} device{'s' * (demand.count != 1)}"
-    return Refusal(f"{devices} for {requester} requested; {', '.join(steps)}", demand.count, has)
+    return Rejection(f"{devices} for {requester} requested; {', '.join(steps)}", demand.count, has)
 
 
 def _use_devices(pools: Pools, count: int) -> Iterator[tuple[int, int]]:
@@ -248,7 +248,7 @@ def _matches(pool: Pool, spec: Mapping[str, Any]) -> bool:
     return True
 
 
-def _filter_by_distance(pools: Pools, demand: Demand) -> Pools:
+def _filter_by_distance(pools: Pools, demand: DeviceRequest) -> Pools:
     if not demand.cells:
         return pools
     near = [pool for pool in pools if pool["numa_node"] in demand.cells]
@@ -265,7 +265,7 @@ def _filter_by_distance(pools: Pools, demand: Demand) -> Pools:
     return near_or_unknown + [pool for pool in pools if pool not in near_or_unknown]
 
 
-def _filter_by_type(pools: Pools, demand: Demand) -> Pools:
+def _filter_by_type(pools: Pools, demand: DeviceRequest) -> Pools:
     requested, types = demand.values("dev_type"), [pool.get("dev_type") for pool in pools]
     withheld = [kind for kind in _EXPLICIT_TYPES if kind not in requested]
     if not any(kind in types for kind in withheld):
@@ -273,44 +273,46 @@ def _filter_by_type(pools: Pools, demand: Demand) -> Pools:
     return [pool for pool in pools if pool.get("dev_type") not in withheld]
 
 
-def _filter_by_management(pools: Pools, demand: Demand) -> Pools:
+def _filter_by_management(pools: Pools, demand: DeviceRequest) -> Pools:
     managed = [pool.get("remote_managed") for pool in pools]
     if not any(managed) or any(map(bool_from_string, demand.values("remote_managed"))):
         return pools
     return [pool for pool in pools if not bool_from_string(pool.get("remote_managed"))]
 
 
-def _filter_by_provider(pools: Pools, demand: Demand) -> Pools:
+def _filter_by_provider(pools: Pools, demand: DeviceRequest) -> Pools:
     if not demand.providers:
         return pools
     requested: Mapping[Any, int] = demand.providers
     return [pool for pool in pools if 0 < requested.get(pool.get("rp_uuid"), 0) <= pool["count"]]
 
 
-def _filter_by_migratability(pools: Pools, demand: Demand) -> Pools:
+def _filter_by_migratability(pools: Pools, demand: DeviceRequest) -> Pools:
     if not demand.request.is_live_migratable():
         return pools
     return [pool for pool in pools if pool.get("live_migratable") == "true"]
 
 
-def _spec_text(demand: Demand) -> str:
+def _spec_text(demand: DeviceRequest) -> str:
     specs = demand.request.described
     return f"with {specs}" if specs.strip(" or") else "as specified"
 
 
-def _distance_text(demand: Demand) -> str:
+def _distance_text(demand: DeviceRequest) -> str:
     cells = ", ".join(map(str, sorted(demand.cells)))
     return f"near enough to NUMA nodes {cells} (policy {demand.policy})"
 
 
-def _providers_text(demand: Demand) -> str:
+def _providers_text(demand: DeviceRequest) -> str:
     providers = ", ".join(f"{number} of {uuid}" for uuid, number in demand.providers.items())
     return f"of the allocation candidate's providers ({providers})"
 
 
 #: The steps: the description of the remaining devices, and the filter.
-_STEPS: tuple[tuple[Callable[[Demand], str], Callable[[Pools, Demand], Pools]], ...] = (
-    (_spec_text, lambda pools, demand: as_specified(pools, demand.request)),
+_STEPS: tuple[
+    tuple[Callable[[DeviceRequest], str], Callable[[Pools, DeviceRequest], Pools]], ...
+] = (
+    (_spec_text, lambda pools, demand: matching_pools(pools, demand.request)),
     (_distance_text, _filter_by_distance),
     (lambda _: "without unrequested physical functions and vdpa devices", _filter_by_type),
     (lambda _: "without unrequested remote managed devices", _filter_by_management),
@@ -416,7 +418,7 @@ class PciPools:
 
     def why_not(
         self, requests: Requests, provider_mapping: Mappings | None = None, numa_cells: Cells = None
-    ) -> Refusal | None:
+    ) -> Rejection | None:
         """Return the rejection of the first request that cannot be served, or None."""
         for pools, demand, remaining in self._serve_in_order(
             requests, provider_mapping, numa_cells
@@ -427,7 +429,7 @@ class PciPools:
 
     def candidates_for(
         self, requests: Requests, candidates: Sequence[Mapping[str, Any]]
-    ) -> list[Mapping[str, Any]] | Refusal:
+    ) -> list[Mapping[str, Any]] | Rejection:
         """Return the allocation candidates whose devices are free, or the rejection."""
         supported = [
             item for item in candidates if self.support_requests(requests, item["mappings"])
@@ -435,7 +437,7 @@ class PciPools:
         if supported:
             return supported
         if not candidates:
-            return Refusal("no allocation candidate of the host remains")
+            return Rejection("no allocation candidate of the host remains")
         refusal = self.why_not(requests, candidates[0]["mappings"])
         if refusal is None:  # it was rejected above
             raise AssertionError("the devices suffice")
@@ -444,7 +446,7 @@ class PciPools:
         reason = (
             f"none of {len(candidates)} allocation candidates fits, the first: {refusal.reason}"
         )
-        return Refusal(reason, refusal.asked, refusal.has)
+        return Rejection(reason, refusal.asked, refusal.has)
 
     def what_counts(
         self, requests: Requests, provider_mapping: Mappings | None = None
@@ -458,7 +460,7 @@ class PciPools:
         pairs = [(item, providers_of(item, provider_mapping)) for item in requests]
         is_contended = len(requests) > 1 and any(providers for _, providers in pairs)
         by_node: dict[int | None, list[str]] = {}
-        specified = (as_specified(self.now, request) for request in requests)
+        specified = (matching_pools(self.now, request) for request in requests)
         numbers = Counter(id(pool) for pools in specified for pool in pools)
         for pool in self.now:
             if number := numbers[id(pool)]:
@@ -483,7 +485,7 @@ class PciPools:
 
     def _serve_in_order(
         self, requests: Requests, mappings: Mappings | None, cells: Cells
-    ) -> Iterator[tuple[Pools, Demand, list[Pool] | None]]:
+    ) -> Iterator[tuple[Pools, DeviceRequest, list[Pool] | None]]:
         """Yield pools before, demand and pools after each request.
 
         The pools after are None if they do not suffice, and that ends the iteration.
@@ -491,8 +493,8 @@ class PciPools:
         pools, ids = self.now, frozenset(cell.id for cell in cells or ())
         for request in requests:
             providers = providers_of(request, mappings)
-            demand = Demand(request, providers, ids, self._reported.sockets)
-            remaining = left_after(pools, demand)
+            demand = DeviceRequest(request, providers, ids, self._reported.sockets)
+            remaining = take_devices(pools, demand)
             yield pools, demand, remaining
             if remaining is None:
                 return
@@ -519,13 +521,13 @@ class Devices:
                 counts[pool["numa_node"]] += pool["count"]
         return counts
 
-    def serve(self, cells: Sequence[InstanceNUMACell]) -> bool:
+    def can_serve(self, cells: Sequence[InstanceNUMACell]) -> bool:
         """Return whether all requested devices are available near the NUMA nodes."""
         requests = self.requests
         return not requests or bool(self.stats.support_requests(requests, self.mapping, cells))
 
     def what_counts(self) -> Callable[[int], Hashable]:
-        """Return a key function of node ids for :meth:`serve`, see :class:`PciPools`.
+        """Return a key function of node ids for :meth:`can_serve`, see :class:`PciPools`.
 
         With a plugin's replacement each node has its own key.
         """

@@ -24,9 +24,9 @@ from placement_sched.model.hardware.cpu_policy import (
     RequestedCPUs,
     agreed,
     agreed_flag,
-    of_flavor,
-    of_image,
-    one_of,
+    check_allowed,
+    flavor_source,
+    image_source,
 )
 from placement_sched.model.hardware.cpu_sets import all_cpus, cpu_set
 from placement_sched.model.hardware.numa import (
@@ -90,10 +90,10 @@ class RequestedDevices(FlavorImage):
 
         A version requests a TPM, a model alone does not. The CRB model needs version 2.0.
         """
-        version = self.agreed("tpm_version", _TPM_VERSIONS)
+        version = self.agreed_value("tpm_version", _TPM_VERSIONS)
         if version is None:
             return ()
-        model = self.agreed("tpm_model", _TPM_MODELS) or _TIS
+        model = self.agreed_value("tpm_model", _TPM_MODELS) or _TIS
         if model == _CRB and version != "2.0":
             raise Invalid(
                 f"{self.source('tpm_model')} is {model!r}, which needs "
@@ -107,8 +107,8 @@ class RequestedDevices(FlavorImage):
         if not self.tpm_traits:
             return None
         keeper = self.flavor.extra_specs.get("hw:tpm_secret_security") or _SECRET_SECURITY[0]
-        source = cpu_policy.of_flavor("tpm_secret_security")
-        return cpu_policy.one_of(keeper, _SECRET_SECURITY, source)
+        source = cpu_policy.flavor_source("tpm_secret_security")
+        return cpu_policy.check_allowed(keeper, _SECRET_SECURITY, source)
 
 
 _ENCRYPTION, _MODEL, _SIZE = "mem_encryption", "mem_encryption_model", "mem_page_size"
@@ -145,13 +145,13 @@ class RequestedMemory(FlavorImage):
         kilobits may be a fraction. An image may choose only if its flavor has ``large`` or ``any``.
         """
         by_flavor, by_image = self.values(_SIZE)
-        size = _in_kib(by_flavor, of_flavor(_SIZE)) if by_flavor else None
+        size = _in_kib(by_flavor, flavor_source(_SIZE)) if by_flavor else None
         if not by_image:
             return size
         if size not in (PAGES_LARGE, PAGES_ANY):
             rule = "an image may choose pages only where its flavor has 'large' or 'any'"
             raise self.conflict(_SIZE, rule)
-        return _in_kib(by_image, of_image(_SIZE))
+        return _in_kib(by_image, image_source(_SIZE))
 
     @cached_property
     def is_locked(self) -> bool | None:
@@ -162,7 +162,7 @@ class RequestedMemory(FlavorImage):
         locked = self.agreed_flag("locked_memory")
         if locked and not any(self.values(_SIZE)):
             source = self.source("locked_memory")
-            raise Invalid(f"{source} needs a page size, set {of_flavor(_SIZE)}")
+            raise Invalid(f"{source} needs a page size, set {flavor_source(_SIZE)}")
         if locked:
             return True
         return True if self.encryption and self.encryption.locks_memory else locked
@@ -179,7 +179,7 @@ class RequestedMemory(FlavorImage):
         if by_flavor is not None and by_image is not None and by_flavor != by_image:
             raise self.conflict(_MODEL, "they must be equal")
         name = by_image or by_flavor or next(iter(_MODELS))
-        model = _MODELS[one_of(name, _MODELS, self.source(_MODEL))]
+        model = _MODELS[check_allowed(name, _MODELS, self.source(_MODEL))]
         _check_image(self, model, f"{self.source(_ENCRYPTION)} requests {name}")
         return model
 
@@ -188,13 +188,13 @@ def _check_image(request: FlavorImage, model: EncryptionModel, requested: str) -
     properties = request.image.properties
     machine = properties.get("hw_machine_type")
     if properties.get("hw_firmware_type") != "uefi":
-        raise Invalid(f"{requested}: {of_image('firmware_type')} must be 'uefi'")
+        raise Invalid(f"{requested}: {image_source('firmware_type')} must be 'uefi'")
     if machine is not None and "q35" not in machine:
-        raise Invalid(f"{requested}: {of_image('machine_type')} must be a q35, not {machine!r}")
+        raise Invalid(f"{requested}: {image_source('machine_type')} must be a q35, not {machine!r}")
     if model.stateless_firmware and not request.has_stateless_firmware:
-        raise Invalid(f"{requested}: {of_image('firmware_stateless')} must be true")
+        raise Invalid(f"{requested}: {image_source('firmware_stateless')} must be true")
     if model.no_video and properties.get("hw_video_model") != "none":
-        raise Invalid(f"{requested}: {of_image('video_model')} must be 'none'")
+        raise Invalid(f"{requested}: {image_source('video_model')} must be 'none'")
 
 
 def _in_kib(text: str, source: str) -> float:
@@ -209,8 +209,8 @@ def _in_kib(text: str, source: str) -> float:
         ) from None
 
 
-_CPUS = f"{of_flavor('numa_cpus.N')} or {of_image('numa_cpus.N')}"
-_MEM = f"{of_flavor('numa_mem.N')} or {of_image('numa_mem.N')}"
+_CPUS = f"{flavor_source('numa_cpus.N')} or {image_source('numa_cpus.N')}"
+_MEM = f"{flavor_source('numa_mem.N')} or {image_source('numa_mem.N')}"
 #: The share of a NUMA node: virtual CPUs, and memory in MB.
 _Share = tuple[frozenset[int], int]
 
@@ -239,7 +239,7 @@ def _shares(request: FlavorImage, nodes: int) -> Iterable[_Share]:
     if cpus is None or memory is None or not len(cpus) == len(memory) == nodes:
         raise Invalid(
             f"{_CPUS} and {_MEM} must both be set for each of the {nodes} nodes of "
-            f"{of_flavor('numa_nodes')} or {of_image('numa_nodes')}, and for no other"
+            f"{flavor_source('numa_nodes')} or {image_source('numa_nodes')}, and for no other"
         )
     _check_cpus(flavor, cpus)
     if min(memory) < 0 or sum(memory) != flavor.memory_mb:
@@ -257,12 +257,11 @@ def _read_per_node(
     extra_specs = request.flavor.extra_specs
     keys = (f"{key}.{node}" for node in range(MAX_NUMA_NODES))
     names_in_flavor = takewhile(lambda name: f"hw:{name}" in extra_specs, keys)
-    by_flavor = [read(extra_specs[f"hw:{name}"], of_flavor(name)) for name in names_in_flavor]
+    by_flavor = [read(extra_specs[f"hw:{name}"], flavor_source(name)) for name in names_in_flavor]
     by_image: Sequence[Any] | None = request.image.properties.get(f"hw_{key}")
     if by_flavor and by_image is not None:
-        raise Invalid(
-            f"{of_flavor(f'{key}.0')} and {of_image(f'{key}.0')}: only one of them may be set"
-        )
+        sources = f"{flavor_source(f'{key}.0')} and {image_source(f'{key}.0')}"
+        raise Invalid(f"{sources}: only one of them may be set")
     return by_flavor or by_image
 
 
@@ -334,7 +333,7 @@ class RequestedHardware(FlavorImage):
             return None
         if pinning.thread_policy is None and self.values("cpu_thread_policy")[0] == "":
             # An empty policy requests no nodes, but is invalid on a node.
-            raise Invalid(f"{of_flavor('cpu_thread_policy')} is empty")
+            raise Invalid(f"{flavor_source('cpu_thread_policy')} is empty")
         cells = (
             InstanceNUMACell(
                 id=node,

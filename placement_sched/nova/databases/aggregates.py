@@ -35,7 +35,7 @@ def host_aggregates(
         query = query.order_by(key)
         if ids is None:
             return list(connection.execute(query).all())
-        return list(sql.rows_among(connection, query, key, ids))
+        return list(sql.select_in_batches(connection, query, key, ids))
 
     names = ("id", "uuid", "name", "created_at", "updated_at")
     hosts, tags = aggregate_hosts.c, aggregate_metadata.c

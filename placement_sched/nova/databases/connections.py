@@ -13,8 +13,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from placement_sched.config.opts import is_explicit
 from placement_sched.config.settings import Settings
-from placement_sched.db.engine import replace_closed_connections, served_url
-from placement_sched.db.errors import connected
+from placement_sched.db.engine import parse_url, replace_closed_connections
+from placement_sched.db.errors import connect
 from placement_sched.errors import ConfigurationError, Unavailable, one_line
 
 #: Seconds to wait for a connection, and for the result of one statement.
@@ -35,7 +35,7 @@ _UNSET_MESSAGES = {
 }
 
 
-class NovaAway(Unavailable):
+class NovaDatabaseUnavailable(Unavailable):
     """A database of nova does not answer, or lacks nova's tables."""
 
 
@@ -53,21 +53,21 @@ class NovaDatabase:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a read-only connection, or raise :class:`NovaAway`."""
+        """Open a read-only connection, or raise :class:`NovaDatabaseUnavailable`."""
         if isinstance(self.url, ConfigurationError):
-            raise NovaAway(self.url.detail)
+            raise NovaDatabaseUnavailable(self.url.detail)
         if self._engine is None:
             _check_file_exists(self.url)
             self._engine = make_reader(self.url)
         try:
-            with connected(self._engine) as connection:
+            with connect(self._engine) as connection:
                 yield connection
         except PoolTimeout as failure:
-            raise NovaAway("all connections to it are in use") from failure
+            raise NovaDatabaseUnavailable("all connections to it are in use") from failure
         except SQLAlchemyError as failure:
-            raise NovaAway(_error_text(failure)) from failure
+            raise NovaDatabaseUnavailable(_error_text(failure)) from failure
         except Unavailable as failure:  # from a driver, for example if it is not installed
-            raise NovaAway(failure.detail) from failure
+            raise NovaDatabaseUnavailable(failure.detail) from failure
 
     def close(self) -> None:
         """Close all connections."""
@@ -75,7 +75,7 @@ class NovaDatabase:
             self._engine.dispose()
 
 
-def refuse_unset_databases(settings: Settings) -> None:
+def check_databases_set(settings: Settings) -> None:
     """Raise :class:`ConfigurationError` if a connection to a required database is not set."""
     for group, message in _UNSET_MESSAGES.items():
         if not is_explicit(settings.conf, group, "connection"):
@@ -87,21 +87,21 @@ def api_database(settings: Settings) -> NovaDatabase:
     text = settings.api_database.connection
     if not text:
         raise ConfigurationError(_UNSET_MESSAGES["api_database"])
-    return NovaDatabase("nova's API database", served_url(text, "[api_database] connection"))
+    return NovaDatabase("nova's API database", parse_url(text, "[api_database] connection"))
 
 
 def cell_database(title: str, connection: str | None, settings: Settings) -> NovaDatabase:
     """Return the database of a cell, given the URL or URL template of its cell mapping."""
     try:
-        url = served_url(
-            filled_in(connection or "", settings.database.connection), "database_connection"
+        url = parse_url(
+            fill_template(connection or "", settings.database.connection), "database_connection"
         )
     except ConfigurationError as error:
         return NovaDatabase(title, error)
     return NovaDatabase(title, url)
 
 
-def filled_in(template: str, default: str | None) -> str:
+def fill_template(template: str, default: str | None) -> str:
     """Fill in the URL template of a cell mapping from ``[database] connection``.
 
     Source: nova's guide, "Cells", "Template URLs in cell mappings". Raises
@@ -122,10 +122,10 @@ def filled_in(template: str, default: str | None) -> str:
 
 
 def _check_file_exists(url: URL) -> None:
-    """Raise :class:`NovaAway` if an SQLite file does not exist: opening would create it."""
+    """Raise :class:`NovaDatabaseUnavailable` for a missing SQLite file, as opening creates it."""
     file = url.database or ""
     if url.get_backend_name() == "sqlite" and file != ":memory:" and not Path(file).is_file():
-        raise NovaAway(f"there is no database {file}")
+        raise NovaDatabaseUnavailable(f"there is no database {file}")
 
 
 def _error_text(failure: SQLAlchemyError) -> str:

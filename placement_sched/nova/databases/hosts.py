@@ -11,7 +11,7 @@ from placement_sched.db import sql
 from placement_sched.model.compute_node import COMPUTE_BINARY, Service
 from placement_sched.model.document import Json
 from placement_sched.nova.databases.tables import compute_nodes, services
-from placement_sched.schemas.formats import DocumentError, located
+from placement_sched.schemas.formats import DocumentError, prefix_errors
 
 _COLUMNS = compute_nodes.c
 _LIVING = _COLUMNS.deleted == 0
@@ -70,7 +70,9 @@ def without_uuid(connection: Connection) -> list[tuple[str | None, str | None]]:
     return list(map(tuple, connection.execute(query.where(_LIVING, _COLUMNS.uuid.is_(None)))))
 
 
-def moved(connection: Connection, *, since: datetime | None = None) -> dict[str, tuple[Any, ...]]:
+def changed_nodes(
+    connection: Connection, *, since: datetime | None = None
+) -> dict[str, tuple[Any, ...]]:
     """Return the changing columns of the nodes written since a time (default: all), by uuid."""
     query = select(sql.json_row(connection, (_COLUMNS.uuid, *_CHANGING)))
     query = query.where(_LIVING, _COLUMNS.uuid.is_not(None))
@@ -80,12 +82,12 @@ def moved(connection: Connection, *, since: datetime | None = None) -> dict[str,
     return {row[0]: tuple(row[1:]) for row in rows}
 
 
-def whole(connection: Connection, uuids: Collection[str]) -> Iterator[NodeRow]:
+def read_nodes(connection: Connection, uuids: Collection[str]) -> Iterator[NodeRow]:
     """Yield the existing nodes among ``uuids`` with all columns of a report."""
-    return sql.rows_among(connection, _WHOLE, _COLUMNS.uuid, uuids)
+    return sql.select_in_batches(connection, _WHOLE, _COLUMNS.uuid, uuids)
 
 
-def said(row: NodeRow) -> tuple[Any, ...]:
+def without_times(row: NodeRow) -> tuple[Any, ...]:
     """Return the columns of a row without its times."""
     return tuple(row[: -len(_TIMES)])
 
@@ -128,7 +130,7 @@ def _pools(text: str | None) -> Any:
     pools = _json(text, "pci_device_pools")
     if not isinstance(pools, Mapping):
         return pools
-    with located("pci_device_pools"):
+    with prefix_errors("pci_device_pools"):
         inner = _data(pools).get(_OBJECTS)
         if not isinstance(inner, list):
             raise DocumentError("it has no list of objects", _DATA, _OBJECTS)
@@ -149,10 +151,12 @@ def all_services(connection: Connection) -> tuple[Service, ...]:
 
 def by_hosts(connection: Connection, hosts: Collection[str]) -> tuple[Service, ...]:
     """Return the existing compute services of hosts."""
-    return _services_from(sql.rows_among(connection, _SERVICES, _SERVICES_COLUMNS.host, hosts))
+    return _services_from(
+        sql.select_in_batches(connection, _SERVICES, _SERVICES_COLUMNS.host, hosts)
+    )
 
 
-def barred(connection: Connection) -> tuple[Service, ...]:
+def closed_services(connection: Connection) -> tuple[Service, ...]:
     """Return the compute services that are disabled or forced down."""
     is_barred = or_(_SERVICES_COLUMNS.disabled.is_(True), _SERVICES_COLUMNS.forced_down.is_(True))
     return _services_from(connection.execute(_SERVICES.where(is_barred)).all())
@@ -175,11 +179,11 @@ def heartbeats(connection: Connection, since: datetime) -> dict[str, datetime]:
 def heartbeats_of(connection: Connection, hosts: Collection[str]) -> dict[str, datetime]:
     """Return the last heartbeats of hosts that have a service."""
     query = select(_SERVICES_COLUMNS.host, _SEEN).where(*_IS_COMPUTE)
-    rows = sql.rows_among(connection, query, _SERVICES_COLUMNS.host, hosts)
+    rows = sql.select_in_batches(connection, query, _SERVICES_COLUMNS.host, hosts)
     return {host: at.replace(microsecond=0) for host, at in rows if at is not None}
 
 
-def census(connection: Connection) -> CellCensus:
+def count_rows(connection: Connection) -> CellCensus:
     """Count the services and nodes of a cell, in one statement."""
     nodes = compute_nodes.c
     compute = select(literal(0), func.count(), func.coalesce(func.max(_SERVICES_COLUMNS.id), 0))

@@ -99,7 +99,7 @@ def by_uuids(connection: Connection, uuids: Collection[str]) -> list[NovaInstanc
     query = select(sql.json_rows(connection, _PLAIN)).having(func.count() > 0)
     rows: list[NovaInstance] = []
     for batch in sql.batches(uuids, _ROWS_PER_TEXT):
-        texts = connection.scalars(query.where(sql.among(connection, _COLUMNS.uuid, batch)))
+        texts = connection.scalars(query.where(sql.in_values(connection, _COLUMNS.uuid, batch)))
         rows += [NovaInstance(*row) for row in sql.values_of(texts)]
     return rows
 
@@ -109,11 +109,11 @@ def with_flavors(connection: Connection, rows: Sequence[NovaInstance]) -> list[N
     extra = instance_extra.c
     query = select(extra.instance_uuid, sql.digest(connection, extra.flavor))
     uuids = [instance.uuid for instance in rows]
-    flavors = dict(map(tuple, sql.rows_among(connection, query, extra.instance_uuid, uuids)))
+    flavors = dict(map(tuple, sql.select_in_batches(connection, query, extra.instance_uuid, uuids)))
     return [instance._replace(flavor=flavors.get(instance.uuid)) for instance in rows]
 
 
-def moved(connection: Connection, since: datetime) -> dict[str, tuple[Any, ...]]:
+def changed_instances(connection: Connection, since: datetime) -> dict[str, tuple[Any, ...]]:
     """Return the changing columns of the instances written or created since a time, by uuid.
 
     Deleted instances are included: nova updates an instance shortly before it deletes it.
@@ -125,14 +125,14 @@ def moved(connection: Connection, since: datetime) -> dict[str, tuple[Any, ...]]
     return {row[0]: tuple(row[1:]) for row in rows}
 
 
-def given_up(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
+def unplaceable(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
     """Return the instances that nova maps to cell0 or has deleted: they never get a host."""
     columns = instance_mappings.c
     query = select(columns.instance_uuid).outerjoin(
         cell_mappings, cell_mappings.c.id == columns.cell_id
     )
     query = query.where(or_(cell_mappings.c.uuid == CELL0, columns.queued_for_delete.is_(True)))
-    rows = sql.rows_among(connection, query, columns.instance_uuid, uuids)
+    rows = sql.select_in_batches(connection, query, columns.instance_uuid, uuids)
     return frozenset(row[0] for row in rows)
 
 
@@ -141,7 +141,7 @@ def mapped_to(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
     columns = instance_mappings.c
     query = select(columns.instance_uuid, cell_mappings.c.uuid)
     query = query.join(cell_mappings, cell_mappings.c.id == columns.cell_id)
-    return dict(map(tuple, sql.rows_among(connection, query, columns.instance_uuid, uuids)))
+    return dict(map(tuple, sql.select_in_batches(connection, query, columns.instance_uuid, uuids)))
 
 
 class KeptFlavor(NamedTuple):
@@ -172,7 +172,9 @@ class Flavors:
             if instance.flavor not in self._cached
         }
         query = select(instance_extra.c.instance_uuid, instance_extra.c.flavor)
-        for uuid, text in sql.rows_among(connection, query, instance_extra.c.instance_uuid, new):
+        for uuid, text in sql.select_in_batches(
+            connection, query, instance_extra.c.instance_uuid, new
+        ):
             flavor = _parse_flavor(text or "")
             self._cached[new[uuid] or ""] = None if flavor is None else _embedded_flavor(flavor)
 

@@ -14,8 +14,8 @@ from placement_sched.config.settings import Settings
 from placement_sched.db import sql
 from placement_sched.nova.databases.cells import MappedCell, mapped_cells
 from placement_sched.nova.databases.connections import (
-    NovaAway,
     NovaDatabase,
+    NovaDatabaseUnavailable,
     api_database,
     cell_database,
 )
@@ -59,7 +59,7 @@ _FINAL_STATUSES = ("completed", "confirmed", "reverted", "done", "error", "faile
 
 
 @dataclass(frozen=True, slots=True)
-class WantedRecord:
+class RecordKey:
     """An instance of a scheduler request, with the request's id and time."""
 
     instance: str
@@ -108,11 +108,11 @@ def cells_of(connection: Connection, uuids: Collection[str]) -> Mapping[str, int
     """Return the cell mapping id of each mapped instance, from the API database."""
     c = instance_mappings.c
     query = sa.select(c.instance_uuid, c.cell_id).where(c.cell_id.is_not(None))
-    return dict(sql.rows_among(connection, query, c.instance_uuid, uuids))
+    return dict(sql.select_in_batches(connection, query, c.instance_uuid, uuids))
 
 
 def records_of(
-    connection: Connection, requests: Sequence[WantedRecord], *, is_cell0: bool
+    connection: Connection, requests: Sequence[RecordKey], *, is_cell0: bool
 ) -> dict[str, NovaRecord]:
     """Return the records of instances in one cell's database, with five statements."""
     by_uuid = {request.instance: request for request in requests}
@@ -121,7 +121,7 @@ def records_of(
     # Living rows come last and overwrite deleted rows of the same instance.
     records = {
         uuid: NovaRecord(host=host, node=node, is_buried=is_cell0)
-        for uuid, host, node in sql.rows_among(connection, query, c.uuid, by_uuid)
+        for uuid, host, node in sql.select_in_batches(connection, query, c.uuid, by_uuid)
     }
     moves = _moves(connection, by_uuid)
     events = _events(connection, by_uuid)
@@ -137,11 +137,11 @@ def records_of(
     }
 
 
-def _moves(connection: Connection, requests: Mapping[str, WantedRecord]) -> dict[str, NovaMove]:
+def _moves(connection: Connection, requests: Mapping[str, RecordKey]) -> dict[str, NovaMove]:
     c = migrations.c
     query = sa.select(migrations).order_by(c.id)
     moves = {}
-    for row in sql.rows_among(connection, query, c.instance_uuid, requests):
+    for row in sql.select_in_batches(connection, query, c.instance_uuid, requests):
         since = requests[row.instance_uuid].since
         created, updated = row.created_at, row.updated_at
         if created is None or created < since - _MAX_LEAD:
@@ -155,13 +155,13 @@ def _moves(connection: Connection, requests: Mapping[str, WantedRecord]) -> dict
 
 
 def _events(
-    connection: Connection, requests: Mapping[str, WantedRecord]
+    connection: Connection, requests: Mapping[str, RecordKey]
 ) -> dict[str, list[ActionEvent]]:
     c = instance_actions.c
     query = sa.select(c.id, c.instance_uuid, c.request_id)
     actions = {
         action_id: uuid
-        for action_id, uuid, request_id in sql.rows_among(
+        for action_id, uuid, request_id in sql.select_in_batches(
             connection, query, c.instance_uuid, requests
         )
         if request_id == requests[uuid].request_id
@@ -171,19 +171,21 @@ def _events(
         step.action_id, step.event, step.host, step.result, step.traceback
     ).order_by(step.id)
     events: dict[str, list[ActionEvent]] = {}
-    for row in sql.rows_among(connection, of_actions, step.action_id, actions):
+    for row in sql.select_in_batches(connection, of_actions, step.action_id, actions):
         is_no_valid_host = _NO_VALID_HOST in (row.traceback or "")
         event = ActionEvent(row.event or "", row.host, row.result, is_no_valid_host)
         events.setdefault(actions[row.action_id], []).append(event)
     return events
 
 
-def _faults(connection: Connection, requests: Mapping[str, WantedRecord]) -> dict[str, str]:
+def _faults(connection: Connection, requests: Mapping[str, RecordKey]) -> dict[str, str]:
     c = instance_faults.c
     query = sa.select(c.instance_uuid, c.message, c.created_at).order_by(c.id)
     return {
         uuid: message or ""
-        for uuid, message, created in sql.rows_among(connection, query, c.instance_uuid, requests)
+        for uuid, message, created in sql.select_in_batches(
+            connection, query, c.instance_uuid, requests
+        )
         if created is None or created >= requests[uuid].since - timedelta(seconds=1)
     }
 
@@ -192,7 +194,7 @@ class NovaRecords:
     """A reader of nova's records of instances, for use by one thread.
 
     Cells whose database does not answer are skipped with their instances. Raises
-    :class:`NovaAway` if the API database does not answer.
+    :class:`NovaDatabaseUnavailable` if the API database does not answer.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -200,7 +202,7 @@ class NovaRecords:
         self._api = api_database(settings)
         self._cells: dict[tuple[int, str | None], NovaDatabase] = {}
 
-    def __call__(self, requests: Sequence[WantedRecord]) -> dict[str, NovaRecord]:
+    def __call__(self, requests: Sequence[RecordKey]) -> dict[str, NovaRecord]:
         """Return the existing records of the requested instances, by uuid."""
         with self._api.read() as connection:
             cells = {cell.id: cell for cell in mapped_cells(connection)}
@@ -212,7 +214,7 @@ class NovaRecords:
             try:
                 with self._database(cell).read() as connection:
                     records |= records_of(connection, in_cell, is_cell0=cell.is_cell0)
-            except NovaAway as failure:
+            except NovaDatabaseUnavailable as failure:
                 LOG.debug("cell %s cannot be read: %s", cell.name or cell.uuid, failure.detail)
         return records
 

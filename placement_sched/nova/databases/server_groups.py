@@ -62,7 +62,7 @@ def groups_of(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
     """Return the uuid of the server group of each instance that is in a group."""
     query = select(_MEMBERS.instance_uuid, _GROUPS.uuid).order_by(_MEMBERS.id)
     query = query.join(instance_groups, _GROUPS.id == _MEMBERS.group_id)
-    return dict(map(tuple, sql.rows_among(connection, query, _MEMBERS.instance_uuid, uuids)))
+    return dict(map(tuple, sql.select_in_batches(connection, query, _MEMBERS.instance_uuid, uuids)))
 
 
 def _group(row: Any, policy: str | None, rules: str | None) -> ServerGroup:

@@ -12,8 +12,8 @@ from sqlalchemy import Connection, Engine, column, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from placement_sched.config.settings import Settings
-from placement_sched.db.engine import make_engine, served_url
-from placement_sched.db.errors import connected, translated
+from placement_sched.db.engine import make_engine, parse_url
+from placement_sched.db.errors import connect, translate_errors
 
 BINARY, TOPIC = "nova-scheduler", "scheduler"
 
@@ -37,7 +37,7 @@ _COLUMNS = _SERVICES.c
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class HeartbeatResult:
     """The result of a heartbeat.
 
     ``shared`` is true if another service writes the same row. ``others`` are the hosts of the other
@@ -61,27 +61,27 @@ class ServiceRecord:
         #: The report count of the row, or None if it is unknown.
         self._count: int | None = None
 
-    def beat(self, now: datetime) -> Beat:
+    def beat(self, now: datetime) -> HeartbeatResult:
         """Write a heartbeat, and create the row if it does not exist.
 
         No other row is changed. Raises :class:`Unavailable` if the database does not answer.
         """
         previous, self._count = self._count, None
-        with translated():
+        with translate_errors():
             # If this raises, the row may still be written, as only the result of COMMIT may be
             # lost: then there is no count to compare the next heartbeat with.
             try:
                 self._count = self._write(now)
             except IntegrityError:  # another process created it at the same time
                 self._count = self._write(now)
-            with connected(self._engine) as connection:
+            with connect(self._engine) as connection:
                 hosts_up = self._others(connection, now)
-        return Beat(previous is not None and self._count != previous + 1, hosts_up)
+        return HeartbeatResult(previous is not None and self._count != previous + 1, hosts_up)
 
     def _write(self, now: datetime) -> int:
         """Write the row and return its report count."""
         heartbeat = {"last_seen_up": now, "updated_at": now}
-        with connected(self._engine) as connection, connection.begin():
+        with connect(self._engine) as connection, connection.begin():
             row = connection.execute(
                 select(_COLUMNS.id, _COLUMNS.report_count, _COLUMNS.version)
                 .where(self._is_ours)
@@ -148,6 +148,6 @@ def record_of(settings: Settings) -> ServiceRecord | None:
     url_text = settings.database.connection
     if not url_text:
         return None
-    url = served_url(url_text, "[database] connection")
+    url = parse_url(url_text, "[database] connection")
     engine = make_engine(url, settings, autocommit=False)
     return ServiceRecord(engine, settings.DEFAULT.host, settings.DEFAULT.service_down_time)

@@ -58,7 +58,7 @@ class HostName(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class HostRejection:
     """The rejection of a host: the kind of stage, the stage, and the reason."""
 
     stage: str
@@ -70,7 +70,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class InstanceStep:
     """The placement of one instance by this service.
 
     ``best`` are the hosts that nova may take instead, without ``more`` hosts that are not recorded.
@@ -94,7 +94,9 @@ class Step:
         top = max(host.weight for host in hosts)
         by_weight = sorted(hosts, key=lambda host: -host.weight)
         equal = [
-            host for rank, host in enumerate(by_weight) if rank < subset or same(host.weight, top)
+            host
+            for rank, host in enumerate(by_weight)
+            if rank < subset or is_same_weight(host.weight, top)
         ]
         best = frozenset(map(name_of, equal[:limit]))
         return cls(name_of(hosts[0]), hosts[0].weight, best, len(equal) - len(best))
@@ -117,7 +119,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notes:
+class EvaluationRecord:
     """The notes on one evaluated request.
 
     ``steps`` are in the order of the instances, and are kept if a later instance found no host.
@@ -125,9 +127,9 @@ class Notes:
     ``obstacle`` is the reason if there was no host.
     """
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[InstanceStep, ...] = ()
     passed: Mapping[HostName, float] = field(default_factory=dict)
-    refused: Mapping[HostName, Refused] = field(default_factory=dict)
+    refused: Mapping[HostName, HostRejection] = field(default_factory=dict)
     late: frozenset[str] = frozenset()
     obstacle: str | None = None
 
@@ -149,15 +151,15 @@ class Notes:
         """Read notes from JSON."""
         refused = document["refused"]
         return cls(
-            steps=tuple(map(Step.read, document["steps"])),
+            steps=tuple(map(InstanceStep.read, document["steps"])),
             passed={HostName(host, node): weight for host, node, weight in document["passed"]},
-            refused={HostName(host, node): Refused(*why) for host, node, *why in refused},
+            refused={HostName(host, node): HostRejection(*why) for host, node, *why in refused},
             late=frozenset(document["late"]),
             obstacle=document["obstacle"],
         )
 
 
-def same(first: float, second: float) -> bool:
+def is_same_weight(first: float, second: float) -> bool:
     """Return whether two weights are equal except for rounding."""
     return isclose(first, second, rel_tol=1e-9, abs_tol=1e-9)
 
@@ -167,9 +169,9 @@ def name_of(weighed: WeighedHost) -> HostName:
     return HostName(weighed.obj.host, weighed.obj.nodename)
 
 
-def refused_in(funnel: Funnel) -> dict[HostName, Refused]:
+def rejections_in(funnel: Funnel) -> dict[HostName, HostRejection]:
     """Return the rejection of each host in a funnel, up to the maximum number."""
-    rejections: dict[HostName, Refused] = {}
+    rejections: dict[HostName, HostRejection] = {}
     for name, rejection in _iterate_rejections(funnel):
         if len(rejections) >= MOST_REFUSED:
             break
@@ -177,19 +179,22 @@ def refused_in(funnel: Funnel) -> dict[HostName, Refused]:
     return rejections
 
 
-def _iterate_rejections(funnel: Funnel) -> Iterator[tuple[HostName, Refused]]:
+def _iterate_rejections(funnel: Funnel) -> Iterator[tuple[HostName, HostRejection]]:
     """Yield the rejected hosts of each stage, first of the filters, which run last."""
     filters: Iterable[FilterReport] = funnel.filters
     for report in filters:
         for host in report.rejected:
             reason = host.reason[:_MAX_REASON]
-            yield HostName(host.host, host.node), Refused(FILTERS, report.name, reason)
+            yield HostName(host.host, host.node), HostRejection(FILTERS, report.name, reason)
     candidates = funnel.allocation_candidates
     for search in (candidates, candidates.fallback) if candidates.fallback else (candidates,):
         for step in search.steps:
             for host in step.rejected:
                 reason = host.reason[:_MAX_REASON]
-                yield HostName(host.host, host.node), Refused(CANDIDATES, step.constraint, reason)
+                yield (
+                    HostName(host.host, host.node),
+                    HostRejection(CANDIDATES, step.constraint, reason),
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +211,7 @@ class NovaOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Verdict:
     """The verdict on one instance, with nova's host and the details that explain it."""
 
     verdict: str
@@ -220,13 +225,13 @@ class Judged:
 
 
 def judge(
-    notes: Notes, instances: Sequence[str], outcomes: Sequence[NovaOutcome | None]
-) -> list[Judged]:
+    notes: EvaluationRecord, instances: Sequence[str], outcomes: Sequence[NovaOutcome | None]
+) -> list[Verdict]:
     """Return the verdict on each instance, given its outcome (None if unknown)."""
     swaps = _HostSwaps()
     judged = []
     for position, (uuid, outcome) in enumerate(zip(instances, outcomes, strict=True)):
-        step = notes.steps[position] if position < len(notes.steps) else Step(None)
+        step = notes.steps[position] if position < len(notes.steps) else InstanceStep(None)
         judged.append(_judge(notes, step, outcome, swaps, late=uuid in notes.late))
     return judged
 
@@ -253,17 +258,22 @@ class _HostSwaps:
 
 
 def _judge(
-    notes: Notes, step: Step, outcome: NovaOutcome | None, swaps: _HostSwaps, *, late: bool
-) -> Judged:
+    notes: EvaluationRecord,
+    step: InstanceStep,
+    outcome: NovaOutcome | None,
+    swaps: _HostSwaps,
+    *,
+    late: bool,
+) -> Verdict:
     ours = step.chosen
     if outcome is None:
-        return Judged(shadow_result.UNKNOWN, detail=_detail(step, why="nova's outcome is unknown"))
+        return Verdict(shadow_result.UNKNOWN, detail=_detail(step, why="nova's outcome is unknown"))
     if outcome.host is None:
         return _judge_without_nova_host(notes, step)
     nova = outcome.host
     if not outcome.first_known:
         why = f"an attempt failed, and {nova} is the host of a later attempt"
-        return Judged(shadow_result.ALTERNATE, nova, _detail(step, why=why))
+        return Verdict(shadow_result.ALTERNATE, nova, _detail(step, why=why))
     ended = f"; the attempt failed, and a later attempt was on {outcome.ended_on}"
     more = ended if outcome.ended_on else ""
     if ours is None:
@@ -274,43 +284,49 @@ def _judge(
         return _build_agreement(step, nova, ours, more)
     if step.more and _may_be_equal(notes, step, here):
         why = f"{step.more} more hosts of the same weight as {ours} are not recorded"
-        return Judged(shadow_result.UNKNOWN, nova, _detail(step, why=why))
+        return Verdict(shadow_result.UNKNOWN, nova, _detail(step, why=why))
     return _build_disagreement(notes, step, nova, shadow_result.OTHER_HOST, late=late, more=more)
 
 
-def _judge_without_nova_host(notes: Notes, step: Step) -> Judged:
+def _judge_without_nova_host(notes: EvaluationRecord, step: InstanceStep) -> Verdict:
     """Return the verdict if nova found no host."""
     if step.chosen is None:
-        return Judged(shadow_result.BOTH_NO_HOST, detail=_detail(step, why=notes.obstacle))
+        return Verdict(shadow_result.BOTH_NO_HOST, detail=_detail(step, why=notes.obstacle))
     why = f"nova found no host; {step.chosen} was chosen here{_weight_text(step.weight)}"
-    return Judged(shadow_result.ONLY_OURS, detail=_detail(step, why=why))
+    return Verdict(shadow_result.ONLY_OURS, detail=_detail(step, why=why))
 
 
-def _build_agreement(step: Step, nova: HostName, ours: HostName, more: str) -> Judged:
+def _build_agreement(step: InstanceStep, nova: HostName, ours: HostName, more: str) -> Verdict:
     """Return the verdict if nova took the chosen host or a host of equal weight."""
     if nova == ours:
-        return Judged(shadow_result.SAME_HOST, nova, _detail(step, why=more.lstrip("; ") or None))
+        return Verdict(shadow_result.SAME_HOST, nova, _detail(step, why=more.lstrip("; ") or None))
     why = f"{nova} weighs the same as {ours}{more}"
-    return Judged(shadow_result.EQUAL_WEIGHT, nova, _detail(step, why=why))
+    return Verdict(shadow_result.EQUAL_WEIGHT, nova, _detail(step, why=why))
 
 
-def _may_be_equal(notes: Notes, step: Step, nova: HostName) -> bool:
+def _may_be_equal(notes: EvaluationRecord, step: InstanceStep, nova: HostName) -> bool:
     """Return whether a host may be one of the best hosts that are not recorded."""
     if nova in notes.refused:
         return False
     weight = notes.passed.get(nova)
     only = len(notes.steps) == 1 and weight is not None and step.weight is not None
-    return not only or same(weight or 0.0, step.weight or 0.0)
+    return not only or is_same_weight(weight or 0.0, step.weight or 0.0)
 
 
 def _build_disagreement(
-    notes: Notes, step: Step, nova: HostName, verdict: str, *, late: bool, more: str
-) -> Judged:
+    notes: EvaluationRecord,
+    step: InstanceStep,
+    nova: HostName,
+    verdict: str,
+    *,
+    late: bool,
+    more: str,
+) -> Verdict:
     """Return the verdict if nova took another host, with the recorded reason."""
     rejection, weight = notes.refused.get(nova), notes.passed.get(nova)
     if late and not _is_certain(rejection):
         claimed = f"nova had claimed for the instance before it was evaluated here{more}"
-        return Judged(shadow_result.UNKNOWN, nova, _detail(step, why=claimed))
+        return Verdict(shadow_result.UNKNOWN, nova, _detail(step, why=claimed))
     ours = "" if step.chosen is None else f"; {step.chosen} was chosen{_weight_text(step.weight)}"
     why: str | None = None
     if rejection is not None:
@@ -322,10 +338,10 @@ def _build_disagreement(
     elif weight is not None:  # the weight is that of the first instance
         weight = None
         why = f"{nova} was not among the best after the earlier instances{ours}{more}"
-    return Judged(verdict, nova, _detail(step, weight=weight, why=why))
+    return Verdict(verdict, nova, _detail(step, weight=weight, why=why))
 
 
-def _is_certain(rejection: Refused | None) -> bool:
+def _is_certain(rejection: HostRejection | None) -> bool:
     """Return whether a rejection cannot be an effect of nova's own claim on the host."""
     return (
         rejection is not None
@@ -338,7 +354,7 @@ def _weight_text(weight: float | None) -> str:
     return "" if weight is None else f" with the weight {weight:g}"
 
 
-def _detail(step: Step, **facts: Any) -> Json:
+def _detail(step: InstanceStep, **facts: Any) -> Json:
     details = {
         "our_node": step.chosen and step.chosen.node,
         "our_weight": step.weight,

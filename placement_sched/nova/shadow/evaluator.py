@@ -25,7 +25,7 @@ from placement_sched.model.decision import (
     digest_of,
 )
 from placement_sched.model.document import Document, Json
-from placement_sched.model.explanation import View
+from placement_sched.model.explanation import ExplanationView
 from placement_sched.model.names import read_uuid
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.shadow_result import ShadowResult
@@ -35,16 +35,16 @@ from placement_sched.nova.shadow.comparing import (
     MOST_IN_ALL,
     MOST_PASSED,
     MOST_REFUSED,
+    EvaluationRecord,
     HostName,
-    Notes,
-    Step,
-    refused_in,
+    InstanceStep,
+    rejections_in,
 )
-from placement_sched.scheduler.decisions import decided
+from placement_sched.scheduler.decisions import make_decision
 from placement_sched.scheduler.explain.funnel import funnel_of
-from placement_sched.scheduler.request import without_false_rebuild
+from placement_sched.scheduler.request import drop_invalid_rebuild
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.scheduler.selection import Look, Run
+from placement_sched.scheduler.selection import FilterWeighResult, SchedulingRun
 from placement_sched.store import decisions, shadow_results
 from placement_sched.store.compute import compute_nodes, instances
 from placement_sched.store.placement import allocations, resource_providers
@@ -148,7 +148,7 @@ def _text(message: Mapping[str, Any], name: str) -> str | None:
     return value[:_MAX_ID_LENGTH] if isinstance(value, str) and value else None
 
 
-def held_by(connection: Connection, uuids: Collection[str]) -> Held:
+def allocated_hosts(connection: Connection, uuids: Collection[str]) -> Held:
     """Return the hosts of the allocations of instances, in at most three statements.
 
     Providers that belong to no recorded compute node are left out.
@@ -168,7 +168,7 @@ def held_by(connection: Connection, uuids: Collection[str]) -> Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class AllocationsBefore:
     """The hosts and claims of instances before nova places them.
 
     ``sources`` are the current hosts by record. ``held`` are hosts with allocations that
@@ -183,7 +183,7 @@ class Before:
     @classmethod
     def of(cls, connection: Connection, uuids: Collection[str]) -> Self:
         """Read the hosts of instances, from their records and allocations."""
-        held = held_by(connection, uuids)
+        held = allocated_hosts(connection, uuids)
         recorded = instances.by_uuids(connection, uuids)
         sources = {instance.uuid: instance.host for instance in recorded if instance.host}
         retained = {
@@ -210,7 +210,7 @@ class AwaitedRequest:
     instances: tuple[str, ...]
     request_id: str | None
     since: datetime
-    before: Before
+    before: AllocationsBefore
     is_rebuild: bool = False
 
 
@@ -250,24 +250,24 @@ class Evaluator:
         self, call: NovaCall, document: Document, since: datetime
     ) -> AwaitedRequest:
         scheduler = self.scheduler
-        document = without_false_rebuild(scheduler.database, document)
+        document = drop_invalid_rebuild(scheduler.database, document)
         request = scheduler.reader.read(document, alternates=call.alternates)
-        request = scheduler.reader.checked(request)
+        request = scheduler.reader.validate(request)
         uuids = request.spec.instance_uuids
         recorder = _StepRecorder(request.settings.filter_scheduler.host_subset_size, len(uuids))
         with scheduler.database.read() as connection:
-            before = Before.of(connection, uuids)
-        with scheduler.evaluated(request, recorder) as (connection, run):
-            late = before.claimed_now(held_by(connection, uuids))
-            funnel = funnel_of(run, connection, View(max_rejected=MOST_REFUSED))
-        notes = Notes(
+            before = AllocationsBefore.of(connection, uuids)
+        with scheduler.evaluate(request, recorder) as (connection, run):
+            late = before.claimed_now(allocated_hosts(connection, uuids))
+            funnel = funnel_of(run, connection, ExplanationView(max_rejected=MOST_REFUSED))
+        notes = EvaluationRecord(
             steps=tuple(recorder.steps) if run.selections else (),
             passed=_passed_weights(run),
-            refused=refused_in(funnel),
+            refused=rejections_in(funnel),
             late=late,
             obstacle=None if funnel.obstacle is None else funnel.obstacle.reason,
         )
-        decision = decided(run, funnel, SHADOW, call.ids)
+        decision = make_decision(run, funnel, SHADOW, call.ids)
         results = _build_results(decision, uuids, notes, run.selections)
         self._record(decision, results, since)
         return AwaitedRequest(
@@ -287,7 +287,7 @@ class Evaluator:
         if not uuids:
             raise error
         with self.scheduler.database.read() as connection:
-            before = Before.of(connection, uuids)
+            before = AllocationsBefore.of(connection, uuids)
         uuid = str(uuid4())
         decision = Decision(
             uuid=uuid,
@@ -301,7 +301,7 @@ class Evaluator:
             kind=SHADOW,
             request_ids=call.ids,
         )
-        notes = Notes(obstacle=error.detail[:_MAX_DETAIL_LENGTH])
+        notes = EvaluationRecord(obstacle=error.detail[:_MAX_DETAIL_LENGTH])
         results = _build_results(decision, uuids, notes, ())
         self._record(decision, results, since)
         return AwaitedRequest(
@@ -340,13 +340,13 @@ class _StepRecorder:
     def __init__(self, subset: int, instances: int) -> None:
         self._subset = max(subset, 1)
         self._limit = max(min(MOST_BEST, MOST_IN_ALL // max(instances, 1)), 1)
-        self.steps: list[Step] = []
+        self.steps: list[InstanceStep] = []
 
-    def __call__(self, result: Look) -> None:
-        self.steps.append(Step.of(result.ordered, self._subset, self._limit))
+    def __call__(self, result: FilterWeighResult) -> None:
+        self.steps.append(InstanceStep.of(result.ordered, self._subset, self._limit))
 
 
-def _passed_weights(run: Run) -> dict[HostName, float]:
+def _passed_weights(run: SchedulingRun) -> dict[HostName, float]:
     """Return the weights of hosts that passed for the first instance, heaviest first."""
     ordered = run.choice.first.ordered if run.choice else ()
     heaviest = sorted(ordered, key=lambda host: -host.weight)[:MOST_PASSED]
@@ -356,7 +356,7 @@ def _passed_weights(run: Run) -> dict[HostName, float]:
 def _build_results(
     decision: Decision,
     uuids: tuple[str, ...],
-    notes: Notes,
+    notes: EvaluationRecord,
     selections: Sequence[Sequence[Selection]],
 ) -> list[ShadowResult]:
     """Return the results to record, with the notes on the whole request in the first."""

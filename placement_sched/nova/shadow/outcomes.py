@@ -18,11 +18,23 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import Error, Unavailable
 from placement_sched.model.clock import Clock
 from placement_sched.model.document import Document
-from placement_sched.model.explanation import View
+from placement_sched.model.explanation import ExplanationView
 from placement_sched.model.shadow_result import AGREEING, DISAGREEING, ShadowResult
-from placement_sched.nova.databases.placements import ActionEvent, NovaRecord, WantedRecord
-from placement_sched.nova.shadow.comparing import HostName, Judged, Notes, NovaOutcome, judge
-from placement_sched.nova.shadow.evaluator import NONE_HELD, AwaitedRequest, Before, Held, held_by
+from placement_sched.nova.databases.placements import ActionEvent, NovaRecord, RecordKey
+from placement_sched.nova.shadow.comparing import (
+    EvaluationRecord,
+    HostName,
+    NovaOutcome,
+    Verdict,
+    judge,
+)
+from placement_sched.nova.shadow.evaluator import (
+    NONE_HELD,
+    AllocationsBefore,
+    AwaitedRequest,
+    Held,
+    allocated_hosts,
+)
 from placement_sched.store import decisions, shadow_results
 
 LOG = log.getLogger(__name__)
@@ -51,7 +63,7 @@ DEADLINE = 600
 _FIRST = 2.0
 
 #: Reads nova's records of instances. Instances without a record are absent.
-ReadRecords = Callable[[Sequence[WantedRecord]], Mapping[str, NovaRecord]]
+ReadRecords = Callable[[Sequence[RecordKey]], Mapping[str, NovaRecord]]
 #: Explains a request with the current state of the cloud.
 Explain = Callable[..., Document]
 
@@ -127,7 +139,7 @@ class AgreementTally:
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class Awaiting:
+class OutcomeTracker:
     """The requests with pending outcomes, for one thread that adds and one that steps.
 
     ``explain`` is :meth:`Scheduler.explain`, for hosts of nova's without a recorded verdict.
@@ -172,7 +184,7 @@ class Awaiting:
                 instances=tuple(result.instance for result in results),
                 request_id=results[0].request_ids.request_id,
                 since=results[0].created_at or self.clock(),
-                before=Before({}, NONE_HELD, frozenset()),
+                before=AllocationsBefore({}, NONE_HELD, frozenset()),
             )
             with self._lock:
                 self._waiting.setdefault(uuid, _PendingRequest(request))
@@ -194,7 +206,7 @@ class Awaiting:
     def _check_outcomes(self, waiting: Sequence[_PendingRequest]) -> None:
         uuids = {uuid for entry in waiting for uuid in entry.request.instances}
         with self.database.read() as connection:
-            allocations = held_by(connection, uuids)
+            allocations = allocated_hosts(connection, uuids)
         for entry in waiting:
             self._note_claims(entry, allocations)
         now = monotonic()
@@ -236,7 +248,7 @@ class Awaiting:
         if not unclaimed:
             return
         wanted = [
-            WantedRecord(uuid, entry.request.request_id, entry.request.since)
+            RecordKey(uuid, entry.request.request_id, entry.request.since)
             for entry, uuid in unclaimed
         ]
         records = self.records(wanted)
@@ -272,11 +284,11 @@ class Awaiting:
 
     def _judge_instances(
         self, entry: _PendingRequest, results: Sequence[ShadowResult]
-    ) -> list[Judged]:
+    ) -> list[Verdict]:
         if not results:  # purged in the meantime
             return []
         uuids = [result.instance for result in results]
-        notes = Notes.read(results[0].detail["notes"])
+        notes = EvaluationRecord.read(results[0].detail["notes"])
         verdicts = judge(notes, uuids, [entry.outcomes.get(uuid) for uuid in uuids])
         return [
             replace(
@@ -294,7 +306,7 @@ class Awaiting:
             document = decisions.by_uuid(connection, request.decision).request
         try:
             explanation = self.explain(
-                document, overrides={}, view=View(frozenset(host), max_rejected=1)
+                document, overrides={}, view=ExplanationView(frozenset(host), max_rejected=1)
             )
         except Unavailable:
             raise
@@ -320,7 +332,7 @@ class Awaiting:
                 )
 
 
-def _detail_of(judged: Judged) -> dict[str, Any]:
+def _detail_of(judged: Verdict) -> dict[str, Any]:
     host = judged.nova_host
     return {**judged.detail, **({"nova_node": host.node} if host else {})}
 

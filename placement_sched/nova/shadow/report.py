@@ -72,7 +72,7 @@ def _describe_disagreement(result: ShadowResult) -> Json:
     }
 
 
-def lines_of(report: Json) -> Iterator[str]:
+def format_report(report: Json) -> Iterator[str]:
     """Yield the report as lines of text."""
     when = f" since {report['since']}" if report["since"] else ""
     if not report["requests"]:

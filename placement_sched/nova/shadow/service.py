@@ -19,15 +19,15 @@ from placement_sched.db.engine import database_url
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Error, Invalid, Unavailable, one_line, sentence
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.nova.databases.connections import refuse_unset_databases
+from placement_sched.nova.databases.connections import check_databases_set
 from placement_sched.nova.databases.placements import NovaRecords
 from placement_sched.nova.shadow.evaluator import Evaluator, read_call
-from placement_sched.nova.shadow.outcomes import PAUSE, Awaiting
+from placement_sched.nova.shadow.outcomes import PAUSE, OutcomeTracker
 from placement_sched.nova.shadow.tap import NovaBus, Tap, read_transport
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.operations.prepare import Preparation
-from placement_sched.operations.retention import LogUpkeep
-from placement_sched.scheduler.caches import Memory
+from placement_sched.operations.retention import LogRetention
+from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.live_settings import LiveSettings, with_options_file
 from placement_sched.scheduler.policies.registry import checked_plugins, policies_for
@@ -45,7 +45,7 @@ GRACE = 10.0
 
 def check(settings: Settings) -> NovaBus:
     """Return the message bus, or raise :class:`ConfigurationError` for wrong settings."""
-    refuse_unset_databases(settings)
+    check_databases_set(settings)
     database_url(settings)
     checked_plugins(settings, utcnow)
     all_validators()
@@ -63,7 +63,7 @@ class Shadow:
     clock: Clock = utcnow
     database: Database = field(init=False)
     follower: Follower = field(init=False)
-    awaiting: Awaiting = field(init=False)
+    awaiting: OutcomeTracker = field(init=False)
     tap: Tap = field(init=False)
     _live: LiveSettings = field(init=False)
     _evaluator: Evaluator = field(init=False)
@@ -81,12 +81,12 @@ class Shadow:
             settings=settings,
             clock=self.clock,
             random=SystemRandom(),
-            memory=Memory.of(settings, self.database),
+            memory=ProcessCaches.of(settings, self.database),
             neutron=neutron_of(settings),
         )
         self._live = scheduler.live
         self._evaluator = Evaluator(scheduler, self.follower.refresh, self.clock)
-        self.awaiting = Awaiting(
+        self.awaiting = OutcomeTracker(
             database=self.database,
             records=self._records,
             explain=scheduler.explain,
@@ -154,14 +154,14 @@ class Shadow:
             LOG.error("%s could not be evaluated: unexpected %s", call.ids.request_id, problem)
 
     def _follow(self) -> None:
-        trim_log = LogUpkeep(self.database)
+        trim_log = LogRetention(self.database)
         while not self._stopped.is_set():
             trim_log()
             if self._read_again.is_set():
                 self._read_again.clear()
                 self._live.reload()
                 self._run_steps([self.follower.full])
-            self._stopped.wait(min(self.follower.keep_up(), AGAIN))
+            self._stopped.wait(min(self.follower.sync_due(), AGAIN))
 
     def _await(self) -> None:
         last_summary = monotonic()

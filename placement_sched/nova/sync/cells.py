@@ -24,13 +24,13 @@ from placement_sched.nova.databases.cells import (
     mark_of_mappings,
 )
 from placement_sched.nova.databases.connections import (
-    NovaAway,
     NovaDatabase,
+    NovaDatabaseUnavailable,
     api_database,
     cell_database,
 )
 from placement_sched.nova.databases.hosts import CellCensus
-from placement_sched.nova.sync.findings import Account
+from placement_sched.nova.sync.findings import ProgressLog
 from placement_sched.store.compute import cells
 
 LOG = log.getLogger(__name__)
@@ -53,7 +53,7 @@ class _Mark:
     last: datetime
 
 
-class Marks:
+class RowVersions:
     """The versions of rows: the changing columns, and when they were first and last read so.
 
     The first changing column is ``updated_at``. It has whole seconds on MariaDB: a row that was
@@ -102,8 +102,8 @@ class FollowedCell:
 
     mapped: MappedCell
     database: NovaDatabase
-    nodes: Marks = field(default_factory=Marks)
-    instances: Marks = field(default_factory=Marks)
+    nodes: RowVersions = field(default_factory=RowVersions)
+    instances: RowVersions = field(default_factory=RowVersions)
     census: CellCensus | None = None
     #: Hosts whose mapping has changed since the nodes were last compared.
     remapped: set[str] = field(default_factory=set)
@@ -156,16 +156,18 @@ class NovaCells:
                 self._characters = Characters.of(connection)
         return self._characters
 
-    def shown(self, display_name: str, place: str, noun: str, account: Account) -> str:
+    def shown(self, display_name: str, place: str, noun: str, account: ProgressLog) -> str:
         """Replace the characters of a display name that cannot be stored, and report an issue."""
         if (character := self.characters.missing(display_name)) is None:
             return display_name
         replaced = self.characters.shown(display_name)
         reason = f"{_CANNOT_STORE.format(character)} of its {noun}"
-        account.misfit(place, f"{reason}; it is recorded with {PLACEHOLDER}")
+        account.add_issue(place, f"{reason}; it is recorded with {PLACEHOLDER}")
         return replaced
 
-    def is_left_out(self, place: str, texts: Mapping[str, str | None], account: Account) -> bool:
+    def is_left_out(
+        self, place: str, texts: Mapping[str, str | None], account: ProgressLog
+    ) -> bool:
         """Return whether a text cannot be stored, so that its record is left out.
 
         This is reported as an issue. ``texts`` are by their names in messages.
@@ -174,7 +176,7 @@ class NovaCells:
             return False
         noun, character = missing
         reason = f"{_CANNOT_STORE.format(character)} of its {noun}"
-        account.misfit(place, f"{reason}; it is left out")
+        account.add_issue(place, f"{reason}; it is left out")
         return True
 
     @property
@@ -198,7 +200,7 @@ class NovaCells:
         return tuple(cell for cell in self.every if cell.away_until is not None)
 
     @property
-    def asked_again(self) -> float:
+    def next_attempt(self) -> float:
         """The monotonic time of the next attempt at a cell that is away, or infinity."""
         return min((cell.away_until for cell in self.away if cell.away_until), default=inf)
 
@@ -206,13 +208,13 @@ class NovaCells:
     def read_api(self) -> Iterator[Connection]:
         """Open a connection to nova's API database.
 
-        Raises :class:`NovaAway`. Its failure and its recovery are logged once.
+        Raises :class:`NovaDatabaseUnavailable`. Its failure and its recovery are logged once.
         """
-        away: NovaAway | None = None
+        away: NovaDatabaseUnavailable | None = None
         try:
             with self.api.read() as connection:
                 yield connection
-        except NovaAway as failure:
+        except NovaDatabaseUnavailable as failure:
             away = failure
         if away is not None:  # logged outside the handler, or the line would repeat the exception
             if not self._api_is_away:
@@ -224,7 +226,7 @@ class NovaCells:
             LOG.info("nova's API database answers again")
 
     def load(self) -> None:
-        """Read the cells and host mappings from nova, or raise :class:`NovaAway`.
+        """Read the cells and host mappings from nova, or raise :class:`NovaDatabaseUnavailable`.
 
         A cell whose URL is unchanged keeps its connections and versions of rows.
         """
@@ -262,7 +264,7 @@ class NovaCells:
                     return
         self.load()
 
-    def why_not_of(self, cell: FollowedCell, host: str | None) -> str | None:
+    def failure_of(self, cell: FollowedCell, host: str | None) -> str | None:
         """Return why the rows of a host in this cell are ignored, or None if they are used.
 
         They are ignored if the host's name cannot be stored, or if nova maps the host to another
@@ -285,7 +287,7 @@ class NovaCells:
             previous.database.close()
         return FollowedCell(mapped, database)
 
-    def follow(self, account: Account, *, dry: bool = False) -> None:
+    def follow(self, account: ProgressLog, *, dry: bool = False) -> None:
         """Record new, changed and deleted cells."""
         current = {
             cell.uuid: NovaCell(
@@ -319,12 +321,12 @@ class NovaCells:
 
         self.database.write(write)
 
-    def each(
+    def for_each_cell(
         self,
         work: Callable[[FollowedCell], None],
         *,
         patient: bool = True,
-        account: Account | None = None,
+        account: ProgressLog | None = None,
     ) -> None:
         """Call ``work`` for each cell, and continue with the next if a cell is away.
 
@@ -338,7 +340,7 @@ class NovaCells:
                 continue
             try:
                 work(cell)
-            except NovaAway as failure:
+            except NovaDatabaseUnavailable as failure:
                 self._note_failure(cell, retry_at, failure, monotonic() - started)
                 self._report_away(account, cell)
             else:
@@ -346,7 +348,7 @@ class NovaCells:
                     self._came_back(cell, retry_at)
 
     @contextmanager
-    def only_looking(self) -> Iterator[None]:
+    def read_only(self) -> Iterator[None]:
         """Suppress the recording of cell states, for a comparison that writes nothing."""
         self._is_read_only = True
         try:
@@ -354,11 +356,11 @@ class NovaCells:
         finally:
             self._is_read_only = False
 
-    def _report_away(self, account: Account | None, cell: FollowedCell) -> None:
+    def _report_away(self, account: ProgressLog | None, cell: FollowedCell) -> None:
         if account is not None:
             account.away[cell.title] = None
 
-    def look_for_those_back(self) -> None:
+    def retry_reopened_cells(self) -> None:
         """Retry, next time, the cells that another process has recorded as back."""
         if not self.away:
             return
@@ -374,7 +376,11 @@ class NovaCells:
         self.database.write(partial(cells.note_read, uuids=answering, now=self.clock()))
 
     def _note_failure(
-        self, cell: FollowedCell, retry_at: float | None, failure: NovaAway, seconds: float
+        self,
+        cell: FollowedCell,
+        retry_at: float | None,
+        failure: NovaDatabaseUnavailable,
+        seconds: float,
     ) -> None:
         """Mark a cell as away, unless another thread has noted the same failure."""
         with self._state_lock:

@@ -5,18 +5,18 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from placement_sched.db.failover import History, history_of
+from placement_sched.db.failover import ServerEpoch, epoch_of
 from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Conflict
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.nova.databases import hosts as nova_nodes
 from placement_sched.nova.databases import hosts as nova_services
-from placement_sched.nova.databases.connections import NovaAway
+from placement_sched.nova.databases.connections import NovaDatabaseUnavailable
 from placement_sched.nova.databases.hosts import CellCensus
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
-from placement_sched.nova.sync.findings import Account
-from placement_sched.nova.sync.services import ServiceUpkeep
+from placement_sched.nova.sync.findings import ProgressLog
+from placement_sched.nova.sync.services import ServiceSync
 from placement_sched.operations.reports import defaults
 from placement_sched.schemas.formats import DocumentError
 from placement_sched.schemas.node_report import Defaults, read_report
@@ -46,10 +46,10 @@ class MovedNodes:
     everyone: frozenset[str] | None
 
 
-class NodeUpkeep:
+class NodeSync:
     """The sync of compute nodes, with one object per process."""
 
-    def __init__(self, cells: NovaCells, services: ServiceUpkeep) -> None:
+    def __init__(self, cells: NovaCells, services: ServiceSync) -> None:
         self._cells = cells
         self._database = cells.database
         self._services = services
@@ -57,22 +57,22 @@ class NodeUpkeep:
         # version: most rows are read again and again, and parsing their JSON is slow.
         self._synced: dict[str, tuple[int, int]] = {}
         # The history of this service's database in which these versions are valid.
-        self._history: History = None
+        self._history: ServerEpoch = None
 
     def everything(
-        self, cell: FollowedCell, account: Account, done: Callable[[int], None], *, dry: bool
+        self, cell: FollowedCell, account: ProgressLog, done: Callable[[int], None], *, dry: bool
     ) -> None:
         """Compare all nodes of a cell and record the differences."""
         with self._database.read() as connection:
             recorded = compute_nodes.uuids_by_cell(connection).get(cell.uuid, ())
         started = self._cells.clock()
         with cell.database.read() as connection:
-            changed = nova_nodes.moved(connection)
+            changed = nova_nodes.changed_nodes(connection)
             without_uuid = nova_nodes.without_uuid(connection)
         for host, name in without_uuid:
             account.unread |= {host or "", name or ""}
             reason = "it has no uuid: restart nova-compute on this host"
-            account.misfit(f"compute node {name} of host {host} ({cell.title})", reason)
+            account.add_issue(f"compute node {name} of host {host} ({cell.title})", reason)
         account.note_read(_NOUN, len(changed))
         for chunk in batches((*changed, *(set(recorded) - changed.keys())), CHUNK):
             self.settle(cell, chunk, account, dry=dry)
@@ -84,7 +84,7 @@ class NodeUpkeep:
             cell.nodes.keep(changed)
             cell.nodes_read = started
 
-    def forget_other_cells(self, account: Account, *, dry: bool) -> None:
+    def forget_other_cells(self, account: ProgressLog, *, dry: bool) -> None:
         """Delete the nodes of cells that nova does not have any more."""
         with self._database.read() as connection:
             recorded = compute_nodes.uuids_by_cell(connection)
@@ -102,13 +102,13 @@ class NodeUpkeep:
         now = self._cells.clock()
         overlap = ROUND_OVERLAP if settling else REFRESH_OVERLAP
         since = (cell.nodes_read or now - ROUND_OVERLAP) - overlap
-        changed = nova_nodes.moved(connection, since=since)
+        changed = nova_nodes.changed_nodes(connection, since=since)
         is_census_unchanged = cell.census is not None and cell.census[2:] == census[2:]
         everyone = None if is_census_unchanged else nova_nodes.all_uuids(connection)
         return MovedNodes(now, changed, everyone)
 
     def follow(
-        self, cell: FollowedCell, moved: "MovedNodes", account: Account, *, settling: bool
+        self, cell: FollowedCell, moved: "MovedNodes", account: ProgressLog, *, settling: bool
     ) -> None:
         """Record the nodes that moved, with ``settling`` also nodes of the last second again."""
         keys = dict.fromkeys(cell.nodes.to_read(moved.moving, settling=settling))
@@ -126,7 +126,7 @@ class NodeUpkeep:
         cell.remapped -= remapped
 
     def settle(
-        self, cell: FollowedCell, uuids: Collection[str], account: Account, *, dry: bool = False
+        self, cell: FollowedCell, uuids: Collection[str], account: ProgressLog, *, dry: bool = False
     ) -> None:
         """Compare nodes of a cell and record the differences.
 
@@ -134,13 +134,13 @@ class NodeUpkeep:
         """
         for _ in range(_TRIES):
             with self._database.read() as connection:
-                if (history := history_of(connection)) != self._history:
+                if (history := epoch_of(connection)) != self._history:
                     self._history, self._synced = history, {}
                 recorded = compute_nodes.recorded(connection, uuids)
             living, nodes = self._read(cell, uuids, recorded, account)
             nodes = self._drop_name_conflicts(cell, nodes, account)
             with self._database.read() as connection:
-                differences = compute_nodes.unlike(connection, nodes)
+                differences = compute_nodes.changed_columns(connection, nodes)
             for node in nodes:
                 if node.uuid in recorded and node.uuid not in differences:
                     self._synced[node.uuid] = (living[node.uuid], recorded[node.uuid].version)
@@ -163,11 +163,11 @@ class NodeUpkeep:
         cell: FollowedCell,
         uuids: Collection[str],
         old: Mapping[str, RecordedNode],
-        account: Account,
+        account: ProgressLog,
     ) -> tuple[dict[str, int], list[ComputeNode]]:
         """Return the hash of each living node by uuid, and the nodes that may differ."""
         with cell.database.read() as connection:
-            rows = list(nova_nodes.whole(connection, uuids))
+            rows = list(nova_nodes.read_nodes(connection, uuids))
         conflicts = self._find_cell_conflicts(cell, rows, old)
         base = defaults(self._cells.settings, self._cells.clock())
         ratios = (base.cpu_allocation_ratio, base.ram_allocation_ratio)
@@ -176,9 +176,9 @@ class NodeUpkeep:
         nodes: list[ComputeNode] = []
         for row in rows:
             place = f"compute node {row.hypervisor_hostname} ({row.uuid}) of {cell.title}"
-            if reason := self._cells.why_not_of(cell, row.host) or conflicts.get(row.uuid):
+            if reason := self._cells.failure_of(cell, row.host) or conflicts.get(row.uuid):
                 account.unread.add(row.uuid)
-                account.misfit(place, f"it is left out: {reason}")
+                account.add_issue(place, f"it is left out: {reason}")
                 continue
             names = {"hypervisor_hostname": row.hypervisor_hostname}
             if self._cells.is_left_out(place, names, account):
@@ -187,9 +187,9 @@ class NodeUpkeep:
             if row.free_disk_gb is None:  # nova never selects it
                 account.unread |= {row.uuid, row.hypervisor_hostname, row.host}
                 reason = "free_disk_gb is not reported yet, and no instance is placed there"
-                account.misfit(place, reason)
+                account.add_issue(place, reason)
                 continue
-            digest = living[row.uuid] = hash((context, nova_nodes.said(row)))
+            digest = living[row.uuid] = hash((context, nova_nodes.without_times(row)))
             if row.uuid in old and self._synced.get(row.uuid) == (digest, old[row.uuid].version):
                 continue
             try:
@@ -197,7 +197,7 @@ class NodeUpkeep:
             except DocumentError as error:
                 reason = error.at_path().detail
                 account.unread |= {row.uuid, row.hypervisor_hostname, row.host}
-                account.misfit(place, f"its record is not updated: {reason}")
+                account.add_issue(place, f"its record is not updated: {reason}")
             else:
                 nodes.append(node.node)
         return living, nodes
@@ -219,7 +219,7 @@ class NodeUpkeep:
             mapped = self._cells.mapped_hosts.get
             owned = {uuid for uuid in theirs if mapped(old[uuid].host, peer.uuid) == peer.uuid}
             if peer.away_until is None:
-                with suppress(NovaAway):
+                with suppress(NovaDatabaseUnavailable):
                     owned = self._select_owned(peer, cell, {uuid: hosts[uuid] for uuid in theirs})
             reasons |= dict.fromkeys(owned, f"{peer.title} has a node of the same uuid")
         return reasons
@@ -234,8 +234,8 @@ class NodeUpkeep:
         with peer.database.read() as connection:
             nodes = {
                 row.uuid: row.host or ""
-                for row in nova_nodes.whole(connection, hosts)
-                if not self._cells.why_not_of(peer, row.host)
+                for row in nova_nodes.read_nodes(connection, hosts)
+                if not self._cells.failure_of(peer, row.host)
             }
             up_there = self._hosts_up(connection, nodes.values())
         with cell.database.read() as connection:
@@ -256,7 +256,7 @@ class NodeUpkeep:
         return {host for host, at in beats.items() if at >= since}
 
     def _drop_name_conflicts(
-        self, cell: FollowedCell, nodes: Sequence[ComputeNode], account: Account
+        self, cell: FollowedCell, nodes: Sequence[ComputeNode], account: ProgressLog
     ) -> list[ComputeNode]:
         """Drop nodes whose names a node of another cell has, and report them as issues."""
         elsewhere = {each.uuid for each in self._cells.every} - {cell.uuid}
@@ -275,7 +275,7 @@ class NodeUpkeep:
                 continue
             place = f"compute node {node.hypervisor_hostname} ({node.uuid}) of {cell.title}"
             account.unread |= {node.uuid, node.hypervisor_hostname, node.host}
-            account.misfit(place, "another cell has a node of this host and name")
+            account.add_issue(place, "another cell has a node of this host and name")
         return accepted
 
     def _defaults(self, row: nova_nodes.NodeRow, base: Defaults) -> Defaults:

@@ -33,7 +33,7 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Misfit:
+class SyncIssue:
     """A record of nova that cannot be stored, or not completely.
 
     ``place`` names it in nova's words: ``compute node cn7 (3f2...)``, ``cell two``.
@@ -47,7 +47,7 @@ class Misfit:
 
 
 @dataclass(frozen=True, slots=True)
-class Unlike:
+class Difference:
     """A difference between a record here and in nova.
 
     ``noun`` is one of :data:`NOUNS`, ``name`` a display name. ``fields`` are the names of the
@@ -61,7 +61,7 @@ class Unlike:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class SyncReport:
     """The report of one sync.
 
     ``counts`` has an entry for each of :data:`NOUNS` that was read. ``misfits`` are the issues.
@@ -70,8 +70,8 @@ class Findings:
     """
 
     counts: Mapping[str, Count]
-    misfits: tuple[Misfit, ...] = ()
-    unlike: tuple[Unlike, ...] = ()
+    misfits: tuple[SyncIssue, ...] = ()
+    differences: tuple[Difference, ...] = ()
     away: tuple[str, ...] = ()
     #: The uuids, names and hosts of compute nodes that could not be read.
     unread: frozenset[str] = frozenset()
@@ -84,12 +84,12 @@ class Findings:
 
 
 @dataclass(slots=True)
-class Account:
+class ProgressLog:
     """The running totals of a sync, summed up by :meth:`findings`."""
 
     read: Counter[str] = field(default_factory=Counter)
-    unlike: list[Unlike] = field(default_factory=list)
-    misfits: dict[Misfit, None] = field(default_factory=dict)
+    differences: list[Difference] = field(default_factory=list)
+    misfits: dict[SyncIssue, None] = field(default_factory=dict)
     away: dict[str, None] = field(default_factory=dict)
     unread: set[str] = field(default_factory=set)
     #: Whether differences are listed, not only counted.
@@ -111,36 +111,36 @@ class Account:
     def _note(self, noun: str, kind: Change, name: str, fields: Iterable[str]) -> None:
         self._counts[noun][kind] += 1
         if self.naming:
-            self.unlike.append(Unlike(noun, kind, name, tuple(fields)))
+            self.differences.append(Difference(noun, kind, name, tuple(fields)))
 
-    def misfit(self, place: str, reason: str) -> None:
+    def add_issue(self, place: str, reason: str) -> None:
         """Note an issue unless it is noted already."""
-        self.misfits[Misfit(place, reason)] = None
+        self.misfits[SyncIssue(place, reason)] = None
 
-    def findings(self, seconds: float) -> Findings:
+    def findings(self, seconds: float) -> SyncReport:
         """Return the report, given the duration in seconds."""
         counts = {
             noun: Count(self.read[noun], **self._counts[noun])
             for noun in NOUNS
             if noun in self.read or noun in self._counts
         }
-        return Findings(
+        return SyncReport(
             counts=counts,
             misfits=tuple(self.misfits),
-            unlike=tuple(self.unlike),
+            differences=tuple(self.differences),
             away=tuple(self.away),
             unread=frozenset(self.unread),
             seconds=seconds,
         )
 
 
-class MisfitLog:
+class SyncIssueLog:
     """A log of issues without repetitions."""
 
     def __init__(self) -> None:
-        self._logged: set[Misfit] = set()
+        self._logged: set[SyncIssue] = set()
 
-    def log(self, misfit: Misfit) -> None:
+    def log(self, misfit: SyncIssue) -> None:
         """Log an issue unless it was logged before."""
         if misfit not in self._logged and len(self._logged) < _MAX_LOGGED:
             self._logged.add(misfit)

@@ -15,13 +15,13 @@ from placement_sched.errors import Error, sentence
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.instance import Instance
-from placement_sched.nova.databases.connections import NovaAway
+from placement_sched.nova.databases.connections import NovaDatabaseUnavailable
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
-from placement_sched.nova.sync.compute_nodes import NodeUpkeep
-from placement_sched.nova.sync.findings import Account, Findings, MisfitLog
-from placement_sched.nova.sync.groups_aggregates import AggregateUpkeep, GroupUpkeep
-from placement_sched.nova.sync.instances import InstanceUpkeep
-from placement_sched.nova.sync.services import ServiceUpkeep
+from placement_sched.nova.sync.compute_nodes import NodeSync
+from placement_sched.nova.sync.findings import ProgressLog, SyncIssueLog, SyncReport
+from placement_sched.nova.sync.groups_aggregates import AggregateSync, GroupSync
+from placement_sched.nova.sync.instances import InstanceSync
+from placement_sched.nova.sync.services import ServiceSync
 from placement_sched.operations import Progress
 from placement_sched.store.compute import compute_nodes
 
@@ -44,22 +44,22 @@ class Follower:
         self.settings = settings
         self.clock = clock
         self._cells = NovaCells(database, settings, clock)
-        self._services = ServiceUpkeep(self._cells)
-        self._nodes = NodeUpkeep(self._cells, self._services)
-        self._aggregates = AggregateUpkeep(self._cells)
-        self._groups = GroupUpkeep(self._cells)
-        self._instances = InstanceUpkeep(self._cells)
+        self._services = ServiceSync(self._cells)
+        self._nodes = NodeSync(self._cells, self._services)
+        self._aggregates = AggregateSync(self._cells)
+        self._groups = GroupSync(self._cells)
+        self._instances = InstanceSync(self._cells)
         # Full syncs and rounds exclude each other. A refresh before a request does not wait for
         # them: each write compares the data with the records of that moment.
         self._turn = Lock()
-        self._refreshing = SharedReading(self._refresh)
+        self._refreshing = SharedSync(self._refresh)
         self._full_due = self._round_due = monotonic()
         self._history = database.history
-        self._misfits = MisfitLog()
+        self._misfits = SyncIssueLog()
         #: Number of issues in the last full sync: objects that are not recorded as nova has them.
         self.left_out = 0
 
-    def full(self, progress: Progress | None = None) -> Findings:
+    def full(self, progress: Progress | None = None) -> SyncReport:
         """Read everything and record the differences.
 
         A cell whose database does not answer keeps its records and is listed in ``away``. Raises
@@ -67,24 +67,24 @@ class Follower:
         """
         return self._everything(progress or _ignore_progress, dry=False)
 
-    def compare(self, progress: Progress | None = None) -> Findings:
+    def compare(self, progress: Progress | None = None) -> SyncReport:
         """Compare as :meth:`full` does, and list the differences in ``unlike`` without writing."""
-        with self._cells.only_looking():
+        with self._cells.read_only():
             return self._everything(progress or _ignore_progress, dry=True)
 
-    def _everything(self, progress: Progress, *, dry: bool) -> Findings:
+    def _everything(self, progress: Progress, *, dry: bool) -> SyncReport:
         begun = monotonic()
-        account = Account(naming=dry)
+        account = ProgressLog(naming=dry)
         with self._turn:
             self._cells.load()
             self._cells.follow(account, dry=dry)
             if not dry:
-                self._cells.each(self._services.note_census, account=account)
+                self._cells.for_each_cell(self._services.note_census, account=account)
             self._services.settle(account, dry=dry)
             instances = self._instances.count()
             counter = _ProgressCounter(progress, instances + account.read["services"])
             self._nodes.forget_other_cells(account, dry=dry)
-            self._cells.each(
+            self._cells.for_each_cell(
                 lambda cell: self._nodes.everything(cell, account, counter, dry=dry),
                 account=account,
             )
@@ -97,19 +97,19 @@ class Follower:
                 self.left_out = len(account.misfits)
         return account.findings(monotonic() - begun)
 
-    def _check_mappings(self, account: Account) -> None:
+    def _check_mappings(self, account: ProgressLog) -> None:
         """Report the hosts that nova cannot use because it maps them to no cell."""
         with self.database.read() as connection:
             recorded = compute_nodes.cells_of_all_hosts(connection)
         for host in sorted(recorded.keys() - self._cells.mapped_hosts.keys()):
             reason = "it is mapped to no cell: run nova-manage cell_v2 discover_hosts"
-            account.misfit(f"host {host}", reason)
+            account.add_issue(f"host {host}", reason)
 
-    def round(self) -> Findings:
+    def round(self) -> SyncReport:
         """Record the changes since the last sync, with the exceptions of :meth:`full`."""
         begun = monotonic()
-        account = Account()
-        away: NovaAway | None = None
+        account = ProgressLog()
+        away: NovaDatabaseUnavailable | None = None
         joined: tuple[str, ...] = ()
         with self._turn:
             try:
@@ -117,7 +117,7 @@ class Follower:
                 self._cells.follow(account)
                 self._aggregates.follow(account)
                 joined = self._groups.follow(account)
-            except NovaAway as failure:
+            except NovaDatabaseUnavailable as failure:
                 # The loaded cells are read nevertheless, or their hosts would seem down.
                 away = failure
             # Concurrently, as both mostly wait for databases.
@@ -131,9 +131,11 @@ class Follower:
             raise away
         return account.findings(monotonic() - begun)
 
-    def _follow_instances(self, joined: Collection[str], account: Account) -> None:
+    def _follow_instances(self, joined: Collection[str], account: ProgressLog) -> None:
         """Record changed instances, and instances that joined a server group."""
-        self._cells.each(lambda cell: self._instances.follow(cell, account), account=account)
+        self._cells.for_each_cell(
+            lambda cell: self._instances.follow(cell, account), account=account
+        )
         self._instances.follow_cell0(account)
         self._instances.settle(joined, account)
 
@@ -147,15 +149,15 @@ class Follower:
         self._refreshing.after_now()
 
     def _refresh(self) -> None:
-        account = Account()
-        with suppress(NovaAway):
+        account = ProgressLog()
+        with suppress(NovaDatabaseUnavailable):
             self._cells.load_new()
-        with suppress(NovaAway):
-            self._cells.look_for_those_back()
+        with suppress(NovaDatabaseUnavailable):
+            self._cells.retry_reopened_cells()
             self._sync_hosts(account, settling=False)
             self._groups.follow(account)
 
-    def _sync_hosts(self, account: Account, *, settling: bool) -> None:
+    def _sync_hosts(self, account: ProgressLog, *, settling: bool) -> None:
         """Record changed services and nodes, and heartbeats that keep a host up."""
         with self.database.read() as connection:
             scan = self._services.look(connection)
@@ -167,7 +169,7 @@ class Follower:
             self._nodes.follow(cell, moved, account, settling=settling)
             cell.census = census
 
-        self._cells.each(read, patient=settling, account=account)
+        self._cells.for_each_cell(read, patient=settling, account=account)
         self._services.follow(scan, account)
 
     def read_all(self) -> None:
@@ -177,7 +179,7 @@ class Follower:
         for misfit in findings.misfits:
             self._misfits.log(misfit)
 
-    def keep_up(self) -> float:
+    def sync_due(self) -> float:
         """Run the next step of the background sync if it is due: a round or a full sync.
 
         A round runs early if a cell that is away may be back. Never raises: a failure is logged,
@@ -193,17 +195,17 @@ class Follower:
             if self._attempt(self.full):
                 self._full_due = monotonic() + options.nova_full_sync_interval
             self._round_due = monotonic() + options.nova_sync_interval
-        elif now >= min(self._round_due, self._cells.asked_again):
+        elif now >= min(self._round_due, self._cells.next_attempt):
             self._attempt(self.round)
             self._round_due = now + options.nova_sync_interval
-        due = min(self._full_due, self._round_due, self._cells.asked_again)
+        due = min(self._full_due, self._round_due, self._cells.next_attempt)
         return max(0.0, due - monotonic())
 
-    def _attempt(self, step: Callable[[], Findings]) -> bool:
+    def _attempt(self, step: Callable[[], SyncReport]) -> bool:
         """Run a step, log its failure, and return whether it succeeded."""
         try:
             findings = step()
-        except NovaAway:
+        except NovaDatabaseUnavailable:
             return False  # logged already
         except Error as failure:
             LOG.warning("nova's databases cannot be read: %s", sentence(failure))
@@ -221,13 +223,13 @@ class Follower:
         They are read from nova's API database, as announcements may arrive late. If it is away, the
         next round syncs them.
         """
-        with suppress(NovaAway):
-            self._aggregates.settle(Account(), {aggregate.id for aggregate in aggregates})
+        with suppress(NovaDatabaseUnavailable):
+            self._aggregates.settle(ProgressLog(), {aggregate.id for aggregate in aggregates})
 
     def aggregate_deleted(self, aggregate_id: int) -> None:
         """Delete an aggregate that nova announced as deleted (RPC ``delete_aggregate``)."""
-        with suppress(NovaAway):
-            self._aggregates.settle(Account(), {aggregate_id})
+        with suppress(NovaDatabaseUnavailable):
+            self._aggregates.settle(ProgressLog(), {aggregate_id})
 
     def instances_changed(self, host: str, instances: Sequence[Instance]) -> None:
         """Sync instances that a host announced (RPC ``update_instance_info``).
@@ -235,21 +237,21 @@ class Follower:
         They are read from their cells, as announcements may arrive late. If a cell is away,
         instances that are not found are recorded as announced.
         """
-        with suppress(NovaAway):
+        with suppress(NovaDatabaseUnavailable):
             self._load_cells_once()
-            synced = self._instances.settle([each.uuid for each in instances], Account())
+            synced = self._instances.settle([each.uuid for each in instances], ProgressLog())
             missing = [replace(each, host=host) for each in instances if each.uuid not in synced]
             if missing and self._cells.away:
-                self._instances.take(missing)
+                self._instances.record_announced(missing)
 
     def instance_deleted(self, host: str, uuid: str) -> None:
         """Sync an instance that left a host (RPC ``delete_instance_info``).
 
         It is looked up in the cells first: it may be on another host by now.
         """
-        with suppress(NovaAway):
+        with suppress(NovaDatabaseUnavailable):
             self._load_cells_once()
-            if not self._instances.settle([uuid], Account()) and self._cells.away:
+            if not self._instances.settle([uuid], ProgressLog()) and self._cells.away:
                 self._instances.forget(host, uuid)
 
     def instances_synced(self, host: str, uuids: Collection[str]) -> None:
@@ -258,15 +260,15 @@ class Follower:
         Only differences are read from nova.
         """
         if differing := self._instances.recorded_on(host) ^ set(uuids):
-            with suppress(NovaAway):
+            with suppress(NovaDatabaseUnavailable):
                 self._load_cells_once()
-                self._instances.settle(differing, Account())
+                self._instances.settle(differing, ProgressLog())
 
     def read_instances(self, uuids: Collection[str]) -> None:
         """Sync instances, except in cells that are away."""
-        with suppress(NovaAway):
+        with suppress(NovaDatabaseUnavailable):
             self._load_cells_once()
-            self._instances.settle(uuids, Account())
+            self._instances.settle(uuids, ProgressLog())
 
     def _load_cells_once(self) -> None:
         if not self._cells.are_known:
@@ -277,7 +279,7 @@ class Follower:
         self._cells.close()
 
 
-class SharedReading:
+class SharedSync:
     """A thread-safe sync that concurrent callers share."""
 
     def __init__(self, read: Callable[[], None]) -> None:

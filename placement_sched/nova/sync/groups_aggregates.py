@@ -9,7 +9,7 @@ from placement_sched.model.aggregates import POLICIES, HostAggregate, ServerGrou
 from placement_sched.nova.databases import aggregates as nova_aggregates
 from placement_sched.nova.databases import server_groups as nova_groups
 from placement_sched.nova.sync.cells import NovaCells
-from placement_sched.nova.sync.findings import Account
+from placement_sched.nova.sync.findings import ProgressLog
 from placement_sched.schemas.formats import DocumentError
 from placement_sched.store.compute import host_aggregates, server_groups
 
@@ -22,7 +22,7 @@ _TRIES = 3
 _MAX_SHOWN_NAME = 240
 
 
-class GroupUpkeep:
+class GroupSync:
     """The sync of server groups, with one object per process.
 
     Memberships are stored with the records of instances.
@@ -34,16 +34,19 @@ class GroupUpkeep:
         self._fingerprint: object = None
         self._newest_member: int | None = None
 
-    def everything(self, account: Account, *, dry: bool = False) -> None:
-        """Compare all groups and record the differences, or raise :class:`NovaAway`."""
+    def everything(self, account: ProgressLog, *, dry: bool = False) -> None:
+        """Compare all groups and record the differences.
+
+        Raises :class:`NovaDatabaseUnavailable`.
+        """
         with self._cells.read_api() as connection:
             fingerprint = nova_groups.fingerprint(connection)
         self._settle(account, dry=dry)
         if not dry:
             self._fingerprint = fingerprint
 
-    def follow(self, account: Account) -> tuple[str, ...]:
-        """Sync groups if nova's tables have changed, or raise :class:`NovaAway`.
+    def follow(self, account: ProgressLog) -> tuple[str, ...]:
+        """Sync groups if nova's tables have changed, or raise :class:`NovaDatabaseUnavailable`.
 
         Returns the uuids of the instances that joined a group since the last call.
         """
@@ -58,9 +61,9 @@ class GroupUpkeep:
         self._newest_member = newest
         return joined
 
-    def _settle(self, account: Account, *, dry: bool) -> None:
+    def _settle(self, account: ProgressLog, *, dry: bool) -> None:
         with self._database.read() as connection:
-            recorded = {group.uuid or "": group for group in server_groups.every(connection)}
+            recorded = {group.uuid or "": group for group in server_groups.all_groups(connection)}
         with self._cells.read_api() as connection:
             groups = nova_groups.groups(connection)
         storable = self._select_storable(groups, account)
@@ -89,14 +92,14 @@ class GroupUpkeep:
         self._database.write(write)
 
     def _select_storable(
-        self, groups: Mapping[str, ServerGroup | DocumentError], account: Account
+        self, groups: Mapping[str, ServerGroup | DocumentError], account: ProgressLog
     ) -> dict[str, ServerGroup]:
         storable = {}
         for uuid, group in groups.items():
             if isinstance(group, DocumentError):
-                account.misfit(f"server group {uuid}", group.at_path().detail)
+                account.add_issue(f"server group {uuid}", group.at_path().detail)
             elif group.policy not in POLICIES:
-                account.misfit(
+                account.add_issue(
                     f"server group {group.name} ({uuid})",
                     f"its policy {group.policy!r} is not one of {', '.join(POLICIES)}",
                 )
@@ -119,7 +122,7 @@ def _diff_group(recorded: ServerGroup | None, group: ServerGroup) -> tuple[str, 
     )
 
 
-class AggregateUpkeep:
+class AggregateSync:
     """The sync of host aggregates, with one object per process."""
 
     def __init__(self, cells: NovaCells) -> None:
@@ -127,16 +130,22 @@ class AggregateUpkeep:
         self._database = cells.database
         self._fingerprint: nova_aggregates.TablesFingerprint | None = None
 
-    def everything(self, account: Account, *, dry: bool = False) -> None:
-        """Compare all aggregates and record the differences, or raise :class:`NovaAway`."""
+    def everything(self, account: ProgressLog, *, dry: bool = False) -> None:
+        """Compare all aggregates and record the differences.
+
+        Raises :class:`NovaDatabaseUnavailable`.
+        """
         with self._cells.read_api() as connection:
             fingerprint = nova_aggregates.fingerprint(connection)
         self.settle(account, dry=dry)
         if not dry:
             self._fingerprint = fingerprint
 
-    def follow(self, account: Account) -> None:
-        """Sync aggregates if nova's tables have changed, or raise :class:`NovaAway`."""
+    def follow(self, account: ProgressLog) -> None:
+        """Sync aggregates if nova's tables have changed.
+
+        Raises :class:`NovaDatabaseUnavailable`.
+        """
         with self._cells.read_api() as connection:
             fingerprint = nova_aggregates.fingerprint(connection)
         if fingerprint != self._fingerprint:
@@ -144,12 +153,12 @@ class AggregateUpkeep:
             self._fingerprint = fingerprint
 
     def settle(
-        self, account: Account, ids: Collection[int] | None = None, *, dry: bool = False
+        self, account: ProgressLog, ids: Collection[int] | None = None, *, dry: bool = False
     ) -> None:
         """Compare aggregates (default: all) and record the differences.
 
         Records are read before nova, and written only if they are unchanged since. Raises
-        :class:`NovaAway`.
+        :class:`NovaDatabaseUnavailable`.
         """
         for _ in range(_TRIES):
             with self._database.read() as connection:
@@ -174,7 +183,7 @@ class AggregateUpkeep:
         for key in gone:
             account.gone(_AGGREGATE_NOUN, recorded[key].name)
 
-    def _make_storable(self, account: Account, aggregate: HostAggregate) -> HostAggregate:
+    def _make_storable(self, account: ProgressLog, aggregate: HostAggregate) -> HostAggregate:
         """Replace or remove the parts of name and hosts that cannot be stored."""
         place = f"aggregate {aggregate.uuid}"
         name = self._cells.shown(aggregate.name, place, "name", account)
@@ -187,7 +196,7 @@ class AggregateUpkeep:
         )
         return replace(aggregate, name=name, hosts=hosts)
 
-    def _is_unstorable(self, aggregate: HostAggregate, account: Account) -> bool:
+    def _is_unstorable(self, aggregate: HostAggregate, account: ProgressLog) -> bool:
         """Return whether the metadata cannot be stored, so that the aggregate keeps its record."""
         texts = {f"metadata {key!r}": f"{key}{value}" for key, value in aggregate.metadata.items()}
         return self._cells.is_left_out(

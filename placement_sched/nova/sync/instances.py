@@ -13,17 +13,17 @@ from placement_sched.model.document import storable
 from placement_sched.model.instance import Instance
 from placement_sched.nova.databases import instances as nova_instances
 from placement_sched.nova.databases import server_groups as nova_groups
-from placement_sched.nova.databases.connections import NovaAway
+from placement_sched.nova.databases.connections import NovaDatabaseUnavailable
 from placement_sched.nova.databases.instances import Flavors, KeptFlavor, NovaInstance
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
-from placement_sched.nova.sync.findings import Account
+from placement_sched.nova.sync.findings import ProgressLog
 from placement_sched.store.compute import flavors as flavor_store
 from placement_sched.store.compute import instances, server_groups
-from placement_sched.store.compute.instances import Kept, short_id
+from placement_sched.store.compute.instances import InstanceRecord, short_id
 
-#: The columns that are compared, in the order of :class:`Kept` after the uuid, and the names of
-#: their fields.
-_COLUMNS = Kept._fields[1:11]
+#: The columns that are compared, in the order of :class:`InstanceRecord` after the uuid, and the
+#: names of their fields.
+_COLUMNS = InstanceRecord._fields[1:11]
 FIELDS = tuple(name.removesuffix("_digest") for name in _COLUMNS)
 #: The columns of a field, if they are not just the column of its name.
 _COLUMNS_OF = {"flavor": ("flavor", "flavor_digest", "flavorid"), "image_id": ("image_id", "image")}
@@ -82,12 +82,12 @@ class NewRecord(NamedTuple):
 
 def record_of(
     instance: NovaInstance,
-    recorded: Kept | None,
+    recorded: InstanceRecord | None,
     *,
     flavor: KeptFlavor,
     group: str | None,
     now: datetime,
-    is_pending: Callable[[Kept], bool],
+    is_pending: Callable[[InstanceRecord], bool],
 ) -> NewRecord:
     """Return the record of an instance.
 
@@ -119,7 +119,7 @@ def record_of(
     )
 
 
-def unlike(recorded: Kept | None, record: NewRecord) -> tuple[str, ...]:
+def changed_columns(recorded: InstanceRecord | None, record: NewRecord) -> tuple[str, ...]:
     """Return the fields of a record that differ, or all fields if it is new."""
     if recorded is None:
         return FIELDS
@@ -173,7 +173,7 @@ class _LookupResult:
                 self.living.setdefault(uuid, instance)
 
 
-class InstanceUpkeep:
+class InstanceSync:
     """The sync of instances, with one object per process."""
 
     def __init__(self, cells: NovaCells) -> None:
@@ -192,11 +192,11 @@ class InstanceUpkeep:
             with cell.database.read() as connection:
                 total += nova_instances.count(connection)
 
-        self._cells.each(count)
+        self._cells.for_each_cell(count)
         return total
 
     def everything(
-        self, account: Account, number: int, done: Callable[[int], None], *, dry: bool = False
+        self, account: ProgressLog, number: int, done: Callable[[int], None], *, dry: bool = False
     ) -> None:
         """Compare all instances and record the differences.
 
@@ -205,20 +205,24 @@ class InstanceUpkeep:
         started = self._cells.clock()
         for first, last in nova_instances.ranges(number // CHUNK + 1):
             with self._database.read() as connection:
-                recorded = {row.uuid: row for row in instances.between(connection, first, last)}
+                recorded = {
+                    row.uuid: row for row in instances.records_between(connection, first, last)
+                }
             living = self._between(first, last, account)
             groups = self._groups(living)
             records = self._records(living.values(), recorded, groups, account)
             account.note_read(_NOUN, len(records))
             self._add([each for each in records if each.uuid not in recorded], account, dry=dry)
-            unchanged = {each.uuid for each in records if not unlike(recorded.get(each.uuid), each)}
+            unchanged = {
+                each.uuid for each in records if not changed_columns(recorded.get(each.uuid), each)
+            }
             self.settle(recorded.keys() - unchanged, account, flavors=True, dry=dry)
             done(len(records))
         if not dry:
             for cell in self._cells.every:
                 cell.instances_read = started
 
-    def _add(self, records: Sequence[NewRecord], account: Account, *, dry: bool) -> None:
+    def _add(self, records: Sequence[NewRecord], account: ProgressLog, *, dry: bool) -> None:
         """Record new instances, and their groups if the groups still exist."""
         for record in records:
             account.differs(_NOUN, record.uuid, (), new=True)
@@ -229,18 +233,18 @@ class InstanceUpkeep:
             def add(connection: Connection) -> None:
                 # A group that was deleted after it was read must not get members.
                 server_groups.lock_many(connection, groups)
-                deleted = groups - server_groups.existing(connection, groups)
+                deleted = groups - server_groups.existing_uuids(connection, groups)
                 flavor_store.keep_embedded(connection, texts)
                 instances.add(connection, [_drop_deleted_group(row, deleted) for row in rows])
 
             self._database.write(add)
 
-    def follow(self, cell: FollowedCell, account: Account) -> None:
+    def follow(self, cell: FollowedCell, account: ProgressLog) -> None:
         """Record the instances of a cell that were written since its last reading."""
         now = self._cells.clock()
         since = (cell.instances_read or now) - OVERLAP
         with cell.database.read() as connection:
-            moving = nova_instances.moved(connection, since)
+            moving = nova_instances.changed_instances(connection, since)
         for chunk in batches(cell.instances.to_read(moving, settling=False), CHUNK):
             self.settle(chunk, account, home=cell)
             cell.instances.note(moving, chunk, now)
@@ -249,16 +253,16 @@ class InstanceUpkeep:
         cell.instances.keep(moving)
         cell.instances_read = now
 
-    def follow_cell0(self, account: Account) -> None:
+    def follow_cell0(self, account: ProgressLog) -> None:
         """Delete the instances that were moved to cell0 since its last reading."""
         if self._cells.cell0 is not None:
-            with suppress(NovaAway):
+            with suppress(NovaDatabaseUnavailable):
                 self.follow(self._cells.cell0, account)
 
     def settle(
         self,
         uuids: Collection[str],
-        account: Account,
+        account: ProgressLog,
         *,
         home: FollowedCell | None = None,
         flavors: bool = False,
@@ -274,18 +278,24 @@ class InstanceUpkeep:
             return frozenset()
         for _ in range(_TRIES):
             with self._database.read() as connection:
-                recorded = {record.uuid: record for record in instances.kept(connection, uuids)}
+                recorded = {
+                    record.uuid: record for record in instances.read_records(connection, uuids)
+                }
             result = self._look_up(uuids, {} if flavors else recorded, account, home)
             groups = self._groups(result.living)
             records = self._records(result.living.values(), recorded, groups, account)
-            differing = [record for record in records if unlike(recorded.get(record.uuid), record)]
+            differing = [
+                record for record in records if changed_columns(recorded.get(record.uuid), record)
+            ]
             missing = [record for uuid, record in recorded.items() if uuid not in result.living]
             gone = self._gone(missing, result)
             if dry or self._write(recorded, differing, gone):
                 break
         for record in differing:
             existing = recorded.get(record.uuid)
-            account.differs(_NOUN, record.uuid, unlike(existing, record), new=existing is None)
+            account.differs(
+                _NOUN, record.uuid, changed_columns(existing, record), new=existing is None
+            )
         for uuid in gone:
             account.gone(_NOUN, uuid)
         return frozenset(result.living)
@@ -293,8 +303,8 @@ class InstanceUpkeep:
     def _look_up(
         self,
         uuids: Collection[str],
-        recorded: Mapping[str, Kept],
-        account: Account,
+        recorded: Mapping[str, InstanceRecord],
+        account: ProgressLog,
         home: FollowedCell | None,
     ) -> _LookupResult:
         """Look up instances in the cells, ``home`` first, until each is found living."""
@@ -314,28 +324,32 @@ class InstanceUpkeep:
 
         if home is not None and home in self._cells.every:
             read(home)
-        self._cells.each(read, account=account)
+        self._cells.for_each_cell(read, account=account)
         result.accept_strays({cell.uuid for cell in self._cells.away})
         return result
 
     def _mapped(self, uuids: Collection[str]) -> Mapping[str, str]:
         """Return the cell that each instance is mapped to, if there are several cells."""
         if len(self._cells.every) > 1 and uuids:
-            with suppress(NovaAway), self._cells.read_api() as connection:
+            with suppress(NovaDatabaseUnavailable), self._cells.read_api() as connection:
                 return nova_instances.mapped_to(connection, uuids)
         return {}
 
-    def _lacks_flavor(self, instance: NovaInstance, recorded: Mapping[str, Kept]) -> bool:
+    def _lacks_flavor(self, instance: NovaInstance, recorded: Mapping[str, InstanceRecord]) -> bool:
         record = recorded.get(instance.uuid)
         return instance.lives and self._recorded_flavor(instance, record) is None
 
-    def _recorded_flavor(self, instance: NovaInstance, record: Kept | None) -> KeptFlavor | None:
+    def _recorded_flavor(
+        self, instance: NovaInstance, record: InstanceRecord | None
+    ) -> KeptFlavor | None:
         """Return the recorded flavor if the instance still has it."""
         flavor = self._cached.get(record.flavor_digest) if record and record.flavor_digest else None
         number = instance.instance_type_id
         return flavor if flavor and number is not None and flavor.number == number else None
 
-    def _between(self, first: str, last: str | None, account: Account) -> dict[str, NovaInstance]:
+    def _between(
+        self, first: str, last: str | None, account: ProgressLog
+    ) -> dict[str, NovaInstance]:
         """Return the living instances of all cells in a range of uuids.
 
         If several cells have an instance, the cell that nova maps it to counts.
@@ -347,7 +361,7 @@ class InstanceUpkeep:
                 by_cell[cell.uuid] = nova_instances.between(connection, first, last)
                 self._flavors.learn(connection, by_cell[cell.uuid])
 
-        self._cells.each(read, account=account)
+        self._cells.for_each_cell(read, account=account)
         counts = Counter(row.uuid for rows in by_cell.values() for row in rows)
         result = _LookupResult(mapped=self._mapped(counts))
         for cell in self._cells.every:
@@ -356,7 +370,7 @@ class InstanceUpkeep:
         living = result.living | self._look_up(unaccepted, {}, account, None).living
         for uuid in (uuid for uuid, count in counts.items() if count > 1):
             reason = "several cells have it: the cell that nova maps it to counts"
-            account.misfit(f"instance {uuid}", reason)
+            account.add_issue(f"instance {uuid}", reason)
         return living
 
     def _groups(self, uuids: Collection[str]) -> Mapping[str, str] | None:
@@ -366,20 +380,20 @@ class InstanceUpkeep:
         try:
             with self._cells.read_api() as connection:
                 groups = nova_groups.groups_of(connection, uuids)
-        except NovaAway:
+        except NovaDatabaseUnavailable:
             return None
         if not groups:
             return {}
         with self._database.read() as connection:
-            existing = server_groups.existing(connection, set(groups.values()))
+            existing = server_groups.existing_uuids(connection, set(groups.values()))
         return {uuid: group for uuid, group in groups.items() if group in existing}
 
     def _records(
         self,
         rows: Iterable[NovaInstance],
-        recorded: Mapping[str, Kept],
+        recorded: Mapping[str, InstanceRecord],
         groups: Mapping[str, str] | None,
-        account: Account,
+        account: ProgressLog,
     ) -> list[NewRecord]:
         """Return the records of instances, which keep their groups if ``groups`` is None."""
         now = self._cells.clock()
@@ -407,19 +421,19 @@ class InstanceUpkeep:
                 records.append(record)
         return records
 
-    def _with_storable_name(self, instance: NovaInstance, account: Account) -> NovaInstance:
+    def _with_storable_name(self, instance: NovaInstance, account: ProgressLog) -> NovaInstance:
         name = instance.display_name or ""
         storable = self._cells.shown(name, f"instance {instance.uuid}", "name", account)
         return instance if storable == name else instance._replace(display_name=storable)
 
-    def _is_pending(self, record: Kept) -> bool:
+    def _is_pending(self, record: InstanceRecord) -> bool:
         """Return whether a record is a claim that nova may not have recorded yet."""
         created = moment(record.created_at)
         if record.decision_uuid is None or created is None:
             return False
         return created >= self._cells.clock() - GRACE
 
-    def _gone(self, records: Sequence[Kept], result: _LookupResult) -> frozenset[str]:
+    def _gone(self, records: Sequence[InstanceRecord], result: _LookupResult) -> frozenset[str]:
         """Return the instances to delete, among the records that no cell has as living."""
         ended = {record.uuid for record in records if record.uuid in result.ended}
         if self._cells.away:
@@ -427,12 +441,15 @@ class InstanceUpkeep:
         missing = [record for record in records if record.uuid not in ended]
         pending = {record.uuid for record in missing if self._is_pending(record)}
         if pending:
-            with suppress(NovaAway), self._cells.read_api() as connection:
-                pending -= nova_instances.given_up(connection, pending)
+            with suppress(NovaDatabaseUnavailable), self._cells.read_api() as connection:
+                pending -= nova_instances.unplaceable(connection, pending)
         return frozenset(ended | {record.uuid for record in missing} - pending)
 
     def _write(
-        self, recorded: Mapping[str, Kept], differing: Sequence[NewRecord], gone: Collection[str]
+        self,
+        recorded: Mapping[str, InstanceRecord],
+        differing: Sequence[NewRecord],
+        gone: Collection[str],
     ) -> bool:
         """Write the differences, or return False if a record has changed since it was read."""
         uuids = [*(record.uuid for record in differing), *gone]
@@ -442,7 +459,9 @@ class InstanceUpkeep:
         texts = _flavors_of(differing)
         new = [record.row() for record in differing if record.uuid not in recorded]
         existing = [record for record in differing if record.uuid in recorded]
-        fields = {name for record in existing for name in unlike(recorded[record.uuid], record)}
+        fields = {
+            name for record in existing for name in changed_columns(recorded[record.uuid], record)
+        }
         if any(recorded[record.uuid].has_own_flavor for record in existing):
             fields.add("flavor")
 
@@ -451,7 +470,7 @@ class InstanceUpkeep:
             locked = instances.locked(connection, uuids)
             if locked != {key: recorded[key].place_and_state for key in uuids if key in recorded}:
                 return False
-            if groups != server_groups.existing(connection, groups):
+            if groups != server_groups.existing_uuids(connection, groups):
                 return False
             flavor_store.keep_embedded(connection, texts)
             instances.change(connection, new)
@@ -461,7 +480,7 @@ class InstanceUpkeep:
 
         return self._database.write(write)
 
-    def take(self, announced: Sequence[Instance]) -> None:
+    def record_announced(self, announced: Sequence[Instance]) -> None:
         """Record instances as a host announced them, if no database has their state."""
         now = self._cells.clock()
         self._database.write(lambda connection: instances.record(connection, announced, now))

@@ -10,7 +10,7 @@ from placement_sched.model.compute_node import COMPUTE_BINARY, Service
 from placement_sched.nova.databases import hosts as nova_services
 from placement_sched.nova.databases.hosts import CellCensus
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
-from placement_sched.nova.sync.findings import Account
+from placement_sched.nova.sync.findings import ProgressLog
 from placement_sched.store.compute import compute_nodes, services
 
 _NOUN = "services"
@@ -28,7 +28,7 @@ _NODE_BEAT_INTERVAL = timedelta(seconds=30)
 
 
 @dataclass(slots=True)
-class ServiceLook:
+class ServiceSnapshot:
     """The changes of services that one scan of all cells finds.
 
     A host with a heartbeat before ``soon`` will soon count as down. ``now`` is the time of the
@@ -46,17 +46,17 @@ class ServiceLook:
 
     def take(self, cell: FollowedCell, connection: Connection) -> CellCensus:
         """Scan a cell and return its numbers of services and nodes."""
-        census = nova_services.census(connection)
+        census = nova_services.count_rows(connection)
         if cell.census is None or census[:2] != cell.census[:2]:
             self.came_or_went = True
-        for service in nova_services.barred(connection):
-            if not self.cells.why_not_of(cell, service.host):
+        for service in nova_services.closed_services(connection):
+            if not self.cells.failure_of(cell, service.host):
                 self.barred[service.host] = _storable(service, self.cells.characters)
         outdated = [
             host
             for host, service in self.recorded.items()
             if (service.last_seen_up is None or not self.soon <= service.last_seen_up <= self.now)
-            and not self.cells.why_not_of(cell, host)
+            and not self.cells.failure_of(cell, host)
         ]
         for host, last_seen in nova_services.heartbeats_of(connection, outdated).items():
             if last_seen != self.recorded[host].last_seen_up:
@@ -75,7 +75,7 @@ class ServiceLook:
         )
 
 
-class ServiceUpkeep:
+class ServiceSync:
     """The sync of compute services, with one object per process."""
 
     def __init__(self, cells: NovaCells) -> None:
@@ -87,17 +87,19 @@ class ServiceUpkeep:
     def note_census(self, cell: FollowedCell) -> None:
         """Count the services and nodes of a cell before all of them are read."""
         with cell.database.read() as connection:
-            cell.census = nova_services.census(connection)
+            cell.census = nova_services.count_rows(connection)
 
-    def look(self, connection: Connection) -> "ServiceLook":
+    def look(self, connection: Connection) -> "ServiceSnapshot":
         """Begin a scan for changed services and for hosts that will soon count as down."""
         down_time: int = self._cells.settings.DEFAULT.service_down_time
         now = self._cells.clock()
         soon = now - timedelta(seconds=down_time - min(_MARGIN, down_time // 2))
-        recorded = services.barred_or_unseen(connection, soon, now)
-        return ServiceLook(soon, now, self._cells, {service.host: service for service in recorded})
+        recorded = services.closed_or_unseen(connection, soon, now)
+        return ServiceSnapshot(
+            soon, now, self._cells, {service.host: service for service in recorded}
+        )
 
-    def follow(self, scan: "ServiceLook", account: Account) -> None:
+    def follow(self, scan: "ServiceSnapshot", account: ProgressLog) -> None:
         """Record the result of a scan of all cells."""
         if scan.came_or_went:
             self.settle(account)
@@ -106,7 +108,7 @@ class ServiceUpkeep:
         self.see(scan.beats)
 
     def settle(
-        self, account: Account, hosts: Collection[str] | None = None, *, dry: bool = False
+        self, account: ProgressLog, hosts: Collection[str] | None = None, *, dry: bool = False
     ) -> None:
         """Compare the services of hosts (default: all) and record the differences.
 
@@ -134,7 +136,7 @@ class ServiceUpkeep:
         if not dry:
             self._beat_all(recorded, current)
 
-    def _read(self, account: Account, hosts: Collection[str] | None) -> dict[str, Service]:
+    def _read(self, account: ProgressLog, hosts: Collection[str] | None) -> dict[str, Service]:
         accepted: dict[str, Service] = {}
 
         def read(cell: FollowedCell) -> None:
@@ -144,15 +146,15 @@ class ServiceUpkeep:
                 else:
                     rows = nova_services.by_hosts(connection, hosts)
             for service in rows:
-                reason = self._cells.why_not_of(cell, service.host) or _find_issue(
+                reason = self._cells.failure_of(cell, service.host) or _find_issue(
                     service, accepted
                 )
                 if reason:
-                    account.misfit(f"nova-compute of host {service.host} ({cell.title})", reason)
+                    account.add_issue(f"nova-compute of host {service.host} ({cell.title})", reason)
                 else:
                     accepted[service.host] = _storable(service, self._cells.characters)
 
-        self._cells.each(read, account=account)
+        self._cells.for_each_cell(read, account=account)
         return accepted
 
     def _gone(self, hosts: Collection[str]) -> frozenset[str]:
@@ -204,7 +206,7 @@ class ServiceUpkeep:
             self._database.write(lambda connection: services.note_seen(connection, earlier, now))
         self.see(beats)
 
-    def beat(self, account: Account) -> None:
+    def beat(self, account: ProgressLog) -> None:
         """Record the heartbeats of all hosts that are up."""
         down_time = timedelta(seconds=self._cells.settings.DEFAULT.service_down_time)
         since = self._cells.clock() - down_time - _OVERLAP
@@ -214,10 +216,10 @@ class ServiceUpkeep:
             with cell.database.read() as connection:
                 beats = nova_services.heartbeats(connection, since)
             all_beats.update(
-                (host, at) for host, at in beats.items() if not self._cells.why_not_of(cell, host)
+                (host, at) for host, at in beats.items() if not self._cells.failure_of(cell, host)
             )
 
-        self._cells.each(read, account=account)
+        self._cells.for_each_cell(read, account=account)
         self.see({host: at for host, at in all_beats.items() if self._beats.get(host) != at})
 
     def see(self, moments: Mapping[str, datetime]) -> None:
@@ -233,8 +235,8 @@ class ServiceUpkeep:
         }
 
         def write(connection: Connection) -> None:
-            services.see(connection, moments, now)
-            compute_nodes.see(connection, node_beats, now)
+            services.record_seen(connection, moments, now)
+            compute_nodes.record_seen(connection, node_beats, now)
 
         self._database.write(write)
         self._beats |= moments

@@ -19,7 +19,7 @@ from placement_sched.model.provider import ConsumerClaim, Provider
 from placement_sched.operations import aggregates as aggregate_ops
 from placement_sched.operations import reports
 from placement_sched.operations.fleet import cloud
-from placement_sched.operations.fleet.cloud import Draft, ProviderState, changed
+from placement_sched.operations.fleet.cloud import MergeState, ProviderState, changed_entries
 from placement_sched.operations.fleet.yaml_file import EntryError
 from placement_sched.schemas.node_report import NodeReport
 from placement_sched.store import change_counters, images
@@ -56,7 +56,7 @@ def _locate_errors(label: str, *keys: str | int) -> Iterator[None]:
         raise EntryError(error, f"{label}: {error.detail}", *keys) from None
 
 
-def apply(connection: Connection, draft: Draft, progress: StepProgress) -> None:
+def apply(connection: Connection, draft: MergeState, progress: StepProgress) -> None:
     """Write the changes of a draft that was read in the same transaction.
 
     Raises :class:`EntryError` for an error that is caused by an entry, and other errors of the
@@ -70,7 +70,7 @@ def apply(connection: Connection, draft: Draft, progress: StepProgress) -> None:
     progress("flavors, images and server groups")
     _write_flavors(connection, draft)
     _write_images(connection, draft)
-    groups = changed(before.server_groups, after.server_groups)
+    groups = changed_entries(before.server_groups, after.server_groups)
     server_groups.put(connection, list(groups.values()), now)
     # Every write of a member locks its group, so that the group is not deleted concurrently.
     joined = {item.server_group for item in after.instances.values() if item.server_group}
@@ -88,8 +88,8 @@ def apply(connection: Connection, draft: Draft, progress: StepProgress) -> None:
     _write_instances(connection, draft)
 
 
-def _write_flavors(connection: Connection, draft: Draft) -> None:
-    differing = changed(draft.before.flavors, draft.after.flavors)
+def _write_flavors(connection: Connection, draft: MergeState) -> None:
+    differing = changed_entries(draft.before.flavors, draft.after.flavors)
     if not differing:
         return
     change_counters.bump(connection, flavors.SUBJECT)
@@ -104,8 +104,8 @@ def _write_flavors(connection: Connection, draft: Draft) -> None:
     flavors.replace_projects(connection, projects, draft.now)
 
 
-def _write_images(connection: Connection, draft: Draft) -> None:
-    differing = changed(draft.before.images, draft.after.images)
+def _write_images(connection: Connection, draft: MergeState) -> None:
+    differing = changed_entries(draft.before.images, draft.after.images)
     new = [image for uuid, image in differing.items() if uuid not in draft.before.images]
     images.add_many(
         connection, [replace(image, created_at=draft.now, updated_at=draft.now) for image in new]
@@ -117,8 +117,8 @@ def _write_images(connection: Connection, draft: Draft) -> None:
             images.change(connection, old, image)
 
 
-def _write_nodes(connection: Connection, draft: Draft) -> None:
-    differing = changed(draft.before.nodes, draft.after.nodes).values()
+def _write_nodes(connection: Connection, draft: MergeState) -> None:
+    differing = changed_entries(draft.before.nodes, draft.after.nodes).values()
     # Inventories are written with the providers.
     reported = [NodeReport(node=node, inventories=False) for node in differing]
     reports.record_reports(connection, reported, draft.now)
@@ -134,7 +134,7 @@ def _write_nodes(connection: Connection, draft: Draft) -> None:
     services.put(connection, rows, draft.now)
 
 
-def _write_aggregates(connection: Connection, draft: Draft) -> None:
+def _write_aggregates(connection: Connection, draft: MergeState) -> None:
     triples = _create_aggregates(connection, draft)
     # All hosts leave before any host joins, so that no host is in two zones.
     for number, previous, aggregate in triples:
@@ -155,10 +155,10 @@ def _write_aggregates(connection: Connection, draft: Draft) -> None:
 
 
 def _create_aggregates(
-    connection: Connection, draft: Draft
+    connection: Connection, draft: MergeState
 ) -> list[tuple[int, HostAggregate, HostAggregate]]:
     """Create aggregates and return id, old and new state of each changed aggregate."""
-    differing = changed(draft.before.aggregates, draft.after.aggregates)
+    differing = changed_entries(draft.before.aggregates, draft.after.aggregates)
     ids = {item.uuid: item.id for item in aggregate_rows.snapshot(connection)} if differing else {}
     for uuid, aggregate in differing.items():
         if uuid not in draft.before.aggregates:
@@ -177,7 +177,7 @@ def _metadata_changes(
 ) -> Iterator[tuple[str, dict[str, str | None]]]:
     """Yield changes of metadata with the key of the entry that is named in an error."""
     metadata: dict[str, str | None] = dict.fromkeys(previous.metadata.keys() - aggregate.metadata)
-    metadata |= changed(previous.metadata, aggregate.metadata)
+    metadata |= changed_entries(previous.metadata, aggregate.metadata)
     policy = {key: metadata.pop(key) for key in (POLICY_KEY,) if key in metadata}
     if metadata:
         yield ZONE_KEY, metadata
@@ -186,14 +186,14 @@ def _metadata_changes(
 
 
 def _aggregate_errors(
-    aggregate: HostAggregate, draft: Draft, key: str
+    aggregate: HostAggregate, draft: MergeState, key: str
 ) -> AbstractContextManager[None]:
     return _locate_errors(
         f"aggregate {aggregate.name}", *draft.entry_of("aggregate", aggregate.uuid), key
     )
 
 
-def _write_providers(connection: Connection, draft: Draft) -> Mapping[int, frozenset[str]]:
+def _write_providers(connection: Connection, draft: MergeState) -> Mapping[int, frozenset[str]]:
     """Write the changed providers and return their superfluous inventories.
 
     They are returned by provider id, and deleted later with their allocations. Raises
@@ -206,7 +206,7 @@ def _write_providers(connection: Connection, draft: Draft) -> Mapping[int, froze
     present = cloud.read_providers(connection)
     wanted = {
         uuid: provider
-        for uuid, provider in changed(present, draft.after.providers).items()
+        for uuid, provider in changed_entries(present, draft.after.providers).items()
         if uuid in written
     }
     existing = {uuid: state for uuid, state in wanted.items() if uuid in present}
@@ -242,23 +242,23 @@ def _write_providers(connection: Connection, draft: Draft) -> Mapping[int, froze
     return superfluous
 
 
-def _select_providers(draft: Draft) -> set[str]:
+def _select_providers(draft: MergeState) -> set[str]:
     """Return the providers that the file or a write of hosts changes.
 
     Concurrent changes of all other providers remain.
     """
     before, after = draft.before, draft.after
-    hosts = {service.host for service in changed(before.services, after.services).values()}
-    for uuid, aggregate in changed(before.aggregates, after.aggregates).items():
+    hosts = {service.host for service in changed_entries(before.services, after.services).values()}
+    for uuid, aggregate in changed_entries(before.aggregates, after.aggregates).items():
         former = before.aggregates.get(uuid)
         hosts |= aggregate.hosts | (former.hosts if former else frozenset())
-    nodes = changed(before.nodes, after.nodes).keys() | {
+    nodes = changed_entries(before.nodes, after.nodes).keys() | {
         uuid for uuid, node in after.nodes.items() if node.host in hosts
     }
-    return nodes | changed(before.providers, after.providers).keys()
+    return nodes | changed_entries(before.providers, after.providers).keys()
 
 
-def _create_providers(connection: Connection, new: list[ProviderState], draft: Draft) -> None:
+def _create_providers(connection: Connection, new: list[ProviderState], draft: MergeState) -> None:
     while new:
         uuids = {state.uuid for state in new}
         ready = [state for state in new if state.parent not in uuids]
@@ -282,7 +282,7 @@ def _write_named(
     connection: Connection,
     wanted: list[ProviderState],
     write: Callable[[list[ProviderState]], None],
-    draft: Draft,
+    draft: MergeState,
 ) -> None:
     if not wanted:
         return
@@ -305,8 +305,8 @@ def _write_named(
         ) from None
 
 
-def _write_allocations(connection: Connection, draft: Draft) -> None:
-    claims = list(changed(draft.before.consumers, draft.after.consumers).values())
+def _write_allocations(connection: Connection, draft: MergeState) -> None:
+    claims = list(changed_entries(draft.before.consumers, draft.after.consumers).values())
     gone = [
         claim for uuid, claim in draft.before.consumers.items() if uuid not in draft.after.consumers
     ]
@@ -321,7 +321,7 @@ def _write_allocations(connection: Connection, draft: Draft) -> None:
         _check_owners(connection, claims, draft)
 
 
-def _check_owners(connection: Connection, claims: list[ConsumerClaim], draft: Draft) -> None:
+def _check_owners(connection: Connection, claims: list[ConsumerClaim], draft: MergeState) -> None:
     """Raise :class:`EntryError` if an owner was stored in another spelling."""
     writing = [claim for claim in claims if claim.allocations]
     owner_names = consumers.owner_names(writing)
@@ -330,7 +330,7 @@ def _check_owners(connection: Connection, claims: list[ConsumerClaim], draft: Dr
         for kind, name in ((PROJECT, claim.project_id), (USER, claim.user_id)):
             if (kind, name) in stored_ids:
                 continue
-            stored_name = consumers.as_kept(connection, kind, name) or ""
+            stored_name = consumers.stored_name(connection, kind, name) or ""
             message = f"the database does not distinguish its name from {_quote(stored_name)}"
             message = f"{kind} {_quote(name)}: {message}"
             raise EntryError(Duplicate(message), message, *draft.entry_of_consumer(claim.consumer))
@@ -341,8 +341,8 @@ def _quote(name: str) -> str:
     return name if name and name == name.strip() else repr(name)
 
 
-def _write_instances(connection: Connection, draft: Draft) -> None:
-    differing = changed(draft.before.instances, draft.after.instances).values()
+def _write_instances(connection: Connection, draft: MergeState) -> None:
+    differing = changed_entries(draft.before.instances, draft.after.instances).values()
     ids = flavors.ids_by_flavorid(connection) if differing else {}
 
     def with_row(flavor: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

@@ -22,7 +22,12 @@ from placement_sched.model.image import StoredImage
 from placement_sched.model.instance import Instance
 from placement_sched.model.provider import ConsumerClaim, Inventory
 from placement_sched.operations import reports
-from placement_sched.scheduler.policies.registry import Policies, Ratios, policies_for, ratios_under
+from placement_sched.scheduler.policies.registry import (
+    Policies,
+    Ratios,
+    policies_for,
+    ratios_of_policies,
+)
 from placement_sched.schemas.formats import DocumentError
 from placement_sched.store import images
 from placement_sched.store.compute import (
@@ -122,11 +127,11 @@ class State:
         for aggregate in self.aggregates.values():
             for host in aggregate.hosts if aggregate.policy else ():
                 names[host].append(str(aggregate.policy))
-        pairs = ((host, ratios_under(used, policies)) for host, used in names.items())
+        pairs = ((host, ratios_of_policies(used, policies)) for host, used in names.items())
         return {host: ratios for host, ratios in pairs if ratios}
 
 
-def changed(before: Mapping[K, V], after: Mapping[K, V]) -> dict[K, V]:
+def changed_entries(before: Mapping[K, V], after: Mapping[K, V]) -> dict[K, V]:
     """Return the new and changed objects."""
     return {key: value for key, value in after.items() if before.get(key) != value}
 
@@ -213,7 +218,7 @@ def read_providers(connection: Connection) -> dict[str, ProviderState]:
 def _read_consumers(connection: Connection, unknown_owner: tuple[str, str]) -> Json:
     amounts: dict[str, dict[str, dict[str, int]]] = {}
     owners = {}
-    for row in allocations.everything(connection):
+    for row in allocations.all_allocations(connection):
         owners[row.consumer.uuid] = row.consumer
         by_provider = amounts.setdefault(row.consumer.uuid, {})
         by_provider.setdefault(row.provider_uuid, {})[row.resource_class] = row.used
@@ -230,7 +235,7 @@ def _read_consumers(connection: Connection, unknown_owner: tuple[str, str]) -> J
     return {"consumers": claims, "generations": {key: o.generation for key, o in owners.items()}}
 
 
-class Draft:
+class MergeState:
     """The cloud ``before`` a load, and ``after`` the entries merged so far."""
 
     def __init__(self, before: State, settings: Settings, now: datetime) -> None:

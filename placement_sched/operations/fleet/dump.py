@@ -19,8 +19,14 @@ from placement_sched.model.names import is_zone, read_uuid
 from placement_sched.model.provider import Amounts, ConsumerClaim, Inventory
 from placement_sched.operations.aggregates import with_ratios
 from placement_sched.operations.fleet import cloud, merge
-from placement_sched.operations.fleet.cloud import Draft, ProviderState, State, derived_uuid
-from placement_sched.operations.fleet.names import escape, fold, natural_key, patterns_for, unquoted
+from placement_sched.operations.fleet.cloud import MergeState, ProviderState, State, derived_uuid
+from placement_sched.operations.fleet.names import (
+    escape,
+    fold,
+    natural_key,
+    parse_integer,
+    patterns_for,
+)
 from placement_sched.operations.fleet.schema import FLAVOR_KEYS, IMAGE_KEYS, VERSION
 from placement_sched.operations.reports import DISABLED_TRAIT
 from placement_sched.scheduler.policies.registry import NO_RATIOS
@@ -43,7 +49,7 @@ _OTHER_FIELDS = tuple(
 
 def document_of(state: State, settings: Settings, now: datetime) -> Json:
     """Return the document of a cloud without empty sections."""
-    writer = _Writer(Draft(state, settings, now))
+    writer = _Writer(MergeState(state, settings, now))
     return _nonempty(
         {
             "version": VERSION,
@@ -73,7 +79,7 @@ def _differing(item: object, default: object, names: Iterable[str], *always: str
 
 def _differing_texts(item: object, default: object, names: Mapping[str, str]) -> Json:
     return {
-        key: value and unquoted(value)
+        key: value and parse_integer(value)
         for key, name in names.items()
         if (value := getattr(item, name)) != getattr(default, name)
     }
@@ -84,11 +90,11 @@ def _nonempty(values: Json) -> Json:
 
 
 def _unquoted_values(values: Mapping[str, Any]) -> Json:
-    return {key: unquoted(value) for key, value in sorted(values.items())}
+    return {key: parse_integer(value) for key, value in sorted(values.items())}
 
 
 def _explicit_id(key: str, value: str, kind: str, *names: str) -> Json:
-    return {} if value == derived_uuid(kind, *names) else {key: unquoted(value)}
+    return {} if value == derived_uuid(kind, *names) else {key: parse_integer(value)}
 
 
 def _share_entries(objects: Iterable[tuple[dict[str, str], Json]]) -> list[Json]:
@@ -110,7 +116,7 @@ def _share_entries(objects: Iterable[tuple[dict[str, str], Json]]) -> list[Json]
 def _flavor(state: cloud.FlavorState) -> Json:
     flavor = state.flavor
     return {
-        "name": unquoted(flavor.name),
+        "name": parse_integer(flavor.name),
         **_explicit_id("id", str(flavor.flavorid), "flavor", flavor.name),
         **_differing(flavor, Flavor(), _FLAVOR, "vcpus", "memory_mb"),
         **_nonempty({"extra_specs": _unquoted_values(flavor.extra_specs)}),
@@ -122,7 +128,7 @@ def _aggregate(aggregate: HostAggregate) -> Json:
     metadata = _unquoted_values(aggregate.metadata)
     zone = metadata.pop(ZONE_KEY) if is_zone(aggregate.metadata.get(ZONE_KEY) or ":") else None
     return {
-        "name": unquoted(aggregate.name),
+        "name": parse_integer(aggregate.name),
         **_explicit_id("uuid", aggregate.uuid, "aggregate", aggregate.name),
         **({} if zone is None else {ZONE_KEY: zone}),
         **_nonempty(
@@ -148,7 +154,7 @@ def _report_value(name: str, value: Any) -> Any:
         decoded = json.loads(value, parse_float=note, parse_constant=note)
         return decoded if not fractions and json.dumps(decoded) == value else value
     if name == "stats":
-        return {key: unquoted(text) for key, text in value.items()}
+        return {key: parse_integer(text) for key, text in value.items()}
     return json.loads(json.dumps(value))
 
 
@@ -169,11 +175,11 @@ def _names_of_instance(instance: Instance) -> dict[str, str]:
 
 def _service(service: Service, reported: datetime | None) -> Json:
     """Return the entry of a service whose host last reported at ``reported``."""
-    entry: Json = {} if service.is_compute else {"binary": unquoted(service.binary)}
+    entry: Json = {} if service.is_compute else {"binary": parse_integer(service.binary)}
     if service.disabled:
         entry["status"] = "disabled"
         if service.disabled_reason is not None:
-            entry["disabled_reason"] = unquoted(service.disabled_reason)
+            entry["disabled_reason"] = parse_integer(service.disabled_reason)
     if service.forced_down:
         entry["forced_down"] = True
     if service.last_seen_up != reported:
@@ -182,17 +188,20 @@ def _service(service: Service, reported: datetime | None) -> Json:
 
 
 def _owner(consumer: ConsumerClaim) -> Json:
-    owner: Json = {"project": unquoted(consumer.project_id), "user": unquoted(consumer.user_id)}
+    owner: Json = {
+        "project": parse_integer(consumer.project_id),
+        "user": parse_integer(consumer.user_id),
+    }
     return owner if consumer.consumer_type is None else {**owner, "type": consumer.consumer_type}
 
 
 def _name_of(uuid: str, name: str | None, names: Counter[str | None]) -> Any:
     """Return the name of an object if it is unique, else its uuid."""
-    return unquoted(name) if name and names[name] == 1 and not read_uuid(name) else uuid
+    return parse_integer(name) if name and names[name] == 1 and not read_uuid(name) else uuid
 
 
 class _Writer:
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: MergeState) -> None:
         self._draft, state = draft, draft.before
         self._state = state
         self._images = Counter(image.name for image in state.images.values())
@@ -217,7 +226,7 @@ class _Writer:
         uuid = _explicit_id("uuid", str(group.uuid), "server group", name, group.project_id or "")
         # Groups with the same name need a uuid.
         entry = {
-            "name": unquoted(name),
+            "name": parse_integer(name),
             **({"uuid": group.uuid} if self._groups[name] > 1 else uuid),
         }
         entry |= {"policy": group.policy, **_nonempty({"rules": dict(group.rules)})}
@@ -350,7 +359,7 @@ class _Writer:
             return dict(document)
         # A name that is the id of another flavor would be read as that flavor.
         is_ambiguous = stored.name in flavors and stored.name != flavorid
-        return unquoted(flavorid if is_ambiguous else stored.name)
+        return parse_integer(flavorid if is_ambiguous else stored.name)
 
     def _image_of(self, document: Mapping[str, Any]) -> Any:
         uuid = str(document.get("id"))
@@ -362,7 +371,7 @@ class _Writer:
     def allocations(self) -> list[Json]:
         return [
             {
-                "consumer": unquoted(uuid),
+                "consumer": parse_integer(uuid),
                 **_owner(consumer),
                 "allocations": self._amounts_by_name(consumer.allocations),
             }

@@ -12,7 +12,7 @@ from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode, Serv
 from placement_sched.model.provider import ConsumerClaim
 from placement_sched.model.retry import retrying
 from placement_sched.operations.fleet.apply import StepProgress, apply
-from placement_sched.operations.fleet.cloud import State, changed, read_state
+from placement_sched.operations.fleet.cloud import State, changed_entries, read_state
 from placement_sched.operations.fleet.dump import document_of
 from placement_sched.operations.fleet.merge import merge
 from placement_sched.operations.fleet.yaml_file import YamlFile, to_yaml
@@ -77,7 +77,7 @@ def differences(before: State, after: State) -> tuple[Difference, ...]:
     kind = "allocations of"
     for field, (noun, name_of) in {**_KINDS, "consumers": (kind, consumer_name)}.items():
         former = getattr(before, field)
-        for key, thing in changed(former, getattr(after, field)).items():
+        for key, thing in changed_entries(former, getattr(after, field)).items():
             if key in former:
                 details = tuple(_compare("", former[key], thing))
                 changes.append(Difference(CHANGED, noun, name_of(thing), details))

@@ -7,7 +7,7 @@ from typing import Any
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection
-from placement_sched.errors import Forbidden, Invalid, TooMuch
+from placement_sched.errors import Forbidden, Invalid, LimitExceeded
 from placement_sched.model import compute_node
 from placement_sched.model.aggregates import ANTI_AFFINITY, ZONE_KEY, ServerGroup
 from placement_sched.model.compute_node import RATIOS, ComputeNode, Service
@@ -17,7 +17,7 @@ from placement_sched.model.image import StoredImage, Viewer
 from placement_sched.model.instance import Instance
 from placement_sched.model.provider import INSTANCE_TYPE, Amounts, ConsumerClaim, Inventory
 from placement_sched.operations.fleet import cloud
-from placement_sched.operations.fleet.cloud import Draft, ProviderState, derived_uuid
+from placement_sched.operations.fleet.cloud import MergeState, ProviderState, derived_uuid
 from placement_sched.operations.fleet.names import expand, fill_in, for_each, one_for_each
 from placement_sched.operations.fleet.schema import (
     VERSION,
@@ -29,7 +29,7 @@ from placement_sched.operations.images import SETTABLE, check_allowed, check_set
 from placement_sched.operations.reports import DISABLED_TRAIT
 from placement_sched.scheduler.policies.registry import NO_RATIOS, Ratios
 from placement_sched.scheduler.request_groups import amounts_of
-from placement_sched.schemas.formats import DocumentError, located
+from placement_sched.schemas.formats import DocumentError, prefix_errors
 from placement_sched.schemas.node_report import read_report
 
 #: Fields of a report that do not make an entry a report, or that it gives in another form.
@@ -55,7 +55,7 @@ BLANK = Instance(
 )
 
 
-def merge_hosts(draft: Draft, entry: Json) -> None:
+def merge_hosts(draft: MergeState, entry: Json) -> None:
     """Merge the nodes of an entry with their providers and services."""
     hosts, names = _read_host_names(entry)
     uuids = for_each(entry, "uuid", len(names))
@@ -87,15 +87,15 @@ def merge_hosts(draft: Draft, entry: Json) -> None:
 
 def _read_host_names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
     hosts: list[str] = entry["host"]
-    with located("host"):
+    with prefix_errors("host"):
         names = entry["node"] if "node" in entry else [read_node_name(host) for host in hosts]
         hosts_of_each = one_for_each(hosts, max(len(hosts), len(names)))
-    with located("node" if "node" in entry else "host"):
+    with prefix_errors("node" if "node" in entry else "host"):
         return hosts_of_each, one_for_each(names, len(hosts_of_each), alone=False)
 
 
 def _read_node_report(
-    draft: Draft, entry: Json, host: str, name: str, ip: str | None
+    draft: MergeState, entry: Json, host: str, name: str, ip: str | None
 ) -> ComputeNode | None:
     reported = {key: value for key, value in entry.items() if key in _REPORTED}
     if not reported:
@@ -105,13 +105,13 @@ def _read_node_report(
     return read_report({**reported, **names}, draft.defaults).node
 
 
-def _get_service(draft: Draft, host: str, binary: str) -> Service:
+def _get_service(draft: MergeState, host: str, binary: str) -> Service:
     uuid = derived_uuid("service", host, binary)
     new = Service(0, uuid, host, binary)
     return draft.after.services.get((host, binary), new)
 
 
-def _put_node(draft: Draft, node: ComputeNode) -> None:
+def _put_node(draft: MergeState, node: ComputeNode) -> None:
     names, previous = (node.host, node.hypervisor_hostname), draft.after.nodes.get(node.uuid)
     draft.note_entry("node", node.uuid)
     owner = draft.node_uuids.setdefault(names, node.uuid)
@@ -122,7 +122,7 @@ def _put_node(draft: Draft, node: ComputeNode) -> None:
     draft.after.nodes[node.uuid] = node
 
 
-def _put_service(draft: Draft, service: Service) -> None:
+def _put_service(draft: MergeState, service: Service) -> None:
     key = (service.host, service.binary)
     host, binary = owner = draft.service_keys.setdefault(service.uuid, key)
     if owner != key:
@@ -130,7 +130,9 @@ def _put_service(draft: Draft, service: Service) -> None:
     draft.after.services[key] = service
 
 
-def _put_root(draft: Draft, entry: Json, node: ComputeNode, *, reported: bool) -> ProviderState:
+def _put_root(
+    draft: MergeState, entry: Json, node: ComputeNode, *, reported: bool
+) -> ProviderState:
     previous = draft.after.providers.get(node.uuid)
     had = previous.inventories if previous else {}
     made = {item.resource_class: item for item in compute_node.inventories_of(node)}
@@ -146,7 +148,7 @@ def _put_root(draft: Draft, entry: Json, node: ComputeNode, *, reported: bool) -
 
 
 def _put_provider(
-    draft: Draft, provider: ProviderState, entry: Json, key: str = "aggregates"
+    draft: MergeState, provider: ProviderState, entry: Json, key: str = "aggregates"
 ) -> ProviderState:
     """Merge a provider with traits and aggregates (under ``key``) of an entry."""
     uuid, previous = provider.uuid, draft.after.providers.get(provider.uuid)
@@ -184,23 +186,25 @@ def _merge_inventories(
     return inventories
 
 
-def merge_providers(draft: Draft, entry: Json) -> None:
+def merge_providers(draft: MergeState, entry: Json) -> None:
     """Merge provider trees that do not belong to hosts."""
     _merge_entry(draft, entry, [None])
 
 
-def _merge_below(draft: Draft, entry: Json, parents: Sequence[_ProviderAndRoot]) -> None:
+def _merge_below(draft: MergeState, entry: Json, parents: Sequence[_ProviderAndRoot]) -> None:
     above = draft.entry
     for index, below in enumerate(entry.get("providers", ())):
         draft.entry = (*above, "providers", index)
-        with located("providers", index):
+        with prefix_errors("providers", index):
             _merge_entry(draft, below, parents)
     draft.entry = above
 
 
-def _merge_entry(draft: Draft, entry: Json, parents: Sequence[_ProviderAndRoot | None]) -> None:
+def _merge_entry(
+    draft: MergeState, entry: Json, parents: Sequence[_ProviderAndRoot | None]
+) -> None:
     """Merge the providers of an entry below each parent, or as roots for None."""
-    with located("name"):
+    with prefix_errors("name"):
         places = [(parent, name) for parent in parents for name in _expand_names(entry, parent)]
     uuids = for_each(entry, "uuid", len(places))
     made: list[_ProviderAndRoot] = []
@@ -227,7 +231,7 @@ def _expand_names(entry: Json, parent: _ProviderAndRoot | None) -> list[str]:
     return [read_provider_name(name) for pattern in patterns for name in expand(pattern)]
 
 
-def merge_services(draft: Draft, entry: Json) -> None:
+def merge_services(draft: MergeState, entry: Json) -> None:
     """Merge the services of an entry."""
     hosts, binary = entry["host"], entry.get("binary", compute_node.COMPUTE_BINARY)
     values: Json = {key: entry[key] for key in ("forced_down", "last_seen_up") if key in entry}
@@ -244,11 +248,11 @@ def merge_services(draft: Draft, entry: Json) -> None:
         )
         if service.disabled_reason is not None and not service.disabled:
             raise DocumentError("only a disabled service has a reason", "disabled_reason")
-        with located(*(("uuid",) if uuid else ())):
+        with prefix_errors(*(("uuid",) if uuid else ())):
             _put_service(draft, service)
 
 
-def settle_roots(draft: Draft) -> None:
+def settle_roots(draft: MergeState) -> None:
     """Update aggregates, traits and ratios of root providers for their hosts."""
     before, after, policies = draft.before, draft.after, draft.policies
     joined = before.aggregates_by_host(), after.aggregates_by_host()
@@ -303,7 +307,7 @@ def _apply_policies(
     return inventories
 
 
-def _merge_flavor(draft: Draft, entry: Json) -> None:
+def _merge_flavor(draft: MergeState, entry: Json) -> None:
     flavors, name = draft.after.flavors, entry["name"]
     named = [flavorid for flavorid, state in flavors.items() if state.flavor.name == name]
     flavorid = _identify(draft, "flavor", entry, "id", named, name, unique=True)
@@ -319,7 +323,7 @@ def _merge_flavor(draft: Draft, entry: Json) -> None:
 
 
 def _identify(
-    draft: Draft, kind: str, entry: Json, key: str, named: list[str], *names: str, unique: bool
+    draft: MergeState, kind: str, entry: Json, key: str, named: list[str], *names: str, unique: bool
 ) -> str:
     """Return the id in an entry, of the object with the name, or a derived id."""
     if key not in entry and len(named) > 1:
@@ -339,7 +343,7 @@ def _require(entry: Json, kind: str, *keys: str) -> None:
             raise DocumentError(message)
 
 
-def _merge_image(draft: Draft, entry: Json) -> None:
+def _merge_image(draft: MergeState, entry: Json) -> None:
     images, name = draft.after.images, entry.get("name")
     if name is None and "id" not in entry:
         raise DocumentError("an image requires an 'id' or a 'name'")
@@ -353,7 +357,7 @@ def _merge_image(draft: Draft, entry: Json) -> None:
     image = replace(previous, **values)
     try:
         check_allowed(previous, image, _ADMINISTRATOR)
-    except TooMuch as error:
+    except LimitExceeded as error:
         raise DocumentError(error.detail) from None
     images[uuid] = image
 
@@ -371,7 +375,7 @@ def _check_properties(names: Iterable[str]) -> None:
         raise DocumentError(problem, "properties", name, at_key=True)
 
 
-def _merge_server_group(draft: Draft, entry: Json) -> None:
+def _merge_server_group(draft: MergeState, entry: Json) -> None:
     """Merge a server group, identified by its uuid or its name (and project)."""
     groups, name, project = draft.after.server_groups, entry["name"], entry.get("project")
     named = [
@@ -394,7 +398,7 @@ def _merge_server_group(draft: Draft, entry: Json) -> None:
     groups[uuid] = group
 
 
-def _merge_aggregate(draft: Draft, entry: Json) -> None:
+def _merge_aggregate(draft: MergeState, entry: Json) -> None:
     aggregates, name = draft.after.aggregates, entry["name"]
     named = [uuid for uuid, aggregate in aggregates.items() if aggregate.name == name]
     uuid = _identify(draft, "aggregate", entry, "uuid", named, name, unique=True)
@@ -408,13 +412,13 @@ def _merge_aggregate(draft: Draft, entry: Json) -> None:
     aggregates[uuid] = replace(previous, name=name, metadata=metadata, hosts=hosts)
 
 
-def _check_aggregate(draft: Draft, entry: Json) -> None:
+def _check_aggregate(draft: MergeState, entry: Json) -> None:
     hosts = {host for host, _ in (*draft.node_uuids, *draft.after.services)}
     if unknown := sorted(set(entry.get("hosts", ())) - hosts):
         raise DocumentError(f"there is no host {unknown[0]}", "hosts")
 
 
-def _merge_instances(draft: Draft, entry: Json) -> None:
+def _merge_instances(draft: MergeState, entry: Json) -> None:
     names, uuids = _read_instance_names(entry)
     hosts = for_each(entry, "host", len(uuids), alone=True)
     nodes = for_each(entry, "node", len(uuids), alone=True)
@@ -422,7 +426,7 @@ def _merge_instances(draft: Draft, entry: Json) -> None:
     finders = {"server_group": _find_group, "flavor": _find_flavor, "image": _find_image}
     for key, find in finders.items():
         if key in entry:
-            with located(key):
+            with prefix_errors(key):
                 values[key] = None if entry[key] is None else find(draft, entry[key])
     for index, uuid in enumerate(uuids):
         draft.note_entry("instance", uuid)
@@ -454,12 +458,12 @@ def _find(noun: str, value: str, names: Mapping[str, str | None]) -> str:
     return ids[0]
 
 
-def _find_group(draft: Draft, value: str) -> str:
+def _find_group(draft: MergeState, value: str) -> str:
     groups = draft.after.server_groups
     return _find("server group", value, {uuid: group.name for uuid, group in groups.items()})
 
 
-def _find_flavor(draft: Draft, value: Json | str) -> Json:
+def _find_flavor(draft: MergeState, value: Json | str) -> Json:
     if isinstance(value, dict):
         return cloud.plain_flavor(value, draft.before.flavor_rows)
     flavors = draft.after.flavors
@@ -467,7 +471,7 @@ def _find_flavor(draft: Draft, value: Json | str) -> Json:
     return {**flavors[flavorid].flavor.as_document(), "id": cloud.FLAVOR_ROW}
 
 
-def _find_image(draft: Draft, value: Json | str) -> Json:
+def _find_image(draft: MergeState, value: Json | str) -> Json:
     if isinstance(value, dict):
         return value
     images = draft.after.images
@@ -475,7 +479,7 @@ def _find_image(draft: Draft, value: Json | str) -> Json:
     return images[uuid].as_request_image()
 
 
-def _put_instance(draft: Draft, uuid: str, changes: Json, entry: Json) -> None:
+def _put_instance(draft: MergeState, uuid: str, changes: Json, entry: Json) -> None:
     previous = draft.after.instances.get(uuid)
     instance = replace(previous or replace(BLANK, uuid=uuid, display_name=uuid), **changes)
     draft.after.instances[uuid] = instance
@@ -494,17 +498,17 @@ def _put_instance(draft: Draft, uuid: str, changes: Json, entry: Json) -> None:
         _put_consumer(draft, owner, existing.allocations)
 
 
-def _merge_allocations(draft: Draft, entry: Json) -> None:
+def _merge_allocations(draft: MergeState, entry: Json) -> None:
     draft.note_entry("consumer", entry["consumer"])
     owner = {name: entry[key] for key, name in _CONSUMER.items() if key in entry}
     consumer = ConsumerClaim(consumer=entry["consumer"], allocations={}, **owner)
     _put_consumer(draft, consumer, _read_allocations(draft, entry))
 
 
-def _read_allocations(draft: Draft, entry: Json) -> Allocations:
+def _read_allocations(draft: MergeState, entry: Json) -> Allocations:
     amounts_of: dict[str, Amounts] = {}
     for text, amounts in entry["allocations"].items():
-        with located("allocations", text):
+        with prefix_errors("allocations", text):
             uuid = text if text in draft.after.providers else draft.provider_uuids.get(text)
             if uuid is None:
                 raise DocumentError(f"there is no provider {text}")
@@ -517,14 +521,14 @@ def _read_allocations(draft: Draft, entry: Json) -> Allocations:
     return amounts_of
 
 
-def _put_consumer(draft: Draft, owner: ConsumerClaim, allocations: Allocations) -> None:
+def _put_consumer(draft: MergeState, owner: ConsumerClaim, allocations: Allocations) -> None:
     if allocations:
         draft.after.consumers[owner.consumer] = replace(owner, allocations=allocations)
     else:
         draft.after.consumers.pop(owner.consumer, None)
 
 
-def _check_allocations(draft: Draft) -> None:
+def _check_allocations(draft: MergeState) -> None:
     """Raise :class:`DocumentError` if a provider lacks an allocated resource class.
 
     The error names the entry of a changed consumer, else the entry of the provider.
@@ -548,7 +552,7 @@ def _check_allocations(draft: Draft) -> None:
                 raise DocumentError(message, *place, "inventories")
 
 
-def default_consumer(draft: Draft, instance: Instance) -> ConsumerClaim:
+def default_consumer(draft: MergeState, instance: Instance) -> ConsumerClaim:
     """Return the consumer of an instance by default, without allocations."""
     return ConsumerClaim(
         consumer=instance.uuid,
@@ -559,7 +563,7 @@ def default_consumer(draft: Draft, instance: Instance) -> ConsumerClaim:
     )
 
 
-def default_allocations(draft: Draft, instance: Instance) -> Allocations:
+def default_allocations(draft: MergeState, instance: Instance) -> Allocations:
     """Return the default allocations of an instance, by its flavor and node."""
     node = draft.node_uuids.get((instance.host or "", instance.node or ""))
     if node is None or node not in draft.after.providers or not instance.flavor:
@@ -573,7 +577,7 @@ def default_allocations(draft: Draft, instance: Instance) -> Allocations:
 
 
 #: The sections in the order of merging, with the function that merges an entry.
-_SECTIONS: tuple[tuple[str, Callable[[Draft, Json], None]], ...] = (
+_SECTIONS: tuple[tuple[str, Callable[[MergeState, Json], None]], ...] = (
     ("flavors", _merge_flavor),
     ("images", _merge_image),
     ("server_groups", _merge_server_group),
@@ -588,20 +592,20 @@ _SECTIONS: tuple[tuple[str, Callable[[Draft, Json], None]], ...] = (
 )
 
 
-def merge(connection: Connection, document: Any, settings: Settings, now: datetime) -> Draft:
+def merge(connection: Connection, document: Any, settings: Settings, now: datetime) -> MergeState:
     """Merge a document into the present cloud, or raise :class:`DocumentError`."""
     file = read_file({} if document is None else document)
     if file.get("version", VERSION) != VERSION:
         raise DocumentError(f"only version {VERSION} of the file format is supported", "version")
-    draft = Draft(cloud.read_state(connection, settings.unknown_owner), settings, now)
-    with located("resource_classes"):
+    draft = MergeState(cloud.read_state(connection, settings.unknown_owner), settings, now)
+    with prefix_errors("resource_classes"):
         draft.add_classes(file.get("resource_classes", ()))
-    with located("traits"):
+    with prefix_errors("traits"):
         draft.add_traits(file.get("traits", ()))
     for section, merge_entry in _SECTIONS:
         for index, entry in enumerate(file.get(section, ())):
             draft.entry = (section, index)
-            with located(section, index):
+            with prefix_errors(section, index):
                 merge_entry(draft, entry)
     _check_allocations(draft)
     settle_roots(draft)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from placement_sched.limits import MAX_PATTERN_NAMES
 from placement_sched.model.document import Json
 from placement_sched.model.names import in_short
-from placement_sched.schemas.formats import DocumentError, located
+from placement_sched.schemas.formats import DocumentError, prefix_errors
 
 T = TypeVar("T")
 
@@ -111,7 +111,7 @@ def _pattern_of(run: Sequence[str]) -> str:
     return f"{escape(prefix)}[{first}-{last}]{escape(suffix)}"
 
 
-def unquoted(text: str) -> str | int:
+def parse_integer(text: str) -> str | int:
     """Return the integer for a text of digits, which needs no quotes in YAML."""
     return int(text) if _INTEGER.fullmatch(text) else text
 
@@ -152,5 +152,5 @@ def for_each(entry: Json, key: str, count: int, *, alone: bool = False) -> Seque
     """Return ``count`` values of a key, or None for each without the key."""
     if entry.get(key) is None:
         return [None] * count
-    with located(key):
+    with prefix_errors(key):
         return one_for_each(entry[key], count, alone=alone)

@@ -10,9 +10,9 @@ from placement_sched.model.provider import MAX_FLOAT
 from placement_sched.operations.fleet.names import expand
 from placement_sched.schemas import fields, parts
 from placement_sched.schemas.fields import NAME, OWNER, SYMBOL
-from placement_sched.schemas.formats import located
+from placement_sched.schemas.formats import prefix_errors
 from placement_sched.schemas.node_report import REPORT
-from placement_sched.schemas.parts import a_list, a_mapping, an_object, or_id, or_null
+from placement_sched.schemas.parts import a_list, a_mapping, an_object, nullable, nullable_id
 from placement_sched.schemas.reader import AS_GIVEN, Conversion, Reader
 
 #: The supported version of the file format.
@@ -41,7 +41,7 @@ def _expand_names(name: Json, _: object) -> Conversion:
             return [read(name) for name in expand(value)]
         expanded: list[str] = []
         for index, pattern in enumerate(value):
-            with located(index):
+            with prefix_errors(index):
                 expanded += [read(name) for name in expand(pattern)]
         return expanded
 
@@ -53,7 +53,7 @@ _REPORTED = REPORT["properties"]
 _RATIO: Json = {"type": "number", "minimum": 0.0, "maximum": MAX_FLOAT}
 _INVENTORY = an_object({**fields.INVENTORY, "allocation_ratio": _RATIO}, "total")
 _PROVIDER_CONTENTS: Json = {
-    "inventories": a_mapping(SYMBOL, or_null(_INVENTORY)),
+    "inventories": a_mapping(SYMBOL, nullable(_INVENTORY)),
     "traits": a_list(SYMBOL),
     "providers": a_list({"$ref": "#/$defs/provider"}),
 }
@@ -69,7 +69,7 @@ _HOST = an_object(
         "host": _names(_REPORTED["host"]),
         "node": _names(_REPORTED["hypervisor_hostname"]),
         "uuid": _UUIDS,
-        "host_ip": or_null(_names({"type": "string", "format": "ip-address"})),
+        "host_ip": nullable(_names({"type": "string", "format": "ip-address"})),
         "last_seen_up": _TIME,
         "provider": parts.BOOLEAN,
         "provider_aggregates": _UUIDS,
@@ -83,9 +83,9 @@ _SERVICE = an_object(
         "binary": NAME,
         "uuid": _UUIDS,
         "status": fields.SERVICE_STATUS,
-        "disabled_reason": or_null(fields.DISABLED_REASON),
+        "disabled_reason": nullable(fields.DISABLED_REASON),
         "forced_down": parts.BOOLEAN,
-        "last_seen_up": or_null(_TIME),
+        "last_seen_up": nullable(_TIME),
     },
     "host",
 )
@@ -139,20 +139,20 @@ _AGGREGATE = an_object(
     "name",
 )
 _AMOUNTS = a_mapping(_LABEL, a_mapping(SYMBOL, parts.COUNT))
-_OWNER: Json = {"project": OWNER, "user": OWNER, "type": or_null(SYMBOL)}
+_OWNER: Json = {"project": OWNER, "user": OWNER, "type": nullable(SYMBOL)}
 _INSTANCE = an_object(
     {
         "name": _names(parts.NAME),
         "uuid": _UUIDS,
-        "host": or_null(_names(parts.NAME)),
-        "node": or_null(_names(parts.NAME)),
+        "host": nullable(_names(parts.NAME)),
+        "node": nullable(_names(parts.NAME)),
         "project": parts.NULLABLE_NAME,
         "user": parts.NULLABLE_NAME,
         "vm_state": parts.NULLABLE_TEXT,
         "task_state": parts.NULLABLE_TEXT,
-        "flavor": {**or_null(or_id(parts.FLAVOR)), AS_GIVEN: True},
-        "image": {**or_null(or_id(parts.IMAGE)), AS_GIVEN: True},
-        "server_group": or_null(_LABEL),
+        "flavor": {**nullable(nullable_id(parts.FLAVOR)), AS_GIVEN: True},
+        "image": {**nullable(nullable_id(parts.IMAGE)), AS_GIVEN: True},
+        "server_group": nullable(_LABEL),
         "allocations": _AMOUNTS,
         "consumer": an_object(_OWNER),
     }

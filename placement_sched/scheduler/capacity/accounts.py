@@ -17,13 +17,13 @@ from placement_sched.model.candidates_query import AllocationRequest, Candidates
 from placement_sched.scheduler.host_state import HostState, candidates_of
 
 #: A way to place an instance: pairs of an index in ``Stock.free`` and an amount.
-Way = tuple[tuple[int, int], ...]
+AllocationOption = tuple[tuple[int, int], ...]
 
 #: Below this limit a float represents every integer exactly.
 _MAX_EXACT_FLOAT = 2.0**53
 
 
-class Stop(NamedTuple):
+class LimitReason(NamedTuple):
     """The limit of a host: an exhausted resource class, or the stage that rejects it."""
 
     reason: str
@@ -32,11 +32,11 @@ class Stop(NamedTuple):
 
 
 #: The limit of a host whose count did not finish in time.
-UNFINISHED = Stop("capacity_budget")
+UNFINISHED = LimitReason("capacity_budget")
 
 
 @dataclass(slots=True)
-class Stock:
+class FreeCapacity:
     """Free amounts of the candidates' providers, by index.
 
     ``free`` has an element per class and provider: ``firsts`` of the class plus ``rows`` of the
@@ -47,13 +47,13 @@ class Stock:
     rows: Mapping[str, int]
     free: list[int]
     firsts: Mapping[str, int]
-    stops: Sequence[Stop]
+    stops: Sequence[LimitReason]
     pooled: set[int] = field(default_factory=set)
 
     @classmethod
     def of(
         cls, source: ProviderSource, candidates: Candidates, classes: Mapping[str, int]
-    ) -> "Stock":
+    ) -> "FreeCapacity":
         """Return the free amounts for these candidates.
 
         ``classes`` are class ids by name. Of two equally scarce classes, the class with the lower
@@ -74,9 +74,9 @@ class Stock:
                 free += [each.amount if each else 0 for each in amounts]
         rows = {provider.uuid: row for row, provider in enumerate(candidates.providers)}
         firsts = {name: index * len(ids) for index, name in enumerate(names)}
-        return cls(rows, free, firsts, [Stop(name, is_resource=True) for name in names])
+        return cls(rows, free, firsts, [LimitReason(name, is_resource=True) for name in names])
 
-    def way(self, candidate: Any) -> Way:
+    def way(self, candidate: Any) -> AllocationOption:
         """Return the amounts of a candidate of the search, or of its JSON."""
         rows, firsts = self.rows, self.firsts
         if isinstance(candidate, AllocationRequest):
@@ -93,26 +93,26 @@ class Stock:
         ]
         return tuple([each for each in way if each[0] not in self.pooled] if self.pooled else way)
 
-    def times(self, way: Way) -> int:
+    def times(self, way: AllocationOption) -> int:
         """Return the number of further instances that fit in this way."""
         free = self.free
         return min([free[index] // amount for index, amount in way], default=0)
 
-    def take(self, way: Way, times: int = 1) -> None:
+    def take(self, way: AllocationOption, times: int = 1) -> None:
         """Subtract the amounts of a number of instances placed in this way."""
         for index, amount in way:
             self.free[index] -= amount * times
 
-    def stop(self, index: int) -> Stop:
+    def stop(self, index: int) -> LimitReason:
         """Return the limit for the class of an index."""
         return self.stops[index // len(self.rows)]
 
-    def scarcest(self, way: Way) -> Stop:
+    def scarcest_class(self, way: AllocationOption) -> LimitReason:
         """Return the limit for the class with the smallest free amount per instance."""
         free = self.free
         return self.stop(min([(free[index] / amount, index) for index, amount in way])[1])
 
-    def free_for(self, ways: Iterable[Way]) -> dict[str, int]:
+    def free_for(self, ways: Iterable[AllocationOption]) -> dict[str, int]:
         """Return the free amounts that these ways use, by class."""
         amounts: dict[str, int] = {}
         for index in {index for way in ways for index, _ in way}:
@@ -123,13 +123,13 @@ class Stock:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedPool:
-    """Shared providers with capacity for ``most`` instances, and their limit.
+    """Shared providers with capacity for ``limit`` instances, and their limit.
 
     ``own`` are the amounts that each instance takes of its host itself, by class.
     """
 
-    most: int
-    stop: Stop
+    limit: int
+    stop: LimitReason
     own: Mapping[str, int]
 
 
@@ -142,14 +142,14 @@ class HostCount:
 
     host: str
     uuid: str | None
-    stop: Stop = UNFINISHED
+    stop: LimitReason = UNFINISHED
     pool: SharedPool | None = None
     instances: int = 0
     free: Mapping[str, int] | None = None
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Ledger(HostCount):
+class HostAccount(HostCount):
     """The account of a host with candidates.
 
     ``every`` are the ways of all candidates, ``ways`` the ways of the remaining candidates.
@@ -158,25 +158,25 @@ class Ledger(HostCount):
     """
 
     state: HostState
-    every: Sequence[Way]
-    ways: Sequence[Way]
-    offers: Sequence[tuple[Any, Way]] = ()
+    every: Sequence[AllocationOption]
+    ways: Sequence[AllocationOption]
+    offers: Sequence[tuple[Any, AllocationOption]] = ()
     left: int = 0
 
     @classmethod
-    def of(cls, state: HostState, stock: Stock, pool: SharedPool | None) -> "Ledger":
+    def of(cls, state: HostState, stock: FreeCapacity, pool: SharedPool | None) -> "HostAccount":
         """Return the account of a host before anything is placed."""
         # Tuples of numbers cost the garbage collector nothing: there may be tens of thousands.
         every = tuple([stock.way(each) for each in candidates_of(state)])
         return cls(state.host, state.uuid, pool=pool, state=state, every=every, ways=every)
 
-    def keep_left(self, stock: Stock) -> None:
+    def keep_left(self, stock: FreeCapacity) -> None:
         """Keep only the ways of candidates that passed the filters."""
         candidates = candidates_of(self.state)
         if len(candidates) < len(self.every):
             self.ways = [stock.way(each) for each in candidates]
 
-    def fill(self, stock: Stock) -> None:
+    def fill(self, stock: FreeCapacity) -> None:
         """Place as many instances as fit, each in the first remaining way."""
         for way in self.ways:
             if (times := stock.times(way)) > 0:
@@ -184,9 +184,9 @@ class Ledger(HostCount):
                 self.instances += times
         self.end(stock)
 
-    def end(self, stock: Stock, stop: Stop | None = None) -> None:
+    def end(self, stock: FreeCapacity, stop: LimitReason | None = None) -> None:
         """Record the limit, by default the scarcest resource class."""
-        self.stop = stop or stock.scarcest((self.ways or self.every)[-1])
+        self.stop = stop or stock.scarcest_class((self.ways or self.every)[-1])
         if stop or self.ways is not self.every:
             # Candidates that differ only in the providers of the pool count once.
             every = self.every if self.pool is None else set(self.every)
@@ -196,7 +196,7 @@ class Ledger(HostCount):
 
 
 def find_pools(
-    candidates: Candidates, hosts: Sequence[HostState], stock: Stock
+    candidates: Candidates, hosts: Sequence[HostState], stock: FreeCapacity
 ) -> Sequence[SharedPool | None] | None:
     """Return the pool of each host, or None if the order of placing matters."""
     roots = {provider.uuid: provider.root_uuid for provider in candidates.providers}
@@ -229,7 +229,7 @@ def _join_overlapping(linked: Iterable[set[int]]) -> list[set[int]]:
 
 
 def _build_pool(
-    hosts: Sequence[Sequence[Way]], shared: Collection[int], stock: Stock
+    hosts: Sequence[Sequence[AllocationOption]], shared: Collection[int], stock: FreeCapacity
 ) -> SharedPool | None:
     """Return the pool of hosts with these ways, or None if its maximum varies."""
     parts = [[_split_way(way, shared) for way in ways] for ways in hosts]
@@ -245,10 +245,12 @@ def _build_pool(
     own: Counter[str] = Counter()
     for index, amount in parts[0][0][1]:
         own[stock.stop(index).reason] += amount
-    return SharedPool(sum(map(stock.times, options)), stock.scarcest(last), own)
+    return SharedPool(sum(map(stock.times, options)), stock.scarcest_class(last), own)
 
 
-def _split_way(way: Way, shared: Collection[int]) -> tuple[Way, Way]:
+def _split_way(
+    way: AllocationOption, shared: Collection[int]
+) -> tuple[AllocationOption, AllocationOption]:
     pooled = sorted(each for each in way if each[0] in shared)
     own = (each for each in way if each[0] not in shared)
     return tuple(pooled), tuple(own)

@@ -31,24 +31,24 @@ from placement_sched.model.decision import DecisionSeed
 from placement_sched.model.explanation import USED_UP
 from placement_sched.model.instance import HostInstance
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.scheduler.caches import Aggregates, Memory
+from placement_sched.scheduler.caches import Aggregates, ProcessCaches
 from placement_sched.scheduler.capacity.accounts import (
     UNFINISHED,
-    Ledger,
+    FreeCapacity,
+    HostAccount,
+    LimitReason,
     SharedPool,
-    Stock,
-    Stop,
     find_pools,
 )
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 from placement_sched.scheduler.filtering import FilterRun, run_filters
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
 from placement_sched.scheduler.host_manager import CloudView, SharedStates
-from placement_sched.scheduler.host_state import candidates_of, offer
+from placement_sched.scheduler.host_state import candidates_of, set_candidates
 from placement_sched.scheduler.plugin import calling, overrides
 from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.scheduler.selection import Headroom, Run
+from placement_sched.scheduler.selection import RemainingCapacity, SchedulingRun
 
 #: Number of group members that get uuids in advance, so that no records are read.
 NAMED = 512
@@ -75,7 +75,7 @@ _LIMITED_PARTLY = (
     "candidates are limited by {option}: a request sees only some candidates of some hosts"
 )
 #: Counts again, on the nodes of these uuids alone.
-Recount = Callable[[Collection[str | None]], Sequence[Ledger]]
+Recount = Callable[[Collection[str | None]], Sequence[HostAccount]]
 #: Returns the names of the parts that contain a host.
 PartsOf = Callable[[str], tuple[str, ...]]
 
@@ -99,7 +99,7 @@ class Deadline:
         return self.passed
 
 
-def watching(filters: Iterable[BaseHostFilter], spec: RequestSpec) -> list[BaseHostFilter]:
+def hooks_of(filters: Iterable[BaseHostFilter], spec: RequestSpec) -> list[BaseHostFilter]:
     """Return the filters whose verdict may change as instances are placed.
 
     Filters that run once per request have fixed verdicts. A shipped filter that passes every host
@@ -118,32 +118,32 @@ def watching(filters: Iterable[BaseHostFilter], spec: RequestSpec) -> list[BaseH
     return stateful
 
 
-def looks_at_all_hosts(filters: Iterable[BaseHostFilter]) -> bool:
+def compares_hosts(filters: Iterable[BaseHostFilter]) -> bool:
     """Return whether a filter may compare hosts, so that they are not independent."""
     return any(overrides(plugin, BaseHostFilter, ("filter_all", "verdicts")) for plugin in filters)
 
 
-def for_counting(spec: RequestSpec) -> RequestSpec:
+def with_member_uuids(spec: RequestSpec) -> RequestSpec:
     """Return the request with uuids for new members of its group, if any."""
     if spec.instance_group is None:
         return spec
     return replace(spec, instance_uuids=tuple(str(uuid4()) for _ in range(NAMED)))
 
 
-def stops_of(run: FilterRun) -> dict[tuple[str, str], Stop]:
+def rejecting_stages(run: FilterRun) -> dict[tuple[str, str], LimitReason]:
     """Return the rejecting stage by host and node."""
     return {
-        (each.host, each.node): Stop(report.name)
+        (each.host, each.node): LimitReason(report.name)
         for report in run.reports
         for each in report.rejected
     }
 
 
 def place_by_rounds(
-    ledgers: Sequence[Ledger],
+    ledgers: Sequence[HostAccount],
     filters: Sequence[BaseHostFilter],
     spec: RequestSpec,
-    stock: Stock,
+    stock: FreeCapacity,
     deadline: Deadline,
 ) -> None:
     """Place one instance after another on each host, up to a rejection or the capacity.
@@ -163,7 +163,7 @@ def place_by_rounds(
         single = spec.for_instance(uuid)
         offered = [lane[-1] for lane in waiting]
         run = run_filters(filters, [ledger.state for ledger in offered], single, 1 + number)
-        passed, stops = {id(state) for state in run.hosts}, stops_of(run)
+        passed, stops = {id(state) for state in run.hosts}, rejecting_stages(run)
         placed = []
         for ledger in offered:
             if id(ledger.state) in passed:
@@ -179,20 +179,20 @@ def _as_json(candidate: Any) -> Any:
     return candidate.as_json() if isinstance(candidate, AllocationRequest) else candidate
 
 
-def _offer_next(lane: list[Ledger], stock: Stock) -> bool:
+def _offer_next(lane: list[HostAccount], stock: FreeCapacity) -> bool:
     while lane:
         ledger = lane[-1]
         if ledger.stop is UNFINISHED:
             if fitting := [each for each in ledger.offers if stock.times(each[1]) > 0]:
                 ledger.offers, ledger.ways = fitting, [way for _, way in fitting]
-                offer(ledger.state, [candidate for candidate, _ in fitting])
+                set_candidates(ledger.state, [candidate for candidate, _ in fitting])
                 return True
             ledger.end(stock)
         lane.pop()
     return False
 
 
-def _place(ledger: Ledger, single: RequestSpec, stock: Stock) -> None:
+def _place(ledger: HostAccount, single: RequestSpec, stock: FreeCapacity) -> None:
     stock.take(stock.way(candidates_of(ledger.state)[0]))
     state, uuid = ledger.state, str(single.instance_uuid)
     state.consume_from_request(single)
@@ -201,7 +201,9 @@ def _place(ledger: Ledger, single: RequestSpec, stock: Stock) -> None:
     ledger.instances += 1
 
 
-def _with_members(spec: RequestSpec, single: RequestSpec, placed: Sequence[Ledger]) -> RequestSpec:
+def _with_members(
+    spec: RequestSpec, single: RequestSpec, placed: Sequence[HostAccount]
+) -> RequestSpec:
     """Return the request with this round's instances in its server group, if any.
 
     Instances of a round share a uuid, so that no host sees the instance of another host.
@@ -215,18 +217,24 @@ def _with_members(spec: RequestSpec, single: RequestSpec, placed: Sequence[Ledge
 
 
 def place_in_order(
-    run: Run, ledgers: Sequence[Ledger], stock: Stock, deadline: Deadline, doubts: list[str]
+    run: SchedulingRun,
+    ledgers: Sequence[HostAccount],
+    stock: FreeCapacity,
+    deadline: Deadline,
+    doubts: list[str],
 ) -> None:
     """Place each instance on the best host, like a request for all of them."""
-    spec, candidates = run.narrowed.spec, run.searches.found
-    progress = run.chooser.begun(run.hosts, spec, Headroom(run.cloud.connection, candidates))
+    spec, candidates = run.filtered_request.spec, run.searches.found
+    progress = run.chooser.begin(
+        run.hosts, spec, RemainingCapacity(run.cloud.connection, candidates)
+    )
     accounts = {id(ledger.state): ledger for ledger in ledgers}
-    stops: dict[tuple[str, str], Stop] = {}
+    stops: dict[tuple[str, str], LimitReason] = {}
     has_uuids = spec.instance_group is not None  # members of a group have uuids
     uuids = (str(uuid4()) if has_uuids else None for _ in repeat(None))
-    for result in run.chooser.one_by_one(uuids, progress, number=_MAX_INSTANCES):
+    for result in run.chooser.iterate_instances(uuids, progress, number=_MAX_INSTANCES):
         reports = tuple(report for report in result.filters if report.name != USED_UP)
-        stops |= stops_of(FilterRun([], reports))
+        stops |= rejecting_stages(FilterRun([], reports))
         if not result.ordered or deadline.reached():
             break
         ledger = accounts[id(result.ordered[0].obj)]
@@ -244,16 +252,18 @@ def place_in_order(
         doubts.append(_LIMITED_SHARED.format(limit=limit))
 
 
-def first_hosts(run: Run) -> list[str]:
+def first_hosts(run: SchedulingRun) -> list[str]:
     """Return the best host for the first instance, or all of a random choice."""
-    spec = run.narrowed.spec
-    progress = run.chooser.begun(run.hosts, spec, Headroom.unbounded())
-    result = next(run.chooser.one_by_one((spec.instance_uuids[0],), progress, number=1))
+    spec = run.filtered_request.spec
+    progress = run.chooser.begin(run.hosts, spec, RemainingCapacity.unlimited())
+    result = next(run.chooser.iterate_instances((spec.instance_uuids[0],), progress, number=1))
     hosts = list(dict.fromkeys(host.obj.host for host in result.ordered))
     return hosts if _chooses_at_random(run) else hosts[:1]
 
 
-def keep_together(ledgers: Sequence[Ledger], firsts: Sequence[str], doubts: list[str]) -> None:
+def limit_to_group_host(
+    ledgers: Sequence[HostAccount], firsts: Sequence[str], doubts: list[str]
+) -> None:
     """Keep the instances on the first host of the group: of several, the smallest."""
     totals: Counter[str] = Counter()
     for ledger in ledgers:
@@ -261,13 +271,13 @@ def keep_together(ledgers: Sequence[Ledger], firsts: Sequence[str], doubts: list
     chosen = min(firsts, key=totals.__getitem__, default=None)
     if len({totals[host] for host in firsts}) > 1:
         doubts.append(_RANDOM_HOST)
-    limit = Stop("ServerGroupAffinityFilter")
+    limit = LimitReason("ServerGroupAffinityFilter")
     for ledger in ledgers:
         if ledger.instances and ledger.host != chosen:
             ledger.instances, ledger.stop = 0, limit
 
 
-def _chooses_at_random(run: Run) -> bool:
+def _chooses_at_random(run: SchedulingRun) -> bool:
     driver, options = run.request.plugins.driver, run.request.settings.filter_scheduler
     if not isinstance(driver, FilterScheduler):
         return True
@@ -282,8 +292,8 @@ class CapacityCount:
     independent.
     """
 
-    run: Run
-    ledgers: Sequence[Ledger] = ()
+    run: SchedulingRun
+    ledgers: Sequence[HostAccount] = ()
     doubts: Sequence[str] = ()
     recount: Recount | None = None
 
@@ -298,26 +308,26 @@ def count_capacity(
     """Return the number of further instances of a request that fit.
 
     The request is for one instance. ``cloud`` is a view that several requests share. Without
-    ``deadline`` the limit is ``[scheduler] capacity_budget``. Raises what :meth:`Scheduler.looked`
-    raises.
+    ``deadline`` the limit is ``[scheduler] capacity_budget``. Raises what
+    :meth:`Scheduler.prepare_run` raises.
     """
     if request.spec.is_rebuild:
         raise Invalid("a rebuild needs no capacity", at="$.request_spec.scheduler_hints")
     seconds = request.settings.scheduler.capacity_budget
     deadline = deadline or Deadline.after(seconds)
-    request = replace(request, spec=for_counting(request.spec))
+    request = replace(request, spec=with_member_uuids(request.spec))
     seed = DecisionSeed.drawn(scheduler.random)
     doubts: list[str] = []
     try:
-        run = scheduler.looked(connection, request, seed, uncut=True, cloud=cloud)
+        run = scheduler.prepare_run(connection, request, seed, unlimited=True, cloud=cloud)
     except TooComplex:
-        run = scheduler.looked(connection, request, seed, cloud=cloud)
+        run = scheduler.prepare_run(connection, request, seed, cloud=cloud)
         doubts.append(_TOO_COMPLEX)
-    if run.narrowed.refusal:
+    if run.filtered_request.refusal:
         return CapacityCount(run, doubts=doubts)
 
-    def recount(uuids: Collection[str | None]) -> Sequence[Ledger]:
-        second_run = scheduler.looked(connection, request, seed, uncut=True)
+    def recount(uuids: Collection[str | None]) -> Sequence[HostAccount]:
+        second_run = scheduler.prepare_run(connection, request, seed, unlimited=True)
         hosts = tuple(host for host in second_run.hosts if host.uuid in uuids)
         return count_hosts(replace(second_run, hosts=hosts), deadline, [])[0]
 
@@ -328,18 +338,20 @@ def count_capacity(
     return CapacityCount(run, ledgers, doubts, None if are_apart else recount)
 
 
-def count_hosts(run: Run, deadline: Deadline, doubts: list[str]) -> tuple[Sequence[Ledger], bool]:
+def count_hosts(
+    run: SchedulingRun, deadline: Deadline, doubts: list[str]
+) -> tuple[Sequence[HostAccount], bool]:
     """Count the hosts of a run, and return whether they are independent."""
     searches = (run.searches.asked, run.searches.fallback)
     classes = {k: v for each in searches if each for k, v in each.search.names.classes.items()}
-    stock = Stock.of(run.cloud.providers, run.searches.found, classes)
+    stock = FreeCapacity.of(run.cloud.providers, run.searches.found, classes)
     pools = find_pools(run.searches.found, run.hosts, stock)
     each_pool = pools or [None] * len(run.hosts)
     ledgers = [
-        Ledger.of(host, stock, pool) for host, pool in zip(run.hosts, each_pool, strict=True)
+        HostAccount.of(host, stock, pool) for host, pool in zip(run.hosts, each_pool, strict=True)
     ]
-    spec = run.narrowed.spec
-    if pools is None or looks_at_all_hosts(run.chooser.filters_for(spec)):
+    spec = run.filtered_request.spec
+    if pools is None or compares_hosts(run.chooser.filters_for(spec)):
         run.cloud.forget_states()
         place_in_order(run, ledgers, stock, deadline, doubts)
     else:
@@ -348,25 +360,25 @@ def count_hosts(run: Run, deadline: Deadline, doubts: list[str]) -> tuple[Sequen
         hosts = first_hosts(run) if together else []
         _count_independently(run, ledgers, stock, deadline)
         if together:
-            keep_together(ledgers, hosts, doubts)
+            limit_to_group_host(ledgers, hosts, doubts)
     return ledgers, pools is not None
 
 
 def _count_independently(
-    run: Run, ledgers: Sequence[Ledger], stock: Stock, deadline: Deadline
+    run: SchedulingRun, ledgers: Sequence[HostAccount], stock: FreeCapacity, deadline: Deadline
 ) -> None:
-    spec = run.narrowed.spec
-    passing = run.chooser.passing(run.hosts, spec)
-    stops, passed = stops_of(passing), {id(host) for host in passing.hosts}
+    spec = run.filtered_request.spec
+    passing = run.chooser.filter_hosts(run.hosts, spec)
+    stops, passed = rejecting_stages(passing), {id(host) for host in passing.hosts}
     open_ledgers = []
     for ledger in ledgers:
         if id(ledger.state) in passed:
             ledger.keep_left(stock)
             open_ledgers.append(ledger)
         else:
-            unknown = Stop("candidates")
+            unknown = LimitReason("candidates")
             ledger.end(stock, stops.get((ledger.host, ledger.state.nodename), unknown))
-    if filters := watching(run.chooser.filters_for(spec), spec):
+    if filters := hooks_of(run.chooser.filters_for(spec), spec):
         run.cloud.forget_states()
         place_by_rounds(open_ledgers, filters, spec, stock, deadline)
     else:
@@ -378,11 +390,13 @@ def _count_independently(
         used[pool] += ledger.instances
     for ledger, pool in pooled:
         is_open = ledger.stop is UNFINISHED or ledger.stop.is_resource
-        if is_open and used[pool] >= pool.most:
+        if is_open and used[pool] >= pool.limit:
             ledger.end(stock, pool.stop)
 
 
-def _drop_hidden_hosts(run: Run, ledgers: Sequence[Ledger], doubts: list[str]) -> None:
+def _drop_hidden_hosts(
+    run: SchedulingRun, ledgers: Sequence[HostAccount], doubts: list[str]
+) -> None:
     """Drop the counts of hosts that a request never sees.
 
     A request sees the first ``max_placement_results`` candidates. Full hosts are not among them,
@@ -419,12 +433,12 @@ def _drop_hidden_hosts(run: Run, ledgers: Sequence[Ledger], doubts: list[str]) -
         position += remaining
         if ledger and (hidden or is_cut):
             in_part = in_part or not hidden
-            ledger.instances, ledger.stop = 0, Stop("limit", option)
+            ledger.instances, ledger.stop = 0, LimitReason("limit", option)
     if in_part:
         doubts.append(_LIMITED_PARTLY.format(option=option))
 
 
-class Per(Enum):
+class CloudPart(Enum):
     """The parts of the cloud for which capacity is reported."""
 
     ZONE = "zone"
@@ -434,13 +448,13 @@ class Per(Enum):
 
 
 @dataclass(slots=True)
-class OneCloud:
+class LoadedCloud:
     """The cloud for the requests of a report, loaded once for all of them."""
 
     connection: Connection
-    memory: Memory
+    memory: ProcessCaches
     _view: CloudView | None = None
-    _parts: dict[tuple[Aggregates, Per, str], PartsOf] = field(default_factory=dict)
+    _parts: dict[tuple[Aggregates, CloudPart, str], PartsOf] = field(default_factory=dict)
 
     def view_for(self, request: SchedulingRequest) -> CloudView:
         """Return the shared view, or a new view for this request.
@@ -459,7 +473,7 @@ class OneCloud:
             self._view.shared_states = SharedStates()
         return self._view
 
-    def parts_of(self, aggregates: Aggregates, per: Per, default_zone: str) -> PartsOf:
+    def parts_of(self, aggregates: Aggregates, per: CloudPart, default_zone: str) -> PartsOf:
         """Return the function that maps hosts to zones, aggregates or themselves."""
         key = (aggregates, per, default_zone)
         if key not in self._parts:
@@ -467,11 +481,11 @@ class OneCloud:
         return self._parts[key]
 
 
-def _build_parts_of(aggregates: Aggregates, per: Per, default_zone: str) -> PartsOf:
+def _build_parts_of(aggregates: Aggregates, per: CloudPart, default_zone: str) -> PartsOf:
     of_host = aggregates.of_host
-    if per is Per.HOST:
+    if per is CloudPart.HOST:
         return lambda host: (host,)
-    if per is Per.AGGREGATE:
+    if per is CloudPart.AGGREGATE:
         return lambda host: tuple(dict.fromkeys(each.name for each in of_host(host)))
     return lambda host: tuple(zones_of(of_host(host))) or (default_zone,)
 

@@ -12,21 +12,21 @@ from uuid import uuid4
 
 import numpy as np
 
-from placement_sched.candidates.explain import first_steps
+from placement_sched.candidates.explain import iterate_steps
 from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.candidates_query import CandidateProvider
 from placement_sched.model.document import Document, Json
-from placement_sched.model.figures import CapacityFigures, Counted, FlavorCapacity
-from placement_sched.model.names import if_few, names_instead, nearest
-from placement_sched.scheduler.capacity.accounts import HostCount, SharedPool, Stop
+from placement_sched.model.figures import CapacityFigures, FlavorCapacity, Reliability
+from placement_sched.model.names import names_if_few, nearest, suggest_names
+from placement_sched.scheduler.capacity.accounts import HostCount, LimitReason, SharedPool
 from placement_sched.scheduler.capacity.count import (
     OUT_OF_TIME,
     CapacityCount,
+    CloudPart,
     Deadline,
-    OneCloud,
-    Per,
+    LoadedCloud,
     Recount,
     count_capacity,
 )
@@ -37,7 +37,7 @@ from placement_sched.scheduler.request_filters.map_az_to_placement_aggregate imp
     MapAZToPlacementAggregate,
 )
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.scheduler.selection import Run
+from placement_sched.scheduler.selection import SchedulingRun
 from placement_sched.scheduler.simulation import CloudChange
 from placement_sched.store.compute import flavors as stored_flavors
 from placement_sched.store.placement import resource_providers
@@ -54,12 +54,12 @@ _RESOURCES = "resources"
 _IGNORED_KEYS = ("num_instances", "instance_uuids")
 
 
-def report(cloud: OneCloud, result: CapacityCount, per: Per | None) -> Json:
+def report(cloud: LoadedCloud, result: CapacityCount, per: CloudPart | None) -> Json:
     """Return the report on a request."""
     run, counts = result.run, list[HostCount](result.ledgers)
-    if not run.narrowed.refusal:
+    if not run.filtered_request.refusal:
         counts += _count_without_candidates(cloud.connection, run, {count.uuid for count in counts})
-    refusal, chosen = run.narrowed.refusal, run.request.chosen
+    refusal, chosen = run.filtered_request.refusal, run.request.chosen
     part = _summarize(counts)
     answer = {
         "capacity": part.pop("capacity"),
@@ -76,7 +76,7 @@ def report(cloud: OneCloud, result: CapacityCount, per: Per | None) -> Json:
 
 def _summarize(counts: Iterable[HostCount]) -> Json:
     capacity, used = 0, Counter[SharedPool]()
-    stops, stranded = Counter[Stop](), Counter[str]()
+    stops, stranded = Counter[LimitReason](), Counter[str]()
     for count in counts:
         capacity += count.instances
         stops[count.stop] += 1
@@ -87,7 +87,7 @@ def _summarize(counts: Iterable[HostCount]) -> Json:
                 stranded[name] += free
     for pool, instances in used.items():
         # The hosts fit more instances than the pool: the surplus stays free on the hosts.
-        surplus = max(instances - pool.most, 0)
+        surplus = max(instances - pool.limit, 0)
         capacity -= surplus
         for name, amount in pool.own.items():
             stranded[name] += surplus * amount
@@ -99,13 +99,13 @@ def _summarize(counts: Iterable[HostCount]) -> Json:
     }
 
 
-def _limit_as_json(stop: Stop, hosts: int) -> Json:
+def _limit_as_json(stop: LimitReason, hosts: int) -> Json:
     detail = {"detail": stop.detail} if stop.detail else {}
     return {"reason": stop.reason, **detail, "hosts": hosts}
 
 
 def _report_parts(
-    cloud: OneCloud, result: CapacityCount, counts: Sequence[HostCount], per: Per
+    cloud: LoadedCloud, result: CapacityCount, counts: Sequence[HostCount], per: CloudPart
 ) -> list[Json]:
     names = _list_part_names(cloud, result, counts, per)
     parts = grouped(
@@ -127,10 +127,10 @@ def _count_again(recount: Recount, counts: Sequence[HostCount]) -> list[HostCoun
 
 
 def _list_part_names(
-    cloud: OneCloud, result: CapacityCount, counts: Sequence[HostCount], per: Per
+    cloud: LoadedCloud, result: CapacityCount, counts: Sequence[HostCount], per: CloudPart
 ) -> Iterable[Iterable[str]]:
     view = result.run.cloud
-    if per is not Per.CELL:
+    if per is not CloudPart.CELL:
         default = result.run.request.settings.DEFAULT.default_availability_zone
         return map(cloud.parts_of(view.aggregates, per, default), [count.host for count in counts])
     uuids = [count.uuid for count in counts if count.uuid]
@@ -139,7 +139,7 @@ def _list_part_names(
     return ((cells.get(count.uuid or "", ""),) for count in counts)
 
 
-def _add_names(cloud: OneCloud, result: CapacityCount, parts: Sequence[Json]) -> None:
+def _add_names(cloud: LoadedCloud, result: CapacityCount, parts: Sequence[Json]) -> None:
     limits = [limit for part in parts for limit in part["limited_by"] if "detail" in limit]
     within = {limit["detail"]: dict.fromkeys(_UUID.findall(limit["detail"])) for limit in limits}
     uuids = {uuid for in_detail in within.values() for uuid in in_detail}
@@ -156,7 +156,7 @@ def _add_names(cloud: OneCloud, result: CapacityCount, parts: Sequence[Json]) ->
 
 
 def _count_without_candidates(
-    connection: Connection, run: Run, counted: Collection[str | None]
+    connection: Connection, run: SchedulingRun, counted: Collection[str | None]
 ) -> list[HostCount]:
     """Return the nodes without candidates, each with the step of the search that it fails.
 
@@ -168,10 +168,10 @@ def _count_without_candidates(
         return []
     names = run.cloud.memory.node_names.current(connection)
     counts: dict[str, HostCount] = {}
-    for (kind, detail), uuids in first_steps(search_run(connection, run, answered)):
-        stop = Stop(kind, detail)
+    for (kind, detail), uuids in iterate_steps(search_run(connection, run, answered)):
+        stop = LimitReason(kind, detail)
         if kind == _RESOURCES:
-            stop = Stop(detail.partition(":")[0], is_resource=True)
+            stop = LimitReason(detail.partition(":")[0], is_resource=True)
         for uuid in uuids:
             if uuid in names and uuid not in counted:
                 counts[uuid] = HostCount(host=names[uuid][0], uuid=uuid, stop=stop)
@@ -181,7 +181,7 @@ def _count_without_candidates(
     return list(counts.values())
 
 
-def _free_amounts(run: Run, roots: Collection[str]) -> Mapping[str, dict[str, int]]:
+def _free_amounts(run: SchedulingRun, roots: Collection[str]) -> Mapping[str, dict[str, int]]:
     """Return the free amounts of the requested classes on these trees, by root and class."""
     answered = run.searches.asked
     if answered is None or not roots:
@@ -209,7 +209,7 @@ def _free_amounts(run: Run, roots: Collection[str]) -> Mapping[str, dict[str, in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CapacityQuestion:
+class CapacityQuery:
     """A request whose capacity is reported, and the form of the report.
 
     ``policy`` and ``overrides`` are as in explain. ``flavors``, or all stored flavors with
@@ -219,7 +219,7 @@ class CapacityQuestion:
     """
 
     document: Document
-    per: Per | None = None
+    per: CloudPart | None = None
     policy: str | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
     flavors: Sequence[Any] = ()
@@ -233,7 +233,7 @@ class CapacityQuestion:
 
 
 def capacity(
-    scheduler: Scheduler, question: CapacityQuestion, changes: Sequence[CloudChange] = ()
+    scheduler: Scheduler, question: CapacityQuery, changes: Sequence[CloudChange] = ()
 ) -> Json:
     """Return the capacity of a request, or ``{"flavors": [...]}`` with several flavors.
 
@@ -241,18 +241,18 @@ def capacity(
     :class:`NotFound` for invalid requests, and the errors of explaining the request.
     """
     if changes:
-        return scheduler.supposing(changes, lambda simulation, *_: capacity(simulation, question))
+        return scheduler.simulate(changes, lambda simulation, *_: capacity(simulation, question))
     with scheduler.source.read() as connection:
-        names = flavors_asked(connection, question)
+        names = read_flavors(connection, question)
     question = _for_single_instance(question)
     # Read all requests before the connection for the count is opened: reading opens another.
     # Duplicate flavors are counted once.
     keys = [json.dumps(name, sort_keys=True) for name in names]
     flavors = dict(zip(keys, names, strict=True))
-    requests = {key: read(scheduler, question, name) for key, name in flavors.items()}
-    with scheduler.at_length(), scheduler.source.read() as connection:
+    requests = {key: read_request(scheduler, question, name) for key, name in flavors.items()}
+    with scheduler.expensive_query_slot(), scheduler.source.read() as connection:
         evaluation = _CapacityEvaluation(
-            scheduler, OneCloud(connection, scheduler.memory), question
+            scheduler, LoadedCloud(connection, scheduler.memory), question
         )
         reports = {
             key: evaluation.answer(request, last=number == len(requests))
@@ -261,10 +261,10 @@ def capacity(
     if not (question.flavors or question.all_flavors):
         return reports[keys[0]]
     pairs = zip(keys, names, strict=True)
-    return {"flavors": [{"flavor": shown(name), **reports[key]} for key, name in pairs]}
+    return {"flavors": [{"flavor": flavor_name(name), **reports[key]} for key, name in pairs]}
 
 
-def watched(scheduler: Scheduler, names: Sequence[str], now: float) -> CapacityFigures:
+def flavor_capacities(scheduler: Scheduler, names: Sequence[str], now: float) -> CapacityFigures:
     """Return the capacity of each of these flavors, by name or id, in total and per zone.
 
     ``now`` is in seconds since 1970. A flavor that is unknown or invalid does not fail the others.
@@ -272,9 +272,9 @@ def watched(scheduler: Scheduler, names: Sequence[str], now: float) -> CapacityF
     """
     with scheduler.source.read() as connection:
         stored = [each for each in names if stored_flavors.by_flavorid_or_name(connection, each)]
-    figures = {name: FlavorCapacity(Counted.UNKNOWN) for name in names}
+    figures = {name: FlavorCapacity(Reliability.UNKNOWN) for name in names}
     if stored:
-        question = CapacityQuestion(document={}, per=Per.ZONE, flavors=stored, each_alone=True)
+        question = CapacityQuery(document={}, per=CloudPart.ZONE, flavors=stored, each_alone=True)
         answers = capacity(scheduler, question)["flavors"]
         figures |= {each["flavor"]: _build_figure(each).bounded() for each in answers}
     return CapacityFigures(now, figures)
@@ -282,13 +282,13 @@ def watched(scheduler: Scheduler, names: Sequence[str], now: float) -> CapacityF
 
 def _build_figure(answer: Json) -> FlavorCapacity:
     if "refused" in answer:
-        return FlavorCapacity(Counted.REFUSED)
+        return FlavorCapacity(Reliability.REFUSED)
     zones = {zone["name"]: zone["capacity"] for zone in answer["per"]}
-    state = Counted.EXACT if answer["exact"] else Counted.INEXACT
+    state = Reliability.EXACT if answer["exact"] else Reliability.INEXACT
     return FlavorCapacity(state, answer["capacity"], zones)
 
 
-def flavors_asked(connection: Connection, question: CapacityQuestion) -> Sequence[Any]:
+def read_flavors(connection: Connection, question: CapacityQuery) -> Sequence[Any]:
     """Return the flavors of a capacity query: ids, names or objects.
 
     Raises :class:`NotFound`, with the nearest name, if a flavor is not stored.
@@ -307,16 +307,16 @@ def flavors_asked(connection: Connection, question: CapacityQuestion) -> Sequenc
         if isinstance(name, str) and not stored_flavors.by_flavorid_or_name(connection, name):
             stored = stored_flavors.all_flavors(connection)
             ids = [each for flavor in stored for each in (flavor.name, flavor.flavorid) if each]
-            names = if_few(flavor.name for flavor in stored)
-            hint = names_instead("flavor", nearest(name, ids), names)
+            names = names_if_few(flavor.name for flavor in stored)
+            hint = suggest_names("flavor", nearest(name, ids), names)
             raise NotFound(
                 f"There is no stored flavor {name!r}{hint}", at=place, code="scheduler.not_found"
             )
     return list(places.values())
 
 
-def read(
-    scheduler: Scheduler, question: CapacityQuestion, flavor: Any
+def read_request(
+    scheduler: Scheduler, question: CapacityQuery, flavor: Any
 ) -> SchedulingRequest | Invalid:
     """Return the request for an instance of a flavor, or the error.
 
@@ -325,7 +325,7 @@ def read(
     document, reader = {**question.document, "flavor": flavor}, scheduler.reader
     try:
         request = reader.read(document, policy=question.policy, overrides=question.overrides)
-        return reader.checked(request)
+        return reader.validate(request)
     except Invalid as error:
         if question.raises:
             raise
@@ -337,8 +337,8 @@ class _CapacityEvaluation:
     """The evaluation of a capacity query, with the seconds ``spent`` so far."""
 
     scheduler: Scheduler
-    cloud: OneCloud
-    question: CapacityQuestion
+    cloud: LoadedCloud
+    question: CapacityQuery
     spent: float = 0.0
 
     def answer(self, request: SchedulingRequest | Invalid, *, last: bool) -> Json:
@@ -373,32 +373,32 @@ class _CapacityEvaluation:
 
     def _count(self, request: SchedulingRequest, deadline: Deadline) -> CapacityCount:
         connection = self.cloud.connection
-        refuse_unknown_hosts(connection, request)
+        check_hosts(connection, request)
         view = self.cloud.view_for(request)
         result = count_capacity(self.scheduler, connection, request, view, deadline)
-        refuse_unknown_zone(result.run.narrowed)
+        check_zone(result.run.filtered_request)
         return result
 
 
-def refuse_unknown_hosts(connection: Connection, request: SchedulingRequest) -> None:
+def check_hosts(connection: Connection, request: SchedulingRequest) -> None:
     """Raise :class:`NotFound`, with the nearest name, if a named host is unknown."""
     for unknown in unknown_hosts(connection, request.spec):
         place = f"$.request_spec.{unknown.key}[{unknown.position}]"
         raise NotFound(unknown.detail, at=place, code="scheduler.not_found")
 
 
-def refuse_unknown_zone(narrowed: RequestFilterRun) -> None:
+def check_zone(narrowed: RequestFilterRun) -> None:
     """Raise :class:`Invalid`, with the existing zones, if the zone is unknown."""
     for each in narrowed.reports:
         if each.refusal and each.name == MapAZToPlacementAggregate.name:
             raise Invalid(f"{each.refusal}", at="$.request_spec.availability_zone")
 
 
-def _for_single_instance(question: CapacityQuestion) -> CapacityQuestion:
+def _for_single_instance(question: CapacityQuery) -> CapacityQuery:
     body = {name: value for name, value in question.document.items() if name not in _IGNORED_KEYS}
     return replace(question, document={**body, "instance_uuids": [str(uuid4())]})
 
 
-def shown(flavor: Any) -> Any:
+def flavor_name(flavor: Any) -> Any:
     """Return the name of a flavor in reports."""
     return flavor if isinstance(flavor, str) else flavor.get("name", flavor)

@@ -10,7 +10,7 @@ from functools import cache
 from placement_sched.candidates import amounts
 from placement_sched.candidates.explain import SearchRun, near_misses_of
 from placement_sched.candidates.explain_stages import stages_of
-from placement_sched.candidates.near_misses import amount_named, query_asking, query_without
+from placement_sched.candidates.near_misses import amount_of_term, query_without, with_amount
 from placement_sched.candidates.search import Search
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed
@@ -23,33 +23,33 @@ from placement_sched.model.explanation import (
     COMPUTE_NODES,
     FILTERS,
     REQUEST_FILTERS,
+    ExplanationView,
     HostVerdict,
     NearMiss,
     NearMisses,
-    View,
     WouldFit,
+    fewest_changes,
     hosts_as_json,
-    least,
 )
 from placement_sched.model.image import ImageProperties
-from placement_sched.model.names import listed
+from placement_sched.model.names import join_words
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Refusal, Remedy
+from placement_sched.model.verdict import Rejection, SuggestedChange
 from placement_sched.scheduler.explain.funnel import funnel_of, search_run
-from placement_sched.scheduler.explain.trials import first_instance, found_on, states_of
+from placement_sched.scheduler.explain.trials import candidates_on, first_instance, states_before
 from placement_sched.scheduler.explain.verdicts import (
     CloudNames,
-    asked_hosts,
-    asked_searches,
-    clause_of,
+    describe_would_fit,
+    rejection_clause,
+    reported_trees,
+    searches_to_explain,
     traits_named,
     verdicts,
-    would_fit_but,
 )
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.narrowing import narrow
-from placement_sched.scheduler.plugin import tolerated
-from placement_sched.scheduler.selection import Run
+from placement_sched.scheduler.narrowing import run_request_filters
+from placement_sched.scheduler.plugin import tolerate_failures
+from placement_sched.scheduler.selection import SchedulingRun
 
 #: Maximum number of hosts evaluated without constraints: the default limit of candidates.
 _MAX_HOSTS = 1000
@@ -59,12 +59,14 @@ _MAX_CONSTRAINT_SETS = 5
 _FLAVOR_FIELDS = {"MEMORY_MB": "memory_mb", "VCPU": "vcpus", "PCPU": "vcpus", "DISK_GB": "root_gb"}
 
 #: A host, and the stages that reject it, by name.
-_RejectedState = tuple[HostState, Sequence[tuple[str, Refusal]]]
+_RejectedState = tuple[HostState, Sequence[tuple[str, Rejection]]]
 #: Such hosts by stage names, each with its clause for several hosts.
 _HostsByRejection = Mapping[tuple[tuple[str, str], ...], Sequence[_RejectedState]]
 
 
-def would_fit(connection: Connection, run: Run, near_misses: NearMisses) -> tuple[WouldFit, ...]:
+def would_fit(
+    connection: Connection, run: SchedulingRun, near_misses: NearMisses
+) -> tuple[WouldFit, ...]:
     """Return the smallest changes that let the first instance of a failed request fit."""
     if run.choice is None or run.choice.first.ordered or run.searches.asked is None:
         return ()
@@ -77,11 +79,11 @@ def would_fit(connection: Connection, run: Run, near_misses: NearMisses) -> tupl
     evaluation = _NearMissEvaluation(run, searched)
     for miss in misses[:_MAX_CONSTRAINT_SETS]:
         results += evaluation.of(miss)
-    return least(results)
+    return fewest_changes(results)
 
 
 def _group_by_rejection(
-    run: Run, states: Sequence[HostState], spec: RequestSpec | None = None
+    run: SchedulingRun, states: Sequence[HostState], spec: RequestSpec | None = None
 ) -> _HostsByRejection:
     """Return the hosts by the later stages that reject them, for the first instance.
 
@@ -91,12 +93,14 @@ def _group_by_rejection(
     by_stages = defaultdict[tuple[tuple[str, str], ...], list[_RejectedState]](list)
     copies = [copy(state) for state in states]
     try:
-        with tolerated():
-            rejections = run.chooser.every_refusal(copies, spec or first_instance(run))
+        with tolerate_failures():
+            rejections = run.chooser.rejections_by_host(copies, spec or first_instance(run))
     except PluginFailed:
         return {}
     for state, refusals in zip(states, rejections, strict=True):
-        stages = tuple((name, clause_of(name, refusal, several=True)) for name, refusal in refusals)
+        stages = tuple(
+            (name, rejection_clause(name, refusal, several=True)) for name, refusal in refusals
+        )
         by_stages[stages].append((state, refusals))
     return by_stages
 
@@ -110,7 +114,11 @@ def _format_terms(terms: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _evaluate_filters(
-    run: Run, terms: Sequence[tuple[str, str]], rejecting: _HostsByRejection, *, exact: bool = True
+    run: SchedulingRun,
+    terms: Sequence[tuple[str, str]],
+    rejecting: _HostsByRejection,
+    *,
+    exact: bool = True,
 ) -> Iterator[WouldFit]:
     """Yield the hosts that would fit without filters and these terms of the search."""
     labels, name_of = _format_terms(terms), CloudNames.of(run, ()).name
@@ -126,14 +134,16 @@ def _evaluate_filters(
                 *((FILTERS, name) for name, _ in stages),
             ),
             hosts=tuple(state.host for state, _ in rejected),
-            why=would_fit_but(terms, refusals, name_of, several=len(rejected) > 1 or not exact),
+            why=describe_would_fit(
+                terms, refusals, name_of, several=len(rejected) > 1 or not exact
+            ),
             change=change,
             exact=exact,
         )
 
 
-def _first_change(run: Run, state: HostState) -> Remedy | None:
-    reports = run.chooser.each_refusal(copy(state), first_instance(run))
+def _first_change(run: SchedulingRun, state: HostState) -> SuggestedChange | None:
+    reports = run.chooser.rejections_of_host(copy(state), first_instance(run))
     changes = (change for report in reports for change in report.rejected[0].changes)
     return next(changes, None)
 
@@ -142,7 +152,7 @@ def _first_change(run: Run, state: HostState) -> Remedy | None:
 class _NearMissEvaluation:
     """Evaluation of the near misses of a search, for a limited number of hosts."""
 
-    run: Run
+    run: SchedulingRun
     searched: SearchRun
     remaining: int = _MAX_HOSTS
 
@@ -151,7 +161,7 @@ class _NearMissEvaluation:
         return self.searched.search
 
     def of(self, miss: NearMiss) -> Iterator[WouldFit]:
-        amount = amount_named(self.search, miss.terms[0]) if not miss.others else None
+        amount = amount_of_term(self.search, miss.terms[0]) if not miss.others else None
         if amount is not None:
             nearest = amounts.nearest_amounts(self.searched, miss.terms[0], self.remaining)
             results = list(self._with_amount(miss, amount, nearest))
@@ -186,7 +196,7 @@ class _NearMissEvaluation:
         if not traits or any(detail.startswith("!in:") for _, detail in terms):
             return query
         spec = _without_traits(request.spec, traits)
-        narrowed = narrow(request.plugins.request_filters, spec, self.run.cloud)
+        narrowed = run_request_filters(request.plugins.request_filters, spec, self.run.cloud)
         plain = query.group or RequestGroup()
         forbidden = frozenset(narrowed.spec.destination.forbidden)
         confined = replace(plain, aggregates=replace(plain.aggregates, forbidden=forbidden))
@@ -196,7 +206,7 @@ class _NearMissEvaluation:
         self, query: CandidatesQuery, roots: Collection[str], spec: RequestSpec | None = None
     ) -> _HostsByRejection:
         return _group_by_rejection(
-            self.run, states_of(self.run, found_on(self.run, query, roots)), spec
+            self.run, states_before(self.run, candidates_on(self.run, query, roots)), spec
         )
 
     def _with_amount(
@@ -213,7 +223,7 @@ class _NearMissEvaluation:
 
         @cache
         def passing(index: int) -> list[HostState]:
-            query = query_asking(self.search, miss.terms[0], values[index])
+            query = with_amount(self.search, miss.terms[0], values[index])
             bound = abs(wanted - values[index])
             near = [uuid for uuid, amount in by_uuid.items() if abs(wanted - amount) <= bound]
             return _passing_hosts(
@@ -228,7 +238,7 @@ class _NearMissEvaluation:
         if index == len(values) or not (passed := passing(index)):
             return
         amount, bound_name = values[index], "most" if values[index] < wanted else "least"
-        change = Remedy(
+        change = SuggestedChange(
             "ask",
             f"request at {bound_name} {amount} of {name}",
             {"resource_class": name, "amount": amount, "instead_of": wanted},
@@ -263,14 +273,16 @@ class _NearMissEvaluation:
             by_aggregates = _group_by_aggregates(names, miss.detail, passed)
         for uuids, states in by_aggregates.items():
             several, change = len(states) > 1 or not exact, None
-            why = would_fit_but(miss.terms, (), names.name, several=several)
+            why = describe_would_fit(miss.terms, (), names.name, several=several)
             if uuids:
                 why = "fit but are in " if several else "fits but is in "
-                why += listed(map(names.name, uuids))
+                why += join_words(map(names.name, uuids))
             if needed := names.needed(uuids):
                 trait_names = traits_named(needed)
                 why += f", which {'needs' if len(uuids) == 1 else 'need'} {trait_names}"
-                change = Remedy("ask_traits", f"require {trait_names}", {"traits": list(needed)})
+                change = SuggestedChange(
+                    "ask_traits", f"require {trait_names}", {"traits": list(needed)}
+                )
             hosts = tuple(state.host for state in states)
             yield WouldFit(without=without, hosts=hosts, why=why, change=change, exact=exact)
 
@@ -305,7 +317,7 @@ def _group_by_aggregates(
     return inside
 
 
-def explained(connection: Connection, run: Run, view: View) -> Json:
+def make_explanation(connection: Connection, run: SchedulingRun, view: ExplanationView) -> Json:
     """Return the explanation of a run, with verdicts on the hosts of the view."""
     extra: Json = {}
     chosen = run.request.chosen
@@ -313,9 +325,9 @@ def explained(connection: Connection, run: Run, view: View) -> Json:
     if view.hosts is None:
         funnel = funnel_of(run, connection, view)
     else:
-        trees_by_name = asked_hosts(connection, view.hosts)
+        trees_by_name = reported_trees(connection, view.hosts)
         nodes = (each.node for trees in trees_by_name.values() for each in trees)
-        view = View(frozenset([*trees_by_name, *nodes]), view.max_rejected)
+        view = ExplanationView(frozenset([*trees_by_name, *nodes]), view.max_rejected)
         # Verdicts may need the rejections of all hosts.
         funnel = funnel_of(run, connection, replace(view, max_rejected=0))
         judged = verdicts(connection, run, trees_by_name, funnel)
@@ -336,15 +348,19 @@ def explained(connection: Connection, run: Run, view: View) -> Json:
     }
 
 
-def stages_of_run(run: Run, verdicts: Iterable[HostVerdict]) -> list[Json]:
+def stages_of_run(run: SchedulingRun, verdicts: Iterable[HostVerdict]) -> list[Json]:
     """Return type and name of each evaluated stage, in order and without duplicates.
 
     A host that a stage does not reject passes it. Stages that are neither constraints nor plugins
     (``limit``, ``combination``) are included only if they reject a host.
     """
-    stages = [(REQUEST_FILTERS, report.name) for report in run.narrowed.reports if report.applied]
-    stages += [(REQUEST_FILTERS, each.name) for each in run.narrowed.reports if each.refusal]
-    for prefix, answered in asked_searches(run):
+    stages = [
+        (REQUEST_FILTERS, report.name) for report in run.filtered_request.reports if report.applied
+    ]
+    stages += [
+        (REQUEST_FILTERS, each.name) for each in run.filtered_request.reports if each.refusal
+    ]
+    for prefix, answered in searches_to_explain(run):
         steps = stages_of(answered.search)
         stages += [(CANDIDATES, f"{prefix}{each.kind} {each.detail}".strip()) for each in steps]
     late = [(FILTERS, name) for name in run.chooser.stage_names(first_instance(run))]

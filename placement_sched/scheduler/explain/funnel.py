@@ -13,20 +13,20 @@ from placement_sched.model.compute_node import why_disabled
 from placement_sched.model.explanation import (
     COMPUTE_NODES,
     CandidatesReport,
+    ExplanationView,
     FilterReport,
     Funnel,
-    LaterReport,
+    LaterInstanceReport,
     Rejected,
     RoomReport,
     StepReport,
     UnknownHost,
-    View,
 )
 from placement_sched.model.names import suggested
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.request_stats import RequestStats
-from placement_sched.scheduler.resource_request import AnsweredSearch
-from placement_sched.scheduler.selection import Run
+from placement_sched.scheduler.resource_request import CandidateResult
+from placement_sched.scheduler.selection import SchedulingRun
 from placement_sched.store.compute import compute_nodes, services
 from placement_sched.store.placement import resource_providers
 
@@ -91,21 +91,23 @@ def _describe_missing(named: _NamedHost, existing: set[str]) -> str:
     return f"there is no {noun} {named.name!r}{suggested(noun, named.name, existing)}"
 
 
-def funnel_of(run: Run, connection: Connection | None, view: View | None = None) -> Funnel:
+def funnel_of(
+    run: SchedulingRun, connection: Connection | None, view: ExplanationView | None = None
+) -> Funnel:
     """Return the hosts before and after each stage, for the first instance.
 
     Without a connection no SQL statement is executed. The funnel then lacks the steps of the
     candidate search, and shows uuids for providers without a compute node.
     """
-    searches, choice, unreported = run.searches, run.choice, run.unreported
+    searches, choice, unreported = run.searches, run.choice, run.roots_without_node
     names: dict[str, str] = {}
-    unknown = () if connection is None else unknown_hosts(connection, run.narrowed.spec)
+    unknown = () if connection is None else unknown_hosts(connection, run.filtered_request.spec)
     query = searches.query.querystring() if searches.query else ""
     candidates = CandidatesReport(query=query)
     if connection is None:
         candidates = CandidatesReport(query=query, hosts=len(searches.roots))
     elif searches.asked is not None:
-        candidates = _candidates_report(connection, run, view or View())
+        candidates = _candidates_report(connection, run, view or ExplanationView())
         names = dict(resource_providers.names_of(connection, unreported)) if unreported else {}
     filters = list(choice.first.filters) if choice else []
     if unreported:  # the stage that rejects providers without a compute node
@@ -120,16 +122,16 @@ def funnel_of(run: Run, connection: Connection | None, view: View | None = None)
         filters.insert(0, compute_nodes_report)
     later_report = room_report = None
     if choice and choice.later:
-        later_report = LaterReport(
+        later_report = LaterInstanceReport(
             placed=choice.placed,
-            asked=run.narrowed.spec.num_instances,
+            asked=run.filtered_request.spec.num_instances,
             filters=choice.later.filters,
         )
     if choice and choice.room_for is not None:
-        count = run.narrowed.spec.num_instances
+        count = run.filtered_request.spec.num_instances
         room_report = RoomReport(instances=count, at_most=choice.room_for)
     return Funnel(
-        request_filters=run.narrowed.reports,
+        request_filters=run.filtered_request.reports,
         allocation_candidates=candidates,
         filters=tuple(filters),
         weighers=choice.first.weighed.reports if choice else (),
@@ -142,7 +144,9 @@ def funnel_of(run: Run, connection: Connection | None, view: View | None = None)
     )
 
 
-def _candidates_report(connection: Connection, run: Run, view: View) -> CandidatesReport:
+def _candidates_report(
+    connection: Connection, run: SchedulingRun, view: ExplanationView
+) -> CandidatesReport:
     searches = run.searches
     reports = [
         with_reasons(connection, explain(search_run(connection, run, search), view))
@@ -153,7 +157,7 @@ def _candidates_report(connection: Connection, run: Run, view: View) -> Candidat
     return replace(report, fallback=second[0], hosts=len(searches.roots)) if second else report
 
 
-def search_run(connection: Connection, run: Run, searched: AnsweredSearch) -> SearchRun:
+def search_run(connection: Connection, run: SchedulingRun, searched: CandidateResult) -> SearchRun:
     """Return a search of a run, as the input of its explanation."""
     cloud, settings = run.cloud, run.request.settings
     names = cloud.memory.node_names
@@ -193,7 +197,7 @@ def with_reasons(connection: Connection, report: CandidatesReport) -> Candidates
     return replace(report, steps=tuple(steps))
 
 
-def spent_by(stats: RequestStats) -> dict[str, Any]:
+def effort_of(stats: RequestStats) -> dict[str, Any]:
     """Return the effort of a request, as fields of a log line.
 
     The fields are the number of SQL ``statements`` and of ``candidates``, the milliseconds of each
@@ -211,8 +215,8 @@ def spent_by(stats: RequestStats) -> dict[str, Any]:
     }
 
 
-def sentence_of(spent: Mapping[str, Any]) -> str:
-    """Return the fields of :func:`spent_by` as text, without the missing values."""
+def describe_effort(spent: Mapping[str, Any]) -> str:
+    """Return the fields of :func:`effort_of` as text, without the missing values."""
     return "; ".join(_list_parts(spent))
 
 

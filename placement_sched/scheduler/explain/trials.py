@@ -15,14 +15,14 @@ from placement_sched.model.explanation import FilterReport
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_manager import host_states
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.plugin import tolerated
-from placement_sched.scheduler.selection import Run
+from placement_sched.scheduler.plugin import tolerate_failures
+from placement_sched.scheduler.selection import SchedulingRun
 
 #: A candidate for hosts without candidates, so that filters can check the hosts themselves.
 _EMPTY_CANDIDATE: Mapping[str, Any] = {"allocations": {}, "mappings": {}}
 
 
-def found_on(run: Run, query: CandidatesQuery, roots: Collection[str]) -> Candidates:
+def candidates_on(run: SchedulingRun, query: CandidatesQuery, roots: Collection[str]) -> Candidates:
     """Return the query's candidates on these trees, or none if the search is too expensive."""
     source = run.cloud.providers
     try:
@@ -31,32 +31,34 @@ def found_on(run: Run, query: CandidatesQuery, roots: Collection[str]) -> Candid
         return Candidates()
 
 
-def states_of(
-    run: Run, candidates: Candidates, include: Iterable[str] = (), *, anyway: bool = False
+def states_before(
+    run: SchedulingRun, candidates: Candidates, include: Iterable[str] = (), *, anyway: bool = False
 ) -> list[HostState]:
     """Return the host states before the run placed anything.
 
     With ``anyway`` a host without candidates gets one that takes nothing.
     """
-    states = host_states(run.cloud, candidates, run.narrowed.spec, include)
+    states = host_states(run.cloud, candidates, run.filtered_request.spec, include)
     for state in states if anyway else ():
         if not state.allocation_candidates:
             state.allocation_candidates = [_EMPTY_CANDIDATE]
     return states
 
 
-def first_instance(run: Run) -> RequestSpec:
+def first_instance(run: SchedulingRun) -> RequestSpec:
     """Return the request of a run for its first instance."""
-    spec = run.narrowed.spec
+    spec = run.filtered_request.spec
     return spec.for_instance(spec.instance_uuids[0] if spec.instance_uuids else None)
 
 
-def _find_first_rejection(run: Run, state: HostState, spec: RequestSpec) -> FilterReport | None:
-    with tolerated():
-        return next(iter(run.chooser.each_refusal(copy(state), spec)), None)
+def _find_first_rejection(
+    run: SchedulingRun, state: HostState, spec: RequestSpec
+) -> FilterReport | None:
+    with tolerate_failures():
+        return next(iter(run.chooser.rejections_of_host(copy(state), spec)), None)
 
 
-def passes(run: Run, state: HostState, spec: RequestSpec) -> bool:
+def passes(run: SchedulingRun, state: HostState, spec: RequestSpec) -> bool:
     """Return whether a host passes all stages after the search."""
     try:
         return _find_first_rejection(run, state, spec) is None
@@ -64,7 +66,7 @@ def passes(run: Run, state: HostState, spec: RequestSpec) -> bool:
         return False
 
 
-def passes_after_changes(run: Run, state: HostState, spec: RequestSpec) -> bool | None:
+def passes_after_changes(run: SchedulingRun, state: HostState, spec: RequestSpec) -> bool | None:
     """Return whether a host passes after the first changes, or None if unknown."""
     changed_state, changed_spec, tried_filters = copy(state), spec, set[str]()
     try:

@@ -13,15 +13,15 @@ from typing import Any, Self
 
 import os_traits
 
-from placement_sched.candidates.explain import each_refusal
+from placement_sched.candidates.explain import rejections_by_root
 from placement_sched.candidates.explain_stages import stages_of
 from placement_sched.candidates.near_misses import query_without
 from placement_sched.candidates.search import Search, prepare
 from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection
-from placement_sched.errors import PluginFailed, UnknownNames
+from placement_sched.errors import PluginFailed, UnknownResourceClassOrTrait
 from placement_sched.model.aggregates import HostAggregate
-from placement_sched.model.candidates_query import Candidates, CandidatesQuery, together
+from placement_sched.model.candidates_query import Candidates, CandidatesQuery, merge_results
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.explanation import (
     CANDIDATES,
@@ -31,15 +31,15 @@ from placement_sched.model.explanation import (
     REJECTED,
     UNKNOWN,
     CandidatesReport,
+    ExplanationView,
     FilterReport,
     Funnel,
     HostVerdict,
     RejectReason,
     StepReport,
-    View,
 )
-from placement_sched.model.names import if_few, listed, nearest, read_uuid
-from placement_sched.model.verdict import Refusal, Remedy
+from placement_sched.model.names import join_words, names_if_few, nearest, read_uuid
+from placement_sched.model.verdict import Rejection, SuggestedChange
 from placement_sched.scheduler.explain.funnel import (
     NOT_REPORTED,
     funnel_of,
@@ -47,15 +47,15 @@ from placement_sched.scheduler.explain.funnel import (
     with_reasons,
 )
 from placement_sched.scheduler.explain.trials import (
+    candidates_on,
     first_instance,
-    found_on,
     passes_after_changes,
-    states_of,
+    states_before,
 )
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.plugin import tolerated
-from placement_sched.scheduler.resource_request import AnsweredSearch
-from placement_sched.scheduler.selection import Run
+from placement_sched.scheduler.plugin import tolerate_failures
+from placement_sched.scheduler.resource_request import CandidateResult
+from placement_sched.scheduler.selection import SchedulingRun
 from placement_sched.store.compute import compute_nodes
 from placement_sched.store.placement import resource_providers
 
@@ -90,7 +90,7 @@ _NOT_REACHED = (
 
 
 @dataclass(frozen=True, slots=True)
-class AskedHost:
+class ReportedTree:
     """A provider tree of the report: the root's uuid, and the names of host and node.
 
     ``is_node`` is false for a provider tree without a compute node.
@@ -108,10 +108,10 @@ class AskedHost:
 
 
 #: Provider trees by requested name, in order. A host may have several nodes, an unknown name none.
-AskedHosts = Mapping[str, Sequence[AskedHost]]
+AskedHosts = Mapping[str, Sequence[ReportedTree]]
 
 
-def asked_hosts(connection: Connection, names: Iterable[str]) -> AskedHosts:
+def reported_trees(connection: Connection, names: Iterable[str]) -> AskedHosts:
     """Return the provider trees of names: of hosts, nodes or providers, or uuids of either.
 
     A child provider stands for the host of its tree.
@@ -123,11 +123,11 @@ def asked_hosts(connection: Connection, names: Iterable[str]) -> AskedHosts:
         node.uuid: node for node in (*by_name, *compute_nodes.by_uuids(connection, uuids.values()))
     }
     # By every name: a request may have thousands of names, and a cloud thousands of nodes.
-    meaning = defaultdict[str, dict[str, AskedHost]](dict)
+    meaning = defaultdict[str, dict[str, ReportedTree]](dict)
     for node in nodes.values():
         for alias in (node.host, node.hypervisor_hostname, node.uuid):
-            meaning[alias][node.uuid] = AskedHost.of(node)
-    result: dict[str, list[AskedHost]] = {}
+            meaning[alias][node.uuid] = ReportedTree.of(node)
+    result: dict[str, list[ReportedTree]] = {}
     for name in wanted:
         trees = meaning.get(name, {}) | meaning.get(uuids.get(name, name), {})
         result[name] = sorted(trees.values(), key=lambda tree: (tree.host, tree.node))
@@ -138,7 +138,7 @@ def asked_hosts(connection: Connection, names: Iterable[str]) -> AskedHosts:
 
 def _find_by_provider(
     connection: Connection, names: Sequence[str], uuids: Mapping[str, str]
-) -> dict[str, list[AskedHost]]:
+) -> dict[str, list[ReportedTree]]:
     providers = {each.name: each for each in resource_providers.by_names(connection, names)}
     known_uuids = [uuids[name] for name in names if name in uuids]
     by_uuid = resource_providers.by_uuids(connection, known_uuids)
@@ -148,15 +148,15 @@ def _find_by_provider(
     trees = {}
     for root in roots:
         name = called.get(root, root)
-        trees[root] = AskedHost(root, name, name, is_node=False)
+        trees[root] = ReportedTree(root, name, name, is_node=False)
     for node in compute_nodes.by_uuids(connection, roots):
-        trees[node.uuid] = AskedHost.of(node)
+        trees[node.uuid] = ReportedTree.of(node)
     return {name: [trees[providers[name].root_uuid]] for name in names if name in providers}
 
 
-def would_fit_but(
+def describe_would_fit(
     terms: Sequence[Term],
-    refusals: Sequence[tuple[str, Refusal]],
+    refusals: Sequence[tuple[str, Rejection]],
     name: Callable[[str], str],
     *,
     several: bool,
@@ -168,17 +168,17 @@ def would_fit_but(
     """
     droppable = [clause for clause in map(_droppable_name, terms) if clause]
     clauses = [clause for term in terms for clause in _host_clauses(term, name, several=several)]
-    clauses += [clause_of(*pair, several=several) for pair in refusals]
-    words = f"would fit without {listed(droppable)}" if droppable else "would fit"
-    return f"{words}, but {listed(clauses)}" if clauses else words
+    clauses += [rejection_clause(*pair, several=several) for pair in refusals]
+    words = f"would fit without {join_words(droppable)}" if droppable else "would fit"
+    return f"{words}, but {join_words(clauses)}" if clauses else words
 
 
 def traits_named(names: Sequence[str]) -> str:
     """Return traits as in a sentence: ``trait A``, ``traits A and B``."""
-    return f"trait{'s' * (len(names) > 1)} {listed(names)}"
+    return f"trait{'s' * (len(names) > 1)} {join_words(names)}"
 
 
-def clause_of(stage: str, refusal: Refusal, *, several: bool) -> str:
+def rejection_clause(stage: str, refusal: Rejection, *, several: bool) -> str:
     """Return the clause of a stage that rejects a host, or several."""
     if several:
         return refusal.of_several or f"{stage} rejects them"
@@ -229,7 +229,7 @@ class CloudNames:
     busy: frozenset[str]
 
     @classmethod
-    def of(cls, run: Run, roots: Collection[str]) -> "CloudNames":
+    def of(cls, run: SchedulingRun, roots: Collection[str]) -> "CloudNames":
         """Return the names for changes of these trees, in at most two statements."""
         aggregates = {each.uuid: each for each in run.cloud.host_aggregates()}
         if not roots:
@@ -243,21 +243,21 @@ class CloudNames:
         changes = [named for change in reason.changes for named in self._named(root, change)]
         return replace(reason, changes=tuple(changes))
 
-    def _named(self, root: str, change: Remedy) -> Iterator[Remedy]:
+    def _named(self, root: str, change: SuggestedChange) -> Iterator[SuggestedChange]:
         if change.action == "remove_trait" and change.values["traits"] == _DISABLED:
-            yield Remedy(
+            yield SuggestedChange(
                 "enable_service", "enable its compute service", {"steps": ["enable_service"]}
             )
         elif change.action == "drop_constraint" and change.values["detail"] == f"!{_DISABLED[0]}":
             return  # no request may drop this constraint
         elif change.action == "leave_aggregate":
             provider, uuids = change.values.get("provider"), change.values["aggregates"]
-            words = f"remove {provider or 'it'} from aggregate {listed(map(self.name, uuids))}"
+            words = f"remove {provider or 'it'} from aggregate {join_words(map(self.name, uuids))}"
             yield replace(change, words=words, values=self._values(change, uuids))
         elif change.action == "ask_traits":
             if needed := self.needed(change.values["aggregates"]):
                 words = f"require {traits_named(needed)}"
-                yield Remedy("ask_traits", words, {"traits": list(needed)})
+                yield SuggestedChange("ask_traits", words, {"traits": list(needed)})
         elif change.action == "join_aggregate":
             provider, uuids = change.values.get("provider"), change.values["aggregates"]
             if provider is None:
@@ -286,7 +286,7 @@ class CloudNames:
         aggregate = self.aggregates.get(uuid)
         return aggregate.availability_zone if aggregate else None
 
-    def _values(self, change: Remedy, uuids: Sequence[str]) -> dict[str, Any]:
+    def _values(self, change: SuggestedChange, uuids: Sequence[str]) -> dict[str, Any]:
         return {**change.values, "aggregates": self._shown(uuids)}
 
     def needed(self, uuids: Collection[str]) -> tuple[str, ...]:
@@ -305,9 +305,9 @@ class CloudNames:
         return [{"uuid": uuid, "name": self.name(uuid)} for uuid in uuids]
 
 
-def number_with_all_reasons(run: Run, searches: Sequence[Search]) -> int:
+def number_with_all_reasons(run: SchedulingRun, searches: Sequence[Search]) -> int:
     """Return the number of rejected hosts with all reasons: fewer for larger requests."""
-    spec = run.narrowed.spec
+    spec = run.filtered_request.spec
     group = spec.instance_group
     lists: list[Sized | None] = [
         spec.force_hosts,
@@ -354,7 +354,7 @@ def _first_reasons_by_host(funnel: Funnel) -> Mapping[tuple[str, str], RejectRea
 
 
 def verdicts(
-    connection: Connection, run: Run, hosts: AskedHosts, funnel: Funnel | None = None
+    connection: Connection, run: SchedulingRun, hosts: AskedHosts, funnel: Funnel | None = None
 ) -> tuple[HostVerdict, ...]:
     """Return the verdict of a run on each of these hosts, in their order.
 
@@ -391,7 +391,7 @@ def _judge_unknown_names(connection: Connection, hosts: AskedHosts) -> dict[str,
     if names:
         existing.update(compute_nodes.all_names(connection))
         existing.update(resource_providers.all_names(connection))
-    listing, result = if_few(existing), {}
+    listing, result = names_if_few(existing), {}
     for position, name in enumerate(names):
         near = nearest(name, existing, _MAX_SUGGESTIONS) if position < _MAX_COMPARED else ()
         result[name] = HostVerdict(
@@ -401,13 +401,16 @@ def _judge_unknown_names(connection: Connection, hosts: AskedHosts) -> dict[str,
 
 
 def _judge_rejected(
-    connection: Connection, run: Run, not_passed: Sequence[AskedHost], funnel: Funnel | None
+    connection: Connection,
+    run: SchedulingRun,
+    not_passed: Sequence[ReportedTree],
+    funnel: Funnel | None,
 ) -> Iterator[tuple[tuple[RejectReason, ...], bool | None]]:
     """Yield the reasons of each rejected host, and whether it would pass after the changes.
 
     If the request is large, only the first hosts get all their reasons.
     """
-    limit = number_with_all_reasons(run, [each.search for _, each in asked_searches(run)])
+    limit = number_with_all_reasons(run, [each.search for _, each in searches_to_explain(run)])
     # Several names may stand for the same host.
     evaluated = {tree.uuid: tree for tree in not_passed[:limit]}
     alone = _search_trees(connection, run, list(evaluated))
@@ -430,18 +433,18 @@ def _judge_rejected(
         yield reported[tree.uuid], would_pass.get(tree.uuid)
     if remaining := not_passed[limit:]:
         names = frozenset(tree.node for tree in remaining)
-        brief = FirstReasons(funnel or funnel_of(run, connection, View(names, 0)), limit)
+        brief = FirstReasons(funnel or funnel_of(run, connection, ExplanationView(names, 0)), limit)
         for tree in remaining:
             yield brief.of(tree.host, tree.node), None
 
 
 def _list_reasons(
-    run: Run,
+    run: SchedulingRun,
     run_reasons: Sequence[RejectReason],
     search_reasons: Sequence[RejectReason],
     state: HostState | None,
 ) -> Iterator[RejectReason]:
-    rejecting = (report for report in run.narrowed.reports if report.refusal)
+    rejecting = (report for report in run.filtered_request.reports if report.refusal)
     reasons = [*map(RejectReason.of_request_filter, rejecting), *search_reasons]
     if state is None:
         reasons.append(RejectReason(FILTERS, COMPUTE_NODES, NOT_REPORTED))
@@ -452,7 +455,7 @@ def _list_reasons(
 
 
 def _list_filter_reasons(
-    run: Run, reported: Sequence[RejectReason], state: HostState
+    run: SchedulingRun, reported: Sequence[RejectReason], state: HostState
 ) -> Iterator[RejectReason]:
     """Yield the reasons of the host filters: first of the run, then of this host alone.
 
@@ -461,7 +464,7 @@ def _list_filter_reasons(
     run_reasons = {reason.name: reason for reason in reported}
     is_reached = not run_reasons
     try:
-        reports = run.chooser.each_refusal(state, first_instance(run))
+        reports = run.chooser.rejections_of_host(state, first_instance(run))
         while report := _next_tolerated(reports):
             (reason,) = RejectReason.of_filters(report)
             if in_run := run_reasons.pop(report.name, None):
@@ -477,11 +480,11 @@ def _list_filter_reasons(
 
 
 def _next_tolerated(reports: Iterator[FilterReport]) -> FilterReport | None:
-    with tolerated():
+    with tolerate_failures():
         return next(reports, None)
 
 
-def _reasons_of_run(run: Run) -> Mapping[tuple[str, str], Sequence[RejectReason]]:
+def _reasons_of_run(run: SchedulingRun) -> Mapping[tuple[str, str], Sequence[RejectReason]]:
     return grouped(
         ((rejected.host, rejected.node), RejectReason(FILTERS, report.name, rejected.reason))
         for report in (run.choice.first.filters if run.choice else ())
@@ -503,7 +506,7 @@ class _TreeResults:
     uncertain: Collection[str]
 
 
-def _search_trees(connection: Connection, run: Run, roots: Sequence[str]) -> _TreeResults:
+def _search_trees(connection: Connection, run: SchedulingRun, roots: Sequence[str]) -> _TreeResults:
     """Return the result of the search on these trees.
 
     A tree may have candidates that a limit dropped, or that the run did not reach. Of the two
@@ -516,13 +519,13 @@ def _search_trees(connection: Connection, run: Run, roots: Sequence[str]) -> _Tr
     searched_roots = run.searches.roots
     outside = [root for root in roots if root not in searched_roots]
     names = CloudNames.of(run, outside)
-    for prefix, answered in asked_searches(run) if outside else ():
-        on_trees = found_on(run, answered.search.query, outside)
+    for prefix, answered in searches_to_explain(run) if outside else ():
+        on_trees = candidates_on(run, answered.search.query, outside)
         candidates.append(on_trees)
         # A run without a search dropped nothing.
         run_candidates = on_trees if run.searches.asked is None else answered.found
         searched = search_run(connection, run, replace(answered, found=run_candidates))
-        rejected = each_refusal(searched, outside)
+        rejected = rejections_by_root(searched, outside)
         new_steps = [
             (root, step)
             for root, (steps, _) in rejected.items()
@@ -541,7 +544,7 @@ def _search_trees(connection: Connection, run: Run, roots: Sequence[str]) -> _Tr
             terms = {_term_to_drop(step) for step in steps if step.constraint != "limit"}
             if terms:
                 relaxed[root] = query_without(answered.search, terms)
-    return _TreeResults(reasons, together(candidates), relaxed, uncertain)
+    return _TreeResults(reasons, merge_results(candidates), relaxed, uncertain)
 
 
 def _have_known_changes(reasons: Sequence[RejectReason]) -> bool:
@@ -560,7 +563,7 @@ def _term_to_drop(step: StepReport) -> tuple[str, str]:
 
 
 def _evaluate_changes(
-    run: Run, alone: _TreeResults, states: Mapping[str, HostState]
+    run: SchedulingRun, alone: _TreeResults, states: Mapping[str, HostState]
 ) -> dict[str, bool | None]:
     """Return whether each host passes after the first change of each of its reasons.
 
@@ -568,15 +571,17 @@ def _evaluate_changes(
     host and the request as they are after the changes. A request that a request filter rejects is
     not evaluated.
     """
-    if run.narrowed.refusal is not None:
+    if run.filtered_request.refusal is not None:
         return {}
     spec = first_instance(run)
     result: dict[str, bool | None] = {}
     for query, roots in grouped((alone.relaxed.get(root), root) for root in states).items():
         after_changes = {root: states[root] for root in roots}
         if query is not None:
-            candidates = found_on(run, query, roots) if query.groups else Candidates()
-            after_changes = {str(changed.uuid): changed for changed in states_of(run, candidates)}
+            candidates = candidates_on(run, query, roots) if query.groups else Candidates()
+            after_changes = {
+                str(changed.uuid): changed for changed in states_before(run, candidates)
+            }
         for root in roots:
             state = after_changes.get(root)
             if state is None or root in alone.uncertain:
@@ -586,7 +591,7 @@ def _evaluate_changes(
     return result
 
 
-def asked_searches(run: Run) -> Iterator[tuple[str, AnsweredSearch]]:
+def searches_to_explain(run: SchedulingRun) -> Iterator[tuple[str, CandidateResult]]:
     """Yield the searches of a run, or the search of a rejected request."""
     if run.searches.asked is not None:
         yield "", run.searches.asked
@@ -595,16 +600,18 @@ def asked_searches(run: Run) -> Iterator[tuple[str, AnsweredSearch]]:
     elif run.searches.query is not None:
         try:
             search = prepare(run.cloud.providers, run.searches.query)
-        except UnknownNames:  # no provider has them
+        except UnknownResourceClassOrTrait:  # no provider has them
             return
-        yield "", AnsweredSearch(search, Candidates())
+        yield "", CandidateResult(search, Candidates())
 
 
-def _get_states(run: Run, nodes: Sequence[str], found: Candidates) -> dict[str, HostState]:
+def _get_states(
+    run: SchedulingRun, nodes: Sequence[str], found: Candidates
+) -> dict[str, HostState]:
     """Return the states of these nodes before the run placed anything."""
     if not nodes:
         return {}
     roots = set(nodes)
     requests = tuple([request for request in found.requests if request.root_uuid in roots])
-    states = states_of(run, Candidates(requests=requests), nodes, anyway=True)
+    states = states_before(run, Candidates(requests=requests), nodes, anyway=True)
     return {state.uuid or "": state for state in states}

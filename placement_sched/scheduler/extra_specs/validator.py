@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from placement_sched.errors import ConfigurationError, Invalid
-from placement_sched.scheduler.plugins import loaded, why
+from placement_sched.scheduler.plugins import describe_import_error, load_plugin
 
 GROUP = "placement_sched.extra_spec_validators"
 #: Value types for the tables in this package.
@@ -179,9 +179,11 @@ def _load_from_packages() -> Iterator[ExtraSpecValidator]:
     for entry_point in sorted(entry_points(group=GROUP), key=lambda each: each.name):
         origin = f"entry point {entry_point.name} ({entry_point.value}) of {GROUP}"
         try:
-            registered: list[Any] = loaded(partial(_call_register, entry_point))
+            registered: list[Any] = load_plugin(partial(_call_register, entry_point))
         except Exception as failure:
-            raise ConfigurationError(f"{origin} cannot be loaded: {why(failure)}") from failure
+            raise ConfigurationError(
+                f"{origin} cannot be loaded: {describe_import_error(failure)}"
+            ) from failure
         for validator in registered:
             if not isinstance(validator, ExtraSpecValidator):
                 raise ConfigurationError(f"{origin}: {validator!r} is not an ExtraSpecValidator")

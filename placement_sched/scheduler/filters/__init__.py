@@ -13,12 +13,19 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Refusal, Remedy
+from placement_sched.model.verdict import Rejection, SuggestedChange
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import SchedulerPlugin, classes_in
 
-__all__ = ["BaseHostFilter", "CandidateFilterMixin", "HostState", "Passed", "Question", "Remedy"]
-__all__ += ["Refusal", "RequestSpec", "Verdict", "all_filters"]
+__all__ = [
+    "BaseHostFilter",
+    "CandidateFilterMixin",
+    "HostCheck",
+    "HostState",
+    "Passed",
+    "SuggestedChange",
+]
+__all__ += ["Rejection", "RequestSpec", "Verdict", "all_filters"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +39,7 @@ class Passed:
     limits: Mapping[str, Any] = field(default_factory=dict)
     candidates: Sequence[Any] | None = None
 
-    def hand_on(self, host_state: HostState) -> None:
+    def apply_to(self, host_state: HostState) -> None:
         """Write the result to the host state, for later filters and weighers."""
         host_state.limits.update(self.limits)
         if self.candidates is not None:
@@ -40,10 +47,10 @@ class Passed:
 
 
 #: A rejection, a pass with limits or candidates, or None for a plain pass.
-Verdict = Refusal | Passed | None
+Verdict = Rejection | Passed | None
 
 #: The check of a host for one request.
-Question = Callable[[HostState], Verdict]
+HostCheck = Callable[[HostState], Verdict]
 
 
 class BaseHostFilter(SchedulerPlugin):
@@ -72,11 +79,11 @@ class BaseHostFilter(SchedulerPlugin):
         elif own == {"for_request"}:
             cls.refusal = _refusal_from(cls.for_request)  # type: ignore[method-assign]
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
+    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the reason why the host is rejected, or None if it passes."""
         raise NotImplementedError(f"{type(self).__name__} has neither host_passes nor refusal")
 
-    def for_request(self, spec_obj: RequestSpec) -> Question | None:
+    def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check to run on each host, or None if every host passes.
 
         Called once per instance of the request.
@@ -96,7 +103,7 @@ class BaseHostFilter(SchedulerPlugin):
         Raises :class:`~placement_sched.errors.Invalid` if the request is wrong whatever the host.
         """
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return changes that would each let a rejected host pass, the smallest first.
 
         Called only for reports on a single host.
@@ -114,8 +121,8 @@ class BaseHostFilter(SchedulerPlugin):
         check_host = self.for_request(spec_obj)
         verdict = None if check_host is None else check_host(host_state)
         if isinstance(verdict, Passed):
-            verdict.hand_on(host_state)
-        return not isinstance(verdict, Refusal)
+            verdict.apply_to(host_state)
+        return not isinstance(verdict, Rejection)
 
     def _filter_one(self, obj: HostState, spec_obj: RequestSpec) -> bool:
         return self.host_passes(obj, spec_obj)
@@ -127,11 +134,11 @@ class BaseHostFilter(SchedulerPlugin):
         return (host for host in filter_obj_list if self._filter_one(host, spec_obj))
 
 
-def _refusal_from(for_request: Callable[[Any, RequestSpec], Question | None]) -> Any:
-    def refusal(plugin: Any, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
+def _refusal_from(for_request: Callable[[Any, RequestSpec], HostCheck | None]) -> Any:
+    def refusal(plugin: Any, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         check_host = for_request(plugin, spec_obj)
         verdict = None if check_host is None else check_host(host_state)
-        return verdict if isinstance(verdict, Refusal) else None
+        return verdict if isinstance(verdict, Rejection) else None
 
     return refusal
 

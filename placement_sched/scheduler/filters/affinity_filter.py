@@ -6,7 +6,13 @@ from dataclasses import replace
 from placement_sched.model.aggregates import AFFINITY, ANTI_AFFINITY, MOST_PER_HOST
 from placement_sched.model.names import in_short
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.scheduler.filters import BaseHostFilter, HostState, Question, Refusal, Remedy
+from placement_sched.scheduler.filters import (
+    BaseHostFilter,
+    HostCheck,
+    HostState,
+    Rejection,
+    SuggestedChange,
+)
 from placement_sched.scheduler.filters.changed_requests import without_hint
 from placement_sched.scheduler.filters.simple_cidr_affinity_filter import SimpleCIDRAffinityFilter
 from placement_sched.scheduler.filters.utils import hinted_instances, members_on
@@ -33,23 +39,23 @@ class DifferentHostFilter(BaseHostFilter):
     unlimited_hints = ("different_host",)
     run_filter_once_per_request = True
 
-    def for_request(self, spec_obj: RequestSpec) -> Question | None:
+    def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that rejects hosts with any of the instances."""
         hinted, unwanted = hinted_instances(spec_obj, "different_host")
         if not hinted:
             return None
 
-        def refusal(host_state: HostState) -> Refusal | None:
+        def refusal(host_state: HostState) -> Rejection | None:
             uuids = sorted(unwanted.intersection(host_state.instances))
             if not uuids:
                 return None
-            return Refusal(
+            return Rejection(
                 f"different_host: the host has {in_short(uuids, _MAX_NAMES)}", hinted, uuids
             )
 
         return refusal
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the request without the hint."""
         yield without_hint(spec_obj, "different_host")
 
@@ -63,16 +69,16 @@ class SameHostFilter(BaseHostFilter):
     unlimited_hints = ("same_host",)
     run_filter_once_per_request = True
 
-    def for_request(self, spec_obj: RequestSpec) -> Question | None:
+    def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that rejects hosts with none of the instances."""
         hinted, wanted = hinted_instances(spec_obj, "same_host")
         if not hinted:
             return None
         reason = f"same_host: the host has none of {in_short(hinted, _MAX_NAMES)}"
-        refusal = Refusal(reason, hinted, ())
+        refusal = Rejection(reason, hinted, ())
         return lambda host_state: refusal if wanted.isdisjoint(host_state.instances) else None
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the request without the hint."""
         yield without_hint(spec_obj, "same_host")
 
@@ -86,7 +92,7 @@ class ServerGroupAffinityFilter(BaseHostFilter):
     server_group_policy = AFFINITY
     unlimited_hints = ("group",)
 
-    def for_request(self, spec_obj: RequestSpec) -> Question | None:
+    def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that rejects hosts outside the group."""
         group = spec_obj.instance_group
         if group is None or AFFINITY not in group.policies or not group.hosts:
@@ -95,16 +101,16 @@ class ServerGroupAffinityFilter(BaseHostFilter):
         hosts = spec_obj.read_once(group_hosts, sorted)
         reason = f"the server group is on {in_short(hosts, _MAX_NAMES)}"
 
-        def refusal(host_state: HostState) -> Refusal | None:
+        def refusal(host_state: HostState) -> Rejection | None:
             host = host_state.host
-            return None if host in group_hosts else Refusal(reason, hosts, host)
+            return None if host in group_hosts else Rejection(reason, hosts, host)
 
         return refusal
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the request without the group."""
         words = "request an instance outside the server group, or move its members to this host"
-        yield Remedy("leave_group", words, spec=replace(spec_obj, instance_group=None))
+        yield SuggestedChange("leave_group", words, spec=replace(spec_obj, instance_group=None))
 
 
 class GroupAffinityFilter(ServerGroupAffinityFilter):
@@ -126,23 +132,23 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
     caps_group_members = True
     unlimited_hints = ("group",)
 
-    def for_request(self, spec_obj: RequestSpec) -> Question | None:
+    def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check of the host's number of members."""
         group = spec_obj.instance_group
         if group is None or group.policy != ANTI_AFFINITY:
             return None
         maximum = group.rules.get(MOST_PER_HOST, 1)
 
-        def refusal(host_state: HostState) -> Refusal | None:
+        def refusal(host_state: HostState) -> Rejection | None:
             count = members_on(host_state, spec_obj, group)
             if count < maximum or spec_obj.instance_uuid in host_state.instances:
                 return None
             members = f"{count} member{'s' * (count != 1)} of the server group"
-            return Refusal(f"{members} here, {maximum} allowed", maximum, count)
+            return Rejection(f"{members} here, {maximum} allowed", maximum, count)
 
         return refusal
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the request with a larger maximum in the group's rule."""
         group = spec_obj.instance_group
         if group is None:
@@ -151,7 +157,7 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
         words = f"move a member of the server group away, or raise {MOST_PER_HOST} to {maximum}"
         rules = {**group.rules, MOST_PER_HOST: maximum}
         changed = replace(spec_obj, instance_group=replace(group, rules=rules))
-        yield Remedy("raise_rule", words, {MOST_PER_HOST: maximum}, spec=changed)
+        yield SuggestedChange("raise_rule", words, {MOST_PER_HOST: maximum}, spec=changed)
 
 
 class GroupAntiAffinityFilter(ServerGroupAntiAffinityFilter):

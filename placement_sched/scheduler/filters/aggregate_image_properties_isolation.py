@@ -7,15 +7,15 @@ from oslo_config import cfg
 
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
+    HostCheck,
     HostState,
-    Question,
-    Refusal,
-    Remedy,
+    Rejection,
     RequestSpec,
+    SuggestedChange,
 )
 from placement_sched.scheduler.filters.changed_requests import without_properties
 from placement_sched.scheduler.filters.utils import OncePerAggregates, aggregate_values
-from placement_sched.scheduler.plugin import in_group
+from placement_sched.scheduler.plugin import options_in_group
 
 
 class AggregateImagePropertiesIsolation(BaseHostFilter):
@@ -34,7 +34,7 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
     run_filter_once_per_request = True
     RUN_ON_REBUILD = True
 
-    options = in_group(
+    options = options_in_group(
         "filter_scheduler",
         cfg.StrOpt("aggregate_image_properties_isolation_namespace", deprecated_group="DEFAULT"),
         "Prefix, before the separator, of the aggregate metadata keys that "
@@ -47,12 +47,12 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
         "Separator between aggregate_image_properties_isolation_namespace and the rest of the key.",
     )
 
-    def for_request(self, spec_obj: RequestSpec) -> Question | None:
+    def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check of the image's properties, in order of their names."""
         properties = self._compared_properties(spec_obj)
         return OncePerAggregates(partial(_check_properties, properties)).of if properties else None
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the request without the rejected image properties."""
         rejected = list(_iterate_rejected(self._compared_properties(spec_obj), host_state))
         alternatives = "; ".join(f"{key} {' or '.join(allowed)}" for key, _, allowed in rejected)
@@ -70,10 +70,10 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
 
 def _check_properties(
     properties: Iterable[tuple[str, str]], host_state: HostState
-) -> Refusal | None:
+) -> Rejection | None:
     for key, value, allowed in _iterate_rejected(properties, host_state):
         reason = f"{key}: the image has {value}, the aggregates {', '.join(allowed)}"
-        return Refusal(reason, value, allowed)
+        return Rejection(reason, value, allowed)
     return None
 
 

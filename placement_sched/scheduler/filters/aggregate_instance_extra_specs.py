@@ -6,10 +6,10 @@ from functools import partial
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
+    HostCheck,
     HostState,
-    Question,
-    Refusal,
-    Remedy,
+    Rejection,
+    SuggestedChange,
     extra_specs_ops,
 )
 from placement_sched.scheduler.filters.changed_requests import without_extra_specs
@@ -35,12 +35,12 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
         for key, _, wanted in asked_of_aggregates(spec_obj):
             extra_specs_ops.check(key, wanted)
 
-    def for_request(self, spec_obj: RequestSpec) -> Question | None:
+    def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check of the aggregates against the extra specs."""
         specs = tuple(asked_of_aggregates(spec_obj))
         return OncePerAggregates(partial(_compare, specs)).of if specs else None
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the request without the extra specs that do not match."""
         keys = [
             key
@@ -50,14 +50,16 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
         yield without_extra_specs(spec_obj, keys, "add them to the host's aggregate metadata")
 
 
-def _compare(specs: Iterable[_ExtraSpec], host_state: HostState) -> Refusal | None:
+def _compare(specs: Iterable[_ExtraSpec], host_state: HostState) -> Rejection | None:
     for key, name, wanted in specs:
         values = sorted(aggregate_values(host_state, name))
         if not values:
-            return Refusal(f"{key}: {wanted!r} requested, no aggregate of the host has it", wanted)
+            return Rejection(
+                f"{key}: {wanted!r} requested, no aggregate of the host has it", wanted
+            )
         if not any_matches(values, wanted):
             names = ", ".join(values)
-            return Refusal(f"{key}: {wanted!r} requested, {names} found", wanted, values)
+            return Rejection(f"{key}: {wanted!r} requested, {names} found", wanted, values)
     return None
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 from placement_sched.model.names import in_short
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
+    HostCheck,
     HostState,
-    Question,
-    Refusal,
-    Remedy,
+    Rejection,
     RequestSpec,
+    SuggestedChange,
 )
 from placement_sched.scheduler.filters.changed_requests import listed
 from placement_sched.scheduler.filters.utils import OncePerAggregates
@@ -32,11 +32,11 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
 
     run_filter_once_per_request = True
 
-    def for_request(self, spec_obj: RequestSpec) -> Question:
+    def for_request(self, spec_obj: RequestSpec) -> HostCheck:
         """Return the check that rejects hosts of other projects."""
         project = spec_obj.project_id
 
-        def refusal(host_state: HostState) -> Refusal | None:
+        def refusal(host_state: HostState) -> Rejection | None:
             allowed = _allowed_projects(host_state)
             if not allowed or project in allowed:
                 return None
@@ -44,16 +44,16 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
             reason = (
                 f"requested by project {project}, the host is for {in_short(names, _MAX_NAMES)}"
             )
-            return Refusal(reason, project, names)
+            return Rejection(reason, project, names)
 
         return OncePerAggregates(refusal).of
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the request as a project that the host allows."""
         names = sorted(_allowed_projects(host_state))
         words = f"add project {spec_obj.project_id} to {_KEY} of the host's aggregates"
         changed = replace(spec_obj, project_id=names[0])
-        yield Remedy(
+        yield SuggestedChange(
             "tag_aggregate", words, {"key": _KEY, **listed("allowed", names)}, spec=changed
         )
 

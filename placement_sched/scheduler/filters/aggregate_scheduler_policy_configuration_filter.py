@@ -4,7 +4,13 @@ from collections.abc import Iterable
 
 from placement_sched.model.aggregates import DEFAULT_POLICY, POLICY_KEY
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.scheduler.filters import BaseHostFilter, HostState, Question, Refusal, Remedy
+from placement_sched.scheduler.filters import (
+    BaseHostFilter,
+    HostCheck,
+    HostState,
+    Rejection,
+    SuggestedChange,
+)
 from placement_sched.scheduler.filters.changed_requests import without_hint
 
 
@@ -24,25 +30,25 @@ class AggregateSchedulerPolicyConfigurationFilter(BaseHostFilter):
 
     run_filter_once_per_request = True
 
-    def for_request(self, spec_obj: RequestSpec) -> Question | None:
+    def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that compares a host's policies with the hint."""
         requested = policy_hint(spec_obj)
         if requested is None:
             return None
 
-        def refusal(host_state: HostState) -> Refusal | None:
+        def refusal(host_state: HostState) -> Rejection | None:
             policies = sorted(
                 {aggregate.policy for aggregate in host_state.aggregates if aggregate.policy}
             )
             if requested in (policies or [DEFAULT_POLICY]):
                 return None
             names = ", ".join(policies) or DEFAULT_POLICY
-            return Refusal(
+            return Rejection(
                 f"policy {requested} requested, the host has {names}", requested, policies
             )
 
         return refusal
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the request without the hint."""
         yield without_hint(spec_obj, POLICY_KEY)

@@ -1,6 +1,6 @@
 """AllHostsFilter: filter that passes every host."""
 
-from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, RequestSpec
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Rejection, RequestSpec
 
 
 class AllHostsFilter(BaseHostFilter):
@@ -11,5 +11,5 @@ class AllHostsFilter(BaseHostFilter):
 
     run_filter_once_per_request = True
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
+    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return None."""

@@ -7,9 +7,9 @@ from placement_sched.model.aggregates import ZONE_KEY, zones
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,
-    Refusal,
-    Remedy,
+    Rejection,
     RequestSpec,
+    SuggestedChange,
 )
 from placement_sched.scheduler.filters.utils import aggregate_values_from_key
 
@@ -25,7 +25,7 @@ class AvailabilityZoneFilter(BaseHostFilter):
 
     run_filter_once_per_request = True
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
+    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the requested zones and the zones of the host."""
         wanted = zones(spec_obj.availability_zone)
         if not wanted:
@@ -35,13 +35,15 @@ class AvailabilityZoneFilter(BaseHostFilter):
             return None
         requested, actual = sorted(wanted), sorted(host_zones)
         reason = f"zone {' or '.join(requested)} requested, the host is in {', '.join(actual)}"
-        return Refusal(reason, requested, actual)
+        return Rejection(reason, requested, actual)
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return a request for each of the host's zones."""
         for zone in sorted(self._zones(host_state)):
             changed = replace(spec_obj, availability_zone=zone)
-            yield Remedy("ask", f"request zone {zone}", {"availability_zone": zone}, spec=changed)
+            yield SuggestedChange(
+                "ask", f"request zone {zone}", {"availability_zone": zone}, spec=changed
+            )
 
     def _zones(self, host_state: HostState) -> set[str]:
         names = zones(",".join(aggregate_values_from_key(host_state, ZONE_KEY)))

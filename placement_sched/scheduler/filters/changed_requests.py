@@ -8,17 +8,19 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import ImageProperties
 from placement_sched.model.names import in_short
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Remedy
+from placement_sched.model.verdict import SuggestedChange
 
 #: Names in the text and in the values of a change: a request may have a thousand.
 _MAX_NAMES_IN_TEXT, _MAX_NAMES_IN_VALUES = 10, 20
 
 
-def without_hint(spec: RequestSpec, name: str) -> Remedy:
+def without_hint(spec: RequestSpec, name: str) -> SuggestedChange:
     """Return the change that removes a scheduler hint."""
     hints = {key: value for key, value in spec.scheduler_hints.items() if key != name}
     words = f"remove the scheduler hint {name} from the request"
-    return Remedy("drop_hint", words, {"hint": name}, spec=replace(spec, scheduler_hints=hints))
+    return SuggestedChange(
+        "drop_hint", words, {"hint": name}, spec=replace(spec, scheduler_hints=hints)
+    )
 
 
 def shown(names: Sequence[str]) -> str:
@@ -32,11 +34,11 @@ def listed(key: str, names: Sequence[str]) -> Mapping[str, Any]:
     return {key: list(names[:_MAX_NAMES_IN_VALUES]), **({"more": more} if more > 0 else {})}
 
 
-def without_extra_specs(spec: RequestSpec, keys: Sequence[str], otherwise: str) -> Remedy:
+def without_extra_specs(spec: RequestSpec, keys: Sequence[str], otherwise: str) -> SuggestedChange:
     """Return the change that removes extra specs, or an alternative to it."""
     flavor, removed = spec.flavor, frozenset(keys)
     remaining = {key: value for key, value in flavor.extra_specs.items() if key not in removed}
-    return Remedy(
+    return SuggestedChange(
         "drop_extra_specs",
         f"remove extra spec {shown(keys)} from the flavor, or {otherwise}",
         listed("keys", keys),
@@ -44,11 +46,11 @@ def without_extra_specs(spec: RequestSpec, keys: Sequence[str], otherwise: str) 
     )
 
 
-def without_properties(spec: RequestSpec, keys: Collection[str], words: str) -> Remedy:
+def without_properties(spec: RequestSpec, keys: Collection[str], words: str) -> SuggestedChange:
     """Return the change that removes image properties."""
     properties = spec.image.properties
     remaining = {key: value for key, value in properties.to_dict().items() if key not in keys}
-    return Remedy(
+    return SuggestedChange(
         "change_image_properties",
         words,
         listed("keys", [key for key in keys if key in properties]),
@@ -56,8 +58,8 @@ def without_properties(spec: RequestSpec, keys: Collection[str], words: str) -> 
     )
 
 
-def with_flavor(spec: RequestSpec, smaller: Flavor, field: str, unit: str) -> Remedy:
+def with_flavor(spec: RequestSpec, smaller: Flavor, field: str, unit: str) -> SuggestedChange:
     """Return the change to a flavor with a smaller value of a field."""
     maximum = getattr(smaller, field)
     words = f"request at most {maximum} {unit}"
-    return Remedy("ask", words, {field: maximum}, spec=replace(spec, flavor=smaller))
+    return SuggestedChange("ask", words, {field: maximum}, spec=replace(spec, flavor=smaller))

@@ -8,9 +8,9 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
-    Question,
-    Refusal,
-    Remedy,
+    HostCheck,
+    Rejection,
+    SuggestedChange,
     extra_specs_ops,
 )
 from placement_sched.scheduler.filters.changed_requests import without_extra_specs
@@ -53,12 +53,12 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
             if extra_spec.path or extra_spec.key in HostState.__slots__:
                 extra_specs_ops.check(extra_spec.key, extra_spec.wanted)
 
-    def for_request(self, spec_obj: RequestSpec) -> Question | None:
+    def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check of a host's capabilities."""
         extra_specs = spec_obj.read_once(spec_obj.flavor, _parse_extra_specs)
         return partial(_check_host, extra_specs) if extra_specs else None
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the request without the extra specs that do not match."""
         extra_specs = spec_obj.read_once(spec_obj.flavor, _parse_extra_specs)
         keys = [
@@ -67,7 +67,7 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
         yield without_extra_specs(spec_obj, keys, "make the host report matching values")
 
 
-def _check_host(extra_specs: Iterable[_ExtraSpec], host_state: HostState) -> Refusal | None:
+def _check_host(extra_specs: Iterable[_ExtraSpec], host_state: HostState) -> Rejection | None:
     parent_path: list[str] = []
     parent: Any = None
     for key, path, wanted, matches in extra_specs:
@@ -78,9 +78,9 @@ def _check_host(extra_specs: Iterable[_ExtraSpec], host_state: HostState) -> Ref
             parent_path, parent = names, value_at(host_state, names)
         value = inside(parent, last) if names else value_at(host_state, [last])
         if value is None:
-            return Refusal(f"{key}: {wanted!r} requested, the host has none", asked=wanted)
+            return Rejection(f"{key}: {wanted!r} requested, the host has none", asked=wanted)
         if not matches(str(value)):
-            return Refusal(f"{key}: {wanted!r} requested, {value} found", wanted, value)
+            return Rejection(f"{key}: {wanted!r} requested, {value} found", wanted, value)
     return None
 
 

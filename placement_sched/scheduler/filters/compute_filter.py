@@ -5,7 +5,13 @@ from collections.abc import Iterable
 from placement_sched.model.clock import shown_duration
 from placement_sched.model.compute_node import seen_lately, why_disabled
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.scheduler.filters import BaseHostFilter, HostState, Question, Refusal, Remedy
+from placement_sched.scheduler.filters import (
+    BaseHostFilter,
+    HostCheck,
+    HostState,
+    Rejection,
+    SuggestedChange,
+)
 
 
 class ComputeFilter(BaseHostFilter):
@@ -17,12 +23,12 @@ class ComputeFilter(BaseHostFilter):
 
     run_filter_once_per_request = True
 
-    def for_request(self, spec_obj: RequestSpec) -> Question:
+    def for_request(self, spec_obj: RequestSpec) -> HostCheck:
         """Return the check that rejects services that are disabled or down."""
         now = self.now()
         down_time: int = self.settings.DEFAULT.service_down_time
 
-        def refusal(host_state: HostState) -> Refusal | None:
+        def refusal(host_state: HostState) -> Rejection | None:
             service = host_state.service
             if service["disabled"]:
                 return _reject(why_disabled(service.get("disabled_reason")), "is disabled")
@@ -34,7 +40,7 @@ class ComputeFilter(BaseHostFilter):
             if last is None:
                 return _reject("no heartbeat ever", "has never reported")
             seconds = int((now - last).total_seconds())
-            return Refusal(
+            return Rejection(
                 f"no heartbeat for {shown_duration(seconds)}",
                 asked=down_time,
                 has=seconds,
@@ -44,7 +50,7 @@ class ComputeFilter(BaseHostFilter):
 
         return refusal
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return one change that makes the service enabled and up."""
         service, now = host_state.service, self.now()
         down_time: int = self.settings.DEFAULT.service_down_time
@@ -57,10 +63,12 @@ class ComputeFilter(BaseHostFilter):
             steps["report_in"] = "make it report again"
         after = {**service, "disabled": False, "forced_down": False, "last_seen_up": now}
         words = " and ".join(steps.values())
-        yield Remedy(next(iter(steps)), words, {"steps": list(steps)}, host={"service": after})
+        yield SuggestedChange(
+            next(iter(steps)), words, {"steps": list(steps)}, host={"service": after}
+        )
 
 
-def _reject(reason: str, state: str) -> Refusal:
+def _reject(reason: str, state: str) -> Rejection:
     """Return a rejection by the state of a service, also for several hosts."""
     text = f"nova-compute {state}"
-    return Refusal(reason, of_one=f"its {text}", of_several=f"their {text}")
+    return Rejection(reason, of_one=f"its {text}", of_several=f"their {text}")

@@ -8,10 +8,10 @@ from oslo_log import log
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
+    HostCheck,
     HostState,
     Passed,
-    Question,
-    Remedy,
+    SuggestedChange,
     Verdict,
 )
 from placement_sched.scheduler.filters.changed_requests import with_flavor
@@ -37,7 +37,7 @@ class CoreFilter(BaseHostFilter):
         """Return the host's allocation ratio of virtual CPUs."""
         return reported_ratio(host_state, "cpu_allocation_ratio", self.settings)
 
-    def for_request(self, spec_obj: RequestSpec) -> Question:
+    def for_request(self, spec_obj: RequestSpec) -> HostCheck:
         """Return the check that compares requested with free virtual CPUs."""
 
         def verdict(host_state: HostState) -> Verdict:
@@ -50,7 +50,7 @@ class CoreFilter(BaseHostFilter):
 
         return verdict
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the largest number of virtual CPUs that fits."""
         if maximum := self._room(host_state).most:
             smaller = replace(spec_obj.flavor, vcpus=maximum)

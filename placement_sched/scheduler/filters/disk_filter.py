@@ -6,10 +6,10 @@ from dataclasses import replace
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
+    HostCheck,
     HostState,
     Passed,
-    Question,
-    Remedy,
+    SuggestedChange,
     Verdict,
 )
 from placement_sched.scheduler.filters.changed_requests import with_flavor
@@ -32,7 +32,7 @@ class DiskFilter(BaseHostFilter):
         """Return the host's allocation ratio of disk."""
         return reported_ratio(host_state, "disk_allocation_ratio", self.settings)
 
-    def for_request(self, spec_obj: RequestSpec) -> Question:
+    def for_request(self, spec_obj: RequestSpec) -> HostCheck:
         """Return the check that compares requested with free disk, in MB."""
         # Swap is already in MB.
         requested = (spec_obj.root_gb + spec_obj.ephemeral_gb) * 1024 + spec_obj.swap
@@ -43,7 +43,7 @@ class DiskFilter(BaseHostFilter):
 
         return verdict
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the largest root disk that fits."""
         fixed = spec_obj.ephemeral_gb * 1024 + spec_obj.swap
         maximum = (self._room(host_state).most - fixed) // 1024

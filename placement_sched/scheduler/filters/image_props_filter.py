@@ -7,10 +7,16 @@ from oslo_utils.versionutils import VersionPredicate, convert_version_to_str
 
 from placement_sched.model.names import ARCHITECTURES
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.scheduler.filters import BaseHostFilter, HostState, Question, Refusal, Remedy
+from placement_sched.scheduler.filters import (
+    BaseHostFilter,
+    HostCheck,
+    HostState,
+    Rejection,
+    SuggestedChange,
+)
 from placement_sched.scheduler.filters.changed_requests import without_properties
 from placement_sched.scheduler.filters.utils import ADDRESS_BITS, value_at
-from placement_sched.scheduler.plugin import in_group
+from placement_sched.scheduler.plugin import options_in_group
 
 #: The image properties that are compared.
 _COMPARED = ("hw_architecture", "img_hv_type", "hw_vm_mode")
@@ -30,13 +36,13 @@ class ImagePropertiesFilter(BaseHostFilter):
     run_filter_once_per_request = True
     RUN_ON_REBUILD = True
 
-    options = in_group(
+    options = options_in_group(
         "filter_scheduler",
         cfg.StrOpt("image_properties_default_architecture", choices=sorted(ARCHITECTURES)),
         "Architecture that ImagePropertiesFilter assumes for images that name none.",
     )
 
-    def for_request(self, spec_obj: RequestSpec) -> Question | None:
+    def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that compares the image with a host's support."""
         properties = spec_obj.image.properties
         default = self.settings.filter_scheduler.image_properties_default_architecture
@@ -48,12 +54,12 @@ class ImagePropertiesFilter(BaseHostFilter):
         version = properties.get("img_hv_requested_version")
         bits = properties.get("hw_maxphysaddr_bits")
 
-        def refusal(host_state: HostState) -> Refusal | None:
+        def refusal(host_state: HostState) -> Rejection | None:
             supported = host_state.supported_instances or ()
             if not _supports(supported, required):
                 actual = [tuple(combination) for combination in supported]
                 names = ", ".join(map(_join, actual)) or "nothing"
-                return Refusal(
+                return Rejection(
                     f"{_join(requested)} requested, {names} supported", requested, actual
                 )
             rejection = _check_version(version, host_state) if version else None
@@ -61,7 +67,7 @@ class ImagePropertiesFilter(BaseHostFilter):
 
         return refusal
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the request without the compared image properties."""
         supported = map(tuple, host_state.supported_instances or ())
         words = f"use an image for {' or '.join(map(_join, supported)) or 'no hypervisor'}"
@@ -69,7 +75,7 @@ class ImagePropertiesFilter(BaseHostFilter):
         if default is None or "hw_architecture" in spec_obj.image.properties:
             yield without_properties(spec_obj, _COMPARED, words)
         else:
-            yield Remedy("change_image_properties", words)
+            yield SuggestedChange("change_image_properties", words)
 
 
 def _supports(supported: Iterable[list[str]], required: Sequence[tuple[int, str]]) -> bool:
@@ -83,20 +89,22 @@ def _supports(supported: Iterable[list[str]], required: Sequence[tuple[int, str]
     return False
 
 
-def _check_version(predicate: str, host_state: HostState) -> Refusal | None:
+def _check_version(predicate: str, host_state: HostState) -> Rejection | None:
     if not host_state.hypervisor_version:
         return None
     version = convert_version_to_str(host_state.hypervisor_version)
     if VersionPredicate(predicate).satisfied_by(version):
         return None
-    return Refusal(f"hypervisor version {predicate} requested, {version} found", predicate, version)
+    return Rejection(
+        f"hypervisor version {predicate} requested, {version} found", predicate, version
+    )
 
 
-def _check_address_bits(bits: int, host_state: HostState) -> Refusal | None:
+def _check_address_bits(bits: int, host_state: HostState) -> Rejection | None:
     actual = value_at(host_state, ADDRESS_BITS)
     if not isinstance(actual, int) or actual >= bits:
         return None
-    return Refusal(f"{bits} bits of physical addresses requested, {actual} found", bits, actual)
+    return Rejection(f"{bits} bits of physical addresses requested, {actual} found", bits, actual)
 
 
 def _join(combination: tuple[str | None, ...]) -> str:

@@ -7,12 +7,12 @@ from oslo_config import cfg
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,
-    Refusal,
-    Remedy,
+    Rejection,
     RequestSpec,
+    SuggestedChange,
 )
 from placement_sched.scheduler.filters.room import smallest_of_aggregates
-from placement_sched.scheduler.plugin import in_group
+from placement_sched.scheduler.plugin import options_in_group
 
 
 class IoOpsFilter(BaseHostFilter):
@@ -24,7 +24,7 @@ class IoOpsFilter(BaseHostFilter):
     rejected.
     """
 
-    options = in_group(
+    options = options_in_group(
         "filter_scheduler",
         cfg.IntOpt("max_io_ops_per_host", default=8, min=0, deprecated_group="DEFAULT"),
         "Maximum number of instances that are built, resized, rescued, migrated, snapshotted or "
@@ -35,23 +35,27 @@ class IoOpsFilter(BaseHostFilter):
         """Return the maximum for this host."""
         return int(self.settings.filter_scheduler.max_io_ops_per_host)
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
+    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the number of busy instances and the maximum."""
         busy, maximum = host_state.num_io_ops, self.maximum(host_state)
         if busy < maximum:
             return None
-        return Refusal(f"{busy} instances busy with disks, the maximum is {maximum}", maximum, busy)
+        return Rejection(
+            f"{busy} instances busy with disks, the maximum is {maximum}", maximum, busy
+        )
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return a host with fewer busy instances, and a larger maximum."""
         busy, maximum = host_state.num_io_ops, self.maximum(host_state)
         if maximum:
             surplus = busy - maximum + 1
             words = f"wait for or move away {surplus} of the instances that are busy with disks"
             after = {"num_io_ops": maximum - 1}
-            yield Remedy("remove_instances", words, {"instances": surplus}, host=after)
+            yield SuggestedChange("remove_instances", words, {"instances": surplus}, host=after)
         words = f"raise max_io_ops_per_host to {busy + 1}"
-        yield Remedy("raise_option", words, {"option": "max_io_ops_per_host", "value": busy + 1})
+        yield SuggestedChange(
+            "raise_option", words, {"option": "max_io_ops_per_host", "value": busy + 1}
+        )
 
 
 class AggregateIoOpsFilter(IoOpsFilter):

@@ -6,13 +6,13 @@ from oslo_config import cfg
 
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
+    HostCheck,
     HostState,
-    Question,
-    Refusal,
-    Remedy,
+    Rejection,
     RequestSpec,
+    SuggestedChange,
 )
-from placement_sched.scheduler.plugin import in_group
+from placement_sched.scheduler.plugin import options_in_group
 
 
 class IsolatedHostsFilter(BaseHostFilter):
@@ -26,7 +26,7 @@ class IsolatedHostsFilter(BaseHostFilter):
     run_filter_once_per_request = True
     RUN_ON_REBUILD = True
 
-    options = in_group(
+    options = options_in_group(
         "filter_scheduler",
         cfg.ListOpt("isolated_images", default=[], deprecated_group="DEFAULT"),
         "Ids of the images that IsolatedHostsFilter confines to isolated_hosts.",
@@ -38,7 +38,7 @@ class IsolatedHostsFilter(BaseHostFilter):
         "Whether IsolatedHostsFilter keeps other images off isolated_hosts.",
     )
 
-    def for_request(self, spec_obj: RequestSpec) -> Question:
+    def for_request(self, spec_obj: RequestSpec) -> HostCheck:
         """Return the check that rejects if only host or image is isolated."""
         options, image = self.settings.filter_scheduler, spec_obj.image.id
         is_isolated_image, isolated_hosts = (
@@ -47,22 +47,22 @@ class IsolatedHostsFilter(BaseHostFilter):
         )
         restricts = options.restrict_isolated_hosts_to_isolated_images
 
-        def refusal(host_state: HostState) -> Refusal | None:
+        def refusal(host_state: HostState) -> Rejection | None:
             is_isolated_host = host_state.host in isolated_hosts
             if is_isolated_image and not is_isolated_host:
-                return Refusal(f"image {image} is isolated, the host is not", image)
+                return Rejection(f"image {image} is isolated, the host is not", image)
             if is_isolated_host and not is_isolated_image and restricts:
                 requested = f"image {image}" if image else "a request without image"
-                return Refusal(f"the host is isolated, {requested} is not", image)
+                return Rejection(f"the host is isolated, {requested} is not", image)
             return None
 
         return refusal
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the option that would have to change."""
         image, host = spec_obj.image.id, host_state.host
         if host in self.settings.filter_scheduler.isolated_hosts:
             words = f"use an isolated image, or remove {host} from isolated_hosts"
         else:
             words = f"add {host} to isolated_hosts, or use an image other than {image}"
-        yield Remedy("set_option", words, {"option": "filter_scheduler.isolated_hosts"})
+        yield SuggestedChange("set_option", words, {"option": "filter_scheduler.isolated_hosts"})

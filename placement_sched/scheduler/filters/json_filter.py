@@ -14,9 +14,9 @@ from placement_sched.model.document import is_larger
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,
-    Refusal,
-    Remedy,
+    Rejection,
     RequestSpec,
+    SuggestedChange,
 )
 from placement_sched.scheduler.filters.changed_requests import without_hint
 
@@ -47,7 +47,7 @@ class JsonFilter(BaseHostFilter):
             maximum = f"{MAX_QUERY_VALUES} values or {MAX_QUERY_CHARACTERS} characters"
             raise Invalid(f"query has over {maximum}", at=_HINT)
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
+    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the query and the host's values of its variables."""
         query = _get_query(spec_obj)
         result = _evaluate(query, host_state)
@@ -58,9 +58,9 @@ class JsonFilter(BaseHostFilter):
         }
         texts = ", ".join(f"{name} is {_format_value(value)}" for name, value in values.items())
         text = orjson.dumps(query).decode()
-        return Refusal(f"{text} does not hold: {texts}".rstrip(": "), text, values)
+        return Rejection(f"{text} does not hold: {texts}".rstrip(": "), text, values)
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the request without the hint."""
         yield without_hint(spec_obj, "query")
 

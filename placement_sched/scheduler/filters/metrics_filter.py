@@ -6,9 +6,9 @@ from placement_sched.config.options.filter_scheduler import ratios
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,
-    Refusal,
-    Remedy,
+    Rejection,
     RequestSpec,
+    SuggestedChange,
 )
 from placement_sched.scheduler.filters.changed_requests import listed, shown
 
@@ -25,18 +25,18 @@ class MetricsFilter(BaseHostFilter):
         super().__init__()
         self._names = tuple(dict(ratios(self.settings.metrics.weight_setting)))
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
+    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the metrics that the host does not report."""
         reported = {metric.name for metric in host_state.metrics or ()}
         missing = [name for name in self._names if name not in reported]
         if not missing:
             return None
         reason = f"metrics not reported: {shown(missing)}"
-        return Refusal(reason, self._names, sorted(reported))
+        return Rejection(reason, self._names, sorted(reported))
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the metrics that the host would have to report."""
         reported = {metric.name for metric in host_state.metrics or ()}
         missing = [name for name in self._names if name not in reported]
         words = f"make the host report {shown(missing)}"
-        yield Remedy("report_metrics", words, listed("metrics", missing))
+        yield SuggestedChange("report_metrics", words, listed("metrics", missing))

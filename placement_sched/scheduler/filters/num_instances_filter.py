@@ -7,12 +7,12 @@ from oslo_config import cfg
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,
-    Refusal,
-    Remedy,
+    Rejection,
     RequestSpec,
+    SuggestedChange,
 )
 from placement_sched.scheduler.filters.room import smallest_of_aggregates
-from placement_sched.scheduler.plugin import in_group
+from placement_sched.scheduler.plugin import options_in_group
 
 
 class NumInstancesFilter(BaseHostFilter):
@@ -23,7 +23,7 @@ class NumInstancesFilter(BaseHostFilter):
     max_instances_per_host``. A host at the maximum is rejected.
     """
 
-    options = in_group(
+    options = options_in_group(
         "filter_scheduler",
         cfg.IntOpt("max_instances_per_host", default=50, min=1, deprecated_group="DEFAULT"),
         "Maximum number of instances on a host, for NumInstancesFilter and "
@@ -34,23 +34,23 @@ class NumInstancesFilter(BaseHostFilter):
         """Return the maximum for this host."""
         return int(self.settings.filter_scheduler.max_instances_per_host)
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
+    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the number of instances and the maximum."""
         count, maximum = host_state.num_instances, self.maximum(host_state)
         if count < maximum:
             return None
-        return Refusal(f"{count} instances there, the maximum is {maximum}", maximum, count)
+        return Rejection(f"{count} instances there, the maximum is {maximum}", maximum, count)
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return a host with fewer instances, and a larger maximum."""
         count, maximum = host_state.num_instances, self.maximum(host_state)
         if maximum:
             surplus = count - maximum + 1
             words = f"wait for or move away {surplus} of the instances"
             after = {"num_instances": maximum - 1}
-            yield Remedy("remove_instances", words, {"instances": surplus}, host=after)
+            yield SuggestedChange("remove_instances", words, {"instances": surplus}, host=after)
         words = f"raise max_instances_per_host to {count + 1}"
-        yield Remedy(
+        yield SuggestedChange(
             "raise_option", words, {"option": "max_instances_per_host", "value": count + 1}
         )
 

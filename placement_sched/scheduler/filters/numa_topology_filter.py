@@ -6,7 +6,7 @@ from dataclasses import replace
 from oslo_config import cfg
 
 from placement_sched.model.hardware.numa import (
-    Effort,
+    FitBudget,
     NetworkMetadata,
     NUMATopology,
     NUMATopologyLimits,
@@ -16,15 +16,15 @@ from placement_sched.model.hardware.pci_devices import devices_of
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
+    HostCheck,
     Passed,
-    Question,
-    Refusal,
-    Remedy,
+    Rejection,
+    SuggestedChange,
     Verdict,
 )
 from placement_sched.scheduler.filters.room import reported_ratio
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.plugin import in_group
+from placement_sched.scheduler.plugin import options_in_group
 
 
 class NUMATopologyFilter(BaseHostFilter):
@@ -54,23 +54,23 @@ class NUMATopologyFilter(BaseHostFilter):
     rejected if the instance has NUMA nodes.
     """
 
-    options = in_group(
+    options = options_in_group(
         "compute",
         cfg.BoolOpt("packing_host_numa_cells_allocation_strategy", default=False),
         "Whether NUMATopologyFilter uses the most used NUMA nodes of a host first, not the least "
         "used.",
     )
 
-    def for_request(self, spec_obj: RequestSpec) -> Question:
+    def for_request(self, spec_obj: RequestSpec) -> HostCheck:
         """Return the check that fits the instance to a host's NUMA nodes."""
         needs_threads = spec_obj.hardware.cpus.needs_sibling_threads
-        requested, effort = spec_obj.numa_topology, Effort()
+        requested, effort = spec_obj.numa_topology, FitBudget()
 
         def verdict(host_state: HostState) -> Verdict:
             topology = host_state.numa_topology
             if needs_threads and topology and not topology.has_threads:
                 reason = "thread policy require requested, no core of the host has several threads"
-                return Refusal(reason)
+                return Rejection(reason)
             if not requested:
                 return None
             limits = self._limits(host_state, spec_obj)
@@ -81,16 +81,18 @@ class NUMATopologyFilter(BaseHostFilter):
             fit = fit_candidates(
                 topology or NUMATopology(), requested, limits, devices, candidates, effort
             )
-            if isinstance(fit, Refusal):
+            if isinstance(fit, Rejection):
                 return fit
             return Passed({"numa_topology": limits}, fit)
 
         return verdict
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the request without a NUMA topology."""
         words = "request no NUMA topology, or free capacity on the NUMA nodes of the host"
-        yield Remedy("drop_numa_topology", words, spec=replace(spec_obj, numa_topology=None))
+        yield SuggestedChange(
+            "drop_numa_topology", words, spec=replace(spec_obj, numa_topology=None)
+        )
 
     def _limits(self, host_state: HostState, spec_obj: RequestSpec) -> NUMATopologyLimits:
         networks, settings = spec_obj.network_metadata, self.settings

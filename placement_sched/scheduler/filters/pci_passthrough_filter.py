@@ -6,10 +6,10 @@ from dataclasses import replace
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
+    HostCheck,
     Passed,
-    Question,
-    Refusal,
-    Remedy,
+    Rejection,
+    SuggestedChange,
     Verdict,
 )
 from placement_sched.scheduler.host_state import HostState
@@ -27,7 +27,7 @@ class PciPassthroughFilter(BaseHostFilter):
     ``hw:pci_numa_affinity_policy``) is checked by NUMATopologyFilter, not here.
     """
 
-    def for_request(self, spec_obj: RequestSpec) -> Question | None:
+    def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that compares requested devices with a host's."""
         requests = spec_obj.pci_requests.requests if spec_obj.pci_requests else ()
         if not requests:
@@ -37,13 +37,15 @@ class PciPassthroughFilter(BaseHostFilter):
             pools = host_state.pci_stats
             if pools is None:
                 count = sum(request.count for request in requests)
-                return Refusal(f"{count} PCI devices requested, the host reports none", count)
+                return Rejection(f"{count} PCI devices requested, the host reports none", count)
             candidates = pools.candidates_for(requests, host_state.allocation_candidates)
-            return candidates if isinstance(candidates, Refusal) else Passed(candidates=candidates)
+            return (
+                candidates if isinstance(candidates, Rejection) else Passed(candidates=candidates)
+            )
 
         return verdict
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the request without PCI devices."""
         words = "free such PCI devices on the host, or request none"
-        yield Remedy("drop_pci_requests", words, spec=replace(spec_obj, pci_requests=None))
+        yield SuggestedChange("drop_pci_requests", words, spec=replace(spec_obj, pci_requests=None))

@@ -6,10 +6,10 @@ from dataclasses import replace
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
+    HostCheck,
     HostState,
     Passed,
-    Question,
-    Remedy,
+    SuggestedChange,
     Verdict,
 )
 from placement_sched.scheduler.filters.changed_requests import with_flavor
@@ -32,7 +32,7 @@ class RamFilter(BaseHostFilter):
         """Return the host's allocation ratio of memory."""
         return reported_ratio(host_state, "ram_allocation_ratio", self.settings)
 
-    def for_request(self, spec_obj: RequestSpec) -> Question:
+    def for_request(self, spec_obj: RequestSpec) -> HostCheck:
         """Return the check that compares requested with free memory."""
 
         def verdict(host_state: HostState) -> Verdict:
@@ -41,7 +41,7 @@ class RamFilter(BaseHostFilter):
 
         return verdict
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the largest amount of memory that fits."""
         if maximum := self._room(host_state).most:
             smaller = replace(spec_obj.flavor, memory_mb=maximum)

@@ -6,11 +6,11 @@ from dataclasses import replace
 from placement_sched.model.request_spec import TriedHost
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
+    HostCheck,
     HostState,
-    Question,
-    Refusal,
-    Remedy,
+    Rejection,
     RequestSpec,
+    SuggestedChange,
 )
 
 
@@ -21,18 +21,18 @@ class RetryFilter(BaseHostFilter):
     had this filter until Ussuri (21), when alternates replaced it.
     """
 
-    def for_request(self, spec_obj: RequestSpec) -> Question | None:
+    def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that rejects the nodes of earlier attempts."""
         tried = spec_obj.retry.hosts if spec_obj.retry else ()
         if not tried:
             return None
         nodes = spec_obj.read_once(tried, _node_names)
-        refusal = Refusal(f"already tried ({len(tried)} hosts so far)")
+        refusal = Rejection(f"already tried ({len(tried)} hosts so far)")
         return lambda host: refusal if (host.host, host.nodename) in nodes else None
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the request without its ``retry``."""
-        yield Remedy(
+        yield SuggestedChange(
             "ask", "remove the host from retry of the request", spec=replace(spec_obj, retry=None)
         )
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 from oslo_log import log
 
 from placement_sched.config.settings import Settings
-from placement_sched.model.verdict import Refusal
+from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.filters.utils import aggregate_values_from_key
 from placement_sched.scheduler.host_state import HostState
 
@@ -56,19 +56,21 @@ class HostRoom:
         """Return the largest whole amount that fits."""
         return max(int(min(self.total, self.limit - self.used)), 0)
 
-    def refusal(self, amount: int, unit: str) -> Refusal | None:
+    def refusal(self, amount: int, unit: str) -> Rejection | None:
         """Return the reason why the amount does not fit, or None if it does.
 
         An instance never gets more than the total, whatever the ratio.
         """
         total, free = self.total, self.limit - self.used
         if amount > total:
-            return Refusal(f"{amount} {unit} requested, the host has {total} in all", amount, total)
+            return Rejection(
+                f"{amount} {unit} requested, the host has {total} in all", amount, total
+            )
         if free >= amount:
             return None
         # 12 digits hide rounding errors of floating point.
         reason = f"{amount} {unit} requested, {free:.12g} free of {total} x {self.ratio:.12g}"
-        return Refusal(reason, amount, free)
+        return Rejection(reason, amount, free)
 
 
 def reported_ratio(host_state: HostState, name: str, settings: Settings) -> float:

@@ -6,7 +6,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from placement_sched.errors import Invalid
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, Remedy
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Rejection, SuggestedChange
 from placement_sched.scheduler.filters.changed_requests import without_hint
 
 _HINTS = "$.request_spec.scheduler_hints"
@@ -26,15 +26,17 @@ class SimpleCIDRAffinityFilter(BaseHostFilter):
         """Raise :class:`Invalid` if the address or the prefix is invalid."""
         _requested_subnet(spec_obj)
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
+    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the requested subnet and the host's address."""
         subnet, address = _requested_subnet(spec_obj), host_state.host_ip
         if subnet is None or (address and ip_address(address) in subnet):
             return None
         actual = f"{address} found" if address else "the host reports none"
-        return Refusal(f"an address in {subnet} requested, {actual}", str(subnet), address or None)
+        return Rejection(
+            f"an address in {subnet} requested, {actual}", str(subnet), address or None
+        )
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the request without the hint."""
         yield without_hint(spec_obj, "build_near_host_ip")
 

@@ -2,9 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 
-from placement_sched.clients.attestation import Attestation, Attested, AttestedHosts
+from placement_sched.clients.attestation import Attestation, AttestedHosts, AttestedLevel
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, Remedy, Verdict
+from placement_sched.scheduler.filters import (
+    BaseHostFilter,
+    HostState,
+    Rejection,
+    SuggestedChange,
+    Verdict,
+)
 from placement_sched.scheduler.filters.changed_requests import without_extra_specs
 
 _KEY = "trust:trusted_host"
@@ -48,7 +54,7 @@ class TrustedFilter(BaseHostFilter):
             self._attested.levels([host.nodename for host in hosts])
         return super().verdicts(hosts, spec_obj)
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
+    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the requested and the attested level, if they differ."""
         wanted = spec_obj.flavor.extra_specs.get(_KEY)
         if not wanted:
@@ -60,14 +66,14 @@ class TrustedFilter(BaseHostFilter):
             trust, cause = attested.level.trust, _describe_cause(attested)
         if trust == wanted:
             return None
-        return Refusal(f"{wanted} requested, the host is {trust}{cause}", wanted, trust)
+        return Rejection(f"{wanted} requested, the host is {trust}{cause}", wanted, trust)
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the request without the extra spec."""
         yield without_extra_specs(spec_obj, [_KEY], "have the host attested at that level")
 
 
-def _describe_cause(attested: Attested) -> str:
+def _describe_cause(attested: AttestedLevel) -> str:
     if attested.failure is not None:
         return f": {attested.failure}"
     if attested.level.since is None:

@@ -7,9 +7,9 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,
-    Refusal,
-    Remedy,
+    Rejection,
     RequestSpec,
+    SuggestedChange,
 )
 from placement_sched.scheduler.filters.utils import aggregate_values_from_key
 
@@ -22,7 +22,7 @@ class TypeAffinityFilter(BaseHostFilter):
     filter until Pike (16). Combine it with a negative ``ram_weight_multiplier``, which fills hosts.
     """
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
+    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the other flavors of instances on the host."""
         requested = spec_obj.flavor
         flavors = (instance.flavor for instance in host_state.instances.values())
@@ -32,16 +32,16 @@ class TypeAffinityFilter(BaseHostFilter):
         if not names:
             return None
         reason = f"flavor {requested.name} requested, the host has instances of {', '.join(names)}"
-        return Refusal(reason, requested.name, names)
+        return Rejection(reason, requested.name, names)
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the host without the instances of other flavors."""
         items = host_state.instances.items()
         remaining = {uuid: each for uuid, each in items if _is_same(each.flavor, spec_obj.flavor)}
         count = len(host_state.instances) - len(remaining)
         words = f"move away {count} instances of other flavors"
         after = {"instances": remaining}
-        yield Remedy("remove_instances", words, {"instances": count}, host=after)
+        yield SuggestedChange("remove_instances", words, {"instances": count}, host=after)
 
 
 def _is_same(flavor: Flavor | None, requested: Flavor) -> bool:
@@ -60,7 +60,7 @@ class AggregateTypeAffinityFilter(BaseHostFilter):
 
     run_filter_once_per_request = True
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
+    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the request's flavor and the host's flavors."""
         values = aggregate_values_from_key(host_state, "instance_type")
         names = sorted({name.strip() for value in values for name in value.split(",")})
@@ -68,13 +68,13 @@ class AggregateTypeAffinityFilter(BaseHostFilter):
         if not names or requested in names:
             return None
         reason = f"flavor {requested} requested, the host is for {', '.join(names)}"
-        return Refusal(reason, requested, names)
+        return Rejection(reason, requested, names)
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
+    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the request with a flavor that the host allows."""
         values = aggregate_values_from_key(host_state, "instance_type")
         names = sorted({name.strip() for value in values for name in value.split(",")})
         words = f"request flavor {' or '.join(names)}, or add {spec_obj.flavor.name} to "
         words += "instance_type of the host's aggregates"
         changed = replace(spec_obj, flavor=replace(spec_obj.flavor, name=names[0]))
-        yield Remedy("ask", words, {"flavors": names}, spec=changed)
+        yield SuggestedChange("ask", words, {"flavors": names}, spec=changed)

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from placement_sched.limits import MAX_JSON_DEPTH
 from placement_sched.model.aggregates import ServerGroup
 from placement_sched.model.document import is_deeper
-from placement_sched.model.names import canonical
+from placement_sched.model.names import canonical_uuid
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
 
@@ -92,7 +92,7 @@ def hinted_instances(spec_obj: RequestSpec, hint: str) -> tuple[Sequence[str], f
 
 
 def _parse_instances(hint: Iterable[str]) -> tuple[Sequence[str], frozenset[str]]:
-    uuids = tuple(dict.fromkeys(canonical(uuid) for uuid in hint if uuid))
+    uuids = tuple(dict.fromkeys(canonical_uuid(uuid) for uuid in hint if uuid))
     return uuids, frozenset(uuids)
 
 

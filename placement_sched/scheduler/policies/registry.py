@@ -63,10 +63,10 @@ def overrides_of(name: str, settings: Settings) -> tuple[Override, ...]:
     All lines of a repeatable option count. Raises :class:`ConfigurationError`, with file and line,
     if a policy may not set an option, or its name is unknown or ambiguous.
     """
-    names = Names(settings)
+    names = OptionNames(settings)
     overrides: dict[OptionName, Override] = {}
     for line in lines_of(name, settings):
-        group, option = key = names.meant_by(line)
+        group, option = key = names.resolve_option(line)
         previous = overrides.pop(key, None)
         is_repeatable = isinstance(settings.conf.registered[group][option], cfg.MultiOpt)
         earlier = (*previous.earlier, previous.value) if previous and is_repeatable else ()
@@ -88,7 +88,7 @@ def lines_of(name: str, settings: Settings) -> tuple[Assignment, ...]:
     return lines
 
 
-def settings_under(settings: Settings, overrides: Iterable[Override]) -> Settings:
+def settings_of_policy(settings: Settings, overrides: Iterable[Override]) -> Settings:
     """Return the settings with a policy's values.
 
     Raises :class:`ConfigurationError`, with file and line, if a value is invalid.
@@ -96,13 +96,13 @@ def settings_under(settings: Settings, overrides: Iterable[Override]) -> Setting
     for override in overrides:
         value = [*override.earlier, override.value] if override.earlier else override.value
         try:
-            settings = settings.overridden({override.key: value}, str(override.place))
+            settings = settings.with_overrides({override.key: value}, str(override.place))
         except Invalid as error:
             raise ConfigurationError(error.detail) from None
     return settings
 
 
-class Names:
+class OptionNames:
     """Resolver of the option names in a policy's section."""
 
     def __init__(self, settings: Settings) -> None:
@@ -125,7 +125,7 @@ class Names:
         allowed = settings.scheduler.policy_overrides
         self._allowed = frozenset(self._resolve(name, origin) for name in allowed)
 
-    def meant_by(self, line: Assignment) -> OptionName:
+    def resolve_option(self, line: Assignment) -> OptionName:
         """Return the option that a line sets."""
         origin = f"{line.place}: [{line.group}]"
         key = self._resolve(line.name, origin)
@@ -139,7 +139,7 @@ class Names:
     def has_meaning(self, line: Assignment) -> bool:
         """Return whether a line sets an option that a policy may set."""
         try:
-            self.meant_by(line)
+            self.resolve_option(line)
         except ConfigurationError:
             return False
         return True
@@ -227,7 +227,7 @@ class Policies:
         return tuple(name for name in self.unlisted if self.usable(name))
 
     @cached_property
-    def imaginable(self) -> bool:
+    def can_exist(self) -> bool:
         """Return whether an aggregate may name a policy, usable or not.
 
         True if policies are listed, or if a section that is not a group of options is empty or sets
@@ -236,7 +236,7 @@ class Policies:
         if self.named:
             return True
         try:
-            names = Names(self.default.settings)
+            names = OptionNames(self.default.settings)
         except ConfigurationError:
             return True
         return any(
@@ -295,7 +295,7 @@ class Policies:
                 f"there is no policy {name!r}{suggested('policy', name, existing)}"
             )
         overrides = overrides_of(name, default)
-        settings = settings_under(default, overrides)
+        settings = settings_of_policy(default, overrides)
         try:
             _check_ratios(settings)
             checked_plugins(settings, self.clock)
@@ -328,7 +328,7 @@ def ratios_of(policy: SchedulingPolicy) -> Ratios:
     return MappingProxyType({name: float(ratio) for name, ratio in ratios.items() if ratio})
 
 
-def ratios_under(names: Iterable[str], policies: Policies) -> Ratios:
+def ratios_of_policies(names: Iterable[str], policies: Policies) -> Ratios:
     """Return the ratios of a host whose aggregates name these policies.
 
     ``names`` are in order of aggregate id. A host should have at most one policy. Of several, the
@@ -351,7 +351,7 @@ class ChosenPolicy:
     avoided: tuple[str, ...] = ()
     report: PolicyReport | None = None
 
-    def confining(self, spec: RequestSpec) -> RequestSpec:
+    def confine(self, spec: RequestSpec) -> RequestSpec:
         """Return the request confined to the aggregates, by the candidates query."""
         if spec.is_rebuild or not (self.confined or self.avoided):
             return spec
@@ -386,7 +386,7 @@ def choose(
     return _choose_default(policies, tagged, reports)
 
 
-def under(name: str, policies: Policies, tagged: Sequence[HostAggregate]) -> ChosenPolicy:
+def choose_named(name: str, policies: Policies, tagged: Sequence[HostAggregate]) -> ChosenPolicy:
     """Return the choice of a given policy, with the errors of :meth:`Policies.get`."""
     policy = policies.get(name)
     if policy is policies.default:

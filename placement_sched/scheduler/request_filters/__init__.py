@@ -12,11 +12,25 @@ from typing import Any, ClassVar, Protocol
 from placement_sched.config.settings import Settings
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.request_spec import Destination, RequestSpec
-from placement_sched.model.verdict import Refusal
+from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.plugin import SchedulerPlugin, classes_in
 
-__all__ = ["BaseRequestFilter", "Outcome", "Refusal", "RequestSpec", "TraitFilter", "World"]
-__all__ += ["all_request_filters", "confined", "forbidding", "kept_out", "narrowed", "requiring"]
+__all__ = [
+    "BaseRequestFilter",
+    "Rejection",
+    "RequestFilterContext",
+    "RequestFilterResult",
+    "RequestSpec",
+    "TraitFilter",
+]
+__all__ += [
+    "all_request_filters",
+    "forbid_aggregates",
+    "forbid_traits",
+    "require_aggregates",
+    "require_traits",
+    "with_destination",
+]
 
 #: Order of the shipped request filters: nova's, then ours. Unlisted request filters run after them,
 #: in order of their names.
@@ -39,7 +53,7 @@ ORDER = (
 )
 
 
-class World(Protocol):
+class RequestFilterContext(Protocol):
     """The cloud as request filters see it, loaded on first use."""
 
     def host_aggregates(self) -> tuple[HostAggregate, ...]:
@@ -53,7 +67,7 @@ class World(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RequestFilterResult:
     """The narrowed request, and the additions to it by name, for the report."""
 
     spec: RequestSpec
@@ -75,7 +89,9 @@ class BaseRequestFilter(SchedulerPlugin):
         """Return whether the filter is enabled."""
         return not self.enabled_by or bool(getattr(settings.scheduler, self.enabled_by))
 
-    def apply(self, spec: RequestSpec, world: World) -> Outcome | Refusal | None:
+    def apply(
+        self, spec: RequestSpec, context: RequestFilterContext
+    ) -> RequestFilterResult | Rejection | None:
         """Return the narrowed request, a rejection of it, or None.
 
         None means that the filter does not apply to the request.
@@ -88,10 +104,10 @@ class TraitFilter(BaseRequestFilter):
 
     forbids = False
 
-    def apply(self, spec: RequestSpec, world: World) -> Outcome | None:
+    def apply(self, spec: RequestSpec, context: RequestFilterContext) -> RequestFilterResult | None:
         """Return the request with the traits added, or None without traits."""
         traits = self._traits(spec)
-        add_traits = forbidding if self.forbids else requiring
+        add_traits = forbid_traits if self.forbids else require_traits
         return add_traits(spec, *traits) if traits else None
 
     def _traits(self, spec: RequestSpec) -> Sequence[str]:
@@ -108,36 +124,40 @@ def all_request_filters() -> list[type[BaseRequestFilter]]:
     return sorted(classes_in(sys.modules[__name__], BaseRequestFilter), key=sort_key)
 
 
-def narrowed(spec: RequestSpec, destination: Destination) -> RequestSpec:
+def with_destination(spec: RequestSpec, destination: Destination) -> RequestSpec:
     """Return the request with a narrower destination."""
     return replace(spec, requested_destination=destination)
 
 
-def confined(spec: RequestSpec, aggregates: Iterable[str]) -> Outcome:
+def require_aggregates(spec: RequestSpec, aggregates: Iterable[str]) -> RequestFilterResult:
     """Return the request for hosts in at least one of the aggregates."""
     uuids = list(aggregates)
-    return Outcome(narrowed(spec, spec.destination.requiring(uuids)), {"aggregates": uuids})
+    return RequestFilterResult(
+        with_destination(spec, spec.destination.requiring(uuids)), {"aggregates": uuids}
+    )
 
 
-def kept_out(spec: RequestSpec, aggregates: Iterable[str]) -> Outcome:
+def forbid_aggregates(spec: RequestSpec, aggregates: Iterable[str]) -> RequestFilterResult:
     """Return the request for hosts in none of the aggregates."""
     added = [uuid for uuid in aggregates if uuid not in spec.destination.forbidden]
-    narrower = narrowed(spec, spec.destination.forbidding(added)) if added else spec
-    return Outcome(narrower, {"forbidden_aggregates": added} if added else {})
+    narrower = with_destination(spec, spec.destination.forbidding(added)) if added else spec
+    return RequestFilterResult(narrower, {"forbidden_aggregates": added} if added else {})
 
 
-def requiring(spec: RequestSpec, *traits: str) -> Outcome:
+def require_traits(spec: RequestSpec, *traits: str) -> RequestFilterResult:
     """Return the request for hosts whose root provider also has these traits."""
     return _with_traits(spec, "root_required", set(traits) - spec.root_required)
 
 
-def forbidding(spec: RequestSpec, *traits: str) -> Outcome:
+def forbid_traits(spec: RequestSpec, *traits: str) -> RequestFilterResult:
     """Return the request for hosts whose root provider has none of these traits."""
     return _with_traits(spec, "root_forbidden", set(traits) - spec.root_forbidden)
 
 
-def _with_traits(spec: RequestSpec, name: str, added: set[str]) -> Outcome:
+def _with_traits(spec: RequestSpec, name: str, added: set[str]) -> RequestFilterResult:
     params = spec.request_level_params
     changed: dict[str, Any] = {name: getattr(params, name).union(added)}
     narrower = replace(spec, request_level_params=replace(params, **changed))
-    return Outcome(narrower, {name: sorted(added)}) if added else Outcome(spec)
+    return (
+        RequestFilterResult(narrower, {name: sorted(added)}) if added else RequestFilterResult(spec)
+    )

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 from placement_sched.config.opts import AliasedBoolOpt
 from placement_sched.model.aggregates import HostAggregate
-from placement_sched.scheduler.plugin import in_group
+from placement_sched.scheduler.plugin import options_in_group
 from placement_sched.scheduler.request_filters import (
     BaseRequestFilter,
-    Outcome,
+    RequestFilterContext,
+    RequestFilterResult,
     RequestSpec,
-    World,
-    kept_out,
+    forbid_aggregates,
 )
 from placement_sched.scheduler.tagged_aggregates import required_traits
 
@@ -35,7 +35,7 @@ class ForbiddenAggregates(BaseRequestFilter):
     name = "forbidden_aggregates"
     aliases = ("isolate_aggregates",)
     enabled_by = "enable_isolated_aggregate_filtering"
-    options = in_group(
+    options = options_in_group(
         "scheduler",
         AliasedBoolOpt(
             "enable_isolated_aggregate_filtering",
@@ -46,9 +46,11 @@ class ForbiddenAggregates(BaseRequestFilter):
         "image also requires X.",
     )
 
-    def apply(self, spec: RequestSpec, world: World) -> Outcome:
+    def apply(self, spec: RequestSpec, context: RequestFilterContext) -> RequestFilterResult:
         """Return the request without the aggregates that are reserved for others."""
-        return kept_out(spec, forbidden_to(required_traits(spec), world.host_aggregates()))
+        return forbid_aggregates(
+            spec, forbidden_to(required_traits(spec), context.host_aggregates())
+        )
 
 
 def forbidden_to(required: frozenset[str], aggregates: Iterable[HostAggregate]) -> list[str]:

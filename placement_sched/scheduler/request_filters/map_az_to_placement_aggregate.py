@@ -3,11 +3,15 @@
 from collections.abc import Iterable
 
 from placement_sched.model.aggregates import HostAggregate, zones
-from placement_sched.model.names import names_instead, nearest
+from placement_sched.model.names import nearest, suggest_names
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Refusal
+from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler import request_filters
-from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World
+from placement_sched.scheduler.request_filters import (
+    BaseRequestFilter,
+    RequestFilterContext,
+    RequestFilterResult,
+)
 
 #: Existing zones in a reason.
 _MAX_NAMES = 10
@@ -27,25 +31,29 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
 
     name = "map_az_to_placement_aggregate"
 
-    def apply(self, spec: RequestSpec, world: World) -> Outcome | Refusal | None:
+    def apply(
+        self, spec: RequestSpec, context: RequestFilterContext
+    ) -> RequestFilterResult | Rejection | None:
         """Return the request confined to the zone, or None without a zone."""
         if not spec.availability_zone:
             return None
         wanted = zones(spec.availability_zone)  # empty for commas alone
-        zoned = [agg for agg in world.host_aggregates() if zones(agg.availability_zone)]
+        zoned = [agg for agg in context.host_aggregates() if zones(agg.availability_zone)]
         inside = [agg for agg in zoned if wanted & zones(agg.availability_zone)]
         if not inside and _names_hosts_or_moves(spec):
             return None
         if self.settings.DEFAULT.default_availability_zone in wanted:
             # Hosts in no zone are in the default zone.
-            return request_filters.kept_out(spec, [agg.uuid for agg in zoned if agg not in inside])
+            return request_filters.forbid_aggregates(
+                spec, [agg.uuid for agg in zoned if agg not in inside]
+            )
         if not inside:
             return self._reject_unknown_zone(spec.availability_zone, wanted, zoned)
-        return request_filters.confined(spec, [agg.uuid for agg in inside])
+        return request_filters.require_aggregates(spec, [agg.uuid for agg in inside])
 
     def _reject_unknown_zone(
         self, requested: str, wanted: Iterable[str], zoned: Iterable[HostAggregate]
-    ) -> Refusal:
+    ) -> Rejection:
         existing = {name for agg in zoned for name in zones(agg.availability_zone)}
         existing.add(self.settings.DEFAULT.default_availability_zone)
         nearby = [
@@ -53,8 +61,8 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
         ]
         names = ", ".join([*sorted(existing)[:_MAX_NAMES], *["..."] * (len(existing) > _MAX_NAMES)])
         reason = f"no aggregate has the availability zone {requested!r} (zones: {names})"
-        hint = names_instead("zone", nearby[:1]) if nearby or len(existing) > _MAX_NAMES else ""
-        return Refusal(f"{reason}{hint}", asked=requested)
+        hint = suggest_names("zone", nearby[:1]) if nearby or len(existing) > _MAX_NAMES else ""
+        return Rejection(f"{reason}{hint}", asked=requested)
 
 
 def _names_hosts_or_moves(spec: RequestSpec) -> bool:

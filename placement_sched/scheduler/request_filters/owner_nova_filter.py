@@ -5,7 +5,12 @@ from dataclasses import replace
 import os_traits
 
 from placement_sched.model.request_spec import RequestedGroup, RequestSpec
-from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World, requiring
+from placement_sched.scheduler.request_filters import (
+    BaseRequestFilter,
+    RequestFilterContext,
+    RequestFilterResult,
+    require_traits,
+)
 
 _OWNER = os_traits.OWNER_NOVA
 
@@ -21,11 +26,11 @@ class OwnerNovaFilter(BaseRequestFilter):
 
     name = "owner_nova_filter"
 
-    def apply(self, spec: RequestSpec, world: World) -> Outcome | None:
+    def apply(self, spec: RequestSpec, context: RequestFilterContext) -> RequestFilterResult | None:
         """Return the request for nova's providers, or None if nothing changes."""
-        if _OWNER in spec.root_required or not world.all_nodes_have(_OWNER):
+        if _OWNER in spec.root_required or not context.all_nodes_have(_OWNER):
             return None
-        outcome = requiring(spec, _OWNER)
+        outcome = require_traits(spec, _OWNER)
         ids = [group.requester_id for group in spec.requested_resources if _is_pci(spec, group)]
         if not ids:
             return outcome
@@ -34,7 +39,7 @@ class OwnerNovaFilter(BaseRequestFilter):
             for group in spec.requested_resources
         )
         changes = {**outcome.changes, "requested_resources": ids}
-        return Outcome(replace(outcome.spec, requested_resources=groups), changes)
+        return RequestFilterResult(replace(outcome.spec, requested_resources=groups), changes)
 
 
 def _is_pci(spec: RequestSpec, group: RequestedGroup) -> bool:

@@ -4,9 +4,14 @@ from oslo_config import cfg
 
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.plugin import in_group
-from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World, confined
+from placement_sched.model.verdict import Rejection
+from placement_sched.scheduler.plugin import options_in_group
+from placement_sched.scheduler.request_filters import (
+    BaseRequestFilter,
+    RequestFilterContext,
+    RequestFilterResult,
+    require_aggregates,
+)
 
 #: Prefix of the metadata keys that name projects.
 _KEY = "filter_tenant_id"
@@ -28,7 +33,7 @@ class RequireTenantAggregate(BaseRequestFilter):
 
     name = "require_tenant_aggregate"
     enabled_by = "limit_tenants_to_placement_aggregate"
-    options = in_group(
+    options = options_in_group(
         "scheduler",
         cfg.BoolOpt("limit_tenants_to_placement_aggregate", default=False),
         "Confine a project to the aggregates whose metadata name it under filter_tenant_id.",
@@ -37,19 +42,21 @@ class RequireTenantAggregate(BaseRequestFilter):
         "host. Otherwise it may use any host.",
     )
 
-    def apply(self, spec: RequestSpec, world: World) -> Outcome | Refusal:
+    def apply(
+        self, spec: RequestSpec, context: RequestFilterContext
+    ) -> RequestFilterResult | Rejection:
         """Return the request confined to its project's aggregates, if there are any."""
         project = spec.project_id or ""
         uuids = [
             aggregate.uuid
-            for aggregate in world.host_aggregates()
+            for aggregate in context.host_aggregates()
             if project in _list_projects(aggregate)
         ]
         if uuids:
-            return confined(spec, uuids)
+            return require_aggregates(spec, uuids)
         if self.settings.scheduler.placement_aggregate_required_for_tenants:
-            return Refusal(f"no aggregate is tagged with project {project!r}", asked=project)
-        return Outcome(spec)
+            return Rejection(f"no aggregate is tagged with project {project!r}", asked=project)
+        return RequestFilterResult(spec)
 
 
 def _list_projects(aggregate: HostAggregate) -> set[str]:

@@ -2,9 +2,14 @@
 
 from placement_sched.config.settings import Settings
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Refusal
+from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler import tagged_aggregates
-from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World, confined
+from placement_sched.scheduler.request_filters import (
+    BaseRequestFilter,
+    RequestFilterContext,
+    RequestFilterResult,
+    require_aggregates,
+)
 
 
 class RequiredAggregatesByTrait(BaseRequestFilter):
@@ -29,15 +34,17 @@ class RequiredAggregatesByTrait(BaseRequestFilter):
         """Return whether ``[scheduler] required_aggregates_by_trait`` is ``require``."""
         return tagged_aggregates.policy(settings) == tagged_aggregates.REQUIRE
 
-    def apply(self, spec: RequestSpec, world: World) -> Outcome | Refusal | None:
+    def apply(
+        self, spec: RequestSpec, context: RequestFilterContext
+    ) -> RequestFilterResult | Rejection | None:
         """Return the request confined to the aggregates tagged with its traits."""
         required = tagged_aggregates.required_traits(spec)
-        tagged = tagged_aggregates.tagged_with(required, world.host_aggregates())
+        tagged = tagged_aggregates.tagged_with(required, context.host_aggregates())
         forbidden, offered = spec.destination.forbidden, {}
         for trait, tagged_uuids in tagged.items():
             offered[trait] = uuids = [uuid for uuid in tagged_uuids if uuid not in forbidden]
             if not uuids:
                 reason = f"every aggregate with trait:{trait}=required is forbidden to the request"
-                return Refusal(reason, asked=trait)
-            spec = confined(spec, uuids).spec
-        return Outcome(spec, {"aggregates_by_trait": offered}) if offered else None
+                return Rejection(reason, asked=trait)
+            spec = require_aggregates(spec, uuids).spec
+        return RequestFilterResult(spec, {"aggregates_by_trait": offered}) if offered else None

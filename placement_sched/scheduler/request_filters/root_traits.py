@@ -6,7 +6,7 @@ import os_traits
 from oslo_config import cfg
 
 from placement_sched.model.request_spec import REMOTE_MANAGED
-from placement_sched.scheduler.plugin import in_group
+from placement_sched.scheduler.plugin import options_in_group
 from placement_sched.scheduler.request_filters import RequestSpec, TraitFilter
 
 
@@ -102,7 +102,7 @@ class RequireImageTypeSupport(TraitFilter):
 
     name = "require_image_type_support"
     enabled_by = "query_placement_for_image_type_support"
-    options = in_group(
+    options = options_in_group(
         "scheduler",
         cfg.BoolOpt("query_placement_for_image_type_support", default=False),
         "Require hosts to have the trait of the image's disk format.",

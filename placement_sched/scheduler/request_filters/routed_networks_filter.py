@@ -3,9 +3,14 @@
 from oslo_config import cfg
 
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.plugin import in_group
-from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World, narrowed
+from placement_sched.model.verdict import Rejection
+from placement_sched.scheduler.plugin import options_in_group
+from placement_sched.scheduler.request_filters import (
+    BaseRequestFilter,
+    RequestFilterContext,
+    RequestFilterResult,
+    with_destination,
+)
 
 
 class RoutedNetworksFilter(BaseRequestFilter):
@@ -24,29 +29,33 @@ class RoutedNetworksFilter(BaseRequestFilter):
 
     name = "routed_networks_filter"
     enabled_by = "query_placement_for_routed_network_aggregates"
-    options = in_group(
+    options = options_in_group(
         "scheduler",
         cfg.BoolOpt("query_placement_for_routed_network_aggregates", default=False),
         "Confine requests to the hosts that the segments of their routed networks reach.",
     )
 
-    def apply(self, spec: RequestSpec, world: World) -> Outcome | Refusal | None:
+    def apply(
+        self, spec: RequestSpec, context: RequestFilterContext
+    ) -> RequestFilterResult | Rejection | None:
         """Return the request confined to the reached hosts, or None if all are reached."""
         networks = [network for network in spec.requested_networks if not network.is_open]
         unresolved = next((network for network in networks if network.segments is None), None)
         if unresolved is not None:
-            return Refusal(
+            return Rejection(
                 f"the segments of {unresolved.label} are not known: set [neutron] auth_type, or "
                 "give them in requested_networks"
             )
         routed = [network for network in networks if network.segments]
         if not routed:
             return None
-        joined = world.provider_aggregates({uuid for net in routed for uuid in net.segments or ()})
+        joined = context.provider_aggregates(
+            {uuid for net in routed for uuid in net.segments or ()}
+        )
         for network in routed:
             lost = next((uuid for uuid in network.segments or () if not joined.get(uuid)), None)
             if lost is not None:
-                return Refusal(f"{network.label}: its segment {lost} is in no aggregate", lost)
+                return Rejection(f"{network.label}: its segment {lost} is in no aggregate", lost)
         # One set of alternatives per network: a host must be in an aggregate of each set.
         choices = ({agg for uuid in net.segments or () for agg in joined[uuid]} for net in routed)
         sets = dict.fromkeys(tuple(sorted(aggregates)) for aggregates in choices)
@@ -54,4 +63,4 @@ class RoutedNetworksFilter(BaseRequestFilter):
         for aggregates in sets:
             destination = destination.requiring(aggregates)
         changes = {"aggregates": [",".join(each) for each in sets]}
-        return Outcome(narrowed(spec, destination), changes)
+        return RequestFilterResult(with_destination(spec, destination), changes)

@@ -6,7 +6,7 @@ import os_traits
 from oslo_config import cfg
 from oslo_log import log
 
-from placement_sched.scheduler.plugin import in_group
+from placement_sched.scheduler.plugin import options_in_group
 from placement_sched.scheduler.request_filters import RequestSpec, TraitFilter
 
 LOG = log.getLogger(__name__)
@@ -38,7 +38,7 @@ class TransformImageMetadata(TraitFilter):
 
     name = "transform_image_metadata"
     enabled_by = "image_metadata_prefilter"
-    options = in_group(
+    options = options_in_group(
         "scheduler",
         cfg.BoolOpt("image_metadata_prefilter", default=False),
         "Require hosts to have the traits of the devices that image properties name.",

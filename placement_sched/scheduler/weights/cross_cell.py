@@ -2,7 +2,7 @@
 
 from oslo_config import cfg
 
-from placement_sched.model.names import canonical
+from placement_sched.model.names import canonical_uuid
 from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
 
 
@@ -33,5 +33,5 @@ class CrossCellWeigher(BaseHostWeigher):
         preferred = spec_obj.destination.preferred_cell
         if preferred is None:
             return [0] * len(hosts)
-        cells = (canonical(host.cell_uuid) if host.cell_uuid else None for host in hosts)
+        cells = (canonical_uuid(host.cell_uuid) if host.cell_uuid else None for host in hosts)
         return [1 if cell == preferred else -1 for cell in cells]

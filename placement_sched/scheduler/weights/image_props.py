@@ -7,7 +7,7 @@ from oslo_config import cfg
 from placement_sched.config.sources import named_ratios
 from placement_sched.model.image import Image
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.plugin import in_group
+from placement_sched.scheduler.plugin import options_in_group
 from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
 
 _SETTING = "image_props_weight_setting"
@@ -34,7 +34,7 @@ class ImagePropertiesWeigher(BaseHostWeigher):
         "Multiplier of ImagePropertiesWeigher; positive prefers hosts whose instances have images "
         "with the request's image properties, negative avoids them, 0 ignores them."
     )
-    options = in_group(
+    options = options_in_group(
         "filter_scheduler",
         cfg.ListOpt(_SETTING, default=[]),
         "The image properties that ImagePropertiesWeigher weighs, with their ratios, as "

@@ -22,7 +22,7 @@ def all_cells(connection: Connection) -> tuple[NovaCell, ...]:
     return tuple(map(_cell, connection.execute(_CELLS.order_by(_COLUMNS.id))))
 
 
-def closed(connection: Connection) -> tuple[NovaCell, ...]:
+def closed_cells(connection: Connection) -> tuple[NovaCell, ...]:
     """Return the cells that are disabled or whose databases are unreachable."""
     is_closed = (_COLUMNS.disabled != 0) | _COLUMNS.away_since.is_not(None)
     return tuple(map(_cell, connection.execute(_CELLS.where(is_closed).order_by(_COLUMNS.id))))
@@ -52,13 +52,13 @@ def put(connection: Connection, found: Collection[NovaCell], now: datetime) -> N
 
 def remove(connection: Connection, uuids: Collection[str]) -> int:
     """Delete cells and return their number."""
-    return sql.change_among(connection, delete(cells), _COLUMNS.uuid, sorted(uuids))
+    return sql.change_in_batches(connection, delete(cells), _COLUMNS.uuid, sorted(uuids))
 
 
 def note_read(connection: Connection, uuids: Collection[str], now: datetime) -> None:
     """Record a successful read of the databases of cells, which ends their outage."""
     statement = update(cells).values(read_at=now, away_since=None, failure=None)
-    sql.change_among(connection, statement, _COLUMNS.uuid, sorted(uuids))
+    sql.change_in_batches(connection, statement, _COLUMNS.uuid, sorted(uuids))
 
 
 def note_away(connection: Connection, uuid: str, failure: str, now: datetime) -> None:

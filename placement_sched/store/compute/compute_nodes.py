@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, and_, bindparam, delete, or_, select, up
 from placement_sched.db import sql
 from placement_sched.db.tables import compute_nodes
 from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
-from placement_sched.model.compute_node import ComputeNode, kept_part, node_of
+from placement_sched.model.compute_node import ComputeNode, node_of, stored_fields
 from placement_sched.model.document import storable
 from placement_sched.store import change_counters
 from placement_sched.store.compute import host_changes, services
@@ -29,7 +29,7 @@ NAMES = services.ENABLED_NODES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenReports:
     """Result of writing reports: the uuids of created and of changed nodes.
 
     ``came_from`` contains the previous host of each node that moved to another host.
@@ -51,12 +51,12 @@ def by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> Compute
 
 def by_uuids(connection: Connection, uuids: Iterable[str]) -> tuple[ComputeNode, ...]:
     """Return the existing nodes with these uuids."""
-    return tuple(map(_node, sql.rows_among(connection, _NODES, _COLUMNS.uuid, set(uuids))))
+    return tuple(map(_node, sql.select_in_batches(connection, _NODES, _COLUMNS.uuid, set(uuids))))
 
 
 def versions(connection: Connection, uuids: Iterable[str]) -> Mapping[str, tuple[int, datetime]]:
     """Return version and last heartbeat of existing nodes, by uuid."""
-    rows = sql.rows_among(connection, _VERSIONS, _COLUMNS.uuid, set(uuids))
+    rows = sql.select_in_batches(connection, _VERSIONS, _COLUMNS.uuid, set(uuids))
     return {uuid: (version, last_seen_up) for uuid, version, last_seen_up in rows}
 
 
@@ -71,7 +71,7 @@ class RecordedNode(NamedTuple):
 def recorded(connection: Connection, uuids: Iterable[str]) -> Mapping[str, RecordedNode]:
     """Return version, cell and host of existing nodes, by uuid."""
     query = select(_COLUMNS.uuid, _COLUMNS.version, _COLUMNS.cell_uuid, _COLUMNS.host)
-    rows = sql.rows_among(connection, query, _COLUMNS.uuid, set(uuids))
+    rows = sql.select_in_batches(connection, query, _COLUMNS.uuid, set(uuids))
     return {uuid: RecordedNode(*columns) for uuid, *columns in rows}
 
 
@@ -84,7 +84,7 @@ def search(
     limit: int | None = None,
 ) -> tuple[ComputeNode, ...]:
     """Return the nodes of a host, with a name, or all, by uuid, beginning after ``after``."""
-    filters = sql.given(host=host, hypervisor_hostname=hypervisor_hostname)
+    filters = sql.not_none(host=host, hypervisor_hostname=hypervisor_hostname)
     keys = None if after is None else [after]
     query = sql.page_after(_NODES.filter_by(**filters), [(_COLUMNS.uuid, False)], keys, limit=limit)
     return tuple(map(_node, connection.execute(query)))
@@ -122,8 +122,8 @@ def uuids_by_name(
 ) -> dict[tuple[str, str], str]:
     """Return the node uuids of hosts (in a cell) by host and hypervisor_hostname."""
     query = select(_COLUMNS.host, _COLUMNS.hypervisor_hostname, _COLUMNS.uuid)
-    query = query.filter_by(**sql.given(cell_uuid=cell_uuid))
-    rows = sql.rows_among(connection, query, _COLUMNS.host, hosts)
+    query = query.filter_by(**sql.not_none(cell_uuid=cell_uuid))
+    rows = sql.select_in_batches(connection, query, _COLUMNS.host, hosts)
     return {(host, node): uuid for host, node, uuid in rows}
 
 
@@ -142,7 +142,7 @@ def is_last(connection: Connection, node: ComputeNode) -> bool:
 def cells_of_hosts(connection: Connection, hosts: Collection[str]) -> dict[str, set[str | None]]:
     """Return the cell uuids of the nodes of hosts, by host."""
     query = select(_COLUMNS.host, _COLUMNS.cell_uuid)
-    rows = sql.rows_among(connection, query, _COLUMNS.host, hosts)
+    rows = sql.select_in_batches(connection, query, _COLUMNS.host, hosts)
     return {host: set(cells) for host, cells in sql.grouped(rows).items()}
 
 
@@ -156,7 +156,7 @@ def uuids_by_cell(connection: Connection) -> dict[str | None, list[str]]:
     return sql.grouped(connection.execute(select(_COLUMNS.cell_uuid, _COLUMNS.uuid)).all())
 
 
-def see(connection: Connection, moments: Mapping[str, datetime], now: datetime) -> None:
+def record_seen(connection: Connection, moments: Mapping[str, datetime], now: datetime) -> None:
     """Record when the nodes of hosts were last seen up, as ``services.see`` does.
 
     One statement for each moment (and each 30 000 hosts), the earliest first.
@@ -166,28 +166,32 @@ def see(connection: Connection, moments: Mapping[str, datetime], now: datetime) 
         is_wrong = or_(last_seen < moment, and_(last_seen > now, last_seen != moment))
         change = update(compute_nodes).where(is_wrong)
         change = change.values(last_seen_up=moment)
-        sql.change_among(connection, change, _COLUMNS.host, sorted(hosts))
+        sql.change_in_batches(connection, change, _COLUMNS.host, sorted(hosts))
     host_changes.note(connection, moments)
 
 
 def remove_many(connection: Connection, uuids: Collection[str]) -> int:
     """Delete nodes and return their number."""
     wanted = sorted(uuids)
-    hosts = {host for (host,) in sql.rows_among(connection, _HOSTS, _COLUMNS.uuid, wanted)}
-    deleted = sql.change_among(connection, delete(compute_nodes), _COLUMNS.uuid, wanted)
+    hosts = {host for (host,) in sql.select_in_batches(connection, _HOSTS, _COLUMNS.uuid, wanted)}
+    deleted = sql.change_in_batches(connection, delete(compute_nodes), _COLUMNS.uuid, wanted)
     if deleted:
         host_changes.note(connection, hosts)
         services.note_enabled_change(connection)
     return deleted
 
 
-def unlike(connection: Connection, nodes: Sequence[ComputeNode]) -> dict[str, tuple[str, ...]]:
+def changed_columns(
+    connection: Connection, nodes: Sequence[ComputeNode]
+) -> dict[str, tuple[str, ...]]:
     """Return the names of the columns in which nodes differ from their records, by uuid.
 
     For a new node these are all columns. Nodes that differ only in their heartbeat are omitted.
     """
     uuids = [node.uuid for node in nodes]
-    stored = {row.uuid: row for row in sql.rows_among(connection, _NODES, _COLUMNS.uuid, uuids)}
+    stored = {
+        row.uuid: row for row in sql.select_in_batches(connection, _NODES, _COLUMNS.uuid, uuids)
+    }
     differing = {}
     for row in map(row_of, nodes):
         old = stored.get(row["uuid"])
@@ -221,7 +225,7 @@ def write(
     now: datetime,
     *,
     after: Mapping[str, int] | None = None,
-) -> Written:
+) -> WrittenReports:
     """Write reports of nodes, with a constant number of statements.
 
     A report equal to the last one changes only the heartbeat, not ``version`` or ``updated_at``.
@@ -232,7 +236,9 @@ def write(
     """
     rows = {node.uuid: row_of(node) for node in nodes}
     query = _NODES.order_by(_COLUMNS.id).with_for_update()
-    stored = {row.uuid: row for row in sql.rows_among(connection, query, _COLUMNS.uuid, rows)}
+    stored = {
+        row.uuid: row for row in sql.select_in_batches(connection, query, _COLUMNS.uuid, rows)
+    }
     if after is not None and after != {uuid: row.version for uuid, row in stored.items()}:
         raise _concurrent_update("reported")
     new = [row for uuid, row in rows.items() if uuid not in stored]
@@ -266,7 +272,7 @@ def write(
         *(node.host for node in nodes if node.uuid in reported_uuids | moments.keys()),
     }
     host_changes.note(connection, changed_hosts)
-    return Written(
+    return WrittenReports(
         created=frozenset(row["uuid"] for row in new),
         changed=frozenset(row["uuid"] for row in changed),
         came_from=came_from,
@@ -280,7 +286,7 @@ def row_of(node: ComputeNode) -> dict[str, Any]:
         "host": node.host,
         "hypervisor_hostname": node.hypervisor_hostname,
         "cell_uuid": node.cell_uuid,
-        "report": storable(kept_part(node)),
+        "report": storable(stored_fields(node)),
         "last_seen_up": node.last_seen_up,
     }
 
@@ -296,7 +302,7 @@ def _check_names(
             uuid_by_names[names] = row["uuid"]
     query = select(_COLUMNS.host, _COLUMNS.hypervisor_hostname, _COLUMNS.uuid)
     hosts = {host for host, _ in uuid_by_names}
-    for host, node, uuid in sql.rows_among(connection, query, _COLUMNS.host, hosts):
+    for host, node, uuid in sql.select_in_batches(connection, query, _COLUMNS.host, hosts):
         if uuid_by_names.get((host, node), uuid) != uuid:
             raise Duplicate(
                 f"Host {host} already has a node {node} with uuid {uuid}, "
@@ -308,7 +314,7 @@ def _check_names(
 def _insert(connection: Connection, rows: Sequence[Mapping[str, Any]], now: datetime) -> None:
     stamps = {"created_at": now, "updated_at": now}
     values = [{**row, **stamps, "version": _first_version(row)} for row in rows]
-    with sql.refused_as(_concurrent_update("reported")):
+    with sql.rejected_as(_concurrent_update("reported")):
         sql.insert_rows(connection, compute_nodes, values)
 
 
@@ -352,7 +358,7 @@ def _change(
         for row in rows
     ]
     statement = update(compute_nodes).where(_COLUMNS.uuid == bindparam("b_uuid"))
-    with sql.refused_as(_concurrent_update("took the names of")):
+    with sql.rejected_as(_concurrent_update("took the names of")):
         connection.execute(statement, values)
 
 

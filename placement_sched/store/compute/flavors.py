@@ -93,7 +93,7 @@ def replace_projects(
 ) -> None:
     """Replace the projects with access to flavors, by row id."""
     statement = delete(flavor_projects)
-    sql.change_among(connection, statement, _PROJECTS.flavor_id, sorted(projects))
+    sql.change_in_batches(connection, statement, _PROJECTS.flavor_id, sorted(projects))
     rows = [
         {"flavor_id": row_id, "project_id": project, "created_at": now}
         for row_id, project_ids in projects.items()
@@ -284,7 +284,7 @@ def _is_accessible(wanted: FlavorsWanted) -> ColumnElement[bool]:
 def _sort_key(connection: Connection, name: str) -> ColumnElement[Any]:
     column = _FLAVORS.id if name in _CONSTANT else _FLAVORS[name]
     if isinstance(column.type, sa.String | sa.DateTime):
-        return sql.same_order_everywhere(connection, column)
+        return sql.portable_order(connection, column)
     return column
 
 
@@ -332,5 +332,5 @@ def _select_by_digest(
     connection: Connection, digests: Iterable[str], column: Any
 ) -> dict[str, str]:
     query = select(_COLUMNS.digest, column)
-    rows = sql.rows_among(connection, query, _COLUMNS.digest, sorted(set(digests)))
+    rows = sql.select_in_batches(connection, query, _COLUMNS.digest, sorted(set(digests)))
     return dict(map(tuple, rows))

@@ -183,7 +183,7 @@ def replace(
         (host_aggregate_metadata, _METADATA.aggregate_id),
         (host_aggregates, _AGGREGATES.id),
     ):
-        sql.change_among(connection, delete(table), key, deleted)
+        sql.change_in_batches(connection, delete(table), key, deleted)
     created = [entry for entry in wanted if entry.id in recreated or entry.id not in here]
     rows = [
         {
@@ -211,7 +211,7 @@ def _change_members(
     hosts, metadata = (old.hosts, old.metadata) if old else (frozenset(), {})
     if removed := sorted(hosts - new.hosts):
         statement = delete(host_aggregate_hosts).where(_HOSTS.aggregate_id == new.id)
-        sql.change_among(connection, statement, _HOSTS.host, removed)
+        sql.change_in_batches(connection, statement, _HOSTS.host, removed)
     add_hosts(connection, new.id, new.hosts - hosts, now)
     changes: dict[str, str | None] = dict.fromkeys(metadata.keys() - new.metadata.keys())
     changes |= {key: value for key, value in new.metadata.items() if metadata.get(key) != value}
@@ -242,14 +242,14 @@ def zones_of_hosts(connection: Connection, hosts: Iterable[str]) -> dict[str, di
         .join(host_aggregate_metadata, _METADATA.aggregate_id == _HOSTS.aggregate_id)
         .where(_METADATA.key == ZONE_KEY)
     )
-    return dict(sql.nested(sql.rows_among(connection, query, _HOSTS.host, hosts)))
+    return dict(sql.nested(sql.select_in_batches(connection, query, _HOSTS.host, hosts)))
 
 
 def tags_of_hosts(connection: Connection, hosts: Iterable[str]) -> dict[str, tuple[Tag, ...]]:
     """Return the scheduling policy tags of hosts that have any, by host and aggregate id."""
     tags_by_host = sql.grouped(
         (host, Tag(aggregate_id, name, policy))
-        for host, aggregate_id, name, value in sql.rows_among(
+        for host, aggregate_id, name, value in sql.select_in_batches(
             connection, _TAGGED_HOSTS, _HOSTS.host, hosts
         )
         if (policy := policy_name(value))
@@ -265,7 +265,9 @@ def tagged_hosts(connection: Connection) -> tuple[str, ...]:
 def hosts_with_instances(connection: Connection, hosts: Iterable[str]) -> frozenset[str]:
     """Return the hosts that have instances."""
     query = select(instances.c.host).distinct()
-    return frozenset(row.host for row in sql.rows_among(connection, query, instances.c.host, hosts))
+    return frozenset(
+        row.host for row in sql.select_in_batches(connection, query, instances.c.host, hosts)
+    )
 
 
 def nodes_with_instances(connection: Connection, uuids: Iterable[str]) -> frozenset[str]:
@@ -273,7 +275,7 @@ def nodes_with_instances(connection: Connection, uuids: Iterable[str]) -> frozen
     query = select(compute_nodes.c.uuid).distinct()
     query = query.join(instances, instances.c.host == compute_nodes.c.host)
     return frozenset(
-        row.uuid for row in sql.rows_among(connection, query, compute_nodes.c.uuid, uuids)
+        row.uuid for row in sql.select_in_batches(connection, query, compute_nodes.c.uuid, uuids)
     )
 
 
@@ -283,7 +285,7 @@ def provider_ids_of_hosts(connection: Connection, hosts: Iterable[str]) -> froze
         compute_nodes, is_same_uuid(resource_providers.c.uuid, compute_nodes.c.uuid)
     )
     return frozenset(
-        row.id for row in sql.rows_among(connection, query, compute_nodes.c.host, hosts)
+        row.id for row in sql.select_in_batches(connection, query, compute_nodes.c.host, hosts)
     )
 
 
@@ -293,7 +295,7 @@ def aggregates_of_hosts(
     """Return the aggregate uuids of hosts that are in any aggregate."""
     query = select(_HOSTS.host, _AGGREGATES.uuid).order_by(_AGGREGATES.id)
     query = query.join(host_aggregates, _AGGREGATES.id == _HOSTS.aggregate_id)
-    uuids_by_host = sql.grouped(sql.rows_among(connection, query, _HOSTS.host, hosts))
+    uuids_by_host = sql.grouped(sql.select_in_batches(connection, query, _HOSTS.host, hosts))
     return {host: tuple(uuids) for host, uuids in uuids_by_host.items()}
 
 

@@ -174,7 +174,7 @@ def trees(
     connection: Connection, root_ids: Collection[int]
 ) -> dict[int, tuple[ProviderInTree, ...]]:
     """Return all providers of trees by root id, ordered by provider id."""
-    rows = sql.rows_among(connection, providers.PROVIDERS, _ROOT, sorted(root_ids))
+    rows = sql.select_in_batches(connection, providers.PROVIDERS, _ROOT, sorted(root_ids))
     tree_providers = sorted(map(Provider._make, rows))
     ids = [provider.id for provider in tree_providers]
     uuids = [provider.uuid for provider in tree_providers]
@@ -203,12 +203,12 @@ def _used(connection: Connection, ids: Iterable[int]) -> dict[int, dict[str, int
         .join(tables.resource_classes, tables.resource_classes.c.id == columns.resource_class_id)
         .group_by(columns.resource_provider_id, tables.resource_classes.c.name)
     )
-    rows = sql.rows_among(connection, query, columns.resource_provider_id, ids)
+    rows = sql.select_in_batches(connection, query, columns.resource_provider_id, ids)
     return sql.nested((provider, name, int(amount)) for provider, name, amount in rows)
 
 
 def _among(connection: Connection, query: Select[Any], roots: Roots) -> Select[Any]:
-    return query if roots is None else query.where(sql.among(connection, _ROOT, roots))
+    return query if roots is None else query.where(sql.in_values(connection, _ROOT, roots))
 
 
 def _whole(amount: ColumnElement[Any]) -> ColumnElement[int]:

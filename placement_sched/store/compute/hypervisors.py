@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, select
 from placement_sched.db import sql, tables
 from placement_sched.db.tables import longest
 from placement_sched.errors import NotFound
-from placement_sched.model.compute_node import COMPUTE_BINARY, Hypervisor, WholeHypervisor
+from placement_sched.model.compute_node import COMPUTE_BINARY, Hypervisor, HypervisorDetails
 from placement_sched.store.compute import compute_nodes as nodes
 from placement_sched.store.compute import services
 
@@ -53,14 +53,16 @@ def matching(connection: Connection, part: str) -> tuple[Hypervisor, ...]:
     return _read(connection, _HYPERVISORS.where(contains_part).order_by(_NODES.id))
 
 
-def whole(connection: Connection, hypervisors: Collection[Hypervisor]) -> Iterator[WholeHypervisor]:
+def with_reports(
+    connection: Connection, hypervisors: Collection[Hypervisor]
+) -> Iterator[HypervisorDetails]:
     """Yield hypervisors with the reports of their hosts, without nodes deleted since."""
     for batch in sql.batches(hypervisors, sql.AT_ONCE):
         reports = nodes.by_uuids(connection, [entry.uuid for entry in batch])
         node_by_uuid = {node.uuid: node for node in reports}
         for entry in batch:
             if node := node_by_uuid.get(entry.uuid):
-                yield WholeHypervisor(
+                yield HypervisorDetails(
                     id=entry.id, uuid=entry.uuid, name=entry.name, service=entry.service, node=node
                 )
 

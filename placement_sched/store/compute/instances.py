@@ -26,7 +26,7 @@ from placement_sched.errors import NotFound
 from placement_sched.model.aggregates import ZONE_KEY
 from placement_sched.model.document import storable
 from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
-from placement_sched.store.change_counters import certify
+from placement_sched.store.change_counters import make_lock_visible
 from placement_sched.store.compute.flavors import digest_of_flavor, read_embedded
 
 _COLUMNS = instances.c
@@ -78,7 +78,7 @@ SORT_KEYS: Mapping[str, str | None] = MappingProxyType(
 NEWEST_FIRST = (("created_at", True),)
 
 
-class Named(NamedTuple):
+class InstanceNames(NamedTuple):
     """The location and names of an instance."""
 
     host: str
@@ -101,23 +101,25 @@ def by_uuids(
     """Return the existing instances with these uuids, by uuid, locked if ``lock`` is set."""
     query = select(instances).order_by(_COLUMNS.uuid)
     query = query.with_for_update() if lock else query
-    rows = list(sql.rows_among(connection, query, _COLUMNS.uuid, sorted(set(uuids))))
+    rows = list(sql.select_in_batches(connection, query, _COLUMNS.uuid, sorted(set(uuids))))
     if lock and rows:
-        is_found = sql.among(connection, _COLUMNS.id, [row.id for row in rows])
-        certify(connection, _COLUMNS.updated_at, is_found)
+        is_found = sql.in_values(connection, _COLUMNS.id, [row.id for row in rows])
+        make_lock_visible(connection, _COLUMNS.updated_at, is_found)
     return of_rows(connection, rows)
 
 
 def by_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[Instance, ...]:
     """Return the instances on these hosts, by host, then uuid."""
     query = select(instances).order_by(_COLUMNS.host, _COLUMNS.uuid)
-    return of_rows(connection, sql.rows_among(connection, query, _COLUMNS.host, set(hosts)))
+    return of_rows(connection, sql.select_in_batches(connection, query, _COLUMNS.host, set(hosts)))
 
 
-def named_on_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[Named, ...]:
+def named_on_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[InstanceNames, ...]:
     """Return location and names of the instances on hosts, by name, then uuid."""
-    query = select(*(_COLUMNS[name] for name in Named._fields))
-    names = map(Named._make, sql.rows_among(connection, query, _COLUMNS.host, set(hosts)))
+    query = select(*(_COLUMNS[name] for name in InstanceNames._fields))
+    names = map(
+        InstanceNames._make, sql.select_in_batches(connection, query, _COLUMNS.host, set(hosts))
+    )
     return tuple(sorted(names, key=lambda named: (named.display_name, named.uuid)))
 
 
@@ -131,7 +133,7 @@ def search(
     limit: int | None = None,
 ) -> tuple[Instance, ...]:
     """Return the instances of a host, node or project, or all, by uuid, after ``after``."""
-    filters = sql.given(host=host, node=node, project_id=project_id)
+    filters = sql.not_none(host=host, node=node, project_id=project_id)
     query = _page_after(select(instances).filter_by(**filters), after, limit)
     return of_rows(connection, connection.execute(query))
 
@@ -156,7 +158,7 @@ def counts_on_hosts(
     if hosts is None:
         rows = connection.execute(query).all()
     else:
-        rows = sql.rows_among(connection, query, _COLUMNS.host, set(hosts))
+        rows = sql.select_in_batches(connection, query, _COLUMNS.host, set(hosts))
     return {(host, node): count for host, node, count in rows}
 
 
@@ -187,10 +189,10 @@ def note_decision(
 ) -> None:
     """Set the decision that placed instances."""
     statement = sa.update(instances).values(decision_uuid=decision_uuid, updated_at=now)
-    sql.change_among(connection, statement, _COLUMNS.uuid, uuids)
+    sql.change_in_batches(connection, statement, _COLUMNS.uuid, uuids)
 
 
-class Kept(NamedTuple):
+class InstanceRecord(NamedTuple):
     """The record of an instance for comparison in bulk.
 
     ``flavor_digest`` is that of :mod:`placement_sched.store.compute.flavors`, ``image`` is JSON,
@@ -219,16 +221,18 @@ class Kept(NamedTuple):
         return PlaceAndState._make(getattr(self, name) for name in PlaceAndState._fields)
 
 
-def between(connection: Connection, first: str, last: str | None) -> list[Kept]:
+def records_between(connection: Connection, first: str, last: str | None) -> list[InstanceRecord]:
     """Return the instances whose uuid is at least ``first`` and less than ``last``."""
     query = _select_kept(connection).where(_COLUMNS.uuid >= first)
     query = query if last is None else query.where(_COLUMNS.uuid < last)
     return [_parse_kept(row[0]) for row in connection.execute(query).all()]
 
 
-def kept(connection: Connection, uuids: Iterable[str]) -> list[Kept]:
+def read_records(connection: Connection, uuids: Iterable[str]) -> list[InstanceRecord]:
     """Return the records of the existing instances with these uuids."""
-    rows = sql.rows_among(connection, _select_kept(connection), _COLUMNS.uuid, sorted(set(uuids)))
+    rows = sql.select_in_batches(
+        connection, _select_kept(connection), _COLUMNS.uuid, sorted(set(uuids))
+    )
     return [_parse_kept(row[0]) for row in rows]
 
 
@@ -251,18 +255,18 @@ _PLACES = select(_COLUMNS.uuid, *(_COLUMNS[name] for name in PlaceAndState._fiel
 def locked(connection: Connection, uuids: Iterable[str]) -> dict[str, PlaceAndState]:
     """Lock existing instances and return their place and state, by uuid."""
     query = _PLACES.with_for_update()
-    rows = sql.rows_among(connection, query, _COLUMNS.uuid, sorted(set(uuids)))
+    rows = sql.select_in_batches(connection, query, _COLUMNS.uuid, sorted(set(uuids)))
     return {uuid: PlaceAndState(*place) for uuid, *place in rows}
 
 
 def _select_kept(connection: Connection) -> Select[Any]:
-    names = (*Kept._fields[:-1], "flavor")
+    names = (*InstanceRecord._fields[:-1], "flavor")
     return select(sql.json_row(connection, [_COLUMNS[name] for name in names]))
 
 
-def _parse_kept(text: str) -> Kept:
+def _parse_kept(text: str) -> InstanceRecord:
     *values, flavor = orjson.loads(text)
-    record = Kept(*values)
+    record = InstanceRecord(*values)
     if flavor is None:
         return record
     return record._replace(flavor_digest=digest_of_flavor(flavor), has_own_flavor=True)
@@ -296,7 +300,7 @@ def change(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
 
 def remove(connection: Connection, uuids: Iterable[str]) -> int:
     """Delete the records of instances and return their number."""
-    return sql.change_among(connection, sa.delete(instances), _COLUMNS.uuid, set(uuids))
+    return sql.change_in_batches(connection, sa.delete(instances), _COLUMNS.uuid, set(uuids))
 
 
 def _row_of(instance: Instance, texts: Mapping[int, str], now: datetime) -> dict[str, Any]:
@@ -400,12 +404,12 @@ def search_servers(connection: Connection, wanted: ServersWanted) -> tuple[Insta
     Raises :class:`Invalid` if the marker is not a server.
     """
     order = [
-        (sql.same_order_everywhere(connection, _COLUMNS[column]), descending)
+        (sql.portable_order(connection, _COLUMNS[column]), descending)
         for column, descending in wanted.sort
     ]
     # Ties are ordered by age, in the direction of the last key.
     order.append((_COLUMNS.id, wanted.sort[-1][1] if wanted.sort else True))
-    project_filter = sql.given(project_id=wanted.project_id)
+    project_filter = sql.not_none(project_id=wanted.project_id)
     query = select(instances).filter_by(**project_filter).where(*_conditions(connection, wanted))
     is_marker = and_(
         _COLUMNS.uuid == wanted.marker,

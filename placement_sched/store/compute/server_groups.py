@@ -30,12 +30,12 @@ def by_uuid(connection: Connection, uuid: str) -> ServerGroup | None:
     return None if row is None else _group(row)
 
 
-def every(connection: Connection) -> tuple[ServerGroup, ...]:
+def all_groups(connection: Connection) -> tuple[ServerGroup, ...]:
     """Return all groups without members, oldest first."""
     return tuple(map(_group, connection.execute(select(server_groups).order_by(_GROUPS.id)).all()))
 
 
-def called(connection: Connection, name: str, project_id: str | None) -> tuple[ServerGroup, ...]:
+def by_name(connection: Connection, name: str, project_id: str | None) -> tuple[ServerGroup, ...]:
     """Return the groups of this name in a project, without members, oldest first."""
     query = select(server_groups).where(_GROUPS.name == name, _GROUPS.project_id == project_id)
     return tuple(map(_group, connection.execute(query.order_by(_GROUPS.id))))
@@ -60,18 +60,20 @@ def search(
     The list begins after the group ``marker`` and skips ``offset`` groups. After an unknown marker
     the list is empty.
     """
-    query = select(server_groups).filter_by(**sql.given(project_id=project_id))
+    query = select(server_groups).filter_by(**sql.not_none(project_id=project_id))
     marker_id = select(_GROUPS.id).where(_GROUPS.uuid == marker).scalar_subquery()
     keys = None if marker is None else [marker_id]
     query = sql.page_after(query, [(_GROUPS.id, False)], keys, limit=limit)
     rows = connection.execute(query.offset(offset)).all()
     query_members = select(_INSTANCES.server_group, _INSTANCES.uuid).order_by(_INSTANCES.id)
     uuids = [row.uuid for row in rows]
-    members = sql.grouped(sql.rows_among(connection, query_members, _INSTANCES.server_group, uuids))
+    members = sql.grouped(
+        sql.select_in_batches(connection, query_members, _INSTANCES.server_group, uuids)
+    )
     return tuple(_group(row, members.get(row.uuid, ())) for row in rows)
 
 
-def placed(
+def with_members(
     connection: Connection, group: ServerGroup, *, without: Collection[str] = ()
 ) -> ServerGroup:
     """Return a stored group with its members, oldest first, and their hosts.
@@ -85,9 +87,9 @@ def placed(
     return replace(group, members=tuple(uuid for uuid, _ in members), hosts=tuple(hosts))
 
 
-def is_as_placed(connection: Connection, group: ServerGroup, own: Collection[str]) -> bool:
+def is_current(connection: Connection, group: ServerGroup, own: Collection[str]) -> bool:
     """Return whether members and hosts are as stored, with or without ``own`` instances."""
-    stored_groups = (placed(connection, group, without=uuids) for uuids in ((), own))
+    stored_groups = (with_members(connection, group, without=uuids) for uuids in ((), own))
     return any(
         set(stored.members) == set(group.members) and set(stored.hosts) == set(group.hosts)
         for stored in stored_groups
@@ -100,7 +102,7 @@ def lock(connection: Connection, uuid: str) -> bool:
     Requests that add a member or delete the group lock it first, so that no member refers to a
     deleted group.
     """
-    if sql.certifies(connection):
+    if sql.is_certification_based(connection):
         return bool(connection.execute(_TOUCH.where(_GROUPS.uuid == uuid)).rowcount)
     query = select(_GROUPS.id).where(_GROUPS.uuid == uuid).with_for_update()
     return connection.scalar(query) is not None
@@ -109,14 +111,18 @@ def lock(connection: Connection, uuid: str) -> bool:
 def lock_many(connection: Connection, uuids: Collection[str]) -> None:
     """Lock the rows of groups, as :func:`lock` does, in the order of their creation."""
     query = select(_GROUPS.id).order_by(_GROUPS.id).with_for_update()
-    ids = [group_id for (group_id,) in sql.rows_among(connection, query, _GROUPS.uuid, uuids)]
-    if sql.certifies(connection):
-        sql.change_among(connection, _TOUCH, _GROUPS.id, ids)
+    ids = [
+        group_id for (group_id,) in sql.select_in_batches(connection, query, _GROUPS.uuid, uuids)
+    ]
+    if sql.is_certification_based(connection):
+        sql.change_in_batches(connection, _TOUCH, _GROUPS.id, ids)
 
 
-def existing(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
+def existing_uuids(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
     """Return the uuids that belong to groups."""
-    return frozenset(row.uuid for row in sql.rows_among(connection, _UUIDS, _GROUPS.uuid, uuids))
+    return frozenset(
+        row.uuid for row in sql.select_in_batches(connection, _UUIDS, _GROUPS.uuid, uuids)
+    )
 
 
 def join(

@@ -39,7 +39,7 @@ def by_hosts(
     """
     query = _SERVICES.where(_COLUMNS.binary == binary).order_by(_COLUMNS.id)
     query = query.with_for_update() if lock else query
-    rows = map(_service, sql.rows_among(connection, query, _COLUMNS.host, hosts))
+    rows = map(_service, sql.select_in_batches(connection, query, _COLUMNS.host, hosts))
     return {service.host: service for service in rows}
 
 
@@ -57,11 +57,11 @@ def search(
     connection: Connection, *, host: str | None = None, binary: str | None = None
 ) -> tuple[Service, ...]:
     """Return the services of a host, of a binary, or all, by id."""
-    query = _SERVICES.order_by(_COLUMNS.id).filter_by(**sql.given(host=host, binary=binary))
+    query = _SERVICES.order_by(_COLUMNS.id).filter_by(**sql.not_none(host=host, binary=binary))
     return tuple(map(_service, connection.execute(query)))
 
 
-def beat(
+def record_heartbeats(
     connection: Connection, heartbeats: Mapping[str, datetime], now: datetime
 ) -> dict[str, Service]:
     """Record heartbeats of hosts and return their locked compute services as they were before.
@@ -116,13 +116,13 @@ def note_heartbeats(
     if len(set(moments.values())) == 1:
         # The common case; cheaper with drivers that send a list of rows one by one.
         statement = statement.values(last_seen_up=min(moments.values()), **also)
-        sql.change_among(connection, statement, key, sorted(moments))
+        sql.change_in_batches(connection, statement, key, sorted(moments))
     elif moments:
         rows = [{"b_key": row, "last_seen_up": at, **also} for row, at in sorted(moments.items())]
         connection.execute(statement.where(key == bindparam("b_key")), rows)
 
 
-def barred_or_unseen(connection: Connection, since: datetime, now: datetime) -> tuple[Service, ...]:
+def closed_or_unseen(connection: Connection, since: datetime, now: datetime) -> tuple[Service, ...]:
     """Return the compute services that are disabled, forced down or not seen since ``since``.
 
     A heartbeat after ``now`` comes from a clock that was ahead and counts as not seen.
@@ -134,7 +134,7 @@ def barred_or_unseen(connection: Connection, since: datetime, now: datetime) -> 
     return tuple(map(_service, connection.execute(query).all()))
 
 
-def see(connection: Connection, moments: Mapping[str, datetime], now: datetime) -> None:
+def record_seen(connection: Connection, moments: Mapping[str, datetime], now: datetime) -> None:
     """Record when the compute services of hosts were last seen up.
 
     Heartbeats earlier than the recorded time are ignored, unless the recorded time is after
@@ -148,7 +148,7 @@ def see(connection: Connection, moments: Mapping[str, datetime], now: datetime) 
         )
         statement = update(services).where(_COLUMNS.binary == COMPUTE_BINARY, is_wrong)
         new_values = statement.values(last_seen_up=moment, updated_at=now)
-        sql.change_among(connection, new_values, _COLUMNS.host, sorted(hosts))
+        sql.change_in_batches(connection, new_values, _COLUMNS.host, sorted(hosts))
     host_changes.note(connection, moments)
 
 
@@ -158,9 +158,9 @@ def set_disabled(
     """Disable services with a reason, or enable them and delete the reason."""
     statement, key, sorted_ids = update(services), _COLUMNS.id, sorted(ids)
     flag_change = statement.where(_COLUMNS.disabled != int(disabled)).values(disabled=int(disabled))
-    changed = sql.change_among(connection, flag_change, key, sorted_ids)
+    changed = sql.change_in_batches(connection, flag_change, key, sorted_ids)
     reason = reason if disabled else None
-    sql.change_among(connection, statement.values(disabled_reason=reason), key, sorted_ids)
+    sql.change_in_batches(connection, statement.values(disabled_reason=reason), key, sorted_ids)
     _note_change(connection, sorted_ids)
     if changed:
         note_enabled_change(connection)
@@ -169,7 +169,7 @@ def set_disabled(
 def set_forced_down(connection: Connection, ids: Collection[int], *, forced_down: bool) -> None:
     """Force services down regardless of their heartbeat, or end that."""
     statement = update(services).values(forced_down=int(forced_down))
-    sql.change_among(connection, statement, _COLUMNS.id, sorted(ids))
+    sql.change_in_batches(connection, statement, _COLUMNS.id, sorted(ids))
     _note_change(connection, ids)
 
 
@@ -182,7 +182,7 @@ def put(connection: Connection, rows: Collection[Mapping[str, Any]], now: dateti
     if not rows:
         return
     stamped = [{**row, "created_at": now, "updated_at": now} for row in rows]
-    with sql.refused_as(Duplicate("the uuid belongs to another service")):
+    with sql.rejected_as(Duplicate("the uuid belongs to another service")):
         sql.insert_or_update(
             connection, services, stamped, key=("host", "binary"), changing=_CHANGING
         )
@@ -197,7 +197,9 @@ def _check_owners(connection: Connection, rows: Collection[Mapping[str, Any]]) -
     MariaDB does so, because it updates by any unique key that conflicts.
     """
     query = select(_COLUMNS.uuid, _COLUMNS.host, _COLUMNS.binary)
-    rows_with_uuid = sql.rows_among(connection, query, _COLUMNS.uuid, [row["uuid"] for row in rows])
+    rows_with_uuid = sql.select_in_batches(
+        connection, query, _COLUMNS.uuid, [row["uuid"] for row in rows]
+    )
     owners = {uuid: (host, binary) for uuid, host, binary in rows_with_uuid}
     for row in rows:
         host, binary = owner = owners.get(row["uuid"], (row["host"], row["binary"]))
@@ -211,7 +213,7 @@ def _check_owners(connection: Connection, rows: Collection[Mapping[str, Any]]) -
 def remove(connection: Connection, ids: Collection[int]) -> None:
     """Delete services."""
     _note_change(connection, ids)
-    if sql.change_among(connection, delete(services), _COLUMNS.id, sorted(ids)):
+    if sql.change_in_batches(connection, delete(services), _COLUMNS.id, sorted(ids)):
         note_enabled_change(connection)
 
 
@@ -222,7 +224,7 @@ def _service(row: Row[*tuple[Any, ...]]) -> Service:
 
 def _note_change(connection: Connection, ids: Collection[int]) -> None:
     """Record a change of services while their rows still exist."""
-    hosts = sql.rows_among(connection, select(_COLUMNS.host), _COLUMNS.id, sorted(ids))
+    hosts = sql.select_in_batches(connection, select(_COLUMNS.host), _COLUMNS.id, sorted(ids))
     host_changes.note(connection, (host for (host,) in hosts))
 
 

@@ -11,7 +11,7 @@ from placement_sched.db.tables import (
     resource_providers,
 )
 from placement_sched.store.placement.associations import Associations
-from placement_sched.store.placement.resource_providers import BySpelling
+from placement_sched.store.placement.resource_providers import UuidQuery
 
 _AGGREGATES, _MEMBERS = placement_aggregates.c, resource_provider_aggregates.c
 
@@ -27,7 +27,7 @@ providers_in = MEMBERS.providers_of
 of_providers = MEMBERS.of_providers
 by_provider_id = MEMBERS.by_provider_id
 # One statement for the provider and its aggregates: two statements take nearly twice as long.
-_BY_UUID = BySpelling.of(
+_BY_UUID = UuidQuery.of(
     select(
         resource_providers.c.uuid,
         func.coalesce(resource_providers.c.generation, 0),

@@ -14,13 +14,19 @@ from placement_sched.db import sql, tables
 from placement_sched.db.sql import has_skip_locked
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Invalid
 from placement_sched.limits import MAX_HELD_AMOUNTS
-from placement_sched.model.provider import UNCHECKED, Allocation, Consumer, ConsumerClaim, Taken
+from placement_sched.model.provider import (
+    UNCHECKED,
+    Allocation,
+    Consumer,
+    ConsumerClaim,
+    ProviderAllocation,
+)
 from placement_sched.store.placement import capacity, consumers, inventories
 from placement_sched.store.placement import resource_classes as classes
 from placement_sched.store.placement import resource_providers as providers
-from placement_sched.store.placement.capacity import InventoryIds, Want
+from placement_sched.store.placement.capacity import InventoryIds, RequestedAmount
 from placement_sched.store.placement.consumers import PROVIDER, Owner, Record
-from placement_sched.store.placement.resource_providers import BySpelling
+from placement_sched.store.placement.resource_providers import UuidQuery
 
 _COLUMNS = tables.allocations.c
 #: The resolution of stored times.
@@ -54,9 +60,9 @@ _ALLOCATIONS: Select[Any] = (
     )
     .order_by(_COLUMNS.id)
 )
-_OF_CONSUMER = BySpelling.of(_ALLOCATIONS, _COLUMNS.consumer_id)
+_OF_CONSUMER = UuidQuery.of(_ALLOCATIONS, _COLUMNS.consumer_id)
 # One statement for the provider and its allocations, without their owners.
-_OF_PROVIDER = BySpelling.of(
+_OF_PROVIDER = UuidQuery.of(
     select(
         tables.resource_providers.c.uuid,
         func.coalesce(tables.resource_providers.c.generation, 0),
@@ -74,9 +80,9 @@ _OF_PROVIDER = BySpelling.of(
 )
 
 
-def wants_of(
+def requested_amounts(
     connection: Connection, claims: Sequence[ConsumerClaim], provider_ids: Mapping[str, int]
-) -> list[Want]:
+) -> list[RequestedAmount]:
     """Return all requested amounts of claims, in order, with provider and class ids.
 
     Raises :class:`Invalid` for an unknown resource class.
@@ -95,7 +101,7 @@ def wants_of(
                 f"No such resource class {name}."
             )
     return [
-        Want(consumer, (provider_ids[uuid], class_ids[name]), uuid, name, amount)
+        RequestedAmount(consumer, (provider_ids[uuid], class_ids[name]), uuid, name, amount)
         for consumer, uuid, name, amount in requested
     ]
 
@@ -106,7 +112,7 @@ def first_with_room(
     held: Mapping[InventoryIds, int],
     locked: Collection[int],
     full: CapacityExceeded,
-) -> tuple[int, list[Want]]:
+) -> tuple[int, list[RequestedAmount]]:
     """Return the first claim that fits, by number from 1 on, with its requested amounts.
 
     The claim's providers are locked afterwards, in addition to the ids ``locked``. A read without
@@ -126,7 +132,7 @@ def first_with_room(
         for number, claim in enumerate(all_claims, start=1)
         if claim.allocations.keys() <= ids.keys()
     }
-    amounts = iter(wants_of(connection, list(claims_by_number.values()), ids))
+    amounts = iter(requested_amounts(connection, list(claims_by_number.values()), ids))
     amounts_of = {
         number: list(islice(amounts, sum(map(len, claim.allocations.values()))))
         for number, claim in claims_by_number.items()
@@ -156,17 +162,17 @@ def first_with_room(
 
 def of_consumer(connection: Connection, uuid: str) -> tuple[Allocation, ...]:
     """Return the allocations of a consumer, for every spelling of its uuid."""
-    return tuple(map(_allocation, _OF_CONSUMER.found(connection, uuid)))
+    return tuple(map(_allocation, _OF_CONSUMER.find_rows(connection, uuid)))
 
 
 def of_consumers(connection: Connection, uuids: Collection[str]) -> tuple[Allocation, ...]:
     """Return the allocations of consumers."""
-    rows = sql.rows_among(connection, _ALLOCATIONS, _COLUMNS.consumer_id, uuids)
+    rows = sql.select_in_batches(connection, _ALLOCATIONS, _COLUMNS.consumer_id, uuids)
     return tuple(map(_allocation, rows))
 
 
 def of_several(
-    connection: Connection, uuids: Collection[str], named_at: str
+    connection: Connection, uuids: Collection[str], json_path: str
 ) -> tuple[Allocation, ...]:
     """Return the allocations of consumers named in a request at the JSON path ``named_at``.
 
@@ -175,23 +181,23 @@ def of_several(
     if len(uuids) < 2:
         return of_consumers(connection, uuids)
     query = _ALLOCATIONS.order_by(None).order_by(*consumers.BY_CONSUMER).limit(MAX_HELD_AMOUNTS + 1)
-    rows = list(sql.rows_among(connection, query, _COLUMNS.consumer_id, uuids))
-    consumers.refuse_too_many_held(len(rows), named_at)
+    rows = list(sql.select_in_batches(connection, query, _COLUMNS.consumer_id, uuids))
+    consumers.check_allocation_limit(len(rows), json_path)
     return tuple(map(_allocation, rows))
 
 
-def of_provider(connection: Connection, uuid: str) -> tuple[int, tuple[Taken, ...]]:
+def of_provider(connection: Connection, uuid: str) -> tuple[int, tuple[ProviderAllocation, ...]]:
     """Return generation and allocations of a provider, or raise :class:`NotFound`."""
     rows = _OF_PROVIDER.rows(connection, uuid)
     allocations = tuple(
-        Taken(consumer, generation, name, used, changed)
+        ProviderAllocation(consumer, generation, name, used, changed)
         for _, _, consumer, generation, name, used, changed in rows
         if name is not None
     )
     return rows[0][1], allocations
 
 
-def everything(connection: Connection) -> tuple[Allocation, ...]:
+def all_allocations(connection: Connection) -> tuple[Allocation, ...]:
     """Return all allocations."""
     return tuple(map(_allocation, connection.execute(_ALLOCATIONS)))
 
@@ -217,7 +223,7 @@ def replace(
     *,
     recorded: bool = False,
     decided: bool = False,
-    named_at: str | None = None,
+    json_path: str | None = None,
 ) -> None:
     """Replace the allocations of each consumer by its claim: all claims or, on an error, none.
 
@@ -243,12 +249,12 @@ def replace(
     generation conflict, :class:`CapacityExceeded`, and, with ``named_at``, :class:`TooComplex` if
     several consumers have more than :data:`MAX_HELD_AMOUNTS` amounts.
     """
-    prepared = _prepare(connection, claims, now, decided=decided, named_at=named_at)
-    amounts = wants_of(connection, prepared.holding, prepared.provider_ids)
+    prepared = _prepare(connection, claims, now, decided=decided, json_path=json_path)
+    amounts = requested_amounts(connection, prepared.holding, prepared.provider_ids)
     _lock(connection, prepared, amounts)
     times: Mapping[InventoryIds, datetime] = {}
     if recorded:
-        capacity.check_stocked(connection, amounts)
+        capacity.check_inventories(connection, amounts)
         changed_at = inventories.changed_at(connection, {entry.place[0] for entry in amounts})
         times = {place: min(now, time - _RESOLUTION) for place, time in changed_at.items()}
     else:
@@ -269,7 +275,7 @@ def replace_by_first(
     Raises the errors of :func:`replace`.
     """
     prepared = _prepare(connection, [claim], now, decided=True)
-    amounts = wants_of(connection, [claim], prepared.provider_ids)
+    amounts = requested_amounts(connection, [claim], prepared.provider_ids)
     locked = _lock(connection, prepared, amounts)
     number = 0
     try:
@@ -310,7 +316,7 @@ def _prepare(
     now: datetime,
     *,
     decided: bool,
-    named_at: str | None = None,
+    json_path: str | None = None,
 ) -> _Prepared:
     """Create and lock the consumers of claims, or raise :class:`ConcurrentUpdate`."""
     ordered = sorted(claims, key=lambda claim: claim.consumer)
@@ -324,25 +330,29 @@ def _prepare(
     records = consumers.lock(connection, expected)
     missing = {uuid: owner for uuid, owner in owners.items() if uuid not in records}
     records |= consumers.create(connection, missing, now, decided=decided)
-    current = consumers.held_so_far(connection, [claim.consumer for claim in ordered], named_at)
+    current = consumers.current_amounts(
+        connection, [claim.consumer for claim in ordered], json_path
+    )
     _check_generations(ordered, records, {claim.consumer for claim in current})
-    refuse_unknown(requested, {uuid for kind, uuid in ids if kind == PROVIDER})
+    check_names(requested, {uuid for kind, uuid in ids if kind == PROVIDER})
     provider_ids = {uuid: number for (kind, uuid), number in ids.items() if kind == PROVIDER}
     return _Prepared(holding, provider_ids, owners, records, current)
 
 
-def _lock(connection: Connection, prepared: _Prepared, amounts: Collection[Want]) -> set[int]:
+def _lock(
+    connection: Connection, prepared: _Prepared, amounts: Collection[RequestedAmount]
+) -> set[int]:
     """Lock the requested and released providers and return their ids."""
     requested = {entry.place[0]: entry.provider_uuid for entry in amounts}
     locked = set(providers.lock(connection, requested.keys() | prepared.released_provider_ids))
-    refuse_unknown(sorted(requested.values()), {requested[i] for i in locked & requested.keys()})
+    check_names(sorted(requested.values()), {requested[i] for i in locked & requested.keys()})
     return locked
 
 
 def _write(
     connection: Connection,
     prepared: _Prepared,
-    amounts: Sequence[Want],
+    amounts: Sequence[RequestedAmount],
     now: datetime,
     times: Mapping[InventoryIds, datetime] = MappingProxyType({}),
 ) -> None:
@@ -354,14 +364,14 @@ def _write(
     _rewrite(
         connection, prepared.current, [(entry, times.get(entry.place, now)) for entry in amounts]
     )
-    consumers.finish(connection, {uuid: records[uuid] for uuid in owners}, owners, now)
+    consumers.finish_records(connection, {uuid: records[uuid] for uuid in owners}, owners, now)
     consumers.remove(connection, [records[uuid] for uuid in records.keys() - owners.keys()])
     bumped = prepared.released_provider_ids | {entry.place[0] for entry in amounts}
     providers.bump_generations(connection, bumped, now)
 
 
 def check_generations(
-    connection: Connection, claims: Sequence[ConsumerClaim], named_at: str
+    connection: Connection, claims: Sequence[ConsumerClaim], json_path: str
 ) -> None:
     """Lock the existing consumers of claims and their allocations, and check the generations.
 
@@ -371,11 +381,11 @@ def check_generations(
     ordered = sorted(claims, key=lambda claim: claim.consumer)
     uuids = [claim.consumer for claim in ordered]
     records = consumers.lock(connection, uuids)
-    current = consumers.held_so_far(connection, uuids, named_at)
+    current = consumers.current_amounts(connection, uuids, json_path)
     _check_generations(ordered, records, {row.consumer for row in current})
 
 
-def refuse_unknown(requested: Iterable[str], existing: Container[str]) -> None:
+def check_names(requested: Iterable[str], existing: Container[str]) -> None:
     """Raise :class:`Invalid` if a claim requests a provider that does not exist."""
     for uuid in requested:
         if uuid not in existing:
@@ -402,7 +412,7 @@ def _check_generations(
 def _rewrite(
     connection: Connection,
     current: Collection[consumers.HeldAmount],
-    amounts: Iterable[tuple[Want, datetime]],
+    amounts: Iterable[tuple[RequestedAmount, datetime]],
 ) -> None:
     """Delete the current allocations and insert the requested amounts with their times."""
     for batch in sql.batches(sorted({row.consumer for row in current})):

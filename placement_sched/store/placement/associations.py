@@ -90,7 +90,7 @@ class Associations:
         }
         query = select(self._provider, self._member)
         numbers = sorted(names_by_provider_id)
-        current = set(map(tuple, sql.rows_among(connection, query, self._provider, numbers)))
+        current = set(map(tuple, sql.select_in_batches(connection, query, self._provider, numbers)))
         removed = sql.grouped((member, provider) for provider, member in current - wanted)
         for member in sorted(removed):
             self._remove(connection, member, removed[member])
@@ -142,14 +142,14 @@ class Associations:
         self, connection: Connection, names: Iterable[str]
     ) -> dict[str, frozenset[str]]:
         """Return the uuids of the providers that have each member, by member name."""
-        rows = sql.rows_among(connection, self._by_uuid, self._name, set(names))
+        rows = sql.select_in_batches(connection, self._by_uuid, self._name, set(names))
         return {name: frozenset(uuids) for name, uuids in sql.grouped(rows).items()}
 
     def of_providers(
         self, connection: Connection, uuids: Iterable[str]
     ) -> dict[str, frozenset[str]]:
         """Return the member names of providers that have any, by provider uuid."""
-        rows = sql.rows_among(connection, self._by_uuid, providers.c.uuid, set(uuids))
+        rows = sql.select_in_batches(connection, self._by_uuid, providers.c.uuid, set(uuids))
         names_by_uuid = sql.grouped((uuid, name) for name, uuid in rows)
         return {uuid: frozenset(names) for uuid, names in names_by_uuid.items()}
 
@@ -157,12 +157,12 @@ class Associations:
         self, connection: Connection, member_id: int, provider_ids: Iterable[int]
     ) -> frozenset[int]:
         query = select(self._provider).where(self._member == member_id)
-        rows = sql.rows_among(connection, query, self._provider, sorted(provider_ids))
+        rows = sql.select_in_batches(connection, query, self._provider, sorted(provider_ids))
         return frozenset(row[0] for row in rows)
 
     def _remove(self, connection: Connection, member_id: int, provider_ids: Iterable[int]) -> None:
         statement = delete(self._pairs).where(self._member == member_id)
-        sql.change_among(connection, statement, self._provider, sorted(provider_ids))
+        sql.change_in_batches(connection, statement, self._provider, sorted(provider_ids))
 
     def _add(
         self, connection: Connection, pairs: Collection[tuple[int, int]], now: datetime
@@ -175,5 +175,5 @@ class Associations:
             f"{self._noun} was deleted, or added to its provider, by another request; try again"
         )
         if rows:
-            with sql.refused_as(conflict):
+            with sql.rejected_as(conflict):
                 connection.execute(self._insert, rows)

@@ -17,7 +17,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from placement_sched.db.sql import SIZE, batches
 from placement_sched.db.tables import allocations, inventories, resource_classes
 from placement_sched.errors import CapacityExceeded
-from placement_sched.model.provider import Inventory, capacity_of, may_hold, obeys_units
+from placement_sched.model.provider import Inventory, capacity_of, may_change_usage, obeys_units
 
 
 class _as_read(FunctionElement[float]):  # noqa: N801 - an SQL function is named so
@@ -76,7 +76,9 @@ def _bigint(amount: int) -> ColumnElement[int]:
     return literal(amount, sa.BigInteger)
 
 
-def overfull(owned: sa.FromClause, used: ColumnElement[int] | None = None) -> ColumnElement[bool]:
+def is_over_capacity(
+    owned: sa.FromClause, used: ColumnElement[int] | None = None
+) -> ColumnElement[bool]:
     """Return the condition that allocations exceed the capacity of inventories ``owned``.
 
     ``used`` is their allocated amount (None: summed here). A reshape may reserve more than
@@ -127,7 +129,7 @@ InventoryIds = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class RequestedAmount:
     """An amount of a resource class that a consumer requests from a provider."""
 
     consumer: str
@@ -146,7 +148,7 @@ class UsedInventory:
 
 
 def check(
-    connection: Connection, amounts: Collection[Want], held: Mapping[InventoryIds, int]
+    connection: Connection, amounts: Collection[RequestedAmount], held: Mapping[InventoryIds, int]
 ) -> None:
     """Raise :class:`CapacityExceeded` if the amounts do not fit.
 
@@ -154,12 +156,12 @@ def check(
     locked the rows of the providers and of the current allocations, so the state read here cannot
     change before the transaction ends.
     """
-    _check_amounts(check_stocked(connection, amounts), amounts, held)
+    _check_amounts(check_inventories(connection, amounts), amounts, held)
 
 
 def fits(
     used_inventories: Mapping[InventoryIds, UsedInventory],
-    amounts: Collection[Want],
+    amounts: Collection[RequestedAmount],
     held: Mapping[InventoryIds, int],
 ) -> bool:
     """Return whether the amounts fit, as :func:`check` does, in inventories read earlier."""
@@ -174,7 +176,7 @@ def fits(
 
 def _check_amounts(
     used_inventories: Mapping[InventoryIds, UsedInventory],
-    amounts: Collection[Want],
+    amounts: Collection[RequestedAmount],
     held: Mapping[InventoryIds, int],
 ) -> None:
     requested: dict[InventoryIds, int] = defaultdict(int)
@@ -190,7 +192,7 @@ def _check_amounts(
         requested[entry.place] += entry.amount
     for entry in amounts:
         stock, own = used_inventories[entry.place], held.get(entry.place, 0)
-        if not may_hold(stock.inventory, stock.used - own, own, requested[entry.place]):
+        if not may_change_usage(stock.inventory, stock.used - own, own, requested[entry.place]):
             raise _exceeded(
                 entry,
                 f"exceed the capacity of {stock.inventory.capacity}, of which others use "
@@ -198,8 +200,8 @@ def _check_amounts(
             )
 
 
-def check_stocked(
-    connection: Connection, amounts: Collection[Want]
+def check_inventories(
+    connection: Connection, amounts: Collection[RequestedAmount]
 ) -> dict[InventoryIds, UsedInventory]:
     """Return the inventories that are requested, with their usage.
 
@@ -215,7 +217,7 @@ def check_stocked(
     return used_inventories
 
 
-def _exceeded(entry: Want, violation: str) -> CapacityExceeded:
+def _exceeded(entry: RequestedAmount, violation: str) -> CapacityExceeded:
     return CapacityExceeded(
         f"Unable to allocate inventory: Unable to create allocation for '{entry.resource_class}' "
         f"on resource provider '{entry.provider_uuid}'. The requested amount would {violation}"

@@ -117,7 +117,7 @@ def ids_of(connection: Connection, wanted: Mapping[str, Collection[str]]) -> Ids
     }
 
 
-def as_kept(connection: Connection, kind: str, name: str) -> str | None:
+def stored_name(connection: Connection, kind: str, name: str) -> str | None:
     """Return the stored name that the database considers equal to a name, or None."""
     stored: str | None = connection.scalar(select(COLUMNS[kind]).where(COLUMNS[kind] == name))
     return stored
@@ -245,7 +245,7 @@ def _insert(
     return {uuid: Record(created_ids[uuid], None, owners_by_uuid[uuid]) for uuid in created_ids}
 
 
-def finish(
+def finish_records(
     connection: Connection,
     records: Mapping[str, Record],
     owners_by_uuid: Mapping[str, Owner],
@@ -293,15 +293,15 @@ class HeldAmount(NamedTuple):
     used: int
 
 
-def held_so_far(
-    connection: Connection, uuids: Collection[str], named_at: str | None = None
+def current_amounts(
+    connection: Connection, uuids: Collection[str], json_path: str | None = None
 ) -> list[HeldAmount]:
     """Return the current allocations of consumers, with locked rows.
 
     ``named_at`` is the JSON path at which a request names the consumers: raises :class:`TooComplex`
     if several consumers have more than :data:`MAX_HELD_AMOUNTS` amounts.
     """
-    is_limited = named_at is not None and len(uuids) > 1
+    is_limited = json_path is not None and len(uuids) > 1
     statement, limit = (
         (_HELD_LIMITED, {"most": MAX_HELD_AMOUNTS + 1}) if is_limited else (_HELD, {})
     )
@@ -314,17 +314,17 @@ def held_so_far(
             for consumer, provider_id, class_id, used in rows
         ]
         if is_limited:
-            refuse_too_many_held(len(held_amounts), named_at)
+            check_allocation_limit(len(held_amounts), json_path)
     return held_amounts
 
 
-def refuse_too_many_held(number: int, named_at: str | None) -> None:
+def check_allocation_limit(number: int, json_path: str | None) -> None:
     """Raise :class:`TooComplex` if consumers of a request hold too many amounts."""
     if number > MAX_HELD_AMOUNTS:
         raise TooComplex(
             f"the consumers hold more than {MAX_HELD_AMOUNTS} amounts, which is the limit of one "
             f"request that names several",
-            at=named_at,
+            at=json_path,
         )
 
 

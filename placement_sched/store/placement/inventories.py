@@ -14,7 +14,7 @@ from placement_sched.errors import InUse, Invalid
 from placement_sched.model.provider import Inventory, Provider
 from placement_sched.store.placement import resource_classes as classes
 from placement_sched.store.placement.capacity import InventoryIds
-from placement_sched.store.placement.resource_providers import BySpelling
+from placement_sched.store.placement.resource_providers import UuidQuery
 
 _COLUMNS = inventories.c
 _AMOUNTS = tuple(
@@ -33,7 +33,7 @@ _OF_PROVIDERS = _STOCK.where(
     _COLUMNS.resource_provider_id.in_(bindparam("providers", expanding=True))
 ).order_by(_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
 # One statement for the provider and its inventories: two statements take nearly twice as long.
-_BY_UUID = BySpelling.of(
+_BY_UUID = UuidQuery.of(
     select(
         resource_providers.c.uuid,
         func.coalesce(resource_providers.c.generation, 0),
@@ -87,7 +87,7 @@ def by_provider_id(
     if ids is None:
         rows = connection.execute(_STOCK)
     else:
-        rows = sql.rows_among(connection, _STOCK, _COLUMNS.resource_provider_id, ids)
+        rows = sql.select_in_batches(connection, _STOCK, _COLUMNS.resource_provider_id, ids)
     return sql.nested((row.resource_provider_id, row.name, _inventory(row)) for row in rows)
 
 
@@ -95,7 +95,7 @@ def changed_at(connection: Connection, provider_ids: Iterable[int]) -> dict[Inve
     """Return the time of the last change of each inventory of providers, if recorded."""
     place = (_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
     query = select(*place, func.coalesce(_COLUMNS.updated_at, _COLUMNS.created_at))
-    rows = sql.rows_among(connection, query, _COLUMNS.resource_provider_id, provider_ids)
+    rows = sql.select_in_batches(connection, query, _COLUMNS.resource_provider_id, provider_ids)
     return {
         (provider_id, class_id): time for provider_id, class_id, time in rows if time is not None
     }
@@ -252,7 +252,7 @@ def _remove(
     for keys, ids in class_ids.items():
         for batch in sql.batches(ids, _CLASSES_PER_STATEMENT):
             statement = delete(inventories).where(_COLUMNS.resource_class_id.in_(batch))
-            sql.change_among(connection, statement, _COLUMNS.resource_provider_id, keys)
+            sql.change_in_batches(connection, statement, _COLUMNS.resource_provider_id, keys)
     return frozenset(provider for provider, _ in places)
 
 
@@ -271,7 +271,9 @@ def _check_unused(connection: Connection, names: Mapping[tuple[int, int], str]) 
     provider_ids = sorted({provider_id for provider_id, _ in names})
     used = sql.grouped(
         (provider_id, (class_id, uuid))
-        for provider_id, class_id, uuid in sql.rows_among(connection, query, provider, provider_ids)
+        for provider_id, class_id, uuid in sql.select_in_batches(
+            connection, query, provider, provider_ids
+        )
         if (provider_id, class_id) in names
     )
     for first, _ in names:

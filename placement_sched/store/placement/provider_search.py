@@ -29,7 +29,11 @@ from placement_sched.model.candidates_query import AggregateTerms, TraitTerms
 from placement_sched.model.provider import Provider
 from placement_sched.store.placement import aggregates, resource_classes, traits
 from placement_sched.store.placement.capacity import have_room
-from placement_sched.store.placement.resource_providers import PROVIDERS, read_providers, spelled
+from placement_sched.store.placement.resource_providers import (
+    PROVIDERS,
+    read_providers,
+    spellings_of,
+)
 
 _PROVIDERS = tables.resource_providers.c
 #: Maximum number of conditions that a planner orders: it tries the joins of seven for 10 ms.
@@ -61,7 +65,7 @@ def search(connection: Connection, query: ProviderQuery) -> tuple[Provider, ...]
         _with_traits(connection, query.traits), _with_aggregates(connection, query.aggregates)
     )
     amounts = _with_resources(connection, query.resources)
-    conditions = [*planned(traits_and_aggregates), *amounts]
+    conditions = [*limit_planned(traits_and_aggregates), *amounts]
     uuids, members = _spellings(query.uuid), _spellings(query.in_tree)
     named_statement = _identity_statement(
         by_name=bool(query.name), uuids=len(uuids), members=len(members)
@@ -120,7 +124,7 @@ def _numbered(name: str, values: Collection[str]) -> dict[str, str]:
 
 
 def _spellings(uuid: str | None) -> list[str]:
-    return sorted(set(spelled(uuid).values())) if uuid else []
+    return sorted(set(spellings_of(uuid).values())) if uuid else []
 
 
 def _with_resources(connection: Connection, amounts: Mapping[str, int]) -> Iterator[Condition]:
@@ -149,7 +153,7 @@ def _with_aggregates(connection: Connection, terms: AggregateTerms) -> Iterator[
     for any_of in terms.member_of:
         yield is_member(_PROVIDERS.id, (ids[uuid] for uuid in any_of if uuid in ids))
     if forbidden := [ids[uuid] for uuid in terms.forbidden if uuid in ids]:
-        yield row_by_row(not_(is_member(_PROVIDERS.id, forbidden)))
+        yield evaluate_per_row(not_(is_member(_PROVIDERS.id, forbidden)))
 
 
 # Conditions on a provider, which are also used for allocation candidates.
@@ -158,7 +162,7 @@ def _with_aggregates(connection: Connection, terms: AggregateTerms) -> Iterator[
 def has_amounts(amounts: Iterable[tuple[int, int]]) -> Iterator[Condition]:
     """Yield the conditions that a provider has free amounts, grouped for the planner."""
     for number, batch in enumerate(batches(amounts, MAX_PLANNED)):
-        yield row_by_row(_has_amounts(batch)) if number else _has_amounts(batch)
+        yield evaluate_per_row(_has_amounts(batch)) if number else _has_amounts(batch)
 
 
 @lru_cache(maxsize=1024)  # flavors repeat, and building takes longer than sending
@@ -204,13 +208,13 @@ def _owners(of: Column[int], ids: Iterable[int]) -> Select[int]:
     return select(of.table.c.resource_provider_id).where(of.in_(sorted(ids)))
 
 
-def planned(conditions: Iterable[Condition]) -> Iterator[Condition]:
+def limit_planned(conditions: Iterable[Condition]) -> Iterator[Condition]:
     """Yield the conditions: the first are planned as joins, the others row by row."""
     for number, condition in enumerate(conditions):
-        yield condition if number < MAX_PLANNED else row_by_row(condition)
+        yield condition if number < MAX_PLANNED else evaluate_per_row(condition)
 
 
-def row_by_row(condition: Condition) -> Condition:
+def evaluate_per_row(condition: Condition) -> Condition:
     """Return a condition that is evaluated for each row rather than planned as a join.
 
     Planners turn EXISTS and IN into joins and try many join orders: planning twenty joins takes

@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Select
 
 from placement_sched.db import tables
 from placement_sched.db.collations import in_unicode
-from placement_sched.db.sql import ArrayText, array_text, batches, rows_among, uses_ids_again
+from placement_sched.db.sql import ArrayText, array_text, batches, select_in_batches, uses_ids_again
 
 #: Number of providers per statement when all providers are read.
 AT_ONCE = 10_000
@@ -49,7 +49,7 @@ class ProviderRows:
     aggregates: list[Row] = field(default_factory=list)
 
 
-class Sums(NamedTuple):
+class ProviderSums(NamedTuple):
     """The number of providers and the sums of their generations and used amounts."""
 
     providers: int = 0
@@ -96,7 +96,7 @@ def read_all_providers(connection: Connection) -> Iterator[ProviderRows]:
         yield rows
 
 
-def read_sums(connection: Connection) -> dict[int, Sums]:
+def read_sums(connection: Connection) -> dict[int, ProviderSums]:
     """Return the sums of batches of :data:`BATCH` ids, by batch number, in two statements.
 
     Allocations without an inventory are ignored.
@@ -116,7 +116,7 @@ def read_sums(connection: Connection) -> dict[int, Sums]:
     )
     amounts = {int(number): int(amount) for number, amount in connection.execute(used)}
     return {
-        int(number): Sums(count, int(generations), amounts.get(int(number), 0))
+        int(number): ProviderSums(count, int(generations), amounts.get(int(number), 0))
         for number, count, generations in connection.execute(query)
     }
 
@@ -124,7 +124,7 @@ def read_sums(connection: Connection) -> dict[int, Sums]:
 def ids_in(connection: Connection, numbers: Collection[int]) -> set[int]:
     """Return the ids of existing providers in batches of ids, given by number."""
     key = tables.resource_providers.c.id
-    rows = rows_among(connection, sa.select(key), key // BATCH, numbers)
+    rows = select_in_batches(connection, sa.select(key), key // BATCH, numbers)
     return {row[0] for row in rows}
 
 

@@ -14,7 +14,7 @@ from placement_sched.db.tables import (
     resource_providers,
 )
 from placement_sched.errors import ConcurrentUpdate, InUse, Invalid, NotFound
-from placement_sched.model.names import canonical
+from placement_sched.model.names import canonical_uuid
 from placement_sched.model.provider import Provider
 from placement_sched.store import change_counters
 from placement_sched.store.placement import resource_providers as providers
@@ -47,7 +47,7 @@ def _is_same(uuid: str | None, other: str | None) -> bool:
     """Return whether two uuids are equal in any spelling, or both None."""
     if uuid is None or other is None:
         return uuid is other
-    return canonical(uuid) == canonical(other)
+    return canonical_uuid(uuid) == canonical_uuid(other)
 
 
 def _get_parent(connection: Connection, uuid: str | None, subject: str) -> Provider | None:
@@ -64,7 +64,7 @@ def _lock_unchanged(connection: Connection, expected: Collection[Provider]) -> N
     Raises :class:`ConcurrentUpdate` if one was moved, deleted or created again before the lock.
     """
     # The locked rows may stay unchanged, so other Galera nodes notice only this exclusion.
-    change_counters.exclude(
+    change_counters.prevent_remote_access(
         connection, {f"trees/{provider.root_id % _TREE_LOCKS}" for provider in expected}
     )
     providers.lock(connection, {number for p in expected for number in (p.id, p.root_id)})
@@ -102,7 +102,7 @@ def move(
     rows = update(resource_providers)
     root_id, parent_id = (parent.root_id, parent.id) if parent else (provider.id, None)
     moved = rows.values(root_provider_id=root_id)
-    sql.change_among(connection, moved, _COLUMNS.id, sorted(subtree))
+    sql.change_in_batches(connection, moved, _COLUMNS.id, sorted(subtree))
     reparented = rows.values(parent_provider_id=parent_id, updated_at=now)
     connection.execute(reparented.where(_COLUMNS.id == provider.id))
 
@@ -147,7 +147,9 @@ def remove_whole(connection: Connection, uuids: Collection[str]) -> None:
     providers.lock(connection, subtree)
     columns = (allocations.c.resource_provider_id, allocations.c.consumer_id)
     used = select(*columns).order_by(*columns).limit(1)
-    for provider_id, consumer in sql.rows_among(connection, used, columns[0], sorted(subtree)):
+    for provider_id, consumer in sql.select_in_batches(
+        connection, used, columns[0], sorted(subtree)
+    ):
         raise _in_use(subtree[provider_id], f"consumer {consumer} has allocations of it.")
     _delete_rows(connection, sorted(subtree))
 
@@ -156,7 +158,7 @@ def _with_descendants(connection: Connection, tops: Collection[Provider]) -> dic
     """Return the uuids of providers and of all their descendants, by id."""
     query = select(_COLUMNS.id, _COLUMNS.uuid, _COLUMNS.parent_provider_id)
     roots = {provider.root_id for provider in tops}
-    rows = sql.rows_among(connection, query, _COLUMNS.root_provider_id, roots)
+    rows = sql.select_in_batches(connection, query, _COLUMNS.root_provider_id, roots)
     children = sql.grouped((parent, (number, uuid)) for number, uuid, parent in rows)
     subtree = {provider.id: provider.uuid for provider in tops}
     level = list(subtree)
@@ -169,8 +171,8 @@ def _with_descendants(connection: Connection, tops: Collection[Provider]) -> dic
 
 def _delete_rows(connection: Connection, ids: Collection[int]) -> None:
     for table in (inventories, resource_provider_aggregates, resource_provider_traits):
-        sql.change_among(connection, delete(table), table.c.resource_provider_id, ids)
+        sql.change_in_batches(connection, delete(table), table.c.resource_provider_id, ids)
     # MariaDB deletes no row that is referenced, not even by itself.
     unlinked = update(resource_providers).values(root_provider_id=None, parent_provider_id=None)
-    sql.change_among(connection, unlinked, _COLUMNS.id, ids)
-    sql.change_among(connection, delete(resource_providers), _COLUMNS.id, ids)
+    sql.change_in_batches(connection, unlinked, _COLUMNS.id, ids)
+    sql.change_in_batches(connection, delete(resource_providers), _COLUMNS.id, ids)

@@ -43,7 +43,7 @@ def lock(
                 f"actual: {actual}, given: {expected}"
             )
     allocations.check_generations(connection, claims, "$.allocations")
-    allocations.refuse_unknown(sorted(requested), existing)
+    allocations.check_names(sorted(requested), existing)
     return {uuid: existing[uuid] for uuid in generations}
 
 

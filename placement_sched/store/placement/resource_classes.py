@@ -59,7 +59,7 @@ def held_ids_by_name(connection: Connection, names: Iterable[str]) -> dict[str, 
     """
     ids = _ids(connection, _HELD_IDS, names)
     if not ids.keys() <= _STANDARD_IDS.keys():
-        change_counters.share(connection, SUBJECT)
+        change_counters.prevent_remote_bumps(connection, SUBJECT)
     return ids
 
 
@@ -112,13 +112,13 @@ def _add(connection: Connection, name: str, now: datetime) -> None:
 def rename(connection: Connection, old: ResourceClass, name: str, now: datetime) -> None:
     """Rename a custom class, or raise :class:`Duplicate` if the name is already used."""
     statement = update(resource_classes).where(_COLUMNS.id == old.id)
-    with sql.refused_as(_duplicate(f"Resource class already exists: {name}")):
+    with sql.rejected_as(_duplicate(f"Resource class already exists: {name}")):
         connection.execute(statement.values(name=name, updated_at=now))
 
 
 def remove(connection: Connection, gone: ResourceClass) -> None:
     """Delete a class, or raise :class:`InUse` if a provider has an inventory of it."""
-    change_counters.exclude(connection, [SUBJECT])
+    change_counters.prevent_remote_access(connection, [SUBJECT])
     query = select(_COLUMNS.id).where(_COLUMNS.id == gone.id)
     if connection.scalar(query.with_for_update()) is None:
         raise NotFound(f"No such resource class {gone.name}.")

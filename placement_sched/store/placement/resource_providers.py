@@ -13,9 +13,9 @@ from placement_sched.db import sql
 from placement_sched.db.frequent_statements import FrequentStatement
 from placement_sched.db.tables import resource_providers
 from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
-from placement_sched.model.names import canonical
+from placement_sched.model.names import canonical_uuid
 from placement_sched.model.provider import Provider
-from placement_sched.store.change_counters import certify
+from placement_sched.store.change_counters import make_lock_visible
 
 _ROOT = resource_providers.alias("root")
 _PARENT = resource_providers.alias("parent")
@@ -60,7 +60,7 @@ PROVIDERS: Select[Any] = select(
 
 
 @dataclass(frozen=True, slots=True)
-class BySpelling:
+class UuidQuery:
     """A query by the uuid of a provider or consumer in any spelling.
 
     A canonical uuid is compared for equality, because MariaDB may scan and lock a whole small table
@@ -71,7 +71,7 @@ class BySpelling:
     either: FrequentStatement
 
     @classmethod
-    def of(cls, query: Select[Any], column: Column[str] = _COLUMNS.uuid) -> "BySpelling":
+    def of(cls, query: Select[Any], column: Column[str] = _COLUMNS.uuid) -> "UuidQuery":
         """Return both forms of a query, for the uuid in ``column``."""
         uuid = bindparam("uuid", type_=column.type)
         either = column.in_([uuid, bindparam("canonical", type_=column.type)])
@@ -79,9 +79,9 @@ class BySpelling:
             FrequentStatement(query.where(column == uuid)), FrequentStatement(query.where(either))
         )
 
-    def found(self, connection: Connection, uuid: str) -> Sequence[Any]:
-        """Return the rows of this uuid in every spelling, for :func:`meant`."""
-        uuids = spelled(uuid)
+    def find_rows(self, connection: Connection, uuid: str) -> Sequence[Any]:
+        """Return the rows of this uuid in every spelling, for :func:`stored_uuid`."""
+        uuids = spellings_of(uuid)
         if uuids["canonical"] == uuid:
             return self.plain.rows(connection, {"uuid": uuid})
         return self.either.rows(connection, uuids)
@@ -91,14 +91,14 @@ class BySpelling:
 
         Raises :class:`NotFound` if there are no rows.
         """
-        candidates = self.found(connection, uuid)
-        stored_uuid = meant(uuid, {row[0] for row in candidates})
-        return [row for row in candidates if row[0] == stored_uuid]
+        rows = self.find_rows(connection, uuid)
+        stored = stored_uuid(uuid, {row[0] for row in rows})
+        return [row for row in rows if row[0] == stored]
 
 
 # The statements of every request are built once: building takes longer than sending.
-_BY_UUID = BySpelling.of(PROVIDERS)
-_LOCKED_BY_UUID = BySpelling.of(PROVIDERS.with_for_update())
+_BY_UUID = UuidQuery.of(PROVIDERS)
+_LOCKED_BY_UUID = UuidQuery.of(PROVIDERS.with_for_update())
 _BY_UUIDS = PROVIDERS.where(_COLUMNS.uuid.in_(bindparam("uuids", expanding=True)))
 _LOCK = (
     select(_COLUMNS.id, _COLUMNS.generation)
@@ -140,12 +140,12 @@ def all_providers(connection: Connection) -> tuple[Provider, ...]:
 
 def by_uuid(connection: Connection, uuid: str) -> Provider:
     """Return a provider, or raise :class:`NotFound` if it does not exist."""
-    return _select_by_spelling(uuid, _BY_UUID.found(connection, uuid))
+    return _select_by_spelling(uuid, _BY_UUID.find_rows(connection, uuid))
 
 
 def _select_by_spelling(uuid: str, rows: Sequence[Any]) -> Provider:
     providers = {provider.uuid: provider for provider in map(Provider._make, rows)}
-    return providers[meant(uuid, providers)]
+    return providers[stored_uuid(uuid, providers)]
 
 
 def find(connection: Connection, uuid: str) -> Provider | None:
@@ -156,21 +156,21 @@ def find(connection: Connection, uuid: str) -> Provider | None:
         return None
 
 
-def spelled(uuid: str) -> dict[str, str]:
+def spellings_of(uuid: str) -> dict[str, str]:
     """Return a uuid as it is written, and in the canonical form that we store."""
-    return {"uuid": uuid, "canonical": canonical(uuid)}
+    return {"uuid": uuid, "canonical": canonical_uuid(uuid)}
 
 
-def meant(uuid: str, stored: Collection[str]) -> str:
+def stored_uuid(uuid: str, stored: Collection[str]) -> str:
     """Return the stored uuid that equals a uuid: the same spelling, or else another spelling.
 
     Raises :class:`NotFound`. MariaDB finds uuids in any case, but also with trailing spaces.
     """
     if uuid in stored:
         return uuid
-    wanted = canonical(uuid)
+    wanted = canonical_uuid(uuid)
     for candidate in sorted(stored):
-        if canonical(candidate) == wanted:
+        if canonical_uuid(candidate) == wanted:
             return candidate
     raise not_found(uuid)
 
@@ -187,7 +187,7 @@ def by_uuids(connection: Connection, uuids: Iterable[str]) -> dict[str, Provider
 def names_of(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
     """Return the names of existing providers that have a name, by uuid."""
     query = select(_COLUMNS.uuid, _COLUMNS.name).where(_COLUMNS.name.is_not(None))
-    return dict(map(tuple, sql.rows_among(connection, query, _COLUMNS.uuid, set(uuids))))
+    return dict(map(tuple, sql.select_in_batches(connection, query, _COLUMNS.uuid, set(uuids))))
 
 
 def all_names(connection: Connection) -> set[str]:
@@ -221,18 +221,18 @@ def locked_by_uuid(connection: Connection, uuid: str, generation: int | None = N
 
     Raises :class:`NotFound`, and :class:`ConcurrentUpdate` if its generation is not ``generation``.
     """
-    provider = _select_by_spelling(uuid, _LOCKED_BY_UUID.found(connection, uuid))
+    provider = _select_by_spelling(uuid, _LOCKED_BY_UUID.find_rows(connection, uuid))
     if generation is not None:
-        refuse_other_generation(uuid, provider.generation, generation)
+        check_generation(uuid, provider.generation, generation)
     return provider
 
 
 def keep_generation(connection: Connection, provider_id: int) -> None:
     """Make the lock of a provider visible to Galera nodes, with the same generation."""
-    certify(connection, _COLUMNS.generation, _COLUMNS.id == provider_id)
+    make_lock_visible(connection, _COLUMNS.generation, _COLUMNS.id == provider_id)
 
 
-def refuse_other_generation(uuid: str, current: int, sent: int) -> None:
+def check_generation(uuid: str, current: int, sent: int) -> None:
     """Raise :class:`ConcurrentUpdate` if a provider has another generation."""
     if current != sent:
         raise _generation_conflict(uuid, f"at {current}", sent)
@@ -290,7 +290,7 @@ def create_many(
     ids = sql.ids_by(connection, _COLUMNS.uuid, [row.uuid for row in rows])
     set_own_root = update(resource_providers).values(root_provider_id=_COLUMNS.id)
     roots = [ids[row.uuid] for row in rows if row.parent is None]
-    sql.change_among(connection, set_own_root, _COLUMNS.id, roots)
+    sql.change_in_batches(connection, set_own_root, _COLUMNS.id, roots)
     return ids
 
 
@@ -313,7 +313,7 @@ def rename(connection: Connection, provider: Provider, *, name: str, now: dateti
 def by_names(connection: Connection, names: Iterable[str]) -> tuple[Provider, ...]:
     """Return the providers with these names (MariaDB ignores case)."""
     return tuple(
-        map(Provider._make, sql.rows_among(connection, PROVIDERS, _COLUMNS.name, set(names)))
+        map(Provider._make, sql.select_in_batches(connection, PROVIDERS, _COLUMNS.name, set(names)))
     )
 
 

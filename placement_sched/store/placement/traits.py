@@ -21,7 +21,7 @@ _OF_PROVIDER = _TRAITS.join(resource_provider_traits, _ON_PROVIDERS.trait_id == 
     _ON_PROVIDERS.resource_provider_id == bindparam("provider")
 )
 # One statement for the provider and its traits: two statements take nearly twice as long.
-_WITH_TRAITS = resource_providers.BySpelling.of(
+_WITH_TRAITS = resource_providers.UuidQuery.of(
     select(
         _PROVIDERS.uuid,
         _PROVIDERS.id.label("provider_id"),
@@ -43,7 +43,7 @@ carriers = CARRIED.providers_of
 by_provider_id = CARRIED.by_provider_id
 
 
-class Carried(NamedTuple):
+class ProviderTraits(NamedTuple):
     """The traits of a provider by id, with its generation."""
 
     provider_id: int
@@ -69,12 +69,12 @@ def by_names(connection: Connection, names: Iterable[str]) -> tuple[Trait, ...]:
     return tuple(sorted(rows, key=lambda trait: trait.id))
 
 
-def carried_by(connection: Connection, uuid: str) -> Carried:
+def traits_by_provider(connection: Connection, uuid: str) -> ProviderTraits:
     """Return the traits of a provider, or raise :class:`NotFound`."""
     rows = _WITH_TRAITS.rows(connection, uuid)
     _, provider_id, generation, *_ = rows[0]
     provider_traits = tuple(Trait._make(row[3:]) for row in rows if row[3] is not None)
-    return Carried(provider_id, generation, provider_traits)
+    return ProviderTraits(provider_id, generation, provider_traits)
 
 
 def by_name(connection: Connection, name: str) -> Trait:
@@ -130,7 +130,7 @@ def remove(connection: Connection, trait: Trait) -> None:
     users = select(_ON_PROVIDERS.trait_id).where(_ON_PROVIDERS.trait_id == trait.id).limit(1)
     if connection.scalar(users) is not None:
         raise in_use
-    with sql.refused_as(in_use):  # another request has put it on a provider
+    with sql.rejected_as(in_use):  # another request has put it on a provider
         result = connection.execute(delete(traits).where(traits.c.id == trait.id))
     if not result.rowcount:  # another request has deleted it
         raise _not_found(trait.name)

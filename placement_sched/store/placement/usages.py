@@ -22,10 +22,10 @@ from placement_sched.db.tables import (
 )
 from placement_sched.model.provider import UNKNOWN_TYPE
 from placement_sched.store.placement.capacity import used_of
-from placement_sched.store.placement.resource_providers import BySpelling
+from placement_sched.store.placement.resource_providers import UuidQuery
 
 # One statement for the provider and its usages: two statements take nearly twice as long.
-_OF_PROVIDER = BySpelling.of(
+_OF_PROVIDER = UuidQuery.of(
     select(
         resource_providers.c.uuid,
         func.coalesce(resource_providers.c.generation, 0),

@@ -83,7 +83,7 @@ def sqlite_groups(sqlite_app):
 
 def _as_usual(settings):
     """Return settings by which a host is down after a minute; here the time stands still."""
-    return settings.overridden({"DEFAULT.service_down_time": 60})
+    return settings.with_overrides({"DEFAULT.service_down_time": 60})
 
 
 @pytest.fixture

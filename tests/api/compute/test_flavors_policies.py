@@ -4,7 +4,7 @@ import pytest
 
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
-from placement_sched.scheduler.plugins import full_conf
+from placement_sched.scheduler.plugins import make_full_conf
 from tests.api.compute.flavors import FlavorApi
 
 _FLAVOR = {"flavor": {"name": "x", "ram": 1, "vcpus": 1, "disk": 0}}
@@ -78,7 +78,7 @@ def api_under(make_app, sqlite_url, tmp_path):
             f"[placement_database]\nconnection = {sqlite_url}\n"
             f"[oslo_policy]\npolicy_file = {policy}\n"
         )
-        return FlavorApi(make_app(Settings.from_conf(read_files(full_conf(), [str(file)]))))
+        return FlavorApi(make_app(Settings.from_conf(read_files(make_full_conf(), [str(file)]))))
 
     return under
 

@@ -2,7 +2,7 @@
 
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
-from placement_sched.scheduler.plugins import full_conf
+from placement_sched.scheduler.plugins import make_full_conf
 from tests.api.compute.hosts import HYPERVISORS, SERVICES, HostApi
 from tests.reports import node_uuid
 
@@ -55,7 +55,7 @@ def test_each_call_follows_the_operators_rule(make_app, sqlite_url, tmp_path):
     file.write_text(
         f"[placement_database]\nconnection = {sqlite_url}\n[oslo_policy]\npolicy_file = {policy}\n"
     )
-    hosts = HostApi(make_app(Settings.from_conf(read_files(full_conf(), [str(file)]))))
+    hosts = HostApi(make_app(Settings.from_conf(read_files(make_full_conf(), [str(file)]))))
     for call in CALLS:
         assert ask(hosts, call, "bob", "operator").status_int != 403, call
         assert ask(hosts, call, "admin").status_int == 403, call

@@ -4,7 +4,7 @@ import pytest
 
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
-from placement_sched.scheduler.plugins import full_conf
+from placement_sched.scheduler.plugins import make_full_conf
 from tests.api.compute.conftest import URL
 
 CALLS = [
@@ -57,6 +57,6 @@ def test_each_call_follows_the_operators_rule(
     file.write_text(
         f"[placement_database]\nconnection = {sqlite_url}\n[oslo_policy]\npolicy_file = {policy}\n"
     )
-    app = make_app(Settings.from_conf(read_files(full_conf(), [str(file)])))
+    app = make_app(Settings.from_conf(read_files(make_full_conf(), [str(file)])))
     assert ask(app, method, path, body, "bob", "operator").status_int != 403
     assert ask(app, method, path, body, "admin").status_int == 403

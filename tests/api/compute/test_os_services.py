@@ -65,7 +65,7 @@ def test_zone_is_the_hosts_or_the_default_or_internal(hosts, api, database):
 
 
 def test_default_zone_is_the_options(sqlite_settings, make_app):
-    settings = sqlite_settings.overridden({"DEFAULT.default_availability_zone": "az0"})
+    settings = sqlite_settings.with_overrides({"DEFAULT.default_availability_zone": "az0"})
     hosts = HostApi(make_app(settings, clock=lambda: NOW))
     hosts.report(1)
     assert hosts.service()["zone"] == "az0"

@@ -102,7 +102,7 @@ def test_wrong_content_type_is_415_in_novas_shape(sqlite_app):
 
 
 def test_body_over_the_configured_size_is_413_in_novas_shape(make_app, sqlite_settings):
-    app = make_app(sqlite_settings.overridden({"api.max_request_body_size": 2048}))
+    app = make_app(sqlite_settings.with_overrides({"api.max_request_body_size": 2048}))
     body = {"aggregate": {"name": "a" * 4096}}
     answer = app.post_json("/compute/v2.1/os-aggregates", body, status=413)
     assert answer.json["overLimit"]["code"] == 413

@@ -78,7 +78,7 @@ def test_bytes_without_a_length_are_refused_too(sqlite_api):
 
 
 def test_more_than_a_body_may_have_is_refused_in_the_same_words(make_app, sqlite_settings):
-    settings = sqlite_settings.overridden({"api.max_request_body_size": 1024})
+    settings = sqlite_settings.with_overrides({"api.max_request_body_size": 1024})
     app = make_app(settings)
     uuid = app.post_json("/image/v2/images", {}).json["id"]
     path = f"/image/v2/images/{uuid}/file"

@@ -4,7 +4,7 @@ import pytest
 
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
-from placement_sched.scheduler.plugins import full_conf
+from placement_sched.scheduler.plugins import make_full_conf
 from tests.api.image.conftest import URL
 
 UUID = "70a599e0-31e7-49b7-b260-868f441e862b"
@@ -92,4 +92,4 @@ def with_policy(make_app, sqlite_url, tmp_path, rules):
     file.write_text(
         f"[placement_database]\nconnection = {sqlite_url}\n[oslo_policy]\npolicy_file = {policy}\n"
     )
-    return make_app(Settings.from_conf(read_files(full_conf(), [str(file)])))
+    return make_app(Settings.from_conf(read_files(make_full_conf(), [str(file)])))

@@ -114,7 +114,7 @@ def test_before_1_8_a_consumer_is_of_the_incomplete_project_and_user(app, provid
 
 def test_the_incomplete_project_and_user_are_options(sqlite_settings, make_app):
     app = make_app(
-        sqlite_settings.overridden(
+        sqlite_settings.with_overrides(
             {
                 "placement.incomplete_consumer_project_id": "nobody's",
                 "placement.incomplete_consumer_user_id": "nobody",

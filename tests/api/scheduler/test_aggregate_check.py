@@ -27,7 +27,7 @@ def test_who_may_use_what_is_reserved_and_what_is_wrong_are_answered(
     reserved, sqlite_settings, make_app
 ):
     switched_on = {"scheduler.enable_isolated_aggregate_filtering": True}
-    found = make_app(sqlite_settings.overridden(switched_on)).get(CHECK).json
+    found = make_app(sqlite_settings.with_overrides(switched_on)).get(CHECK).json
     assert found["filtering"] is True
     assert found["aggregates"] == [
         {

@@ -87,7 +87,7 @@ def record(app, number, host, **more):
 def app(database_url, tmp_path, make_app):
     """Two zones and a policy; of four hosts one is disabled, one down; cn1 has a tree."""
     settings = policed(database_url, tmp_path, POLICIES)
-    app = make_app(settings.overridden({"DEFAULT.service_down_time": 86400}))
+    app = make_app(settings.with_overrides({"DEFAULT.service_down_time": 86400}))
     reports = [report(name) for name in ("cn1", "cn2", "cn3")]
     reports.append(report("cn4", last_seen_up=LONG_AGO))
     app.post_json("/scheduler/v1/compute_nodes", reports)

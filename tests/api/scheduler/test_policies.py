@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from placement_sched.scheduler.plugins import full_conf, read_settings
+from placement_sched.scheduler.plugins import make_full_conf, read_settings
 
 POLICIES = "/scheduler/v1/policies"
 
@@ -35,7 +35,7 @@ def make_cloud(tmp_path, sqlite_url, make_app, monkeypatch):
         (tmp_path / "options.json").write_text(json.dumps({"disk_weight_multiplier": 2.0}))
         file = tmp_path / "a.conf"
         file.write_text(text.format(folder=tmp_path))
-        return make_app(read_settings([str(file)], full_conf()))
+        return make_app(read_settings([str(file)], make_full_conf()))
 
     return make
 

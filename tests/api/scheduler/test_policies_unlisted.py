@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.scheduler.plugins import full_conf, read_settings
+from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from tests.placing import instance, report, spec
 
 HINT = {"scheduler_hints": {"sched_policy": "spread"}}
@@ -16,7 +16,7 @@ def make_cloud(tmp_path, sqlite_url, make_app, monkeypatch):
     def make(text):
         file = tmp_path / "a.conf"
         file.write_text(text)
-        return make_app(read_settings([str(file)], full_conf()))
+        return make_app(read_settings([str(file)], make_full_conf()))
 
     return make
 

@@ -7,7 +7,7 @@ Its lost section headers are restored, and AvailabilityFilter is read as Availab
 import pytest
 
 from placement_sched.model.hardware.request import RequestedHardware
-from placement_sched.scheduler.plugins import full_conf, read_settings
+from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from tests.placing import flavor, hosts_of, instance, report, spec
 
 pytestmark = pytest.mark.slow
@@ -87,7 +87,7 @@ def make_cloud(tmp_path, sqlite_url, make_app, monkeypatch):
     def make(selection=BY_ZONE, text=NOVA_CONF, companion=None):
         file = tmp_path / "nova.conf"
         file.write_text(text.format(selection, companion or SELECTIONS[selection]))
-        app = make_app(read_settings([str(file)], full_conf()))
+        app = make_app(read_settings([str(file)], make_full_conf()))
         app.post_json(
             "/scheduler/v1/compute_nodes", [report(f"cn{number}") for number in range(1, 6)]
         )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.api.blueprint import Seen
+from placement_sched.api.blueprint import ErrorContext
 from placement_sched.api.scheduler.routes import SchedulerStyle
 from placement_sched.errors import ConcurrentUpdate, Error, NoValidHost, TooComplex, Unavailable
 from placement_sched.model.request_ids import RequestIds
@@ -81,7 +81,7 @@ def test_faulty_request_has_a_code_of_this_face(sqlite_app, request_spec):
     ],
 )
 def test_error_that_says_more_keeps_it(error, status, code):
-    answer = SchedulerStyle().error(error, status, "title", Seen(RequestIds("req-1")))
+    answer = SchedulerStyle().error(error, status, "title", ErrorContext(RequestIds("req-1")))
     assert answer.body["errors"][0]["code"] == code
 
 

@@ -6,14 +6,14 @@ import pytest
 from os_resource_classes import STANDARDS
 
 from placement_sched.candidates import near_misses as near_misses_module
-from placement_sched.candidates.combine import Budget
+from placement_sched.candidates.combine import WorkBudget
 from placement_sched.candidates.explain import SearchRun, explain
 from placement_sched.candidates.explain_stages import CheckedTrees
 from placement_sched.candidates.near_misses import explanation_budget, near_misses
 from placement_sched.candidates.search import find, prepare
 from placement_sched.errors import TooComplex
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
-from placement_sched.model.explanation import NearMisses, View
+from placement_sched.model.explanation import ExplanationView, NearMisses
 from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
@@ -48,7 +48,7 @@ def _reported(database, settings, query):
         search = prepare(source, query)
         found = find(source, search, settings, Random(1))
         run = SearchRun(connection, source, search, found, settings, NodeNames())
-        return found, explain(run, View())
+        return found, explain(run, ExplanationView())
 
 
 def _misses(reported):
@@ -100,7 +100,7 @@ def _crowd(providers=13):
     return Cloud((provider("CN", {"VCPU": 8}), *children)), CandidatesQuery(groups=(group,))
 
 
-class Counted(Budget):
+class Counted(WorkBudget):
     """A budget that shows how many steps it gave, and how often it was asked for too many."""
 
     def __init__(self, steps):
@@ -108,9 +108,9 @@ class Counted(Budget):
         self.spent = 0
         self.refusals = 0
 
-    def spend(self, steps):
+    def consume(self, steps):
         try:
-            super().spend(steps)
+            super().consume(steps)
         except TooComplex:
             self.refusals += 1
             raise
@@ -142,7 +142,7 @@ def test_those_found_before_the_budget_was_spent_are_reported_as_not_all(sqlite_
     whole = Counted(0)
     every = _looking(sqlite_database, query, whole)
     assert (len(every.found), every.complete) == (2, True)
-    part = _looking(sqlite_database, query, Budget(whole.spent - 1))
+    part = _looking(sqlite_database, query, WorkBudget(whole.spent - 1))
     assert part == NearMisses(every.found[:1], complete=False)
 
 
@@ -167,12 +167,12 @@ def test_request_that_no_host_serves_is_explained_in_a_part_of_the_budget(app):
 def test_explanation_may_make_a_quarter_of_what_the_search_may(settings):
     steps = settings.placement.allocation_candidates_budget
     budget = explanation_budget(settings, 0)
-    budget.spend(steps // 4)
+    budget.consume(steps // 4)
     with pytest.raises(TooComplex):
-        budget.spend(1)
-    explanation_budget(settings, 7).spend(steps // 4 + 700)
-    explanation_budget(settings.overridden({BUDGET: 0}), 0).spend(steps)
-    explanation_budget(settings.overridden({BUDGET: 1}), 0).spend(1)
+        budget.consume(1)
+    explanation_budget(settings, 7).consume(steps // 4 + 700)
+    explanation_budget(settings.with_overrides({BUDGET: 0}), 0).consume(steps)
+    explanation_budget(settings.with_overrides({BUDGET: 1}), 0).consume(1)
 
 
 #: With four units each, six children have too little left for the seventh: 14 000 steps show that.
@@ -196,7 +196,7 @@ def test_what_a_limit_cut_is_counted_with_it_where_it_takes_too_long_to_try(
     crowded = [one for n in range(3) for one in _nics(f"CN{n}", 6, 4)]
     load(sqlite_database, Cloud((*_nics("easy", 7, 4), *crowded)))
     query = CandidatesQuery(groups=CROWDED.groups, group_policy="none", limit=1)
-    settings = sqlite_settings.overridden({BUDGET: 1000})
+    settings = sqlite_settings.with_overrides({BUDGET: 1000})
     with pytest.raises(TooComplex):
         _reported(sqlite_database, settings, CROWDED)
     found, reported = _reported(sqlite_database, settings, query)
@@ -210,7 +210,9 @@ def test_what_the_search_could_try_and_the_explanation_cannot_is_reported_withou
 ):
     monkeypatch.setattr(near_misses_module, "_DIVISOR", 20)
     load(sqlite_database, Cloud(tuple(_nics("CN0", 6, 4))))
-    _, reported = _reported(sqlite_database, sqlite_settings.overridden({BUDGET: 20_000}), CROWDED)
+    _, reported = _reported(
+        sqlite_database, sqlite_settings.with_overrides({BUDGET: 20_000}), CROWDED
+    )
     last = reported.steps[-1]
     assert (last.constraint, last.after) == ("combination", 0)
     assert [one.reason for one in last.rejected] == [

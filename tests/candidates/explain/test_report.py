@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from sqlalchemy import select
 
-from placement_sched.candidates.explain import SearchRun, each_refusal, explain, first_steps
+from placement_sched.candidates.explain import SearchRun, explain, iterate_steps, rejections_by_root
 from placement_sched.candidates.search import find, prepare
 from placement_sched.db.tables import resource_providers
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
-from placement_sched.model.explanation import EVERYTHING, NearMisses, View
+from placement_sched.model.explanation import EVERYTHING, ExplanationView, NearMisses
 from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.candidates.documented import FPGAS, NICS, ONE_CARD, ROOT_TRAITS, provider
 from tests.candidates.prefixes import names, prefixes, without
@@ -55,7 +55,7 @@ class AllAreNodes(NodeNames):
 def _check_first_steps(run, reported):
     """Check that the steps without reasons remove the same as those of the explanation."""
     names, removed = run.names.current(run.connection), defaultdict(list)
-    for step, uuids in first_steps(run):
+    for step, uuids in iterate_steps(run):
         removed[step] += [names[uuid][0] for uuid in uuids]
     expected = defaultdict(list)
     for step in reported.steps:
@@ -106,7 +106,7 @@ def test_lone_providers_are_each_charged_to_the_first_constraint(database, setti
 @given(cloud=tree_clouds(), query=queries())
 def test_trees_are_each_charged_to_the_first_constraint(database, settings, cloud, query):
     reload(database, cloud)
-    unbounded = settings.overridden({"placement.allocation_candidates_budget": 0})
+    unbounded = settings.with_overrides({"placement.allocation_candidates_budget": 0})
     found, reported = _explain(database, query, unbounded)
     _check_steps(cloud, query, reported)
     assert reported.hosts == len({request.root_uuid for request in found.requests})
@@ -250,7 +250,7 @@ def test_rejection_has_a_reason(sqlite_database, sqlite_settings, cloud, query, 
 def test_hosts_cut_by_the_limit_are_counted_in_a_last_step(database, settings, child):
     load(database, Cloud((*(Host(f"cn{n:02}", stock("VCPU", 4)) for n in range(20)), *child)))
     query = CandidatesQuery(groups=(_group(VCPU=1),), limit=3)
-    _, reported = _explain(database, query, settings, View())
+    _, reported = _explain(database, query, settings, ExplanationView())
     last = reported.steps[-1]
     assert (last.constraint, last.before, last.after) == ("limit", 20, 3)
 
@@ -262,7 +262,7 @@ def _alone(database, settings, cloud, query):
         search = prepare(source_of(connection), query)
         found = find(source_of(connection), search, settings, Random(7))
         run = SearchRun(connection, source_of(connection), search, found, settings, NodeNames())
-        steps = each_refusal(run, [uuid_of("CN")])
+        steps = rejections_by_root(run, [uuid_of("CN")])
     return [change for step in steps[uuid_of("CN")].steps for change in step.rejected[0].changes]
 
 

@@ -195,4 +195,4 @@ def test_without_openstacksdk_clouds_yaml_is_refused_with_what_to_install(monkey
 
     monkeypatch.setattr(session, "import_module", absent)
     with pytest.raises(Invalid, match=r"pip install 'placement_sched\[clouds\]'"):
-        session.by_cloud("here", {"placement": None})
+        session.adapter_for_cloud("here", {"placement": None})

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from placement_sched.cli.main import main
-from placement_sched.cli.scheduler.decisions import new_ones
+from placement_sched.cli.scheduler.decisions import new_decisions
 from placement_sched.cli.scheduler.scheduler_client import DirectScheduler
-from placement_sched.scheduler.claim import Claiming
+from placement_sched.scheduler.claim import ClaimMode
 from tests.loopback import served
 from tests.placing import flavor, instance, report, spec
 from tests.program import start
@@ -345,20 +345,20 @@ def test_purge_counts_first_and_then_deletes_those_asked_for(answer):
 def test_new_decisions_are_followed_each_once(cloud):
     scheduler = cloud.app.services.scheduler
     direct = DirectScheduler(scheduler)
-    coming = new_ones(direct, {}, direct.decisions({})["decisions"])
+    coming = new_decisions(direct, {}, direct.decisions({})["decisions"])
     assert next(coming) == []
     for number in (4, 5):
-        scheduler.select_destinations(spec(instance(number)), claiming=Claiming.NONE)
+        scheduler.select_destinations(spec(instance(number)), claiming=ClaimMode.NONE)
     assert [one["instances"][0]["uuid"] for one in next(coming)] == [instance(5), instance(4)]
     assert next(coming) == []
 
 
 def test_new_decisions_are_followed_from_an_empty_list(cloud):
     scheduler = cloud.app.services.scheduler
-    coming = new_ones(DirectScheduler(scheduler), {"project_id": "p3"}, [])
+    coming = new_decisions(DirectScheduler(scheduler), {"project_id": "p3"}, [])
     assert next(coming) == []
-    scheduler.select_destinations(spec(instance(4)), claiming=Claiming.NONE)
-    scheduler.select_destinations(spec(instance(5), project_id="p3"), claiming=Claiming.NONE)
+    scheduler.select_destinations(spec(instance(4)), claiming=ClaimMode.NONE)
+    scheduler.select_destinations(spec(instance(5), project_id="p3"), claiming=ClaimMode.NONE)
     assert [one["instances"][0]["uuid"] for one in next(coming)] == [instance(5)]
 
 

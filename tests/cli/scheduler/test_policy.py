@@ -5,7 +5,7 @@ import json
 import pytest
 
 from placement_sched.cli.main import main
-from placement_sched.scheduler.plugins import full_conf, read_settings
+from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from tests.placing import report
 
 pytestmark = pytest.mark.slow
@@ -34,7 +34,7 @@ def config(tmp_path):
 def cloud(make_app, sqlite_url, config, monkeypatch):
     """Two racks of two hosts, each rack under its policy."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    app = make_app(read_settings([str(config)], full_conf()))
+    app = make_app(read_settings([str(config)], make_full_conf()))
     reports = [
         report(name, memory_mb=size)
         for name, size in (("cn1", 8192), ("cn2", 16384), ("cn3", 8192), ("cn4", 16384))

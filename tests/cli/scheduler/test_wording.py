@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.cli.main import main
-from placement_sched.cli.scheduler.request_options import steps_of, worded
+from placement_sched.cli.scheduler.request_options import reword, steps_of
 from placement_sched.errors import Error
 from tests.loopback import served
 from tests.placing import report
@@ -120,8 +120,8 @@ def test_a_parameter_that_a_server_refuses_is_put_in_the_same_words(told, sqlite
 
 def test_a_path_stays_where_no_place_is_known():
     wrong = Error("5 is of no use", at="$.a[1].b")
-    assert worded(wrong, lambda _steps, _key: None) == "5 is of no use (at $.a[1].b)"
-    assert worded(Error("nothing of the kind"), lambda _steps, _key: "x") == "nothing of the kind"
+    assert reword(wrong, lambda _steps, _key: None) == "5 is of no use (at $.a[1].b)"
+    assert reword(Error("nothing of the kind"), lambda _steps, _key: "x") == "nothing of the kind"
 
 
 def test_a_path_is_taken_apart():

@@ -17,10 +17,10 @@ from placement_sched.model.instance import HostInstance, Instance
 from placement_sched.model.request_spec import RequestSpec, request_spec_from
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.host_manager import RecordedInstances, named_by
-from placement_sched.scheduler.host_state import HostState, make, service_view
+from placement_sched.scheduler.host_manager import RecordedInstances, named_instances
+from placement_sched.scheduler.host_state import HostState, make_host_state, service_view
 from placement_sched.scheduler.narrowing import check_request
-from placement_sched.scheduler.plugins import full_conf, plugins_for
+from placement_sched.scheduler.plugins import make_full_conf, plugins_for
 from placement_sched.scheduler.weighing import WeighRun, run_weighers
 from placement_sched.scheduler.weights import BaseHostWeigher
 from placement_sched.schemas.formats import moment
@@ -74,7 +74,7 @@ class Ours:
     """Our plugins, loaded and run as a request has them run."""
 
     def __init__(self) -> None:
-        self._settings = Settings.from_conf(read_files(full_conf()))
+        self._settings = Settings.from_conf(read_files(make_full_conf()))
 
     def ask(self, case: Case, theirs: Answer) -> Answer:
         """Return what we say of a case, of the hosts that nova weighed and chose."""
@@ -99,7 +99,7 @@ class Ours:
 
     def _settings_of(self, case: Case) -> Settings:
         enabled = {"filter_scheduler.enabled_filters": list(FILTERS)}
-        return self._settings.overridden({**case.options, **enabled}, "nova.conf")
+        return self._settings.with_overrides({**case.options, **enabled}, "nova.conf")
 
 
 def _clock() -> datetime:
@@ -208,12 +208,12 @@ class _Scene:
         """Return a state of each host, as a request is given them."""
         recorded = RecordedInstances(
             {node.host for node in self._nodes},
-            named_by(self._spec),
+            named_instances(self._spec),
             by_hosts=lambda hosts: (one for one in self._instances if one.host in hosts),
             by_uuids=lambda uuids: (one for one in self._instances if one.uuid in uuids),
         )
         return [
-            make(
+            make_host_state(
                 node,
                 service_view(service),
                 tuple(each for each in self._aggregates if node.host in each.hosts),

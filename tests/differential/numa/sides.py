@@ -6,7 +6,7 @@ from typing import Any
 from placement_sched.model.hardware.numa import FittedNUMACell, NUMACell, NUMATopology
 from placement_sched.model.hardware.numa_fit import fit_to_host
 from placement_sched.model.hardware.pci_devices import devices_of
-from placement_sched.model.verdict import Refusal
+from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyFilter
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.schemas.node_report import numa_topology
@@ -50,7 +50,7 @@ class Ours:
         settings = settings_with()
         option = "compute.packing_host_numa_cells_allocation_strategy"
         self._filters = {
-            packing: NUMATopologyFilter.with_settings(settings.overridden({option: packing}))
+            packing: NUMATopologyFilter.with_settings(settings.with_overrides({option: packing}))
             for packing in (False, True)
         }
 
@@ -66,9 +66,9 @@ class Ours:
         rounds: Rounds = []
         for _ in range(case["instances"]):
             verdict = plugin.for_request(spec)(state)
-            if isinstance(verdict, Refusal):
+            if isinstance(verdict, Rejection):
                 return [*rounds, {"passes": False, "reason": verdict.reason}]
-            verdict.hand_on(state)
+            verdict.apply_to(state)
             rounds.append(_taken(state, spec))
         return rounds
 

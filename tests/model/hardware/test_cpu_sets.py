@@ -4,7 +4,7 @@ import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_CPU_SET_CHARACTERS, MAX_CPUS
-from placement_sched.model.hardware.cpu_sets import all_cpus, cpu_set, cpus_from, masked_cpus
+from placement_sched.model.hardware.cpu_sets import all_cpus, cpu_set, masked_cpus, parse_cpus
 from tests.model.hardware.asked import flavor_of
 
 TEXTS = [
@@ -25,7 +25,7 @@ TEXTS = [
 
 @pytest.mark.parametrize(("text", "cpus"), TEXTS)
 def test_cpus_from_reads_numbers_ranges_and_what_is_left_out(text, cpus):
-    assert cpus_from(text) == cpus
+    assert parse_cpus(text) == cpus
 
 
 @pytest.mark.parametrize(
@@ -34,29 +34,29 @@ def test_cpus_from_reads_numbers_ranges_and_what_is_left_out(text, cpus):
 )
 def test_cpus_from_refuses_an_invalid_part(text):
     with pytest.raises(ValueError, match=r"number|ends before|exceeds"):
-        cpus_from(text)
+        parse_cpus(text)
 
 
 def test_cpus_from_refuses_a_number_longer_than_can_be_read():
     with pytest.raises(ValueError, match="neither a number"):
-        cpus_from("9" * 5000)
+        parse_cpus("9" * 5000)
 
 
 def test_cpus_from_reads_a_thousand_cpus_one_by_one():
     text = ",".join(map(str, range(1024)))
     assert len(text) <= MAX_CPU_SET_CHARACTERS
-    assert cpus_from(text) == {*range(1024)}
+    assert parse_cpus(text) == {*range(1024)}
 
 
 def test_cpus_from_refuses_a_text_longer_than_any_host_needs():
     with pytest.raises(
         ValueError, match=f"has 24000 characters, and at most {MAX_CPU_SET_CHARACTERS} are"
     ):
-        cpus_from("0-65535," * 3000)
+        parse_cpus("0-65535," * 3000)
 
 
 def test_cpus_that_are_named_many_times_are_read():
-    assert len(cpus_from(("0-65535," * 3000)[:MAX_CPU_SET_CHARACTERS])) == MAX_CPUS
+    assert len(parse_cpus(("0-65535," * 3000)[:MAX_CPU_SET_CHARACTERS])) == MAX_CPUS
 
 
 def test_cpu_set_names_where_it_cannot_be_read():

@@ -21,14 +21,14 @@ FLAVOR, IMAGE = f"flavor extra spec '{KEY}'", f"image property '{NAME}'"
 )
 def test_agreed_value_is_that_of_either(extra_specs, properties, value, where):
     both = hardware_of(extra_specs, properties)
-    assert both.agreed("tpm_version") == value
+    assert both.agreed_value("tpm_version") == value
     assert both.source("tpm_version") == where
 
 
 def test_two_values_are_refused_naming_both_keys():
     both = hardware_of({KEY: "2.0"}, {NAME: "1.2"})
     why = f"{FLAVOR} is '2.0', {IMAGE} is '1.2': they must be equal"
-    assert refused(lambda: both.agreed("tpm_version")) == why
+    assert refused(lambda: both.agreed_value("tpm_version")) == why
 
 
 def test_source_has_the_prefix_of_the_namespace():

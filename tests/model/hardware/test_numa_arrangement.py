@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.model.hardware.numa import Effort, NUMATopologyLimits, first_arrangement
+from placement_sched.model.hardware.numa import FitBudget, NUMATopologyLimits, first_arrangement
 from placement_sched.model.hardware.numa_fit import fit_candidates, fit_to_host
 from placement_sched.model.hardware.pci_devices import Devices, PciPools
 from placement_sched.model.hardware.pci_requests import AFFINITY_POLICIES, InstancePCIRequest
-from placement_sched.model.verdict import Refusal
+from placement_sched.model.verdict import Rejection
 from tests.model.hardware.fitting import a_cell, a_host, an_instance, asked
 
 
@@ -50,7 +50,7 @@ def test_arrangement_is_that_of_a_search_through_all(places, accepted):
 
 
 def test_each_set_of_places_is_judged_once():
-    judged, effort = [], Effort(1_000_000)
+    judged, effort = [], FitBudget(1_000_000)
     places = [list(range(16))] * 8
 
     def judge(some):
@@ -84,14 +84,14 @@ def test_sets_of_alike_places_are_judged_once():
 
 
 def test_search_gives_up_when_its_effort_is_spent():
-    judged, effort = [], Effort(1000)
+    judged, effort = [], FitBudget(1000)
     assert first_arrangement([list(range(64))] * 32, judged.append, effort=effort) is None
-    assert (effort.gave_up, effort.left) == (True, 0)
+    assert (effort.gave_up, effort.remaining) == (True, 0)
     assert len(judged) <= 100
 
 
 def test_first_arrangement_is_tried_when_no_effort_is_left():
-    effort = Effort(0)
+    effort = FitBudget(0)
     assert first_arrangement([range(16)] * 16, lambda _: True, effort=effort) == tuple(range(16))
     assert not effort.gave_up
     assert first_arrangement([range(32)] * 16, lambda _: False, effort=effort) is None
@@ -101,7 +101,7 @@ def test_first_arrangement_is_tried_when_no_effort_is_left():
 @pytest.mark.parametrize(("steps", "judged", "number"), [(0, 10, 4), (0, 1000, 1), (1000, 245, 5)])
 def test_sets_after_the_first_cost_what_it_takes_to_judge_them(steps, judged, number):
     tried: list[tuple[int, ...]] = []
-    effort = Effort(steps)
+    effort = FitBudget(steps)
     assert first_arrangement([range(8)] * 2, tried.append, effort=effort, judged=judged) is None
     assert len(tried) == number
     assert effort.gave_up
@@ -148,7 +148,7 @@ def test_devices_are_found_wherever_a_search_through_all_sets_finds_them(
         and stats.support_requests(requests, None, [cells[node] for node in some])
         for some in combinations(range(4), count)
     )
-    assert isinstance(found, Refusal) is not served
+    assert isinstance(found, Rejection) is not served
     if served:
         assert stats.support_requests(requests, None, found)
 
@@ -193,7 +193,7 @@ def test_search_of_one_request_is_bounded_on_all_hosts_together(monkeypatch):
     monkeypatch.setattr(f"{ARRANGEMENT}.MAX_NUMA_STEPS", 1000)
     cells = [a_cell(n, shared=[n], memory=512) for n in range(16)]
     instance = an_instance(*(asked(n, shared=[n], memory=512) for n in range(8)))
-    effort, tried = Effort(), []
+    effort, tried = FitBudget(), []
     for _ in range(10):
         devices = _gpus([(node, node + 1) for node in range(16)], 500)
         limits = NUMATopologyLimits(cpu_allocation_ratio=16.0, ram_allocation_ratio=1.0)
@@ -207,7 +207,7 @@ def test_search_of_one_request_is_bounded_on_all_hosts_together(monkeypatch):
 def test_nodes_that_do_not_fit_at_once_are_seen_without_trying_all_ways():
     places = [list(range(15 - item)) for item in range(14, 0, -1)]
     places[-2:] = [[0], [0]]
-    effort = Effort(100)
+    effort = FitBudget(100)
     assert first_arrangement(places, lambda _some: True, effort=effort) is None
     assert (effort.has_no_room, effort.gave_up) == (True, False)
 
@@ -215,7 +215,7 @@ def test_nodes_that_do_not_fit_at_once_are_seen_without_trying_all_ways():
 def test_the_one_way_in_which_nodes_fit_is_found_in_few_steps():
     # Without a look ahead the last two are found to lack room once for each set of the others.
     places = [list(range(16))] * 13 + [[0], [0, 1], [0, 1, 2]]
-    effort = Effort(5_000)
+    effort = FitBudget(5_000)
     found = first_arrangement(places, lambda _some: True, effort=effort)
     assert found == (*range(3, 16), 0, 1, 2)
 
@@ -227,16 +227,16 @@ def test_search_for_candidates_beyond_the_first_is_bounded_for_all_hosts_togethe
     limits = NUMATopologyLimits(cpu_allocation_ratio=16.0, ram_allocation_ratio=1.0)
     candidates = [{"mappings": {"": [str(number)]}} for number in range(1000)]
     many, few = _gpus([(node, 1) for node in range(16)], 500), _gpus([(3, 1)], 1, "preferred")
-    refused = fit_candidates(a_host(*cells), instance, limits, many, candidates, Effort(0))
+    refused = fit_candidates(a_host(*cells), instance, limits, many, candidates, FitBudget(0))
     assert refused.reason.count("not all sets of NUMA nodes were tried") == 1
     assert 10 < many.stats.asked < 100
-    left = fit_candidates(a_host(*cells), instance, limits, few, candidates, Effort(0))
+    left = fit_candidates(a_host(*cells), instance, limits, few, candidates, FitBudget(0))
     assert candidates[: len(left)] == left
     assert 10 < len(left) < 50
-    spent = Effort(0)
+    spent = FitBudget(0)
     fit_candidates(a_host(*cells), instance, limits, many, candidates, spent)
     assert 1 <= len(fit_candidates(a_host(*cells), instance, limits, few, candidates, spent)) < 10
-    enough = Effort(100_000)
+    enough = FitBudget(100_000)
     assert fit_candidates(a_host(*cells), instance, limits, few, candidates, enough) == candidates
 
 
@@ -245,7 +245,7 @@ def test_allocation_candidates_do_not_matter_to_nodes_without_room():
     instance = an_instance(*(asked(n, shared=[n], memory=512) for n in range(2)))
     limits = NUMATopologyLimits(cpu_allocation_ratio=16.0, ram_allocation_ratio=1.0)
     devices, candidates = _gpus([(0, 1)], 1), [{"mappings": {}}] * 1000
-    effort = Effort(100)
+    effort = FitBudget(100)
     refused = fit_candidates(a_host(*cells), instance, limits, devices, candidates, effort)
     assert "do not fit all at once" in refused.reason
-    assert effort.left > 80
+    assert effort.remaining > 80

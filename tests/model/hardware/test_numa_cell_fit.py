@@ -8,7 +8,7 @@ from placement_sched.model.hardware.numa_fit import (
     chosen_pages,
     fit_cell,
     memory_shortage,
-    pinned,
+    pin_cell,
     plain_shortage,
     shared_shortage,
     smallest_page,
@@ -184,7 +184,7 @@ FEW = "of 8 dedicated CPUs free"
 
 def on(host, wanted, policy=None, reserved=0):
     node = asked(pinned=range(wanted), cpu_thread_policy=policy)
-    found = pinned(host, node, reserved)
+    found = pin_cell(host, node, reserved)
     if isinstance(found, PinnedCPUs):
         assert sorted(found.cpus) == list(range(wanted))
         return [found.cpus[cpu] for cpu in range(wanted)], sorted(found.reserved)
@@ -310,10 +310,10 @@ def test_where_no_cores_are_reported_each_cpu_is_one():
 )
 def test_node_without_pinned_cpus_may_be_beside_others(policy, reserved, fits):
     node = asked(shared=[0], cpu_policy="mixed", cpu_thread_policy=policy)
-    found = pinned(threaded(), node, reserved)
+    found = pin_cell(threaded(), node, reserved)
     assert (found == PinnedCPUs({}, frozenset())) is fits
     empty = asked(cpu_policy="dedicated")
-    assert pinned(threaded(), empty, 0) == ("CPU policies require pinned CPUs, none requested")
+    assert pin_cell(threaded(), empty, 0) == ("CPU policies require pinned CPUs, none requested")
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,16 @@ import pytest
 
 from placement_sched.model.hardware.numa import PAGES_ANY, NetworkMetadata
 from placement_sched.model.hardware.numa_fit import (
-    bound_to_nodes,
+    bind_to_nodes,
+    can_reach_networks,
     devices_elsewhere,
     fit_to_host,
     in_order,
-    reach,
     too_few_nodes,
     with_usage,
 )
 from placement_sched.model.hardware.pci_devices import Devices
-from placement_sched.model.verdict import Refusal
+from placement_sched.model.verdict import Rejection
 from tests.model.hardware.fitting import (
     CORES,
     THREADS,
@@ -31,7 +31,7 @@ TWO = an_instance(asked(0, shared=[0]), asked(1, shared=[1]))
 
 
 def nodes(found):
-    return found.reason if isinstance(found, Refusal) else [cell.id for cell in found]
+    return found.reason if isinstance(found, Rejection) else [cell.id for cell in found]
 
 
 def sizes(*memory):
@@ -236,15 +236,15 @@ PLAIN = a_host(with_networks(0), with_networks(1))
 )
 def test_chosen_nodes_have_the_cards_of_all_networks(physnets, tunneled, nodes, reached):
     asked = NetworkMetadata(physnets=frozenset(physnets), tunneled=tunneled)
-    assert bound_to_nodes(NETWORKS, asked) == asked
-    assert reach([NETWORKS.cells[node] for node in nodes], asked) is reached
+    assert bind_to_nodes(NETWORKS, asked) == asked
+    assert can_reach_networks([NETWORKS.cells[node] for node in nodes], asked) is reached
 
 
 def test_networks_that_the_host_has_at_no_node_in_particular_do_not_count():
     asked = NetworkMetadata(physnets=frozenset("ax"), tunneled=True)
-    assert bound_to_nodes(PLAIN, asked) == NetworkMetadata()
-    assert bound_to_nodes(NETWORKS, asked).physnets == {"a"}
-    assert bound_to_nodes(NETWORKS, None) == NetworkMetadata()
+    assert bind_to_nodes(PLAIN, asked) == NetworkMetadata()
+    assert bind_to_nodes(NETWORKS, asked).physnets == {"a"}
+    assert bind_to_nodes(NETWORKS, None) == NetworkMetadata()
 
 
 USED_PAGES = pages((4, 262144, 5), (2048, 512, 7))

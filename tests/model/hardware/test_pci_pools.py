@@ -337,14 +337,14 @@ def test_devices_are_counted_by_node():
 def test_requests_are_served_where_the_host_says_so():
     stats = Stats(near=[{0}])
     devices = Devices(stats, REQUESTS.requests, {"pci": ["p1"]})
-    assert devices.serve([asked(0)])
-    assert not devices.serve([asked(0), asked(1)])
+    assert devices.can_serve([asked(0)])
+    assert not devices.can_serve([asked(0), asked(1)])
     assert stats.asked == [(REQUESTS.requests, {"pci": ["p1"]})] * 2
 
 
 def test_no_request_is_served_anywhere():
     stats = Stats()
-    assert Devices(stats).serve([asked(0)])
+    assert Devices(stats).can_serve([asked(0)])
     assert stats.asked == []
 
 

@@ -8,16 +8,16 @@ from placement_sched.model.explanation import (
     COMPUTE_NODES,
     USED_UP,
     CandidatesReport,
+    ExplanationView,
     FilterReport,
     Funnel,
     HostReport,
-    LaterReport,
+    LaterInstanceReport,
     NearMiss,
     NearMisses,
     Rejected,
     RequestFilterReport,
     StepReport,
-    View,
     WeigherReport,
     WeightReport,
     hosts_as_json,
@@ -50,7 +50,7 @@ FUNNEL = Funnel(
 
 def test_funnel_has_the_contracts_shape():
     shown = {"host": "cn1", "node": "node1", "reason": "why"}
-    assert FUNNEL.as_json(View(max_rejected=1)) == {
+    assert FUNNEL.as_json(ExplanationView(max_rejected=1)) == {
         "request_filters": [
             {
                 "name": "forbidden_aggregates",
@@ -81,13 +81,13 @@ def test_funnel_has_the_contracts_shape():
 @pytest.mark.parametrize(
     ("view", "hosts"),
     [
-        (View(), ["cn1", "cn2", "cn3", "cn4"]),
-        (View(max_rejected=0), ["cn1", "cn2", "cn3", "cn4"]),
-        (View(max_rejected=2), ["cn1", "cn2"]),
-        (View(frozenset({"cn3"})), ["cn3"]),
-        (View(frozenset({"node2", "cn4"})), ["cn2", "cn4"]),
-        (View(frozenset({"cn3", "cn4"}), max_rejected=1), ["cn3"]),
-        (View(frozenset()), []),
+        (ExplanationView(), ["cn1", "cn2", "cn3", "cn4"]),
+        (ExplanationView(max_rejected=0), ["cn1", "cn2", "cn3", "cn4"]),
+        (ExplanationView(max_rejected=2), ["cn1", "cn2"]),
+        (ExplanationView(frozenset({"cn3"})), ["cn3"]),
+        (ExplanationView(frozenset({"node2", "cn4"})), ["cn2", "cn4"]),
+        (ExplanationView(frozenset({"cn3", "cn4"}), max_rejected=1), ["cn3"]),
+        (ExplanationView(frozenset()), []),
     ],
 )
 def test_view_bounds_the_lists_and_leaves_the_counts(view, hosts):
@@ -102,7 +102,7 @@ def test_view_bounds_the_lists_and_leaves_the_counts(view, hosts):
 def test_lists_are_bounded_at_a_hundred_unless_told_otherwise():
     many = tuple(Rejected(f"cn{number}", "n", "why") for number in range(150))
     report = FilterReport(name="F", before=150, after=0, rejected=many)
-    assert len(report.as_json(View())["rejected"]) == 100
+    assert len(report.as_json(ExplanationView())["rejected"]) == 100
     assert len(report.as_json()["rejected"]) == 150
 
 
@@ -111,8 +111,8 @@ def test_hosts_that_passed_are_restricted_by_the_view_but_not_bounded():
         HostReport(f"cn{number}", "n", 1.5, {"RAMWeigher": WeightReport(8192.0, 0.5, 3.0)})
         for number in (1, 2)
     ]
-    assert len(hosts_as_json(hosts, View(max_rejected=1))) == 2
-    assert hosts_as_json(hosts, View(frozenset({"cn2"}))) == [
+    assert len(hosts_as_json(hosts, ExplanationView(max_rejected=1))) == 2
+    assert hosts_as_json(hosts, ExplanationView(frozenset({"cn2"}))) == [
         {
             "host": "cn2",
             "node": "n",
@@ -131,7 +131,7 @@ MISSES = [NearMiss.of([("required", "CUSTOM_A"), ("in_tree", "u")], hosts) for h
     ("complete", "most", "shown"), [(True, 0, 3), (True, 3, 3), (True, 2, 2), (False, 0, 3)]
 )
 def test_nearest_misses_say_whether_there_may_be_more(complete, most, shown):
-    told = NearMisses.of(MISSES, complete=complete).as_json(View(max_rejected=most))
+    told = NearMisses.of(MISSES, complete=complete).as_json(ExplanationView(max_rejected=most))
     assert [miss["hosts"] for miss in told["nearest_misses"]] == [3, 2, 1][:shown]
     assert told.get("nearest_misses_complete", True) == (complete and shown == 3)
 
@@ -239,19 +239,24 @@ TWO = NearMiss.of([("required", "CUSTOM_A"), ("resources", "VCPU:9")], 1)
             "A rejected the last remaining host",
         ),
         (
-            funnel(hosts=3, later=LaterReport(placed=1, asked=3, filters=(sifted("B", 2, 0),))),
+            funnel(
+                hosts=3, later=LaterInstanceReport(placed=1, asked=3, filters=(sifted("B", 2, 0),))
+            ),
             "later_instance",
             "B",
             f"{ONE_PLACED} B rejected all 2 remaining hosts",
         ),
         (
-            funnel(hosts=3, later=LaterReport(placed=4, asked=9, filters=(sifted(USED_UP, 2, 0),))),
+            funnel(
+                hosts=3,
+                later=LaterInstanceReport(placed=4, asked=9, filters=(sifted(USED_UP, 2, 0),)),
+            ),
             "later_instance",
             "room_left",
             "4 of the 9 instances fit; for the next instance no host has remaining capacity",
         ),
         (
-            funnel(hosts=3, later=LaterReport(placed=2, asked=3, filters=())),
+            funnel(hosts=3, later=LaterInstanceReport(placed=2, asked=3, filters=())),
             "later_instance",
             "",
             "2 of the 3 instances fit",

@@ -12,7 +12,7 @@ from placement_sched.nova.databases.placements import (
     NovaMove,
     NovaRecord,
     NovaRecords,
-    WantedRecord,
+    RecordKey,
 )
 
 pytestmark = pytest.mark.all_databases
@@ -31,7 +31,7 @@ def read(nova, follower):
     records = NovaRecords(follower.settings)
 
     def reading(uuid, since=None):
-        wanted = WantedRecord(uuid, REQUEST, since or utcnow())
+        wanted = RecordKey(uuid, REQUEST, since or utcnow())
         return records([wanted]).get(uuid)
 
     yield reading
@@ -123,13 +123,13 @@ def test_cell_that_is_away_leaves_the_others(nova, follower):
     )
     nova.api.add("instance_mappings", instance_uuid=gone, cell_id=number)
     records = NovaRecords(follower.settings)
-    found = records([WantedRecord(one, REQUEST, utcnow()) for one in (here, gone)])
+    found = records([RecordKey(one, REQUEST, utcnow()) for one in (here, gone)])
     records.close()
     assert list(found) == [here]
 
 
 def test_api_database_that_is_away_is_said_so(follower):
     elsewhere = {"api_database.connection": "sqlite:////nowhere/at/all.db"}
-    records = NovaRecords(follower.settings.overridden(elsewhere))
+    records = NovaRecords(follower.settings.with_overrides(elsewhere))
     with pytest.raises(Unavailable):
-        records([WantedRecord(str(uuid4()), REQUEST, utcnow())])
+        records([RecordKey(str(uuid4()), REQUEST, utcnow())])

@@ -125,7 +125,10 @@ def test_what_changes_is_found_by_rounds(make_follower, real_nova, database):
 def test_a_reader_cannot_write(real_nova):
     reader = connections.NovaDatabase("cell one", make_url(real_nova.cells["one"].url))
     change = text("UPDATE services SET disabled = disabled")
-    with pytest.raises(connections.NovaAway, match=r"(?i)read.only"), reader.read() as connection:
+    with (
+        pytest.raises(connections.NovaDatabaseUnavailable, match=r"(?i)read.only"),
+        reader.read() as connection,
+    ):
         connection.execute(change)
     reader.close()
     allowed = create_engine(real_nova.cells["one"].url)

@@ -29,7 +29,7 @@ from placement_sched.db.transaction import Connection, Database
 from placement_sched.model import shadow_result
 from placement_sched.model.clock import utcnow
 from placement_sched.model.provider import Inventory
-from placement_sched.nova.shadow.report import lines_of, report_of
+from placement_sched.nova.shadow.report import format_report, report_of
 from placement_sched.store import shadow_results
 from placement_sched.store.placement import (
     aggregates,
@@ -381,7 +381,7 @@ def main() -> int:
         began = monotonic()
         report = compared(stage, chosen.requests)
         seconds = monotonic() - began
-    sys.stdout.writelines(f"{line}\n" for line in lines_of(report))
+    sys.stdout.writelines(f"{line}\n" for line in format_report(report))
     sys.stdout.write(f"\n{seconds:.0f} s, seed {chosen.seed}\n")
     disagreeing = sum(report["verdicts"].get(one, 0) for one in shadow_result.DISAGREEING)
     return 1 if disagreeing else 0

@@ -16,9 +16,9 @@ from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.nova.databases.placements import NovaRecords
 from placement_sched.nova.shadow import outcomes
 from placement_sched.nova.shadow.evaluator import AwaitedRequest, Evaluator, read_call
-from placement_sched.nova.shadow.outcomes import Awaiting
+from placement_sched.nova.shadow.outcomes import OutcomeTracker
 from placement_sched.nova.sync.follower import Follower
-from placement_sched.scheduler.caches import Memory
+from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store import shadow_results
 from placement_sched.store.placement import allocations, inventories, resource_providers
@@ -59,11 +59,15 @@ class Shadowed:
     ) -> None:
         self.nova, self.database, self.settings, self.follower = nova, database, settings, follower
         self.scheduler = Scheduler(
-            database=database, settings=settings, clock=utcnow, random=Random(1), memory=Memory()
+            database=database,
+            settings=settings,
+            clock=utcnow,
+            random=Random(1),
+            memory=ProcessCaches(),
         )
         self.records = NovaRecords(follower.settings)
         self.evaluator = Evaluator(self.scheduler, follower.refresh, utcnow)
-        self.awaiting = Awaiting(
+        self.awaiting = OutcomeTracker(
             database=database, records=self.records, explain=self.scheduler.explain, clock=utcnow
         )
         self.nodes: dict[str, str] = {}

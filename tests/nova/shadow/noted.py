@@ -1,6 +1,11 @@
 """Notes and outcomes for tests of the comparison, by names of hosts."""
 
-from placement_sched.nova.shadow.comparing import HostName, Notes, NovaOutcome, Step
+from placement_sched.nova.shadow.comparing import (
+    EvaluationRecord,
+    HostName,
+    InstanceStep,
+    NovaOutcome,
+)
 
 
 def host(name: str) -> HostName:
@@ -8,18 +13,18 @@ def host(name: str) -> HostName:
     return HostName(name, name)
 
 
-def step(*best: str, weight: float = 1.0, more: int = 0) -> Step:
+def step(*best: str, weight: float = 1.0, more: int = 0) -> InstanceStep:
     """Return a step that chose the first of the best hosts; none where there are none."""
     if not best:
-        return Step(None)
-    return Step(host(best[0]), weight, frozenset(map(host, best)), more)
+        return InstanceStep(None)
+    return InstanceStep(host(best[0]), weight, frozenset(map(host, best)), more)
 
 
-def notes(*steps: Step, **facts: object) -> Notes:
+def notes(*steps: InstanceStep, **facts: object) -> EvaluationRecord:
     """Return notes of these steps; hosts in ``passed`` and ``refused`` are given by name."""
     for name in ("passed", "refused"):
         facts[name] = {host(key): value for key, value in dict(facts.get(name, {})).items()}
-    return Notes(steps=steps, **facts)
+    return EvaluationRecord(steps=steps, **facts)
 
 
 def on(name: str | None, **facts: object) -> NovaOutcome:

@@ -3,12 +3,14 @@
 import pytest
 
 from placement_sched.model import shadow_result
-from placement_sched.nova.shadow.comparing import Refused, judge, verdict_of_all
+from placement_sched.nova.shadow.comparing import HostRejection, judge, verdict_of_all
 from tests.nova.shadow.noted import host, notes, on, step
 
 UUIDS = ("i1", "i2", "i3")
-NO_ROOM = Refused("allocation_candidates", "resources", "MEMORY_MB: 0 free of 8, 512 requested")
-WRONG_ZONE = Refused("filters", "AggregateInstanceExtraSpecsFilter", "ssd is not true")
+NO_ROOM = HostRejection(
+    "allocation_candidates", "resources", "MEMORY_MB: 0 free of 8, 512 requested"
+)
+WRONG_ZONE = HostRejection("filters", "AggregateInstanceExtraSpecsFilter", "ssd is not true")
 
 
 def judged(noted, *found):
@@ -152,7 +154,7 @@ class TestOfLateEvaluation:
         assert verdicts(noted, on("b")) == [shadow_result.OTHER_HOST]
 
     def test_filter_of_room_is_not_certain(self):
-        full = Refused("filters", "NumInstancesFilter", "50 instances")
+        full = HostRejection("filters", "NumInstancesFilter", "50 instances")
         noted = notes(step("a"), late=self.LATE, refused={"b": full})
         assert verdicts(noted, on("b")) == [shadow_result.UNKNOWN]
 

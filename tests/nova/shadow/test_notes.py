@@ -4,7 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from placement_sched.nova.shadow.comparing import HostName, Notes, Refused, Step
+from placement_sched.nova.shadow.comparing import (
+    EvaluationRecord,
+    HostName,
+    HostRejection,
+    InstanceStep,
+)
 from placement_sched.scheduler.weights import WeighedHost
 from tests.nova.shadow.noted import host, notes, step
 
@@ -18,7 +23,7 @@ def weighed(*weights):
 
 
 def best(*weights, subset=1, most=10):
-    found = Step.of(weighed(*weights), subset, most)
+    found = InstanceStep.of(weighed(*weights), subset, most)
     return sorted(one.host for one in found.best)
 
 
@@ -39,30 +44,30 @@ def test_host_drawn_from_the_subset_is_not_the_heaviest():
 
 
 def test_no_more_are_noted_than_asked_for_and_the_rest_are_counted():
-    found = Step.of(weighed(1.0, 1.0, 1.0), 1, 2)
+    found = InstanceStep.of(weighed(1.0, 1.0, 1.0), 1, 2)
     assert (len(found.best), found.more) == (2, 1)
 
 
 def test_no_hosts_are_a_step_without_a_choice():
-    assert Step.of([], 1, 10) == Step(None)
+    assert InstanceStep.of([], 1, 10) == InstanceStep(None)
 
 
 @pytest.mark.parametrize(
     "noted",
     [
-        Notes(),
+        EvaluationRecord(),
         notes(
             step("a", "b", more=2),
             step(),
             passed={"a": 1.5},
-            refused={"c": Refused("filters", "ComputeFilter", "down")},
+            refused={"c": HostRejection("filters", "ComputeFilter", "down")},
             late=frozenset({"i"}),
             obstacle="why",
         ),
     ],
 )
 def test_notes_are_read_as_they_were_written(noted):
-    assert Notes.read(noted.as_json()) == noted
+    assert EvaluationRecord.read(noted.as_json()) == noted
 
 
 def test_node_of_another_name_is_shown_with_its_host():

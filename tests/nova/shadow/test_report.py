@@ -7,7 +7,7 @@ import pytest
 from placement_sched.model import shadow_result
 from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.shadow_result import ShadowResult
-from placement_sched.nova.shadow.report import WORDS, lines_of, report_of
+from placement_sched.nova.shadow.report import WORDS, format_report, report_of
 from tests.placing import instance
 
 AT = datetime(2026, 11, 22, 12, 0, 0)
@@ -65,7 +65,7 @@ def test_disagreement_names_both_hosts_and_why():
     facts = {"our_host": "cn1", "nova_host": "cn2"}
     detail = {"our_weight": 2.0, "nova_weight": 1.25, "why": "cn2 weighs 1.25 here"}
     report = report_of([result(1, shadow_result.OTHER_HOST, detail=detail, **facts)])
-    assert list(lines_of(report)) == [
+    assert list(format_report(report)) == [
         "1 request for 1 instance",
         "0 % of 1 compared request agree with nova's choice",
         "",
@@ -94,6 +94,6 @@ def test_request_that_could_not_be_evaluated_has_no_decision():
 
 @pytest.mark.parametrize("since", [None, AT])
 def test_no_request_is_said_so(since):
-    (line,) = lines_of(report_of([], since))
+    (line,) = format_report(report_of([], since))
     assert line.startswith("no request was evaluated alongside nova-scheduler")
     assert report_of([], since)["agreement"] is None

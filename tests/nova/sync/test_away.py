@@ -154,26 +154,26 @@ def test_the_background_work_asks_a_cell_that_is_away_again_before_the_next_roun
     make_follower, two, database, later
 ):
     follower = make_follower(two, **{"scheduler.nova_sync_interval": 3600})
-    follower.keep_up()
+    follower.sync_due()
     take_away(two, "two")
     follower.refresh()
     bring_back(two, "two")
-    later(follower.keep_up() - 0.1)
-    follower.keep_up()
+    later(follower.sync_due() - 0.1)
+    follower.sync_due()
     assert cell_states(database)["two"].is_away
     later(0.1)
-    follower.keep_up()
+    follower.sync_due()
     assert not cell_states(database)["two"].is_away
 
 
 def test_a_cell_that_stays_away_is_asked_less_and_less_often(make_follower, two, later):
     follower = make_follower(two, **{"scheduler.nova_sync_interval": 3600})
-    follower.keep_up()
+    follower.sync_due()
     take_away(two, "two")
     follower.refresh()
     pauses = []
     for _ in range(5):
-        pauses.append(follower.keep_up())
+        pauses.append(follower.sync_due())
         later(pauses[-1])
     assert pauses == pytest.approx([1, 2, 4, 5, 5])
 
@@ -211,7 +211,7 @@ def test_without_the_api_database_hosts_that_are_known_stay_up(
     follower._full_due += 3600
     for _ in range(2):
         follower._round_due = 0.0
-        follower.keep_up()
+        follower.sync_due()
     with database.read() as connection:
         assert services.by_hosts(connection, ["cn1"])["cn1"].forced_down
     about = [one for one in caplog.records if "API database" in one.getMessage()]

@@ -49,7 +49,7 @@ def small(request, tmp_path):
 @pytest.fixture
 def small_follower(small, nova):
     url = small.url.render_as_string(hide_password=False)
-    settings = make_settings(url).overridden({"api_database.connection": nova.api.url})
+    settings = make_settings(url).with_overrides({"api_database.connection": nova.api.url})
     made = Follower(small, settings)
     yield made
     made.close()

@@ -41,7 +41,7 @@ def test_heartbeat_of_an_earlier_reading_is_left_out(follower, nova, database):
     nova.add_host("cn1", last_seen_up=seen)
     follower.full()
     earlier = {"cn1": seen - timedelta(seconds=20)}
-    database.write(lambda connection: services.see(connection, earlier, utcnow()))
+    database.write(lambda connection: services.record_seen(connection, earlier, utcnow()))
     assert last_seen(database) == seen
 
 

@@ -115,7 +115,7 @@ def test_a_comparison_writes_nothing_and_names_each_difference(follower, nova, d
         assert services.search(connection) == ()
         assert instances.search(connection) == ()
         assert cells.all_cells(connection) == ()
-    assert {(one.noun, one.kind, one.name) for one in first.unlike} == {
+    assert {(one.noun, one.kind, one.name) for one in first.differences} == {
         ("cells", "new", "one"),
         ("services", "new", "cn1"),
         ("compute nodes", "new", "cn1"),
@@ -124,7 +124,7 @@ def test_a_comparison_writes_nothing_and_names_each_difference(follower, nova, d
     }
     follower.full()
     nova.cells["one"].change("instances", {"uuid": uuid}, host="cn2")
-    (unlike,) = follower.compare().unlike
+    (unlike,) = follower.compare().differences
     assert (unlike.kind, unlike.name, unlike.fields) == ("changed", uuid, ("host",))
 
 
@@ -139,10 +139,10 @@ def test_a_reading_shows_how_far_it_is(follower, nova):
 
 def test_the_background_work_reads_everything_at_first_and_rounds_then(follower, nova, database):
     nova.add_host("cn1")
-    assert 0 < follower.keep_up() <= 5
+    assert 0 < follower.sync_due() <= 5
     with database.read() as connection:
         assert len(compute_nodes.search(connection)) == 1
-    assert 0 < follower.keep_up() <= 5
+    assert 0 < follower.sync_due() <= 5
 
 
 def test_the_background_work_never_raises(make_follower, nova):
@@ -151,18 +151,18 @@ def test_the_background_work_never_raises(make_follower, nova):
     nova.api.engine.dispose()
     with nova.api.engine.begin() as connection:
         connection.exec_driver_sql("DROP TABLE cell_mappings")
-    assert follower.keep_up() >= 0
+    assert follower.sync_due() >= 0
 
 
 def test_what_a_failover_lost_is_recorded_again(follower, nova, database, monkeypatch):
     history = ["first"]
     monkeypatch.setattr(Database, "history", property(lambda _database: history[0]))
     nova.add_host("cn1")
-    follower.keep_up()
+    follower.sync_due()
     with database.read() as connection:
         uuids = [node.uuid for node in compute_nodes.search(connection)]
     database.write(lambda connection: compute_nodes.remove_many(connection, uuids))
     history[0] = "second"
-    follower.keep_up()
+    follower.sync_due()
     with database.read() as connection:
         assert [node.uuid for node in compute_nodes.search(connection)] == uuids

@@ -11,7 +11,7 @@ from placement_sched.db import tables
 from placement_sched.model.checks import Invariant
 from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import Instance
-from placement_sched.nova.sync.instances import InstanceUpkeep
+from placement_sched.nova.sync.instances import InstanceSync
 from placement_sched.store.compute import flavors, instances, server_groups
 from tests.invariants import assert_invariants
 from tests.nova_clouds import flavor_text
@@ -245,7 +245,7 @@ def test_a_new_instance_is_in_no_group_that_was_deleted_after_it_was_read(
 ):
     kept, gone = nova.add_group("kept"), nova.add_group("gone")
     inside, outside = nova.add_instance("cn1", group=kept), nova.add_instance("cn1", group=gone)
-    read = InstanceUpkeep._groups
+    read = InstanceSync._groups
 
     def read_before_it_goes(self, uuids):
         found = read(self, uuids)
@@ -253,7 +253,7 @@ def test_a_new_instance_is_in_no_group_that_was_deleted_after_it_was_read(
             remove_group(database, gone)
         return found
 
-    monkeypatch.setattr(InstanceUpkeep, "_groups", read_before_it_goes)
+    monkeypatch.setattr(InstanceSync, "_groups", read_before_it_goes)
     follower.full()
     groups = {uuid: one.server_group for uuid, one in recorded().items()}
     assert groups == {inside: kept, outside: None}

@@ -4,14 +4,14 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from placement_sched.nova.sync.cells import Marks
+from placement_sched.nova.sync.cells import RowVersions
 
 NOW = datetime(2026, 1, 1, 12, 0, 0)
 WHOLE, EXACT = "2026-01-01 12:00:00.000000", "2026-01-01T12:00:00.5"
 
 
 def test_a_row_that_is_new_or_moved_is_read():
-    marks = Marks()
+    marks = RowVersions()
     rows = {"a": (EXACT, 1)}
     assert marks.to_read(rows) == ("a",)
     marks.note(rows, rows, NOW)
@@ -21,7 +21,7 @@ def test_a_row_that_is_new_or_moved_is_read():
 
 @pytest.mark.parametrize("moment", [WHOLE, None])
 def test_a_row_of_whole_seconds_is_read_again_until_its_second_is_over(moment):
-    marks, rows = Marks(), {"a": (moment, 1)}
+    marks, rows = RowVersions(), {"a": (moment, 1)}
     marks.note(rows, rows, NOW)
     assert marks.to_read(rows) == ("a",)
     assert marks.to_read(rows, settling=False) == ()
@@ -30,7 +30,7 @@ def test_a_row_of_whole_seconds_is_read_again_until_its_second_is_over(moment):
 
 
 def test_rows_that_are_not_kept_are_forgotten():
-    marks, rows = Marks(), {"a": (EXACT,), "b": (EXACT,)}
+    marks, rows = RowVersions(), {"a": (EXACT,), "b": (EXACT,)}
     marks.note(rows, rows, NOW)
     marks.keep(["a"])
     assert marks.to_read(rows) == ("b",)

@@ -4,12 +4,12 @@ import threading
 
 import pytest
 
-from placement_sched.nova.sync.follower import SharedReading
+from placement_sched.nova.sync.follower import SharedSync
 
 
 def test_a_caller_alone_gets_a_reading_of_its_own():
     read = []
-    shared = SharedReading(lambda: read.append(1))
+    shared = SharedSync(lambda: read.append(1))
     shared.after_now()
     shared.after_now()
     assert len(read) == 2
@@ -23,7 +23,7 @@ def test_callers_that_wait_for_a_reading_share_the_next():
         begun.set()
         assert go_on.wait(60)
 
-    shared = SharedReading(read)
+    shared = SharedSync(read)
     first = threading.Thread(target=shared.after_now)
     first.start()
     assert begun.wait(60)
@@ -49,7 +49,7 @@ def test_a_reading_that_fails_is_not_shared():
     def read():
         raise ValueError("away")
 
-    shared = SharedReading(read)
+    shared = SharedSync(read)
     for _ in range(2):
         with pytest.raises(ValueError, match="away"):
             shared.after_now()

@@ -136,7 +136,7 @@ def test_a_provider_that_would_be_below_itself_is_refused_by_its_name(cloud):
 )
 def test_what_is_read_from_nova_is_not_loaded_from_a_file(small, section, entry):
     novas = {"api_database.connection": "mysql+pymysql://nova@db/nova_api"}
-    fleet = replace(small.fleet, settings=small.fleet.settings.overridden(novas))
+    fleet = replace(small.fleet, settings=small.fleet.settings.with_overrides(novas))
     text = f"traits: [CUSTOM_A]\n{section}:\n- {entry}\n"
     with pytest.raises(Error) as refused:
         fleet.load(text, "f.yaml", dry_run=False, progress=lambda _what: None)

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from placement_sched.errors import Unavailable
-from placement_sched.model.figures import OTHER, CapacityFigures, Counted, FlavorCapacity
+from placement_sched.model.figures import OTHER, CapacityFigures, FlavorCapacity, Reliability
 from placement_sched.operations.gauges import KEPT, MOST, THREAD, CapacityGauges
 from tests.conftest import make_settings
 from tests.placing import report
@@ -47,7 +47,7 @@ def watching(settings, make_app):
     """Return an application with two hosts that watches flavors of these names."""
 
     def made(*names):
-        app = make_app(settings.overridden({"scheduler.capacity_flavors": list(names)}))
+        app = make_app(settings.with_overrides({"scheduler.capacity_flavors": list(names)}))
         app.post_json(NODES, [report("cn1", memory_mb=4096), report("cn2", memory_mb=8192)])
         in_zone(app, "az1", "cn1")
         store_flavor(app, "small")
@@ -110,7 +110,7 @@ class Counting:
         self.calls += 1
         if self.failure:
             raise self.failure
-        one = FlavorCapacity(Counted.EXACT, self.calls, {"az1": self.calls})
+        one = FlavorCapacity(Reliability.EXACT, self.calls, {"az1": self.calls})
         return CapacityFigures(self.now[0], dict.fromkeys(names, one))
 
 
@@ -186,7 +186,7 @@ def test_few_flavors_and_zones_are_shown(now):
     flavors = {labels[0] for name, *labels in collected(gauges) if name == ""}
     assert flavors == set(names[:MOST])
     zones = {f"az{number:03}": number for number in range(1, 60)}
-    bounded = FlavorCapacity(Counted.EXACT, sum(zones.values()), zones).bounded()
+    bounded = FlavorCapacity(Reliability.EXACT, sum(zones.values()), zones).bounded()
     assert len(bounded.zones) == 51
     assert bounded.zones[OTHER] == sum(range(1, 10))
     assert sum(bounded.zones.values()) == bounded.instances

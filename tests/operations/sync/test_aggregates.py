@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.errors import ServiceFailed
-from placement_sched.model.provider_sync import HostMap, SyncCode, SyncProblem, gravest
+from placement_sched.model.provider_sync import HostMap, SyncCode, SyncProblem, most_severe
 from placement_sched.operations import aggregates as own_aggregates
 from placement_sched.operations.provider_sync import OwnPlacement, by_name, sync_aggregates
 from placement_sched.store.compute import host_aggregates
@@ -143,7 +143,7 @@ def test_each_hindrance_has_novas_code_and_keeps_nobody_else_back(database):
     ],
 )
 def test_of_several_hindrances_the_gravest_is_the_code(codes, told):
-    assert gravest(SyncProblem(SyncCode(code), "", "") for code in codes) == told
+    assert most_severe(SyncProblem(SyncCode(code), "", "") for code in codes) == told
 
 
 class Failing(OwnPlacement):

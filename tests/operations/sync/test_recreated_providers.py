@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import update
 
 from placement_sched.db import tables
-from placement_sched.model.provider_sync import Changed, TraitRecord
+from placement_sched.model.provider_sync import ChangeResult, TraitRecord
 from placement_sched.operations.provider_sync import sync_traits
 from placement_sched.store import synced_traits
 from tests.host_maps import (
@@ -71,7 +71,7 @@ def test_a_provider_made_anew_between_plan_and_deed_keeps_its_trait(database):
     _, placement = here(database)
     make_anew(database, node)
     put_by_hand(database, node)
-    assert placement.change(taking_off(LICENSED, node)) == Changed()
+    assert placement.change(taking_off(LICENSED, node)) == ChangeResult()
     assert carriers(database) == {node}
 
 

@@ -43,10 +43,10 @@ SIZES = st.fixed_dictionaries(
 def looked(services, **fields):
     """Give the run of a request that asks for every candidate."""
     scheduler = services.scheduler
-    request = scheduler.reader.checked(scheduler.reader.read(spec(**fields)))
+    request = scheduler.reader.validate(scheduler.reader.read(spec(**fields)))
     with services.database.read() as connection:
         seed = DecisionSeed.drawn(scheduler.random)
-        yield scheduler.looked(connection, request, seed, uncut=True)
+        yield scheduler.prepare_run(connection, request, seed, unlimited=True)
 
 
 def counted(app, **fields):

@@ -164,7 +164,7 @@ def test_count_that_takes_longer_than_its_budget_says_that_it_is_a_lower_bound(
     app = make_app(settings)
     app.post_json(NODES, [report("cn1", memory_mb=64 * 1024), report("cn2")])
     scheduler = app.app.services.scheduler
-    request = scheduler.reader.checked(scheduler.reader.read(spec()))
+    request = scheduler.reader.validate(scheduler.reader.read(spec()))
     with app.app.services.database.read() as connection:
         done = count_capacity(
             scheduler, connection, request, deadline=Deadline.after(budget, Ticking())

@@ -6,7 +6,7 @@ from placement_sched.errors import ConfigurationError
 from placement_sched.scheduler.drivers.caching_scheduler import CachingScheduler
 from placement_sched.scheduler.drivers.chance_scheduler import ChanceScheduler
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
-from placement_sched.scheduler.plugins import full_conf, plugins_for, read_settings
+from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_settings
 from tests.conftest import make_settings
 from tests.placing import report, spec
 from tests.scheduler.states import settings_with
@@ -65,7 +65,7 @@ def test_icehouse_names_it_in_the_default_group(tmp_path):
         "[DEFAULT]\nscheduler_driver = nova.scheduler.caching_scheduler.CachingScheduler\n"
         "scheduler_driver_task_period = 7\nscheduler_max_attempts = 9\n"
     )
-    settings = read_settings([str(file)], full_conf())
+    settings = read_settings([str(file)], make_full_conf())
     assert type(plugins_for(settings).driver) is CachingScheduler
     assert settings.scheduler.periodic_task_interval == 7
     assert settings.scheduler.max_attempts == 9

@@ -2,15 +2,15 @@
 
 import pytest
 
-from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.explain.verdicts import would_fit_but
+from placement_sched.model.verdict import Rejection
+from placement_sched.scheduler.explain.verdicts import describe_would_fit
 
-SILENT = Refusal(
+SILENT = Rejection(
     "no heartbeat for 93 s",
     of_one="its nova-compute last reported 93 s ago",
     of_several="their nova-compute last reported over 60 s ago",
 )
-FULL = Refusal("9 instances, 9 allowed")
+FULL = Rejection("9 instances, 9 allowed")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_sentence_says_what_the_request_may_do_without_and_what_is_so_of_the_h
 ):
     names = {"u1": "az1"}
     said = [
-        would_fit_but(terms, refusals, lambda uuid: names.get(uuid, uuid), several=many)
+        describe_would_fit(terms, refusals, lambda uuid: names.get(uuid, uuid), several=many)
         for many in (False, True)
     ]
     assert said == [one, several]

@@ -7,7 +7,7 @@ from placement_sched.config.settings import Settings
 from placement_sched.scheduler.filters.aggregate_image_properties_isolation import (
     AggregateImagePropertiesIsolation,
 )
-from placement_sched.scheduler.plugins import full_conf
+from placement_sched.scheduler.plugins import make_full_conf
 from tests.scheduler.states import a_host, a_spec, aggregates, settings_with
 
 NAMESPACE = "aggregate_image_properties_isolation_namespace"
@@ -91,7 +91,7 @@ def test_namespace_leaves_keys_outside_of_it_alone():
 def test_options_may_stand_where_icehouse_had_them(tmp_path):
     file = tmp_path / "nova.conf"
     file.write_text(f"[DEFAULT]\n{NAMESPACE} = hw\n{SEPARATOR} = _\n")
-    options = Settings.from_conf(read_files(full_conf(), [str(file)])).filter_scheduler
+    options = Settings.from_conf(read_files(make_full_conf(), [str(file)])).filter_scheduler
     assert getattr(options, NAMESPACE) == "hw"
     assert getattr(options, SEPARATOR) == "_"
 

@@ -11,7 +11,7 @@ from placement_sched.scheduler.filters.num_instances_filter import (
     AggregateNumInstancesFilter,
     NumInstancesFilter,
 )
-from placement_sched.scheduler.plugins import full_conf
+from placement_sched.scheduler.plugins import make_full_conf
 from tests.scheduler.states import a_host, a_spec, aggregates, refusal_of, settings_with
 
 IO_OPS = ("max_io_ops_per_host", "num_io_ops", "instances busy with disks")
@@ -60,7 +60,7 @@ def test_maximum_has_a_default(kind, what, default):
 def test_maximum_may_stand_where_icehouse_had_it(tmp_path, kind, what, default):
     file = tmp_path / "nova.conf"
     file.write_text(f"[DEFAULT]\n{what[0]} = 3\n")
-    settings = Settings.from_conf(read_files(full_conf(), [str(file)]))
+    settings = Settings.from_conf(read_files(make_full_conf(), [str(file)]))
     assert getattr(settings.filter_scheduler, what[0]) == 3
 
 

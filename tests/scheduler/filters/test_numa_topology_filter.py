@@ -9,7 +9,7 @@ from placement_sched.config.settings import Settings
 from placement_sched.model.hardware.numa import NetworkMetadata, NUMATopology, NUMATopologyLimits
 from placement_sched.model.hardware.pci_requests import InstancePCIRequests
 from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyFilter
-from placement_sched.scheduler.plugins import full_conf
+from placement_sched.scheduler.plugins import make_full_conf
 from placement_sched.schemas.node_report import numa_topology
 from tests.model.hardware.fitting import CORES, THREADS, a_cell, with_networks
 from tests.scheduler.states import a_host, a_spec, settings_with
@@ -106,7 +106,7 @@ def test_nodes_are_spread_or_packed(packing):
 def test_packing_is_read_where_nova_has_it(tmp_path):
     file = tmp_path / "nova.conf"
     file.write_text("[compute]\npacking_host_numa_cells_allocation_strategy = true\n")
-    settings = Settings.from_conf(read_files(full_conf(), [str(file)]))
+    settings = Settings.from_conf(read_files(make_full_conf(), [str(file)]))
     assert settings.compute.packing_host_numa_cells_allocation_strategy is True
 
 

@@ -7,7 +7,7 @@ import pytest
 from placement_sched.errors import Invalid
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.filters.trusted_filter import TrustedFilter
-from placement_sched.scheduler.live_settings import overridden
+from placement_sched.scheduler.live_settings import with_overrides
 from tests.attestation import running
 from tests.conftest import make_settings
 from tests.placing import flavor, hosts_of, instance, report, spec
@@ -156,7 +156,7 @@ def test_only_the_first_instance_of_a_request_asks():
 def test_request_cannot_say_where_the_service_is(service, option):
     """It would be sent the blob by which this service is known to it."""
     with pytest.raises(Invalid, match="not read per request"):
-        overridden(settings_with(), {f"trusted_computing.{option}": "true"})
+        with_overrides(settings_with(), {f"trusted_computing.{option}": "true"})
 
 
 @pytest.fixture

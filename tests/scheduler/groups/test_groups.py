@@ -219,7 +219,7 @@ def test_requested_resources_are_groups_of_their_own():
         "forbidden_aggregates": ["33333333-3333-3333-3333-333333333333"],
         "in_tree": "44444444-4444-4444-4444-444444444444",
     }
-    told = groups_of(a_spec(requested_resources=[group]))["port"].frozen()
+    told = groups_of(a_spec(requested_resources=[group]))["port"].build()
     assert told.parameters() == [
         ("resourcesport", "NET_BW_EGR_KILOBIT_PER_SEC:1000"),
         ("requiredport", "CUSTOM_PHYSNET_A,!CUSTOM_B"),

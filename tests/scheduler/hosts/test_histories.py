@@ -11,7 +11,7 @@ import pytest
 
 from placement_sched.db.failover import HISTORY
 from placement_sched.operations import aggregates
-from placement_sched.scheduler.caches import AggregateCache, KeptNodes, NodeCache, ServiceCache
+from placement_sched.scheduler.caches import AggregateCache, NodeCache, NodeHistory, ServiceCache
 from placement_sched.store.compute import host_changes, services
 from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.reports import NOW, a_report, node_uuid
@@ -144,7 +144,7 @@ def test_what_was_read_of_a_lost_write_is_forgotten(servers, family):
 
 def test_nodes_that_are_kept_for_a_while_are_dropped_at_once(servers):
     write(servers.database, a_report(1, vcpus=4))
-    kept = KeptNodes(NodeCache())
+    kept = NodeHistory(NodeCache())
 
     def seen():
         with servers.read() as connection:

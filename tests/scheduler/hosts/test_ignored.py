@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from placement_sched.model.explanation import FLAVOR, Ignored
+from placement_sched.model.explanation import FLAVOR, IgnoredValue
 from placement_sched.scheduler import caches
 from tests.placing import flavor, instance, report, spec
 from tests.scheduler.test_select_destinations import explain, select
@@ -111,7 +111,9 @@ def test_each_is_logged_once_for_a_key_and_value(cloud, caplog):
 def test_log_remembers_no_more_than_so_many(caplog, monkeypatch):
     monkeypatch.setattr(caches, "IGNORED", 3)
     log = caches.IgnoredLog()
-    some = [Ignored(FLAVOR, "group_policy", str(number), "none or isolate") for number in range(4)]
+    some = [
+        IgnoredValue(FLAVOR, "group_policy", str(number), "none or isolate") for number in range(4)
+    ]
     with caplog.at_level(logging.WARNING):
         for one in [*some[:3], *some[:3], some[3], some[3], some[0]]:
             log.log([one])
@@ -128,7 +130,7 @@ def test_log_remembers_no_more_than_so_many(caplog, monkeypatch):
     ],
 )
 def test_warning_is_one_line_of_a_few_words(key, value, shown):
-    detail = Ignored(FLAVOR, key, value, "required or forbidden").detail
+    detail = IgnoredValue(FLAVOR, key, value, "required or forbidden").detail
     assert detail == f"ignored: flavor extra spec {shown}: expected required or forbidden"
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from placement_sched.model.instance import HostInstance
 from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.host_manager import RecordedInstances, named_by
+from placement_sched.scheduler.host_manager import RecordedInstances, named_instances
 from tests.conftest import make_settings
 from tests.placing import hosts_of, instance, report, spec
 from tests.scheduler.states import a_spec, instances_on
@@ -98,7 +98,7 @@ def test_request_names_its_instances_members_of_its_group_and_those_of_hints():
         instance_group={"policy": "affinity", "members": [TWO.upper()]},
         scheduler_hints={"same_host": THREE.upper(), "different_host": [NEW], "query": "x"},
     )
-    assert named_by(asked) == {ONE, TWO, THREE, NEW}
+    assert named_instances(asked) == {ONE, TWO, THREE, NEW}
 
 
 def test_recorded_image_that_cannot_be_has_no_properties():

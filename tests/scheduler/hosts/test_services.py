@@ -30,7 +30,9 @@ def get(database, cache, *hosts):
 
 
 def beat(database, *hosts, at=NOW):
-    database.write(lambda connection: services.beat(connection, dict.fromkeys(hosts, at), at))
+    database.write(
+        lambda connection: services.record_heartbeats(connection, dict.fromkeys(hosts, at), at)
+    )
 
 
 def test_a_host_without_a_service_has_none_until_it_gets_one(database, other_process):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.scheduler.policies.registry import ratios_of, ratios_under
+from placement_sched.scheduler.policies.registry import ratios_of, ratios_of_policies
 from tests.api.compute.conftest import AggregateApi
 from tests.clouds import uuid_of
 from tests.placing import flavor, report, spec
@@ -60,7 +60,7 @@ def test_ratios_are_those_that_the_section_sets(policies, name, ratios):
     ],
 )
 def test_ratios_of_a_host_are_those_of_the_first_policy_that_can_be_used(policies, names, cpu):
-    assert ratios_under(names, policies).get("cpu_allocation_ratio") == cpu
+    assert ratios_of_policies(names, policies).get("cpu_allocation_ratio") == cpu
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.errors import ConfigurationError
-from placement_sched.scheduler.plugins import full_conf, read_settings
+from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from placement_sched.scheduler.policies.registry import policies_for
 
 FILTERS = "filter_scheduler"
@@ -16,7 +16,7 @@ def configured(tmp_path):
     def configured(section: str, more: str = "", name: str = "dense"):
         file = tmp_path / "nova.conf"
         file.write_text(f"{more}\n[scheduler]\npolicies = {name}\n[{name}]\n{section}\n")
-        return policies_for(read_settings([str(file)], full_conf()))
+        return policies_for(read_settings([str(file)], make_full_conf()))
 
     return configured
 
@@ -119,7 +119,7 @@ def test_the_default_policy_is_not_to_be_listed(configured):
 def test_a_policy_without_a_section_is_refused(tmp_path):
     file = tmp_path / "nova.conf"
     file.write_text("[scheduler]\npolicies = dense, sparse\n[dense]\n")
-    policies = policies_for(read_settings([str(file)], full_conf()))
+    policies = policies_for(read_settings([str(file)], make_full_conf()))
     assert policies.get("dense").overrides == ()
     with pytest.raises(ConfigurationError, match=r"there is no section \[sparse\]"):
         policies.check()
@@ -128,7 +128,7 @@ def test_a_policy_without_a_section_is_refused(tmp_path):
 def test_without_a_list_every_section_of_the_file_may_be_a_policy(tmp_path):
     file = tmp_path / "nova.conf"
     file.write_text("[dense]\nram_weight_multiplier = -1\n[libvirt]\nvirt_type = kvm\n")
-    policies = policies_for(read_settings([str(file)], full_conf()))
+    policies = policies_for(read_settings([str(file)], make_full_conf()))
     policies.check()
     assert policies.get("dense").settings.filter_scheduler.ram_weight_multiplier == -1.0
     with pytest.raises(ConfigurationError, match=r"nova\.conf:4: \[libvirt\]: there is no option"):
@@ -182,7 +182,7 @@ def test_options_of_a_plugin_that_a_policy_alone_enables_are_known(tmp_path, mon
         "[dense]\nenabled_filters = CoreFilter, acme_limit.Limit\nacme_limits_most = 7\n"
         "[other]\nenabled_filters = acme_limit.Limit\n"
     )
-    policies = policies_for(read_settings([str(file)], full_conf()))
+    policies = policies_for(read_settings([str(file)], make_full_conf()))
     policies.check()
     assert policies.get("dense").settings.acme_limits.most == 7
     assert policies.get("other").settings.acme_limits.most == 4

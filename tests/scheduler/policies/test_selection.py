@@ -3,8 +3,8 @@
 import pytest
 
 from placement_sched.errors import PluginFailed
-from placement_sched.scheduler.plugins import full_conf, plugins_for, read_settings
-from placement_sched.scheduler.policies.registry import choose, policies_for, under
+from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_settings
+from placement_sched.scheduler.policies.registry import choose, choose_named, policies_for
 from placement_sched.scheduler.policies.selectors import BasePolicySelector, all_selectors
 from tests.scheduler.states import a_spec, an_aggregate
 
@@ -26,13 +26,13 @@ def policies(tmp_path_factory):
         f"[scheduler]\npolicies = {DENSE}, {ROOMY}\n"
         f"[{DENSE}]\nram_weight_multiplier = -1\n[{ROOMY}]\ncpu_allocation_ratio = 1.0\n"
     )
-    return policies_for(read_settings([str(file)], full_conf()))
+    return policies_for(read_settings([str(file)], make_full_conf()))
 
 
 def chosen(policies, spec, *names):
     settings = policies.default.settings
     if names:
-        settings = settings.overridden({"scheduler.policy_selection": list(names)})
+        settings = settings.with_overrides({"scheduler.policy_selection": list(names)})
     return choose(spec, policies, plugins_for(settings).selectors, AGGREGATES)
 
 
@@ -113,7 +113,7 @@ def test_a_policy_that_cannot_be_used_is_told_and_the_default_holds(policies):
 def test_the_request_is_confined_to_what_matched_and_keeps_what_it_asked(policies):
     uuids = ["6e3f0f52-9f5d-4e0a-8a7b-0e2f1d0c9b8a"]
     spec = a_spec(availability_zone="az1", requested_destination={"aggregates": uuids})
-    confined = chosen(policies, spec, "availability_zone").confining(spec)
+    confined = chosen(policies, spec, "availability_zone").confine(spec)
     assert confined.destination.aggregates == (*uuids, AGGREGATES[0].uuid)
 
 
@@ -122,29 +122,31 @@ def test_a_rebuild_stays_where_it_is(policies):
     spec = a_spec(availability_zone="az1", scheduler_hints=hints)
     found = chosen(policies, spec, "availability_zone")
     assert found.policy.name == DENSE
-    assert found.confining(spec) is spec
+    assert found.confine(spec) is spec
 
 
 @pytest.mark.parametrize(("avoids", "avoided"), [(False, 0), (True, 4)])
 def test_default_requests_stay_out_of_policy_aggregates_by_option(policies, avoids, avoided):
-    settings = policies.default.settings.overridden(
+    settings = policies.default.settings.with_overrides(
         {"scheduler.default_policy_avoids_policy_aggregates": avoids}
     )
     found = choose(a_spec(), policies_for(settings), plugins_for(settings).selectors, AGGREGATES)
     assert len(found.avoided) == avoided
-    assert len(found.confining(a_spec()).destination.forbidden_aggregates) == avoided
+    assert len(found.confine(a_spec()).destination.forbidden_aggregates) == avoided
 
 
 def test_under_a_policy_by_name_all_its_aggregates_are_open(policies):
-    assert under(DENSE, policies, AGGREGATES).confined == tuple(one.uuid for one in AGGREGATES[:2])
-    assert under("default", policies, AGGREGATES).confined == ()
+    assert choose_named(DENSE, policies, AGGREGATES).confined == tuple(
+        one.uuid for one in AGGREGATES[:2]
+    )
+    assert choose_named("default", policies, AGGREGATES).confined == ()
 
 
 def test_each_selector_is_known_by_the_names_of_the_document(policies):
     settings = policies.default.settings
     for kind in all_selectors():
         for name in (kind.name, kind.__name__, *kind.aliases):
-            named = settings.overridden({"scheduler.policy_selection": [name]})
+            named = settings.with_overrides({"scheduler.policy_selection": [name]})
             assert [type(one) for one in plugins_for(named).selectors] == [kind]
 
 

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from placement_sched.scheduler.plugins import full_conf, read_settings
+from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from tests.exploring import Dice
 from tests.placing import flavor, report, spec
 from tests.statements import counted
@@ -31,9 +31,9 @@ def configured(folder, url, name, *, alone):
         "[DEFAULT]\nservice_down_time = 86400\n"
         f"[placement_database]\nconnection = {url}\n[api]\nauth_strategy = noauth2\n"
     )
-    settings = read_settings([str(file)], full_conf())
+    settings = read_settings([str(file)], make_full_conf())
     if alone:
-        return settings.overridden(
+        return settings.with_overrides(
             {f"filter_scheduler.{key}": value for key, value in POLICIES[name].items()}
         )
     text = file.read_text() + "[scheduler]\npolicies = pack, spread, few\n"
@@ -42,7 +42,7 @@ def configured(folder, url, name, *, alone):
             lines = "".join(f"{key} = {value}\n" for key, value in options.items())
             text += f"[{policy}]\n{lines}"
     file.write_text(text)
-    return read_settings([str(file)], full_conf())
+    return read_settings([str(file)], make_full_conf())
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
 from placement_sched.errors import Invalid
-from placement_sched.scheduler.plugins import full_conf
+from placement_sched.scheduler.plugins import make_full_conf
 from placement_sched.scheduler.request_filters.forbidden_aggregates import ForbiddenAggregates
 from tests.placing import flavor, spec
 from tests.scheduler.explained import explained, put_aggregate, put_hosts
@@ -251,14 +251,14 @@ NAMES = ["enable_isolated_aggregate_filtering", "enable_forbidden_aggregates_fil
 def test_both_names_work_in_a_file(name, tmp_path):
     file = tmp_path / "a.conf"
     file.write_text(f"[scheduler]\n{name} = true\n")
-    settings = Settings.from_conf(read_files(full_conf(), [str(file)]))
+    settings = Settings.from_conf(read_files(make_full_conf(), [str(file)]))
     assert ForbiddenAggregates().enabled(settings)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_both_names_work_in_the_environment(name, monkeypatch):
     monkeypatch.setitem(os.environ, f"OS_SCHEDULER__{name.upper()}", "true")
-    assert ForbiddenAggregates().enabled(Settings.from_conf(read_files(full_conf())))
+    assert ForbiddenAggregates().enabled(Settings.from_conf(read_files(make_full_conf())))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from placement_sched.model.verdict import Refusal
+from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.request_filters.map_az_to_placement_aggregate import (
     MapAZToPlacementAggregate,
 )
@@ -67,7 +67,7 @@ def test_request_without_a_zone_is_not_touched(zone):
 @pytest.mark.parametrize("zone", ["az9", "AZ1", "az", "az9,az8", " , "])
 def test_zone_that_no_aggregate_has_is_refused_by_name(zone):
     outcome = apply(zone)
-    assert isinstance(outcome, Refusal)
+    assert isinstance(outcome, Rejection)
     assert repr(zone) in outcome.reason
 
 
@@ -104,7 +104,7 @@ def test_default_zone_is_the_configured_one():
     outcome = plugin.apply(asked, AWorld.of({"availability_zone": "az1"}))
     assert outcome.changes == {"forbidden_aggregates": uuids(1)}
     refused = plugin.apply(a_spec(availability_zone="nova"), AWorld.of(*CLOUD))
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, Rejection)
 
 
 def test_aggregates_that_the_request_forbids_stay_forbidden():

@@ -14,11 +14,11 @@ from placement_sched.candidates.search import find as find_candidates
 from placement_sched.candidates.search import prepare
 from placement_sched.errors import Invalid
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.narrowing import narrow
+from placement_sched.model.verdict import Rejection
+from placement_sched.scheduler.narrowing import run_request_filters
 from placement_sched.scheduler.plugins import plugins_for
-from placement_sched.scheduler.request_filters import Outcome
-from placement_sched.scheduler.resource_request import Confinement, question_from
+from placement_sched.scheduler.request_filters import RequestFilterResult
+from placement_sched.scheduler.resource_request import TargetNodes, build_query
 from tests.clouds import Cloud, Host, load, stock
 from tests.exploring import Dice, draws
 from tests.scheduler.random_requests import CUSTOM, NUMBERS, SPECS, TRANSLATED, WORLDS
@@ -72,7 +72,7 @@ def test_each_filter_leaves_everything_asked_that_was(plugin, spec, world):
     given_spec = deepcopy(spec)
     outcome = outcome_of(plugin, spec, world)
     assert spec == given_spec
-    if isinstance(outcome, Outcome):
+    if isinstance(outcome, RequestFilterResult):
         assert_as_narrow(spec, outcome.spec)
         assert bool(outcome.changes) == (outcome.spec != spec)
 
@@ -81,7 +81,7 @@ def test_each_filter_leaves_everything_asked_that_was(plugin, spec, world):
 def test_each_filter_narrows_some_of_the_requests_drawn(plugin):
     def is_narrowed(drawn):
         outcome = outcome_of(plugin, *drawn)
-        return isinstance(outcome, Outcome) and bool(outcome.changes)
+        return isinstance(outcome, RequestFilterResult) and bool(outcome.changes)
 
     find(
         st.tuples(SPECS, WORLDS),
@@ -94,7 +94,7 @@ def test_each_filter_narrows_some_of_the_requests_drawn(plugin):
 def test_all_of_them_one_after_the_other_leave_everything_asked_that_was(spec, world):
     given_spec = deepcopy(spec)
     try:
-        run = narrow(FILTERS, spec, world)
+        run = run_request_filters(FILTERS, spec, world)
     except Invalid:
         return
     assert spec == given_spec
@@ -129,7 +129,7 @@ def cloud(sqlite_database):
 def candidates(connection, spec):
     """Return the candidates of a request, each as a value; none for one that cannot be asked."""
     try:
-        query = question_from(spec, ALL_ON, Confinement()).query
+        query = build_query(spec, ALL_ON, TargetNodes()).query
     except Invalid:
         return frozenset()
     found = find_candidates(
@@ -146,7 +146,7 @@ def candidates(connection, spec):
 @given(spec=SPECS, world=WORLDS)
 def test_candidates_of_the_narrowed_request_are_among_those_of_the_request(cloud, spec, world):
     try:
-        run = narrow(FILTERS, spec, world)
+        run = run_request_filters(FILTERS, spec, world)
     except Invalid:
         return
     with cloud.read() as connection:
@@ -159,12 +159,12 @@ def test_requests_drawn_have_candidates_left_and_candidates_lost(cloud):
     def loses_some(drawn):
         spec, world = drawn
         try:
-            run = narrow(FILTERS, spec, world)
+            run = run_request_filters(FILTERS, spec, world)
         except Invalid:
             return False
         with cloud.read() as connection:
             narrowed = candidates(connection, run.spec)
-            return not isinstance(run.refusal, Refusal) and bool(
+            return not isinstance(run.refusal, Rejection) and bool(
                 narrowed and narrowed < candidates(connection, spec)
             )
 

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from placement_sched.model.verdict import Refusal
+from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.request_filters.require_tenant_aggregate import (
     RequireTenantAggregate,
 )
@@ -88,7 +88,7 @@ def test_project_without_an_aggregate_finds_no_host_where_one_is_required():
         AWorld.of({"filter_tenant_id": "p2"}),
         **{NEEDED: True},
     )
-    assert refusal == Refusal("no aggregate is tagged with project 'p9'", asked="p9")
+    assert refusal == Rejection("no aggregate is tagged with project 'p9'", asked="p9")
 
 
 def test_project_with_an_aggregate_is_not_refused_where_one_is_required():

@@ -5,8 +5,8 @@ from uuid import UUID
 import pytest
 
 from placement_sched.errors import Invalid
-from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.live_settings import overridden
+from placement_sched.model.verdict import Rejection
+from placement_sched.scheduler.live_settings import with_overrides
 from placement_sched.scheduler.plugins import plugins_for
 from placement_sched.scheduler.request_filters.required_aggregates_by_trait import (
     RequiredAggregatesByTrait,
@@ -117,7 +117,7 @@ def test_aggregates_that_are_forbidden_already_are_not_offered():
 
 def test_request_to_which_all_of_them_are_forbidden_finds_no_host():
     asked = a_spec(A, requested_destination={"forbidden_aggregates": uuids(1)})
-    assert applied(RequiredAggregatesByTrait, asked, AWorld.of(A)) == Refusal(
+    assert applied(RequiredAggregatesByTrait, asked, AWorld.of(A)) == Rejection(
         "every aggregate with trait:CUSTOM_A=required is forbidden to the request", asked="CUSTOM_A"
     )
 
@@ -132,7 +132,7 @@ def test_filter_runs_last_and_with_require_alone():
 
 def test_other_values_are_refused_by_name():
     with pytest.raises(Invalid, match="required_aggregates_by_trait"):
-        overridden(settings_with(), {"scheduler.required_aggregates_by_trait": "must"})
+        with_overrides(settings_with(), {"scheduler.required_aggregates_by_trait": "must"})
 
 
 # From end to end

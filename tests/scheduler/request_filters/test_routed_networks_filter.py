@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.model.request_spec import NetworkRequest
-from placement_sched.model.verdict import Refusal
+from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.request_filters.routed_networks_filter import RoutedNetworksFilter
 from tests.scheduler.states import a_spec, settings_with
 
@@ -100,7 +100,7 @@ def test_all_segments_are_asked_at_once():
     ids=["one of several segments", "second network", "subnet", "port"],
 )
 def test_segment_in_no_aggregate_refuses_the_request(networks, about):
-    assert apply(*networks) == Refusal(f"{about}: its segment {LOST} is in no aggregate", LOST)
+    assert apply(*networks) == Rejection(f"{about}: its segment {LOST} is in no aggregate", LOST)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_segment_in_no_aggregate_refuses_the_request(networks, about):
 )
 def test_segments_that_nobody_tells_refuse_the_request(networks, about):
     refusal = apply(*networks)
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, Rejection)
     assert refusal.reason == (
         f"the segments of {about} are not known: set [neutron] auth_type, or give them in "
         "requested_networks"

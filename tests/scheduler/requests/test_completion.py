@@ -4,9 +4,14 @@ import json
 
 import pytest
 
-from placement_sched.errors import ConfigurationError, Invalid, TooComplex, UnknownNames
+from placement_sched.errors import (
+    ConfigurationError,
+    Invalid,
+    TooComplex,
+    UnknownResourceClassOrTrait,
+)
 from placement_sched.scheduler.policies.registry import pci_aliases
-from placement_sched.scheduler.request import completed
+from placement_sched.scheduler.request import derive_defaults
 from placement_sched.scheduler.request_groups import groups_of
 from placement_sched.scheduler.resource_request import unknown_in
 from tests.scheduler.states import a_spec, settings_with
@@ -24,7 +29,7 @@ def settings(**options):
 def groups(extra_specs=None, document=None, **options):
     """Return class and traits of each group of a PCI device, by suffix."""
     document = document or {}
-    spec = completed(a_spec(extra_specs, **document), document, settings(**options))
+    spec = derive_defaults(a_spec(extra_specs, **document), document, settings(**options))
     made = groups_of(spec)
     return {
         suffix: (*made[suffix].resources.items(), *sorted(made[suffix].required))
@@ -33,7 +38,7 @@ def groups(extra_specs=None, document=None, **options):
 
 
 def test_pinned_cpus_make_a_numa_node():
-    spec = completed(a_spec({"hw:cpu_policy": "dedicated"}), {}, settings_with())
+    spec = derive_defaults(a_spec({"hw:cpu_policy": "dedicated"}), {}, settings_with())
     (cell,) = spec.numa_topology.cells
     assert (cell.pcpuset, cell.memory) == (frozenset({0}), 512)
 
@@ -43,18 +48,18 @@ def test_topology_that_is_given_is_taken_as_it_is(given):
     # What nova's API would refuse of the flavor, it has let through before.
     extra_specs = {"hw:cpu_policy": "dedicated", "resources:VCPU": "1"}
     document = {"numa_topology": given}
-    spec = completed(a_spec(extra_specs, **document), document, settings_with())
+    spec = derive_defaults(a_spec(extra_specs, **document), document, settings_with())
     assert (spec.numa_topology is None) is (given is None)
     with pytest.raises(
         Invalid, match=r"resources:VCPU.*hw:cpu_policy|hw:cpu_policy.*resources:VCPU"
     ):
-        completed(a_spec(extra_specs), {}, settings_with())
+        derive_defaults(a_spec(extra_specs), {}, settings_with())
 
 
 def test_pci_devices_are_groups_only_where_placement_has_them():
     extra_specs = {"pci_passthrough:alias": "gpu:1"}
     outside = settings_with(pci__alias=[json.dumps(GPU)])
-    spec = completed(a_spec(extra_specs), {}, outside)
+    spec = derive_defaults(a_spec(extra_specs), {}, outside)
     assert [one.alias_name for one in spec.pci_requests.requests] == ["gpu"]
     assert spec.requested_resources == ()
     assert len(groups(extra_specs)) == 1
@@ -117,8 +122,8 @@ def test_device_that_cannot_be_asked_for_is_told_by_its_place(requests, told):
 
 
 def test_class_of_an_alias_that_is_not_there_is_told_by_flavor_and_alias():
-    spec = completed(a_spec({"pci_passthrough:alias": "gpu:1"}), {}, settings())
-    unknown = UnknownNames("", kind="resource class", names=["CUSTOM_PCI_10DE_1DB4"])
+    spec = derive_defaults(a_spec({"pci_passthrough:alias": "gpu:1"}), {}, settings())
+    unknown = UnknownResourceClassOrTrait("", kind="resource class", names=["CUSTOM_PCI_10DE_1DB4"])
     assert unknown_in(spec, unknown).detail == (
         "No such resource class: CUSTOM_PCI_10DE_1DB4 "
         "(flavor extra spec 'pci_passthrough:alias', [pci] alias 'gpu')"

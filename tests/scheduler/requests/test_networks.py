@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.errors import Invalid, ServiceFailed
-from placement_sched.scheduler.request import neutron_of, with_facts
+from placement_sched.scheduler.request import neutron_of, with_network_data
 from tests.neutron import NOWHERE, asking, running
 from tests.scheduler.states import a_spec, settings_with
 
@@ -30,7 +30,7 @@ def fake():
 def completed(url, *networks, hints=None, **options):
     settings = settings_with(**options)
     spec = a_spec(requested_networks=list(networks), scheduler_hints=hints or {})
-    return with_facts(spec, asking(url), settings).requested_networks
+    return with_network_data(spec, asking(url), settings).requested_networks
 
 
 def facts(*arguments, **options):
@@ -135,7 +135,7 @@ def test_without_neutron_only_what_is_told_is_known():
     settings = settings_with(**ROUTED)
     spec = a_spec(requested_networks=[{"port_id": PORT}, {"network_id": NET, "segments": []}])
     assert neutron_of(settings) is None
-    assert with_facts(spec, None, settings) is spec
+    assert with_network_data(spec, None, settings) is spec
 
 
 @pytest.mark.parametrize(

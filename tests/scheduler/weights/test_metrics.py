@@ -8,7 +8,7 @@ from placement_sched.config.conf import new_conf
 from placement_sched.errors import PluginFailed
 from placement_sched.model.compute_node import Metric
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.plugins import full_conf, read_settings
+from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from placement_sched.scheduler.weights.metrics import MetricsWeigher
 from tests.placing import report, spec
 from tests.scheduler.states import a_host, aggregates
@@ -220,7 +220,7 @@ weight_setting = {IDLE}
 [filter_scheduler]
 enabled_filters = ComputeFilter
 """)
-    return make_app(read_settings([str(file)], full_conf()))
+    return make_app(read_settings([str(file)], make_full_conf()))
 
 
 def test_required_metric_of_the_configuration_that_a_host_lacks_is_one_error(configured, caplog):

@@ -3,10 +3,10 @@
 import pytest
 from sqlalchemy import select as query
 
-from placement_sched.db.scratch import Trial
+from placement_sched.db.scratch import ScratchTransaction
 from placement_sched.db.tables import metadata
 from placement_sched.errors import Unavailable
-from placement_sched.scheduler.scheduler import PLACES
+from placement_sched.scheduler.scheduler import MAX_EXPENSIVE_QUERIES
 from placement_sched.scheduler.simulation import changes_from
 from tests.placing import flavor, instance, report, spec
 from tests.scheduler.test_select_destinations import explain, select
@@ -149,7 +149,7 @@ def test_other_connections_see_nothing_and_wait_for_nothing_while_it_runs(cloud)
         return applied.added
 
     changes = changes_from(EVERY[:2])
-    assert services.scheduler.supposing(changes, meanwhile) == ["cn2+1", "cn2+2"]
+    assert services.scheduler.simulate(changes, meanwhile) == ["cn2+1", "cn2+2"]
 
 
 def test_what_a_change_does_is_what_the_real_one_does(cloud):
@@ -248,7 +248,7 @@ LONG = {
 def test_a_process_answers_few_questions_about_the_whole_cloud_at_once(cloud, kind):
     path, body = LONG[kind]
     places = cloud.app.services.scheduler.places
-    for _ in range(PLACES):
+    for _ in range(MAX_EXPENSIVE_QUERIES):
         assert places.acquire(blocking=False)
     refused = cloud.post_json(path, body, status=503)
     assert refused.headers["Retry-After"] == "1"
@@ -268,12 +268,12 @@ def test_a_question_that_takes_too_long_is_ended(cloud):
             raise AssertionError("its time was over")
 
     with pytest.raises(Unavailable, match="what_if_timeout"):
-        services.scheduler.supposing([], slow)
+        services.scheduler.simulate([], slow)
 
 
 def test_a_question_that_takes_too_long_is_ended_between_two_instances(cloud, monkeypatch):
     looked = []
-    check = Trial.check
+    check = ScratchTransaction.check
 
     def late(trial):
         looked.append(trial)
@@ -281,7 +281,7 @@ def test_a_question_that_takes_too_long_is_ended_between_two_instances(cloud, mo
             trial.until = 0.0
         check(trial)
 
-    monkeypatch.setattr(Trial, "check", late)
+    monkeypatch.setattr(ScratchTransaction, "check", late)
     asked = spec(*map(instance, range(100)), flavor=flavor(memory_mb=1, root_gb=0))
     body = {"request_spec": asked, "changes": [{"drain": ["cn1"]}]}
     answer = cloud.post_json("/scheduler/v1/explain", body, status=503)

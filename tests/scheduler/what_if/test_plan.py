@@ -38,7 +38,7 @@ def capacity(app, name):
 def unhurried(database_url, make_app):
     """An application whose questions may take long: the tests' machine may be busy."""
     long = {"scheduler.what_if_timeout": 600}
-    return make_app(make_settings(database_url).overridden(long))
+    return make_app(make_settings(database_url).with_overrides(long))
 
 
 @pytest.mark.slow

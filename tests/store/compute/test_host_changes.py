@@ -28,7 +28,7 @@ def cloud(database):
     assert host_changes.part_of("cn1") != host_changes.part_of("cn2")
 
     def work(connection):
-        services.beat(connection, {"cn1": NOW, "cn2": NOW}, NOW)
+        services.record_heartbeats(connection, {"cn1": NOW, "cn2": NOW}, NOW)
         compute_nodes.write(connection, [node(1), node(2)], NOW)
 
     database.write(work)
@@ -57,9 +57,13 @@ CHANGES = {
     "a node goes": lambda connection: compute_nodes.remove(connection, node(1)),
     "nodes go": lambda connection: compute_nodes.remove_many(connection, [node_uuid(1)]),
     "all nodes of a host go": lambda connection: compute_nodes.remove_of_host(connection, "cn1"),
-    "a node is seen": lambda connection: compute_nodes.see(connection, {"cn1": LATER}, LATER),
-    "a heartbeat of a service": lambda connection: services.beat(connection, {"cn1": LATER}, LATER),
-    "a service is seen": lambda connection: services.see(connection, {"cn1": LATER}, LATER),
+    "a node is seen": lambda connection: compute_nodes.record_seen(
+        connection, {"cn1": LATER}, LATER
+    ),
+    "a heartbeat of a service": lambda connection: services.record_heartbeats(
+        connection, {"cn1": LATER}, LATER
+    ),
+    "a service is seen": lambda connection: services.record_seen(connection, {"cn1": LATER}, LATER),
     "a service is seen as it was": lambda connection: services.note_seen(
         connection, dict.fromkeys(ids(connection), LATER), LATER
     ),
@@ -85,7 +89,7 @@ def test_a_new_node_and_a_new_service_raise_the_counters_of_their_hosts(cloud):
     before = version(cloud, "cn3")
     cloud.write(write(node(3)))
     between = version(cloud, "cn3")
-    cloud.write(lambda connection: services.beat(connection, {"cn3": NOW}, NOW))
+    cloud.write(lambda connection: services.record_heartbeats(connection, {"cn3": NOW}, NOW))
     assert before < between < version(cloud, "cn3")
 
 
@@ -104,6 +108,6 @@ def test_a_report_that_says_nothing_new_raises_no_counter(cloud):
 
 def test_many_hosts_raise_the_counters_of_all_their_parts_in_one_transaction(cloud):
     hosts = {f"host{number}": NOW for number in range(500)}
-    cloud.write(lambda connection: services.beat(connection, hosts, NOW))
+    cloud.write(lambda connection: services.record_heartbeats(connection, hosts, NOW))
     with cloud.read() as connection:
         assert set(host_changes.versions(connection)) == set(range(host_changes.PARTS))

@@ -16,7 +16,9 @@ LATER = NOW + timedelta(seconds=30)
 
 
 def beat(database, heartbeats, now=NOW):
-    return database.write(lambda connection: services.beat(connection, heartbeats, now))
+    return database.write(
+        lambda connection: services.record_heartbeats(connection, heartbeats, now)
+    )
 
 
 def by_host(database, *hosts):

@@ -28,7 +28,7 @@ def cloud(database):
     """A database with the nodes and services of cn1, which is enabled, and cn2, which is not."""
 
     def work(connection):
-        found = services.beat(connection, {"cn1": NOW, "cn2": NOW}, NOW)
+        found = services.record_heartbeats(connection, {"cn1": NOW, "cn2": NOW}, NOW)
         services.set_disabled(connection, [found["cn2"].id], disabled=True, reason="fan")
         compute_nodes.write(connection, [node(1), node(2)], NOW)
 
@@ -49,7 +49,9 @@ def remove_node(connection):
 
 
 def beat(*hosts):
-    return lambda connection: services.beat(connection, dict.fromkeys(hosts, LATER), LATER)
+    return lambda connection: services.record_heartbeats(
+        connection, dict.fromkeys(hosts, LATER), LATER
+    )
 
 
 def set_disabled(host, *, disabled, reason=None):

@@ -9,12 +9,12 @@ from sqlalchemy import insert, select
 
 from placement_sched.db import tables
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Invalid
-from placement_sched.model.names import canonical
+from placement_sched.model.names import canonical_uuid
 from placement_sched.model.provider import (
     UNCHECKED,
     ConsumerClaim,
     Inventory,
-    may_hold,
+    may_change_usage,
     obeys_units,
 )
 from placement_sched.store.placement import allocations, resource_providers
@@ -282,7 +282,7 @@ def test_a_write_is_let_in_exactly_when_the_capacity_rule_says_so(
             others = sum(used for holder, used in model.items() if holder != who)
             allowed = amount == 0 or (
                 obeys_units(inventory, amount)
-                and may_hold(inventory, others, model.get(who, 0), amount)
+                and may_change_usage(inventory, others, model.get(who, 0), amount)
             )
             on = {provider: {"VCPU": amount}} if amount else {}
             try:
@@ -304,4 +304,4 @@ def test_a_write_is_let_in_exactly_when_the_capacity_rule_says_so(
     ],
 )
 def test_a_consumer_has_one_spelling(spelling, kept):
-    assert canonical(spelling) == kept
+    assert canonical_uuid(spelling) == kept

@@ -164,7 +164,7 @@ def test_a_provider_kept_in_capitals_is_found_as_it_is_kept(database):
     )
     with database.read() as connection:
         found = resource_providers.by_uuid(connection, uuid)
-        assert traits.carried_by(connection, uuid).provider_id == found.id
+        assert traits.traits_by_provider(connection, uuid).provider_id == found.id
         assert usages.of_provider(connection, uuid) == (0, {})
     assert (found.uuid, found.name) == (uuid, "theirs")
 

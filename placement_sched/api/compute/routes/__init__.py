@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from placement_sched.api.blueprint import ApiStyle, Face, Seen
-from placement_sched.api.call import Answer
+from placement_sched.api.blueprint import Api, ApiConventions, ErrorContext
+from placement_sched.api.call import ApiResponse
 from placement_sched.api.compute.microversions import VERSIONING
 from placement_sched.api.compute.routes import (
     flavors,
@@ -37,7 +37,7 @@ FAULTS: Mapping[int, str] = {
 }
 
 
-class ComputeStyle(ApiStyle):
+class ComputeStyle(ApiConventions):
     """nova's format: ``{"itemNotFound": {"code": 404, "message": ...}}``."""
 
     def negotiate(self, headers: Headers) -> Version:
@@ -68,10 +68,10 @@ class ComputeStyle(ApiStyle):
             "Vary": f"{HEADER}, {LEGACY_HEADER}",
         }
 
-    def error(self, error: Error, status: int, title: str, seen: Seen) -> Answer:  # noqa: ARG002 - the protocol's
+    def error(self, error: Error, status: int, title: str, seen: ErrorContext) -> ApiResponse:  # noqa: ARG002 - the protocol's
         """Return the error in nova's format."""
         fault = FAULTS.get(status, "computeFault")
-        return Answer(status=status, body={fault: {"code": status, "message": error.detail}})
+        return ApiResponse(status=status, body={fault: {"code": status, "message": error.detail}})
 
 
 def _read_version(headers: Headers) -> str:
@@ -94,4 +94,4 @@ _RESOURCES = (
     servers,
 )
 
-FACE = Face("compute", ComputeStyle(), [resource.blueprint for resource in _RESOURCES])
+FACE = Api("compute", ComputeStyle(), [resource.blueprint for resource in _RESOURCES])

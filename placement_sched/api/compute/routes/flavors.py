@@ -6,7 +6,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call
+from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.compute import conventions
 from placement_sched.api.compute import microversions as mv
 from placement_sched.api.compute.conventions import LARGEST, TEXT, within
@@ -73,56 +73,56 @@ LIST = conventions.a_query(
 
 
 @blueprint.get(_ALL, policy=_READ, query=LIST)
-def index(call: Call) -> Answer:
+def index(call: ApiCall) -> ApiResponse:
     """List the flavors that the caller may see, by name and id."""
     return _page(call, "flavors", _summarize, extra_specs=False)
 
 
 @blueprint.get(f"{_ALL}/detail", policy=_READ, query=LIST)
-def detail(call: Call) -> Answer:
+def detail(call: ApiCall) -> ApiResponse:
     """List the flavors that the caller may see, with all fields."""
     return _page(call, "flavors/detail", _document, extra_specs=True)
 
 
 def _page(
-    call: Call, path: str, render: Callable[[Call, Flavor], Json], *, extra_specs: bool
-) -> Answer:
+    call: ApiCall, path: str, render: Callable[[ApiCall, Flavor], Json], *, extra_specs: bool
+) -> ApiResponse:
     page = call.read(search, _parse_query(call), extra_specs=extra_specs)
     links = next_links(call, path, [flavor.flavorid for flavor in page])
-    return Answer(body={"flavors": [render(call, flavor) for flavor in page], **links})
+    return ApiResponse(body={"flavors": [render(call, flavor) for flavor in page], **links})
 
 
 @blueprint.post(_ALL, policy=f"{_MANAGE}:create", body=CREATE, refusals=(409,))
-def create(call: Call) -> Answer:
+def create(call: ApiCall) -> ApiResponse:
     """Create a flavor."""
     flavor = call.write(flavors.create, _parse_flavor(call.body["flavor"]), call.now())
-    return Answer(body={"flavor": _document(call, flavor)})
+    return ApiResponse(body={"flavor": _document(call, flavor)})
 
 
 @blueprint.get(_ONE, policy=_READ)
-def show(call: Call, flavor_id: str) -> Answer:
+def show(call: ApiCall, flavor_id: str) -> ApiResponse:
     """Show a flavor that the caller may see."""
     flavor = call.read(flavors.get, flavor_id, conventions.confined_to(call))
-    return Answer(body={"flavor": _document(call, flavor)})
+    return ApiResponse(body={"flavor": _document(call, flavor)})
 
 
 @blueprint.put(_ONE, policy=f"{_MANAGE}:update", since=mv.FLAVOR_DESCRIPTION, body=UPDATE)
-def update(call: Call, flavor_id: str) -> Answer:
+def update(call: ApiCall, flavor_id: str) -> ApiResponse:
     """Change the description of a flavor, its only mutable field."""
     description = call.body["flavor"]["description"]
     flavor = call.write(flavors.describe, flavor_id, description, call.now())
-    return Answer(body={"flavor": _document(call, flavor)})
+    return ApiResponse(body={"flavor": _document(call, flavor)})
 
 
 @blueprint.delete(_ONE, policy=f"{_MANAGE}:delete", success=(202,))
-def delete(call: Call, flavor_id: str) -> Answer:
+def delete(call: ApiCall, flavor_id: str) -> ApiResponse:
     """Delete a flavor."""
     call.write(flavors.delete, flavor_id)
-    return Answer(status=202)
+    return ApiResponse(status=202)
 
 
 @blueprint.get(f"{_ONE}/os-flavor-access", policy=_ACCESS)
-def access(call: Call, flavor_id: str) -> Answer:
+def access(call: ApiCall, flavor_id: str) -> ApiResponse:
     """List the projects that may use a private flavor."""
     return _answer_access(flavor_id, call.read(flavors.projects, flavor_id))
 
@@ -133,26 +133,26 @@ def access(call: Call, flavor_id: str) -> Answer:
     body=ADD_TENANT_ACCESS,
     refusals=(409,),
 )
-def add_tenant_access(call: Call, flavor_id: str) -> Answer:
+def add_tenant_access(call: ApiCall, flavor_id: str) -> ApiResponse:
     """Grant a project access to a private flavor."""
     project = call.body["addTenantAccess"]["tenant"]
     public = not call.version.has(mv.NO_ACCESS_TO_PUBLIC_FLAVORS)
-    projects = call.write(flavors.let_in, flavor_id, project, call.now(), public=public)
+    projects = call.write(flavors.add_access, flavor_id, project, call.now(), public=public)
     return _answer_access(flavor_id, projects)
 
 
 @_action(
     policy=f"{_ACCESS}:remove_tenant_access", action="removeTenantAccess", body=REMOVE_TENANT_ACCESS
 )
-def remove_tenant_access(call: Call, flavor_id: str) -> Answer:
+def remove_tenant_access(call: ApiCall, flavor_id: str) -> ApiResponse:
     """Revoke a project's access to a private flavor."""
     project = call.body["removeTenantAccess"]["tenant"]
-    return _answer_access(flavor_id, call.write(flavors.shut_out, flavor_id, project))
+    return _answer_access(flavor_id, call.write(flavors.remove_access, flavor_id, project))
 
 
-def _answer_access(flavor_id: str, projects: tuple[str, ...]) -> Answer:
+def _answer_access(flavor_id: str, projects: tuple[str, ...]) -> ApiResponse:
     access = [{"flavor_id": flavor_id, "tenant_id": project} for project in projects]
-    return Answer(body={"flavor_access": access})
+    return ApiResponse(body={"flavor_access": access})
 
 
 def _parse_flavor(body: Json) -> Flavor:
@@ -179,7 +179,7 @@ def _parse_flavor(body: Json) -> Flavor:
     )
 
 
-def _summarize(call: Call, flavor: Flavor) -> Json:
+def _summarize(call: ApiCall, flavor: Flavor) -> Json:
     links = conventions.links(call, f"flavors/{quote(str(flavor.flavorid))}")
     document: Json = {"id": flavor.flavorid, "name": flavor.name, "links": links}
     if call.version.has(mv.FLAVOR_DESCRIPTION):
@@ -187,7 +187,7 @@ def _summarize(call: Call, flavor: Flavor) -> Json:
     return document
 
 
-def _document(call: Call, flavor: Flavor) -> Json:
+def _document(call: ApiCall, flavor: Flavor) -> Json:
     """Return all fields of a flavor, including extra specs if the caller may list them."""
     document = _summarize(call, flavor) | {
         **{key: getattr(flavor, name) for key, (name, _) in _NUMBERS.items()},
@@ -203,7 +203,7 @@ def _document(call: Call, flavor: Flavor) -> Json:
     return document
 
 
-def _parse_query(call: Call) -> FlavorsWanted:
+def _parse_query(call: ApiCall) -> FlavorsWanted:
     """Return the filters of a list. Raises :class:`Invalid` for an invalid filter.
 
     Callers that are not administrators see public flavors and the flavors of their project.
@@ -227,7 +227,7 @@ def _parse_query(call: Call) -> FlavorsWanted:
     )
 
 
-def _parse_minimum(call: Call, key: str) -> int | None:
+def _parse_minimum(call: ApiCall, key: str) -> int | None:
     value = call.value(key)
     if value is None:
         return None

@@ -5,7 +5,7 @@ from functools import partial
 from uuid import uuid4
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call
+from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.compute import microversions as mv
 from placement_sched.api.compute.conventions import LARGEST, in_microseconds, within
 from placement_sched.api.validation import Schemas
@@ -17,7 +17,7 @@ from placement_sched.model.document import Json
 from placement_sched.operations import aggregates
 from placement_sched.operations.nova_cloud import NovaNoun
 from placement_sched.schemas.fields import HOST, KEY, NAME, VALUE, ZONE
-from placement_sched.schemas.parts import UUID, an_object, or_null
+from placement_sched.schemas.parts import UUID, an_object, nullable
 from placement_sched.store.compute.host_aggregates import all_aggregates
 
 blueprint = Blueprint("os_aggregates", __name__, changes=NovaNoun.HOST_AGGREGATES)
@@ -27,10 +27,10 @@ _ALL = "/v2.1/os-aggregates"
 _ONE = f"{_ALL}/<aggregate_id>"
 _action = partial(blueprint.post, f"{_ONE}/action", refusals=(409,))
 
-_FIELDS: Json = {"name": NAME, "availability_zone": or_null(ZONE)}
+_FIELDS: Json = {"name": NAME, "availability_zone": nullable(ZONE)}
 _METADATA: Json = {
     "type": "object",
-    "patternProperties": {KEY["pattern"]: or_null(VALUE)},
+    "patternProperties": {KEY["pattern"]: nullable(VALUE)},
     "additionalProperties": False,
     "maxProperties": MAX_AGGREGATE_METADATA,
 }
@@ -44,14 +44,14 @@ IMAGES = Schemas(within("cache", _IMAGES))
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:index")
-def index(call: Call) -> Answer:
+def index(call: ApiCall) -> ApiResponse:
     """List the host aggregates."""
     rows = call.read(all_aggregates)
-    return Answer(body={"aggregates": [_document(row, call.version) for row in rows]})
+    return ApiResponse(body={"aggregates": [_document(row, call.version) for row in rows]})
 
 
 @blueprint.post(_ALL, policy=f"{_POLICY}:create", body=CREATE, refusals=(409,))
-def create(call: Call) -> Answer:
+def create(call: ApiCall) -> ApiResponse:
     """Create a host aggregate."""
     fields = call.body["aggregate"]
     zone = fields.get("availability_zone")
@@ -60,44 +60,44 @@ def create(call: Call) -> Answer:
     # As in nova, the answer for a new aggregate lacks hosts and metadata.
     for key in ("hosts", "metadata"):
         del document[key]
-    return Answer(body={"aggregate": document})
+    return ApiResponse(body={"aggregate": document})
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show")
-def show(call: Call, aggregate_id: str) -> Answer:
+def show(call: ApiCall, aggregate_id: str) -> ApiResponse:
     """Show a host aggregate."""
     return _answer(call, call.read(aggregates.get, _parse_id(aggregate_id)))
 
 
 @blueprint.put(_ONE, policy=f"{_POLICY}:update", body=UPDATE, refusals=(409,))
-def update(call: Call, aggregate_id: str) -> Answer:
+def update(call: ApiCall, aggregate_id: str) -> ApiResponse:
     """Change a host aggregate's name or availability zone."""
     fields, now = call.body["aggregate"], call.now()
     return _answer(call, call.write(aggregates.update, _parse_id(aggregate_id), fields, now))
 
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete")
-def delete(call: Call, aggregate_id: str) -> Answer:
+def delete(call: ApiCall, aggregate_id: str) -> ApiResponse:
     """Delete a host aggregate without hosts."""
     call.write(aggregates.delete, _parse_id(aggregate_id))
-    return Answer()
+    return ApiResponse()
 
 
 @_action(policy=f"{_POLICY}:add_host", action="add_host", body=ADD_HOST)
-def add_host(call: Call, aggregate_id: str) -> Answer:
+def add_host(call: ApiCall, aggregate_id: str) -> ApiResponse:
     """Add a host, and its providers to the provider aggregate."""
     return _change(call, aggregate_id, aggregates.add_hosts, [call.body["add_host"]["host"]])
 
 
 @_action(policy=f"{_POLICY}:remove_host", action="remove_host", body=REMOVE_HOST)
-def remove_host(call: Call, aggregate_id: str) -> Answer:
+def remove_host(call: ApiCall, aggregate_id: str) -> ApiResponse:
     """Remove a host, and its providers from the provider aggregate."""
     host = call.body["remove_host"]["host"]
     return _change(call, aggregate_id, aggregates.remove_host, host)
 
 
 @_action(policy=f"{_POLICY}:set_metadata", action="set_metadata", body=SET_METADATA)
-def set_metadata(call: Call, aggregate_id: str) -> Answer:
+def set_metadata(call: ApiCall, aggregate_id: str) -> ApiResponse:
     """Set metadata keys. A null value removes the key."""
     changes = call.body["set_metadata"]["metadata"]
     return _change(call, aggregate_id, aggregates.set_metadata, changes)
@@ -111,25 +111,25 @@ def set_metadata(call: Call, aggregate_id: str) -> Answer:
     success=(202,),
     changes=None,  # no aggregate is changed
 )
-def cache_images(call: Call, aggregate_id: str) -> Answer:
+def cache_images(call: ApiCall, aggregate_id: str) -> ApiResponse:
     """Accept a request to cache images, without effect, since there is no image data."""
     number = _parse_id(aggregate_id)
     image_ids = [image["id"] for image in call.body["cache"]]
     if len(set(image_ids)) != len(image_ids):
         raise Invalid("Duplicate images in request", at="$.cache")
     call.read(aggregates.get, number)
-    return Answer(status=202)
+    return ApiResponse(status=202)
 
 
 def _change(
-    call: Call, aggregate_id: str, operation: Callable[..., HostAggregate], change: object
-) -> Answer:
+    call: ApiCall, aggregate_id: str, operation: Callable[..., HostAggregate], change: object
+) -> ApiResponse:
     number, now, policies = _parse_id(aggregate_id), call.now(), call.policies()
     return _answer(call, call.write(operation, number, change, now, policies))
 
 
-def _answer(call: Call, aggregate: HostAggregate) -> Answer:
-    return Answer(body={"aggregate": _document(aggregate, call.version)})
+def _answer(call: ApiCall, aggregate: HostAggregate) -> ApiResponse:
+    return ApiResponse(body={"aggregate": _document(aggregate, call.version)})
 
 
 def _parse_id(text: str) -> int:

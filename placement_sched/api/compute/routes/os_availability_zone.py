@@ -1,7 +1,7 @@
 """Routes of availability zones."""
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call
+from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.compute.conventions import in_microseconds
 from placement_sched.model.document import Json
 from placement_sched.operations import aggregates
@@ -14,29 +14,29 @@ _ALL = "/v2.1/os-availability-zone"
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:list")
-def index(call: Call) -> Answer:
+def index(call: ApiCall) -> ApiResponse:
     """List the zones that users may request, without hosts."""
     zones = call.read(aggregates.zones, call.settings)
     documents = [_document(zone, None) for zone in zones if not zone.internal]
-    return Answer(body={"availabilityZoneInfo": documents})
+    return ApiResponse(body={"availabilityZoneInfo": documents})
 
 
 @blueprint.get(f"{_ALL}/detail", policy=f"{_POLICY}:detail")
-def detail(call: Call) -> Answer:
+def detail(call: ApiCall) -> ApiResponse:
     """List all zones. Available zones have their hosts and services."""
     zones = call.read(aggregates.zones, call.settings)
     documents = [
         _document(zone, _describe_hosts(call, zone) if zone.is_available else None)
         for zone in zones
     ]
-    return Answer(body={"availabilityZoneInfo": documents})
+    return ApiResponse(body={"availabilityZoneInfo": documents})
 
 
 def _document(zone: Zone, hosts: Json | None) -> Json:
     return {"zoneName": zone.name, "zoneState": {"available": zone.is_available}, "hosts": hosts}
 
 
-def _describe_hosts(call: Call, zone: Zone) -> Json:
+def _describe_hosts(call: ApiCall, zone: Zone) -> Json:
     now, down_time = call.now(), call.settings.DEFAULT.service_down_time
     hosts: dict[str, Json] = {}
     for service in zone.services:

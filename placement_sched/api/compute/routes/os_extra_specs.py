@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call
+from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.compute import microversions as mv
 from placement_sched.api.compute.conventions import confined_to, within
 from placement_sched.api.validation import Schemas
@@ -31,27 +31,27 @@ UPDATE = Schemas(_EXTRA_SPECS | {"minProperties": 1, "maxProperties": 1})
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:index")
-def index(call: Call, flavor_id: str) -> Answer:
+def index(call: ApiCall, flavor_id: str) -> ApiResponse:
     """List the extra specs of a flavor."""
     flavor = call.read(flavors.get, flavor_id, confined_to(call))
-    return Answer(body={"extra_specs": dict(flavor.extra_specs)})
+    return ApiResponse(body={"extra_specs": dict(flavor.extra_specs)})
 
 
 @blueprint.post(_ALL, policy=f"{_POLICY}:create", body=CREATE)
-def create(call: Call, flavor_id: str) -> Answer:
+def create(call: ApiCall, flavor_id: str) -> ApiResponse:
     """Add or change extra specs of a flavor."""
     return _set(call, flavor_id, call.body["extra_specs"])
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show")
-def show(call: Call, flavor_id: str, key: str) -> Answer:
+def show(call: ApiCall, flavor_id: str, key: str) -> ApiResponse:
     """Show an extra spec of a flavor."""
     flavor = call.read(flavors.get, flavor_id, confined_to(call))
-    return Answer(body={key: flavors.extra_spec(flavor, key)})
+    return ApiResponse(body={key: flavors.extra_spec(flavor, key)})
 
 
 @blueprint.put(_ONE, policy=f"{_POLICY}:update", body=UPDATE)
-def update(call: Call, flavor_id: str, key: str) -> Answer:
+def update(call: ApiCall, flavor_id: str, key: str) -> ApiResponse:
     """Set an extra spec of a flavor."""
     if key not in call.body:
         raise Invalid("Request body and URI mismatch")
@@ -59,17 +59,17 @@ def update(call: Call, flavor_id: str, key: str) -> Answer:
 
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete")
-def delete(call: Call, flavor_id: str, key: str) -> Answer:
+def delete(call: ApiCall, flavor_id: str, key: str) -> ApiResponse:
     """Delete an extra spec of a flavor."""
     call.write(flavors.remove_extra_spec, flavor_id, key)
-    return Answer()
+    return ApiResponse()
 
 
-def _set(call: Call, flavor_id: str, values: Mapping[str, str | float]) -> Answer:
+def _set(call: ApiCall, flavor_id: str, values: Mapping[str, str | float]) -> ApiResponse:
     """Set all of the extra specs or none, numbers as text, and answer with the body."""
     changes = {key: str(value) for key, value in values.items()}
     if call.version.has(mv.EXTRA_SPEC_VALIDATION):
         for key, value in changes.items():
             extra_specs.check(key, value)
     call.write(flavors.set_extra_specs, flavor_id, changes, call.now())
-    return Answer(body=call.body)
+    return ApiResponse(body=call.body)

@@ -6,20 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 import orjson
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call
+from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.compute import microversions as mv
 from placement_sched.api.compute.conventions import PAGE, TEXT, boolean, id_of, key, state
 from placement_sched.api.paging import at_most, next_links
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
-from placement_sched.errors import Invalid, NotFound, NotKnown
-from placement_sched.model.compute_node import Hypervisor, WholeHypervisor
+from placement_sched.errors import Invalid, NotFound, NotSupported
+from placement_sched.model.compute_node import Hypervisor, HypervisorDetails
 from placement_sched.model.document import Json
 from placement_sched.schemas.parts import an_object
 from placement_sched.store.compute import hypervisors, instances
 
 #: Instances by host.
-_Servers = Mapping[str, Sequence[instances.Named]]
+_Servers = Mapping[str, Sequence[instances.InstanceNames]]
 
 _SIZES = ("vcpus", "memory_mb", "local_gb", "vcpus_used", "memory_mb_used", "local_gb_used")
 #: The figures of hypervisors in the order of the answer.
@@ -41,13 +41,13 @@ SHOW = Schemas((mv.UUIDS, an_object({"with_servers": TEXT})))
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST, refusals=(404,))
-def index(call: Call) -> Answer:
+def index(call: ApiCall) -> ApiResponse:
     """List hypervisors by name, with their instances if requested."""
     return _list_hypervisors(call, whole=False)
 
 
 @blueprint.get(f"{_ALL}/detail", policy=f"{_POLICY}:list-detail", query=LIST, refusals=(404,))
-def detail(call: Call) -> Answer:
+def detail(call: ApiCall) -> ApiResponse:
     """List hypervisors with all fields, and with their instances if requested."""
     return _list_hypervisors(call, whole=True)
 
@@ -58,60 +58,65 @@ def detail(call: Call) -> Answer:
     until=mv.LEAN_HYPERVISORS.before,
     refusals=(404,),
 )
-def statistics(call: Call) -> Answer:
+def statistics(call: ApiCall) -> ApiResponse:
     """Return the totals of the hypervisors of enabled services."""
     with call.services.database.read() as connection:
         enabled = [row for row in hypervisors.page(connection) if not row.service.disabled]
-        sums = _sum_figures(hypervisors.whole(connection, enabled))
-    return Answer(body={"hypervisor_statistics": sums})
+        sums = _sum_figures(hypervisors.with_reports(connection, enabled))
+    return ApiResponse(body={"hypervisor_statistics": sums})
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show", query=SHOW)
-def show(call: Call, hypervisor_id: str) -> Answer:
+def show(call: ApiCall, hypervisor_id: str) -> ApiResponse:
     """Show a hypervisor, with its instances if requested."""
     with_servers = _with_servers(call)
     with call.services.database.read() as connection:
         hypervisor = _get_hypervisor(connection, call, hypervisor_id)
         servers = _read_servers(connection, [hypervisor]) if with_servers else None
-    return Answer(body={"hypervisor": _document(call, hypervisor, servers)})
+    return ApiResponse(body={"hypervisor": _document(call, hypervisor, servers)})
 
 
 @blueprint.get(
     f"{_ONE}/uptime", policy=f"{_POLICY}:uptime", until=mv.LEAN_HYPERVISORS.before, refusals=(501,)
 )
-def uptime(call: Call, hypervisor_id: str) -> Answer:
+def uptime(call: ApiCall, hypervisor_id: str) -> ApiResponse:
     """Show the uptime that a host reported.
 
-    Raises :class:`NotKnown` if the host has not reported it, :class:`Invalid` if the host is down.
+    Raises :class:`NotSupported` if the host has not reported it, :class:`Invalid` if the host is
+    down.
     """
     hypervisor = call.read(_get_hypervisor, call, hypervisor_id)
     document = _summarize(call, hypervisor)
     if hypervisor.node.stats.get("uptime") is None:
-        raise NotKnown(
+        raise NotSupported(
             f"Host {hypervisor.service.host} has not reported its uptime (in stats.uptime)"
         )
     if document["state"] != "up":
         raise Invalid(f"Compute service of {hypervisor.service.host} is unavailable at this time.")
-    return Answer(body={"hypervisor": document | {"uptime": hypervisor.node.stats.get("uptime")}})
+    return ApiResponse(
+        body={"hypervisor": document | {"uptime": hypervisor.node.stats.get("uptime")}}
+    )
 
 
 @blueprint.get(f"{_ONE}/search", policy=f"{_POLICY}:search", until=mv.UUIDS.before)
-def search(call: Call, hypervisor_id: str) -> Answer:
+def search(call: ApiCall, hypervisor_id: str) -> ApiResponse:
     """List the hypervisors whose name contains a text."""
     matches = call.read(_search, hypervisor_id)
-    return Answer(body={"hypervisors": [_summarize(call, match) for match in matches]})
+    return ApiResponse(body={"hypervisors": [_summarize(call, match) for match in matches]})
 
 
 @blueprint.get(f"{_ONE}/servers", policy=f"{_POLICY}:servers", until=mv.UUIDS.before)
-def servers(call: Call, hypervisor_id: str) -> Answer:
+def servers(call: ApiCall, hypervisor_id: str) -> ApiResponse:
     """List the hypervisors whose name contains a text, with their instances."""
     with call.services.database.read() as connection:
         matches = _search(connection, hypervisor_id)
         by_host = _read_servers(connection, matches)
-    return Answer(body={"hypervisors": [_summarize(call, match, by_host) for match in matches]})
+    return ApiResponse(
+        body={"hypervisors": [_summarize(call, match, by_host) for match in matches]}
+    )
 
 
-def _list_hypervisors(call: Call, *, whole: bool) -> Answer:
+def _list_hypervisors(call: ApiCall, *, whole: bool) -> ApiResponse:
     part, after, limit = _parse_query(call)
     with_servers = _with_servers(call)
     with call.services.database.read() as connection:
@@ -121,7 +126,7 @@ def _list_hypervisors(call: Call, *, whole: bool) -> Answer:
             rows = _search(connection, part)
         by_host = _read_servers(connection, rows) if with_servers else None
         if whole:
-            detailed = hypervisors.whole(connection, rows)
+            detailed = hypervisors.with_reports(connection, rows)
             documents = [_document(call, row, by_host) for row in detailed]
         else:
             documents = [_summarize(call, row, by_host) for row in rows]
@@ -129,10 +134,10 @@ def _list_hypervisors(call: Call, *, whole: bool) -> Answer:
     if limit is not None:
         markers = [id_of(call, row) for row in rows]
         links = next_links(call, f"os-hypervisors{'/detail' if whole else ''}", markers)
-    return Answer(body={"hypervisors": documents, **links})
+    return ApiResponse(body={"hypervisors": documents, **links})
 
 
-def _parse_query(call: Call) -> tuple[str | None, int | str | None, int | None]:
+def _parse_query(call: ApiCall) -> tuple[str | None, int | str | None, int | None]:
     """Return the pattern of a list, or its marker and limit."""
     if not call.version.has(mv.HYPERVISOR_PAGES):
         return None, None, None
@@ -149,7 +154,7 @@ def _parse_query(call: Call) -> tuple[str | None, int | str | None, int | None]:
     return part, None, None
 
 
-def _with_servers(call: Call) -> bool:
+def _with_servers(call: ApiCall) -> bool:
     """Return whether the instances of hypervisors are requested (since 2.53)."""
     value = call.value("with_servers") if call.version.has(mv.UUIDS) else None
     message = f"Invalid query string parameters: '{value}' is not a boolean (at $.with_servers)"
@@ -171,15 +176,15 @@ def _read_servers(connection: Connection, rows: Sequence[Hypervisor]) -> _Server
     return by_host
 
 
-def _get_hypervisor(connection: Connection, call: Call, hypervisor_id: str) -> WholeHypervisor:
+def _get_hypervisor(connection: Connection, call: ApiCall, hypervisor_id: str) -> HypervisorDetails:
     missing = NotFound(f"Hypervisor with ID '{hypervisor_id}' could not be found.")
     row = hypervisors.get(connection, key(call, hypervisor_id, missing))
-    for hypervisor in hypervisors.whole(connection, [row]):
+    for hypervisor in hypervisors.with_reports(connection, [row]):
         return hypervisor
     raise missing
 
 
-def _summarize(call: Call, hypervisor: Hypervisor, servers: _Servers | None = None) -> Json:
+def _summarize(call: ApiCall, hypervisor: Hypervisor, servers: _Servers | None = None) -> Json:
     service = hypervisor.service
     document: Json = {
         "id": id_of(call, hypervisor),
@@ -199,7 +204,9 @@ def _summarize(call: Call, hypervisor: Hypervisor, servers: _Servers | None = No
     return document
 
 
-def _document(call: Call, hypervisor: WholeHypervisor, servers: _Servers | None = None) -> Json:
+def _document(
+    call: ApiCall, hypervisor: HypervisorDetails, servers: _Servers | None = None
+) -> Json:
     node, service = hypervisor.node, hypervisor.service
     document = _summarize(call, hypervisor, servers) | {
         "hypervisor_type": node.hypervisor_type,
@@ -219,7 +226,7 @@ def _document(call: Call, hypervisor: WholeHypervisor, servers: _Servers | None 
     return document | {"cpu_info": parse(node.cpu_info)} | _get_figures(hypervisor)
 
 
-def _get_figures(hypervisor: WholeHypervisor) -> dict[str, int | None]:
+def _get_figures(hypervisor: HypervisorDetails) -> dict[str, int | None]:
     """Return the figures of a hypervisor in MB, GB and numbers, None if not reported."""
     node = hypervisor.node
     return {name: getattr(node, name) for name in _FIGURES} | {
@@ -228,7 +235,7 @@ def _get_figures(hypervisor: WholeHypervisor) -> dict[str, int | None]:
     }
 
 
-def _sum_figures(hypervisors: Iterable[WholeHypervisor]) -> dict[str, int]:
+def _sum_figures(hypervisors: Iterable[HypervisorDetails]) -> dict[str, int]:
     """Return the number of hypervisors and the sums of their figures. None counts as 0."""
     sums = dict.fromkeys(("count", *_FIGURES, "current_workload", "running_vms"), 0)
     for hypervisor in hypervisors:

@@ -3,7 +3,7 @@
 from uuid import uuid4
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call, in_transaction
+from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
 from placement_sched.api.compute import conventions
 from placement_sched.api.compute import microversions as mv
 from placement_sched.api.compute.conventions import PAGE, TEXT, require, within
@@ -45,7 +45,7 @@ LIST = conventions.a_query({"all_projects": TEXT, "limit": PAGE, "offset": PAGE,
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:index", query=LIST)
-def index(call: Call) -> Answer:
+def index(call: ApiCall) -> ApiResponse:
     """List the groups of the caller's project, or of all projects for an administrator."""
     project_id: str | None = call.identity.project_id
     # As in nova, other callers see only the groups of their own project.
@@ -61,11 +61,11 @@ def index(call: Call) -> Answer:
         offset=0 if marker else min(int(call.value("offset") or 0), conventions.LARGEST),
         limit=at_most(call) or MAX_PAGE,  # as in nova, limit=0 means no limit
     )
-    return Answer(body={"server_groups": [_document(group, call.version) for group in groups]})
+    return ApiResponse(body={"server_groups": [_document(group, call.version) for group in groups]})
 
 
 @blueprint.post(_ALL, policy=f"{_POLICY}:create", body=CREATE)
-def create(call: Call) -> Answer:
+def create(call: ApiCall) -> ApiResponse:
     """Create a group in the caller's project."""
     body = call.body["server_group"]
     # Schemas do not check the range of numbers that are sent as text.
@@ -82,25 +82,25 @@ def create(call: Call) -> Answer:
         user_id=call.identity.owning("user"),
     )
     call.write(services.create_group, group, call.now())
-    return Answer(body={"server_group": _document(group, call.version)})
+    return ApiResponse(body={"server_group": _document(group, call.version)})
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show")
-def show(call: Call, server_group_id: str) -> Answer:
+def show(call: ApiCall, server_group_id: str) -> ApiResponse:
     """Show a group."""
     group = call.read(services.get_group, usual_uuid(server_group_id))
     require(call, f"{_POLICY}:show", group.project_id)
-    return Answer(body={"server_group": _document(group, call.version)})
+    return ApiResponse(body={"server_group": _document(group, call.version)})
 
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,))
 @in_transaction
-def delete(call: Call, connection: Connection, server_group_id: str) -> Answer:
+def delete(call: ApiCall, connection: Connection, server_group_id: str) -> ApiResponse:
     """Delete a group, but not its members."""
     uuid = usual_uuid(server_group_id)
     require(call, f"{_POLICY}:delete", services.get_group(connection, uuid).project_id)
     services.delete_group(connection, uuid)
-    return Answer(status=204)
+    return ApiResponse(status=204)
 
 
 def _document(group: ServerGroup, version: Version) -> Json:

@@ -3,7 +3,7 @@
 from functools import partial
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call, in_transaction
+from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
 from placement_sched.api.compute import conventions
 from placement_sched.api.compute import microversions as mv
 from placement_sched.api.compute.conventions import TEXT
@@ -50,30 +50,30 @@ LIST = conventions.a_query({"host": TEXT, "binary": TEXT})
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST)
-def index(call: Call) -> Answer:
+def index(call: ApiCall) -> ApiResponse:
     """List the services, optionally of a host or binary."""
     # As in nova, an empty filter is ignored.
     host, binary = (call.value(name) or None for name in _NAMED)
     with call.services.database.read() as connection:
         rows = services.search(connection, host=host, binary=binary)
         zones = aggregates.zones_of_services(connection, rows, call.settings)
-    return Answer(body={"services": [_document(call, row, zones[row.id]) for row in rows]})
+    return ApiResponse(body={"services": [_document(call, row, zones[row.id]) for row in rows]})
 
 
 @_put(f"{_ALL}/enable", body=BY_NAME)
-def enable(call: Call) -> Answer:
+def enable(call: ApiCall) -> ApiResponse:
     """Enable a service by host and binary."""
     return _change_by_name(call, ServiceChange(disabled=False), status="enabled")
 
 
 @_put(f"{_ALL}/disable", body=BY_NAME)
-def disable(call: Call) -> Answer:
+def disable(call: ApiCall) -> ApiResponse:
     """Disable a service by host and binary, without a reason."""
     return _change_by_name(call, ServiceChange(disabled=True), status="disabled")
 
 
 @_put(f"{_ALL}/disable-log-reason", body=DISABLE_WITH_REASON)
-def disable_log_reason(call: Call) -> Answer:
+def disable_log_reason(call: ApiCall) -> ApiResponse:
     """Disable a service by host and binary, with a reason."""
     reason = call.body["disabled_reason"]
     change = ServiceChange(disabled=True, reason=reason)
@@ -81,47 +81,51 @@ def disable_log_reason(call: Call) -> Answer:
 
 
 @_put(f"{_ALL}/force-down", since=mv.FORCED_DOWN, body=FORCE_DOWN)
-def force_down(call: Call) -> Answer:
+def force_down(call: ApiCall) -> ApiResponse:
     """Force a service down by host and binary, or undo it."""
     is_down = _parse_forced_down(call)
     return _change_by_name(call, ServiceChange(forced_down=is_down), forced_down=is_down)
 
 
 @blueprint.put(_ONE, policy=f"{_POLICY}:update", since=mv.UUIDS, body=UPDATE)
-def update(call: Call, service_id: str) -> Answer:
+def update(call: ApiCall, service_id: str) -> ApiResponse:
     """Change a compute service and return it."""
     return _change_by_uuid(call, conventions.uuid(service_id), _parse_change(call))
 
 
 @in_transaction
-def _change_by_uuid(call: Call, connection: Connection, uuid: str, change: ServiceChange) -> Answer:
+def _change_by_uuid(
+    call: ApiCall, connection: Connection, uuid: str, change: ServiceChange
+) -> ApiResponse:
     service = operations.update(connection, uuid, change, call.now())
     zones = aggregates.zones_of_services(connection, [service], call.settings)
-    return Answer(body={"service": _document(call, service, zones[service.id])})
+    return ApiResponse(body={"service": _document(call, service, zones[service.id])})
 
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), refusals=(409,))
-def delete(call: Call, service_id: str) -> Answer:
+def delete(call: ApiCall, service_id: str) -> ApiResponse:
     """Delete a service, and the compute nodes of the host of a compute service."""
     no_number = Invalid(f"Invalid input received: the service id {service_id} is not an integer")
     call.write(operations.delete, conventions.key(call, service_id, no_number))
-    return Answer(status=204)
+    return ApiResponse(status=204)
 
 
-def _change_by_name(call: Call, change: ServiceChange, **fields: str | bool | None) -> Answer:
+def _change_by_name(
+    call: ApiCall, change: ServiceChange, **fields: str | bool | None
+) -> ApiResponse:
     """Change a service, and answer as nova does: with its host, binary and changed fields."""
     host, binary = call.body["host"], call.body["binary"]
     call.write(operations.update_by_name, host, binary, change, call.now())
-    return Answer(body={"service": {"host": host, "binary": binary, **fields}})
+    return ApiResponse(body={"service": {"host": host, "binary": binary, **fields}})
 
 
-def _parse_forced_down(call: Call) -> bool | None:
+def _parse_forced_down(call: ApiCall) -> bool | None:
     value = call.body.get("forced_down")
     message = f"'{value}' is not a boolean (at $.forced_down)"
     return None if value is None else conventions.boolean(value, message)
 
 
-def _parse_change(call: Call) -> ServiceChange:
+def _parse_change(call: ApiCall) -> ServiceChange:
     """Return the change of a body. Raises :class:`Invalid` if it is incomplete."""
     status, reason = call.body.get("status"), call.body.get("disabled_reason")
     if reason is not None and status != "disabled":
@@ -133,7 +137,7 @@ def _parse_change(call: Call) -> ServiceChange:
     return ServiceChange(disabled=disabled, reason=reason, forced_down=forced_down)
 
 
-def _document(call: Call, service: Service, zone: str) -> Json:
+def _document(call: ApiCall, service: Service, zone: str) -> Json:
     """Return all fields of a service. ``updated_at`` is the time of its last report."""
     document: Json = {
         "id": conventions.id_of(call, service),

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call
+from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.compute import microversions as mv
 from placement_sched.api.compute.conventions import (
     PAGE,
@@ -142,7 +142,7 @@ _UNRECORDED_ATTRIBUTES: Json = {
 }
 
 
-def wanted(call: Call, kind: str) -> ServersWanted | None:
+def read_query(call: ApiCall, kind: str) -> ServersWanted | None:
     """Parse the query of a list. Returns None if no server can match.
 
     ``kind`` is ``index`` or ``detail``, which have separate policy rules. Raises :class:`Invalid`
@@ -178,7 +178,7 @@ def wanted(call: Call, kind: str) -> ServersWanted | None:
     )
 
 
-def _parse_all_tenants(call: Call, kind: str) -> bool:
+def _parse_all_tenants(call: ApiCall, kind: str) -> bool:
     """Return whether the servers of all projects are requested, and check its policy rule."""
     value = call.value("all_tenants")
     if value is None or not boolean(value or True, f"all_tenants must be a boolean, not {value!r}"):
@@ -218,7 +218,7 @@ def _parse_value(text: str, parser: Callable[[str], Any], message: str) -> Any:
         raise Invalid(message) from None
 
 
-def _parse_sort(call: Call) -> tuple[tuple[str, bool], ...]:
+def _parse_sort(call: ApiCall) -> tuple[tuple[str, bool], ...]:
     """Return the columns to sort by. As in nova, further keys have the last direction."""
     keys, directions = call.values("sort_key"), call.values("sort_dir")
     if {"host", "node"}.intersection(keys) and not call.may(_ALL_FILTERS):
@@ -233,37 +233,39 @@ def _parse_sort(call: Call) -> tuple[tuple[str, bool], ...]:
     return tuple(columns.items()) or NEWEST_FIRST
 
 
-def _read_hosts(connection: Connection, call: Call, page: Sequence[Instance]) -> _Hosts:
+def _read_hosts(connection: Connection, call: ApiCall, page: Sequence[Instance]) -> _Hosts:
     hosts = {instance.host for instance in page if instance.host}
     zones = aggregates.zones_of_hosts(connection, hosts, call.settings)
     return zones, services.by_hosts(connection, hosts)
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:index", query=LIST)
-def index(call: Call) -> Answer:
+def index(call: ApiCall) -> ApiResponse:
     """List servers by name and id."""
-    query = wanted(call, "index")
+    query = read_query(call, "index")
     page = call.read(instances.search_servers, query) if query else ()
     return _answer_page(call, "servers", page, [_summarize(call, row) for row in page])
 
 
 @blueprint.get(f"{_ALL}/detail", policy=f"{_POLICY}:detail", query=LIST)
-def detail(call: Call) -> Answer:
+def detail(call: ApiCall) -> ApiResponse:
     """List servers with all fields."""
-    query = wanted(call, "detail")
+    query = read_query(call, "detail")
     with call.services.database.read() as connection:
         page = instances.search_servers(connection, query) if query else ()
         hosts = _read_hosts(connection, call, page)
     return _answer_page(call, "servers/detail", page, [_document(call, row, hosts) for row in page])
 
 
-def _answer_page(call: Call, path: str, page: Sequence[Instance], documents: list[Json]) -> Answer:
+def _answer_page(
+    call: ApiCall, path: str, page: Sequence[Instance], documents: list[Json]
+) -> ApiResponse:
     links = next_links(call, path, [instance.uuid for instance in page], each_counts=True)
-    return Answer(body={"servers": documents, **links})
+    return ApiResponse(body={"servers": documents, **links})
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show")
-def show(call: Call, server_id: str) -> Answer:
+def show(call: ApiCall, server_id: str) -> ApiResponse:
     """Show a server of the caller's project, or any server to an administrator."""
     project_id = confined_to(call)
     with call.services.database.read() as connection:
@@ -275,14 +277,14 @@ def show(call: Call, server_id: str) -> Answer:
     document = _document(call, rows[0], hosts)
     if call.version.has(mv.SERVER_GROUPS_OF_SERVER):
         document["server_groups"] = [] if group is None else [group]
-    return Answer(body={"server": document})
+    return ApiResponse(body={"server": document})
 
 
 @blueprint.post(_ALL, policy=f"{_POLICY}:create", success=())
 @blueprint.put(_ONE, policy=f"{_POLICY}:update", success=())
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=())
 @blueprint.post(f"{_ONE}/action", policy=f"{_POLICY}:update", success=())
-def refuse(call: Call, server_id: str | None = None) -> Answer:  # noqa: ARG001 - a handler's
+def reject_action(call: ApiCall, server_id: str | None = None) -> ApiResponse:  # noqa: ARG001 - a handler's
     """Reject the creation, change or deletion of a server."""
     raise Forbidden(
         "Servers are read-only here and cannot be created, changed or deleted. "
@@ -291,12 +293,12 @@ def refuse(call: Call, server_id: str | None = None) -> Answer:  # noqa: ARG001 
     )
 
 
-def _summarize(call: Call, instance: Instance) -> Json:
+def _summarize(call: ApiCall, instance: Instance) -> Json:
     uuid, name = instance.uuid, instance.display_name
     return {"id": uuid, "name": name, "links": links(call, f"servers/{uuid}")}
 
 
-def _document(call: Call, instance: Instance, hosts: _Hosts) -> Json:
+def _document(call: ApiCall, instance: Instance, hosts: _Hosts) -> Json:
     """Return all fields of a server except its groups, which lists omit."""
     zones, services_by_host = hosts
     status = status_of(instance.vm_state, instance.task_state)
@@ -331,7 +333,7 @@ def _document(call: Call, instance: Instance, hosts: _Hosts) -> Json:
     return document
 
 
-def _attributes(call: Call, instance: Instance) -> Json:
+def _attributes(call: ApiCall, instance: Instance) -> Json:
     """Return the fields that, by default, only administrators see."""
     # A host name has lower-case letters, digits, dots and hyphens.
     name = re.sub(r"[^a-z0-9.-]", "", re.sub(r"[ _]", "-", instance.display_name.lower()))
@@ -347,7 +349,7 @@ def _attributes(call: Call, instance: Instance) -> Json:
     return attributes | hostname | _UNRECORDED_ATTRIBUTES if has_all else attributes
 
 
-def _host_status(call: Call, host: str | None, services_by_host: Mapping[str, Service]) -> str:
+def _host_status(call: ApiCall, host: str | None, services_by_host: Mapping[str, Service]) -> str:
     if host is None:
         return ""
     if (service := services_by_host.get(host)) is None:
@@ -366,7 +368,7 @@ def _host_id(instance: Instance) -> str:
     return sha224(f"{instance.project_id or ''}{instance.host}".encode()).hexdigest()
 
 
-def _flavor(call: Call, instance: Instance) -> Json:
+def _flavor(call: ApiCall, instance: Instance) -> Json:
     """Return the recorded flavor since 2.47, otherwise its id and link."""
     flavor = Flavor.from_document(instance.flavor or {})
     flavorid = next((str(value) for value in (flavor.flavorid, flavor.id) if value is not None), "")
@@ -385,7 +387,7 @@ def _flavor(call: Call, instance: Instance) -> Json:
     return document
 
 
-def _link(call: Call, collection: str, identifier: str) -> Json:
+def _link(call: ApiCall, collection: str, identifier: str) -> Json:
     return {"id": identifier, "links": [bookmark(call, f"{collection}/{quote(identifier)}")]}
 
 

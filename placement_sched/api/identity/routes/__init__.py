@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from placement_sched.api.blueprint import ApiStyle, Face, Seen
-from placement_sched.api.call import Answer
+from placement_sched.api.blueprint import Api, ApiConventions, ErrorContext
+from placement_sched.api.call import ApiResponse
 from placement_sched.api.identity.routes import versions
 from placement_sched.api.versions import Headers, Version
 from placement_sched.errors import Error
 
 
-class IdentityStyle(ApiStyle):
+class IdentityStyle(ApiConventions):
     """keystone's format: ``{"error": {"code": 403, "message": ..., "title": "Forbidden"}}``."""
 
     refuses_other_types = True
@@ -22,10 +22,10 @@ class IdentityStyle(ApiStyle):
         """Return the Vary header of keystone."""
         return {"Vary": "X-Auth-Token"}
 
-    def error(self, error: Error, status: int, title: str, seen: Seen) -> Answer:  # noqa: ARG002 - the protocol's
+    def error(self, error: Error, status: int, title: str, seen: ErrorContext) -> ApiResponse:  # noqa: ARG002 - the protocol's
         """Return the error in keystone's format."""
         document = {"code": status, "message": error.detail, "title": title}
-        return Answer(status=status, body={"error": document})
+        return ApiResponse(status=status, body={"error": document})
 
 
-FACE = Face("identity", IdentityStyle(), (versions.blueprint,))
+FACE = Api("identity", IdentityStyle(), (versions.blueprint,))

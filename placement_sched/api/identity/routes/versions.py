@@ -8,7 +8,7 @@ exist.
 from typing import Any
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call
+from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.versions import Version
 from placement_sched.errors import Forbidden
 
@@ -19,16 +19,16 @@ NEWEST = Version(3, 14)
 
 
 @blueprint.get("/", public=True, success=(300,))
-def choose(call: Call) -> Answer:
+def choose(call: ApiCall) -> ApiResponse:
     """List the versions with status 300 (Identity API reference, "List versions")."""
-    return Answer(status=300, body={"versions": {"values": [_version(call)]}})
+    return ApiResponse(status=300, body={"versions": {"values": [_version(call)]}})
 
 
 @blueprint.get("/v3", public=True)
 @blueprint.get("/v3/", public=True)
-def show(call: Call) -> Answer:
+def show(call: ApiCall) -> ApiResponse:
     """Show the version (Identity API reference, "Show v3 version details")."""
-    return Answer(body={"version": _version(call)})
+    return ApiResponse(body={"version": _version(call)})
 
 
 @blueprint.route(
@@ -38,12 +38,12 @@ def show(call: Call) -> Answer:
     success=(),
     refusals=(403,),
 )
-def refuse(call: Call, below: str) -> Answer:  # noqa: ARG001 - a handler's
+def reject_request(call: ApiCall, below: str) -> ApiResponse:  # noqa: ARG001 - a handler's
     """Reject every request for projects, users and tokens."""
     raise Forbidden("This service does not store identities; use Keystone.")
 
 
-def _version(call: Call) -> dict[str, Any]:
+def _version(call: ApiCall) -> dict[str, Any]:
     return {
         "id": f"v{NEWEST}",
         "status": "stable",

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
-from placement_sched.api.blueprint import ApiStyle, Face, Seen
-from placement_sched.api.call import Answer
+from placement_sched.api.blueprint import Api, ApiConventions, ErrorContext
+from placement_sched.api.call import ApiResponse
 from placement_sched.api.image.routes import image_data, image_schemas, images, versions
 from placement_sched.api.response import HTML, TEXT, page
 from placement_sched.api.versions import Headers, Version
@@ -15,7 +15,7 @@ from placement_sched.errors import Error
 _JSON = "application/json"
 
 
-class ImageStyle(ApiStyle):
+class ImageStyle(ApiConventions):
     """glance's format: ``{"message": ..., "code": "404 Not Found", "title": "Not Found"}``.
 
     Only clients that request JSON get it. As in glance, the answer to ``*/*`` is HTML: glance's
@@ -30,16 +30,16 @@ class ImageStyle(ApiStyle):
         """Return no headers, since the image API has no version headers."""
         return {}
 
-    def error(self, error: Error, status: int, title: str, seen: Seen) -> Answer:
+    def error(self, error: Error, status: int, title: str, seen: ErrorContext) -> ApiResponse:
         """Return the error in glance's format."""
         accepted = parse_accept_header(seen.accept, MIMEAccept)
         kind = accepted.best_match([HTML, _JSON, TEXT]) or _JSON
         if kind == _JSON:
             body = {"message": error.detail, "code": f"{status} {title}", "title": title}
-            return Answer(status=status, body=body)
+            return ApiResponse(status=status, body=body)
         return page(kind, status, title, [error.detail])
 
 
 _RESOURCES = (versions, images, image_data, image_schemas)
 
-FACE = Face("image", ImageStyle(), [resource.blueprint for resource in _RESOURCES])
+FACE = Api("image", ImageStyle(), [resource.blueprint for resource in _RESOURCES])

@@ -1,9 +1,9 @@
 """Routes of image data, which this service does not store, and of import methods."""
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call
-from placement_sched.api.image.conventions import changed, viewer_of
-from placement_sched.errors import Forbidden, TooMuch
+from placement_sched.api.call import ApiCall, ApiResponse
+from placement_sched.api.image.conventions import apply_change, viewer_of
+from placement_sched.errors import Forbidden, LimitExceeded
 from placement_sched.model.image import DEACTIVATED
 from placement_sched.operations import images
 
@@ -14,31 +14,31 @@ _BYTES = ("application/octet-stream",)
 
 
 @blueprint.get(_FILE, policy="download_image", success=(204,))
-def download(call: Call, image_id: str) -> Answer:
+def download(call: ApiCall, image_id: str) -> ApiResponse:
     """Answer 204, as for any image without data."""
     viewer = viewer_of(call)
     image = call.read(images.get, image_id.lower(), viewer)
     if image.status == DEACTIVATED and not viewer.is_admin:
         raise Forbidden(f"The requested image {image.uuid} has been deactivated.")
-    return Answer(status=204)
+    return ApiResponse(status=204)
 
 
 @blueprint.put(
     _FILE, policy="upload_image", data=True, content_types=_BYTES, success=(204,), refusals=(409,)
 )
-def upload(call: Call, image_id: str) -> Answer:
+def upload(call: ApiCall, image_id: str) -> ApiResponse:
     """Activate an image by an empty upload, as glance does, and reject other data."""
     if call.body:
-        changed(call, images.own, image_id)
-        raise TooMuch(
+        apply_change(call, images.lock_own, image_id)
+        raise LimitExceeded(
             "No image data is stored here: this service stores only image metadata for the "
             "scheduler. Create the image without data, or upload it to glance."
         )
-    return changed(call, images.complete, image_id, call.now())
+    return apply_change(call, images.activate_empty, image_id, call.now())
 
 
 @blueprint.get("/v2/info/import", policy="get_image")
-def import_methods(call: Call) -> Answer:  # noqa: ARG001 - every handler's
+def import_methods(call: ApiCall) -> ApiResponse:  # noqa: ARG001 - every handler's
     """Return the empty list of import methods (Image API reference, "Image Service Info")."""
     methods = {"description": "Import methods available.", "type": "array", "value": []}
-    return Answer(body={"import-methods": methods})
+    return ApiResponse(body={"import-methods": methods})

@@ -1,7 +1,7 @@
 """Routes of the JSON schemas of images."""
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call
+from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.image.conventions import ATTRIBUTES
 from placement_sched.model.document import Json
 
@@ -35,12 +35,12 @@ IMAGES: Json = {
 
 
 @blueprint.get("/v2/schemas/image", policy="get_image")
-def image(call: Call) -> Answer:  # noqa: ARG001 - every handler's
+def image(call: ApiCall) -> ApiResponse:  # noqa: ARG001 - every handler's
     """Return the schema of an image."""
-    return Answer(body=IMAGE)
+    return ApiResponse(body=IMAGE)
 
 
 @blueprint.get("/v2/schemas/images", policy="get_image")
-def image_list(call: Call) -> Answer:  # noqa: ARG001 - every handler's
+def image_list(call: ApiCall) -> ApiResponse:  # noqa: ARG001 - every handler's
     """Return the schema of a list of images."""
-    return Answer(body=IMAGES)
+    return ApiResponse(body=IMAGES)

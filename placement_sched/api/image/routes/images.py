@@ -12,11 +12,11 @@ from urllib.parse import urlencode
 from uuid import uuid4
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call
+from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.image.conventions import (
     ATTRIBUTES,
+    apply_change,
     change,
-    changed,
     image_document,
     viewer_of,
 )
@@ -32,7 +32,13 @@ from placement_sched.operations import images
 from placement_sched.operations.images import SETTABLE, ImageChange, check_settable
 from placement_sched.schemas.fields import PROPERTY, PROPERTY_NAME, TAG
 from placement_sched.schemas.formats import moment, read
-from placement_sched.store.images import NEWEST_FIRST, SORT_KEYS, Bound, ImageSearch, search
+from placement_sched.store.images import (
+    NEWEST_FIRST,
+    SORT_KEYS,
+    AttributeComparison,
+    ImageSearch,
+    search,
+)
 
 blueprint = Blueprint("images", __name__)
 _ALL = "/v2/images"
@@ -74,13 +80,13 @@ _OPERATIONS = ("add", "replace", "remove")
 _POINTER = re.compile(r"/((?:[^~/]|~[01])+)", re.DOTALL)
 
 
-def question_of(call: Call, viewer: model.Viewer) -> ImageSearch:
+def read_search(call: ApiCall, viewer: model.Viewer) -> ImageSearch:
     """Parse the query string of a list. Raises :class:`Invalid`."""
     filters = {name: value for name, value in call.query if name not in _NO_FILTERS | {"tag"}}
     if invalid := sorted(_LINKS & filters.keys()):
         raise Invalid(f"Images cannot be filtered by {invalid[0]}.")
     anyof: dict[str, tuple[Any, ...]] = {"os_hidden": (False,)}
-    bounds: list[Bound] = []
+    bounds: list[AttributeComparison] = []
     properties: dict[str, str] = {}
     for name, value in filters.items():
         if name in _FILTERS:
@@ -107,7 +113,7 @@ def question_of(call: Call, viewer: model.Viewer) -> ImageSearch:
     )
 
 
-def _parse_limit(call: Call) -> int:
+def _parse_limit(call: ApiCall) -> int:
     value = call.value("limit")
     return (
         PAGE
@@ -116,7 +122,7 @@ def _parse_limit(call: Call) -> int:
     )
 
 
-def links_of(call: Call, last: str | None) -> dict[str, str]:
+def links_of(call: ApiCall, last: str | None) -> dict[str, str]:
     """Return the links to the first page and to the page after the image ``last``."""
     *query, marker = pairs_after(call, last)
     links = {"first": f"/v2/images?{urlencode(query)}" if query else "/v2/images"}
@@ -164,7 +170,7 @@ _FILTERS: Mapping[str, Callable[[str, str], tuple[Any, ...]]] = {
 }
 
 
-def _parse_bound(name: str, value: str) -> Bound | None:
+def _parse_bound(name: str, value: str) -> AttributeComparison | None:
     """Return the comparison of a filter, or None if it is not a comparison."""
     if name in {"created_at", "updated_at"}:
         operator, colon, time = value.partition(":")
@@ -172,14 +178,16 @@ def _parse_bound(name: str, value: str) -> Bound | None:
             operator, time = "eq", value
         # A plus sign that is not escaped is decoded as a blank.
         time = re.sub(r" (\d\d:?\d\d)$", r"+\1", time)
-        return Bound(name, operator, read(moment, time, name))
+        return AttributeComparison(name, operator, read(moment, time, name))
     attribute, _, end = name.rpartition("_")
     if attribute in _NUMBERS and end in {"min", "max"}:
-        return Bound(attribute, "gte" if end == "min" else "lte", *_parse_numbers(name, value))
+        return AttributeComparison(
+            attribute, "gte" if end == "min" else "lte", *_parse_numbers(name, value)
+        )
     return None
 
 
-def _parse_order(call: Call) -> tuple[tuple[str, bool], ...]:
+def _parse_order(call: ApiCall) -> tuple[tuple[str, bool], ...]:
     """Return the requested order, then creation time and id."""
     pairs = _parse_sort(call)
     for key, direction in pairs:
@@ -191,7 +199,7 @@ def _parse_order(call: Call) -> tuple[tuple[str, bool], ...]:
     return tuple((order | {k: d for k, d in NEWEST_FIRST if k not in order}).items())
 
 
-def _parse_sort(call: Call) -> list[tuple[str, str]]:
+def _parse_sort(call: ApiCall) -> list[tuple[str, str]]:
     sort, keys, directions = (call.values(name) for name in ("sort", "sort_key", "sort_dir"))
     if sort and (keys or directions):
         raise Invalid("The sort parameter cannot be used with sort_key and sort_dir.")
@@ -207,36 +215,36 @@ def _parse_sort(call: Call) -> list[tuple[str, str]]:
 
 
 @blueprint.get(_ALL, policy="get_images")
-def index(call: Call) -> Answer:
+def index(call: ApiCall) -> ApiResponse:
     """List images."""
-    page, has_more = call.read(search, question_of(call, viewer_of(call)))
+    page, has_more = call.read(search, read_search(call, viewer_of(call)))
     last = page[-1].uuid if page and has_more else None
     documents = [image_document(image) for image in page]
     body = {"images": documents, **links_of(call, last), "schema": "/v2/schemas/images"}
-    return Answer(body=body)
+    return ApiResponse(body=body)
 
 
 @blueprint.post(
     _ALL, policy="add_image", body=CREATE, success=(201,), refusals=(409,), located=True
 )
-def create(call: Call) -> Answer:
+def create(call: ApiCall) -> ApiResponse:
     """Create an image."""
     image = call.write(images.create, _parse_image(call.body, call), viewer_of(call))
     headers = {"Location": f"{call.url}/v2/images/{image.uuid}"}
-    return Answer(status=201, body=image_document(image), headers=headers)
+    return ApiResponse(status=201, body=image_document(image), headers=headers)
 
 
 @blueprint.get(_ONE, policy="get_image")
-def show(call: Call, image_id: str) -> Answer:
+def show(call: ApiCall, image_id: str) -> ApiResponse:
     """Show an image."""
     image = call.read(images.get, image_id.lower(), viewer_of(call))
-    return Answer(body=image_document(image))
+    return ApiResponse(body=image_document(image))
 
 
 @blueprint.patch(
     _ONE, policy="modify_image", body=UPDATE, content_types=(CURRENT, DRAFT), refusals=(409,)
 )
-def update(call: Call, image_id: str) -> Answer:
+def update(call: ApiCall, image_id: str) -> ApiResponse:
     """Apply all operations of a JSON patch to an image, or none."""
     media_type, _, _ = (call.headers.get("Content-Type") or "").partition(";")
     is_draft = media_type.strip().lower() == DRAFT
@@ -245,41 +253,41 @@ def update(call: Call, image_id: str) -> Answer:
         for index, operation in enumerate(call.body)
     ]
     image = change(call, images.update, image_id, changes, call.now())
-    return Answer(body=image_document(image))
+    return ApiResponse(body=image_document(image))
 
 
 @blueprint.delete(_ONE, policy="delete_image", success=(204,))
-def delete(call: Call, image_id: str) -> Answer:
+def delete(call: ApiCall, image_id: str) -> ApiResponse:
     """Delete an image that is not protected."""
-    return changed(call, images.delete, image_id)
+    return apply_change(call, images.delete, image_id)
 
 
 @blueprint.post(f"{_ONE}/actions/deactivate", policy="deactivate", success=(204,))
-def deactivate(call: Call, image_id: str) -> Answer:
+def deactivate(call: ApiCall, image_id: str) -> ApiResponse:
     """Make an image's data unavailable."""
-    return changed(call, images.set_status, image_id, DEACTIVATED, call.now())
+    return apply_change(call, images.set_status, image_id, DEACTIVATED, call.now())
 
 
 @blueprint.post(f"{_ONE}/actions/reactivate", policy="reactivate", success=(204,))
-def reactivate(call: Call, image_id: str) -> Answer:
+def reactivate(call: ApiCall, image_id: str) -> ApiResponse:
     """Make an image's data available again."""
-    return changed(call, images.set_status, image_id, ACTIVE, call.now())
+    return apply_change(call, images.set_status, image_id, ACTIVE, call.now())
 
 
 @blueprint.put(f"{_ONE}/tags/<tag>", policy="modify_image", success=(204,), refusals=(413,))
-def add_tag(call: Call, image_id: str, tag: str) -> Answer:
+def add_tag(call: ApiCall, image_id: str, tag: str) -> ApiResponse:
     """Tag an image."""
     _TAG.check(tag, "Invalid tag")
-    return changed(call, images.add_tag, image_id, tag, call.now())
+    return apply_change(call, images.add_tag, image_id, tag, call.now())
 
 
 @blueprint.delete(f"{_ONE}/tags/<tag>", policy="modify_image", success=(204,))
-def remove_tag(call: Call, image_id: str, tag: str) -> Answer:
+def remove_tag(call: ApiCall, image_id: str, tag: str) -> ApiResponse:
     """Remove a tag from an image."""
-    return changed(call, images.remove_tag, image_id, tag, call.now())
+    return apply_change(call, images.remove_tag, image_id, tag, call.now())
 
 
-def _parse_image(body: dict[str, Any], call: Call) -> StoredImage:
+def _parse_image(body: dict[str, Any], call: ApiCall) -> StoredImage:
     """Return the image of a body. Raises :class:`Forbidden` for read-only attributes."""
     # The id may be chosen, but not changed.
     properties = {name: value for name, value in body.items() if name != "id"}

@@ -3,7 +3,7 @@
 from typing import Any
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call
+from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.versions import Version
 
 blueprint = Blueprint("versions", __name__)
@@ -13,21 +13,21 @@ NEWEST = Version(2, 9)
 
 
 @blueprint.get("/", public=True, success=(300,))
-def choose(call: Call) -> Answer:
+def choose(call: ApiCall) -> ApiResponse:
     """List the versions with status 300, as glance does at its root."""
-    return Answer(status=300, body=_versions(call))
+    return ApiResponse(status=300, body=_versions(call))
 
 
 @blueprint.get("/versions", public=True)
 @blueprint.get("/versions/", public=True)
 @blueprint.get("/v2", public=True)
 @blueprint.get("/v2/", public=True)
-def index(call: Call) -> Answer:
+def index(call: ApiCall) -> ApiResponse:
     """List the versions (Image API reference, "List API versions")."""
-    return Answer(body=_versions(call))
+    return ApiResponse(body=_versions(call))
 
 
-def _versions(call: Call) -> dict[str, Any]:
+def _versions(call: ApiCall) -> dict[str, Any]:
     link = {"rel": "self", "href": f"{call.url}/v2/"}
     return {
         "versions": [

@@ -1,6 +1,6 @@
 """The Placement API: routes, version negotiation and error responses."""
 
-from placement_sched.api.blueprint import Face
+from placement_sched.api.blueprint import Api
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.routes import (
     aggregates,
@@ -17,7 +17,7 @@ from placement_sched.api.placement.routes import (
 )
 from placement_sched.api.placement.style import PlacementStyle
 
-FACE = Face(
+FACE = Api(
     "placement",
     PlacementStyle(VERSIONING),
     (

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call, in_transaction
+from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
 from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.conventions import INTEGER, UUID, listing, record
+from placement_sched.api.placement.conventions import INTEGER, UUID, listing, object_schema
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.limits import MAX_PROVIDER_ITEMS
-from placement_sched.model.names import canonical
+from placement_sched.model.names import canonical_uuid
 from placement_sched.store.placement import aggregates, resource_providers
 
 blueprint = Blueprint("aggregates", __name__, since=mv.PROVIDER_AGGREGATES)
@@ -26,20 +26,23 @@ _UUIDS = {**listing(UUID), "maxItems": MAX_PROVIDER_ITEMS}
 
 PUT = Schemas(
     (mv.PROVIDER_AGGREGATES, _UUIDS),
-    (mv.AGGREGATE_GENERATIONS, record(aggregates=_UUIDS, resource_provider_generation=INTEGER)),
+    (
+        mv.AGGREGATE_GENERATIONS,
+        object_schema(aggregates=_UUIDS, resource_provider_generation=INTEGER),
+    ),
 )
 
 ANSWER = Schemas(
-    (mv.PROVIDER_AGGREGATES, record(aggregates=listing(UUID))),
+    (mv.PROVIDER_AGGREGATES, object_schema(aggregates=listing(UUID))),
     (
         mv.AGGREGATE_GENERATIONS,
-        record(aggregates=listing(UUID), resource_provider_generation=INTEGER),
+        object_schema(aggregates=listing(UUID), resource_provider_generation=INTEGER),
     ),
 )
 
 
 @blueprint.get(_PATH, policy=f"{_POLICY}:list", answer=ANSWER)
-def show(call: Call, uuid: str) -> Answer:
+def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show the aggregates of a provider."""
     generation, uuids = call.read(aggregates.by_provider_uuid, uuid)
     return _build_response(call, uuids, generation)
@@ -55,7 +58,7 @@ def show(call: Call, uuid: str) -> Answer:
 )
 @shared.generation_changed()
 @in_transaction
-def replace(call: Call, connection: Connection, uuid: str) -> Answer:
+def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Replace the aggregates of a provider. Unknown aggregates are created.
 
     From 1.19 on the request needs the provider's generation and increments it.
@@ -63,7 +66,7 @@ def replace(call: Call, connection: Connection, uuid: str) -> Answer:
     has_generation = call.version.has(mv.AGGREGATE_GENERATIONS)
     body_uuids = call.body["aggregates"] if has_generation else call.body
     generation = call.body["resource_provider_generation"] if has_generation else None
-    uuids = list(dict.fromkeys(map(canonical, body_uuids)))
+    uuids = list(dict.fromkeys(map(canonical_uuid, body_uuids)))
     provider = resource_providers.locked_by_uuid(connection, uuid, generation)
     aggregates.replace(connection, provider.id, uuids, call.now())
     if has_generation:
@@ -73,9 +76,9 @@ def replace(call: Call, connection: Connection, uuid: str) -> Answer:
     return _build_response(call, uuids, provider.generation + 1)
 
 
-def _build_response(call: Call, uuids: Iterable[str], generation: int) -> Answer:
+def _build_response(call: ApiCall, uuids: Iterable[str], generation: int) -> ApiResponse:
     body: dict[str, Any] = {"aggregates": list(uuids)}
     if call.version.has(mv.AGGREGATE_GENERATIONS):
         body["resource_provider_generation"] = generation
     # The removal of a membership leaves no time, so Last-Modified is always the current time.
-    return shared.dated(call, body)
+    return shared.with_last_modified(call, body)

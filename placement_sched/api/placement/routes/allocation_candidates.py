@@ -9,10 +9,17 @@ from typing import Any
 import orjson
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call
+from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.conventions import AMOUNTS, INTEGER, TEXT, UUID, keyed, record
+from placement_sched.api.placement.conventions import (
+    AMOUNTS,
+    INTEGER,
+    TEXT,
+    UUID,
+    map_schema,
+    object_schema,
+)
 from placement_sched.api.placement.params import query_of
 from placement_sched.api.validation import REPEATED, Schemas
 from placement_sched.api.versions import Version
@@ -32,7 +39,7 @@ _ANY_SUFFIX = "([a-zA-Z0-9_-]{1,64})?"
 
 
 def _build_query_schemas() -> Iterator[tuple[Version, Json]]:
-    for since, parameters in shared.growing(
+    for since, parameters in shared.by_version(
         (mv.ALLOCATION_CANDIDATES, {"resources": TEXT}),
         (mv.LIMIT, {"limit": {"type": "string", "pattern": "^[1-9][0-9]*$", "minLength": 1}}),
         (mv.REQUIRED_ON_CANDIDATES, {"required": TEXT}),
@@ -57,15 +64,19 @@ def _build_query_schemas() -> Iterator[tuple[Version, Json]]:
 
 GET = Schemas(*_build_query_schemas())
 
-_BY_PROVIDER = keyed(LIKE_UUID, record(resources=AMOUNTS))
-_REQUEST_1_10 = record(
-    allocations=shared.listing(record(resource_provider=record(uuid=UUID), resources=AMOUNTS))
+_BY_PROVIDER = map_schema(LIKE_UUID, object_schema(resources=AMOUNTS))
+_REQUEST_1_10 = object_schema(
+    allocations=shared.listing(
+        object_schema(resource_provider=object_schema(uuid=UUID), resources=AMOUNTS)
+    )
 )
-_REQUEST_1_12 = record(allocations=_BY_PROVIDER)
-_REQUEST_1_34 = record(
-    allocations=_BY_PROVIDER, mappings=keyed("^[a-zA-Z0-9_-]{0,64}$", shared.listing(UUID))
+_REQUEST_1_12 = object_schema(allocations=_BY_PROVIDER)
+_REQUEST_1_34 = object_schema(
+    allocations=_BY_PROVIDER, mappings=map_schema("^[a-zA-Z0-9_-]{0,64}$", shared.listing(UUID))
 )
-_SUMMARY_1_10 = {"resources": keyed(shared.NAME, record(capacity=INTEGER, used=INTEGER))}
+_SUMMARY_1_10 = {
+    "resources": map_schema(shared.NAME, object_schema(capacity=INTEGER, used=INTEGER))
+}
 _SUMMARY_1_17 = {**_SUMMARY_1_10, "traits": shared.listing(shared.UPPER_CASE)}
 _SUMMARY_1_29 = {
     **_SUMMARY_1_17,
@@ -77,8 +88,8 @@ _SUMMARY_1_29 = {
 def _candidates_schema(request: Json, summary: Json) -> Json:
     # Before 1.34 there are no mappings, so that two candidates may have the same allocations.
     requests = {"type": "array", "items": request}
-    summaries = keyed(LIKE_UUID, record(**summary))
-    return record(allocation_requests=requests, provider_summaries=summaries)
+    summaries = map_schema(LIKE_UUID, object_schema(**summary))
+    return object_schema(allocation_requests=requests, provider_summaries=summaries)
 
 
 ANSWER = Schemas(
@@ -98,15 +109,15 @@ ANSWER = Schemas(
     refusals=(404,),
     answer=ANSWER,
 )
-def list_candidates(call: Call) -> Answer:
+def list_candidates(call: ApiCall) -> ApiResponse:
     """List allocation requests and provider summaries (Placement API reference)."""
     query = query_of(call)
     count, body = _find_and_render(call, query)
     request_stats().candidates = count
-    return shared.dated(call, body)
+    return shared.with_last_modified(call, body)
 
 
-def _find_and_render(call: Call, query: CandidatesQuery) -> tuple[int, bytes]:
+def _find_and_render(call: ApiCall, query: CandidatesQuery) -> tuple[int, bytes]:
     """Return the number of candidates and the body of the response."""
     services = call.services
     shows_trees = call.version.has(mv.NESTED_CANDIDATES)
@@ -129,7 +140,7 @@ def _find_and_render(call: Call, query: CandidatesQuery) -> tuple[int, bytes]:
     return len(result.requests), body
 
 
-def _get_summary_fields(call: Call, search: Search) -> SummaryFields:
+def _get_summary_fields(call: ApiCall, search: Search) -> SummaryFields:
     """Return the fields of provider summaries: fewer before 1.17, 1.27 and 1.29."""
     requested = frozenset(
         search.names.classes[name] for group in search.query.groups for name, _ in group.resources

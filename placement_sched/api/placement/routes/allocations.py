@@ -4,17 +4,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call, in_transaction
+from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
 from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.conventions import INTEGER, TEXT, UUID, keyed, record
+from placement_sched.api.placement.conventions import INTEGER, TEXT, UUID, map_schema, object_schema
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Version
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.limits import MAX_ALLOCATION_AMOUNTS
 from placement_sched.model.document import Json
-from placement_sched.model.names import LIKE_UUID, canonical, read_uuid
+from placement_sched.model.names import LIKE_UUID, canonical_uuid, read_uuid
 from placement_sched.model.provider import UNCHECKED, UNKNOWN_TYPE, Allocation, ConsumerClaim
 from placement_sched.schemas.fields import OWNER
 from placement_sched.schemas.parts import a_list, an_object
@@ -25,11 +25,13 @@ blueprint = Blueprint("allocations", __name__)
 _OF_CONSUMER = "/allocations/<consumer_uuid>"
 
 
-_RESOURCES = keyed(shared.NAME, {"type": "integer", "minimum": 1}, minProperties=1)
-_LIST = a_list(record(resource_provider=record(uuid=UUID), resources=_RESOURCES), minItems=1)
+_RESOURCES = map_schema(shared.NAME, {"type": "integer", "minimum": 1}, minProperties=1)
+_LIST = a_list(
+    object_schema(resource_provider=object_schema(uuid=UUID), resources=_RESOURCES), minItems=1
+)
 # GET shows the generation. PUT and POST accept and ignore it.
 _PROVIDER = an_object({"generation": INTEGER, "resources": _RESOURCES}, "resources")
-_BY_PROVIDER = keyed(LIKE_UUID, _PROVIDER)
+_BY_PROVIDER = map_schema(LIKE_UUID, _PROVIDER)
 _MAPPINGS: Json = {
     "type": "object",
     "minProperties": 1,
@@ -39,7 +41,7 @@ _TYPE = {"type": "string", "pattern": shared.NAME, "minLength": 1, "maxLength": 
 
 #: Properties of a claim other than its allocations, by version.
 _CLAIM = dict(
-    shared.growing(
+    shared.by_version(
         (mv.OLDEST, {}),
         (mv.CONSUMER_PROJECT_AND_USER, {"project_id": OWNER, "user_id": OWNER}),
         (mv.ALLOCATIONS_BY_PROVIDER_UUID, {}),
@@ -58,7 +60,7 @@ def _claim_schema(allocations: Json, since: Version) -> Json:
 
 #: Schemas of claims by consumer uuid, of ``POST /allocations`` and the reshaper, by version.
 BY_CONSUMER = {
-    since: keyed(LIKE_UUID, _claim_schema(_BY_PROVIDER, since), minProperties=1)
+    since: map_schema(LIKE_UUID, _claim_schema(_BY_PROVIDER, since), minProperties=1)
     for since in _CLAIM
     if since.has(mv.ALLOCATIONS_BY_PROVIDER_UUID)
 }
@@ -76,7 +78,7 @@ PUT = Schemas(
     *((since, _claim_schema(_PUT_BODY.get(since, _BY_PROVIDER), since)) for since in _CLAIM)
 )
 
-_ALLOCATIONS = keyed(LIKE_UUID, record(generation=INTEGER, resources=shared.AMOUNTS))
+_ALLOCATIONS = map_schema(LIKE_UUID, object_schema(generation=INTEGER, resources=shared.AMOUNTS))
 
 # Only a consumer with allocations has an owner.
 OF_CONSUMER_ANSWER = Schemas(
@@ -88,7 +90,7 @@ OF_CONSUMER_ANSWER = Schemas(
                 "dependentRequired": {name: list(owner) for name in owner},
             },
         )
-        for since, owner in shared.growing(
+        for since, owner in shared.by_version(
             (mv.OLDEST, {}),
             (mv.ALLOCATIONS_BY_PROVIDER_UUID, {"project_id": TEXT, "user_id": TEXT}),
             (mv.CONSUMER_GENERATIONS, {"consumer_generation": INTEGER}),
@@ -99,8 +101,8 @@ OF_CONSUMER_ANSWER = Schemas(
 
 
 def _provider_answer_schema(**properties: Json) -> Json:
-    by_consumer = keyed(LIKE_UUID, record(resources=shared.AMOUNTS, **properties))
-    return record(allocations=by_consumer, resource_provider_generation=INTEGER)
+    by_consumer = map_schema(LIKE_UUID, object_schema(resources=shared.AMOUNTS, **properties))
+    return object_schema(allocations=by_consumer, resource_provider_generation=INTEGER)
 
 
 OF_PROVIDER_ANSWER = Schemas(
@@ -110,7 +112,7 @@ OF_PROVIDER_ANSWER = Schemas(
 
 
 @blueprint.get(_OF_CONSUMER, policy="placement:allocations:list", answer=OF_CONSUMER_ANSWER)
-def list_of_consumer(call: Call, consumer_uuid: str) -> Answer:
+def list_of_consumer(call: ApiCall, consumer_uuid: str) -> ApiResponse:
     """List the allocations of a consumer, none for an unknown consumer."""
     rows = call.read(allocations.of_consumer, consumer_uuid)
     by_provider: dict[str, dict[str, Any]] = {}
@@ -120,7 +122,7 @@ def list_of_consumer(call: Call, consumer_uuid: str) -> Answer:
         )
         entry["resources"][row.resource_class] = row.used
     owner = _build_owner(call, rows[0]) if rows else {}
-    return shared.dated(call, {"allocations": by_provider, **owner}, rows)
+    return shared.with_last_modified(call, {"allocations": by_provider, **owner}, rows)
 
 
 @blueprint.get(
@@ -128,7 +130,7 @@ def list_of_consumer(call: Call, consumer_uuid: str) -> Answer:
     policy="placement:resource_providers:allocations:list",
     answer=OF_PROVIDER_ANSWER,
 )
-def list_of_provider(call: Call, uuid: str) -> Answer:
+def list_of_provider(call: ApiCall, uuid: str) -> ApiResponse:
     """List the allocations of a provider by consumer."""
     try:
         generation, rows = call.read(allocations.of_provider, uuid)
@@ -145,13 +147,13 @@ def list_of_provider(call: Call, uuid: str) -> Answer:
                 entry["consumer_generation"] = row.generation
         entry["resources"][row.resource_class] = row.used
     body = {"allocations": by_consumer, "resource_provider_generation": generation}
-    return shared.dated(call, body, rows)
+    return shared.with_last_modified(call, body, rows)
 
 
 @blueprint.put(
     _OF_CONSUMER, policy="placement:allocations:update", body=PUT, success=(204,), refusals=(409,)
 )
-def put(call: Call, consumer_uuid: str) -> Answer:
+def put(call: ApiCall, consumer_uuid: str) -> ApiResponse:
     """Replace the allocations of a consumer."""
     if read_uuid(consumer_uuid) is None:
         raise Invalid(f"Malformed consumer_uuid: {consumer_uuid}")
@@ -160,7 +162,7 @@ def put(call: Call, consumer_uuid: str) -> Answer:
         # As in OpenStack placement, the last of several entries for a provider counts.
         by_provider = {entry["resource_provider"]["uuid"]: entry for entry in body["allocations"]}
         body = {**body, "allocations": by_provider}
-    refuse_too_many([body], "$.allocations")
+    reject_too_many([body], "$.allocations")
     return _replace_allocations(call, [claim_of(call, consumer_uuid, body)])
 
 
@@ -172,22 +174,22 @@ def put(call: Call, consumer_uuid: str) -> Answer:
     success=(204,),
     refusals=(404, 409),
 )
-def post(call: Call) -> Answer:
+def post(call: ApiCall) -> ApiResponse:
     """Replace the allocations of several consumers: all or nothing."""
-    refuse_too_many(call.body.values(), "$")
+    reject_too_many(call.body.values(), "$")
     return _replace_allocations(call, claims_of(call, call.body))
 
 
 @blueprint.delete(_OF_CONSUMER, policy="placement:allocations:delete", success=(204,))
 @in_transaction
-def delete(_call: Call, connection: Connection, consumer_uuid: str) -> Answer:
+def delete(_call: ApiCall, connection: Connection, consumer_uuid: str) -> ApiResponse:
     """Delete the allocations of a consumer."""
     if not allocations.remove(connection, spellings(consumer_uuid)):
         raise NotFound(f"No allocations for consumer '{consumer_uuid}'")
-    return Answer(status=204)
+    return ApiResponse(status=204)
 
 
-def refuse_too_many(claims: Iterable[Mapping[str, Any]], json_path: str) -> None:
+def reject_too_many(claims: Iterable[Mapping[str, Any]], json_path: str) -> None:
     """Raise :class:`Invalid` if claims in the format of 1.12 name too many amounts."""
     entries = (entry for claim in claims for entry in claim["allocations"].values())
     number = sum(len(entry["resources"]) for entry in entries)
@@ -198,7 +200,7 @@ def refuse_too_many(claims: Iterable[Mapping[str, Any]], json_path: str) -> None
         )
 
 
-def claims_of(call: Call, body: Mapping[str, Any]) -> list[ConsumerClaim]:
+def claims_of(call: ApiCall, body: Mapping[str, Any]) -> list[ConsumerClaim]:
     """Parse the claims of a body that maps consumers to claims.
 
     Raises :class:`Invalid` if two spellings name the same consumer.
@@ -209,7 +211,7 @@ def claims_of(call: Call, body: Mapping[str, Any]) -> list[ConsumerClaim]:
     return claims
 
 
-def claim_of(call: Call, consumer_uuid: str, body: Mapping[str, Any]) -> ConsumerClaim:
+def claim_of(call: ApiCall, consumer_uuid: str, body: Mapping[str, Any]) -> ConsumerClaim:
     """Parse the claim of a consumer in the format of 1.12.
 
     Before 1.8 the body has no project and user, before 1.28 no generation and before 1.38 no type.
@@ -217,7 +219,7 @@ def claim_of(call: Call, consumer_uuid: str, body: Mapping[str, Any]) -> Consume
     """
     defaults = call.services.settings.placement
     return ConsumerClaim(
-        consumer=canonical(consumer_uuid),
+        consumer=canonical_uuid(consumer_uuid),
         allocations={
             provider: {name: int(amount) for name, amount in entry["resources"].items()}
             for provider, entry in body["allocations"].items()
@@ -234,17 +236,17 @@ def spellings(consumer_uuid: str) -> Sequence[str]:
 
     OpenStack placement stores the consumers of ``POST /allocations`` in the caller's spelling.
     """
-    return sorted({consumer_uuid, canonical(consumer_uuid)})
+    return sorted({consumer_uuid, canonical_uuid(consumer_uuid)})
 
 
-def _replace_allocations(call: Call, claims: Sequence[ConsumerClaim]) -> Answer:
+def _replace_allocations(call: ApiCall, claims: Sequence[ConsumerClaim]) -> ApiResponse:
     database = call.services.database
     run = database.claim if any(claim.allocations for claim in claims) else database.write
-    run(lambda connection: allocations.replace(connection, claims, call.now(), named_at="$"))
-    return Answer(status=204)
+    run(lambda connection: allocations.replace(connection, claims, call.now(), json_path="$"))
+    return ApiResponse(status=204)
 
 
-def _build_owner(call: Call, allocation: Allocation) -> dict[str, Any]:
+def _build_owner(call: ApiCall, allocation: Allocation) -> dict[str, Any]:
     """Return the owner of allocations as the version shows it."""
     consumer, defaults = allocation.consumer, call.services.settings.placement
     owner: dict[str, Any] = {}

@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call, in_transaction
+from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
 from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.conventions import INTEGER, UPPER_CASE, record
+from placement_sched.api.placement.conventions import INTEGER, UPPER_CASE, object_schema
 from placement_sched.api.response import MethodNotAllowed
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
@@ -50,35 +50,35 @@ POST = Schemas(an_object({**_PROPERTIES, "resource_class": UPPER_CASE}, "resourc
 
 PUT_ONE = Schemas(an_object(_PROPERTIES, "total", "resource_provider_generation"))
 
-PUT = Schemas(record(resource_provider_generation=INTEGER, inventories=BY_CLASS))
+PUT = Schemas(object_schema(resource_provider_generation=INTEGER, inventories=BY_CLASS))
 
 _SHOWN: Json = {**dict.fromkeys(_INTEGERS, INTEGER), "allocation_ratio": {"type": "number"}}
 
 ANSWER = Schemas(
-    record(
+    object_schema(
         resource_provider_generation=INTEGER,
-        inventories=shared.keyed(shared.NAME, record(**_SHOWN)),
+        inventories=shared.map_schema(shared.NAME, object_schema(**_SHOWN)),
     )
 )
 
-ONE_ANSWER = Schemas(record(**_SHOWN, resource_provider_generation=INTEGER))
+ONE_ANSWER = Schemas(object_schema(**_SHOWN, resource_provider_generation=INTEGER))
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", answer=ANSWER)
-def index(call: Call, uuid: str) -> Answer:
+def index(call: ApiCall, uuid: str) -> ApiResponse:
     """List the inventories of a provider by resource class."""
     generation, stored = call.read(inventories.by_provider_uuid, uuid)
     return _build_list_response(stored, generation, shared.latest_change(call, stored))
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show", answer=ONE_ANSWER)
-def show(call: Call, uuid: str, resource_class: str) -> Answer:
+def show(call: ApiCall, uuid: str, resource_class: str) -> ApiResponse:
     """Show the inventory of a resource class of a provider."""
     generation, stored = call.read(inventories.by_provider_uuid, uuid)
     inventory = _find_class(stored, resource_class)
     if inventory is None:
         raise NotFound(f"No inventory of class {resource_class} for {uuid}")
-    return shared.dated(call, _show_document(inventory, generation), [inventory])
+    return shared.with_last_modified(call, _show_document(inventory, generation), [inventory])
 
 
 @blueprint.post(
@@ -92,14 +92,14 @@ def show(call: Call, uuid: str, resource_class: str) -> Answer:
     answer=ONE_ANSWER,
 )
 @in_transaction
-def create(call: Call, connection: Connection, uuid: str) -> Answer:
+def create(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Add an inventory of a new class to a provider. A generation is ignored."""
     name = call.body["resource_class"]
     prefix = f"Unable to create inventory for resource provider {uuid}"
     provider = resource_providers.locked_by_uuid(connection, uuid)
-    inventory = inventory_from(name, call.body)
+    inventory = read_inventory(name, call.body)
     _check_reserved(call, [inventory], uuid, prefix)
-    refuse_unknown(connection, [name], prefix)
+    reject_unknown(connection, [name], prefix)
     if _find_class(inventories.of_provider(connection, provider.id), name):
         raise ConcurrentUpdate(f"Update conflict: {uuid} has an inventory of {name} already.")
     location = f"{call.url}/resource_providers/{provider.uuid}/inventories/{name}"
@@ -115,11 +115,11 @@ def create(call: Call, connection: Connection, uuid: str) -> Answer:
     answer=ONE_ANSWER,
 )
 @in_transaction
-def update(call: Call, connection: Connection, uuid: str, resource_class: str) -> Answer:
+def update(call: ApiCall, connection: Connection, uuid: str, resource_class: str) -> ApiResponse:
     """Change an existing inventory of a provider."""
     generation = call.body["resource_provider_generation"]
     provider = resource_providers.locked_by_uuid(connection, uuid, generation)
-    inventory = inventory_from(resource_class, call.body)
+    inventory = read_inventory(resource_class, call.body)
     _check_reserved(call, [inventory], uuid, _update_error(uuid))
     resource_classes.by_name(connection, resource_class)
     if not _find_class(inventories.of_provider(connection, provider.id), resource_class):
@@ -140,15 +140,15 @@ def update(call: Call, connection: Connection, uuid: str, resource_class: str) -
 )
 @shared.update_conflict()
 @in_transaction
-def replace(call: Call, connection: Connection, uuid: str) -> Answer:
+def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Replace the inventories of a provider."""
     generation = call.body["resource_provider_generation"]
     provider = resource_providers.locked_by_uuid(connection, uuid, generation)
     documents: Mapping[str, Any] = call.body["inventories"]
-    new_inventories = [inventory_from(name, document) for name, document in documents.items()]
+    new_inventories = [read_inventory(name, document) for name, document in documents.items()]
     _check_reserved(call, new_inventories, uuid, _update_error(uuid))
     prefix = f"Unknown resource class in inventory for resource provider {uuid}"
-    refuse_unknown(connection, documents, prefix)
+    reject_unknown(connection, documents, prefix)
     inventories.replace(connection, provider, new_inventories, call.now())
     resource_providers.bump_generations(connection, [provider.id], call.now())
     return _build_list_response(
@@ -164,12 +164,12 @@ def replace(call: Call, connection: Connection, uuid: str) -> Answer:
     refusals=(409,),
 )
 @in_transaction
-def clear(call: Call, connection: Connection, uuid: str) -> Answer:
+def clear(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Delete all inventories of a provider."""
     provider = resource_providers.locked_by_uuid(connection, uuid)
     inventories.replace(connection, provider, [], call.now())
     resource_providers.bump_generations(connection, [provider.id], call.now())
-    return Answer(status=204)
+    return ApiResponse(status=204)
 
 
 @blueprint.delete(
@@ -179,7 +179,7 @@ def clear(call: Call, connection: Connection, uuid: str) -> Answer:
     success=(),
     refusals=(405,),
 )
-def not_yet(_call: Call, uuid: str) -> Answer:
+def not_yet(_call: ApiCall, uuid: str) -> ApiResponse:
     """Reject deleting all inventories at once before 1.5."""
     operation = f"Deleting all inventories of {uuid}"
     raise MethodNotAllowed(f"{operation} requires microversion 1.5 or later.")
@@ -187,7 +187,7 @@ def not_yet(_call: Call, uuid: str) -> Answer:
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), refusals=(409,))
 @in_transaction
-def remove(call: Call, connection: Connection, uuid: str, resource_class: str) -> Answer:
+def remove(call: ApiCall, connection: Connection, uuid: str, resource_class: str) -> ApiResponse:
     """Delete an inventory of a provider."""
     provider = resource_providers.locked_by_uuid(connection, uuid)
     if not _find_class(inventories.of_provider(connection, provider.id), resource_class):
@@ -201,17 +201,17 @@ def remove(call: Call, connection: Connection, uuid: str, resource_class: str) -
             code=ConcurrentUpdate.code,
         ) from None
     resource_providers.bump_generations(connection, [provider.id], call.now())
-    return Answer(status=204)
+    return ApiResponse(status=204)
 
 
-def refuse_unknown(connection: Connection, names: Iterable[str], words: str) -> None:
+def reject_unknown(connection: Connection, names: Iterable[str], words: str) -> None:
     """Raise :class:`Invalid`, with ``words`` first, if a resource class does not exist."""
     ids = resource_classes.ids_by_name(connection, names)
     if missing := sorted(set(names) - set(ids)):
         raise Invalid(f"{words}: No such resource class {', '.join(missing)}.")
 
 
-def inventory_from(name: str, document: Mapping[str, Any]) -> Inventory:
+def read_inventory(name: str, document: Mapping[str, Any]) -> Inventory:
     """Build the inventory of a document that conforms to the schema."""
     integers: dict[str, Any] = {key: int(document[key]) for key in _INTEGERS if key in document}
     ratio = float(document.get("allocation_ratio", 1.0))
@@ -222,7 +222,7 @@ def _update_error(uuid: str) -> str:
     return f"Unable to update inventory for resource provider {uuid}"
 
 
-def _check_reserved(call: Call, updates: Iterable[Inventory], uuid: str, prefix: str) -> None:
+def _check_reserved(call: ApiCall, updates: Iterable[Inventory], uuid: str, prefix: str) -> None:
     """Reject an inventory without capacity. From 1.26 on all of it may be reserved."""
     can_reserve_all = call.version.has(mv.RESERVED_EQUALS_TOTAL)
     for inventory in updates:
@@ -241,12 +241,14 @@ def _find_class(stored: tuple[Inventory, ...], name: str) -> Inventory | None:
 
 
 def _write(
-    call: Call, connection: Connection, provider: Provider, inventory: Inventory, **more: Any
-) -> Answer:
+    call: ApiCall, connection: Connection, provider: Provider, inventory: Inventory, **more: Any
+) -> ApiResponse:
     """Write an inventory, increment the provider's generation and build the response."""
     inventories.put(connection, {provider.id: [inventory]}, call.now())
     resource_providers.bump_generations(connection, [provider.id], call.now())
-    return shared.dated(call, _show_document(inventory, provider.generation + 1), **more)
+    return shared.with_last_modified(
+        call, _show_document(inventory, provider.generation + 1), **more
+    )
 
 
 def _as_document(inventory: Inventory) -> dict[str, Any]:
@@ -259,12 +261,12 @@ def _show_document(inventory: Inventory, generation: int) -> dict[str, Any]:
 
 def _build_list_response(
     inventory_list: Sequence[Inventory], generation: int, changed: datetime | None
-) -> Answer:
+) -> ApiResponse:
     body = {
         "resource_provider_generation": generation,
         "inventories": {item.resource_class: _as_document(item) for item in inventory_list},
     }
     if inventory_list or changed is None:
-        return Answer(body=body, last_modified=changed)
+        return ApiResponse(body=body, last_modified=changed)
     # Placement sends no Last-Modified for an empty list, but forbids caching it.
-    return Answer(body=body, headers={"Cache-Control": "no-cache"})
+    return ApiResponse(body=body, headers={"Cache-Control": "no-cache"})

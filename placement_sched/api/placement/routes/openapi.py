@@ -5,10 +5,10 @@ from typing import cast
 from flask import current_app
 
 from placement_sched.api import openapi
-from placement_sched.api.blueprint import Blueprint, Face, Route
-from placement_sched.api.call import Answer, Call
+from placement_sched.api.blueprint import Api, Blueprint, Route
+from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.conventions import INTEGER, TEXT, UPPER_CASE, UUID, record
+from placement_sched.api.placement.conventions import INTEGER, TEXT, UPPER_CASE, UUID, object_schema
 from placement_sched.api.validation import Schemas
 from placement_sched.model.document import Json
 from placement_sched.schemas.parts import a_list, an_object
@@ -43,7 +43,7 @@ _CODE: Json = {"code": {"type": "string", "pattern": "^placement\\."}}
 
 
 def _errors_schema(properties: Json) -> Json:
-    return record(errors=a_list(an_object(properties, *_REQUIRED), minItems=1))
+    return object_schema(errors=a_list(an_object(properties, *_REQUIRED), minItems=1))
 
 
 ERRORS = Schemas(
@@ -53,11 +53,11 @@ ERRORS = Schemas(
 
 
 @blueprint.get("/openapi.json", public=True, dated=False, answer=SHOW_ANSWER)
-def show(call: Call) -> Answer:
+def show(call: ApiCall) -> ApiResponse:
     """Show the OpenAPI document of the requested microversion, by default the newest."""
     version = mv.VERSIONING.negotiate(call.headers, legacy="latest")
-    api = cast("Face", current_app.blueprints["placement"])
-    return Answer(body=openapi.document(describe(api.routes), version, call.base or "/"))
+    api = cast("Api", current_app.blueprints["placement"])
+    return ApiResponse(body=openapi.document(describe(api.routes), version, call.base or "/"))
 
 
 def describe(routes: tuple[Route, ...]) -> openapi.Description:

@@ -1,14 +1,14 @@
 """Route of the reshaper, which moves inventories and allocations between providers."""
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call, in_transaction
+from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
 from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
 from placement_sched.api.placement.routes import allocations
 from placement_sched.api.placement.routes.inventories import (
     BY_CLASS,
-    inventory_from,
-    refuse_unknown,
+    read_inventory,
+    reject_unknown,
 )
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
@@ -21,9 +21,9 @@ from placement_sched.store.placement import reshape
 blueprint = Blueprint("reshaper", __name__)
 
 
-_INVENTORIES = shared.keyed(
+_INVENTORIES = shared.map_schema(
     LIKE_UUID,
-    shared.record(resource_provider_generation=shared.INTEGER, inventories=BY_CLASS),
+    shared.object_schema(resource_provider_generation=shared.INTEGER, inventories=BY_CLASS),
     minProperties=1,
     maxProperties=MAX_RESHAPER_INVENTORIES,
 )
@@ -32,7 +32,10 @@ _INVENTORIES = shared.keyed(
 _CONSUMERS = {"minProperties": 0, "maxProperties": MAX_RESHAPER_CONSUMERS}
 POST = Schemas(
     *(
-        (since, shared.record(inventories=_INVENTORIES, allocations={**claims, **_CONSUMERS}))
+        (
+            since,
+            shared.object_schema(inventories=_INVENTORIES, allocations={**claims, **_CONSUMERS}),
+        )
         for since, claims in allocations.BY_CONSUMER.items()
     )
 )
@@ -49,11 +52,11 @@ POST = Schemas(
 )
 @shared.update_conflict()
 @in_transaction
-def post(call: Call, connection: Connection) -> Answer:
+def post(call: ApiCall, connection: Connection) -> ApiResponse:
     """Replace inventories and allocations of several providers: all or nothing."""
     entries = call.body["inventories"]
     _check_number(entries)
-    allocations.refuse_too_many(call.body["allocations"].values(), "$.allocations")
+    allocations.reject_too_many(call.body["allocations"].values(), "$.allocations")
     claims = allocations.claims_of(call, call.body["allocations"])
     generations = {uuid: entry["resource_provider_generation"] for uuid, entry in entries.items()}
     names = {name for entry in entries.values() for name in entry["inventories"]}
@@ -61,18 +64,18 @@ def post(call: Call, connection: Connection) -> Answer:
         name for claim in claims for amounts in claim.allocations.values() for name in amounts
     }
     providers = reshape.lock(connection, generations, claims)
-    refuse_unknown(connection, names | allocated, "malformed reshaper data")
+    reject_unknown(connection, names | allocated, "malformed reshaper data")
     # As in OpenStack placement, the reserved amount may exceed the total, so that the reshape of
     # an upgrade does not fail on such an inventory. Nothing can be claimed from it.
     inventories = {
         provider.id: [
-            inventory_from(name, document)
+            read_inventory(name, document)
             for name, document in entries[uuid]["inventories"].items()
         ]
         for uuid, provider in providers.items()
     }
     reshape.write(connection, inventories, claims, call.now())
-    return Answer(status=204)
+    return ApiResponse(status=204)
 
 
 def _check_number(entries: Json) -> None:

@@ -7,9 +7,15 @@ from contextlib import suppress
 from typing import Any
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call, in_transaction
+from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.conventions import UPPER_CASE, dated, links, listing, record
+from placement_sched.api.placement.conventions import (
+    UPPER_CASE,
+    links,
+    listing,
+    object_schema,
+    with_last_modified,
+)
 from placement_sched.api.validation import Schema, Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Duplicate, Invalid
@@ -22,7 +28,7 @@ _ALL = "/resource_classes"
 _ONE = "/resource_classes/<name>"
 _POLICY = "placement:resource_classes"
 
-_BY_NAME = record(
+_BY_NAME = object_schema(
     name={"type": "string", "pattern": f"^{CUSTOM_PREFIX}[A-Z0-9_]+$", "maxLength": 255}
 )
 
@@ -34,35 +40,37 @@ PUT = Schemas(_BY_NAME)
 #: Schema of the class name in the path, from 1.7 on.
 NAMED = Schema(_BY_NAME)
 
-_SHOWN = record(name=UPPER_CASE, links=links("self"))
+_SHOWN = object_schema(name=UPPER_CASE, links=links("self"))
 
-LIST_ANSWER = Schemas(record(resource_classes=listing(_SHOWN)))
+LIST_ANSWER = Schemas(object_schema(resource_classes=listing(_SHOWN)))
 
 ANSWER = Schemas(_SHOWN)
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", refusals=(404,), answer=LIST_ANSWER)
-def index(call: Call) -> Answer:
+def index(call: ApiCall) -> ApiResponse:
     """List the resource classes."""
     rows = call.read(resource_classes.all_classes)
-    return dated(call, {"resource_classes": [_as_document(call, row.name) for row in rows]}, rows)
+    return with_last_modified(
+        call, {"resource_classes": [_as_document(call, row.name) for row in rows]}, rows
+    )
 
 
 @blueprint.post(
     _ALL, policy=f"{_POLICY}:create", body=POST, success=(201,), refusals=(404, 409), located=True
 )
-def create(call: Call) -> Answer:
+def create(call: ApiCall) -> ApiResponse:
     """Create a custom resource class."""
     name = call.body["name"]
     call.write(resource_classes.add, name, call.now())
-    return Answer(status=201, headers=_location_header(call, name))
+    return ApiResponse(status=201, headers=_location_header(call, name))
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show", answer=ANSWER)
-def show(call: Call, name: str) -> Answer:
+def show(call: ApiCall, name: str) -> ApiResponse:
     """Show a resource class."""
     row = call.read(resource_classes.by_name, name)
-    return dated(call, _as_document(call, row.name), [row])
+    return with_last_modified(call, _as_document(call, row.name), [row])
 
 
 @blueprint.put(
@@ -74,14 +82,14 @@ def show(call: Call, name: str) -> Answer:
     answer=ANSWER,
 )
 @in_transaction
-def rename(call: Call, connection: Connection, name: str) -> Answer:
+def rename(call: ApiCall, connection: Connection, name: str) -> ApiResponse:
     """Rename a custom resource class (until 1.6)."""
     new_name = call.body["name"]
     row = resource_classes.by_name(connection, name)
     if not name.startswith(CUSTOM_PREFIX):
         raise Invalid(f"Cannot update standard resource class {name}")
     resource_classes.rename(connection, row, new_name, call.now())
-    return Answer(body=_as_document(call, new_name))
+    return ApiResponse(body=_as_document(call, new_name))
 
 
 @blueprint.put(
@@ -92,25 +100,25 @@ def rename(call: Call, connection: Connection, name: str) -> Answer:
     refusals=(409,),
     located=True,
 )
-def ensure(call: Call, name: str) -> Answer:
+def ensure(call: ApiCall, name: str) -> ApiResponse:
     """Create a custom resource class if it does not exist (from 1.7)."""
     NAMED.check({"name": name}, "JSON does not validate")
     return _create_if_missing(call, name)
 
 
 @in_transaction
-def _create_if_missing(call: Call, connection: Connection, name: str) -> Answer:
+def _create_if_missing(call: ApiCall, connection: Connection, name: str) -> ApiResponse:
     status = 204
     if name not in resource_classes.ids_by_name(connection, [name]):
         with suppress(Duplicate):  # a concurrent request created it
             resource_classes.add(connection, name, call.now())
             status = 201
-    return Answer(status=status, headers=_location_header(call, name))
+    return ApiResponse(status=status, headers=_location_header(call, name))
 
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), refusals=(409,))
 @in_transaction
-def remove(_call: Call, connection: Connection, name: str) -> Answer:
+def remove(_call: ApiCall, connection: Connection, name: str) -> ApiResponse:
     """Delete a custom resource class that has no inventories."""
     row = resource_classes.by_name(connection, name)
     if not name.startswith(CUSTOM_PREFIX):
@@ -118,13 +126,13 @@ def remove(_call: Call, connection: Connection, name: str) -> Answer:
             f"Error in delete resource class: Cannot delete standard resource class {name}."
         )
     resource_classes.remove(connection, row)
-    return Answer(status=204)
+    return ApiResponse(status=204)
 
 
-def _as_document(call: Call, name: str) -> dict[str, Any]:
+def _as_document(call: ApiCall, name: str) -> dict[str, Any]:
     self_link = {"rel": "self", "href": f"{call.base}/resource_classes/{name}"}
     return {"name": name, "links": [self_link]}
 
 
-def _location_header(call: Call, name: str) -> dict[str, str]:
+def _location_header(call: ApiCall, name: str) -> dict[str, str]:
     return {"Location": f"{call.url}/resource_classes/{name}"}

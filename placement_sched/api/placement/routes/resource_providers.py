@@ -9,16 +9,22 @@ from uuid import uuid4
 import orjson
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call, in_transaction
+from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
 from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.conventions import INTEGER, TEXT, UUID, UUID_OR_NULL, record
+from placement_sched.api.placement.conventions import (
+    INTEGER,
+    TEXT,
+    UUID,
+    UUID_OR_NULL,
+    object_schema,
+)
 from placement_sched.api.placement.params import parse_member_of, parse_resources, parse_traits
 from placement_sched.api.validation import REPEATED, Schemas
 from placement_sched.api.versions import Version
 from placement_sched.db.transaction import Connection
 from placement_sched.model.document import Json
-from placement_sched.model.names import canonical
+from placement_sched.model.names import canonical_uuid
 from placement_sched.model.provider import Provider
 from placement_sched.operations import reports
 from placement_sched.schemas.fields import PROVIDER_NAME
@@ -67,7 +73,7 @@ PUT = _body_schemas(name=PROVIDER_NAME)
 LIST = Schemas(
     *(
         (since, an_object(parameters))
-        for since, parameters in shared.growing(
+        for since, parameters in shared.by_version(
             (mv.OLDEST, {"name": TEXT, "uuid": _HYPHENATED}),
             (mv.MEMBER_OF_ON_PROVIDERS, {"member_of": TEXT}),
             (mv.RESOURCES_ON_PROVIDERS, {"resources": TEXT}),
@@ -85,7 +91,7 @@ def _provider_schema(since: Version) -> Json:
     relations = (rel for rel, added in _LINKS if since.has(added))
     tree = {**_PARENT, "root_provider_uuid": UUID} if since.has(mv.NESTED_PROVIDERS) else {}
     links = shared.links("self", *relations)
-    return record(uuid=UUID, name=TEXT, generation=INTEGER, links=links, **tree)
+    return object_schema(uuid=UUID, name=TEXT, generation=INTEGER, links=links, **tree)
 
 
 _CHANGED_IN = {added for _, added in _LINKS} | {mv.NESTED_PROVIDERS}
@@ -94,14 +100,14 @@ ANSWER = Schemas(*((since, _provider_schema(since)) for since in _CHANGED_IN))
 
 LIST_ANSWER = Schemas(
     *(
-        (since, record(resource_providers=shared.listing(_provider_schema(since))))
+        (since, object_schema(resource_providers=shared.listing(_provider_schema(since))))
         for since in _CHANGED_IN
     )
 )
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST, answer=LIST_ANSWER)
-def index(call: Call) -> Answer:
+def index(call: ApiCall) -> ApiResponse:
     """List the providers that match the query."""
     resources = call.value("resources")
     query = ProviderQuery(
@@ -115,7 +121,7 @@ def index(call: Call) -> Answer:
     )
     providers, links = call.read(provider_search.search, query), _render_links(call)
     documents = [_as_document(call, provider, links) for provider in providers]
-    return shared.dated(call, {"resource_providers": documents}, providers)
+    return shared.with_last_modified(call, {"resource_providers": documents}, providers)
 
 
 @blueprint.post(
@@ -136,26 +142,26 @@ def index(call: Call) -> Answer:
     located=True,
     answer=ANSWER,
 )
-def create(call: Call) -> Answer:
+def create(call: ApiCall) -> ApiResponse:
     """Create a provider, in the tree of its parent if it has a parent.
 
     The root provider of a compute node is added to the aggregates of its host.
     """
     provider = call.write(
         reports.create,
-        uuid=canonical(call.body["uuid"]) if "uuid" in call.body else str(uuid4()),
+        uuid=canonical_uuid(call.body["uuid"]) if "uuid" in call.body else str(uuid4()),
         name=call.body["name"],
         parent_uuid=call.body.get("parent_provider_uuid"),
         now=call.now(),
     )
     headers = {"Location": f"{call.url}/resource_providers/{provider.uuid}"}
     if not call.version.has(mv.POST_PROVIDER_BODY):
-        return Answer(status=201, headers=headers)
+        return ApiResponse(status=201, headers=headers)
     return _build_response(call, provider, headers=headers)
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show", answer=ANSWER)
-def show(call: Call, uuid: str) -> Answer:
+def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show a provider."""
     return _build_response(call, call.read(resource_providers.by_uuid, uuid))
 
@@ -169,7 +175,7 @@ def show(call: Call, uuid: str) -> Answer:
     answer=ANSWER,
 )
 @in_transaction
-def update(call: Call, connection: Connection, uuid: str) -> Answer:
+def update(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Rename a provider and, from 1.14 on, move it to another parent."""
     if "parent_provider_uuid" in call.body:
         parent, can_reparent = call.body["parent_provider_uuid"], call.version.has(mv.REPARENTING)
@@ -180,17 +186,19 @@ def update(call: Call, connection: Connection, uuid: str) -> Answer:
 
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), refusals=(409,))
-def remove(call: Call, uuid: str) -> Answer:
+def remove(call: ApiCall, uuid: str) -> ApiResponse:
     """Delete a provider with its inventories, traits and aggregate memberships."""
     call.write(provider_trees.remove, uuid)
-    return Answer(status=204)
+    return ApiResponse(status=204)
 
 
-def _build_response(call: Call, provider: Provider, **more: Any) -> Answer:
-    return shared.dated(call, _as_document(call, provider, _render_links(call)), [provider], **more)
+def _build_response(call: ApiCall, provider: Provider, **more: Any) -> ApiResponse:
+    return shared.with_last_modified(
+        call, _as_document(call, provider, _render_links(call)), [provider], **more
+    )
 
 
-def _render_links(call: Call) -> str:
+def _render_links(call: ApiCall) -> str:
     """Return the links of a provider as JSON with a placeholder for its uuid."""
     path = f"{call.base}/resource_providers/{_PLACEHOLDER}"
     relations = [
@@ -199,7 +207,7 @@ def _render_links(call: Call) -> str:
     return orjson.dumps([{"rel": "self", "href": path}, *relations]).decode()
 
 
-def _as_document(call: Call, provider: Provider, links: str) -> dict[str, Any]:
+def _as_document(call: ApiCall, provider: Provider, links: str) -> dict[str, Any]:
     document: dict[str, Any] = {
         "uuid": provider.uuid,
         "name": provider.name,

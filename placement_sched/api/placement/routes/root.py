@@ -1,23 +1,29 @@
 """Version document of the Placement API."""
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call
-from placement_sched.api.placement.conventions import TEXT, dated, links, listing, record
+from placement_sched.api.call import ApiCall, ApiResponse
+from placement_sched.api.placement.conventions import (
+    TEXT,
+    links,
+    listing,
+    object_schema,
+    with_last_modified,
+)
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.validation import Schemas
 
 blueprint = Blueprint("root", __name__)
 
 _NUMBER = {"type": "string", "pattern": r"^[0-9]+\.[0-9]+$"}
-_VERSION = record(
+_VERSION = object_schema(
     id=TEXT, min_version=_NUMBER, max_version=_NUMBER, status=TEXT, links=links("self")
 )
 
-SHOW_ANSWER = Schemas(record(versions=listing(_VERSION)))
+SHOW_ANSWER = Schemas(object_schema(versions=listing(_VERSION)))
 
 
 @blueprint.get("/", public=True, answer=SHOW_ANSWER)
-def show(call: Call) -> Answer:
+def show(call: ApiCall) -> ApiResponse:
     """List the supported versions (Placement API reference, "List Versions")."""
     document = {
         "id": "v1.0",
@@ -27,4 +33,4 @@ def show(call: Call) -> Answer:
         # A relative link is also correct if a proxy serves this API under another prefix.
         "links": [{"rel": "self", "href": ""}],
     }
-    return dated(call, {"versions": [document]})
+    return with_last_modified(call, {"versions": [document]})

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call, in_transaction
+from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
 from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.conventions import INTEGER, TEXT, record
+from placement_sched.api.placement.conventions import INTEGER, TEXT, object_schema
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
@@ -38,29 +38,29 @@ _TRAITS = {
     "maxItems": MAX_PROVIDER_ITEMS,
 }
 
-PUT_ON_PROVIDER = Schemas(record(traits=_TRAITS, resource_provider_generation=INTEGER))
+PUT_ON_PROVIDER = Schemas(object_schema(traits=_TRAITS, resource_provider_generation=INTEGER))
 
 _NAMES = shared.listing(shared.UPPER_CASE)
 
-LIST_ANSWER = Schemas(record(traits=_NAMES))
+LIST_ANSWER = Schemas(object_schema(traits=_NAMES))
 
-ON_PROVIDER_ANSWER = Schemas(record(traits=_NAMES, resource_provider_generation=INTEGER))
+ON_PROVIDER_ANSWER = Schemas(object_schema(traits=_NAMES, resource_provider_generation=INTEGER))
 
 
 @blueprint.get(
     _ALL, policy="placement:traits:list", query=LIST, refusals=(404,), answer=LIST_ANSWER
 )
-def index(call: Call) -> Answer:
+def index(call: ApiCall) -> ApiResponse:
     """List the names of traits, filtered by names, prefix or use."""
     name_filter, associated = _parse_name_filter(call), call.value("associated")
     if associated is not None and associated.lower() not in {"true", "false"}:
         raise Invalid('The query parameter "associated" only accepts "true" or "false"')
     in_use = None if associated is None else associated.lower() == "true"
     rows = call.read(traits.search, **name_filter, associated=in_use)
-    return shared.dated(call, {"traits": [trait.name for trait in rows]}, rows)
+    return shared.with_last_modified(call, {"traits": [trait.name for trait in rows]}, rows)
 
 
-def _parse_name_filter(call: Call) -> dict[str, Any]:
+def _parse_name_filter(call: ApiCall) -> dict[str, Any]:
     text = call.value("name")
     if text is None:
         return {}
@@ -75,13 +75,13 @@ def _parse_name_filter(call: Call) -> dict[str, Any]:
 
 
 @blueprint.get(_ONE, policy="placement:traits:show", success=(204,), dated=True)
-def show(call: Call, name: str) -> Answer:
+def show(call: ApiCall, name: str) -> ApiResponse:
     """Return 204 if the trait exists."""
-    return shared.dated(call, None, [call.read(traits.by_name, name)], status=204)
+    return shared.with_last_modified(call, None, [call.read(traits.by_name, name)], status=204)
 
 
 @blueprint.put(_ONE, policy="placement:traits:update", success=(201, 204), located=True, dated=True)
-def ensure(call: Call, name: str) -> Answer:
+def ensure(call: ApiCall, name: str) -> ApiResponse:
     """Create a custom trait if it does not exist."""
     if not _CUSTOM.fullmatch(name) or len(name) > _MAX_LENGTH:
         raise Invalid(
@@ -93,30 +93,30 @@ def ensure(call: Call, name: str) -> Answer:
 
 
 @in_transaction
-def _create_if_missing(call: Call, connection: Connection, name: str) -> Answer:
+def _create_if_missing(call: ApiCall, connection: Connection, name: str) -> ApiResponse:
     status = 201 if traits.ensure(connection, name, call.now()) else 204
     headers = {"Location": f"{call.url}/traits/{name}"}
     trait = traits.by_name(connection, name)
-    return shared.dated(call, None, [trait], status=status, headers=headers)
+    return shared.with_last_modified(call, None, [trait], status=status, headers=headers)
 
 
 @blueprint.delete(_ONE, policy="placement:traits:delete", success=(204,), refusals=(409,))
 @in_transaction
-def remove(_call: Call, connection: Connection, name: str) -> Answer:
+def remove(_call: ApiCall, connection: Connection, name: str) -> ApiResponse:
     """Delete a custom trait that no provider has."""
     trait = traits.by_name(connection, name)
     if not name.startswith(CUSTOM_PREFIX):
         raise Invalid(f"Cannot delete standard trait {name}.")
     traits.remove(connection, trait)
-    return Answer(status=204)
+    return ApiResponse(status=204)
 
 
 @blueprint.get(
     _ON_PROVIDER, policy="placement:resource_providers:traits:list", answer=ON_PROVIDER_ANSWER
 )
-def of_provider(call: Call, uuid: str) -> Answer:
+def of_provider(call: ApiCall, uuid: str) -> ApiResponse:
     """List the traits of a provider."""
-    row = call.read(traits.carried_by, uuid)
+    row = call.read(traits.traits_by_provider, uuid)
     return _build_response(call, row.traits, row.generation)
 
 
@@ -129,11 +129,11 @@ def of_provider(call: Call, uuid: str) -> Answer:
 )
 @shared.generation_changed()
 @in_transaction
-def replace(call: Call, connection: Connection, uuid: str) -> Answer:
+def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Replace the traits of a provider."""
     expected: int = call.body["resource_provider_generation"]
-    provider_id, generation, current = traits.carried_by(connection, uuid)
-    resource_providers.refuse_other_generation(uuid, generation, expected)
+    provider_id, generation, current = traits.traits_by_provider(connection, uuid)
+    resource_providers.check_generation(uuid, generation, expected)
     new_traits = _resolve_names(connection, call.body["traits"], current)
     if new_traits != current:
         resource_providers.bump_generation_from(
@@ -151,13 +151,13 @@ def replace(call: Call, connection: Connection, uuid: str) -> Answer:
     refusals=(409,),
 )
 @in_transaction
-def clear(call: Call, connection: Connection, uuid: str) -> Answer:
+def clear(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Remove all traits of a provider."""
     provider = resource_providers.locked_by_uuid(connection, uuid)
     current = traits.of_provider(connection, provider.id)
     if traits.replace(connection, provider.id, _ids(current), (), call.now()):
         resource_providers.bump_generations(connection, [provider.id], call.now())
-    return Answer(status=204)
+    return ApiResponse(status=204)
 
 
 def _resolve_names(
@@ -180,6 +180,8 @@ def _ids(rows: Iterable[Trait]) -> list[int]:
     return [trait.id for trait in rows]
 
 
-def _build_response(call: Call, rows: tuple[Trait, ...], generation: int) -> Answer:
+def _build_response(call: ApiCall, rows: tuple[Trait, ...], generation: int) -> ApiResponse:
     names = [trait.name for trait in rows]
-    return shared.dated(call, {"traits": names, "resource_provider_generation": generation}, rows)
+    return shared.with_last_modified(
+        call, {"traits": names, "resource_provider_generation": generation}, rows
+    )

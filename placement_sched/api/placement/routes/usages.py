@@ -5,9 +5,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call
+from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.conventions import AMOUNTS, INTEGER, NAME, dated, keyed, record
+from placement_sched.api.placement.conventions import (
+    AMOUNTS,
+    INTEGER,
+    NAME,
+    map_schema,
+    object_schema,
+    with_last_modified,
+)
 from placement_sched.api.validation import Schemas
 from placement_sched.model.document import Json
 from placement_sched.schemas.fields import OWNER
@@ -30,13 +37,14 @@ GET = Schemas(
 )
 
 # The number of consumers is among the amounts.
-_BY_TYPE: Json = {**record(consumer_count=INTEGER), "patternProperties": {NAME: INTEGER}}
+_BY_TYPE: Json = {**object_schema(consumer_count=INTEGER), "patternProperties": {NAME: INTEGER}}
 
 ANSWER = Schemas(
-    (mv.USAGES, record(usages=AMOUNTS)), (mv.CONSUMER_TYPES, record(usages=keyed(_TYPES, _BY_TYPE)))
+    (mv.USAGES, object_schema(usages=AMOUNTS)),
+    (mv.CONSUMER_TYPES, object_schema(usages=map_schema(_TYPES, _BY_TYPE))),
 )
 
-OF_PROVIDER_ANSWER = Schemas(record(resource_provider_generation=INTEGER, usages=AMOUNTS))
+OF_PROVIDER_ANSWER = Schemas(object_schema(resource_provider_generation=INTEGER, usages=AMOUNTS))
 
 
 @blueprint.get(
@@ -44,21 +52,21 @@ OF_PROVIDER_ANSWER = Schemas(record(resource_provider_generation=INTEGER, usages
     policy="placement:resource_providers:usages",
     answer=OF_PROVIDER_ANSWER,
 )
-def of_provider(call: Call, uuid: str) -> Answer:
+def of_provider(call: ApiCall, uuid: str) -> ApiResponse:
     """Show the used amount of each inventory of a provider."""
     generation, used = call.read(usages.of_provider, uuid)
-    return dated(call, {"resource_provider_generation": generation, "usages": used})
+    return with_last_modified(call, {"resource_provider_generation": generation, "usages": used})
 
 
 @blueprint.get(
     "/usages", policy="placement:usages", since=mv.USAGES, query=GET, refusals=(404,), answer=ANSWER
 )
-def of_project(call: Call) -> Answer:
+def of_project(call: ApiCall) -> ApiResponse:
     """Show the usage of a project or user, from 1.38 on by consumer type."""
     project_id, user_id = call.value("project_id") or "", call.value("user_id")
     if not call.version.has(mv.CONSUMER_TYPES):
         amounts = call.read(usages.amounts_of_project, project_id, user_id)
-        return dated(call, {"usages": amounts})
+        return with_last_modified(call, {"usages": amounts})
     consumer_type = call.value("consumer_type")
     rows = call.read(
         usages.of_project,
@@ -66,7 +74,7 @@ def of_project(call: Call) -> Answer:
         user_id=user_id,
         consumer_type=None if consumer_type == _ALL else consumer_type,
     )
-    return dated(call, {"usages": _group_by_type(consumer_type, rows)})
+    return with_last_modified(call, {"usages": _group_by_type(consumer_type, rows)})
 
 
 def _group_by_type(consumer_type: str | None, rows: Sequence[TypeUsage]) -> Mapping[str, Any]:

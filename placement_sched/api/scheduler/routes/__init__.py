@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from http import HTTPStatus
 
-from placement_sched.api.blueprint import Face, Seen
-from placement_sched.api.call import Answer
+from placement_sched.api.blueprint import Api, ErrorContext
+from placement_sched.api.call import ApiResponse
 from placement_sched.api.placement.style import PlacementStyle
 from placement_sched.api.scheduler.routes import (
     capacity,
@@ -52,7 +52,7 @@ class SchedulerStyle(PlacementStyle):
     def __init__(self) -> None:
         super().__init__(Versioning("scheduler", Version(1, 0), Version(1, 0)), codes_since=None)
 
-    def error(self, error: Error, status: int, title: str, seen: Seen) -> Answer:
+    def error(self, error: Error, status: int, title: str, seen: ErrorContext) -> ApiResponse:
         """Render an error in placement's JSON format with a code of this API."""
         if error.code.startswith(_PLACEMENT_PREFIX):
             default = CODES.get(status, CODES[HTTPStatus.INTERNAL_SERVER_ERROR])
@@ -62,4 +62,4 @@ class SchedulerStyle(PlacementStyle):
 
 _MODULES = (root, capacity, compute_nodes, decisions, hosts, instances, plan, select_destinations)
 
-FACE = Face("scheduler", SchedulerStyle(), [module.blueprint for module in _MODULES])
+FACE = Api("scheduler", SchedulerStyle(), [module.blueprint for module in _MODULES])

@@ -1,18 +1,18 @@
 """Route of capacity: ``POST /capacity``."""
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call
+from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.scheduler.request_schema import OVERRIDES, REQUEST_SPEC
 from placement_sched.api.scheduler.routes.select_destinations import check_policy_hint
 from placement_sched.api.validation import Schemas
 from placement_sched.limits import MAX_CAPACITY_FLAVORS
 from placement_sched.model.document import Json, with_whole_numbers
-from placement_sched.scheduler.capacity.count import Per
-from placement_sched.scheduler.capacity.report import CapacityQuestion, capacity
+from placement_sched.scheduler.capacity.count import CloudPart
+from placement_sched.scheduler.capacity.report import CapacityQuery, capacity
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.simulation import changes_from
 from placement_sched.schemas.changes import CHANGES
-from placement_sched.schemas.parts import BOOLEAN, NAME, a_list, an_object, or_null
+from placement_sched.schemas.parts import BOOLEAN, NAME, a_list, an_object, nullable
 
 blueprint = Blueprint("capacity", __name__)
 
@@ -25,8 +25,8 @@ _PROPERTIES: Json = {
     "request_spec": _REQUEST_SPEC,
     "flavors": _FLAVORS,
     "all_flavors": BOOLEAN,
-    "per": or_null({"type": "string", "enum": [per.value for per in Per]}),
-    "policy": or_null(NAME),
+    "per": nullable({"type": "string", "enum": [per.value for per in CloudPart]}),
+    "policy": nullable(NAME),
     "overrides": OVERRIDES,
     "changes": CHANGES,
 }
@@ -34,19 +34,19 @@ CAPACITY = Schemas(an_object(_PROPERTIES, "request_spec"))
 
 
 @blueprint.post("/v1/capacity", policy="scheduler:capacity", body=CAPACITY, refusals=(404, 500))
-def count(call: Call) -> Answer:
+def count(call: ApiCall) -> ApiResponse:
     """Count how many more instances of a request fit, without claiming."""
     check_policy_hint(call)
-    return Answer(body=answer(call.services.scheduler, call.body))
+    return ApiResponse(body=answer(call.services.scheduler, call.body))
 
 
 def answer(scheduler: Scheduler, body: Json) -> Json:
     """Count how many more instances of a request, or of each flavor, fit."""
     body = with_whole_numbers(body)
     per = body.get("per")
-    query = CapacityQuestion(
+    query = CapacityQuery(
         document=body["request_spec"],
-        per=None if per is None else Per(per),
+        per=None if per is None else CloudPart(per),
         policy=body.get("policy"),
         overrides=body.get("overrides") or {},
         flavors=body.get("flavors", ()),

@@ -5,7 +5,7 @@ from dataclasses import fields
 import orjson
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call
+from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.paging import limit_and_marker, page
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
@@ -39,17 +39,17 @@ POST = Schemas(a_list({"type": "object"}, maxItems=MAX_REPORTS))
 
 
 @blueprint.post(_ALL, policy=f"{_POLICY}:report", body=POST, takes_many=True, refusals=(409,))
-def report_many(call: Call) -> Answer:
+def report_many(call: ApiCall) -> ApiResponse:
     """Record a list of reports, all or nothing, and count new and changed nodes."""
     now = call.now()
     parsed = reports.parse_reports(call.body, call.settings, now)
     recorded = call.write(reports.record_reports, parsed, now, call.policies())
     counts = ("created", "changed", "unchanged")
-    return Answer(body={name: getattr(recorded, name) for name in counts})
+    return ApiResponse(body={name: getattr(recorded, name) for name in counts})
 
 
 @blueprint.put(_ONE, policy=f"{_POLICY}:report", body=PUT, refusals=(409,))
-def report(call: Call, uuid: str) -> Answer:
+def report(call: ApiCall, uuid: str) -> ApiResponse:
     """Record the report of a node and return the node."""
     now = call.now()
     uuid = formats.read(formats.uuid, uuid, "uuid")
@@ -65,11 +65,11 @@ def report(call: Call, uuid: str) -> Answer:
         reports.record_reports(connection, [parsed], now, call.policies())
         return compute_nodes.by_uuid(connection, uuid)
 
-    return Answer(body=_as_document(call.services.database.write(write_report)))
+    return ApiResponse(body=_as_document(call.services.database.write(write_report)))
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST)
-def index(call: Call) -> Answer:
+def index(call: ApiCall) -> ApiResponse:
     """List compute nodes by uuid, filtered by host or hypervisor_hostname."""
     limit, marker = limit_and_marker(call)
     filters = {name: call.value(name) for name in _FILTERS}
@@ -78,16 +78,16 @@ def index(call: Call) -> Answer:
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show")
-def show(call: Call, uuid: str) -> Answer:
+def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show a compute node."""
-    return Answer(body=_as_document(call.read(compute_nodes.by_uuid, usual_uuid(uuid))))
+    return ApiResponse(body=_as_document(call.read(compute_nodes.by_uuid, usual_uuid(uuid))))
 
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), refusals=(409,))
-def remove(call: Call, uuid: str) -> Answer:
+def remove(call: ApiCall, uuid: str) -> ApiResponse:
     """Delete a node, its root provider and, if it is the host's last node, the service."""
     call.write(reports.remove_node, usual_uuid(uuid))
-    return Answer(status=204)
+    return ApiResponse(status=204)
 
 
 def _as_document(node: ComputeNode) -> Json:

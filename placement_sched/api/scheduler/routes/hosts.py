@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call
+from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.paging import limit_and_marker, page
 from placement_sched.api.validation import Schemas
 from placement_sched.model.document import Json
 from placement_sched.operations.aggregate_check import check_aggregates
-from placement_sched.scheduler.host_views import STATES, HostsAsked, all_shown, one_shown
+from placement_sched.scheduler.host_views import STATES, HostQuery, list_hosts, show_host
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.schemas.parts import NAME, PAGING, an_object
 
@@ -28,11 +28,11 @@ LIST = Schemas(
 
 
 @blueprint.get("/v1/hosts", policy=f"{_POLICY}:list", query=LIST)
-def index(call: Call) -> Answer:
+def index(call: ApiCall) -> ApiResponse:
     """List hosts with state, zone, policy, aggregates, traits and total resources."""
     limit, marker = limit_and_marker(call)
     document = listed(call.services.scheduler, call.query, limit=limit, marker=marker)
-    return Answer(body=document | page(call, "hosts", document["hosts"]).body)
+    return ApiResponse(body=document | page(call, "hosts", document["hosts"]).body)
 
 
 def listed(
@@ -44,26 +44,26 @@ def listed(
 ) -> Json:
     """Return the hosts that match the pairs of a query string, or a page of them."""
     pairs = list(query)
-    filters = HostsAsked(
+    filters = HostQuery(
         **{name: value for name, value in pairs if name in _SINGLE_VALUED},
         states=[value for name, value in pairs if name == "state"],
         traits=[value for name, value in pairs if name == "trait"],
         marker=marker,
         limit=limit,
     )
-    return all_shown(scheduler, filters)
+    return list_hosts(scheduler, filters)
 
 
 @blueprint.get("/v1/hosts/<path:host>", policy=f"{_POLICY}:show")
-def show(call: Call, host: str) -> Answer:
+def show(call: ApiCall, host: str) -> ApiResponse:
     """Show a host with its nodes, providers and instances."""
-    return Answer(body=one_shown(call.services.scheduler, host))
+    return ApiResponse(body=show_host(call.services.scheduler, host))
 
 
 @blueprint.get("/v1/aggregate_check", policy="scheduler:aggregate_check")
-def check(call: Call) -> Answer:
+def check(call: ApiCall) -> ApiResponse:
     """Check the aggregates that reserve hosts by traits, and list who may use them."""
     scheduler = call.services.scheduler
     with scheduler.database.read() as connection:
         result = check_aggregates(connection, scheduler.live.settings())
-    return Answer(body=result.as_json())
+    return ApiResponse(body=result.as_json())

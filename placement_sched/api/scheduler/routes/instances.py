@@ -3,7 +3,7 @@
 from dataclasses import fields, replace
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call, in_transaction
+from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
 from placement_sched.api.paging import limit_and_marker, page
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
@@ -33,8 +33,8 @@ _INSTANCE = parts.an_object(
     {
         **dict.fromkeys((*_NAMES, "display_name"), parts.NULLABLE_NAME),
         **dict.fromkeys(_STATES, parts.NULLABLE_TEXT),
-        "flavor": parts.or_null(parts.or_id(parts.FLAVOR)),
-        "image": parts.or_null(parts.or_id(parts.IMAGE)),
+        "flavor": parts.nullable(parts.nullable_id(parts.FLAVOR)),
+        "image": parts.nullable(parts.nullable_id(parts.IMAGE)),
         "server_group": parts.NULLABLE_UUID,
     }
 )
@@ -43,16 +43,16 @@ LIST = Schemas(parts.an_object(dict.fromkeys(_FILTERS, parts.NAME) | parts.PAGIN
 
 
 @blueprint.put(_ONE, policy=f"{_POLICY}:record", body=PUT)
-def record(call: Call, uuid: str) -> Answer:
+def record(call: ApiCall, uuid: str) -> ApiResponse:
     """Record an instance. Omitted fields are cleared."""
     return _write_record(call, _parse_instance(formats.read(formats.uuid, uuid, "uuid"), call.body))
 
 
 @in_transaction
-def _write_record(call: Call, connection: Connection, instance: Instance) -> Answer:
+def _write_record(call: ApiCall, connection: Connection, instance: Instance) -> ApiResponse:
     flavor = request.flavor_for_record(connection, call.body.get("flavor"))
     instance = replace(instance, flavor=flavor)
-    return Answer(body=_as_document(operations.record(connection, instance, call.now())))
+    return ApiResponse(body=_as_document(operations.record(connection, instance, call.now())))
 
 
 def _parse_instance(uuid: str, body: Json) -> Instance:
@@ -69,7 +69,7 @@ def _parse_instance(uuid: str, body: Json) -> Instance:
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST)
-def index(call: Call) -> Answer:
+def index(call: ApiCall) -> ApiResponse:
     """List instances by uuid, filtered by host, node or project."""
     limit, marker = limit_and_marker(call)
     filters = {name: call.value(name) for name in _FILTERS}
@@ -78,16 +78,16 @@ def index(call: Call) -> Answer:
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show")
-def show(call: Call, uuid: str) -> Answer:
+def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show an instance."""
-    return Answer(body=_as_document(call.read(instances.by_uuid, usual_uuid(uuid))))
+    return ApiResponse(body=_as_document(call.read(instances.by_uuid, usual_uuid(uuid))))
 
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,))
-def remove(call: Call, uuid: str) -> Answer:
+def remove(call: ApiCall, uuid: str) -> ApiResponse:
     """Delete an instance and its allocations."""
     call.write(operations.remove, usual_uuid(uuid))
-    return Answer(status=204)
+    return ApiResponse(status=204)
 
 
 def _as_document(instance: Instance) -> Json:

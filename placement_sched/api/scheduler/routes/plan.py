@@ -5,7 +5,7 @@ a scheduling policy, as in ``select_destinations``.
 """
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call
+from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.scheduler import request_schema
 from placement_sched.model.aggregates import POLICY_KEY
 
@@ -13,13 +13,13 @@ blueprint = Blueprint("plan", __name__)
 
 
 @blueprint.post("/v1/plan", policy="scheduler:plan", body=request_schema.PLAN, refusals=(404, 500))
-def plan(call: Call) -> Answer:
+def plan(call: ApiCall) -> ApiResponse:
     """Return the moves that changes of the cloud require, without applying them.
 
     As for explanations, the API policy rule is for operators: a plan shows hosts and instances
     of every project.
     """
-    return Answer(body=request_schema.plan(call.services.scheduler, call.body))
+    return ApiResponse(body=request_schema.plan(call.services.scheduler, call.body))
 
 
 @blueprint.post(
@@ -28,16 +28,16 @@ def plan(call: Call) -> Answer:
     body=request_schema.REBALANCE,
     refusals=(404, 500),
 )
-def rebalance(call: Call) -> Answer:
+def rebalance(call: ApiCall) -> ApiResponse:
     """Return moves that make room, empty hosts or even out load, without moving instances.
 
     Like a plan, it shows instances of every project.
     """
     _check_policy_hint(call)
-    return Answer(body=request_schema.rebalance(call.services.scheduler, call.body))
+    return ApiResponse(body=request_schema.rebalance(call.services.scheduler, call.body))
 
 
-def _check_policy_hint(call: Call) -> None:
+def _check_policy_hint(call: ApiCall) -> None:
     """Raise :class:`Forbidden` if the caller may not use the policy hint of the body."""
     spec = call.body.get("request_spec") or {}
     hints = spec.get("scheduler_hints") or {}

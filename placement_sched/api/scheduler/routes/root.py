@@ -1,7 +1,7 @@
 """Version document of the scheduler API."""
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call
+from placement_sched.api.call import ApiCall, ApiResponse
 
 #: Resources below ``/v1/``.
 _COLLECTIONS = ("aggregate_check", "compute_nodes", "decisions", "hosts", "instances", "policies")
@@ -13,7 +13,7 @@ blueprint = Blueprint("root", __name__)
 @blueprint.get("/", policy="scheduler:root:show")
 @blueprint.get("/v1", policy="scheduler:root:show")
 @blueprint.get("/v1/", policy="scheduler:root:show")
-def show(call: Call) -> Answer:
+def show(call: ApiCall) -> ApiResponse:
     """List the resources and their addresses."""
     links = {name: f"{call.base}/v1/{name}" for name in (*_COLLECTIONS, *_OPERATIONS)}
-    return Answer(body={"id": "v1", "status": "CURRENT", "resources": links})
+    return ApiResponse(body={"id": "v1", "status": "CURRENT", "resources": links})

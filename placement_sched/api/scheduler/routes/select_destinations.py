@@ -4,10 +4,10 @@ A request may name a scheduling policy. ``GET /policies`` lists the policies.
 """
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call
+from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.scheduler import request_schema
 from placement_sched.model.aggregates import POLICY_KEY
-from placement_sched.scheduler.policy_views import all_shown, one_shown, selectors_shown
+from placement_sched.scheduler import policy_views
 
 blueprint = Blueprint("select_destinations", __name__)
 
@@ -18,41 +18,41 @@ _POLICIES = "scheduler:policies"
 @blueprint.post(
     "/v1/select_destinations", policy=_POLICY, body=request_schema.SELECT, refusals=(404, 409, 500)
 )
-def select(call: Call) -> Answer:
+def select(call: ApiCall) -> ApiResponse:
     """Select hosts for a request spec and claim them unless ``claim`` is false."""
     check_policy_hint(call)
-    return Answer(body=request_schema.select(call.services.scheduler, call.body, call.ids))
+    return ApiResponse(body=request_schema.select(call.services.scheduler, call.body, call.ids))
 
 
 @blueprint.post(
     "/v1/explain", policy="scheduler:explain", body=request_schema.EXPLAIN, refusals=(404, 500)
 )
-def explain(call: Call) -> Answer:
+def explain(call: ApiCall) -> ApiResponse:
     """Return the funnel and hosts of a request without claiming."""
     check_policy_hint(call)
-    return Answer(body=request_schema.explain(call.services.scheduler, call.body, call.ids))
+    return ApiResponse(body=request_schema.explain(call.services.scheduler, call.body, call.ids))
 
 
 @blueprint.get("/v1/policies", policy=f"{_POLICIES}:list")
-def list_policies(call: Call) -> Answer:
+def list_policies(call: ApiCall) -> ApiResponse:
     """List the policies, the default first, the selectors and the access rules."""
     services = call.services
     access = {"auth_strategy": services.settings.api.auth_strategy, **services.policy.shown()}
     body = {
-        "policies": all_shown(services.scheduler),
-        "selectors": selectors_shown(services.scheduler),
+        "policies": policy_views.list_policies(services.scheduler),
+        "selectors": policy_views.list_selectors(services.scheduler),
         "access": access,
     }
-    return Answer(body=body)
+    return ApiResponse(body=body)
 
 
 @blueprint.get("/v1/policies/<name>", policy=f"{_POLICIES}:show")
-def show_policy(call: Call, name: str) -> Answer:
+def show_policy(call: ApiCall, name: str) -> ApiResponse:
     """Show a policy."""
-    return Answer(body=one_shown(call.services.scheduler, name))
+    return ApiResponse(body=policy_views.show_policy(call.services.scheduler, name))
 
 
-def check_policy_hint(call: Call) -> None:
+def check_policy_hint(call: ApiCall) -> None:
     """Raise :class:`Forbidden` if the caller may not use the policy hint of the body."""
     hints = call.body["request_spec"].get("scheduler_hints") or {}
     if POLICY_KEY in hints or call.body.get("policy"):
