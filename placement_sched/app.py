@@ -46,7 +46,7 @@ from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.capacity.report import flavor_capacities
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.live_settings import with_options_file
-from placement_sched.scheduler.policies.registry import checked_plugins, policies_for
+from placement_sched.scheduler.policies.registry import check_plugins, policies_for
 from placement_sched.scheduler.request import neutron_of
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store import cloud_figures
@@ -154,7 +154,7 @@ def check_parts(settings: Settings, clock: Clock = utcnow) -> None:
 def _check_parts(settings: Settings, clock: Clock) -> None:
     """Check everything except the policy files, which :func:`make_services` reads."""
     database_url(settings)
-    checked_plugins(settings, clock)
+    check_plugins(settings, clock)
     all_validators()
     neutron_of(settings)
     policies_for(with_options_file(settings).settings, clock).check()

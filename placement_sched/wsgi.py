@@ -20,7 +20,7 @@ from placement_sched import app
 from placement_sched.api.application import Application
 from placement_sched.api.request_context import WSGI
 from placement_sched.config.options.api import KEYSTONE_GROUP, STRATEGY
-from placement_sched.config.opts import FILES, files_named, is_explicit
+from placement_sched.config.opts import FILES, find_files, is_explicit
 from placement_sched.config.settings import Settings
 from placement_sched.errors import ConfigurationError, Error
 from placement_sched.operations.config_check import log_start
@@ -38,7 +38,7 @@ def _read_settings() -> Settings:
     Resources of a process, such as connections, are created later.
     """
     try:
-        settings = read_settings(files_named())
+        settings = read_settings(find_files())
         context = click.get_current_context(silent=True)
         # Every command except ``flask routes`` may serve requests.
         if context is None or context.command is not routes_command:

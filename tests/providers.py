@@ -5,7 +5,7 @@ from datetime import datetime
 from uuid import uuid4
 
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.model.provider import Inventory, may_change_usage, obeys_units
+from placement_sched.model.provider import Inventory, matches_units, may_change_usage
 from placement_sched.store.placement import inventories, resource_providers
 from placement_sched.store.placement.resource_providers import NewProvider
 
@@ -43,4 +43,4 @@ def set_inventory(database: Database, provider: str, *stock: Inventory) -> None:
 
 def fits(inventory, used, asked):
     """Return whether a new claim of ``asked`` units is allowed, as production checks it."""
-    return obeys_units(inventory, asked) and may_change_usage(inventory, used, 0, asked)
+    return matches_units(inventory, asked) and may_change_usage(inventory, used, 0, asked)

@@ -51,7 +51,7 @@ from placement_sched.api.response import (
     plain_error,
     status_of,
 )
-from placement_sched.api.validation import shortened
+from placement_sched.api.validation import shorten
 from placement_sched.api.versions import NotAcceptable, Version
 from placement_sched.errors import Error, Invalid, NotFound, PluginFailed
 from placement_sched.model.request_stats import begin_stats
@@ -302,10 +302,10 @@ class Application(flask.Flask):
             # The failure of a plugin has been logged by its caller, with its traceback.
             exc_info = None if isinstance(failure, PluginFailed) else failure
             LOG.error("%s", error, exc_info=exc_info)
-        error.detail = shortened(error.detail, DETAIL)
+        error.detail = shorten(error.detail, DETAIL)
         if error.fault is not None:
             shortened_texts = {
-                key: shortened(error.fault[key], DETAIL) for key in ("problem", "path")
+                key: shorten(error.fault[key], DETAIL) for key in ("problem", "path")
             }
             error.fault = {**error.fault, **shortened_texts}
         if request.api_name is None:

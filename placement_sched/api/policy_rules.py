@@ -10,7 +10,7 @@ from oslo_policy import policy
 
 from placement_sched.api.policy import Rule
 from placement_sched.config.conf import read_files
-from placement_sched.config.opts import files_named
+from placement_sched.config.opts import find_files
 from placement_sched.errors import ConfigurationError
 
 _COMPUTE_ADMIN = "rule:context_is_admin"
@@ -318,7 +318,7 @@ def get_enforcer() -> policy.Enforcer:
     server would read. If a file cannot be read, the command ends with a short message.
     """
     try:
-        read_files(cfg.CONF, cfg.CONF.get("config_file") or files_named())
+        read_files(cfg.CONF, cfg.CONF.get("config_file") or find_files())
     except ConfigurationError as error:
         raise SystemExit(str(error)) from None
     enforcer = policy.Enforcer(cfg.CONF)

@@ -16,7 +16,7 @@ from placement_sched.api.response import TooLarge, UnsupportedMediaType
 from placement_sched.api.versions import Version
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_JSON_BYTES, MAX_JSON_VALUES
-from placement_sched.model.document import decoded, encoded
+from placement_sched.model.document import decode, encode
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 
 Pairs = tuple[tuple[str, str], ...]
@@ -56,7 +56,7 @@ class OrjsonProvider(JSONProvider):
 
     def dumps(self, obj: Any, **kwargs: Any) -> str:  # noqa: ARG002 - Flask's signature
         """Return ``obj`` as JSON."""
-        return encoded(obj).decode()
+        return encode(obj).decode()
 
     def loads(self, s: str | bytes, **kwargs: Any) -> Any:  # noqa: ARG002 - Flask's signature
         """Parse a JSON text. Raises :class:`ValueError` if it is malformed.
@@ -68,7 +68,7 @@ class OrjsonProvider(JSONProvider):
             raise TooLarge(
                 f"The request body has {values} values, but at most {MAX_JSON_VALUES} are allowed."
             )
-        document = decoded(text)
+        document = decode(text)
         if _has_nul(text):
             raise ValueError("a NUL character (\\u0000) is not allowed")
         return document

@@ -19,7 +19,7 @@ from placement_sched.api.auth import Unauthorized
 from placement_sched.api.call import ApiResponse
 from placement_sched.api.request_context import StartResponse, context_of
 from placement_sched.api.versions import NotAcceptable
-from placement_sched.model.document import encoded
+from placement_sched.model.document import encode
 
 #: The message for a path that is not served.
 NOT_FOUND = "The resource could not be found."
@@ -99,7 +99,7 @@ class Response(flask.Response):
         content: bytes | None = None
         if answer.status not in _BODILESS:
             is_encoded = body is None or isinstance(body, bytes)
-            content = (body or b"") if is_encoded else encoded(body)
+            content = (body or b"") if is_encoded else encode(body)
         super().__init__(content, _STATUS_LINES[answer.status], list(headers.items()))
 
     def get_wsgi_headers(self, environ: dict[str, Any]) -> Headers:  # noqa: ARG002 - werkzeug's

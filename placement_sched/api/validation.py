@@ -9,7 +9,7 @@ import jsonschema_rs
 
 from placement_sched.api.versions import EVER, Version
 from placement_sched.errors import Invalid
-from placement_sched.model.document import Json, not_text
+from placement_sched.model.document import Json, find_invalid_text
 from placement_sched.model.names import names_if_few, nearest, suggest_names
 from placement_sched.schemas.faults import Fault, faults_in, in_json, most_helpful, phrase
 from placement_sched.schemas.formats import CHECKS
@@ -51,19 +51,19 @@ class Schema:
 
 def _build_error(fault: Fault, words: str) -> Invalid:
     """Return the error with the problem, the JSON path and the keyword of the schema."""
-    problem = phrase(fault, lambda value: shortened(in_json(value), _MAX_VALUE))
+    problem = phrase(fault, lambda value: shorten(in_json(value), _MAX_VALUE))
     if fault.keyword == "additionalProperties":
         problem += _suggest_keys(fault)
-    problem = shortened(problem, _MAX_REASON)
-    place = shortened(_json_path(fault.keys), _MAX_VALUE)
-    within = shortened("".join(f"[{step!r}]" for step in fault.schema_path), _MAX_VALUE)
+    problem = shorten(problem, _MAX_REASON)
+    place = shorten(_json_path(fault.keys), _MAX_VALUE)
+    within = shorten("".join(f"[{step!r}]" for step in fault.schema_path), _MAX_VALUE)
     return Invalid(
         f"{words}: {problem} (at {place}). Failed validating {fault.keyword!r} in schema{within}",
         fault={
             "problem": problem,
             "path": place,
             "keyword": fault.keyword,
-            "value": shortened(in_json(fault.value), _MAX_VALUE),
+            "value": shorten(in_json(fault.value), _MAX_VALUE),
             "expected": _expected(fault),
         },
     )
@@ -72,7 +72,7 @@ def _build_error(fault: Fault, words: str) -> Invalid:
 def _expected(fault: Fault) -> Any:
     if fault.keyword != "additionalProperties":
         return fault.expected
-    return [shortened(key, _MAX_VALUE) for key in fault.expected[:_MAX_NAMED]]
+    return [shorten(key, _MAX_VALUE) for key in fault.expected[:_MAX_NAMED]]
 
 
 def _suggest_keys(fault: Fault) -> str:
@@ -98,14 +98,14 @@ def _quoted(key: str) -> str:
 
 def check_texts(document: Any, words: str) -> None:
     """Raise :class:`Invalid` if a text is not UTF-8: arguments of a command may be any bytes."""
-    if invalid := not_text(document):
+    if invalid := find_invalid_text(document):
         text, keys = invalid
-        value, place = shortened(repr(text), _MAX_VALUE), shortened(_json_path(keys), _MAX_VALUE)
+        value, place = shorten(repr(text), _MAX_VALUE), shorten(_json_path(keys), _MAX_VALUE)
         problem = f"{value} is not valid UTF-8"
         raise Invalid(f"{words}: {problem} (at {place})", fault={"problem": problem, "path": place})
 
 
-def shortened(text: str, max_length: int) -> str:
+def shorten(text: str, max_length: int) -> str:
     """Shorten ``text`` to at most ``max_length`` characters, with a mark in its middle."""
     if len(text) <= max_length:
         return text

@@ -181,7 +181,7 @@ class ProviderCache:
         try:
             with opened() as connection:
                 self._apply_late_rows(connection)
-                if (reason := self._log.why_not_kept(connection)) is not None:
+                if (reason := self._log.reason_without_log(connection)) is not None:
                     self._disable(reason)
                 elif self._clock() - self._compared_at >= COMPARE_PAUSE:
                     self._compared_at = self._clock()
@@ -299,7 +299,7 @@ class ProviderCache:
 
     def _load_if_logged(self, connection: Connection) -> None:
         # A log in doubt may be a log that is no longer written.
-        if (reason := self._log.why_not_kept(connection)) is not None:
+        if (reason := self._log.reason_without_log(connection)) is not None:
             self._disable(reason)
         else:
             self._load_all(connection)

@@ -48,7 +48,7 @@ def number_of(rows: SomeRows) -> int:
     return int(rows.stop - rows.start) if isinstance(rows, slice) else len(rows)
 
 
-def in_ranges(first: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
+def numbers_in_ranges(first: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return all numbers of these ranges, range by range."""
     lengths = end - first
     offsets = np.cumsum(lengths) - lengths
@@ -101,7 +101,7 @@ class RowValues:
 
     def _find_positions(self, rows: RowNumbers) -> NDArray[np.int64]:
         first = np.searchsorted(self.rows, rows, "left")
-        return in_ranges(first, np.searchsorted(self.rows, rows, "right"))
+        return numbers_in_ranges(first, np.searchsorted(self.rows, rows, "right"))
 
     def renumber(self, numbers: NDArray[np.int64]) -> None:
         """Map each old row number to its new number. A negative number drops the row's values."""

@@ -49,7 +49,7 @@ from placement_sched.config.settings import Settings
 from placement_sched.errors import TooComplex
 from placement_sched.model import explanation as reports
 from placement_sched.model.candidates_query import Candidates
-from placement_sched.model.provider import MAX_INT, Inventory, obeys_units
+from placement_sched.model.provider import MAX_INT, Inventory, matches_units
 from placement_sched.model.verdict import SuggestedChange
 from placement_sched.store.compute.compute_nodes import NodeNames
 from placement_sched.store.placement.capacity import InventoryIds, UsedInventory
@@ -155,7 +155,7 @@ def _advise_inventory(
 
 def _find_unit_changes(inventory: Inventory, requested: int) -> dict[str, int]:
     """Return the fields to change so that the amount obeys them, with new values."""
-    if obeys_units(inventory, requested):
+    if matches_units(inventory, requested):
         return {}
     wanted = {
         "min_unit": min(inventory.min_unit, requested),

@@ -24,7 +24,7 @@ from placement_sched.candidates.constraints import (
     root_constraints_of,
 )
 from placement_sched.candidates.providers import ProviderSource
-from placement_sched.candidates.request import serves_alone, slots_of
+from placement_sched.candidates.request import can_serve_alone, slots_of
 from placement_sched.candidates.search import Search
 from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.db import tables
@@ -74,7 +74,7 @@ def stages_of(search: Search) -> tuple[Stage, ...]:
     suffixes = [item.slot.suffix for item in slots_of(search.query, search.names)]
     stages: list[Stage] = []
     for group in search.query.groups:
-        split = not serves_alone(group)
+        split = not can_serve_alone(group)
         group_slots = tuple(
             index for index, suffix in enumerate(suffixes) if suffix == group.suffix
         )

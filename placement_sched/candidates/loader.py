@@ -22,7 +22,7 @@ from placement_sched.candidates.request import (
     Topology,
     TreeSearch,
     check_names,
-    least_sets,
+    minimal_sets,
     traits_of,
 )
 from placement_sched.candidates.tree_index import TreeIndex
@@ -220,7 +220,7 @@ def _yield_conditions(
         root = sa.select(member.c.root_provider_id).where(member.c.uuid == group.in_tree)
         yield _PROVIDER.root_provider_id == root.scalar_subquery()
     yield from meets_traits(group.traits, names.traits)
-    for aggregates in least_sets(map(names.aggregate_ids, group.aggregates.member_of)):
+    for aggregates in minimal_sets(map(names.aggregate_ids, group.aggregates.member_of)):
         yield _build_membership(aggregates, in_trees=in_trees)
     if forbidden := names.aggregate_ids(group.aggregates.forbidden):
         yield evaluate_per_row(sa.not_(_build_membership(forbidden, in_trees=in_trees)))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from placement_sched.candidates.combine import FreeCapacity, ProviderTree, WorkBudget, can_serve
 from placement_sched.candidates.explain_stages import CheckedTrees, Stage, stages_of
 from placement_sched.candidates.providers import ProviderSource
-from placement_sched.candidates.request import Rules, serves_alone, slots_of, tree_search
+from placement_sched.candidates.request import Rules, can_serve_alone, slots_of, tree_search
 from placement_sched.candidates.search import Search
 from placement_sched.candidates.trees import TreeReader
 from placement_sched.config.settings import Settings
@@ -149,7 +149,7 @@ def _yield_terms(query: CandidatesQuery, stages: Sequence[Stage]) -> Iterator[_T
         yield _Term(("same_subtree", ",".join(suffixes)), subtree=suffixes)
 
 
-def query_without(search: Search, names: Collection[tuple[str, str]]) -> CandidatesQuery:
+def without_terms(search: Search, names: Collection[tuple[str, str]]) -> CandidatesQuery:
     """Return the query of a search without the terms of these names."""
     terms = _yield_terms(search.query, stages_of(search))
     return _drop_terms(search.query, [term for term in terms if term.name in names])
@@ -381,7 +381,7 @@ def _find_mixed(search: Search, stages: Sequence[Stage]) -> int:
 def _find_freeing(search: Search, stages: Sequence[Stage]) -> tuple[int, ...]:
     """Return for each slot the amount that removes the slot if it is dropped, as bits."""
     group = search.query.group
-    split = group is not None and not serves_alone(group)
+    split = group is not None and not can_serve_alone(group)
     amounts = [
         stage for stage in stages if split and stage.constraint.resource_class and not stage.suffix
     ]

@@ -141,11 +141,11 @@ def tree_search(
     slots = slots_of(query, names)
     positions = {item.slot.suffix: position for position, item in enumerate(slots)}
     group = query.group
-    required = group.traits.required if group and not serves_alone(group) else ()
+    required = group.traits.required if group and not can_serve_alone(group) else ()
     rules = Rules(
         slots=tuple(item.slot for item in slots),
         isolate=query.isolates,
-        trait_choices=least_sets(
+        trait_choices=minimal_sets(
             frozenset(names.traits[name] for name in any_of) for any_of in required
         ),
         subtrees=distinct_subtrees(
@@ -178,13 +178,13 @@ def slots_of(query: CandidatesQuery, names: ResolvedNames) -> tuple[SlotGroup, .
     return tuple(slots)
 
 
-def serves_alone(group: RequestGroup) -> bool:
+def can_serve_alone(group: RequestGroup) -> bool:
     """Return whether a single provider must serve the whole group."""
     return bool(group.suffix) or len(group.resources) <= 1
 
 
 def _split_group(group: RequestGroup) -> Iterator[RequestGroup]:
-    if serves_alone(group):
+    if can_serve_alone(group):
         yield group
         return
     # A different provider may serve each class. Together they must have the required traits.
@@ -204,7 +204,7 @@ def distinct_subtrees(subtrees: Iterable[tuple[int, ...]]) -> tuple[tuple[int, .
     return tuple(slots for key, slots in distinct.items() if len(key) > 1)
 
 
-def least_sets(sets: Iterable[frozenset[int]]) -> tuple[frozenset[int], ...]:
+def minimal_sets(sets: Iterable[frozenset[int]]) -> tuple[frozenset[int], ...]:
     """Return the sets, smallest first, without sets that contain another set.
 
     A provider with an item of each returned set has an item of every set.

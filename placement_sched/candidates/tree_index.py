@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_sched.candidates.columns import Mask, ProviderColumns, RowNumbers, in_ranges
+from placement_sched.candidates.columns import Mask, ProviderColumns, RowNumbers, numbers_in_ranges
 
 #: Maximum number of sets of aggregates whose members are cached.
 _MAX_CACHED_SETS = 32
@@ -68,7 +68,7 @@ class TreeIndex:
         wanted = np.unique(roots)
         first = np.searchsorted(sorted_roots, wanted, "left")
         end = np.searchsorted(sorted_roots, wanted, "right")
-        return np.sort(order[in_ranges(first, end)])
+        return np.sort(order[numbers_in_ranges(first, end)])
 
     def members_of(self, aggregates: frozenset[int]) -> Mask:
         """Return for each provider whether it is itself in any of these aggregates."""
@@ -118,7 +118,7 @@ class TreeIndex:
         """Return the positions in :attr:`sharing` of the pairs of these roots, ascending."""
         anchors = self.sharing[1]
         first = np.searchsorted(anchors, roots, "left")
-        return in_ranges(first, np.searchsorted(anchors, roots, "right"))
+        return numbers_in_ranges(first, np.searchsorted(anchors, roots, "right"))
 
     @cached_property
     def distinct_sharers(self) -> tuple[RowNumbers, _Ids]:

@@ -4,9 +4,9 @@ import argparse
 from collections.abc import Iterator, Sequence
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
-from placement_sched.cli.database import configured
-from placement_sched.cli.terminal import print_result, waiting
-from placement_sched.model.names import in_short
+from placement_sched.cli.database import read_configuration
+from placement_sched.cli.terminal import print_result, show_waiting
+from placement_sched.model.names import shorten_names
 from placement_sched.operations.aggregate_check import AggregateCheck, check_aggregates
 
 _FOUND = 1
@@ -35,8 +35,8 @@ def register(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the requests that may use each aggregate and the problems; return the status."""
     with (
-        configured(arguments, there=True) as (settings, database),
-        waiting("checking aggregates"),
+        read_configuration(arguments, there=True) as (settings, database),
+        show_waiting("checking aggregates"),
         database.read() as connection,
     ):
         check = check_aggregates(connection, settings)
@@ -59,11 +59,11 @@ def _lines(check: AggregateCheck) -> Iterator[str]:
         yield "no host aggregate is reserved by traits"
     for finding in check.findings:
         about = f"{finding.aggregate}: " if finding.aggregate else ""
-        names = f"{in_short(finding.names)} " if finding.names else ""
+        names = f"{shorten_names(finding.names)} " if finding.names else ""
         yield f"{finding.kind}: {about}{names}{finding.detail}"
     number = len(check.findings)
     yield "no findings" if not number else f"{number} finding{'s'[: number > 1]}"
 
 
 def _format_names(names: Sequence[str]) -> str:
-    return f"{len(names)} ({in_short(names)})" if names else "none"
+    return f"{len(names)} ({shorten_names(names)})" if names else "none"

@@ -10,14 +10,14 @@ from oslo_config import cfg, generator
 
 from placement_sched.api import auth
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
-from placement_sched.cli.database import open_database, shown
-from placement_sched.cli.terminal import print_result, waiting
+from placement_sched.cli.database import open_database, url_without_password
+from placement_sched.cli.terminal import print_result, show_waiting
 from placement_sched.config.conf import read_files
 from placement_sched.config.options.api import KEYSTONE_GROUP
 from placement_sched.config.options.notifications import oslo_messaging
 from placement_sched.config.opts import Conf
 from placement_sched.config.settings import Settings
-from placement_sched.config.sources import files_read, with_directories
+from placement_sched.config.sources import list_files, with_directories
 from placement_sched.db.collations import describe_mismatches, find_mismatches
 from placement_sched.db.migrate import current_revision, newest_revision
 from placement_sched.db.transaction import Database
@@ -78,7 +78,7 @@ def run_validate(arguments: argparse.Namespace) -> int:
     ]
     lines = [str(problem) for problem in problems] or ["the configuration is valid"]
     print_result(arguments, documents, lines)
-    files = ", ".join(with_directories(arguments.config_file) or files_read(conf)) or "none"
+    files = ", ".join(with_directories(arguments.config_file) or list_files(conf)) or "none"
     sys.stdout.flush()
     sys.stderr.write(f"files read: {files}\n")
     return int(any(problem.fatal for problem in problems))
@@ -101,7 +101,7 @@ def _problems(arguments: argparse.Namespace, conf: Conf) -> list[Problem]:
         oslo.setLevel(level)
     value_problems = config_check.check_settings(settings)  # creates the plugins
     unlisted = config_check.unlisted_policies(settings)
-    files = files_read(conf)
+    files = list_files(conf)
     problems = config_check.check_files(files, os.environ, conf, unlisted)
     texts = {problem.text for problem in problems}
     problems += [problem for problem in value_problems if problem.text not in texts]
@@ -133,7 +133,10 @@ def _check_keystone(settings: Settings, problems: Sequence[Problem]) -> list[Pro
 
 def _check_database(settings: Settings) -> list[Problem]:
     try:
-        with open_database(settings) as database, waiting(f"checking {shown(database)}"):
+        with (
+            open_database(settings) as database,
+            show_waiting(f"checking {url_without_password(database)}"),
+        ):
             with database.read() as connection:
                 mismatches = find_mismatches(connection)
             problems = [

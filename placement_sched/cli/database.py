@@ -26,7 +26,7 @@ def open_database(settings: Settings) -> Iterator[Database]:
 
 
 @contextmanager
-def configured(
+def read_configuration(
     arguments: argparse.Namespace, *, there: bool = False
 ) -> Iterator[tuple[Settings, Database]]:
     """Yield the settings and the configured database.
@@ -94,6 +94,6 @@ def check_database_adopted(settings: Settings) -> None:
             return
 
 
-def shown(database: Database) -> str:
+def url_without_password(database: Database) -> str:
     """Return the URL of the database without its password."""
     return database.url.render_as_string(hide_password=True)

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
-from placement_sched.cli.database import configured, shown
-from placement_sched.cli.terminal import print_result, waiting
+from placement_sched.cli.database import read_configuration, url_without_password
+from placement_sched.cli.terminal import print_result, show_waiting
 from placement_sched.db.migrate import (
     REVISIONS,
     current_revision,
@@ -15,7 +15,7 @@ from placement_sched.db.migrate import (
     stop_logging,
 )
 from placement_sched.model.clock import utcnow
-from placement_sched.operations.adopt import Adoption, adopt, notes_on
+from placement_sched.operations.adopt import Adoption, adopt, describe_adoption
 from placement_sched.operations.prepare import sync
 
 
@@ -32,9 +32,9 @@ def register(commands: Commands) -> None:
 
 
 def _run_sync(arguments: argparse.Namespace) -> int:
-    with configured(arguments) as (_, database):
-        place, revision_before = shown(database), current_revision(database)
-        with waiting(f"synchronising the schema of {place}"):
+    with read_configuration(arguments) as (_, database):
+        place, revision_before = url_without_password(database), current_revision(database)
+        with show_waiting(f"synchronising the schema of {place}"):
             sync(database, utcnow)
             stopped = stop_logging(database)
         revision = current_revision(database)
@@ -48,10 +48,14 @@ def _run_sync(arguments: argparse.Namespace) -> int:
 
 
 def _run_version(arguments: argparse.Namespace) -> int:
-    with configured(arguments) as (_, database):
+    with read_configuration(arguments) as (_, database):
         with database.read() as connection:
             state = inspect_schema(connection)
-        place, revision, newest = shown(database), current_revision(database), newest_revision()
+        place, revision, newest = (
+            url_without_password(database),
+            current_revision(database),
+            newest_revision(),
+        )
     origin, owner = None, ""
     if state.tables and state.revisions:
         origin = {"revision": (name := ", ".join(state.revisions)), "releases": REVISIONS.get(name)}
@@ -76,9 +80,9 @@ def _run_version(arguments: argparse.Namespace) -> int:
 
 
 def _run_adopt(arguments: argparse.Namespace) -> int:
-    with configured(arguments) as (_, database):
-        place = shown(database)
-        with waiting(f"adopting {place}"):
+    with read_configuration(arguments) as (_, database):
+        place = url_without_password(database)
+        with show_waiting(f"adopting {place}"):
             adoption = adopt(database, utcnow)
     print_result(arguments, _document(place, adoption), _lines(place, adoption))
     return 0
@@ -101,7 +105,7 @@ def _document(database: str, result: Adoption) -> dict[str, object]:
         "added_traits": result.added.traits,
         "added_resource_classes": result.added.resource_classes,
         "found": asdict(result.census),
-        "notes": list(notes_on(result)),
+        "notes": list(describe_adoption(result)),
     }
 
 
@@ -132,5 +136,5 @@ def _lines(database: str, done: Adoption) -> Iterator[str]:
         f"{counts.custom_traits} custom traits, "
         f"{counts.custom_resource_classes} custom resource classes"
     )
-    for note in notes_on(done):
+    for note in describe_adoption(done):
         yield f"note: {note}"

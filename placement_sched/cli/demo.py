@@ -24,7 +24,7 @@ from placement_sched.api.placement.microversions import NEWEST
 from placement_sched.cli.arguments import Commands, add_format
 from placement_sched.cli.listening import free_port
 from placement_sched.cli.scheduler.render_explanation import render
-from placement_sched.cli.terminal import print_json, waiting
+from placement_sched.cli.terminal import print_json, show_waiting
 from placement_sched.errors import Error, Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
@@ -164,7 +164,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise Invalid(f"--keep {keep}: {failure.strerror}") from None
         chance = Random(_SEED)  # noqa: S311 - chooses hosts, guards nothing
         with ExitStack() as resources:
-            with waiting("creating a sample cloud of 300 hosts"):
+            with show_waiting("creating a sample cloud of 300 hosts"):
                 # The clock is fixed, so that each run prints the same.
                 demo = resources.enter_context(demos.open_demo(directory, lambda: now, chance))
             if arguments.format == "json":

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from placement_sched.cli import database as databases
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
-from placement_sched.cli.database import configured
-from placement_sched.cli.terminal import print_result, stepping, waiting
+from placement_sched.cli.database import read_configuration
+from placement_sched.cli.terminal import print_result, show_steps, show_waiting
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid
@@ -47,11 +47,11 @@ def run_load(arguments: argparse.Namespace) -> int:
     name, text = _read(arguments.file)
     dry_run: bool = arguments.dry_run
     with (
-        configured(arguments) as (settings, database),
+        read_configuration(arguments) as (settings, database),
         _open_target(database, settings, dry_run=dry_run) as target,
-        stepping(STEPS) as progress,
+        show_steps(STEPS) as progress,
     ):
-        place = databases.shown(database)
+        place = databases.url_without_password(database)
         fleet = Fleet(database=target, settings=settings, clock=utcnow)
         changes = fleet.load(text, name, dry_run=dry_run, progress=progress)
     documents = [
@@ -70,7 +70,10 @@ def run_load(arguments: argparse.Namespace) -> int:
 
 def run_dump(arguments: argparse.Namespace) -> int:
     """Write the file."""
-    with configured(arguments, there=True) as (settings, database), waiting("reading the cloud"):
+    with (
+        read_configuration(arguments, there=True) as (settings, database),
+        show_waiting("reading the cloud"),
+    ):
         text = Fleet(database=database, settings=settings, clock=utcnow).dump()
     if arguments.file == "-":
         sys.stdout.write(text)

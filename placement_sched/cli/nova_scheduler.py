@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     log_start(settings, of_nova=True)
     workers = service.workers_of(settings, arguments.workers)
     announcement = announcement_of(settings, workers)
-    with monitored(settings) as (figures, monitor):
+    with start_monitoring(settings) as (figures, monitor):
         if monitor is not None:
             announcement += f", metrics at {monitor.listens}"
         service.run(settings, workers, announcement, check_policy_hint, figures, monitor)
@@ -80,7 +80,7 @@ def policy_hint_check(settings: Settings) -> Callable[[Context], None]:
 
 
 @contextmanager
-def monitored(settings: Settings) -> Iterator[tuple[Metrics | None, Monitor | None]]:
+def start_monitoring(settings: Settings) -> Iterator[tuple[Metrics | None, Monitor | None]]:
     """Yield metrics and their server if ``[scheduler] metrics_listen`` is set, otherwise None.
 
     Raises :class:`Error` if it cannot listen on that address.

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
-from placement_sched.cli.database import configured
+from placement_sched.cli.database import read_configuration
 from placement_sched.cli.terminal import print_result
 from placement_sched.operations.prepare import Result, check_upgrade, highest_code
 
@@ -37,7 +37,7 @@ def register(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the result of each check; return the worst code."""
-    with configured(arguments) as (settings, database):
+    with read_configuration(arguments) as (settings, database):
         results = check_upgrade(database, settings)
     code = int(highest_code(results))
     checks = [

@@ -26,7 +26,7 @@ def print_result(arguments: argparse.Namespace, document: object, lines: Iterabl
         sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
-def headed_table(*headings: str) -> Table:
+def make_table(*headings: str) -> Table:
     """Return a table with a line under its headings; columns may be added."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in headings:
@@ -35,7 +35,7 @@ def headed_table(*headings: str) -> Table:
 
 
 @contextmanager
-def waiting(label: str) -> Iterator[None]:
+def show_waiting(label: str) -> Iterator[None]:
     """Show a spinner with a label on stderr if stderr is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -46,7 +46,7 @@ def waiting(label: str) -> Iterator[None]:
 
 
 @contextmanager
-def progressing(label: str) -> Iterator[Progress]:
+def show_progress(label: str) -> Iterator[Progress]:
     """Yield a function that advances a progress bar, which only a terminal shows."""
     with _progress() as bar:
         task = bar.add_task(label, total=None)
@@ -54,7 +54,7 @@ def progressing(label: str) -> Iterator[Progress]:
 
 
 @contextmanager
-def stepping(steps: int) -> Iterator[Callable[[str], None]]:
+def show_steps(steps: int) -> Iterator[Callable[[str], None]]:
     """Yield a function to call with a label at the start of each of ``steps`` steps."""
     with _progress() as bar:
         task = bar.add_task("", total=steps)

@@ -201,7 +201,7 @@ def _reason(failure: Exception) -> str:
 
 
 @contextmanager
-def library_logs_silenced() -> Iterator[None]:
+def silence_library_logs() -> Iterator[None]:
     """Silence libraries that would log the errors that this service reports."""
     loggers = [logging.getLogger(name) for name in _NOISY_LOGGERS]
     propagations = [logger.propagate for logger in loggers]

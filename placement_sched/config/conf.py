@@ -16,7 +16,7 @@ from placement_sched.config.options.compute import RATIOS
 from placement_sched.config.options.scheduler import POLICY_OPTIONS
 from placement_sched.config.opts import Conf
 from placement_sched.config.settings import OptionGroup, Settings
-from placement_sched.config.sources import files_read, sections_of, with_directories
+from placement_sched.config.sources import list_files, sections_of, with_directories
 from placement_sched.errors import ConfigurationError
 
 _SETTINGS: ContextVar[Settings | None] = ContextVar("settings in effect", default=None)
@@ -169,7 +169,7 @@ def read_files(conf: AnyConf, files: Sequence[str] = (), *, alone: bool = False)
         conf.clear_default(api.STRATEGY, "api")
         # OpenStack placement's default is keystone: a file that describes the identity service
         # expects it.
-        in_files = sections_of(files_read(conf)).get(api.KEYSTONE_GROUP)
+        in_files = sections_of(list_files(conf)).get(api.KEYSTONE_GROUP)
         prefix = f"OS_{api.KEYSTONE_GROUP.upper()}__"
         if in_files or (not alone and any(name.startswith(prefix) for name in os.environ)):
             conf.set_default(api.STRATEGY, "keystone", "api")

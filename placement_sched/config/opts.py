@@ -23,7 +23,7 @@ LARGEST = 2**31 - 1
 LONGEST_WAIT = 20 * 24 * 3600
 
 
-def files_named() -> list[str]:
+def find_files() -> list[str]:
     """Return the configuration files that ``PLACEMENT_SCHED_CONFIG`` names, colon-separated."""
     return [name for name in os.environ.get(FILES, "").split(":") if name]
 

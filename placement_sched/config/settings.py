@@ -22,7 +22,7 @@ from placement_sched.config.sources import (
     Sections,
 )
 from placement_sched.errors import ConfigurationError, Invalid
-from placement_sched.model.names import suggested
+from placement_sched.model.names import suggest_name
 
 #: Minimum similarity of a suggested option name. It is high, since many names share long parts.
 _MIN_SIMILARITY = 0.8
@@ -186,7 +186,7 @@ class Settings:
             for known_group, members in self._options.items()
             for name in members
         ]
-        suggestion = suggested("option", key, names, alike=_MIN_SIMILARITY)
+        suggestion = suggest_name("option", key, names, alike=_MIN_SIMILARITY)
         raise Invalid(f"{source}: there is no option {key!r}{suggestion}")
 
 
@@ -200,7 +200,7 @@ def _read(conf: Conf, group: str, name: str, option: cfg.Opt) -> Any:
         if line is not None:
             message = f"{line.place}: {sources.wrong_value(line, option, cause)}"
             raise ConfigurationError(message) from None
-        reason = sources.plain_reason(option.default, cause)
+        reason = sources.describe_reason(option.default, cause)
         raise ConfigurationError(f"[{group}] {name} has a wrong value: {reason}") from None
 
 
@@ -212,4 +212,4 @@ def _find_assignment(conf: Conf, names: list[tuple[str, str]]) -> Assignment | N
             if variable in os.environ:
                 place = Place(f"environment {variable}", 0)
                 return Assignment(place, place, group, name, os.environ[variable])
-    return sources.last_assignment(sources.sections_of(sources.files_read(conf)), names)
+    return sources.last_assignment(sources.sections_of(sources.list_files(conf)), names)

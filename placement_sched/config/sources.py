@@ -87,7 +87,7 @@ def _list_files(directory: str) -> list[str]:
         raise ConfigurationError(f"configuration directory {directory}: {wrong.strerror}") from None
 
 
-def files_read(conf: cfg.ConfigOpts) -> list[str]:
+def list_files(conf: cfg.ConfigOpts) -> list[str]:
     """Return the files that ``conf`` was read from, in order of precedence."""
     folders = [sorted(Path(folder).glob("[!.]*.conf")) for folder in conf.config_dir or ()]
     return [*(conf.config_file or ()), *(str(file) for files in folders for file in files)]
@@ -95,7 +95,7 @@ def files_read(conf: cfg.ConfigOpts) -> list[str]:
 
 def named_files(conf: cfg.ConfigOpts) -> str:
     """Return the suffix of a start message that lists the configuration files."""
-    files = files_read(conf)
+    files = list_files(conf)
     return f", configuration {', '.join(files)}" if files else ""
 
 
@@ -180,7 +180,7 @@ class _Parser(iniparser.BaseParser):
         self.headings.append(self._group)
 
 
-def plain_reason(value: object, wrong: Exception) -> str:
+def describe_reason(value: object, wrong: Exception) -> str:
     """Return a readable reason for the error that an option's type raised for ``value``."""
     reason = " ".join(str(wrong).split())
     noun = next((noun for python, noun in _TYPES.items() if python in reason), None)
@@ -190,7 +190,7 @@ def plain_reason(value: object, wrong: Exception) -> str:
 
 def wrong_value(line: Assignment, option: cfg.Opt, why: Exception) -> str:
     """Return the message about an assignment whose value raised ``why``."""
-    reason = "" if option.secret else f": {plain_reason(line.value, why)}"
+    reason = "" if option.secret else f": {describe_reason(line.value, why)}"
     return f"[{line.group}] {line.name} has a wrong value{reason}"
 
 
@@ -222,7 +222,7 @@ def convert_value(place: str, option: cfg.Opt, value: Any) -> Any:
             return [option.type(text) for text in texts]
         return check_number(option, option.type(texts if isinstance(value, list) else texts[0]))
     except (TypeError, ValueError) as wrong:
-        raise Invalid(f"{place}: {plain_reason(value, wrong)}") from None
+        raise Invalid(f"{place}: {describe_reason(value, wrong)}") from None
 
 
 def named_ratios(option: str, items: Iterable[str]) -> tuple[tuple[str, float], ...]:

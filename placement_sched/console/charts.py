@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from placement_sched.model.document import Json
-from placement_sched.model.explanation_reader import GroupedReason, grouped, named, stages
+from placement_sched.model.explanation_reader import (
+    GroupedReason,
+    group_reasons,
+    node_label,
+    stages,
+)
 
 #: Maximum number of hosts in a weights chart, and number of colours.
 BEST, COLOURS = 10, 8
@@ -87,9 +92,9 @@ def funnel_picture(funnel: Json) -> FunnelPicture:
                 after=after,
                 stayed=_WIDTH * after / total,
                 left=_WIDTH * (before - after) / total,
-                reasons=tuple(grouped(rejected)),
+                reasons=tuple(group_reasons(rejected)),
                 rejected=tuple(
-                    (named(row["host"], row["node"]), row["reason"]) for row in rejected
+                    (node_label(row["host"], row["node"]), row["reason"]) for row in rejected
                 ),
                 nodes=tuple(row["node"] for row in rejected),
                 place=sum(picture.removed > 0 for picture in pictures),
@@ -144,7 +149,7 @@ def weights_picture(hosts: Sequence[Json], weighers: Sequence[Json]) -> WeightsP
     scale = _WIDTH / (below + above) if below + above > _MIN_WEIGHT else 0.0
     bars = tuple(
         WeightBar(
-            name=named(host["host"], host["node"]),
+            name=node_label(host["host"], host["node"]),
             node=host["node"],
             weight=host["weight"],
             parts=tuple(_build_parts(host, colours, below, scale)),

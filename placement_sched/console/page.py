@@ -214,6 +214,6 @@ def with_headers(response: flask.Response) -> flask.Response:
     return response
 
 
-def caller() -> ApiClient:
+def api_client() -> ApiClient:
     """Return the API client of the person who sent the current request."""
     return ApiClient(flask.g.person.token)

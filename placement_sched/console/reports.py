@@ -14,11 +14,11 @@ from placement_sched.console.charts import capacity_picture, funnel_picture, wei
 from placement_sched.model.decision import SELECTED
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import (
-    completed,
-    in_words,
-    named,
+    node_label,
     obstacle,
     passed,
+    readable_value,
+    with_all_keys,
     with_names,
 )
 
@@ -50,7 +50,7 @@ def _get_environment() -> Environment:
     environment.filters["hosts"] = _format_host_count
     environment.filters["sizes"] = sizes
     environment.filters["first_few"] = _format_first_names
-    environment.filters["words"] = in_words
+    environment.filters["words"] = readable_value
     # Prefix of ids, for a part that is rendered twice on a page.
     environment.globals["prefix"] = ""
     # Builder of links for hosts and stages. Reports have no links.
@@ -133,7 +133,7 @@ def explanation_report(
     """
     values = _heading_values(heading) | {
         "asked": request_parts(request_spec),
-        "one": explanation_shown(explanation, names),
+        "one": explanation_view(explanation, names),
     }
     return render("explanation_report.html", values)
 
@@ -172,9 +172,9 @@ def facts_of(body: Json) -> Iterator[tuple[str, str]]:
         yield "change", json.dumps(change)
 
 
-def explanation_shown(explanation: Json, names: Mapping[str, str]) -> Json:
+def explanation_view(explanation: Json, names: Mapping[str, str]) -> Json:
     """Return the template values of an explanation or recorded decision."""
-    funnel: Json = with_names(completed(explanation["funnel"]), names)
+    funnel: Json = with_names(with_all_keys(explanation["funnel"]), names)
     renamed = {**explanation, "funnel": funnel}
     selected = explanation["outcome"] == SELECTED
     hosts = explanation.get("hosts", ())
@@ -194,13 +194,13 @@ def explanation_shown(explanation: Json, names: Mapping[str, str]) -> Json:
         "passed": passed(renamed),
         "selections": [
             {
-                "host": named(best["service_host"], best["nodename"]),
+                "host": node_label(best["service_host"], best["nodename"]),
                 "node": best["nodename"],
                 "zone": best["availability_zone"],
                 "weight": best["weight"],
                 "allocations": amounts(best),
                 "alternates": [
-                    named(host["service_host"], host["nodename"]) for host in alternates
+                    node_label(host["service_host"], host["nodename"]) for host in alternates
                 ],
             }
             for best, *alternates in explanation.get("selections", ())

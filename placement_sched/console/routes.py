@@ -3,10 +3,10 @@
 The console is read-only: it forwards only GET requests and queries sent by POST.
 """
 
+import gzip
 import re
 from collections.abc import Callable
 from functools import lru_cache, partial
-from gzip import compress
 
 import flask
 from flask import request
@@ -17,10 +17,10 @@ from werkzeug.routing import BaseConverter
 
 from placement_sched.api.call import Services
 from placement_sched.api.response import MethodNotAllowed, status_of
-from placement_sched.api.validation import shortened
+from placement_sched.api.validation import shorten
 from placement_sched.console.client import ApiRefused, SignInNeeded
 from placement_sched.console.page import (
-    caller,
+    api_client,
     check_same_origin,
     check_shown,
     error_page,
@@ -41,12 +41,12 @@ _OTHER_SITES = frozenset(("cross-site", "same-site"))
 _MIN_COMPRESSED_SIZE = 500
 
 #: Level 6 compresses ten thousand hosts from 2 MB to 400 KB in 40 ms.
-_compress = partial(compress, compresslevel=6, mtime=0)
+_compress = partial(gzip.compress, compresslevel=6, mtime=0)
 #: Static files do not change while the service runs.
 _compress_file = lru_cache(maxsize=64)(_compress)
 
 
-def compressed(response: flask.Response) -> flask.Response:
+def compress(response: flask.Response) -> flask.Response:
     """Compress the response to the current request with gzip if client and rules allow it.
 
     The ETag becomes weak, since it then names two encodings of the same text (RFC 9110, 8.8.3).
@@ -116,7 +116,7 @@ def blueprint_of(services: Services) -> flask.Blueprint:
 
     console.record_once(_register_converter)
     console.before_request(enter)
-    console.after_request(compressed)
+    console.after_request(compress)
     console.register_error_handler(Exception, lambda failure: _render_error(failure, doors))
     for path, view in doors.views().items():
         console.add_url_rule(path, view_func=view, methods=["GET", "POST"])
@@ -142,7 +142,7 @@ def home_of(services: Services) -> Home:
         except Exception as failure:  # noqa: BLE001 - rendered as an error page
             page = _render_error(failure, doors)
         page.vary.add("Accept")
-        return compressed(page)
+        return compress(page)
 
     return home
 
@@ -162,7 +162,7 @@ def forward(path: str) -> flask.Response:
     query = request.query_string.decode("latin-1")
     # The APIs have no HEAD. Flask removes the body of the response.
     method = "GET" if request.method == "HEAD" else request.method
-    reply = caller().send(method, address, query, request.get_data())
+    reply = api_client().send(method, address, query, request.get_data())
     return with_headers(flask.Response(reply.body, reply.status, content_type=reply.content_type))
 
 
@@ -187,7 +187,7 @@ def _reject_unknown_path(rest: str) -> flask.Response:
         raise MethodNotAllowed(
             f"The console does not support {request.method} here", ("GET", "HEAD")
         )
-    raise NotFound(f"The console has no page {shortened(rest, _MAX_SHOWN_PATH)}")
+    raise NotFound(f"The console has no page {shorten(rest, _MAX_SHOWN_PATH)}")
 
 
 def _render_error(failure: Exception, doors: SignInViews) -> flask.Response:

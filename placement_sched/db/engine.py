@@ -31,7 +31,7 @@ from sqlalchemy.pool import PoolResetState
 
 from placement_sched.config.options.placement import EMBEDDED
 from placement_sched.config.settings import OptionGroup, Settings
-from placement_sched.config.sources import files_read
+from placement_sched.config.sources import list_files
 from placement_sched.errors import ConfigurationError, one_line
 from placement_sched.model.request_stats import request_stats
 
@@ -99,7 +99,7 @@ _NO_SOCKET = "/nonexistent"
 _SUPPORTED = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg", "mysql+pymysql"}
 
 
-def connect_by_own_drivers(engine: Engine, within: float | None, *, marks: bool = False) -> None:
+def use_own_connections(engine: Engine, within: float | None, *, marks: bool = False) -> None:
     """Connect an engine with the connection classes of this module.
 
     ``within`` is the maximum silence of the database in seconds, or None for no limit. With
@@ -119,7 +119,7 @@ def connect_by_own_drivers(engine: Engine, within: float | None, *, marks: bool 
         greeting = options.get("connect_timeout")
         mariadb = MariaDBConnection(*arguments, read_timeout=greeting, **options)
         mariadb.limit_silence(limit)
-        ask_for_signs_of_life(mariadb)
+        enable_keepalive(mariadb)
         return mariadb
 
 
@@ -146,7 +146,7 @@ def leave_nodes_without_quorum(engine: Engine) -> None:
             context.is_disconnect = True
 
 
-def ask_for_signs_of_life(connection: Any) -> None:
+def enable_keepalive(connection: Any) -> None:
     """Set the keepalive options of :data:`SIGNS_OF_LIFE` on a PyMySQL socket."""
     sock = connection._sock  # noqa: SLF001 - PyMySQL has no option for it
     if sock.family == socket.AF_UNIX:
@@ -350,7 +350,7 @@ def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
             **pool,
         )
         replace_closed_connections(engine)
-        connect_by_own_drivers(engine, within, marks=not autocommit)
+        use_own_connections(engine, within, marks=not autocommit)
         if not autocommit:
             _roll_back_on_return(engine)
         if is_mysql:
@@ -564,7 +564,7 @@ def database_url(settings: Settings) -> URL:
     :func:`parse_url`.
     """
     text = settings.placement_database.connection
-    if not text and (files := files_read(settings.conf)):
+    if not text and (files := list_files(settings.conf)):
         raise ConfigurationError(
             f"[placement_database] connection is not set in {', '.join(files)}: name a database, "
             f"such as {EMBEDDED}"

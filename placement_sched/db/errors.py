@@ -216,7 +216,7 @@ def is_read_only(failure: Exception) -> bool:
     return isinstance(cause, DBAPIError) and _is_read_only(_code(cause))
 
 
-def refuses_writes(failure: Exception) -> bool:
+def rejects_writes(failure: Exception) -> bool:
     """Return whether a driver's error means that the database is read-only."""
     return _is_read_only(_code_of(failure))
 

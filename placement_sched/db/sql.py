@@ -206,7 +206,7 @@ def array_text(values: Collection[int] | Collection[str]) -> str:
     return "{" + ",".join(map(str, values)) + "}"
 
 
-def uses_ids_again(connection: Connection, of: Table) -> ColumnElement[bool]:
+def reuses_ids(connection: Connection, of: Table) -> ColumnElement[bool]:
     """Return the SQL expression for whether new rows of a table may reuse deleted ids.
 
     Only SQLite reuses ids, unless the table was made with AUTOINCREMENT. OpenStack placement's
@@ -292,7 +292,7 @@ def _insert_missing(dialect: str, table: Table) -> sa.Insert:
     return mysql.insert(table).on_duplicate_key_update({key.name: key})
 
 
-def inserted(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
+def try_insert(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
     """Insert a row, and return False if a constraint rejects it."""
     try:
         with connection.begin_nested():

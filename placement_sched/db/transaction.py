@@ -29,7 +29,7 @@ from placement_sched.db.errors import (
     connect,
     is_read_only,
     is_worth_retrying,
-    refuses_writes,
+    rejects_writes,
     translate_errors,
 )
 from placement_sched.db.failover import Histories, ServerEpoch
@@ -274,7 +274,7 @@ class Database:
                 cursor.execute(str(_EMPTY_WRITE))
             self._histories.ask_again(self.reader.dialect.name, driver, record.info)
         except self.reader.dialect.loaded_dbapi.Error as failure:
-            if refuses_writes(failure):
+            if rejects_writes(failure):
                 self._refused = True
                 self._writers.replace_all()
                 raise InvalidatePoolError from failure

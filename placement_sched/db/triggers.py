@@ -14,7 +14,7 @@ from oslo_log import log
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from placement_sched.model.names import in_short
+from placement_sched.model.names import shorten_names
 
 LOG = log.getLogger(__name__)
 
@@ -323,5 +323,5 @@ def _why_not_on_mariadb(connection: Connection) -> str | None:
         return "the server is read-only: another server writes"
     cascading: Any = connection.execute(_CASCADING_KEYS, {"tables": LOGGED}).scalars().all()
     if cascading:
-        return f"triggers do not see changes by the foreign keys {in_short(cascading)}"
+        return f"triggers do not see changes by the foreign keys {shorten_names(cascading)}"
     return None

@@ -169,10 +169,10 @@ class Service(NamedTuple):
 
     def is_up(self, now: datetime, down_time: int) -> bool:
         """Return whether it reported within ``down_time`` seconds and is not forced down."""
-        return seen_lately(self.last_seen_up, self.forced_down, now, down_time)
+        return is_recently_seen(self.last_seen_up, self.forced_down, now, down_time)
 
 
-def seen_lately(
+def is_recently_seen(
     last_seen_up: datetime | None, forced_down: bool, now: datetime, down_time: int
 ) -> bool:
     """Return whether a service is up, by the only rule of up and down.
@@ -184,7 +184,7 @@ def seen_lately(
     return now - last_seen_up <= timedelta(seconds=down_time)
 
 
-def why_disabled(disabled_reason: str | None) -> str:
+def disabled_reason(disabled_reason: str | None) -> str:
     """Return the rejection reason of a disabled service, with the operator's reason."""
     return f"disabled: {disabled_reason}" if disabled_reason else "disabled"
 

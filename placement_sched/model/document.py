@@ -16,7 +16,7 @@ Document = Mapping[str, Any]
 _MAX_EXACT_INT = 2**53
 
 
-def encoded(document: Any) -> bytes:
+def encode(document: Any) -> bytes:
     """Encode a document as JSON.
 
     Integers of more than 64 bits, such as capacities, are encoded by the standard library because
@@ -34,13 +34,13 @@ def encoded(document: Any) -> bytes:
     return text.encode()
 
 
-def storable(document: Any) -> str:
+def to_storable(document: Any) -> str:
     """Encode a document as ASCII JSON, which every database can store."""
     text = orjson.dumps(document).decode()
     return text if text.isascii() else json.dumps(orjson.loads(text), separators=(",", ":"))
 
 
-def decoded(text: str | bytes) -> Any:
+def decode(text: str | bytes) -> Any:
     """Decode a JSON text from outside.
 
     Raises :class:`ValueError`, with the position, for invalid JSON and for a text that cannot be
@@ -98,7 +98,7 @@ def is_deeper(document: Any, limit: int) -> bool:
     return bool(level)
 
 
-def not_text(document: Any) -> tuple[str, list[str | int]] | None:
+def find_invalid_text(document: Any) -> tuple[str, list[str | int]] | None:
     """Return a string that UTF-8 cannot encode, and the path of keys to it, or None.
 
     Command line arguments that are not UTF-8 contain such strings.

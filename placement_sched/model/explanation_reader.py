@@ -21,7 +21,7 @@ class GroupedReason:
     node: str
 
 
-def grouped(rejected: Iterable[Mapping[str, Any]]) -> list[GroupedReason]:
+def group_reasons(rejected: Iterable[Mapping[str, Any]]) -> list[GroupedReason]:
     """Group the reasons of rejected hosts, most frequent first.
 
     Reasons that differ only in numbers are merged, showing the range of each number: ``4096 free``
@@ -33,12 +33,12 @@ def grouped(rejected: Iterable[Mapping[str, Any]]) -> list[GroupedReason]:
     reasons = []
     for entries in by_words.values():
         text = _merge_reasons([entry["reason"] for entry in entries])
-        example = named(entries[0]["host"], entries[0]["node"])
+        example = node_label(entries[0]["host"], entries[0]["node"])
         reasons.append(GroupedReason(len(entries), text, example, entries[0]["node"]))
     return sorted(reasons, key=lambda reason: (-reason.count, reason.text))
 
 
-def named(host: str, node: str) -> str:
+def node_label(host: str, node: str) -> str:
     """Return the label of a node: its host, and its name if that differs."""
     return host if host == node else f"{host} ({node})"
 
@@ -74,7 +74,7 @@ def _step_label(step: Json) -> str:
     return f"{text} by {step['option']}" if step.get("option") else text
 
 
-def compared_stages(explanations: Sequence[Json]) -> list[tuple[str, list[Json | None]]]:
+def compare_stages(explanations: Sequence[Json]) -> list[tuple[str, list[Json | None]]]:
     """Return every stage once, with its report in each explanation or None.
 
     The steps of all searches come first, then the filters of all policies.
@@ -136,7 +136,7 @@ def with_names(value: Any, names: Mapping[str, str]) -> Any:
 _MIN_PLAIN, _MAX_PLAIN = 1e5, 1e15
 
 
-def in_words(value: Any) -> str:
+def readable_value(value: Any) -> str:
     """Return a side of a difference, or an option's value, in readable form."""
     match value:
         case None:
@@ -149,11 +149,11 @@ def in_words(value: Any) -> str:
             )
         case {"applied": bool(applied), **rest}:
             state = "applied" if applied else "not applied"
-            return "\n".join([state, *(in_words(part) for part in rest.values() if part)])
+            return "\n".join([state, *(readable_value(part) for part in rest.values() if part)])
         case dict():
-            return "\n".join(f"{key} {in_words(part)}" for key, part in value.items())
+            return "\n".join(f"{key} {readable_value(part)}" for key, part in value.items())
         case list():
-            return ", ".join(map(in_words, value)) or "-"
+            return ", ".join(map(readable_value, value)) or "-"
         case float():
             return f"{value:.0f}" if _MIN_PLAIN < abs(value) < _MAX_PLAIN else f"{value:.6g}"
     return str(value)
@@ -167,7 +167,7 @@ def _amounts(resources: Mapping[str, int]) -> str:
 _OMITTED_KEYS: Json = {"detail": "", "rejected": [], "changes": {}}
 
 
-def completed(funnel: Json) -> Json:
+def with_all_keys(funnel: Json) -> Json:
     """Return a funnel with all keys in each stage, also if only an outline was recorded."""
     if not funnel.get("outline"):
         return funnel

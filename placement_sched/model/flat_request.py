@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from placement_sched.errors import Invalid
-from placement_sched.model.document import Json, decoded
+from placement_sched.model.document import Json, decode
 
 #: The name of each value in errors: ``{"zone": "--zone"}``.
 Labels = Mapping[str, str]
@@ -110,7 +110,7 @@ def overrides(texts: Iterable[str], label: str) -> Json:
     values: Json = {}
     for key, value in pairs(texts, label).items():
         try:
-            values[key] = decoded(value)
+            values[key] = decode(value)
         except ValueError:
             values[key] = value
     return values
@@ -146,7 +146,7 @@ def change_of(text: str, label: str) -> Json:
     """
     if text.lstrip().startswith("{"):
         try:
-            change: Json = decoded(text)
+            change: Json = decode(text)
         except ValueError as error:
             raise Invalid(f"{label} {text}: not JSON: {error}") from None
         return change
@@ -179,7 +179,7 @@ def _parse_aggregate(text: str, arguments: str, label: str) -> Json:
     return {"name": name, "add_hosts": hosts["+"], "remove_hosts": hosts["-"], "metadata": metadata}
 
 
-def in_short(kind: str, hosts: Iterable[str]) -> str:
+def shorten_change(kind: str, hosts: Iterable[str]) -> str:
     """Return the text of a change of hosts (``drain``, ``remove``) for :func:`change_of`.
 
     It is JSON if a name contains a separator.
@@ -190,7 +190,7 @@ def in_short(kind: str, hosts: Iterable[str]) -> str:
     return f"{kind}={','.join(names)}"
 
 
-def added_in_short(like: str, count: str) -> str:
+def shorten_addition(like: str, count: str) -> str:
     """Return the text of a change that adds ``count`` hosts like an existing host."""
     if _MARKS.search(like) and count.isdecimal():
         return _as_json({"add": {"like": like, "count": int(count)}})

@@ -170,7 +170,7 @@ def suggest_names(
     return f"; {_ROUTES[noun]} lists them" if noun in _ROUTES else ""
 
 
-def suggested(
+def suggest_name(
     noun: str,
     name: str,
     existing: Iterable[str],
@@ -194,7 +194,7 @@ def join_words(words: Iterable[str]) -> str:
     return f"{', '.join(head)} and {last}" if head else last
 
 
-def in_short(names: Sequence[str], limit: int = 5) -> str:
+def shorten_names(names: Sequence[str], limit: int = 5) -> str:
     """Return the first ``limit`` names and the number of further names."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(names[:limit]) + more

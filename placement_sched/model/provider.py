@@ -86,7 +86,7 @@ def capacity_of(total: int, reserved: int, allocation_ratio: float) -> int:
     return int((total - reserved) * allocation_ratio)
 
 
-def obeys_units(inventory: Inventory, amount: int) -> bool:
+def matches_units(inventory: Inventory, amount: int) -> bool:
     """Return whether an amount is within min_unit and max_unit and a multiple of step_size."""
     return inventory.min_unit <= amount <= inventory.max_unit and amount % inventory.step_size == 0
 

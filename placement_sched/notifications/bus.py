@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from oslo_log import log
 
-from placement_sched.clients.session import library_logs_silenced
+from placement_sched.clients.session import silence_library_logs
 from placement_sched.config.conf import read_files
 from placement_sched.config.options.notifications import (
     GROUP,
@@ -68,7 +68,7 @@ class Bus:
         # some of them under names of this service's options.
         conf = read_files(Conf(), settings.conf.config_file)
         try:
-            with library_logs_silenced():
+            with silence_library_logs():
                 transport = library.get_notification_transport(conf, options.transport_url)
         except library.MessagingException as error:
             text = " ".join(str(error).split())

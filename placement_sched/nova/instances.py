@@ -13,11 +13,11 @@ from placement_sched.model.names import canonical_uuid
 from placement_sched.nova.objects import (
     ObjectType,
     UnreadableObject,
-    a_dict,
-    a_list,
-    a_list_object,
     boolean,
+    dict_of,
     integer,
+    list_object_of,
+    list_of,
     text,
     time,
 )
@@ -31,14 +31,14 @@ _INSTANCE = ObjectType(
         **dict.fromkeys(("uuid", "display_name", "image_ref", *_COPIED), text),
         **dict.fromkeys(("instance_type_id", *_SIZES), integer),
         "flavor": FLAVOR,
-        "system_metadata": a_dict(text, nulls=True),
+        "system_metadata": dict_of(text, nulls=True),
         "deleted": boolean,
         **dict.fromkeys(("created_at", "updated_at"), time),
     },
     needed=("uuid",),
 )
-_UUIDS = a_list(text)
-_INSTANCES = a_list_object("InstanceList", _INSTANCE)
+_UUIDS = list_of(text)
+_INSTANCES = list_object_of("InstanceList", _INSTANCE)
 #: The prefix of the keys of system metadata that belong to the image.
 _IMAGE_PREFIX = "image_"
 _NUMBERS = ("min_ram", "min_disk")

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from oslo_config import cfg
 
-from placement_sched.clients.session import library_logs_silenced
+from placement_sched.clients.session import silence_library_logs
 from placement_sched.config.conf import read_files
 from placement_sched.config.logs import without_warnings
 from placement_sched.config.options.notifications import set_exchange
@@ -54,7 +54,7 @@ Endpoint = Any
 Transport = Any
 
 
-def exposed(method: Method) -> Method:
+def expose(method: Method) -> Method:
     """Mark a method of an endpoint as callable."""
     marked: Method = oslo_messaging.expose(method)
     return marked
@@ -93,7 +93,7 @@ def transport_of(conf: cfg.ConfigOpts) -> Transport:
     Raises :class:`ConfigurationError` if it is unusable.
     """
     try:
-        with library_logs_silenced():
+        with silence_library_logs():
             return oslo_messaging.get_rpc_transport(conf)
     except (oslo_messaging.InvalidTransportURL, ValueError):  # whose texts contain passwords
         raise ConfigurationError(

@@ -165,7 +165,7 @@ def primitive_of(name: str, data: Json) -> Json:
     }
 
 
-def a_list(item: FieldReader) -> FieldReader:
+def list_of(item: FieldReader) -> FieldReader:
     """Return the reader of a list or null, with items that are not null."""
 
     def read(value: Any, place: str) -> list[Any] | None:
@@ -181,9 +181,9 @@ def a_list(item: FieldReader) -> FieldReader:
     return read
 
 
-def a_set(item: FieldReader) -> FieldReader:
+def set_of(item: FieldReader) -> FieldReader:
     """Return the reader of a set or null, as a sorted list."""
-    read_list = a_list(item)
+    read_list = list_of(item)
 
     def read(value: Any, place: str) -> list[Any] | None:
         result = read_list(value, place)
@@ -192,7 +192,7 @@ def a_set(item: FieldReader) -> FieldReader:
     return read
 
 
-def a_dict(values: FieldReader, *, nulls: bool = False) -> FieldReader:
+def dict_of(values: FieldReader, *, nulls: bool = False) -> FieldReader:
     """Return the reader of a dictionary or null, with null values if ``nulls``."""
 
     def read(value: Any, place: str) -> Json | None:
@@ -208,9 +208,9 @@ def a_dict(values: FieldReader, *, nulls: bool = False) -> FieldReader:
     return read
 
 
-def a_list_object(name: str, item: ObjectType) -> FieldReader:
+def list_object_of(name: str, item: ObjectType) -> FieldReader:
     """Return the reader of a list object of nova or null, as the list of its items."""
-    whole = ObjectType(name, {"objects": a_list(item.read)})
+    whole = ObjectType(name, {"objects": list_of(item.read)})
 
     def read(value: Any, place: str) -> list[Any] | None:
         result = whole(value, place)
@@ -317,7 +317,7 @@ UNSUPPORTED_OBJECT = _define_exception("UnsupportedObjectError", _OBJECTS_MODULE
 INCOMPATIBLE_VERSION = _define_exception("IncompatibleObjectVersion", _OBJECTS_MODULE)
 
 
-def over_rpc(error: errors.Error, instance_uuids: Sequence[str] = ()) -> Exception:
+def to_remote_failure(error: errors.Error, instance_uuids: Sequence[str] = ()) -> Exception:
     """Return the exception that a client of nova gets for an error of this service.
 
     An invalid request has no valid host, as if placement rejected nova's query. The same applies if
@@ -369,8 +369,8 @@ _AGGREGATE = ObjectType(
     {
         "id": integer,
         **dict.fromkeys(("uuid", "name"), text),
-        "hosts": a_list(text),
-        "metadata": a_dict(text),
+        "hosts": list_of(text),
+        "metadata": dict_of(text),
         **dict.fromkeys(("created_at", "updated_at"), time),
     },
     needed=("id", "uuid", "name"),

@@ -17,14 +17,14 @@ from placement_sched.nova.objects import (
     FieldReader,
     ObjectType,
     UnreadableObject,
-    a_dict,
-    a_list,
-    a_list_object,
-    a_set,
     anything,
     boolean,
+    dict_of,
     integer,
+    list_object_of,
+    list_of,
     number,
+    set_of,
     short_text,
     text,
 )
@@ -39,9 +39,9 @@ _PROPERTIES = ObjectType(
     "ImageMetaProps",
     {
         **dict.fromkeys(READERS, anything),
-        "hw_numa_cpus": a_list(a_set(integer)),
-        "hw_numa_mem": a_list(integer),
-        "traits_required": a_list(text),
+        "hw_numa_cpus": list_of(set_of(integer)),
+        "hw_numa_mem": list_of(integer),
+        "traits_required": list_of(text),
     },
 )
 
@@ -96,7 +96,7 @@ IMAGE_FIELDS: Mapping[str, FieldReader] = {
     **dict.fromkeys(("id", "name", "status", "visibility", "owner"), text),
     **dict.fromkeys(("disk_format", "container_format"), text),
     **dict.fromkeys(("size", "virtual_size", "min_ram", "min_disk"), integer),
-    "tags": a_list(text),
+    "tags": list_of(text),
     "properties": raw_properties,
 }
 IMAGE = ObjectType("ImageMeta", IMAGE_FIELDS)
@@ -107,7 +107,7 @@ FLAVOR = ObjectType(
     {
         **dict.fromkeys(("id", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap"), integer),
         **dict.fromkeys(("flavorid", "name", "description"), text),
-        "extra_specs": a_dict(text),
+        "extra_specs": dict_of(text),
         "rxtx_factor": number,
         "vcpu_weight": integer,
         **dict.fromkeys(("disabled", "is_public"), boolean),
@@ -115,12 +115,12 @@ FLAVOR = ObjectType(
     needed=("vcpus", "memory_mb"),
 )
 _CELL = ObjectType("CellMapping", {"uuid": text}, needed=("uuid",))
-_NETWORK_METADATA = ObjectType("NetworkMetadata", {"physnets": a_set(text), "tunneled": boolean})
+_NETWORK_METADATA = ObjectType("NetworkMetadata", {"physnets": set_of(text), "tunneled": boolean})
 _NUMA_CELL = ObjectType(
     "InstanceNUMACell",
     {
         **dict.fromkeys(("id", "memory", "pagesize"), integer),
-        **dict.fromkeys(("cpuset", "pcpuset"), a_set(integer)),
+        **dict.fromkeys(("cpuset", "pcpuset"), set_of(integer)),
         **dict.fromkeys(("cpu_policy", "cpu_thread_policy"), text),
     },
     needed=("memory",),
@@ -159,8 +159,8 @@ def _security_groups(primitive: Any, place: str) -> list[str] | None:
     return [name for name in named if name]
 
 
-_NODES = a_list_object("ComputeNodeList", _COMPUTE_NODE)
-_GROUPS = a_list_object("SecurityGroupList", _SECURITY_GROUP)
+_NODES = list_object_of("ComputeNodeList", _COMPUTE_NODE)
+_GROUPS = list_object_of("SecurityGroupList", _SECURITY_GROUP)
 _NUMA_LIMITS = ObjectType(
     "NUMATopologyLimits",
     {
@@ -177,8 +177,8 @@ _SERVER_GROUP = ObjectType(
     "InstanceGroup",
     {
         **dict.fromkeys(("uuid", "name", "project_id", "user_id", "policy"), text),
-        **dict.fromkeys(("policies", "members", "hosts"), a_list(text)),
-        "_rules": a_dict(text),
+        **dict.fromkeys(("policies", "members", "hosts"), list_of(text)),
+        "_rules": dict_of(text),
     },
 )
 _DESTINATION = ObjectType(
@@ -186,8 +186,8 @@ _DESTINATION = ObjectType(
     {
         **dict.fromkeys(("host", "node"), text),
         "cell": _cell_uuid,
-        "aggregates": a_list(text),
-        "forbidden_aggregates": a_set(text),
+        "aggregates": list_of(text),
+        "forbidden_aggregates": set_of(text),
         "allow_cross_cell_move": boolean,
     },
 )
@@ -195,18 +195,18 @@ _REQUEST_GROUP = ObjectType(
     "RequestGroup",
     {
         **dict.fromkeys(("requester_id", "in_tree"), text),
-        "resources": a_dict(integer),
-        **dict.fromkeys(("required_traits", "forbidden_traits"), a_set(text)),
-        "aggregates": a_list(a_list(text)),
-        "forbidden_aggregates": a_set(text),
+        "resources": dict_of(integer),
+        **dict.fromkeys(("required_traits", "forbidden_traits"), set_of(text)),
+        "aggregates": list_of(list_of(text)),
+        "forbidden_aggregates": set_of(text),
         "use_same_provider": boolean,
     },
 )
 _LEVEL_PARAMS = ObjectType(
     "RequestLevelParams",
     {
-        **dict.fromkeys(("root_required", "root_forbidden"), a_set(text)),
-        "same_subtree": a_list(a_list(text)),
+        **dict.fromkeys(("root_required", "root_forbidden"), set_of(text)),
+        "same_subtree": list_of(list_of(text)),
     },
 )
 _NETWORK = ObjectType(
@@ -218,20 +218,20 @@ _NETWORK = ObjectType(
 )
 _NUMA_TOPOLOGY = ObjectType(
     "InstanceNUMATopology",
-    {"cells": a_list(_numa_cell), "emulator_threads_policy": text},
+    {"cells": list_of(_numa_cell), "emulator_threads_policy": text},
     needed=("cells",),
 )
 _PCI_REQUEST = ObjectType(
     "InstancePCIRequest",
     {
         "count": integer,
-        "spec": a_list(a_dict(anything, nulls=True)),
+        "spec": list_of(dict_of(anything, nulls=True)),
         **dict.fromkeys(("alias_name", "request_id", "requester_id", "numa_policy"), text),
     },
     needed=("count",),
 )
 _PCI_REQUESTS = ObjectType(
-    "InstancePCIRequests", {"requests": a_list(_PCI_REQUEST.read)}, needed=("requests",)
+    "InstancePCIRequests", {"requests": list_of(_PCI_REQUEST.read)}, needed=("requests",)
 )
 
 
@@ -268,15 +268,15 @@ _SPEC = ObjectType(
         "instance_uuid": text,
         "num_instances": integer,
         "is_bfv": boolean,
-        **dict.fromkeys(("ignore_hosts", "force_hosts", "force_nodes"), a_list(text)),
+        **dict.fromkeys(("ignore_hosts", "force_hosts", "force_nodes"), list_of(text)),
         "requested_destination": _DESTINATION,
         "retry": _RETRY,
         "limits": _LIMITS,
         "instance_group": _server_group,
-        "scheduler_hints": a_dict(a_list(text)),
-        "requested_resources": a_list(_REQUEST_GROUP.read),
+        "scheduler_hints": dict_of(list_of(text)),
+        "requested_resources": list_of(_REQUEST_GROUP.read),
         "request_level_params": _LEVEL_PARAMS,
-        "requested_networks": a_list_object("NetworkRequestList", _NETWORK),
+        "requested_networks": list_object_of("NetworkRequestList", _NETWORK),
         "security_groups": _security_groups,
         "network_metadata": _NETWORK_METADATA,
         "numa_topology": _NUMA_TOPOLOGY,

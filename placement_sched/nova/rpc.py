@@ -15,8 +15,13 @@ from placement_sched.model.document import Json
 from placement_sched.model.request_spec import REBUILD_HINT
 from placement_sched.nova.call_log import Context, fields_of, ids_of, log_refusal, log_selection
 from placement_sched.nova.instances import host_of, instances_of, uuid_of, uuids_of
-from placement_sched.nova.messaging import ExpectedError, exposed, target_of
-from placement_sched.nova.objects import UnreadableObject, aggregate_of, aggregates_of, over_rpc
+from placement_sched.nova.messaging import ExpectedError, expose, target_of
+from placement_sched.nova.objects import (
+    UnreadableObject,
+    aggregate_of,
+    aggregates_of,
+    to_remote_failure,
+)
 from placement_sched.nova.request_spec import document_of
 from placement_sched.nova.selections import dictionaries_of, primitives_of
 from placement_sched.nova.sync.follower import Follower
@@ -60,7 +65,7 @@ class SchedulerRpc:
         self._scheduler, self._follower, self._announced = scheduler, follower, announced
         self._until_known, self._check_policy_hint = until_known, check_policy_hint
 
-    @exposed
+    @expose
     def select_destinations(self, context: Context, **sent: Any) -> Any:
         """Select and claim hosts, and return a list of Selections for each instance.
 
@@ -74,15 +79,20 @@ class SchedulerRpc:
         try:
             return self._select(sent, context, began)
         except errors.NoValidHost as no_host:
-            failure, wrong, outcome = over_rpc(no_host), no_host, "no_valid_host"
+            failure, wrong, outcome = to_remote_failure(no_host), no_host, "no_valid_host"
         except errors.Unavailable as down:
-            failure, wrong, outcome, level = over_rpc(down), down, "unavailable", logging.ERROR
+            failure, wrong, outcome, level = (
+                to_remote_failure(down),
+                down,
+                "unavailable",
+                logging.ERROR,
+            )
         except UnreadableObject as unreadable:
-            raise over_rpc(unreadable) from None
+            raise to_remote_failure(unreadable) from None
         except (errors.Invalid, errors.NotFound, errors.Forbidden) as rejected:
-            failure, wrong = over_rpc(rejected), rejected
+            failure, wrong = to_remote_failure(rejected), rejected
         except errors.Error as unexpected:
-            raise over_rpc(unexpected, sent.get("instance_uuids") or ()) from None
+            raise to_remote_failure(unexpected, sent.get("instance_uuids") or ()) from None
         # Logged outside the handler, or the line would repeat the exception.
         seconds = time.perf_counter() - began
         log_refusal(wrong, sent, fields_of(context, _SELECTS, outcome, seconds), level)
@@ -110,19 +120,19 @@ class SchedulerRpc:
         log_selection(document, answer, fields_of(context, _SELECTS, "answered", seconds))
         return primitives_of(answer) if as_objects else dictionaries_of(answer)
 
-    @exposed
+    @expose
     def update_aggregates(self, _context: Context, *, aggregates: Any) -> None:
         """Sync host aggregates that nova-api changed."""
         if self._announced:
             self._follower.aggregates_changed(aggregates_of(aggregates))
 
-    @exposed
+    @expose
     def delete_aggregate(self, _context: Context, *, aggregate: Any) -> None:
         """Delete a host aggregate that nova-api deleted."""
         if self._announced:
             self._follower.aggregate_deleted(aggregate_of(aggregate).id)
 
-    @exposed
+    @expose
     def update_instance_info(
         self, _context: Context, *, host_name: Any, instance_info: Any
     ) -> None:
@@ -130,7 +140,7 @@ class SchedulerRpc:
         if self._announced:
             self._follower.instances_changed(host_of(host_name), instances_of(instance_info))
 
-    @exposed
+    @expose
     def delete_instance_info(
         self, _context: Context, *, host_name: Any, instance_uuid: Any
     ) -> None:
@@ -138,7 +148,7 @@ class SchedulerRpc:
         if self._announced:
             self._follower.instance_deleted(host_of(host_name), uuid_of(instance_uuid))
 
-    @exposed
+    @expose
     def sync_instance_info(self, _context: Context, *, host_name: Any, instance_uuids: Any) -> None:
         """Compare the instances of a host with the records."""
         if self._announced:
@@ -150,11 +160,11 @@ class BaseRpc:
 
     target = target_of("1.1", "baseapi")
 
-    @exposed
+    @expose
     def ping(self, _context: Context, arg: Any) -> Json:
         """Return the argument."""
         return {"service": TOPIC, "arg": arg}
 
-    @exposed
+    @expose
     def get_backdoor_port(self, _context: Context) -> None:
         """Return None: there is no backdoor."""

@@ -51,7 +51,7 @@ from placement_sched.operations.retention import LogRetention
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.live_settings import LiveSettings, with_options_file
-from placement_sched.scheduler.policies.registry import checked_plugins, policies_for
+from placement_sched.scheduler.policies.registry import check_plugins, policies_for
 from placement_sched.scheduler.request import neutron_of
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store.compute import services
@@ -146,7 +146,7 @@ def check(settings: Settings) -> None:
     """Raise :class:`ConfigurationError` for missing or invalid settings of the service."""
     check_databases_set(settings)
     database_url(settings)
-    checked_plugins(settings)
+    check_plugins(settings)
     all_validators()
     neutron_of(settings)
     policies_for(with_options_file(settings).settings).check()

@@ -22,7 +22,7 @@ from placement_sched.db.migrate import (
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import NotAdopted, Unavailable
 from placement_sched.model.clock import Clock
-from placement_sched.model.names import in_short
+from placement_sched.model.names import shorten_names
 from placement_sched.store import row_counts
 from placement_sched.store.placement import resource_classes, traits
 from placement_sched.store.row_counts import RowCounts
@@ -150,7 +150,7 @@ def check_adopted(database: Database) -> None:
     if schema.revisions and schema.tables and not schema.complete:
         raise NotAdopted(
             "the database belongs to OpenStack placement and lacks "
-            f"{in_short(sorted([*schema.missing_tables, *schema.missing_columns]))}. "
+            f"{shorten_names(sorted([*schema.missing_tables, *schema.missing_columns]))}. "
             "Run placement-sched db adopt to take it over"
         )
     if not schema.foreign:
@@ -158,8 +158,8 @@ def check_adopted(database: Database) -> None:
     if not schema.revisions:
         raise NotAdopted(
             "the database has tables that this service did not create "
-            f"({in_short(sorted(schema.tables))}); nothing was changed. Use an empty database, or "
-            "run placement-sched db adopt if OpenStack placement created them"
+            f"({shorten_names(sorted(schema.tables))}); nothing was changed. Use an empty "
+            "database, or run placement-sched db adopt if OpenStack placement created them"
         )
     revision = ", ".join(schema.revisions)
     releases = REVISIONS.get(revision)
@@ -203,14 +203,15 @@ def _adoptable_revision(schema: PlacementSchema, *, ours: bool) -> str:
     elif missing:
         problem = (
             f"OpenStack placement's schema is marked as revision {revision}, but lacks "
-            f"{in_short(sorted(missing))}; its placement-manage db sync may have been interrupted"
+            f"{shorten_names(sorted(missing))}; its placement-manage db sync may have "
+            "been interrupted"
         )
     else:
         return revision
     raise Unavailable(problem)
 
 
-def notes_on(adoption: Adoption) -> tuple[str, ...]:
+def describe_adoption(adoption: Adoption) -> tuple[str, ...]:
     """Return notes for the operator about the adopted database."""
     counted = adoption.census
     notes = []

@@ -184,13 +184,15 @@ class _Requirements:
         for by_traits in (self._flavors, self._images):
             names: tuple[list[str], list[str]] = ([], [])
             for required, texts in by_traits.items():
-                names[bool(forbidden_aggregates.forbidden_to(required, (aggregate,)))].extend(texts)
+                names[bool(forbidden_aggregates.find_forbidden(required, (aggregate,)))].extend(
+                    texts
+                )
             parts += [tuple(sorted(group)) for group in names]
         return Reserved(aggregate, tuple(sorted(aggregate.reserving_traits)), *parts)
 
     def may_use(self, aggregate: HostAggregate) -> bool:
         return any(
-            not forbidden_aggregates.forbidden_to(of_flavor | of_image, (aggregate,))
+            not forbidden_aggregates.find_forbidden(of_flavor | of_image, (aggregate,))
             for of_flavor, of_image in product(self._flavors, (*self._images, frozenset[str]()))
         )
 

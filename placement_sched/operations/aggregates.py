@@ -27,7 +27,7 @@ from placement_sched.limits import MAX_AGGREGATE_HOSTS, MAX_AGGREGATE_METADATA
 from placement_sched.model.aggregates import POLICY_KEY, ZONE_KEY, HostAggregate, Tag, policy_name
 from placement_sched.model.clock import Clock
 from placement_sched.model.compute_node import RATIOS, ComputeNode, Service
-from placement_sched.model.names import in_short
+from placement_sched.model.names import shorten_names
 from placement_sched.operations import Progress
 from placement_sched.scheduler.caches import AggregateCache
 from placement_sched.scheduler.policies.registry import (
@@ -112,7 +112,9 @@ def find_faults(aggregates: Sequence[HostAggregate], policies: Policies) -> Iter
 
 
 def _counted(hosts: Sequence[str]) -> str:
-    return f"host {hosts[0]} has" if len(hosts) == 1 else f"hosts {in_short(sorted(hosts))} have"
+    return (
+        f"host {hosts[0]} has" if len(hosts) == 1 else f"hosts {shorten_names(sorted(hosts))} have"
+    )
 
 
 def with_policy_ratios(
@@ -148,7 +150,7 @@ def update_ratios(
     nodes = [
         node
         for batch in batches(sorted(hosts))
-        for node in compute_nodes.named(connection, hosts=batch, nodes=())
+        for node in compute_nodes.by_names(connection, hosts=batch, nodes=())
     ]
     providers = resource_providers.by_uuids(connection, [node.uuid for node in nodes])
     wanted = {
@@ -178,7 +180,7 @@ def apply(
         return update_ratios(connection, hosts, policies, clock())
 
     with database.read() as connection:
-        hosts = host_aggregates.tagged_hosts(connection)
+        hosts = host_aggregates.hosts_by_tag(connection)
     done = changed = 0
     for batch in batches(hosts, BATCH):
         changed += len(database.write(partial(settle_batch, hosts=batch)))
@@ -418,12 +420,12 @@ def _check_zone(connection: Connection, aggregate: HostAggregate, zone: str | No
         if number != aggregate.id and name != zone
     }:
         problem = "one or more hosts already in availability zone(s)"
-        raise Invalid(f"{prefix}: {problem} {in_short(sorted(other_zones))}.")
+        raise Invalid(f"{prefix}: {problem} {shorten_names(sorted(other_zones))}.")
     if zone == aggregate.availability_zone:
         return
     if busy := host_aggregates.hosts_with_instances(connection, aggregate.hosts):
         problem = "one or more hosts contain instances in this zone"
-        raise Invalid(f"{prefix}: {problem}: {in_short(sorted(busy))}.")
+        raise Invalid(f"{prefix}: {problem}: {shorten_names(sorted(busy))}.")
 
 
 def _check_zone_of_added(
@@ -436,12 +438,13 @@ def _check_zone_of_added(
         there = [host for host, named in zones.items() if other_zones.intersection(named.values())]
         problem = "one or more hosts already in availability zone(s)"
         raise Conflict(
-            f"{prefix}: {problem} {in_short(sorted(other_zones))}: {in_short(sorted(there))}."
+            f"{prefix}: {problem} {shorten_names(sorted(other_zones))}: "
+            f"{shorten_names(sorted(there))}."
         )
     if busy := host_aggregates.hosts_with_instances(connection, set(hosts) - set(zones)):
         raise Conflict(
             f"{prefix}: hosts with instances would change to availability zone {mine}: "
-            f"{in_short(sorted(busy))}; move the instances first."
+            f"{shorten_names(sorted(busy))}; move the instances first."
         )
 
 

@@ -277,6 +277,6 @@ def _check_instances(connection: Connection, settings: Settings) -> Iterator[Mis
         number += instances.count_unallocated(connection, **of_cell)
         remaining = MAX_NAMED_INSTANCES - len(names)
         if remaining:
-            names += instances.unallocated(connection, **of_cell, limit=remaining)
+            names += instances.without_allocations(connection, **of_cell, limit=remaining)
     if number:
         yield Mismatch(CloudFault.INSTANCE_WITHOUT_ALLOCATIONS, number, tuple(sorted(names)))

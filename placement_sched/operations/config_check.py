@@ -95,7 +95,9 @@ class Catalogue:
 
     def knows(self, group: str, name: str) -> bool:
         """Return whether the option exists, by its current or a deprecated name."""
-        return self.find(group, name) is not None or (group, underscored(name)) in self.deprecated
+        return (
+            self.find(group, name) is not None or (group, with_underscores(name)) in self.deprecated
+        )
 
     def add_messaging(self) -> None:
         """Add the options of oslo.messaging, which is slow to import."""
@@ -112,7 +114,7 @@ class Catalogue:
         for option in options:
             self.options.setdefault(group, {})[option.dest] = option
             for old in option.deprecated_opts:
-                name = underscored(old.name or option.name)
+                name = with_underscores(old.name or option.name)
                 if isinstance(option, AliasedBoolOpt):
                     self.options[group][name] = option
                 else:
@@ -133,7 +135,7 @@ class Catalogue:
 
     def find(self, group: str, name: str) -> cfg.Opt | None:
         """Return the option with this current name, or None."""
-        return self.options.get(group, {}).get(underscored(name))
+        return self.options.get(group, {}).get(with_underscores(name))
 
     def knows_group(self, group: str) -> bool:
         """Return whether ``group`` has an option, by its current or a deprecated name."""
@@ -146,11 +148,11 @@ class Catalogue:
         return [
             group
             for group, options in self.options.items()
-            if underscored(name) in options and group not in KEYSTONE_GROUPS
+            if with_underscores(name) in options and group not in KEYSTONE_GROUPS
         ]
 
 
-def underscored(name: str) -> str:
+def with_underscores(name: str) -> str:
     """Return the name of an option as a Python identifier."""
     return name.replace("-", "_")
 
@@ -262,7 +264,7 @@ def _read_environment(environment: Mapping[str, str], catalogue: Catalogue) -> I
 def _add_keystone_options(written: Iterable[Assignment], catalogue: Catalogue) -> Iterator[Problem]:
     for line in written:
         by_plugin = line.group in KEYSTONE_GROUPS
-        if not by_plugin or underscored(line.name) != "auth_type":
+        if not by_plugin or with_underscores(line.name) != "auth_type":
             continue
         if fault := _find_fault(catalogue.add_keystone_plugin, line.group, line.value):
             yield Problem(line.place, fault)
@@ -275,7 +277,7 @@ def _find_unknown_groups(
     listed = [
         line.value
         for line in written
-        if (line.group, underscored(line.name)) == ("scheduler", "policies")
+        if (line.group, with_underscores(line.name)) == ("scheduler", "policies")
     ]
     # The last line overrides the lines above it.
     policy_names = {name.strip().lower() for name in "".join(listed[-1:]).split(",")}
@@ -301,7 +303,7 @@ def _check_line(line: Assignment, catalogue: Catalogue) -> Iterator[Problem]:
         return
     option = catalogue.find(line.group, line.name)
     if option is None:
-        today = catalogue.deprecated.get((line.group, underscored(line.name)))
+        today = catalogue.deprecated.get((line.group, with_underscores(line.name)))
         if today is None:
             yield _describe_unknown_option(line, catalogue)
             return
@@ -321,7 +323,7 @@ def _check_line(line: Assignment, catalogue: Catalogue) -> Iterator[Problem]:
 
 
 def _describe_unknown_option(line: Assignment, catalogue: Catalogue) -> Problem:
-    unused = WITHOUT_MEANING.get((line.group, underscored(line.name)))
+    unused = WITHOUT_MEANING.get((line.group, with_underscores(line.name)))
     if unused is not None:
         text = f"[{line.group}] {line.name} is ignored: {unused}"
         return Problem(line.place, text, fatal=False, without_effect=True)
@@ -330,7 +332,7 @@ def _describe_unknown_option(line: Assignment, catalogue: Catalogue) -> Problem:
         places = " and ".join(f"[{group}]" for group in elsewhere)
         return Problem(line.place, f"{text}; it exists in {places}", without_effect=True)
     names = catalogue.options.get(line.group, ())
-    if near := nearest(underscored(line.name), names, alike=_MIN_SIMILARITY):
+    if near := nearest(with_underscores(line.name), names, alike=_MIN_SIMILARITY):
         return Problem(line.place, f"{text}{did_you_mean(near, str)}", without_effect=True)
     return Problem(line.place, f"{text} here, so it is not used", fatal=False, without_effect=True)
 
@@ -395,7 +397,7 @@ def _check_policy_line(
         yield _problem(wrong.detail, line.place)
         return
     option = settings.conf.registered[group][name]
-    written = underscored(line.name).replace(".", "_")
+    written = with_underscores(line.name).replace(".", "_")
     aliased = isinstance(option, AliasedBoolOpt)
     if written not in {name, f"{group}_{name}"} and not aliased:
         text = f"[{line.group}] {line.name} is a deprecated name of [{group}] {name}"
@@ -415,7 +417,7 @@ def lines_without_effect(settings: Settings) -> list[Problem]:
 
     Misspelt options come first, and each kind is in the order of the files.
     """
-    files = sources.files_read(settings.conf)
+    files = sources.list_files(settings.conf)
     if not files and not any("__" in name for name in os.environ if name.startswith("OS_")):
         return []
     problems = check_files(files, os.environ, settings.conf, unlisted_policies(settings))

@@ -18,7 +18,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from placement_sched.errors import Error
-from placement_sched.model.document import encoded
+from placement_sched.model.document import encode
 from placement_sched.model.figures import CapacityFigures, CloudFigures, Reliability
 
 LOG = log.getLogger(__name__)
@@ -99,7 +99,7 @@ class SharedFile:
         """Replace the document atomically."""
         if self._path is not None:
             written = self._path.with_suffix(f".{os.getpid()}")
-            written.write_bytes(encoded(document))
+            written.write_bytes(encode(document))
             written.replace(self._path)
 
     def age(self) -> float | None:

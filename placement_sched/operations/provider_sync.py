@@ -22,7 +22,7 @@ from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import NotFound, ServiceFailed
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.clock import Clock
-from placement_sched.model.names import suggested
+from placement_sched.model.names import suggest_name
 from placement_sched.model.provider_sync import (
     ChangeResult,
     HostMap,
@@ -130,7 +130,7 @@ class OwnPlacement:
             done = frozenset(uuids[id_] for id_ in write(connection, name, uuids, self._clock()))
             if attribute == "traits" and adding:
                 pairs = {(uuid, name): providers[uuid] for uuid in done}
-                synced_traits.remember(connection, pairs, ids, self._clock())
+                synced_traits.record_pairs(connection, pairs, ids, self._clock())
             elif attribute == "traits":
                 synced_traits.forget(connection, [(uuid, name) for uuid in providers])
             return ChangeResult(done, missing=frozenset(providers.keys() - ids.keys()))
@@ -361,7 +361,7 @@ def sync_traits(
     hosts = read_hosts()
     scope = [each for each in hosts.aggregates if aggregate in {None, each.name}]
     if aggregate is not None and not scope:
-        instead = suggested("aggregate", aggregate, [each.name for each in hosts.aggregates])
+        instead = suggest_name("aggregate", aggregate, [each.name for each in hosts.aggregates])
         raise NotFound(f"There is no host aggregate named {aggregate!r}{instead}")
     run = SyncRun(placement, hosts, note, progress, dry_run)
     run.report_hosts(each for each in scope if each.reserving_traits)

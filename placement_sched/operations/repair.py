@@ -68,7 +68,7 @@ class UnverifiedConsumer:
 Judge = Callable[[Connection, Sequence[Allocation]], dict[str, UnverifiedConsumer | None]]
 
 
-def judge_all_recorded(
+def classify_all_recorded(
     connection: Connection, rows: Sequence[Allocation]
 ) -> dict[str, UnverifiedConsumer | None]:
     """Classify consumers, given that all instances are recorded in this database.
@@ -86,7 +86,7 @@ def judge_all_recorded(
     return doubts
 
 
-def judge_recorded_here(
+def classify_by_records(
     connection: Connection, rows: Sequence[Allocation]
 ) -> dict[str, UnverifiedConsumer | None]:
     """Classify consumers by instance records, if the records are complete.
@@ -237,7 +237,7 @@ class Auditor:
     no_owner: tuple[str, str]
     provider_uuid: str | None = None
     policies: Policies | None = None
-    judge: Judge = judge_recorded_here
+    judge: Judge = classify_by_records
     named: frozenset[str] = frozenset()
     down_time: int = 60
 
@@ -470,7 +470,7 @@ class Healer:
     def _pages(self, after: str | None) -> Iterator[Sequence[str]]:
         while True:
             with self.database.read() as connection:
-                page = instances.unallocated(
+                page = instances.without_allocations(
                     connection,
                     no_owner=self.no_owner[0],
                     cell_uuid=self.wanted.cell_uuid,

@@ -55,7 +55,7 @@ class LogRetention:
             with database.read() as connection:
                 if database.marks_commits:
                     self._checked_at = forget_old_marks(connection, self._checked_at)
-                if database.logs_changes and change_log.why_not_kept(connection) is None:
+                if database.logs_changes and change_log.reason_without_log(connection) is None:
                     change_log.trim(connection)
         except Error as failure:
             LOG.warning("old rows were not deleted: %s", sentence(failure))

@@ -231,7 +231,7 @@ class Claims:
         run, decision = claimed.run, claimed.decision
         if run.request.names_group:
             _join_group(connection, run.request.spec, records_stay=True)
-        records = instances.locked(connection, uuids)
+        records = instances.lock_by_uuid(connection, uuids)
         instances.note_decision(connection, records, decision.uuid, now)
         new = [vm for vm in _instances_of(run, decision) if vm.uuid not in records]
         instances.record(connection, new, now)

@@ -21,7 +21,7 @@ from placement_sched.model.decision import (
 )
 from placement_sched.model.document import Json
 from placement_sched.model.explanation import CANDIDATES, FILTERS, ExplanationView, RejectReason
-from placement_sched.model.names import suggested
+from placement_sched.model.names import suggest_name
 from placement_sched.model.request_ids import NO_REQUEST
 from placement_sched.scheduler.decisions import make_decision, overrides_at_decision
 from placement_sched.scheduler.explain.explanation import make_explanation
@@ -64,7 +64,7 @@ def read_query(parameters: Mapping[str, str | None]) -> DecisionQuery:
     )
 
 
-def unknown_names(
+def find_unknown_names(
     connection: Connection, parameters: Mapping[str, str], policies: Policies
 ) -> list[Json]:
     """Return the parameters of a list that match no existing name and no recorded decision.
@@ -105,7 +105,7 @@ def _find_unknown(
         name = search.policy if key == "policy" and search.policy else name
         names = {*list_names(), *decisions.recent_names(connection, column)}
         if name not in names and not (key == "policy" and policies.usable(name)):
-            detail = f"there is no {noun} {name!r}{suggested(noun, name, names)}"
+            detail = f"there is no {noun} {name!r}{suggest_name(noun, name, names)}"
             yield {"key": key, "detail": detail}
 
 

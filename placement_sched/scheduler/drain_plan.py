@@ -121,7 +121,7 @@ class MovePlan:
         return MovePlan(self.moves + other.moves, self.stuck + other.stuck)
 
 
-def instances_on_hosts(connection: Connection, hosts: Iterable[str]) -> list[MovingInstance]:
+def find_instances(connection: Connection, hosts: Iterable[str]) -> list[MovingInstance]:
     """Return the instances on hosts, the largest first, then by kind, host and uuid."""
     records = instances.by_hosts(connection, hosts)
     requests = decisions.requests_of_instances(connection, [record.uuid for record in records])
@@ -440,9 +440,9 @@ def _make_plan(
     rejected: Collection[str],
 ) -> Plan:
     drained = set(applied.drained)
-    moved = mover.move(instances_on_hosts(connection, drained), avoid=drained)
+    moved = mover.move(find_instances(connection, drained), avoid=drained)
     unfit: dict[str, str] = {}
-    for instance in instances_on_hosts(connection, set(affected) - drained):
+    for instance in find_instances(connection, set(affected) - drained):
         reason = None if instance.record.uuid in rejected else mover.stays(instance)
         if reason is not None:
             unfit[instance.record.uuid] = reason
@@ -473,7 +473,7 @@ def _rejected_before(scheduler: Scheduler, hosts: Collection[str]) -> frozenset[
         scheduler: Scheduler, trial: ScratchTransaction, _applied: AppliedChanges
     ) -> frozenset[str]:
         mover = Mover(scheduler, trial, scheduler.clock())
-        moving = instances_on_hosts(trial.connection, hosts)
+        moving = find_instances(trial.connection, hosts)
         return frozenset(vm.record.uuid for vm in moving if mover.stays(vm) is not None)
 
     return scheduler.simulate([], run)

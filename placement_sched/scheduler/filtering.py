@@ -102,7 +102,7 @@ def named_nodes(connection: Connection, spec: RequestSpec) -> tuple[ComputeNode,
     if not _names_hosts(spec):
         return None
     destination = spec.destination
-    nodes = compute_nodes.named(
+    nodes = compute_nodes.by_names(
         connection,
         hosts={*spec.force_hosts, *filter(None, [destination.host])},
         nodes={*spec.force_nodes, *filter(None, [destination.node])},

@@ -11,10 +11,10 @@ import orjson
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.aggregates import DEFAULT_POLICY, HostAggregate, zones
-from placement_sched.model.compute_node import ComputeNode, Service, seen_lately, stored_fields
+from placement_sched.model.compute_node import ComputeNode, Service, is_recently_seen, stored_fields
 from placement_sched.model.document import Json
 from placement_sched.model.instance import Instance, NovaCell
-from placement_sched.model.names import canonical_uuid, suggested
+from placement_sched.model.names import canonical_uuid, suggest_name
 from placement_sched.model.provider import Inventory
 from placement_sched.scheduler import policy_views
 from placement_sched.scheduler.policies.registry import Policies, policies_for
@@ -68,7 +68,9 @@ class _Cloud:
     def state(self, service: ServedNode | Service) -> Json:
         """Return the state, with details unless the service is simply up."""
         down_time = self.policies.default.settings.DEFAULT.service_down_time
-        is_up = seen_lately(service.last_seen_up, bool(service.forced_down), self.now, down_time)
+        is_up = is_recently_seen(
+            service.last_seen_up, bool(service.forced_down), self.now, down_time
+        )
         if is_up and not service.disabled:
             return {"state": "up"}
         view: Json = {"state": "disabled" if service.disabled else "down"}
@@ -241,7 +243,7 @@ def show_host(scheduler: Scheduler, host: str) -> Json:
         if not (served or records):
             names = {node.host for node in hosts.served_nodes(connection)}
             names.update(service.host for service in services.search(connection))
-            message = f"there is no host {host!r}{suggested('host', host, names)}"
+            message = f"there is no host {host!r}{suggest_name('host', host, names)}"
             raise NotFound(message, code="scheduler.not_found")
         reports = {report.uuid: report for report in compute_nodes.search(connection, host=host)}
         roots = {node.root_id for node in served if node.root_id is not None}

@@ -20,7 +20,7 @@ from oslo_log import log
 
 from placement_sched.config.conf import restart_options, server_options
 from placement_sched.config.settings import Settings
-from placement_sched.config.sources import OF_REQUEST, files_read
+from placement_sched.config.sources import OF_REQUEST, list_files
 from placement_sched.config.watch import FileWatcher
 from placement_sched.errors import ConfigurationError, Error, Invalid, one_line
 from placement_sched.model.clock import Clock, utcnow
@@ -28,7 +28,7 @@ from placement_sched.model.document import with_whole_numbers
 from placement_sched.model.names import did_you_mean, nearest
 from placement_sched.scheduler import plugins
 from placement_sched.scheduler.plugin import path_of
-from placement_sched.scheduler.policies.registry import checked_plugins, policies_for
+from placement_sched.scheduler.policies.registry import check_plugins, policies_for
 
 LOG = log.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class LiveSettings:
                 _RELOADS[0] = _REACHED[0] = self._reloads = (_RELOADS[0] + 1) % 256
 
     def _files(self) -> list[str]:
-        return [*files_read(self.configured.conf), *self._options_files()]
+        return [*list_files(self.configured.conf), *self._options_files()]
 
     def _options_files(self) -> list[str]:
         path = self.configured.scheduler.json_config_location
@@ -208,7 +208,7 @@ def with_options_file(settings: Settings, clock: Clock = utcnow) -> WithOptionsF
     except Invalid as error:
         raise ConfigurationError(error.detail) from None
     try:
-        checked_plugins(changed, clock)
+        check_plugins(changed, clock)
     except ConfigurationError as error:
         raise ConfigurationError(f"{source}: {error.detail}") from None
     return WithOptionsFile(changed, tuple(f"{source}: {reason}" for reason in ignored.values()))

@@ -31,10 +31,10 @@ from placement_sched.config.conf import (
 )
 from placement_sched.config.opts import Conf
 from placement_sched.config.settings import Settings
-from placement_sched.config.sources import Sections, files_read, sections_of
+from placement_sched.config.sources import Sections, list_files, sections_of
 from placement_sched.errors import ConfigurationError, one_line
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.model.names import did_you_mean, nearest, suggested
+from placement_sched.model.names import did_you_mean, nearest, suggest_name
 from placement_sched.scheduler.drivers import BaseDriver, all_drivers
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
@@ -126,7 +126,7 @@ def classes_of(module: ModuleType, base: type) -> list[str]:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Return the end of a sentence with similar names of plugins."""
-    return suggested("plugin", name, known, alike=0.4)
+    return suggest_name("plugin", name, known, alike=0.4)
 
 
 def path_suggestion(path: str, known: Mapping[str, str], missing: Exception) -> str:
@@ -382,7 +382,7 @@ def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
         *_listed_selectors(settings),
     ):
         register(conf, kind.options)
-    sections = sections_of(files_read(conf))
+    sections = sections_of(list_files(conf))
     for kind in _section_plugins(sections, settings):
         register(conf, kind.options)
     # Third-party modules are now imported, so the options that they register can be read.

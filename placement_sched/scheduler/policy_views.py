@@ -9,7 +9,7 @@ from placement_sched.config.sources import DEFAULT, OVERRIDE, Origin
 from placement_sched.errors import ConfigurationError, NotFound
 from placement_sched.model.aggregates import DEFAULT_POLICY, HostAggregate
 from placement_sched.model.document import Json
-from placement_sched.model.names import suggested
+from placement_sched.model.names import suggest_name
 from placement_sched.scheduler.plugins import plugins_for
 from placement_sched.scheduler.policies.registry import Policies, SchedulingPolicy, policies_for
 from placement_sched.scheduler.scheduler import Scheduler
@@ -39,7 +39,7 @@ def show_policy(scheduler: Scheduler, name: str) -> Json:
     name = name.lower()
     existing = {DEFAULT_POLICY, *policies.names, *(each.policy for each in tagged if each.policy)}
     if name not in existing:
-        raise NotFound(f"there is no policy {name!r}{suggested('policy', name, existing)}")
+        raise NotFound(f"there is no policy {name!r}{suggest_name('policy', name, existing)}")
     return _build_view(name, policies, tagged)
 
 

@@ -13,12 +13,7 @@ from typing import Any
 from placement_sched.db.scratch import ScratchTransaction
 from placement_sched.model.document import Json
 from placement_sched.scheduler.capacity.report import check_hosts, check_zone
-from placement_sched.scheduler.drain_plan import (
-    Mover,
-    MovingInstance,
-    PlannedMove,
-    instances_on_hosts,
-)
+from placement_sched.scheduler.drain_plan import Mover, MovingInstance, PlannedMove, find_instances
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.simulation import AppliedChanges
 from placement_sched.store import simulation
@@ -175,7 +170,7 @@ class _MoveSearch:
         self.is_limited = len(missing_share) > MOST_TARGETS
         nearest = sorted(missing_share, key=lambda host: (missing_share[host], host))[:MOST_TARGETS]
         instances_on: dict[str, list[MovingInstance]] = defaultdict(list)
-        for instance in instances_on_hosts(self.trial.connection, nearest):
+        for instance in find_instances(self.trial.connection, nearest):
             instances_on[instance.record.host or ""].append(instance)
         for host in nearest:
             with self.mover.attempt():
@@ -219,7 +214,7 @@ class _MoveSearch:
     def pack(self) -> Advice:
         """Empty hosts, with the fewest instances first, onto other hosts in use."""
         loads = self._loads()
-        all_instances = instances_on_hosts(self.trial.connection, loads)
+        all_instances = find_instances(self.trial.connection, loads)
         by_host: dict[str, list[MovingInstance]] = defaultdict(list)
         for instance in all_instances:
             by_host[instance.record.host or ""].append(instance)
@@ -269,7 +264,7 @@ class _MoveSearch:
         loads = self._loads()
         host = max(sorted(loads), key=lambda name: _share(loads[name]), default="")
         old = _share(loads[host]) if host else 0.0
-        for instance in instances_on_hosts(self.trial.connection, [host]):
+        for instance in find_instances(self.trial.connection, [host]):
             if instance.record.uuid in moved:
                 continue
             with self.mover.attempt() as attempt:

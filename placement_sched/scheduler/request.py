@@ -29,7 +29,7 @@ from placement_sched.model.hardware.pci_requests import (
     InstancePCIRequests,
     placement_terms,
 )
-from placement_sched.model.names import canonical_uuid, suggested
+from placement_sched.model.names import canonical_uuid, suggest_name
 from placement_sched.model.request_spec import (
     REBUILD_HINT,
     NetworkRequest,
@@ -322,7 +322,7 @@ class RequestReader:
             return settings
         settings = with_overrides(settings, overrides)
         try:
-            registry.checked_plugins(settings, self.clock)
+            registry.check_plugins(settings, self.clock)
         except ConfigurationError as error:
             raise Invalid(f"{OF_REQUEST}: {error.detail}") from None
         return settings
@@ -481,7 +481,7 @@ def flavor_for_record(connection: Connection, flavor: Document | str | None) -> 
 
 
 def _missing(noun: str, name: str, names: Iterable[str]) -> NotFound:
-    suggestion = suggested(noun, name, names)
+    suggestion = suggest_name(noun, name, names)
     message = f"There is no stored {noun} {name!r}{suggestion}"
     return NotFound(message, at=f"$.request_spec.{noun}", code="scheduler.not_found")
 

@@ -37,7 +37,7 @@ _SYMBOL = re.compile(r"[A-Z][A-Z0-9_]*")
 _ANY_AGGREGATE = AggregateTerms()
 
 
-def checked_name(source: str, name: str) -> str:
+def check_name(source: str, name: str) -> str:
     """Return ``name``, or raise :class:`Invalid` naming ``source`` if it is invalid."""
     if not _SYMBOL.fullmatch(name):
         raise Invalid(f"{source}: {name!r} is not a name: use upper case letters, digits and _")
@@ -237,7 +237,7 @@ def _add_amount(group: Group, name: str, value: str, source: str) -> str | None:
         return _EXPECTED_AMOUNT
     if amount < 0:
         return _EXPECTED_AMOUNT
-    group.add_amount(checked_name(source, name), min(amount, MAX_INT + 1), source)
+    group.add_amount(check_name(source, name), min(amount, MAX_INT + 1), source)
     return None
 
 
@@ -246,7 +246,7 @@ def _add_trait(group: Group, name: str, value: str, source: str) -> str | None:
         return "required or forbidden"
     if not name:
         return _EXPECTED_TRAIT
-    group.add_trait(checked_name(source, name), source, forbidden=value == "forbidden")
+    group.add_trait(check_name(source, name), source, forbidden=value == "forbidden")
     return None
 
 
@@ -258,7 +258,7 @@ def _add_image_traits(groups: Groups, image: Image) -> None:
     for name in sorted(image.required_traits):
         if name:
             source = f"image property {f'trait:{name}'!r}"
-            groups.plain.add_trait(checked_name(source, name), source)
+            groups.plain.add_trait(check_name(source, name), source)
         else:
             groups.ignore(IMAGE, "trait:", "required", _EXPECTED_TRAIT)
 

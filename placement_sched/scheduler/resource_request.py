@@ -108,7 +108,7 @@ def find_candidates(
         try:
             search = prepare(source, parameters)
         except UnknownResourceClassOrTrait as unknown:
-            raise unknown_in(spec, unknown, narrowed.reports) from None
+            raise find_unknown_names(spec, unknown, narrowed.reports) from None
         return CandidateResult(search, find(source, search, limits, random))
 
     query = build_query(spec, settings, targets)
@@ -212,7 +212,7 @@ def can_fall_back_to_vcpu(spec: RequestSpec, settings: Settings) -> bool:
     return dedicated and not settings.workarounds.disable_fallback_pcpu_query
 
 
-def unknown_in(
+def find_unknown_names(
     spec: RequestSpec,
     unknown: UnknownResourceClassOrTrait,
     reports: Sequence[RequestFilterReport] = (),

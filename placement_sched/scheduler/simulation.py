@@ -19,7 +19,7 @@ from placement_sched.model.aggregates import ZONE_KEY, HostAggregate
 from placement_sched.model.compute_node import RATIOS, REPORTED_TOTALS, ComputeNode
 from placement_sched.model.document import Json
 from placement_sched.model.hardware.numa import ReportedTopology
-from placement_sched.model.names import suggested
+from placement_sched.model.names import suggest_name
 from placement_sched.model.provider import Inventory, Provider
 from placement_sched.schemas.changes import KINDS
 from placement_sched.store import simulation
@@ -134,7 +134,9 @@ def _parse_change(key: str, value: Any, at: str) -> CloudChange:
                 remove_hosts=_unique(value.get("remove_hosts", ())),
                 metadata=value.get("metadata", {}),
             )
-    raise Invalid(f"there is no change {key!r}{suggested('change', key, KINDS, alike=0.4)}", at=at)
+    raise Invalid(
+        f"there is no change {key!r}{suggest_name('change', key, KINDS, alike=0.4)}", at=at
+    )
 
 
 def _unique(names: Iterable[str]) -> tuple[str, ...]:
@@ -243,7 +245,7 @@ def nodes_of(connection: Connection, names: Sequence[str], at: str) -> list[Comp
 
     Raises :class:`Invalid` for an unknown host.
     """
-    all_nodes = compute_nodes.named(connection, hosts=names, nodes=())
+    all_nodes = compute_nodes.by_names(connection, hosts=names, nodes=())
     nodes = {name: [node for node in all_nodes if node.host == name] for name in names}
     for position, name in enumerate(names):
         if not nodes[name]:
@@ -257,7 +259,7 @@ def _unknown_host(connection: Connection, name: str, at: str) -> Invalid:
 
 
 def _unknown_name(noun: str, name: str, names: Collection[str], at: str) -> Invalid:
-    return Invalid(f"there is no {noun} {name!r}{suggested(noun, name, names)}", at=at)
+    return Invalid(f"there is no {noun} {name!r}{suggest_name(noun, name, names)}", at=at)
 
 
 def _drain(connection: Connection, change: DrainedHosts, now: datetime) -> tuple[str, ...]:
@@ -274,7 +276,7 @@ def _remove(connection: Connection, change: RemovedHosts) -> tuple[str, ...]:
 
 def _add(trial: ScratchTransaction, change: AddedHosts, now: datetime) -> list[str]:
     connection = trial.connection
-    nodes = compute_nodes.named(connection, hosts=[change.like], nodes=())
+    nodes = compute_nodes.by_names(connection, hosts=[change.like], nodes=())
     if not nodes:
         raise _unknown_host(connection, change.like, f"{change.at}.like")
     aggregates = [
@@ -320,7 +322,7 @@ def _new_uuid(uuid: UUID, name: str) -> str:
 
 
 def _change_inventory(connection: Connection, change: ChangedInventory, now: datetime) -> None:
-    nodes = compute_nodes.named(connection, hosts=[change.host], nodes=())
+    nodes = compute_nodes.by_names(connection, hosts=[change.host], nodes=())
     if not nodes:
         raise _unknown_host(connection, change.host, f"{change.at}.host")
     if change.resource_class not in (classes := resource_classes.all_names(connection)):

@@ -12,20 +12,20 @@ from placement_sched.schemas.parts import (
     AMOUNT,
     COUNT,
     NAME,
-    a_list,
-    a_mapping,
-    an_object,
+    list_schema,
+    map_schema,
     nullable,
+    object_schema,
 )
 
-_HOSTS = a_list(NAME, minItems=1, maxItems=MAX_CHANGED_HOSTS)
+_HOSTS = list_schema(NAME, minItems=1, maxItems=MAX_CHANGED_HOSTS)
 
 #: The schema of each kind of change, by its key.
 KINDS: Json = {
     "drain": _HOSTS,
     "remove": _HOSTS,
-    "add": an_object({"like": NAME, "count": {**COUNT, "maximum": MAX_HOST_COPIES}}, "like"),
-    "inventory": an_object(
+    "add": object_schema({"like": NAME, "count": {**COUNT, "maximum": MAX_HOST_COPIES}}, "like"),
+    "inventory": object_schema(
         {
             "host": NAME,
             "provider": NAME,
@@ -37,13 +37,13 @@ KINDS: Json = {
         "host",
         "resource_class",
     ),
-    "aggregate": an_object(
+    "aggregate": object_schema(
         {
             "name": NAME,
-            "add_hosts": a_list(NAME, maxItems=MAX_CHANGED_HOSTS),
-            "remove_hosts": a_list(NAME, maxItems=MAX_CHANGED_HOSTS),
+            "add_hosts": list_schema(NAME, maxItems=MAX_CHANGED_HOSTS),
+            "remove_hosts": list_schema(NAME, maxItems=MAX_CHANGED_HOSTS),
             "metadata": {
-                **a_mapping(fields.KEY, nullable(fields.VALUE)),
+                **map_schema(fields.KEY, nullable(fields.VALUE)),
                 "maxProperties": MAX_AGGREGATE_METADATA,
             },
         },
@@ -53,7 +53,7 @@ KINDS: Json = {
 
 #: A list of changes. The reader rejects an unknown key and suggests the nearest valid key.
 CHANGES: Json = nullable(
-    a_list(
+    list_schema(
         {"type": "object", "properties": KINDS, "minProperties": 1, "maxProperties": 1},
         maxItems=MAX_CHANGES,
     )

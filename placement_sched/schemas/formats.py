@@ -53,7 +53,7 @@ def prefix_errors(*keys: str | int) -> Iterator[None]:
         raise error.prefixed(*keys) from None
 
 
-def shown(value: Any) -> str:
+def show_value(value: Any) -> str:
     """Return a value as text for a message, cut if it is long."""
     text = repr(value)
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
@@ -71,7 +71,7 @@ def uuid(value: Any) -> str:
     """Return a UUID in lower case with hyphens."""
     normalized = read_uuid(value)
     if normalized is None:
-        raise DocumentError(f"{shown(value)} is not a uuid")
+        raise DocumentError(f"{show_value(value)} is not a uuid")
     return normalized
 
 
@@ -95,9 +95,9 @@ def moment(value: Any) -> datetime:
         if parsed.tzinfo is not None:
             parsed = parsed.astimezone(UTC).replace(tzinfo=None)
     except (TypeError, ValueError, OverflowError):
-        raise DocumentError(f"{shown(value)} is not an ISO 8601 time") from None
+        raise DocumentError(f"{show_value(value)} is not an ISO 8601 time") from None
     if parsed < _EARLIEST:
-        raise DocumentError(f"{shown(value)} is before {_EARLIEST.isoformat()}")
+        raise DocumentError(f"{show_value(value)} is before {_EARLIEST.isoformat()}")
     return parsed.replace(microsecond=0)
 
 
@@ -105,12 +105,12 @@ def _normalize_address(value: str) -> str:
     try:
         return str(ip_address(value))
     except ValueError:
-        raise DocumentError(f"{shown(value)} is not an IP address") from None
+        raise DocumentError(f"{show_value(value)} is not an IP address") from None
 
 
 def _check_text(is_valid: Callable[[str], bool], problem: str, value: str) -> str:
     if not is_valid(value):
-        raise DocumentError(f"{shown(value)} {problem}")
+        raise DocumentError(f"{show_value(value)} {problem}")
     return value
 
 
@@ -118,7 +118,7 @@ def _find_member(members: Collection[str], aliases: Mapping[str, str], value: st
     """Return the name of a member of a nova enumeration, in any case or by alias."""
     name = value.lower()
     if name not in members and name not in aliases:
-        raise DocumentError(f"{shown(value)} is not one of {', '.join(sorted(members))}")
+        raise DocumentError(f"{show_value(value)} is not one of {', '.join(sorted(members))}")
     return aliases.get(name, name)
 
 

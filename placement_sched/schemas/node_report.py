@@ -23,7 +23,7 @@ from placement_sched.model.hardware.numa import ReportedTopology
 from placement_sched.model.provider import MAX_FLOAT, MAX_INT
 from placement_sched.schemas import parts
 from placement_sched.schemas.formats import DocumentError, prefix_errors, read
-from placement_sched.schemas.parts import AMOUNT, a_list, a_mapping, an_object, nullable
+from placement_sched.schemas.parts import AMOUNT, list_schema, map_schema, nullable, object_schema
 from placement_sched.schemas.reader import Conversion, Reader
 
 #: Key of the fields of a serialised nova object (oslo.versionedobjects).
@@ -84,14 +84,14 @@ _LABELLED: Json = {**parts.TEXT, "type": ["string", "number", "boolean"], "maxLe
 _HOST = {**parts.NAME, "format": "name"}
 _SIGNED: Json = nullable({"type": "integer", "minimum": -MAX_INT, "maximum": MAX_INT})
 _RATIO: Json = nullable({"type": "number", "minimum": 0.0, "maximum": MAX_FLOAT})
-_CPUS = a_list({"type": "integer", "minimum": 0, "maximum": 65535})
+_CPUS = list_schema({"type": "integer", "minimum": 0, "maximum": 65535})
 _METRIC_VALUE: Json = {"type": "integer", "minimum": -_MAX_METRIC, "maximum": _MAX_METRIC}
-_METRIC = an_object(
+_METRIC = object_schema(
     {
         "name": {"type": "string", "format": "monitor-metric"},
         # Converted separately, because the range depends on the name.
         "value": {"type": ["integer", "number"]},
-        "numa_membw_values": nullable(a_mapping(_LABEL, _METRIC_VALUE)),
+        "numa_membw_values": nullable(map_schema(_LABEL, _METRIC_VALUE)),
         "source": nullable(parts.TEXT),
         "timestamp": {"type": ["string", "null"], "format": "moment"},
     },
@@ -104,29 +104,31 @@ _POOL: Json = {
         "product_id": _HOST,
         "numa_node": nullable(AMOUNT),
         "count": AMOUNT,
-        "tags": nullable(a_mapping(_LABEL, nullable(_LABELLED))),
+        "tags": nullable(map_schema(_LABEL, nullable(_LABELLED))),
     },
     "required": ["vendor_id", "product_id", "count"],
     "additionalProperties": nullable(_LABELLED),
 }
-_PAGES = an_object(
+_PAGES = object_schema(
     {"size_kb": {**AMOUNT, "minimum": 1}, **dict.fromkeys(("total", "used", "reserved"), AMOUNT)},
     "size_kb",
     "total",
 )
-_NETWORK = an_object({"physnets": a_list(parts.TEXT), "tunneled": parts.BOOLEAN})
-_CELL = an_object(
+_NETWORK = object_schema({"physnets": list_schema(parts.TEXT), "tunneled": parts.BOOLEAN})
+_CELL = object_schema(
     {
         **dict.fromkeys(("id", "memory", "cpu_usage", "memory_usage"), AMOUNT),
         **dict.fromkeys(("cpuset", "pcpuset", "pinned_cpus"), _CPUS),
-        "siblings": a_list(_CPUS),
-        "mempages": a_list(_nova_object(_PAGES)),
+        "siblings": list_schema(_CPUS),
+        "mempages": list_schema(_nova_object(_PAGES)),
         "network_metadata": _nova_object(nullable(_NETWORK)),
         "socket": nullable(AMOUNT),
     },
     *("id", "cpuset", "memory"),
 )
-_TOPOLOGY = _nova_object(nullable(an_object({"cells": a_list(_nova_object(_CELL))}, "cells")))
+_TOPOLOGY = _nova_object(
+    nullable(object_schema({"cells": list_schema(_nova_object(_CELL))}, "cells"))
+)
 _HV_FORMATS = ("architecture", "hypervisor-type", "vm-mode")
 _HV_SPEC: Json = {
     "type": "array",
@@ -135,7 +137,7 @@ _HV_SPEC: Json = {
 }
 
 #: A report with decoded JSON strings.
-REPORT: Json = an_object(
+REPORT: Json = object_schema(
     {
         "uuid": parts.UUID,
         "host": _HOST,
@@ -145,18 +147,18 @@ REPORT: Json = an_object(
         "hypervisor_version": AMOUNT,
         "host_ip": {"type": ["string", "null"], "format": "ip-address"},
         "cpu_info": {"type": ["object", "string", "null"]},
-        "supported_hv_specs": nullable(a_list(_HV_SPEC)),
+        "supported_hv_specs": nullable(list_schema(_HV_SPEC)),
         **dict.fromkeys(("vcpus", "memory_mb", "local_gb"), AMOUNT),
         **dict.fromkeys(("vcpus_used", "memory_mb_used", "local_gb_used"), AMOUNT),
         **dict.fromkeys(("free_ram_mb", "free_disk_gb", "disk_available_least"), _SIGNED),
         **dict.fromkeys(RATIOS.values(), _RATIO),
         "stats": nullable(
-            {**a_mapping(_LABEL, _LABELLED), "properties": dict.fromkeys(_COUNTED, AMOUNT)}
+            {**map_schema(_LABEL, _LABELLED), "properties": dict.fromkeys(_COUNTED, AMOUNT)}
         ),
-        "metrics": nullable(a_list(_METRIC)),
-        "pci_device_pools": nullable(a_list(_POOL)),
+        "metrics": nullable(list_schema(_METRIC)),
+        "pci_device_pools": nullable(list_schema(_POOL)),
         "numa_topology": _TOPOLOGY,
-        "reserved": nullable(a_mapping({"enum": list(RATIOS)}, AMOUNT)),
+        "reserved": nullable(map_schema({"enum": list(RATIOS)}, AMOUNT)),
         "last_seen_up": {"type": ["string", "null"], "format": "moment"},
         "inventories": parts.BOOLEAN,
     },

@@ -23,7 +23,7 @@ AMOUNT: Json = {"type": "integer", "minimum": 0, "maximum": MAX_INT}
 COUNT: Json = {"type": "integer", "minimum": 1, "maximum": MAX_INT}
 
 
-def an_object(properties: Json, *required: str) -> Json:
+def object_schema(properties: Json, *required: str) -> Json:
     """Build the schema of an object with only these keys."""
     return {
         "type": "object",
@@ -33,12 +33,12 @@ def an_object(properties: Json, *required: str) -> Json:
     }
 
 
-def a_mapping(names: Json, values: Json) -> Json:
+def map_schema(names: Json, values: Json) -> Json:
     """Build the schema of an object with arbitrary keys."""
     return {"type": "object", "propertyNames": names, "additionalProperties": values}
 
 
-def a_list(items: Json, **limits: Any) -> Json:
+def list_schema(items: Json, **limits: Any) -> Json:
     """Build the schema of a list."""
     return {"type": "array", "items": items, **limits}
 
@@ -61,7 +61,7 @@ def nullable_id(schema: Json) -> Json:
 PAGING: Json = {"limit": {"type": "string", "pattern": "^[1-9][0-9]{0,8}$"}, "marker": UUID}
 
 #: nova's Flavor: memory and swap in MB, disks in GB. In the compute API, "" means no swap.
-FLAVOR: Json = an_object(
+FLAVOR: Json = object_schema(
     {
         "id": {"type": ["string", "integer", "null"]},
         "flavorid": NULLABLE_TEXT,
@@ -90,7 +90,7 @@ _LISTS = ("block_device_mapping", "img_block_device_mapping", "img_mappings", "m
 _SIZE: Json = {"type": ["integer", "null"], "minimum": 0}
 
 #: glance's image: ``min_ram`` in MB, ``min_disk`` in GB, properties as stored.
-IMAGE: Json = an_object(
+IMAGE: Json = object_schema(
     {
         **dict.fromkeys(("id", "name", "status", "visibility", "owner"), NULLABLE_TEXT),
         **dict.fromkeys(("disk_format", "container_format"), NULLABLE_TEXT),

@@ -9,7 +9,7 @@ import jsonschema_rs
 from placement_sched.model import names
 from placement_sched.model.document import Json
 from placement_sched.schemas.faults import Fault, faults_in, resolve_reference
-from placement_sched.schemas.formats import READERS, DocumentError, shown
+from placement_sched.schemas.formats import READERS, DocumentError, show_value
 
 #: Converts a valid value.
 Conversion = Callable[[Any], Any]
@@ -237,7 +237,7 @@ def _describe(fault: Fault) -> str | None:
         problem = f"has {len(value)} {noun}, not {span}"
     else:
         return None
-    return f"{shown(value)} {problem}"
+    return f"{show_value(value)} {problem}"
 
 
 def _format_range(minimum: int | None, maximum: int | None) -> str:

@@ -20,7 +20,7 @@ from placement_sched.model.decision import (
     PlacedInstance,
     RecordedFunnel,
 )
-from placement_sched.model.document import Document, storable
+from placement_sched.model.document import Document, to_storable
 from placement_sched.model.request_ids import RequestIds
 from placement_sched.store import shadow_results
 
@@ -44,8 +44,8 @@ def record(connection: Connection, decision: Decision, now: datetime) -> None:
             | {"flavor": _storable_name(connection, decision.flavor)},
             **{name: getattr(decision.request_ids, name) for name in _IDS},
             request_digest=decision.digest,
-            request=storable(decision.request),
-            selections=storable(decision.answer),
+            request=to_storable(decision.request),
+            selections=to_storable(decision.answer),
             funnel=_to_json(decision.funnel),
             best=_to_json(decision.best or None),
             conditions=_to_json(decision.conditions and decision.conditions.as_json()),
@@ -223,7 +223,7 @@ def _storable_name(connection: Connection, name: str | None) -> str | None:
 
 
 def _to_json(document: Any) -> str | None:
-    return None if document is None else storable(document)
+    return None if document is None else to_storable(document)
 
 
 def _from_json(text: str | None) -> Any:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, select, updat
 
 from placement_sched.db import sql
 from placement_sched.db.tables import decisions, shadow_results
-from placement_sched.model.document import storable
+from placement_sched.model.document import to_storable
 from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.shadow_result import FAILED, PENDING, ShadowResult
 
@@ -43,7 +43,7 @@ def record(connection: Connection, results: Iterable[ShadowResult], now: datetim
             "verdict": result.verdict,
             "our_host": result.our_host,
             "nova_host": result.nova_host,
-            "detail": storable(result.detail),
+            "detail": to_storable(result.detail),
             "created_at": now,
         }
         for result in results
@@ -60,7 +60,7 @@ def settle(connection: Connection, results: Sequence[ShadowResult], now: datetim
             "at_position": result.position,
             "new_verdict": result.verdict,
             "new_host": result.nova_host,
-            "new_detail": storable(result.detail),
+            "new_detail": to_storable(result.detail),
             "now": now,
         }
         for result in results

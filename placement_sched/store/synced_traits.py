@@ -50,7 +50,7 @@ def provider_ids(connection: Connection, trait: str, providers: Collection[str])
     )
 
 
-def remember(
+def record_pairs(
     connection: Connection,
     pairs: Mapping[tuple[str, str], str],
     ids: Mapping[str, int],

@@ -30,7 +30,7 @@ class NotedChanges:
     late: frozenset[int] = frozenset()
     has_late_rows: bool = False
 
-    def why_not_kept(self, connection):
+    def reason_without_log(self, connection):
         return None if self.kept else "it is not"
 
     def begin(self, connection):

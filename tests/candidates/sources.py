@@ -20,7 +20,7 @@ class AllChanged:
 
     known: set[int] = field(default_factory=set)
 
-    def why_not_kept(self, connection):
+    def reason_without_log(self, connection):
         return None
 
     def begin(self, connection):

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.candidates.request import distinct_subtrees, least_sets
+from placement_sched.candidates.request import distinct_subtrees, minimal_sets
 
 SETS = st.lists(st.frozensets(st.integers(0, 4), min_size=1))
 
 
 @given(sets=SETS, held=st.frozensets(st.integers(0, 4)))
 def test_who_has_something_of_the_least_sets_has_something_of_all(sets, held):
-    least = least_sets(sets)
+    least = minimal_sets(sets)
     assert all(one & held for one in least) == all(one & held for one in sets)
     assert not any(one < other for one in least for other in least)
     assert len(set(least)) == len(least)

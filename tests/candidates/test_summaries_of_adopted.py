@@ -5,7 +5,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import select
 
-from placement_sched.db.sql import uses_ids_again
+from placement_sched.db.sql import reuses_ids
 from placement_sched.db.tables import resource_providers
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
@@ -57,7 +57,7 @@ def test_a_provider_made_again_within_a_second_is_reported_as_it_is_now(adopted)
 
 def _asked(database):
     with database.read() as connection:
-        statement = select(uses_ids_again(connection, resource_providers))
+        statement = select(reuses_ids(connection, resource_providers))
         return connection.dialect.name, bool(connection.scalar(statement))
 
 

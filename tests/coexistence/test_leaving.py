@@ -102,7 +102,7 @@ def test_database_is_as_it_was_before_it_was_adopted(empty_url):
     database = Database(make_settings(empty_url, placement__providers_in_memory=True))
     adopt(database, utcnow)
     with database.read() as connection:
-        assert change_log.why_not_kept(connection) is None
+        assert change_log.reason_without_log(connection) is None
     database.dispose()
     ours, peer = Ours(empty_url), Peer(peer_url(empty_url))
     kept = [_make_provider(ours), _make_provider(peer)]

@@ -3,7 +3,7 @@
 import pytest
 from oslo_config import cfg
 
-from placement_sched.config.sources import check_number, plain_reason
+from placement_sched.config.sources import check_number, describe_reason
 
 AMOUNT = cfg.IntOpt("amount", min=1)
 SHARE = cfg.FloatOpt("share")
@@ -24,7 +24,7 @@ SWITCH = cfg.BoolOpt("switch")
 def test_reason_is_plain(option, value, told):
     with pytest.raises((TypeError, ValueError)) as wrong:
         option.type([] if value is None else value)
-    assert plain_reason(value, wrong.value) == told
+    assert describe_reason(value, wrong.value) == told
 
 
 @pytest.mark.parametrize("text", ["inf", "-inf", "nan"])

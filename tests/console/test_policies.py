@@ -6,7 +6,7 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.console.pages.policies import SOURCES
-from placement_sched.model.explanation_reader import in_words
+from placement_sched.model.explanation_reader import readable_value
 from tests import program
 from tests.policed import policed
 from tests.servers import environment
@@ -106,7 +106,7 @@ def test_the_page_has_the_options_that_the_command_shows(
     }
     assert shown == {
         key: [
-            in_words(one["value"]) or "(empty)",
+            readable_value(one["value"]) or "(empty)",
             " ".join(filter(None, [SOURCES[one["source"]], one["place"]])),
         ]
         for key, one in options.items()

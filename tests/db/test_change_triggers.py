@@ -50,7 +50,7 @@ def missing(database):
 
 def reason(database):
     with database.read() as connection:
-        return change_log.why_not_kept(connection)
+        return change_log.reason_without_log(connection)
 
 
 def drop(database, *names):

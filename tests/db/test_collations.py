@@ -12,7 +12,7 @@ from placement_sched.db.tables import OWN_TABLES
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from placement_sched.model.clock import utcnow
-from placement_sched.operations.adopt import adopt, notes_on
+from placement_sched.operations.adopt import adopt, describe_adoption
 from placement_sched.operations.prepare import CheckCode, check_upgrade
 from placement_sched.store.checks import orphans
 from placement_sched.store.placement.provider_state import read_all_providers
@@ -153,7 +153,7 @@ def test_every_check_names_the_table_and_the_statement_that_converts_it(adopted,
     (mismatch,) = mismatches(adopted)
     assert (mismatch.table, mismatch.collation, mismatch.fix) == (table, OTHERS[0], fix)
     assert not mismatch.is_refused
-    (note,) = [note for note in notes_on(adopt(adopted, utcnow)) if "collation" in note]
+    (note,) = [note for note in describe_adoption(adopt(adopted, utcnow)) if "collation" in note]
     code, details = check(adopted)
     assert code is CheckCode.WARNING
     status, validated = validate(adopted, capsys)

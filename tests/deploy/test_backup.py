@@ -178,7 +178,7 @@ def _checked(url: str) -> set[str]:
         check_schema_revision(database)
         with database.read() as connection:
             # The triggers are there as well: without them a worker's memory would be behind.
-            assert change_log.why_not_kept(connection) is None
+            assert change_log.reason_without_log(connection) is None
             names = connection.scalars(text("SELECT name FROM resource_providers"))
             return set(names)
     finally:

@@ -103,7 +103,7 @@ def test_requests_are_answered_from_memory_on_every_node(
 def test_nothing_differs_after_writes_through_all_nodes(galera, databases):
     cache = ProviderCache(change_log)
     with databases[0].read() as connection:
-        assert change_log.why_not_kept(connection) is None
+        assert change_log.reason_without_log(connection) is None
         assert cache.refresh(connection)
         for step in range(30):
             databases[step % 3].write(lambda writing, step=step: write(writing, 1 + step % 5))

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from placement_sched.model.document import encoded, with_whole_numbers
+from placement_sched.model.document import encode, with_whole_numbers
 
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -36,9 +36,9 @@ def test_whole_numbers_are_integers_at_any_depth(given, read):
     ],
 )
 def test_whole_numbers_of_any_size_are_written(document, written):
-    assert encoded(document) == written.encode()
+    assert encode(document) == written.encode()
 
 
 def test_what_is_no_document_is_not_written():
     with pytest.raises(TypeError):
-        encoded({"a": object()})
+        encode({"a": object()})

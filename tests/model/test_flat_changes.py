@@ -3,18 +3,18 @@
 import pytest
 
 from placement_sched.errors import Invalid
-from placement_sched.model.flat_request import added_in_short, change_of, in_short
+from placement_sched.model.flat_request import change_of, shorten_addition, shorten_change
 
 
 @pytest.mark.parametrize("names", [["cn1"], ["cn1", "cn2"], ["cn,1"], ["cn 1", "cn*2"], ["a=b"]])
 def test_hosts_in_short_are_read_as_the_same_hosts(names):
-    assert change_of(in_short("drain", names), "change") == {"drain": names}
+    assert change_of(shorten_change("drain", names), "change") == {"drain": names}
 
 
 @pytest.mark.parametrize("like", ["cn1", "cn*3", "cn,1"])
 def test_added_hosts_in_short_are_read_as_the_same(like):
     added = {"add": {"like": like, "count": 10}}
-    assert change_of(added_in_short(like, "10"), "change") == added
+    assert change_of(shorten_addition(like, "10"), "change") == added
 
 
 @pytest.mark.parametrize("text", ["lift=cn1", "drain=", "{", "aggregate=x:y"])

@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.model import names
-from placement_sched.model.names import did_you_mean, nearest, read_uuid, suggested
+from placement_sched.model.names import did_you_mean, nearest, read_uuid, suggest_name
 from placement_sched.schemas.formats import usual_uuid
 
 USUAL = "5a0f3c52-8f6f-4a3b-9d0e-6f6b1f6f2c11"
@@ -73,8 +73,8 @@ def test_they_end_a_sentence():
     ],
 )
 def test_a_name_that_is_not_there_is_followed_by_those_that_may_be_meant(name, known, end):
-    assert suggested("flavor", name, known) == end
+    assert suggest_name("flavor", name, known) == end
 
 
 def test_of_a_noun_that_nothing_lists_too_many_names_are_left_out():
-    assert suggested("key", "x", map("c{}".format, range(11))) == ""
+    assert suggest_name("key", "x", map("c{}".format, range(11))) == ""

@@ -14,7 +14,7 @@ from placement_sched.nova.messaging import (
     BusStateLogFilter,
     ExpectedError,
     UnsupportedCall,
-    exposed,
+    expose,
     target_of,
 )
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
@@ -41,19 +41,19 @@ class Greeting:
 
     target = target_of("4.5")
 
-    @exposed
+    @expose
     def greet(self, context, name):
         return {"hello": name, "request": context["request_id"]}
 
-    @exposed
+    @expose
     def fail(self, _context, reason):
         raise KeyError(reason)
 
-    @exposed
+    @expose
     def refuse(self, _context):
         raise ExpectedError(ValueError("as is expected"))
 
-    @exposed
+    @expose
     def answer_later(self, _context):
         self.calls = getattr(self, "calls", 0) + 1
         if self.calls == 1:

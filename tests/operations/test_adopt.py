@@ -26,7 +26,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import NotAdopted, Unavailable
 from placement_sched.model.clock import utcnow
 from placement_sched.model.provider import UNKNOWN_TYPE
-from placement_sched.operations.adopt import adopt, notes_on
+from placement_sched.operations.adopt import adopt, describe_adoption
 from placement_sched.operations.prepare import Preparation, sync
 from placement_sched.schemas.node_report import Defaults, parse
 from placement_sched.store.compute.compute_nodes import row_of
@@ -145,7 +145,7 @@ def test_trains_schema_gets_consumer_types_as_xenas_db_sync_brings_them(empty):
         assert key["name"] in {"consumers_consumer_type_id_fkey", None}
         indexes = {index["name"] for index in inspector.get_indexes("consumers")}
         assert "consumers_consumer_type_id_idx" in indexes
-    assert any(XENA in note for note in notes_on(adoption))
+    assert any(XENA in note for note in describe_adoption(adoption))
 
 
 def test_consumers_of_train_are_kept_and_of_no_known_type(empty):
@@ -218,7 +218,9 @@ def test_roots_without_a_compute_node_are_told_not_to_be_hosts(sqlite_empty):
     uuid = fill(sqlite_empty)
     adoption = adopt(sqlite_empty, utcnow)
     assert adoption.census.roots_without_node == 1
-    assert any("PUT /scheduler/v1/compute_nodes/{uuid}" in note for note in notes_on(adoption))
+    assert any(
+        "PUT /scheduler/v1/compute_nodes/{uuid}" in note for note in describe_adoption(adoption)
+    )
     report = parse(a_report(uuid=uuid), Defaults(now=NOW))
     sqlite_empty.write(
         lambda connection: connection.execute(
@@ -227,7 +229,7 @@ def test_roots_without_a_compute_node_are_told_not_to_be_hosts(sqlite_empty):
     )
     again = adopt(sqlite_empty, utcnow)
     assert again.census.roots_without_node == 0
-    assert notes_on(again) == ()
+    assert describe_adoption(again) == ()
 
 
 def test_overfull_inventories_are_told(empty):
@@ -235,7 +237,7 @@ def test_overfull_inventories_are_told(empty):
     fill(empty, used=9)
     adoption = adopt(empty, utcnow)
     assert adoption.census.overfull_inventories == 1
-    assert any("over-allocated" in note for note in notes_on(adoption))
+    assert any("over-allocated" in note for note in describe_adoption(adoption))
 
 
 def test_data_that_is_not_whole_is_told(sqlite_empty):
@@ -243,7 +245,7 @@ def test_data_that_is_not_whole_is_told(sqlite_empty):
     fill(sqlite_empty, record=False)
     adoption = adopt(sqlite_empty, utcnow)
     assert adoption.census.incomplete_consumers == 1
-    assert any("status upgrade check" in note for note in notes_on(adoption))
+    assert any("status upgrade check" in note for note in describe_adoption(adoption))
 
 
 def no_tables(_database):

@@ -12,7 +12,7 @@ from placement_sched.scheduler.resource_request import (
     TargetNodes,
     build_query,
     can_fall_back_to_vcpu,
-    unknown_in,
+    find_unknown_names,
 )
 from tests.scheduler.states import a_spec, settings_with
 
@@ -298,7 +298,7 @@ def test_unknown_trait_that_a_request_filter_brought_is_told_by_the_filter():
         name="mine", applied=True, elapsed_ms=0, changes={"root_required": ["CUSTOM_NOPE"]}
     )
     params = {"root_required": ["CUSTOM_NOPE"]}
-    told = unknown_in(a_spec(request_level_params=params), unknown, [report]).detail
+    told = find_unknown_names(a_spec(request_level_params=params), unknown, [report]).detail
     assert told == "No such trait(s): CUSTOM_NOPE (request filter mine)"
 
 
@@ -349,5 +349,5 @@ def test_fallback_asks_for_vcpu_and_heeds_no_thread_policy():
 def test_unknown_name_is_told_with_where_it_came_from(extra_specs, properties, places):
     (name,) = {key.partition(":")[2] for key in [*extra_specs, *properties]}
     unknown = UnknownResourceClassOrTrait("in a query string", kind="trait(s)", names=[name])
-    told = unknown_in(a_spec(extra_specs, properties), unknown).detail
+    told = find_unknown_names(a_spec(extra_specs, properties), unknown).detail
     assert told == f"No such trait(s): {name} ({', '.join(places)})"

@@ -5,7 +5,7 @@ import pytest
 from placement_sched.errors import Invalid
 from placement_sched.schemas import formats, parts
 from placement_sched.schemas.fields import FLAVOR_ID, HOST, KEY, SYMBOL, ZONE
-from placement_sched.schemas.parts import NAME, a_list, a_mapping, an_object
+from placement_sched.schemas.parts import NAME, list_schema, map_schema, object_schema
 from placement_sched.schemas.reader import AS_GIVEN, Reader
 
 INTEGER = {"type": "integer", "minimum": 0, "maximum": 10}
@@ -52,8 +52,8 @@ def test_other_values_are_not_names(value):
 
 
 def test_error_has_its_path():
-    inner = an_object({"b c": a_mapping(NAME, a_list(INTEGER))})
-    nested = a_list(an_object({"a": inner}))
+    inner = object_schema({"b c": map_schema(NAME, list_schema(INTEGER))})
+    nested = list_schema(object_schema({"a": inner}))
     with pytest.raises(Invalid) as refused:
         read(nested, [{}, {"a": {"b c": {"d": [1, "x"]}}}], "$.top")
     assert refused.value.detail == "'x' is not an integer (at $.top[1].a['b c'].d[1])"
@@ -61,7 +61,7 @@ def test_error_has_its_path():
 
 def test_error_within_what_refers_to_itself_has_its_path():
     tree = {"$ref": "#/$defs/tree"}
-    schema = {**tree, "$defs": {"tree": an_object({"n": INTEGER, "below": a_list(tree)})}}
+    schema = {**tree, "$defs": {"tree": object_schema({"n": INTEGER, "below": list_schema(tree)})}}
     assert read(schema, {"below": [{"n": 4.0}]}) == {"below": [{"n": 4}]}
     with pytest.raises(Invalid, match=r"11 is not within 0 and 10 \(at \$\.below\[0\]\.n\)"):
         read(schema, {"below": [{"n": 11}]})
@@ -75,12 +75,12 @@ def test_long_value_is_shown_shortened():
 
 def test_unknown_key_is_named_by_path():
     with pytest.raises(Invalid, match=r"the key is unknown \(at \$\.b\)"):
-        read(an_object({"a": parts.BOOLEAN}), {"a": True, "b": 1})
+        read(object_schema({"a": parts.BOOLEAN}), {"a": True, "b": 1})
 
 
 def test_missing_key_is_named():
     with pytest.raises(Invalid, match=r"'a' is required \(at \$\)"):
-        read(an_object({"a": parts.BOOLEAN}, "a"), {})
+        read(object_schema({"a": parts.BOOLEAN}, "a"), {})
 
 
 def test_names_of_enumerations_may_have_aliases_and_either_case():
@@ -98,12 +98,12 @@ def test_names_of_enumerations_may_have_aliases_and_either_case():
         (ZONE, "a:b", "'a:b' has a colon, which no availability zone may have"),
         (ZONE, " a", "' a' is not printable, or begins or ends with a blank"),
         (FLAVOR_ID, " ", "' ' is not a valid id (letters, digits, _ . - and, inside, blanks)"),
-        (a_mapping(KEY, {}), {"/": 1}, "'/' is not a valid key (letters, digits, : _ . - and"),
+        (map_schema(KEY, {}), {"/": 1}, "'/' is not a valid key (letters, digits, : _ . - and"),
         ({"enum": ["a", None]}, "b", "'b' is not one of a"),
         ({"type": ["object", "null"]}, 1, "1 is not an object"),
         ({"exclusiveMinimum": 0}, 0, "0 is not greater than 0"),
-        (a_list({}, minItems=1, maxItems=1), [], "[] has 0 items, not 1"),
-        (a_list({}, minItems=2), [1], "[1] has 1 items, not at least 2"),
+        (list_schema({}, minItems=1, maxItems=1), [], "[] has 0 items, not 1"),
+        (list_schema({}, minItems=2), [1], "[1] has 1 items, not at least 2"),
         ({"pattern": "^x"}, "y", "'y' does not match ^x"),
         ({"const": 1}, 2, "1 was expected"),
     ],
@@ -115,7 +115,9 @@ def test_errors_say_what_is_expected(schema, value, what):
 
 
 def test_digits_are_text_where_only_text_may_be():
-    schema = an_object({"a": NAME, "b": a_list(NAME), "c": INTEGER, "d": {**NAME, AS_GIVEN: True}})
+    schema = object_schema(
+        {"a": NAME, "b": list_schema(NAME), "c": INTEGER, "d": {**NAME, AS_GIVEN: True}}
+    )
     given = {"a": 1, "b": [2], "c": 3, "d": 4}
     assert read(schema, given, digits_as_text=True) == {"a": "1", "b": ["2"], "c": 3, "d": "4"}
     with pytest.raises(Invalid, match=r"True is not a string; put it in quotes \(at \$\.a\)"):
@@ -125,7 +127,7 @@ def test_digits_are_text_where_only_text_may_be():
 @pytest.mark.parametrize("key", ["1", "+1", "01", "+0" + "0" * 5000 + "1", "0", " 1", "\u0661"])
 def test_a_key_that_looks_like_an_index_is_named_as_it_is_spelt(key):
     with pytest.raises(Invalid) as refused:
-        read(a_list(a_mapping(NAME, a_mapping(NAME, INTEGER))), [{}, {key: {key: "x"}}])
+        read(list_schema(map_schema(NAME, map_schema(NAME, INTEGER))), [{}, {key: {key: "x"}}])
     assert refused.value.detail == f"'x' is not an integer (at $[1][{key!r}][{key!r}])"
 
 
@@ -134,13 +136,13 @@ def test_an_empty_key_is_part_of_the_path(first, second):
     document = {"a": {"c": 1}, first: {"c": 2, second: "x"}}
     any_text = {"type": "string"}
     with pytest.raises(Invalid) as refused:
-        read(a_mapping(any_text, a_mapping(any_text, INTEGER)), document)
+        read(map_schema(any_text, map_schema(any_text, INTEGER)), document)
     path = "".join(f".{key}" if key else "['']" for key in (first, second))
     assert refused.value.detail == f"'x' is not an integer (at ${path})"
 
 
 def test_of_keys_that_are_the_same_index_the_wrong_one_is_named():
-    nested = a_mapping(NAME, a_mapping(NAME, INTEGER))
+    nested = map_schema(NAME, map_schema(NAME, INTEGER))
     document = {"1": {"a": 1}, "01": {"b": 1}, "001": {"a": 2, "1": 3, "+1": "x"}}
     with pytest.raises(Invalid, match=r"'x' is not an integer \(at \$\['001'\]\['\+1'\]\)"):
         read(nested, document)
@@ -148,4 +150,4 @@ def test_of_keys_that_are_the_same_index_the_wrong_one_is_named():
 
 def test_a_property_of_a_schema_may_look_like_an_index():
     with pytest.raises(Invalid, match=r"'x' is not an integer \(at \$\['01'\]\)"):
-        read(an_object({"01": INTEGER}), {"01": "x"})
+        read(object_schema({"01": INTEGER}), {"01": "x"})

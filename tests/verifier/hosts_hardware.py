@@ -21,7 +21,7 @@ from placement_sched.model.hardware.pci_requests import Alias
 from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.model.image import Image
 from placement_sched.model.instance import Instance
-from placement_sched.model.names import in_short
+from placement_sched.model.names import shorten_names
 from placement_sched.scheduler.policies.registry import pci_aliases
 from placement_sched.store.compute import compute_nodes
 from tests.verifier import claims, devices, hardware, pinning
@@ -105,7 +105,7 @@ def _pinned(node: ComputeNode, instances: Sequence[Instance]) -> _Found:
     asked = {one.uuid: pinning.withheld(_topology_of(one), cores) for one in instances}
     asked = {uuid: some for uuid, some in asked.items() if any(some)}
     number = sum(map(sum, asked.values()))
-    about = {"host": node.host, "instances": in_short(sorted(asked))}
+    about = {"host": node.host, "instances": shorten_names(sorted(asked))}
     if number > len(cpus):
         yield Fault.PINNED_CPUS, {**about, "asked": number, "there": len(cpus)}
     elif found := pinning.excess(cells, asked):

@@ -9,7 +9,7 @@ from placement_sched.errors import Error, Invalid
 from placement_sched.model.compute_node import Hypervisor, Service
 from placement_sched.model.document import Json
 from placement_sched.model.names import read_uuid
-from placement_sched.schemas.parts import an_object
+from placement_sched.schemas.parts import object_schema
 
 _TRUE = frozenset(("1", "t", "true", "on", "y", "yes"))
 _FALSE = frozenset(("0", "f", "false", "off", "n", "no"))
@@ -29,16 +29,16 @@ def number(minimum: int) -> Json:
     return {**PAGE, "type": ["integer", "string"], "minimum": minimum, "maximum": LARGEST}
 
 
-def within(key: str, inner: Json) -> Json:
+def wrap_schema(key: str, inner: Json) -> Json:
     """Return the schema of an object with a single key."""
-    return an_object({key: inner}, key)
+    return object_schema({key: inner}, key)
 
 
-def a_query(properties: Json) -> Schemas:
+def query_schema(properties: Json) -> Schemas:
     """Return the schema of a query string. Unknown parameters are rejected since 2.75."""
     return Schemas(
         (mv.OLDEST, {"type": "object", "properties": properties}),
-        (mv.CONSISTENT, an_object(properties)),
+        (mv.CONSISTENT, object_schema(properties)),
     )
 
 
@@ -90,14 +90,14 @@ def uuid(text: str) -> str:
     return canonical
 
 
-def bookmark(call: ApiCall, path: str) -> Json:
+def bookmark_link(call: ApiCall, path: str) -> Json:
     """Return the link without the version of the API."""
     return {"rel": "bookmark", "href": f"{call.url}/{path}"}
 
 
 def links(call: ApiCall, path: str) -> list[Json]:
     """Return the links of a flavor or server."""
-    return [{"rel": "self", "href": f"{call.url}/v2.1/{path}"}, bookmark(call, path)]
+    return [{"rel": "self", "href": f"{call.url}/v2.1/{path}"}, bookmark_link(call, path)]
 
 
 def require(call: ApiCall, rule: str, project_id: str | None) -> None:
@@ -105,7 +105,7 @@ def require(call: ApiCall, rule: str, project_id: str | None) -> None:
     call.services.policy.check(rule, call.identity, {"project_id": project_id or ""})
 
 
-def confined_to(call: ApiCall) -> str | None:
+def visible_project(call: ApiCall) -> str | None:
     """Return the project whose private objects the caller may see, or None for all projects."""
     return None if call.may(ADMINISTRATOR) else call.identity.project_id
 

@@ -18,7 +18,7 @@ from placement_sched.model.provider import (
     ResourceClass,
     Trait,
 )
-from placement_sched.schemas.parts import an_object
+from placement_sched.schemas.parts import object_schema
 from placement_sched.store.placement import resource_providers
 from placement_sched.store.placement.resource_providers import GENERATION_CHANGED
 
@@ -38,17 +38,17 @@ UUID: Json = {"type": "string", "format": "uuid"}
 UUID_OR_NULL: Json = {"anyOf": [UUID, {"type": "null"}]}
 
 
-def object_schema(**properties: Json) -> Json:
+def strict_object(**properties: Json) -> Json:
     """Return the schema of an object that has exactly these properties."""
-    return an_object(properties, *properties)
+    return object_schema(properties, *properties)
 
 
-def listing(items: Json) -> Json:
+def unique_list(items: Json) -> Json:
     """Return the schema of a list of unique items."""
     return {"type": "array", "items": items, "uniqueItems": True}
 
 
-def map_schema(pattern: str, value: Json, **more: Any) -> Json:
+def strict_map(pattern: str, value: Json, **more: Any) -> Json:
     """Return the schema of an object with keys of this pattern and values of this schema."""
     return {
         "type": "object",
@@ -60,8 +60,8 @@ def map_schema(pattern: str, value: Json, **more: Any) -> Json:
 
 def links(*relations: str) -> Json:
     """Return the schema of the links of a response, with these relations."""
-    link = object_schema(rel={"enum": list(relations)}, href=TEXT)
-    return {**listing(link), "minItems": len(relations), "maxItems": len(relations)}
+    link = strict_object(rel={"enum": list(relations)}, href=TEXT)
+    return {**unique_list(link), "minItems": len(relations), "maxItems": len(relations)}
 
 
 def by_version(*changes: tuple[Version, Json]) -> Iterator[tuple[Version, Json]]:
@@ -73,7 +73,7 @@ def by_version(*changes: tuple[Version, Json]) -> Iterator[tuple[Version, Json]]
 
 
 #: Amounts by resource class.
-AMOUNTS = map_schema(NAME, INTEGER)
+AMOUNTS = strict_map(NAME, INTEGER)
 
 #: Records with the times of their creation and last change.
 Dated = Allocation | Inventory | Provider | ResourceClass | ProviderAllocation | Trait

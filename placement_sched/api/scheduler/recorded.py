@@ -12,15 +12,15 @@ from placement_sched.scheduler.decision_views import (
     THEN,
     decision_view,
     find_rejecting_decisions,
+    find_unknown_names,
     read_query,
     replay,
     summary_of,
-    unknown_names,
 )
 from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.schemas.formats import read, usual_uuid, uuid
-from placement_sched.schemas.parts import AMOUNT, NAME, PAGING, UUID, an_object
+from placement_sched.schemas.parts import AMOUNT, NAME, PAGING, UUID, object_schema
 from placement_sched.store import decisions
 
 _TIME: Json = {"type": "string"}
@@ -32,8 +32,8 @@ _FILTERS: Json = {
     "instance": UUID,
     **dict.fromkeys(("since", "until"), _TIME),
 }
-LIST = Schemas(an_object({**_FILTERS, **PAGING}))
-REPLAY = Schemas(an_object({"settings": {"enum": [NOW, THEN]}, "max_rejected": AMOUNT}))
+LIST = Schemas(object_schema({**_FILTERS, **PAGING}))
+REPLAY = Schemas(object_schema({"settings": {"enum": [NOW, THEN]}, "max_rejected": AMOUNT}))
 
 
 def list_decisions(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
@@ -57,7 +57,7 @@ def list_decisions(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
             page = {"decisions": [summary_of(row) for row in rows], "next": next_marker}
         if not page["decisions"] and page["next"] is None and marker is None:
             policies = policies_for(scheduler.live.settings(), scheduler.clock)
-            if warnings := unknown_names(connection, query, policies):
+            if warnings := find_unknown_names(connection, query, policies):
                 page["warnings"] = warnings
     return page
 

@@ -29,11 +29,19 @@ from placement_sched.scheduler.simulation import changes_from
 from placement_sched.schemas import parts
 from placement_sched.schemas.changes import CHANGES
 from placement_sched.schemas.fields import GROUP_POLICY
-from placement_sched.schemas.parts import AMOUNT, BOOLEAN, COUNT, NAME, a_list, an_object, nullable
+from placement_sched.schemas.parts import (
+    AMOUNT,
+    BOOLEAN,
+    COUNT,
+    NAME,
+    list_schema,
+    nullable,
+    object_schema,
+)
 
 #: A trait or resource class (Placement API reference).
 _TRAIT_OR_CLASS: Json = {"type": "string", "pattern": "^[A-Z0-9_]+$", "maxLength": 255}
-_TRAITS = parts.a_list(_TRAIT_OR_CLASS)
+_TRAITS = parts.list_schema(_TRAIT_OR_CLASS)
 # In a comma-separated list, uuids may have no hyphens.
 _UUID_PATTERN = "[0-9A-Fa-f]{8}-?([0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}"
 #: Comma-separated aggregates. The host must be a member of any of them.
@@ -42,9 +50,9 @@ _ANY_OF_AGGREGATES: Json = {
     "pattern": f"^{_UUID_PATTERN}(,{_UUID_PATTERN})*$",
     "maxLength": 37 * MAX_AGGREGATES_PER_SET - 1,
 }
-_AGGREGATES = parts.a_list(_ANY_OF_AGGREGATES, maxItems=MAX_AGGREGATE_SETS)
+_AGGREGATES = parts.list_schema(_ANY_OF_AGGREGATES, maxItems=MAX_AGGREGATE_SETS)
 #: nova has lists in request groups and text in destinations. Both forms are accepted.
-_GROUP_AGGREGATES = parts.a_list(
+_GROUP_AGGREGATES = parts.list_schema(
     {
         **_ANY_OF_AGGREGATES,
         "type": ["string", "array"],
@@ -54,15 +62,15 @@ _GROUP_AGGREGATES = parts.a_list(
     },
     maxItems=MAX_AGGREGATE_SETS,
 )
-_FORBIDDEN_AGGREGATES = parts.a_list(parts.UUID, maxItems=MAX_FORBIDDEN_AGGREGATES)
-_NAMES = parts.nullable(parts.a_list(parts.NAME, maxItems=MAX_NAMES))
+_FORBIDDEN_AGGREGATES = parts.list_schema(parts.UUID, maxItems=MAX_FORBIDDEN_AGGREGATES)
+_NAMES = parts.nullable(parts.list_schema(parts.NAME, maxItems=MAX_NAMES))
 
 
 def _nullable_enum(*words: str) -> Json:
     return parts.nullable({"type": "string", "enum": list(words)})
 
 
-_DESTINATION = parts.an_object(
+_DESTINATION = parts.object_schema(
     {
         **dict.fromkeys(("host", "node", "cell"), parts.NULLABLE_NAME),
         "aggregates": parts.nullable(_AGGREGATES),
@@ -71,18 +79,18 @@ _DESTINATION = parts.an_object(
     }
 )
 
-_RETRY = parts.an_object(
+_RETRY = parts.object_schema(
     {
         "num_attempts": parts.AMOUNT,
-        "hosts": parts.a_list(
-            parts.a_list(parts.NULLABLE_NAME, minItems=2, maxItems=2), maxItems=MAX_NAMES
+        "hosts": parts.list_schema(
+            parts.list_schema(parts.NULLABLE_NAME, minItems=2, maxItems=2), maxItems=MAX_NAMES
         ),
     }
 )
 
 #: nova's SchedulerLimits. The NUMA filter reads ``numa_topology``.
 _LIMIT: Json = {"type": ["number", "null"], "minimum": 0}
-_LIMITS = parts.an_object(
+_LIMITS = parts.object_schema(
     {
         **dict.fromkeys(("vcpu", "memory_mb", "disk_gb"), _LIMIT),
         "numa_topology": {"type": ["object", "null"]},
@@ -90,15 +98,15 @@ _LIMITS = parts.an_object(
 )
 
 _INSTANCE_GROUP: Json = {
-    **parts.an_object(
+    **parts.object_schema(
         {
             # Additional fields of a recorded request of nova, visible to plugins.
             "uuid": parts.NULLABLE_UUID,
             **dict.fromkeys(("name", "project_id", "user_id"), parts.NULLABLE_NAME),
             "policy": GROUP_POLICY,
-            "rules": parts.nullable(parts.an_object({"max_server_per_host": parts.COUNT})),
+            "rules": parts.nullable(parts.object_schema({"max_server_per_host": parts.COUNT})),
             "hosts": _NAMES,
-            "members": parts.nullable(parts.a_list(parts.UUID, maxItems=MAX_NAMES)),
+            "members": parts.nullable(parts.list_schema(parts.UUID, maxItems=MAX_NAMES)),
         },
         "policy",
     ),
@@ -123,10 +131,10 @@ _HINTS: Json = {
     "additionalProperties": _HINT,
 }
 
-_REQUEST_GROUP = parts.an_object(
+_REQUEST_GROUP = parts.object_schema(
     {
         "requester_id": parts.NULLABLE_TEXT,
-        "resources": parts.a_mapping(_TRAIT_OR_CLASS, parts.COUNT),
+        "resources": parts.map_schema(_TRAIT_OR_CLASS, parts.COUNT),
         **dict.fromkeys(("required_traits", "forbidden_traits"), parts.nullable(_TRAITS)),
         "aggregates": parts.nullable(_GROUP_AGGREGATES),
         "forbidden_aggregates": parts.nullable(_FORBIDDEN_AGGREGATES),
@@ -135,17 +143,17 @@ _REQUEST_GROUP = parts.an_object(
     }
 )
 
-_LEVEL_PARAMS = parts.an_object(
+_LEVEL_PARAMS = parts.object_schema(
     {
         **dict.fromkeys(("root_required", "root_forbidden"), parts.nullable(_TRAITS)),
-        "same_subtree": parts.nullable(parts.a_list(parts.a_list(parts.TEXT))),
+        "same_subtree": parts.nullable(parts.list_schema(parts.list_schema(parts.TEXT))),
     }
 )
 
-_FIXED_IP = parts.an_object(
+_FIXED_IP = parts.object_schema(
     {"subnet_id": parts.UUID, "ip_address": parts.NULLABLE_TEXT}, "subnet_id"
 )
-_NETWORK = parts.an_object(
+_NETWORK = parts.object_schema(
     {
         # nova's NetworkRequest. "auto" and "none" are accepted, too.
         "network_id": parts.NULLABLE_NAME,
@@ -153,14 +161,14 @@ _NETWORK = parts.an_object(
         **dict.fromkeys(("port_id", "pci_request_id", "arq_uuid"), parts.NULLABLE_UUID),
         # Fields of neutron's port.
         **dict.fromkeys(("vnic_type", "binding:vnic_type"), parts.NULLABLE_NAME),
-        "fixed_ips": parts.nullable(parts.a_list(_FIXED_IP)),
-        "segments": parts.nullable(parts.a_list(parts.UUID, maxItems=MAX_SEGMENTS)),
+        "fixed_ips": parts.nullable(parts.list_schema(_FIXED_IP)),
+        "segments": parts.nullable(parts.list_schema(parts.UUID, maxItems=MAX_SEGMENTS)),
     }
 )
 
-_CPU_SET = parts.a_list({"type": "integer", "minimum": 0, "maximum": 65535})
+_CPU_SET = parts.list_schema({"type": "integer", "minimum": 0, "maximum": 65535})
 
-_NUMA_CELL = parts.an_object(
+_NUMA_CELL = parts.object_schema(
     {
         "id": parts.AMOUNT,
         "cpuset": _CPU_SET,
@@ -174,33 +182,35 @@ _NUMA_CELL = parts.an_object(
     "cpuset",
     "memory",
 )
-_NUMA_TOPOLOGY = parts.an_object(
+_NUMA_TOPOLOGY = parts.object_schema(
     {
-        "cells": parts.a_list(_NUMA_CELL, minItems=1),
+        "cells": parts.list_schema(_NUMA_CELL, minItems=1),
         "emulator_threads_policy": _nullable_enum("isolate", "share"),
     },
     "cells",
 )
 
 #: Networks whose NICs have NUMA affinity.
-_NETWORK_METADATA = parts.an_object({"physnets": _NAMES, "tunneled": parts.nullable(parts.BOOLEAN)})
+_NETWORK_METADATA = parts.object_schema(
+    {"physnets": _NAMES, "tunneled": parts.nullable(parts.BOOLEAN)}
+)
 
-_PCI_REQUEST = parts.an_object(
+_PCI_REQUEST = parts.object_schema(
     {
         "count": parts.COUNT,
-        "spec": parts.nullable(parts.a_list({"type": "object"})),
+        "spec": parts.nullable(parts.list_schema({"type": "object"})),
         **dict.fromkeys(("alias_name", "request_id", "requester_id"), parts.NULLABLE_TEXT),
         "numa_policy": _nullable_enum("required", "legacy", "preferred", "socket"),
     },
     "count",
 )
 
-REQUEST_SPEC: Json = parts.an_object(
+REQUEST_SPEC: Json = parts.object_schema(
     {
         **dict.fromkeys(("project_id", "user_id"), parts.NULLABLE_NAME),
         "num_instances": {**parts.COUNT, "maximum": MAX_INSTANCES},
         "instance_uuids": parts.nullable(
-            parts.a_list(parts.UUID, minItems=1, maxItems=MAX_INSTANCES, uniqueItems=True)
+            parts.list_schema(parts.UUID, minItems=1, maxItems=MAX_INSTANCES, uniqueItems=True)
         ),
         # A flavor object needs at least these fields.
         "flavor": parts.nullable_id({**parts.FLAVOR, "required": ["vcpus", "memory_mb"]}),
@@ -213,14 +223,14 @@ REQUEST_SPEC: Json = parts.an_object(
         "limits": parts.nullable(_LIMITS),
         "instance_group": _INSTANCE_GROUP,
         "scheduler_hints": parts.nullable(_HINTS),
-        "requested_resources": parts.nullable(parts.a_list(_REQUEST_GROUP)),
+        "requested_resources": parts.nullable(parts.list_schema(_REQUEST_GROUP)),
         "request_level_params": parts.nullable(_LEVEL_PARAMS),
-        "requested_networks": parts.nullable(parts.a_list(_NETWORK, maxItems=MAX_NETWORKS)),
+        "requested_networks": parts.nullable(parts.list_schema(_NETWORK, maxItems=MAX_NETWORKS)),
         "network_metadata": parts.nullable(_NETWORK_METADATA),
         "security_groups": _NAMES,
         "numa_topology": parts.nullable(_NUMA_TOPOLOGY),
         "pci_requests": parts.nullable(
-            parts.an_object({"requests": parts.a_list(_PCI_REQUEST)}, "requests")
+            parts.object_schema({"requests": parts.list_schema(_PCI_REQUEST)}, "requests")
         ),
     },
     "flavor",
@@ -245,14 +255,14 @@ OVERRIDES: Json = nullable({"type": "object", "additionalProperties": _VALUE})
 _EXPLAIN_PROPERTIES: Json = {
     **_SELECT_PROPERTIES,
     "overrides": OVERRIDES,
-    "hosts": nullable(a_list(NAME, maxItems=MAX_CHANGED_HOSTS)),
+    "hosts": nullable(list_schema(NAME, maxItems=MAX_CHANGED_HOSTS)),
     "max_rejected": AMOUNT,
     "policy": nullable(NAME),
     "changes": CHANGES,
     "keep": BOOLEAN,
 }
-SELECT = Schemas(an_object(_SELECT_PROPERTIES, "request_spec"))
-EXPLAIN = Schemas(an_object(_EXPLAIN_PROPERTIES, "request_spec"))
+SELECT = Schemas(object_schema(_SELECT_PROPERTIES, "request_spec"))
+EXPLAIN = Schemas(object_schema(_EXPLAIN_PROPERTIES, "request_spec"))
 
 
 def select(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Json:
@@ -292,7 +302,7 @@ def explain(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> J
 
 _PLAN_PROPERTIES: Json = {
     "changes": CHANGES,
-    "flavors": nullable(a_list(NAME, maxItems=MAX_CAPACITY_FLAVORS)),
+    "flavors": nullable(list_schema(NAME, maxItems=MAX_CAPACITY_FLAVORS)),
     "overrides": OVERRIDES,
 }
 #: Default maximum number of moves of a rebalance request.
@@ -302,8 +312,8 @@ _REBALANCE_PROPERTIES: Json = {
     "request_spec": REQUEST_SPEC,
     "moves": {**COUNT, "maximum": MAX_MOVES},
 }
-REBALANCE = Schemas(an_object(_REBALANCE_PROPERTIES, "goal"))
-PLAN = Schemas(an_object(_PLAN_PROPERTIES, "changes"))
+REBALANCE = Schemas(object_schema(_REBALANCE_PROPERTIES, "goal"))
+PLAN = Schemas(object_schema(_PLAN_PROPERTIES, "changes"))
 
 
 def plan(scheduler: Scheduler, body: Json) -> Json:

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum
 
 from placement_sched.cli.arguments import Commands, add_command, add_format
-from placement_sched.cli.database import shown
-from placement_sched.cli.nova.following import counts_of, document_of, faults_of, following
-from placement_sched.cli.terminal import print_result, progressing, waiting
+from placement_sched.cli.database import url_without_password
+from placement_sched.cli.nova.following import counts_of, document_of, faults_of, follow_nova
+from placement_sched.cli.terminal import print_result, show_progress, show_waiting
 from placement_sched.model.clock import utcnow
 from placement_sched.nova.sync.findings import SyncReport
 from placement_sched.operations.cloud_check import Mismatch, check_cloud
@@ -47,11 +47,11 @@ def register(group: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read nova's databases and print the counts and mismatches."""
-    with following(arguments) as (settings, database, follower):
-        place = shown(database)
-        with progressing("reading nova's databases") as progress:
+    with follow_nova(arguments) as (settings, database, follower):
+        place = url_without_password(database)
+        with show_progress("reading nova's databases") as progress:
             findings = follower.full(progress)
-        with waiting("comparing with placement"), database.read() as connection:
+        with show_waiting("comparing with placement"), database.read() as connection:
             unread = None if findings.away else findings.unread
             unfit = check_cloud(connection, settings, utcnow, unread=unread)
     code = AdoptExit.CELL_AWAY if findings.away else AdoptExit.RECORDED

@@ -20,7 +20,7 @@ from placement_sched.scheduler.plugins import read_settings
 
 
 @contextmanager
-def following(
+def follow_nova(
     arguments: argparse.Namespace, *, there: bool = False
 ) -> Iterator[tuple[Settings, Database, Follower]]:
     """Yield the settings, the configured database and a follower of nova.
@@ -107,7 +107,7 @@ def faults_of(findings: SyncReport) -> Iterator[str]:
     yield from map(str, findings.misfits)
 
 
-def counted(number: int, nouns: str) -> str:
+def with_noun(number: int, nouns: str) -> str:
     """Return a number with its noun, which is passed in the plural."""
     return f"{number} {nouns if number != 1 else _singular(nouns)}"
 

@@ -4,7 +4,7 @@ import argparse
 from datetime import datetime, timedelta
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
-from placement_sched.cli.database import configured
+from placement_sched.cli.database import read_configuration
 from placement_sched.cli.terminal import print_result
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
@@ -33,7 +33,7 @@ def register(nova: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the report."""
     since = None if arguments.since is None else _moment(arguments.since)
-    with configured(arguments, there=True) as (_, database), database.read() as connection:
+    with read_configuration(arguments, there=True) as (_, database), database.read() as connection:
         report = report_of(shadow_results.since(connection, since), since)
     print_result(arguments, report, format_report(report))
     return 0

@@ -5,16 +5,16 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 from placement_sched.cli.arguments import Commands, add_command, add_format
-from placement_sched.cli.database import shown
+from placement_sched.cli.database import url_without_password
 from placement_sched.cli.nova.following import (
-    counted,
     counts_of,
     differences_of,
     document_of,
     faults_of,
-    following,
+    follow_nova,
+    with_noun,
 )
-from placement_sched.cli.terminal import print_result, progressing
+from placement_sched.cli.terminal import print_result, show_progress
 from placement_sched.nova.sync.findings import SyncReport
 
 
@@ -54,10 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
     check: bool = arguments.check
     label = "comparing with nova's databases" if check else "reading nova's databases"
     with (
-        following(arguments, there=check) as (_, database, follower),
-        progressing(label) as progress,
+        follow_nova(arguments, there=check) as (_, database, follower),
+        show_progress(label) as progress,
     ):
-        place = shown(database)
+        place = url_without_password(database)
         findings = follower.compare(progress) if check else follower.full(progress)
     code = _code(findings, check=check)
     document = {"database": place, "check": check, "code": int(code), **document_of(findings)}
@@ -77,7 +77,7 @@ def _lines(findings: SyncReport, place: str, *, check: bool) -> Iterator[str]:
     yield from faults_of(findings)
     number = findings.differing
     if check:
-        differ = counted(number, "differences") if number else "no differences"
+        differ = with_noun(number, "differences") if number else "no differences"
         yield f"{place}: {differ}; nothing was written"
     else:
         result = f"{number} brought up to date" if number else "was up to date"

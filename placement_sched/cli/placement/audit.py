@@ -10,12 +10,12 @@ from enum import IntEnum
 
 from placement_sched.cli import arguments as shared
 from placement_sched.cli.arguments import ALL_RECORDED
-from placement_sched.cli.database import configured
-from placement_sched.cli.terminal import print_result, progressing, waiting
+from placement_sched.cli.database import read_configuration
+from placement_sched.cli.terminal import print_result, show_progress, show_waiting
 from placement_sched.errors import Invalid
 from placement_sched.model.checks import Verified, Violation
 from placement_sched.model.clock import utcnow
-from placement_sched.model.names import in_short
+from placement_sched.model.names import shorten_names
 from placement_sched.operations import repair
 from placement_sched.operations.invariants import MOST, verify
 from placement_sched.operations.repair import Audit, Auditor, UnverifiedConsumer, UnverifiedReason
@@ -23,7 +23,7 @@ from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.schemas import formats
 
 
-def verified(arguments: argparse.Namespace) -> bool:
+def verify_database(arguments: argparse.Namespace) -> bool:
     """Print violated invariants of the database; return whether all invariants hold.
 
     Raises :class:`Invalid` for options that have no meaning with ``--invariants``.
@@ -37,7 +37,7 @@ def verified(arguments: argparse.Namespace) -> bool:
     for option, is_set in options.items():
         if is_set:
             raise Invalid(f"--invariants and {option} exclude each other")
-    with configured(arguments, there=True) as (_, database), waiting("verifying"):
+    with read_configuration(arguments, there=True) as (_, database), show_waiting("verifying"):
         checks = verify(database)
     print_result(
         arguments,
@@ -163,13 +163,16 @@ def register(group: shared.Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print or delete orphaned allocations and return the exit status of nova-manage."""
     if arguments.invariants:
-        return AuditCode.CLEAN if verified(arguments) else AuditCode.VIOLATED
+        return AuditCode.CLEAN if verify_database(arguments) else AuditCode.VIOLATED
     provider = arguments.resource_provider
     uuid = None if provider is None else formats.read(formats.uuid, provider, "--resource_provider")
     arguments.consumer = [
         formats.read(formats.uuid, consumer, "--consumer") for consumer in arguments.consumer
     ]
-    with configured(arguments, there=True) as (settings, database), progressing("deleting") as show:
+    with (
+        read_configuration(arguments, there=True) as (settings, database),
+        show_progress("deleting") as show,
+    ):
         auditor = Auditor(
             database=database,
             clock=utcnow,
@@ -177,9 +180,9 @@ def run(arguments: argparse.Namespace) -> int:
             provider_uuid=uuid,
             # An audit of a single provider is only about its allocations.
             policies=policies_for(settings) if uuid is None else None,
-            judge=repair.judge_all_recorded
+            judge=repair.classify_all_recorded
             if arguments.instances_are_all_recorded
-            else repair.judge_recorded_here,
+            else repair.classify_by_records,
             named=frozenset(arguments.consumer),
             down_time=settings.DEFAULT.service_down_time,
         )
@@ -276,7 +279,7 @@ def _unverified_lines(audit: Audit, *, verbose: bool) -> Iterator[str]:
         if verbose:
             for entry in consumers:
                 yield f"consumer {entry.consumer} cannot be verified ({', '.join(entry.about)})"
-        about = in_short(sorted({name for entry in consumers for name in entry.about}))
+        about = shorten_names(sorted({name for entry in consumers for name in entry.about}))
         yield f"not verified: {_consumers(len(consumers))} of {about}: {reason}"
 
 

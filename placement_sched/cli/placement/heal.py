@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum
 
 from placement_sched.cli import arguments as shared
-from placement_sched.cli.database import configured
-from placement_sched.cli.terminal import print_json, print_result, progressing
+from placement_sched.cli.database import read_configuration
+from placement_sched.cli.terminal import print_json, print_result, show_progress
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.repair import (
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     request = _heal_request(arguments)
     is_confirmed = arguments.instances_are_all_recorded or request.instance is not None
     healings: list[Healing] = []
-    with configured(arguments, there=True) as (settings, database):
+    with read_configuration(arguments, there=True) as (settings, database):
         if not (is_confirmed or request.dry_run) and may_be_outdated(database):
             sys.stderr.write(
                 "placement-sched: nothing was healed: OpenStack placement created this database, "
@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
         healer = Healer(
             database=database, clock=utcnow, no_owner=settings.unknown_owner, wanted=request
         )
-        with progressing("healing") as progress:
+        with show_progress("healing") as progress:
             total = healer.to_look_at()
             for healing in healer.heal():
                 healings.append(healing)

@@ -11,19 +11,19 @@ from pathlib import Path
 from placement_sched.cli.arguments import Commands, add_command, add_format
 from placement_sched.cli.database import check_file_exists, open_database
 from placement_sched.cli.scheduler.scheduler_client import add_token, check_address, check_token
-from placement_sched.cli.terminal import print_result, progressing
+from placement_sched.cli.terminal import print_result, show_progress
 from placement_sched.clients.placement import RemotePlacement, open_trait_file, read_remote_hosts
 from placement_sched.clients.session import (
     MICROVERSIONS,
     RemoteService,
     adapter_for_cloud,
     adapter_for_token,
-    library_logs_silenced,
+    silence_library_logs,
 )
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
-from placement_sched.model.names import in_short
+from placement_sched.model.names import shorten_names
 from placement_sched.model.provider_sync import HostMap
 from placement_sched.operations.provider_sync import (
     OwnPlacement,
@@ -182,7 +182,7 @@ def _synchronise(
         if arguments.verbose:
             print(line, file=sys.stderr if arguments.format == "json" else sys.stdout)
 
-    with library_logs_silenced(), ExitStack() as stack:
+    with silence_library_logs(), ExitStack() as stack:
         services = _open_services(arguments)
         compute, remote = services.get("compute"), services.get("placement")
         if state is not None and remote is None:
@@ -200,7 +200,7 @@ def _synchronise(
             record = stack.enter_context(open_trait_file(state, remote.place)) if state else None
             placement = RemotePlacement(remote, record)
         noun = sync.__name__.removeprefix("sync_")
-        progress = stack.enter_context(progressing(f"synchronising {noun}"))
+        progress = stack.enter_context(show_progress(f"synchronising {noun}"))
         return sync(read_hosts, placement, note=note, progress=progress, **options)
 
 
@@ -236,4 +236,4 @@ def _entries(hosts: HostMap, uuids: Iterable[str], **first: str) -> list[Json]:
 
 
 def _names(hosts: HostMap, providers: Iterable[str]) -> str:
-    return f" ({in_short(sorted(hosts.host_of.get(uuid, uuid) for uuid in providers))})"
+    return f" ({shorten_names(sorted(hosts.host_of.get(uuid, uuid) for uuid in providers))})"

@@ -11,7 +11,7 @@ from placement_sched.cli.arguments import Commands, add_command, add_format, add
 from placement_sched.cli.scheduler import render_explanation, request_options
 from placement_sched.cli.scheduler.changes import add_change_arguments, with_changes
 from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
-from placement_sched.cli.terminal import headed_table, print_json
+from placement_sched.cli.terminal import make_table, print_json
 from placement_sched.console.reports import capacity_report
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
@@ -54,7 +54,7 @@ def register(commands: Commands) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     """Print the capacity; return 0 even if nothing fits."""
     body = _body(arguments)
-    with open_scheduler(arguments) as scheduler, request_options.in_words_of_options(arguments):
+    with open_scheduler(arguments) as scheduler, request_options.with_option_names(arguments):
         answer = scheduler.post("capacity", body)
         names = scheduler.aggregate_names()
         if arguments.html is not None:
@@ -107,7 +107,7 @@ def _print(answer: Json, console: Console) -> None:
     console.print(Text.assemble((f"{answer['capacity']:,}", "bold"), f" {words}"))
     _print_doubts(answer, console)
     if answer["limited_by"]:
-        table = headed_table("Hosts", "Limited by")
+        table = make_table("Hosts", "Limited by")
         for entry in answer["limited_by"]:
             table.add_row(f"{entry['hosts']:,}", Text(_reason(entry)))
         console.print(table)
@@ -135,7 +135,7 @@ def _print_flavors(flavors: Iterable[Json], console: Console) -> None:
 
 
 def _parts(heading: str) -> Table:
-    table = headed_table(heading, "Fit", "Hosts by limit", "Stranded")
+    table = make_table(heading, "Fit", "Hosts by limit", "Stranded")
     table.columns[1].justify = "right"
     return table
 

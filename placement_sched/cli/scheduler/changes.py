@@ -14,7 +14,7 @@ from placement_sched.errors import Invalid
 from placement_sched.model import flat_request
 from placement_sched.model.document import Json
 from placement_sched.model.flat_request import FORMS
-from placement_sched.model.names import suggested
+from placement_sched.model.names import suggest_name
 from placement_sched.operations.fleet.yaml_file import YamlFile
 
 #: Valid keys of a file of changes.
@@ -51,7 +51,7 @@ class ChangesFile:
         """Return the list of this key; raise :class:`Invalid` for another type."""
         value = self.document.get(key) or []
         if not isinstance(value, list):
-            problem = f"{key}: expected a list, not {shown_in_short(value)}"
+            problem = f"{key}: expected a list, not {describe_changes(value)}"
             raise Invalid(f"{self.place([key])}: {problem}")
         return value
 
@@ -60,7 +60,7 @@ class ChangesFile:
         """Return the option overrides; raise :class:`Invalid` for another type."""
         value = self.document.get("overrides") or {}
         if not isinstance(value, dict):
-            problem = f"expected GROUP.OPTION: VALUE, not {shown_in_short(value)}"
+            problem = f"expected GROUP.OPTION: VALUE, not {describe_changes(value)}"
             raise Invalid(f"{self.place(['overrides'])}: overrides: {problem}")
         return {str(name): option for name, option in value.items()}
 
@@ -151,7 +151,7 @@ def read_file(name: str) -> ChangesFile:
     file = ChangesFile(name, {str(key): value for key, value in document.items()}, node)
     for key in file.document:
         if key not in _KEYS:
-            problem = f"unknown key {key!r}{suggested('key', key, _KEYS)}"
+            problem = f"unknown key {key!r}{suggest_name('key', key, _KEYS)}"
             raise Invalid(f"{file.place([], key)}: {problem}")
     return file
 
@@ -165,6 +165,6 @@ def change_of(text: str) -> Json:
     return flat_request.change_of(text, "--change")
 
 
-def shown_in_short(value: object) -> str:
+def describe_changes(value: object) -> str:
     """Return a short form of a value for a message."""
     return "keys with values" if isinstance(value, dict) else repr(value)

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group, add_html
-from placement_sched.cli.database import configured
+from placement_sched.cli.database import read_configuration
 from placement_sched.cli.scheduler import render_explanation
 from placement_sched.cli.scheduler.render_explanation import render
 from placement_sched.cli.scheduler.request_options import PathStep, in_words_of, keys_in
@@ -24,14 +24,14 @@ from placement_sched.cli.scheduler.scheduler_client import (
     add_server_arguments,
     open_scheduler,
 )
-from placement_sched.cli.terminal import headed_table, print_json, print_result, progressing
+from placement_sched.cli.terminal import make_table, print_json, print_result, show_progress
 from placement_sched.console.reports import decision_report
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.clock import AGE, parse_time, utcnow
 from placement_sched.model.decision import SELECT
 from placement_sched.model.document import Json
-from placement_sched.model.explanation_reader import completed, in_words, with_names
+from placement_sched.model.explanation_reader import readable_value, with_all_keys, with_names
 from placement_sched.model.names import read_uuid
 from placement_sched.operations.retention import purge_decisions
 from placement_sched.scheduler.decision_views import read_query
@@ -60,7 +60,7 @@ def render_list(page: Json, console: Console, refused: str | None) -> None:
 
 
 def _table(decisions: Iterable[Json]) -> Table:
-    table = headed_table()
+    table = make_table()
     table.add_column("Made", no_wrap=True)
     table.add_column("Decision", no_wrap=True)
     table.add_column("Host", overflow="fold")
@@ -82,7 +82,7 @@ def _render_rejections(decisions: Iterable[Json], console: Console) -> None:
             console.print(Padding(Text(reason, style="yellow"), (0, 0, 0, 4)))
 
 
-def in_one_line(decision: Json) -> str:
+def format_line(decision: Json) -> str:
     """Return the line of a decision for ``--follow``."""
     words = (
         _time(decision),
@@ -106,7 +106,7 @@ def render_decision(
     if decision["funnel"] is None:
         console.print("no funnel is recorded for this decision")
         return
-    funnel = completed(decision["funnel"])
+    funnel = with_all_keys(decision["funnel"])
     candidates = funnel["allocation_candidates"]
     if not candidates["steps"] and candidates["hosts"]:
         console.print(
@@ -137,7 +137,7 @@ def _heading(decision: Json) -> list[tuple[str, str]]:
     ]
     conditions = decision["conditions"] or {}
     overrides = conditions.get("overrides", {})
-    rows += [("Override", f"{key} = {in_words(value)}") for key, value in overrides.items()]
+    rows += [("Override", f"{key} = {readable_value(value)}") for key, value in overrides.items()]
     rows += [("With change", json.dumps(change)) for change in conditions.get("changes", ())]
     return [(label, value) for label, value in rows if value]
 
@@ -152,10 +152,10 @@ def render_differences(
     if not differences:
         console.print(Text("nothing differs", style="bold green"))
         return
-    table = headed_table("", "then", "now")
+    table = make_table("", "then", "now")
     for row in differences:
         label, old, new = (with_names(part, names or {}) for part in row.values())
-        table.add_row(Text(label), Text(in_words(old)), Text(in_words(new)))
+        table.add_row(Text(label), Text(readable_value(old)), Text(readable_value(new)))
     console.print(table)
     for verdict in answer["now"].get("verdicts", ()):
         for reason in _reasons(verdict["reasons"]):
@@ -380,8 +380,8 @@ def run_purge(arguments: argparse.Namespace) -> int:
     with in_words_of(lambda _steps, _key: "--before"):
         decisions = read_query({**query, "until": until})
     with (
-        configured(arguments, there=True) as (_, database),
-        progressing("deleting decisions") as progress,
+        read_configuration(arguments, there=True) as (_, database),
+        show_progress("deleting decisions") as progress,
     ):
         number = purge_decisions(database, decisions, progress, dry_run=arguments.dry_run)
     done = "would be deleted" if arguments.dry_run else "deleted"
@@ -462,7 +462,7 @@ def _follow(scheduler: SchedulerApi, arguments: argparse.Namespace, query: dict[
 
     def show(decisions: list[Json]) -> None:
         for decision in reversed(decisions):
-            line = json.dumps(decision, ensure_ascii=False) if as_json else in_one_line(decision)
+            line = json.dumps(decision, ensure_ascii=False) if as_json else format_line(decision)
             sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
 

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
-from placement_sched.cli.terminal import headed_table, print_json, waiting
+from placement_sched.cli.terminal import make_table, print_json, show_waiting
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.document import Json
 from placement_sched.scheduler.host_views import STATES
@@ -46,14 +46,14 @@ def register(commands: Commands) -> None:
 
 def run_list(arguments: argparse.Namespace) -> int:
     """Print a line for each compute node."""
-    with open_scheduler(arguments) as scheduler, waiting("reading hosts"):
+    with open_scheduler(arguments) as scheduler, show_waiting("reading hosts"):
         document = scheduler.hosts(list(_query_pairs(arguments)))
     if arguments.format == "json":
         print_json(document)
         return 0
     policies = any(host["policy"] != DEFAULT_POLICY for host in document["hosts"])
     texts = ("Host", "Zone", "State", *(("Policy",) if policies else ()))
-    table = headed_table(*texts, "Instances", *_COLUMNS.values())
+    table = make_table(*texts, "Instances", *_COLUMNS.values())
     for column in table.columns[len(texts) :]:
         column.justify = "right"
     for host in document["hosts"]:
@@ -78,7 +78,7 @@ def run_show(arguments: argparse.Namespace) -> int:
         console.print(Text(f"{name}: {value}"))
     for node in host["nodes"]:
         console.print(Text(f"\nnode {node['node']}, last seen {_when(node['last_seen_up'])}"))
-        table = headed_table("Provider", "Resource class", "Used", "Capacity")
+        table = make_table("Provider", "Resource class", "Used", "Capacity")
         for provider in node["providers"]:
             for name, stock in provider["inventories"].items() or [("-", None)]:
                 amounts = ("", "") if stock is None else (stock["used"], stock["capacity"])
@@ -88,7 +88,7 @@ def run_show(arguments: argparse.Namespace) -> int:
         console.print(Text(f"traits: {', '.join(traits) or '-'}"))
     if host["instances"]:
         console.print()
-        table = headed_table("Instance", "Uuid", "Flavor", "Project")
+        table = make_table("Instance", "Uuid", "Flavor", "Project")
         for trait in host["instances"]:
             cells = (trait["name"], trait["uuid"], trait["flavor"], trait["project_id"])
             table.add_row(*(Text(str(cell or "-")) for cell in cells))

@@ -11,7 +11,7 @@ from placement_sched.cli.scheduler import request_options
 from placement_sched.cli.scheduler.changes import NO_FILE, ChangesFile, RequestedChanges, read_file
 from placement_sched.cli.scheduler.request_options import PathStep, reword, rewording
 from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
-from placement_sched.cli.terminal import headed_table, print_json, waiting
+from placement_sched.cli.terminal import make_table, print_json, show_waiting
 from placement_sched.errors import Error, Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.flat_request import FORMS
@@ -74,7 +74,7 @@ def _run(arguments: argparse.Namespace) -> int:
             return f"{place}: {failure.detail.removeprefix(_OF_OVERRIDES)}"
         return reword(failure, place_of)
 
-    with open_scheduler(arguments) as scheduler, waiting("planning"), rewording(in_words):
+    with open_scheduler(arguments) as scheduler, show_waiting("planning"), rewording(in_words):
         plan = scheduler.post("plan", body)
     if arguments.format == "json":
         print_json(plan)
@@ -82,7 +82,7 @@ def _run(arguments: argparse.Namespace) -> int:
     console = Console()
     for heading, key, columns in _PARTS:
         if rows := plan.get(key):
-            table = headed_table(*columns)
+            table = make_table(*columns)
             for row in rows:
                 table.add_row(*(str(row.get(column.lower(), "")) for column in columns))
             console.print(f"{heading}: {len(rows)}" if key != "capacity" else heading)

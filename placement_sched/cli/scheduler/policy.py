@@ -6,9 +6,9 @@ from rich.console import Console
 from rich.text import Text
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
-from placement_sched.cli.database import configured
+from placement_sched.cli.database import read_configuration
 from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
-from placement_sched.cli.terminal import headed_table, print_json, print_result, progressing
+from placement_sched.cli.terminal import make_table, print_json, print_result, show_progress
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
 from placement_sched.operations import aggregates
@@ -51,7 +51,7 @@ def run_list(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         print_json(policies)
         return 0
-    table = headed_table("Policy", "Aggregates", "Sets")
+    table = make_table("Policy", "Aggregates", "Sets")
     for policy in policies:
         options = policy["options"].items() if policy["usable"] else ()
         changed = [
@@ -75,7 +75,7 @@ def run_show(arguments: argparse.Namespace) -> int:
     if not policy["usable"]:
         console.print(_unusable_reason(policy))
         return 0
-    table = headed_table("Option", "From")
+    table = make_table("Option", "From")
     in_order = sorted(
         policy["options"].items(), key=lambda item: (_ORDER.index(item[1]["source"]), item[0])
     )
@@ -92,8 +92,8 @@ def run_show(arguments: argparse.Namespace) -> int:
 def run_apply(arguments: argparse.Namespace) -> int:
     """Apply the ratios of policies to the hosts of their aggregates; print the counts."""
     with (
-        configured(arguments, there=True) as (settings, database),
-        progressing("applying allocation ratios") as progress,
+        read_configuration(arguments, there=True) as (settings, database),
+        show_progress("applying allocation ratios") as progress,
     ):
         policies = policies_for(settings)
         policies.check()

@@ -8,7 +8,7 @@ from rich.console import Console
 from placement_sched.cli.arguments import Commands, add_command, add_format
 from placement_sched.cli.scheduler.request_options import PathStep, in_words_of, keys_in
 from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
-from placement_sched.cli.terminal import headed_table, print_json, waiting
+from placement_sched.cli.terminal import make_table, print_json, show_waiting
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 
@@ -55,14 +55,14 @@ def register(commands: Commands) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     """Print the proposal; return 0 even if no move helps."""
     body = _body(arguments)
-    with open_scheduler(arguments) as scheduler, waiting("searching"), in_words_of(_place_of):
+    with open_scheduler(arguments) as scheduler, show_waiting("searching"), in_words_of(_place_of):
         proposal = scheduler.post("rebalance", body)
     if arguments.format == "json":
         print_json(proposal)
         return 0
     console = Console()
     if proposal["moves"]:
-        table = headed_table("Instance", "From", "To", "Reason")
+        table = make_table("Instance", "From", "To", "Reason")
         for move in proposal["moves"]:
             table.add_row(move["instance"], move["from"], move["to"], move["reason"])
         console.print(table)

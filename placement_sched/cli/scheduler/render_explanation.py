@@ -11,15 +11,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from placement_sched.cli.terminal import headed_table
+from placement_sched.cli.terminal import make_table
 from placement_sched.console.reports import Heading
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
 from placement_sched.model.explanation import describe_hosts_without
 from placement_sched.model.explanation_reader import (
-    grouped,
-    named,
+    group_reasons,
+    node_label,
     obstacle,
     passed,
     stages,
@@ -137,7 +137,7 @@ def _brief(value: object) -> str:
 
 
 def _stages(funnel: Json, full: str) -> RenderableType:
-    table = headed_table()
+    table = make_table()
     for heading in ("in", "out"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("", width=_BAR, no_wrap=True)
@@ -164,7 +164,7 @@ def _stage(name: str, stage: Json, color: str) -> RenderableType:
     title = Text(name, style="" if stage["after"] else f"bold {color}")
     if not removed:
         return title
-    reasons = grouped(stage["rejected"])[:_MAX_REASONS]
+    reasons = group_reasons(stage["rejected"])[:_MAX_REASONS]
     lines: list[RenderableType] = [title]
     for reason in reasons:
         grid = Table.grid()
@@ -185,11 +185,11 @@ def _best(explanation: Json, weighers: Sequence[Json]) -> RenderableType:
     """Return the best hosts in columns, so that any number of weighers fits."""
     hosts, number = explanation["hosts"], passed(explanation)
     best = hosts[:BEST]
-    table = headed_table()
+    table = make_table()
     has_verdicts = "verdicts" in explanation
     table.add_column("Requested" if has_verdicts else f"Best {len(best)} of {number}", no_wrap=True)
     for host in best:
-        name = Text(named(host["host"], host["node"]))
+        name = Text(node_label(host["host"], host["node"]))
         table.add_column(name, justify="right", overflow="fold")
     if has_verdicts:
         ranks = {(row["host"], row["node"]): row["rank"] for row in explanation["verdicts"]}
@@ -223,12 +223,12 @@ def _selected(selected: Sequence[Json], title: str) -> RenderableType:
     """Return the host of each instance; equal allocations are shown once."""
     amounts = [_amounts(selection) for selection in selected]
     is_same = len(set(amounts)) == 1
-    table = headed_table()
+    table = make_table()
     table.add_column("Instance", no_wrap=True)
     for heading in ("Host", "Zone") if is_same else ("Host", "Zone", "Allocations"):
         table.add_column(heading, overflow="fold")
     for selection, words in zip(selected, amounts, strict=True):
-        host = Text(named(selection["service_host"], selection["nodename"]))
+        host = Text(node_label(selection["service_host"], selection["nodename"]))
         zone = Text(str(selection["availability_zone"] or "-"))
         table.add_row(selection["instance"], host, zone, *(() if is_same else (Text(words),)))
     is_several = len(selected) > 1

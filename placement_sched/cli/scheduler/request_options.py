@@ -12,7 +12,7 @@ from uuid import uuid4
 from placement_sched.errors import Error, Invalid, NotFound
 from placement_sched.limits import MAX_INSTANCES
 from placement_sched.model import flat_request
-from placement_sched.model.document import Json, decoded
+from placement_sched.model.document import Json, decode
 from placement_sched.model.flat_request import FlatRequest, hints, pairs
 from placement_sched.schemas.faults import plain_reason
 
@@ -198,7 +198,7 @@ def _spec_of_flags(arguments: argparse.Namespace) -> Json:
 def _read_object(name: str) -> Json:
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-        document = decoded(text)
+        document = decode(text)
     except OSError as failure:
         raise Invalid(f"{name}: {failure.strerror}") from None
     except ValueError as error:
@@ -245,7 +245,7 @@ _BEGINNINGS = (
 )
 
 
-def in_words_of_options(arguments: argparse.Namespace) -> AbstractContextManager[None]:
+def with_option_names(arguments: argparse.Namespace) -> AbstractContextManager[None]:
     """Reword errors about a request, with the option of the value as prefix."""
     return rewording(lambda failure: _worded(failure, arguments))
 

@@ -16,7 +16,7 @@ from placement_sched.api.scheduler.routes import capacity, hosts
 from placement_sched.api.validation import Schemas, check_texts
 from placement_sched.api.versions import Version
 from placement_sched.app import make_services
-from placement_sched.cli.database import check_file_exists, shown
+from placement_sched.cli.database import check_file_exists, url_without_password
 from placement_sched.clients.session import (
     RemoteService,
     ServiceResponse,
@@ -60,7 +60,7 @@ class DirectScheduler:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         #: URL of the database without its password.
-        self.place = shown(scheduler.database)
+        self.place = url_without_password(scheduler.database)
         self.policies = partial(list_policies, scheduler)
 
     def aggregate_names(self) -> dict[str, str]:
@@ -85,7 +85,7 @@ class DirectScheduler:
 
     def hosts(self, query: Sequence[tuple[str, str]]) -> Json:
         """Return the hosts that match the pairs of a query string."""
-        return _as_json(hosts.listed(self._scheduler, query))
+        return _as_json(hosts.search_hosts(self._scheduler, query))
 
     def replay(self, uuid: str, body: Json) -> Json:
         """Return a recorded decision, its result now and the differences."""

@@ -17,14 +17,14 @@ from placement_sched.cli.scheduler.scheduler_client import (
     add_server_arguments,
     open_scheduler,
 )
-from placement_sched.cli.terminal import headed_table, print_json
+from placement_sched.cli.terminal import make_table, print_json
 from placement_sched.console.reports import explanation_report, facts_of
 from placement_sched.errors import Invalid, NotFound, NoValidHost
 from placement_sched.model.document import Json
 from placement_sched.model.explanation import PASSED, UNKNOWN
 from placement_sched.model.explanation_reader import (
-    compared_stages,
-    named,
+    compare_stages,
+    node_label,
     obstacle,
     path_of,
     with_names,
@@ -60,7 +60,7 @@ def render_verdicts(explanation: Json, console: Console, names: Mapping[str, str
 
 def _compare_hosts(explanation: Json, verdicts: Sequence[Json], names: Mapping[str, str]) -> Table:
     """Return a table with a row per stage and the result of each host."""
-    table = headed_table("Stage")
+    table = make_table("Stage")
     for verdict in verdicts:
         table.add_column(_node_label(verdict), overflow="fold")
     table.add_row("verdict", *map(_verdict_word, verdicts))
@@ -98,7 +98,9 @@ def check_names(verdicts: Iterable[Json]) -> None:
 def _node_label(verdict: Json) -> str:
     """Return the name of a node, followed by the requested name if it differs."""
     host, node, requested = verdict["host"], verdict["node"], verdict["asked"]
-    return named(host, node) + ("" if requested in {host, node} else f", requested as {requested}")
+    return node_label(host, node) + (
+        "" if requested in {host, node} else f", requested as {requested}"
+    )
 
 
 def _short_verdict(verdict: Json) -> Text:
@@ -138,12 +140,12 @@ def render_comparison(
     ``names`` are names of aggregates by uuid, which replace the uuids.
     """
     results = list(explanations.values())
-    table = headed_table("Hosts after each stage")
+    table = make_table("Hosts after each stage")
     for policy in explanations:
         table.add_column(policy, justify="right", overflow="fold")
     initial = [result["funnel"]["allocation_candidates"].get("providers") for result in results]
     table.add_row("initially", *(_NONE if number is None else str(number) for number in initial))
-    for stage, reports in compared_stages(results):
+    for stage, reports in compare_stages(results):
         table.add_row(Text(with_names(stage, names)), *map(_count, reports))
     table.add_section()
     for place in range(BEST):
@@ -184,7 +186,7 @@ def _host(hosts: Sequence[Json], place: int) -> str:
     if place >= len(hosts):
         return ""
     host = hosts[place]
-    return f"{named(host['host'], host['node'])} {host['weight']:.3f}"
+    return f"{node_label(host['host'], host['node'])} {host['weight']:.3f}"
 
 
 def register(commands: Commands) -> None:
@@ -239,7 +241,7 @@ def _run_explain(arguments: argparse.Namespace) -> int:
     Raises :class:`NotFound` for unknown hosts.
     """
     body = _explain_body(arguments)
-    with open_scheduler(arguments) as scheduler, request_options.in_words_of_options(arguments):
+    with open_scheduler(arguments) as scheduler, request_options.with_option_names(arguments):
         if arguments.compare is not None:
             return _compare(scheduler, body, arguments)
         explanation = scheduler.post("explain", body)
@@ -313,7 +315,7 @@ def _run_select(arguments: argparse.Namespace) -> int:
         body["claim"] = False
     if arguments.alternates:
         body["return_alternates"] = True
-    with open_scheduler(arguments) as scheduler, request_options.in_words_of_options(arguments):
+    with open_scheduler(arguments) as scheduler, request_options.with_option_names(arguments):
         if arguments.format == "json":
             try:
                 print_json(scheduler.post("select_destinations", body))

@@ -6,10 +6,10 @@ from typing import Any
 
 import flask
 
-from placement_sched.console.page import caller, page
+from placement_sched.console.page import api_client, page
 from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.document import Json
-from placement_sched.model.names import in_short
+from placement_sched.model.names import shorten_names
 
 #: Metadata keys with a column of their own.
 _ZONE, _TRAIT = "availability_zone", "trait:"
@@ -19,8 +19,8 @@ _OUT_OF_STEP = frozenset({"not_in_placement", "stale_in_placement"})
 
 def index() -> flask.Response:
     """Show the host aggregates and the result of the check of reserved aggregates."""
-    aggregates = caller().get("/compute/v2.1/os-aggregates")["aggregates"]
-    check = caller().get("/scheduler/v1/aggregate_check")
+    aggregates = api_client().get("/compute/v2.1/os-aggregates")["aggregates"]
+    check = api_client().get("/scheduler/v1/aggregate_check")
     by_name: dict[str | None, list[Json]] = defaultdict(list)
     for finding in check["findings"]:
         by_name[finding["aggregate"]].append(finding)
@@ -61,7 +61,7 @@ def _build_row(aggregate: Json, reserved: Json | None, findings: Sequence[Json])
 
 def _with_words(finding: Json) -> Json:
     """Return a finding with the sentence that the command line prints."""
-    names = f"{in_short(finding['names'])} " if finding["names"] else ""
+    names = f"{shorten_names(finding['names'])} " if finding["names"] else ""
     return {**finding, "words": f"{names}{finding['detail']}"}
 
 

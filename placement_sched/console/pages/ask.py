@@ -11,11 +11,16 @@ from placement_sched.api.response import status_of
 from placement_sched.console.charts import BEST, StagePicture
 from placement_sched.console.client import ApiClient, ApiRefused
 from placement_sched.console.forms import FIELDS, LABELS, FormRequest, curl
-from placement_sched.console.page import caller, page, redirect_without_empty_fields, with_headers
+from placement_sched.console.page import (
+    api_client,
+    page,
+    redirect_without_empty_fields,
+    with_headers,
+)
 from placement_sched.console.reports import (
     Heading,
     explanation_report,
-    explanation_shown,
+    explanation_view,
     facts_of,
     request_parts,
 )
@@ -25,8 +30,8 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.decision import SELECTED
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import (
-    compared_stages,
-    named,
+    compare_stages,
+    node_label,
     obstacle,
     passed,
     path_of,
@@ -69,7 +74,7 @@ def compare(answers: Sequence[Json], names: tuple[str, str]) -> HostComparison:
     return HostComparison(
         names=names,
         conclusions=(_describe_conclusion(first), _describe_conclusion(second)),
-        stages=tuple(_compare_stage(name, *reports) for name, reports in compared_stages(answers)),
+        stages=tuple(_compare_stage(name, *reports) for name, reports in compare_stages(answers)),
         hosts=tuple(_compare_ranks(first["hosts"], second["hosts"])),
     )
 
@@ -78,7 +83,7 @@ def _describe_conclusion(answer: Json) -> tuple[bool, str]:
     if answer["outcome"] != SELECTED:
         return False, obstacle(answer)
     best = answer["hosts"][0]
-    text = f"{passed(answer):,} passed, the best is {named(best['host'], best['node'])}"
+    text = f"{passed(answer):,} passed, the best is {node_label(best['host'], best['node'])}"
     return True, text
 
 
@@ -132,7 +137,7 @@ def _format_host(hosts: Sequence[Json], index: int) -> str:
 
 
 def _format_name(host: Json) -> str:
-    return named(host["host"], host["node"])
+    return node_label(host["host"], host["node"])
 
 
 _EXPLAIN = "/scheduler/v1/explain"
@@ -183,7 +188,7 @@ def index() -> flask.Response:
     """Show the form and, if the address has a request, its explanation."""
     if redirect := redirect_without_empty_fields():
         return redirect
-    args, client = flask.request.args, caller()
+    args, client = flask.request.args, api_client()
     question = FormRequest(args)
     beside = {name: args[name] for name in ("beside", "beside_as_configured") if args.get(name)}
     links = Links(f"{flask.request.root_path}/console", question, beside)
@@ -214,7 +219,7 @@ def index() -> flask.Response:
 
 def report() -> flask.Response:
     """Send the explanation as a file."""
-    question, client = FormRequest(flask.request.args), caller()
+    question, client = FormRequest(flask.request.args), api_client()
     body = question.body(max_rejected=0)
     heading = Heading(
         title="Explanation",
@@ -300,7 +305,7 @@ def _explain(client: ApiClient, links: Links, args: Mapping[str, str]) -> dict[s
         return values | _host_values(client.ask(_EXPLAIN, body), names)
     stage = args.get("stage")
     explanation = client.ask(_EXPLAIN, body)
-    values["one"] = explanation_shown(explanation, names)
+    values["one"] = explanation_view(explanation, names)
     if stage:
         return values | _stage_values(values["one"]["funnel"].stages, stage, args.get("page", ""))
     values["stages"] = [
@@ -326,7 +331,7 @@ def _host_values(explanation: Json, names: Mapping[str, str]) -> dict[str, Any]:
     """Return the template values of a host: verdicts and the path through all stages."""
     explanation = with_names(explanation, names)
     return {
-        "one": explanation_shown(explanation, {}),
+        "one": explanation_view(explanation, {}),
         "paths": [(row, path_of(explanation, row)) for row in explanation["verdicts"]],
     }
 

@@ -15,7 +15,7 @@ from placement_sched.console.client import ApiRefused
 from placement_sched.console.forms import FIELDS, LABELS, FormRequest
 from placement_sched.console.page import (
     FormError,
-    caller,
+    api_client,
     download,
     form_error,
     heading,
@@ -26,7 +26,7 @@ from placement_sched.console.reports import capacity_report, request_parts
 from placement_sched.errors import Error, Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import with_names
-from placement_sched.model.flat_request import FORMS, added_in_short, change_of, in_short
+from placement_sched.model.flat_request import FORMS, change_of, shorten_addition, shorten_change
 
 _CAPACITY, _PLAN = "/scheduler/v1/capacity", "/scheduler/v1/plan"
 _REBALANCE = "/scheduler/v1/rebalance"
@@ -86,11 +86,11 @@ class CapacityForm:
         if self.values.get("instead") == "add":
             # The table of hosts has a box for each host and a button for each change.
             more = self.values.get("more", "").strip() or "1"
-            lines += [added_in_short(host, more) for host in hosts_by_kind.pop("drain")]
-        lines += [in_short(kind, hosts) for kind, hosts in hosts_by_kind.items() if hosts]
+            lines += [shorten_addition(host, more) for host in hosts_by_kind.pop("drain")]
+        lines += [shorten_change(kind, hosts) for kind, hosts in hosts_by_kind.items() if hosts]
         for text in filter(None, self.values.getlist("add")):
             like, _, count = text.rpartition(":")
-            lines.append(added_in_short(like or count, count if like else "1"))
+            lines.append(shorten_addition(like or count, count if like else "1"))
         return lines
 
     @property
@@ -167,9 +167,9 @@ def report() -> flask.Response:
     query = CapacityForm(request.args)
     changes = query.changes
     body = query.body | ({"changes": changes} if changes else {})
-    answer = caller().ask(_CAPACITY, body)
+    answer = api_client().ask(_CAPACITY, body)
     report_heading = heading("Capacity", *[("change", line) for line in query.changes_typed])
-    html = capacity_report(answer, body, report_heading, caller().aggregate_names())
+    html = capacity_report(answer, body, report_heading, api_client().aggregate_names())
     return download("capacity.html", html)
 
 
@@ -191,7 +191,7 @@ def moves() -> flask.Response:
                 zone = args.get("zone", "").strip()
                 spec = {"flavor": flavor, **({"availability_zone": zone} if zone else {})}
                 body["request_spec"] = spec
-            values["advice"] = caller().ask(_REBALANCE, body)
+            values["advice"] = api_client().ask(_REBALANCE, body)
         except (ApiRefused, Error) as error:
             values["refusal"] = form_error(error)
     status = values["refusal"].status if values["refusal"] else 200
@@ -200,7 +200,7 @@ def moves() -> flask.Response:
 
 def _count_capacity(query: CapacityForm) -> dict[str, Any]:
     """Return the template values of the capacity, before and after any changes."""
-    changes, body, client = query.changes, query.body, caller()
+    changes, body, client = query.changes, query.body, api_client()
     names, per = client.aggregate_names(), query.per or None
 
     def build_picture(extra: Json) -> CapacityPicture:
@@ -259,7 +259,7 @@ def _list_choices() -> dict[str, Sequence[Any]]:
 
 def _list_visible(path: str, key: str) -> list[Json]:
     try:
-        items: list[Json] = caller().get(path)[key]
+        items: list[Json] = api_client().get(path)[key]
     except ApiRefused:
         return []
     return items

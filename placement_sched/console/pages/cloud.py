@@ -7,7 +7,7 @@ from typing import Any
 import flask
 
 from placement_sched.console.client import ApiRefused, join_path
-from placement_sched.console.page import caller, page
+from placement_sched.console.page import api_client, page
 from placement_sched.model.document import Json
 from placement_sched.model.names import did_you_mean, nearest
 
@@ -58,7 +58,7 @@ def index() -> flask.Response:
     }
     marker = flask.request.args.get("marker")
     query: dict[str, Any] = {**filters, "limit": ROWS, "marker": marker}
-    document = caller().get("/scheduler/v1/hosts", query)
+    document = api_client().get("/scheduler/v1/hosts", query)
     rows = [(row, _build_bars(row["resources"], COLUMNS)) for row in document["hosts"]]
     next_marker = document["hosts"][-1]["uuid"] if document["links"] else None
     values = {
@@ -76,14 +76,14 @@ def index() -> flask.Response:
 
 def host(name: str) -> flask.Response:
     """Show a host with its resources, instances and services."""
-    document = caller().get(f"{join_path('scheduler', 'v1', 'hosts')}/{name}")
+    document = api_client().get(f"{join_path('scheduler', 'v1', 'hosts')}/{name}")
     trees = [(node, list(_flatten_tree(node["providers"]))) for node in document["nodes"]]
     return page("host.html", name, {"host": document, "trees": trees})
 
 
 def _find_unknown_names(filters: Mapping[str, str]) -> Iterator[str]:
     """Yield a sentence for each filter value that does not exist."""
-    client = caller()
+    client = api_client()
     aggregates = client.aggregate_names() if "aggregate" in filters else {}
     listers: Mapping[str, Callable[[], Collection[str]]] = {
         "zone": lambda: [

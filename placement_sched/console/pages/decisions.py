@@ -9,11 +9,11 @@ from flask import request
 
 from placement_sched.console.client import ApiRefused, join_path
 from placement_sched.console.forms import form_query
-from placement_sched.console.page import caller, download, form_error, heading, page
+from placement_sched.console.page import api_client, download, form_error, heading, page
 from placement_sched.console.reports import (
     as_explanation,
     decision_report,
-    explanation_shown,
+    explanation_view,
     request_parts,
 )
 from placement_sched.errors import Invalid
@@ -65,7 +65,7 @@ def index() -> flask.Response:
             if name in filters
         }
         query = {**filters, **times, "limit": _PAGE_SIZE, "marker": marker}
-        document = caller().get(_DECISIONS, query)
+        document = api_client().get(_DECISIONS, query)
     except (ApiRefused, Invalid) as failure:
         error = form_error(failure)
     values = {
@@ -86,11 +86,11 @@ def index() -> flask.Response:
 
 def show(uuid: str) -> flask.Response:
     """Show a recorded decision."""
-    decision = caller().get(_api_path(uuid))
+    decision = api_client().get(_api_path(uuid))
     candidates = (decision["funnel"] or {}).get("allocation_candidates", {})
     values = {
         **_decision_values(decision),
-        "one": explanation_shown(as_explanation(decision), caller().aggregate_names()),
+        "one": explanation_view(as_explanation(decision), api_client().aggregate_names()),
         "uncounted": 0 if candidates.get("steps") else candidates.get("hosts", 0),
     }
     return page("decision.html", "Decision", values)
@@ -98,16 +98,16 @@ def show(uuid: str) -> flask.Response:
 
 def report(uuid: str) -> flask.Response:
     """Send a decision as a file."""
-    decision = caller().get(_api_path(uuid))
+    decision = api_client().get(_api_path(uuid))
     headed = heading(f"Decision {decision['uuid']}")
-    html = decision_report(decision, headed, caller().aggregate_names())
+    html = decision_report(decision, headed, api_client().aggregate_names())
     return download(f"decision-{decision['uuid']}.html", html)
 
 
 def replay(uuid: str) -> flask.Response:
     """Show a decision, its replay today and the differences."""
     path = _api_path(uuid)
-    decision = caller().get(path)
+    decision = api_client().get(path)
     settings = request.args.get("settings") or "now"
     values = {
         **_decision_values(decision),
@@ -116,15 +116,15 @@ def replay(uuid: str) -> flask.Response:
         "refusal": None,
     }
     try:
-        answer = caller().ask(f"{path}/replay", {"settings": settings})
+        answer = api_client().ask(f"{path}/replay", {"settings": settings})
     except ApiRefused as failure:
         values["refusal"] = error = form_error(failure)
         return page("replay.html", "Ask again", values, status=error.status)
-    names = caller().aggregate_names()
+    names = api_client().aggregate_names()
     values |= {
         "differences": _build_rows(with_names(answer["differences"], names)),
-        "then": explanation_shown(as_explanation(answer["then"]), names),
-        "now": explanation_shown(answer["now"], names),
+        "then": explanation_view(as_explanation(answer["then"]), names),
+        "now": explanation_view(answer["now"], names),
     }
     return page("replay.html", "Ask again", values)
 

@@ -6,11 +6,11 @@ from typing import Any
 import flask
 from flask import request
 
-from placement_sched.console.page import caller, page
+from placement_sched.console.page import api_client, page
 from placement_sched.errors import NotFound
 from placement_sched.model.document import Json
-from placement_sched.model.explanation_reader import in_words
-from placement_sched.model.names import suggested
+from placement_sched.model.explanation_reader import readable_value
+from placement_sched.model.names import suggest_name
 
 #: Sources of options, in display order, with the texts to show.
 SOURCES = {
@@ -32,7 +32,7 @@ SELECTORS = {
 
 def index() -> flask.Response:
     """Show the list of policies, a policy in full, and its differences from another."""
-    document = caller().get("/scheduler/v1/policies")
+    document = api_client().get("/scheduler/v1/policies")
     policies = {policy["name"]: policy for policy in document["policies"]}
     chosen = _get_policy(policies, request.args.get("policy") or next(iter(policies)))
     other_name = request.args.get("beside")
@@ -54,7 +54,7 @@ def _get_policy(policies: Mapping[str, Json], name: str) -> Json:
     try:
         return policies[name.lower()]
     except KeyError:
-        suggestion = suggested("policy", name, policies)
+        suggestion = suggest_name("policy", name, policies)
         raise NotFound(f"there is no policy {name!r}{suggestion}") from None
 
 
@@ -72,7 +72,7 @@ def _compare_policies(policy: Json, other: Json) -> list[tuple[str, str, str]]:
     ]
     multipliers = [{w["name"]: w["multiplier"] for w in p["weighers"]} for p in (policy, other)]
     rows += [
-        (name, in_words(multipliers[0].get(name)), in_words(multipliers[1].get(name)))
+        (name, readable_value(multipliers[0].get(name)), readable_value(multipliers[1].get(name)))
         for name in dict.fromkeys([*multipliers[0], *multipliers[1]])
     ]
     names = dict.fromkeys([*policy["options"], *other["options"]])
@@ -81,7 +81,7 @@ def _compare_policies(policy: Json, other: Json) -> list[tuple[str, str, str]]:
 
 
 def _format_option(policy: Json, name: str) -> str:
-    return in_words(policy["options"].get(name, {}).get("value"))
+    return readable_value(policy["options"].get(name, {}).get("value"))
 
 
 def _join_names(names: Sequence[str]) -> str:

@@ -50,7 +50,7 @@ def fit_cell(
     """
     if shortage := memory_shortage(host, cell, limits):
         return shortage
-    pages = chosen_pages(host, cell) if cell.pagesize else plain_shortage(host, cell)
+    pages = choose_pages(host, cell) if cell.pagesize else plain_shortage(host, cell)
     if isinstance(pages, str):
         return pages
     pins: PinnedCPUs | str = _UNPINNED
@@ -108,7 +108,7 @@ def plain_shortage(host: NUMACell, cell: InstanceNUMACell) -> str | None:
     )
 
 
-def chosen_pages(host: NUMACell, cell: InstanceNUMACell) -> int | str:
+def choose_pages(host: NUMACell, cell: InstanceNUMACell) -> int | str:
     """Return the size in KiB of suitable free pages, or why there are none.
 
     Among the sizes of a keyword the largest sufficient size is chosen. The instance's node must
@@ -400,7 +400,7 @@ class _Placements:
         It is called once, although hundreds of sets of nodes may be tried.
         """
         if devices is not None and not devices.can_serve(self._fitted(places)):
-            return lambda: devices_elsewhere(devices.near, len(devices.requests))
+            return lambda: reject_far_devices(devices.near, len(devices.requests))
         if not can_reach_networks([self.cells[place] for place in places], self.networks):
             return lambda: _networks_elsewhere(self.cells, self.networks)
         return None
@@ -413,7 +413,7 @@ def _prepare_placements(
     devices: Devices | None,
 ) -> _Placements | Rejection:
     if len(host) < len(instance):
-        return too_few_nodes(host, instance)
+        return reject_too_few_nodes(host, instance)
     cells = in_order(host, instance, devices, packing=limits is not None and limits.packing)
     # The emulator's threads run on the first node.
     isolated = instance.emulator_threads_isolated
@@ -510,7 +510,7 @@ def _add_usage(host: NUMACell, fitted: FittedNUMACell) -> NUMACell:
     )
 
 
-def too_few_nodes(host: numa.NUMATopology, instance: InstanceNUMATopology) -> Rejection:
+def reject_too_few_nodes(host: numa.NUMATopology, instance: InstanceNUMATopology) -> Rejection:
     """Return the rejection of a host with fewer NUMA nodes than the instance."""
     requested, available = len(instance), len(host)
     has = f"the host has {available}" if available else "the host reports no NUMA topology"
@@ -519,7 +519,7 @@ def too_few_nodes(host: numa.NUMATopology, instance: InstanceNUMATopology) -> Re
     )
 
 
-def devices_elsewhere(devices: Mapping[int, int], requested: int) -> Rejection:
+def reject_far_devices(devices: Mapping[int, int], requested: int) -> Rejection:
     """Return the rejection of a host whose PCI devices are far from the fitting nodes."""
     locations = ", ".join(f"{count} at NUMA node {node}" for node, count in sorted(devices.items()))
     return Rejection(

@@ -156,7 +156,7 @@ def by_hosts(connection: Connection, hosts: Collection[str]) -> tuple[Service, .
     )
 
 
-def closed_services(connection: Connection) -> tuple[Service, ...]:
+def disabled_services(connection: Connection) -> tuple[Service, ...]:
     """Return the compute services that are disabled or forced down."""
     is_barred = or_(_SERVICES_COLUMNS.disabled.is_(True), _SERVICES_COLUMNS.forced_down.is_(True))
     return _services_from(connection.execute(_SERVICES.where(is_barred)).all())

@@ -8,7 +8,7 @@ import orjson
 from sqlalchemy import Connection, and_, func, or_, select
 
 from placement_sched.db import sql
-from placement_sched.model.document import Json, storable
+from placement_sched.model.document import Json, to_storable
 from placement_sched.model.instance import CELL0
 from placement_sched.nova.databases.tables import (
     cell_mappings,
@@ -188,7 +188,7 @@ class Flavors:
 
 
 def _embedded_flavor(flavor: Json) -> KeptFlavor:
-    text = storable(flavor)
+    text = to_storable(flavor)
     return KeptFlavor(text, digest_of_flavor(text), flavor.get("flavorid"), flavor.get("id"))
 
 

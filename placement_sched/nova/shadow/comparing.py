@@ -236,7 +236,7 @@ def judge(
     return judged
 
 
-def verdict_of_all(verdicts: Iterable[str]) -> str:
+def worst_verdict(verdicts: Iterable[str]) -> str:
     """Return the gravest of the verdicts on the instances of a request."""
     return min(verdicts, key=shadow_result.VERDICTS.index)
 

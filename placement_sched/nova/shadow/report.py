@@ -6,7 +6,7 @@ from datetime import datetime
 
 from placement_sched.model.document import Json
 from placement_sched.model.shadow_result import AGREEING, DISAGREEING, OPEN, ShadowResult
-from placement_sched.nova.shadow.comparing import verdict_of_all
+from placement_sched.nova.shadow.comparing import worst_verdict
 
 #: Each verdict in words, in the order of the report.
 WORDS = {
@@ -35,7 +35,7 @@ def report_of(results: Iterable[ShadowResult], since: datetime | None = None) ->
     for result in results:
         requests.setdefault(result.decision, []).append(result)
     verdicts = Counter(
-        verdict_of_all(result.verdict for result in instances) for instances in requests.values()
+        worst_verdict(result.verdict for result in instances) for instances in requests.values()
     )
     agreeing = sum(verdicts[verdict] for verdict in AGREEING)
     compared = agreeing + sum(verdicts[verdict] for verdict in DISAGREEING)

@@ -30,7 +30,7 @@ from placement_sched.operations.retention import LogRetention
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.live_settings import LiveSettings, with_options_file
-from placement_sched.scheduler.policies.registry import checked_plugins, policies_for
+from placement_sched.scheduler.policies.registry import check_plugins, policies_for
 from placement_sched.scheduler.request import neutron_of
 from placement_sched.scheduler.scheduler import Scheduler
 
@@ -47,7 +47,7 @@ def check(settings: Settings) -> NovaBus:
     """Return the message bus, or raise :class:`ConfigurationError` for wrong settings."""
     check_databases_set(settings)
     database_url(settings)
-    checked_plugins(settings, utcnow)
+    check_plugins(settings, utcnow)
     all_validators()
     neutron_of(settings)
     policies_for(with_options_file(settings).settings, utcnow).check()

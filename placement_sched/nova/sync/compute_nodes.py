@@ -136,7 +136,7 @@ class NodeSync:
             with self._database.read() as connection:
                 if (history := epoch_of(connection)) != self._history:
                     self._history, self._synced = history, {}
-                recorded = compute_nodes.recorded(connection, uuids)
+                recorded = compute_nodes.read_records(connection, uuids)
             living, nodes = self._read(cell, uuids, recorded, account)
             nodes = self._drop_name_conflicts(cell, nodes, account)
             with self._database.read() as connection:
@@ -265,7 +265,7 @@ class NodeSync:
         with self._database.read() as connection:
             names = compute_nodes.uuids_by_name(connection, {node.host for node in nodes})
             owned = {node.uuid: uuid for node in nodes if (uuid := _name_owner(node, names))}
-            owners = compute_nodes.recorded(connection, owned.values())
+            owners = compute_nodes.read_records(connection, owned.values())
         accepted = []
         for node in nodes:
             owner = owners.get(owned.get(node.uuid, ""))

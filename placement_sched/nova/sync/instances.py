@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection
-from placement_sched.model.document import storable
+from placement_sched.model.document import to_storable
 from placement_sched.model.instance import Instance
 from placement_sched.nova.databases import instances as nova_instances
 from placement_sched.nova.databases import server_groups as nova_groups
@@ -96,7 +96,7 @@ def record_of(
     """
     host, node = instance.host, instance.node
     image_id = short_id(instance.image_ref or None)
-    image = None if image_id is None else storable({"id": image_id})
+    image = None if image_id is None else to_storable({"id": image_id})
     if recorded is not None:
         if host is None and instance.vm_state == "building" and is_pending(recorded):
             host, node = recorded.host, recorded.node
@@ -467,7 +467,7 @@ class InstanceSync:
 
         def write(connection: Connection) -> bool:
             server_groups.lock_many(connection, groups)
-            locked = instances.locked(connection, uuids)
+            locked = instances.lock_by_uuid(connection, uuids)
             if locked != {key: recorded[key].place_and_state for key in uuids if key in recorded}:
                 return False
             if groups != server_groups.existing_uuids(connection, groups):
@@ -489,7 +489,7 @@ class InstanceSync:
         """Delete an instance that left a host, if no database has its host."""
 
         def write(connection: Connection) -> None:
-            locked = instances.locked(connection, [uuid])
+            locked = instances.lock_by_uuid(connection, [uuid])
             instances.remove(connection, [each for each in locked if locked[each].host == host])
 
         self._database.write(write)

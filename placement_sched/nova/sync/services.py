@@ -49,7 +49,7 @@ class ServiceSnapshot:
         census = nova_services.count_rows(connection)
         if cell.census is None or census[:2] != cell.census[:2]:
             self.came_or_went = True
-        for service in nova_services.closed_services(connection):
+        for service in nova_services.disabled_services(connection):
             if not self.cells.failure_of(cell, service.host):
                 self.barred[service.host] = _storable(service, self.cells.characters)
         outdated = [

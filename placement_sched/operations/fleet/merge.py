@@ -18,7 +18,7 @@ from placement_sched.model.instance import Instance
 from placement_sched.model.provider import INSTANCE_TYPE, Amounts, ConsumerClaim, Inventory
 from placement_sched.operations.fleet import cloud
 from placement_sched.operations.fleet.cloud import MergeState, ProviderState, derived_uuid
-from placement_sched.operations.fleet.names import expand, fill_in, for_each, one_for_each
+from placement_sched.operations.fleet.names import expand, expand_entries, expand_entry, fill_in
 from placement_sched.operations.fleet.schema import (
     VERSION,
     read_file,
@@ -58,8 +58,8 @@ BLANK = Instance(
 def merge_hosts(draft: MergeState, entry: Json) -> None:
     """Merge the nodes of an entry with their providers and services."""
     hosts, names = _read_host_names(entry)
-    uuids = for_each(entry, "uuid", len(names))
-    addresses = for_each(entry, "host_ip", len(names), alone=True)
+    uuids = expand_entries(entry, "uuid", len(names))
+    addresses = expand_entries(entry, "host_ip", len(names), alone=True)
     reported = _read_node_report(draft, entry, hosts[0], names[0], addresses[0])
     roots: list[_ProviderAndRoot] = []
     for host, name, entry_uuid, address in zip(hosts, names, uuids, addresses, strict=True):
@@ -89,9 +89,9 @@ def _read_host_names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
     hosts: list[str] = entry["host"]
     with prefix_errors("host"):
         names = entry["node"] if "node" in entry else [read_node_name(host) for host in hosts]
-        hosts_of_each = one_for_each(hosts, max(len(hosts), len(names)))
+        hosts_of_each = expand_entry(hosts, max(len(hosts), len(names)))
     with prefix_errors("node" if "node" in entry else "host"):
-        return hosts_of_each, one_for_each(names, len(hosts_of_each), alone=False)
+        return hosts_of_each, expand_entry(names, len(hosts_of_each), alone=False)
 
 
 def _read_node_report(
@@ -206,7 +206,7 @@ def _merge_entry(
     """Merge the providers of an entry below each parent, or as roots for None."""
     with prefix_errors("name"):
         places = [(parent, name) for parent in parents for name in _expand_names(entry, parent)]
-    uuids = for_each(entry, "uuid", len(places))
+    uuids = expand_entries(entry, "uuid", len(places))
     made: list[_ProviderAndRoot] = []
     for (parent, name), entry_uuid in zip(places, uuids, strict=True):
         uuid = entry_uuid or draft.provider_uuids.get(name) or derived_uuid("provider", name)
@@ -235,7 +235,7 @@ def merge_services(draft: MergeState, entry: Json) -> None:
     """Merge the services of an entry."""
     hosts, binary = entry["host"], entry.get("binary", compute_node.COMPUTE_BINARY)
     values: Json = {key: entry[key] for key in ("forced_down", "last_seen_up") if key in entry}
-    for host, uuid in zip(hosts, for_each(entry, "uuid", len(hosts)), strict=True):
+    for host, uuid in zip(hosts, expand_entries(entry, "uuid", len(hosts)), strict=True):
         draft.note_entry("service", host, binary)
         service = _get_service(draft, host, binary)._replace(**values)
         if "status" in entry:
@@ -420,8 +420,8 @@ def _check_aggregate(draft: MergeState, entry: Json) -> None:
 
 def _merge_instances(draft: MergeState, entry: Json) -> None:
     names, uuids = _read_instance_names(entry)
-    hosts = for_each(entry, "host", len(uuids), alone=True)
-    nodes = for_each(entry, "node", len(uuids), alone=True)
+    hosts = expand_entries(entry, "host", len(uuids), alone=True)
+    nodes = expand_entries(entry, "node", len(uuids), alone=True)
     values = {name: entry[key] for key, name in PLAIN.items() if key in entry}
     finders = {"server_group": _find_group, "flavor": _find_flavor, "image": _find_image}
     for key, find in finders.items():
@@ -443,7 +443,7 @@ def _merge_instances(draft: MergeState, entry: Json) -> None:
 
 def _read_instance_names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
     if "uuid" in entry:
-        return for_each(entry, "name", len(entry["uuid"]), alone=True), entry["uuid"]
+        return expand_entries(entry, "name", len(entry["uuid"]), alone=True), entry["uuid"]
     if "name" not in entry:
         raise DocumentError("an instance requires a 'uuid' or a 'name'")
     return entry["name"], [derived_uuid("instance", name) for name in entry["name"]]

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from placement_sched.limits import MAX_PATTERN_NAMES
 from placement_sched.model.document import Json
-from placement_sched.model.names import in_short
+from placement_sched.model.names import shorten_names
 from placement_sched.schemas.formats import DocumentError, prefix_errors
 
 T = TypeVar("T")
@@ -133,10 +133,10 @@ def natural_key(name: str) -> tuple[Any, ...]:
 
 def folded_line(names: Sequence[str]) -> str:
     """Return patterns for names in a line, shortened after ten patterns."""
-    return in_short(fold(names), 10)
+    return shorten_names(fold(names), 10)
 
 
-def one_for_each(values: Sequence[T], count: int, *, alone: bool = True) -> Sequence[T]:
+def expand_entry(values: Sequence[T], count: int, *, alone: bool = True) -> Sequence[T]:
     """Return ``count`` values, repeating a single value if ``alone``.
 
     Raises :class:`DocumentError` for another number of values.
@@ -148,9 +148,9 @@ def one_for_each(values: Sequence[T], count: int, *, alone: bool = True) -> Sequ
     return values
 
 
-def for_each(entry: Json, key: str, count: int, *, alone: bool = False) -> Sequence[Any]:
+def expand_entries(entry: Json, key: str, count: int, *, alone: bool = False) -> Sequence[Any]:
     """Return ``count`` values of a key, or None for each without the key."""
     if entry.get(key) is None:
         return [None] * count
     with prefix_errors(key):
-        return one_for_each(entry[key], count, alone=alone)
+        return expand_entry(entry[key], count, alone=alone)

@@ -12,7 +12,13 @@ from placement_sched.schemas import fields, parts
 from placement_sched.schemas.fields import NAME, OWNER, SYMBOL
 from placement_sched.schemas.formats import prefix_errors
 from placement_sched.schemas.node_report import REPORT
-from placement_sched.schemas.parts import a_list, a_mapping, an_object, nullable, nullable_id
+from placement_sched.schemas.parts import (
+    list_schema,
+    map_schema,
+    nullable,
+    nullable_id,
+    object_schema,
+)
 from placement_sched.schemas.reader import AS_GIVEN, Conversion, Reader
 
 #: The supported version of the file format.
@@ -51,18 +57,18 @@ def _expand_names(name: Json, _: object) -> Conversion:
 _UUIDS = _names(parts.UUID)
 _REPORTED = REPORT["properties"]
 _RATIO: Json = {"type": "number", "minimum": 0.0, "maximum": MAX_FLOAT}
-_INVENTORY = an_object({**fields.INVENTORY, "allocation_ratio": _RATIO}, "total")
+_INVENTORY = object_schema({**fields.INVENTORY, "allocation_ratio": _RATIO}, "total")
 _PROVIDER_CONTENTS: Json = {
-    "inventories": a_mapping(SYMBOL, nullable(_INVENTORY)),
-    "traits": a_list(SYMBOL),
-    "providers": a_list({"$ref": "#/$defs/provider"}),
+    "inventories": map_schema(SYMBOL, nullable(_INVENTORY)),
+    "traits": list_schema(SYMBOL),
+    "providers": list_schema({"$ref": "#/$defs/provider"}),
 }
-_PROVIDER = an_object(
+_PROVIDER = object_schema(
     # Names may contain the name of the root, so they are expanded during the merge.
     {"name": _PATTERNS, "uuid": _UUIDS, "aggregates": _UUIDS, **_PROVIDER_CONTENTS},
     "name",
 )
-_HOST = an_object(
+_HOST = object_schema(
     {
         # A report is validated by its own schema.
         **{key: {AS_GIVEN: True} for key in REPORT_KEYS},
@@ -77,7 +83,7 @@ _HOST = an_object(
     },
     "host",
 )
-_SERVICE = an_object(
+_SERVICE = object_schema(
     {
         "host": _names(_REPORTED["host"]),
         "binary": NAME,
@@ -89,7 +95,7 @@ _SERVICE = an_object(
     },
     "host",
 )
-_FLAVOR = an_object(
+_FLAVOR = object_schema(
     {
         "name": NAME,
         "id": fields.FLAVOR_ID,
@@ -98,49 +104,49 @@ _FLAVOR = an_object(
         "rxtx_factor": fields.RXTX_FACTOR,
         "is_public": parts.BOOLEAN,
         "description": fields.DESCRIPTION,
-        "extra_specs": a_mapping(fields.KEY, fields.VALUE),
-        "projects": a_list(NAME),
+        "extra_specs": map_schema(fields.KEY, fields.VALUE),
+        "projects": list_schema(NAME),
     },
     "name",
 )
-_IMAGE = an_object(
+_IMAGE = object_schema(
     {
         **fields.IMAGE,
         "id": parts.UUID,
         **dict.fromkeys(("size", "virtual_size"), _BYTES),
-        "tags": a_list(fields.TAG),
+        "tags": list_schema(fields.TAG),
         "properties": {
-            **a_mapping(fields.PROPERTY_NAME, fields.PROPERTY),
+            **map_schema(fields.PROPERTY_NAME, fields.PROPERTY),
             "properties": {
                 key: {**schema, "type": "string"} for key, schema in fields.IMAGE_IDS.items()
             },
         },
     }
 )
-_SERVER_GROUP = an_object(
+_SERVER_GROUP = object_schema(
     {
         "name": NAME,
         "uuid": parts.UUID,
         "policy": fields.GROUP_POLICY,
-        "rules": an_object({MOST_PER_HOST: parts.COUNT}),
+        "rules": object_schema({MOST_PER_HOST: parts.COUNT}),
         "project": _NULLABLE_TEXT,
         "user": _NULLABLE_TEXT,
     },
     "name",
 )
-_AGGREGATE = an_object(
+_AGGREGATE = object_schema(
     {
         "name": NAME,
         "uuid": parts.UUID,
         "availability_zone": fields.ZONE,
-        "metadata": a_mapping(fields.KEY, fields.VALUE),
+        "metadata": map_schema(fields.KEY, fields.VALUE),
         "hosts": _names(fields.HOST),
     },
     "name",
 )
-_AMOUNTS = a_mapping(_LABEL, a_mapping(SYMBOL, parts.COUNT))
+_AMOUNTS = map_schema(_LABEL, map_schema(SYMBOL, parts.COUNT))
 _OWNER: Json = {"project": OWNER, "user": OWNER, "type": nullable(SYMBOL)}
-_INSTANCE = an_object(
+_INSTANCE = object_schema(
     {
         "name": _names(parts.NAME),
         "uuid": _UUIDS,
@@ -154,27 +160,27 @@ _INSTANCE = an_object(
         "image": {**nullable(nullable_id(parts.IMAGE)), AS_GIVEN: True},
         "server_group": nullable(_LABEL),
         "allocations": _AMOUNTS,
-        "consumer": an_object(_OWNER),
+        "consumer": object_schema(_OWNER),
     }
 )
-_CONSUMER = an_object(
+_CONSUMER = object_schema(
     {"consumer": {"type": "string", "format": "consumer-uuid"}, **_OWNER, "allocations": _AMOUNTS},
     *("consumer", "project", "user", "allocations"),
 )
 _FILE: Json = {
-    **an_object(
+    **object_schema(
         {
             "version": {},
-            **dict.fromkeys(("resource_classes", "traits"), a_list(SYMBOL)),
-            "flavors": a_list(_FLAVOR),
-            "images": a_list(_IMAGE),
-            "server_groups": a_list(_SERVER_GROUP),
-            "aggregates": a_list(_AGGREGATE),
-            "hosts": a_list(_HOST),
-            "services": a_list(_SERVICE),
-            "providers": a_list({"$ref": "#/$defs/provider"}),
-            "instances": a_list(_INSTANCE),
-            "allocations": a_list(_CONSUMER),
+            **dict.fromkeys(("resource_classes", "traits"), list_schema(SYMBOL)),
+            "flavors": list_schema(_FLAVOR),
+            "images": list_schema(_IMAGE),
+            "server_groups": list_schema(_SERVER_GROUP),
+            "aggregates": list_schema(_AGGREGATE),
+            "hosts": list_schema(_HOST),
+            "services": list_schema(_SERVICE),
+            "providers": list_schema({"$ref": "#/$defs/provider"}),
+            "instances": list_schema(_INSTANCE),
+            "allocations": list_schema(_CONSUMER),
             # Values for aliases in other sections.
             "templates": {},
         }

@@ -10,7 +10,7 @@ from functools import cache
 from placement_sched.candidates import amounts
 from placement_sched.candidates.explain import SearchRun, near_misses_of
 from placement_sched.candidates.explain_stages import stages_of
-from placement_sched.candidates.near_misses import amount_of_term, query_without, with_amount
+from placement_sched.candidates.near_misses import amount_of_term, with_amount, without_terms
 from placement_sched.candidates.search import Search
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed
@@ -39,11 +39,11 @@ from placement_sched.scheduler.explain.funnel import funnel_of, search_run
 from placement_sched.scheduler.explain.trials import candidates_on, first_instance, states_before
 from placement_sched.scheduler.explain.verdicts import (
     CloudNames,
+    describe_traits,
     describe_would_fit,
     rejection_clause,
     reported_trees,
     searches_to_explain,
-    traits_named,
     verdicts,
 )
 from placement_sched.scheduler.host_state import HostState
@@ -186,7 +186,7 @@ class _NearMissEvaluation:
 
         Without a required trait, request filters forbid the aggregates that require it.
         """
-        query, request = query_without(self.search, terms), self.run.request
+        query, request = without_terms(self.search, terms), self.run.request
         traits = {
             name
             for kind, detail in terms
@@ -278,7 +278,7 @@ class _NearMissEvaluation:
                 why = "fit but are in " if several else "fits but is in "
                 why += join_words(map(names.name, uuids))
             if needed := names.needed(uuids):
-                trait_names = traits_named(needed)
+                trait_names = describe_traits(needed)
                 why += f", which {'needs' if len(uuids) == 1 else 'need'} {trait_names}"
                 change = SuggestedChange(
                     "ask_traits", f"require {trait_names}", {"traits": list(needed)}

@@ -9,7 +9,7 @@ import os_traits
 from placement_sched.candidates.constraints import ROOT_REQUIRED
 from placement_sched.candidates.explain import SearchRun, explain
 from placement_sched.db.transaction import Connection
-from placement_sched.model.compute_node import why_disabled
+from placement_sched.model.compute_node import disabled_reason
 from placement_sched.model.explanation import (
     COMPUTE_NODES,
     CandidatesReport,
@@ -22,7 +22,7 @@ from placement_sched.model.explanation import (
     StepReport,
     UnknownHost,
 )
-from placement_sched.model.names import suggested
+from placement_sched.model.names import suggest_name
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.request_stats import RequestStats
 from placement_sched.scheduler.resource_request import CandidateResult
@@ -58,7 +58,7 @@ def unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[UnknownHos
         return ()
     hosts = {each.name for each in names if each.is_host}
     nodes = {each.name for each in names if not each.is_host}
-    rows = compute_nodes.named(connection, hosts=hosts, nodes=nodes)
+    rows = compute_nodes.by_names(connection, hosts=hosts, nodes=nodes)
     existing = {
         True: {each.host for each in rows},
         False: {each.hypervisor_hostname for each in rows},
@@ -88,7 +88,7 @@ def _list_names(spec: RequestSpec) -> Iterator[_NamedHost]:
 
 def _describe_missing(named: _NamedHost, existing: set[str]) -> str:
     noun = "host" if named.is_host else "node"
-    return f"there is no {noun} {named.name!r}{suggested(noun, named.name, existing)}"
+    return f"there is no {noun} {named.name!r}{suggest_name(noun, named.name, existing)}"
 
 
 def funnel_of(
@@ -186,7 +186,7 @@ def with_reasons(connection: Connection, report: CandidatesReport) -> Candidates
         service = by_host.get(rejected.host)
         if service is None or not service.disabled:
             return rejected
-        return replace(rejected, reason=why_disabled(service.disabled_reason))
+        return replace(rejected, reason=disabled_reason(service.disabled_reason))
 
     steps = [
         replace(step, rejected=tuple(map(with_reason, step.rejected)))

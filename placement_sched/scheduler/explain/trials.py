@@ -58,7 +58,7 @@ def _find_first_rejection(
         return next(iter(run.chooser.rejections_of_host(copy(state), spec)), None)
 
 
-def passes(run: SchedulingRun, state: HostState, spec: RequestSpec) -> bool:
+def passes_filters(run: SchedulingRun, state: HostState, spec: RequestSpec) -> bool:
     """Return whether a host passes all stages after the search."""
     try:
         return _find_first_rejection(run, state, spec) is None

@@ -15,7 +15,7 @@ import os_traits
 
 from placement_sched.candidates.explain import rejections_by_root
 from placement_sched.candidates.explain_stages import stages_of
-from placement_sched.candidates.near_misses import query_without
+from placement_sched.candidates.near_misses import without_terms
 from placement_sched.candidates.search import Search, prepare
 from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection
@@ -118,7 +118,7 @@ def reported_trees(connection: Connection, names: Iterable[str]) -> AskedHosts:
     """
     wanted = tuple(dict.fromkeys(names))
     uuids = {name: uuid for name in wanted if (uuid := read_uuid(name))}
-    by_name = compute_nodes.named(connection, hosts=wanted, nodes=wanted)
+    by_name = compute_nodes.by_names(connection, hosts=wanted, nodes=wanted)
     nodes = {
         node.uuid: node for node in (*by_name, *compute_nodes.by_uuids(connection, uuids.values()))
     }
@@ -173,7 +173,7 @@ def describe_would_fit(
     return f"{words}, but {join_words(clauses)}" if clauses else words
 
 
-def traits_named(names: Sequence[str]) -> str:
+def describe_traits(names: Sequence[str]) -> str:
     """Return traits as in a sentence: ``trait A``, ``traits A and B``."""
     return f"trait{'s' * (len(names) > 1)} {join_words(names)}"
 
@@ -256,7 +256,7 @@ class CloudNames:
             yield replace(change, words=words, values=self._values(change, uuids))
         elif change.action == "ask_traits":
             if needed := self.needed(change.values["aggregates"]):
-                words = f"require {traits_named(needed)}"
+                words = f"require {describe_traits(needed)}"
                 yield SuggestedChange("ask_traits", words, {"traits": list(needed)})
         elif change.action == "join_aggregate":
             provider, uuids = change.values.get("provider"), change.values["aggregates"]
@@ -543,7 +543,7 @@ def _search_trees(connection: Connection, run: SchedulingRun, roots: Sequence[st
                 uncertain.add(root)
             terms = {_term_to_drop(step) for step in steps if step.constraint != "limit"}
             if terms:
-                relaxed[root] = query_without(answered.search, terms)
+                relaxed[root] = without_terms(answered.search, terms)
     return _TreeResults(reasons, merge_results(candidates), relaxed, uncertain)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from placement_sched.model.aggregates import AFFINITY, ANTI_AFFINITY, MOST_PER_HOST
-from placement_sched.model.names import in_short
+from placement_sched.model.names import shorten_names
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
@@ -50,7 +50,7 @@ class DifferentHostFilter(BaseHostFilter):
             if not uuids:
                 return None
             return Rejection(
-                f"different_host: the host has {in_short(uuids, _MAX_NAMES)}", hinted, uuids
+                f"different_host: the host has {shorten_names(uuids, _MAX_NAMES)}", hinted, uuids
             )
 
         return refusal
@@ -74,7 +74,7 @@ class SameHostFilter(BaseHostFilter):
         hinted, wanted = hinted_instances(spec_obj, "same_host")
         if not hinted:
             return None
-        reason = f"same_host: the host has none of {in_short(hinted, _MAX_NAMES)}"
+        reason = f"same_host: the host has none of {shorten_names(hinted, _MAX_NAMES)}"
         refusal = Rejection(reason, hinted, ())
         return lambda host_state: refusal if wanted.isdisjoint(host_state.instances) else None
 
@@ -99,7 +99,7 @@ class ServerGroupAffinityFilter(BaseHostFilter):
             return None
         group_hosts = spec_obj.read_once(group.hosts, frozenset)
         hosts = spec_obj.read_once(group_hosts, sorted)
-        reason = f"the server group is on {in_short(hosts, _MAX_NAMES)}"
+        reason = f"the server group is on {shorten_names(hosts, _MAX_NAMES)}"
 
         def refusal(host_state: HostState) -> Rejection | None:
             host = host_state.host

@@ -32,19 +32,19 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
 
     def check(self, spec_obj: RequestSpec) -> None:
         """Raise :class:`Invalid` if an extra spec can match no value."""
-        for key, _, wanted in asked_of_aggregates(spec_obj):
+        for key, _, wanted in aggregate_extra_specs(spec_obj):
             extra_specs_ops.check(key, wanted)
 
     def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check of the aggregates against the extra specs."""
-        specs = tuple(asked_of_aggregates(spec_obj))
+        specs = tuple(aggregate_extra_specs(spec_obj))
         return OncePerAggregates(partial(_compare, specs)).of if specs else None
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the request without the extra specs that do not match."""
         keys = [
             key
-            for key, name, wanted in asked_of_aggregates(spec_obj)
+            for key, name, wanted in aggregate_extra_specs(spec_obj)
             if not any_matches(sorted(aggregate_values(host_state, name)), wanted)
         ]
         yield without_extra_specs(spec_obj, keys, "add them to the host's aggregate metadata")
@@ -63,7 +63,7 @@ def _compare(specs: Iterable[_ExtraSpec], host_state: HostState) -> Rejection | 
     return None
 
 
-def asked_of_aggregates(spec_obj: RequestSpec) -> Iterator[_ExtraSpec]:
+def aggregate_extra_specs(spec_obj: RequestSpec) -> Iterator[_ExtraSpec]:
     """Yield key, metadata key and wanted value of the extra specs to compare."""
     for key, wanted in spec_obj.flavor.extra_specs.items():
         name = key.removeprefix("aggregate_instance_extra_specs:")

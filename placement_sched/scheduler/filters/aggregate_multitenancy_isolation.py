@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from placement_sched.model.names import in_short
+from placement_sched.model.names import shorten_names
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostCheck,
@@ -12,7 +12,7 @@ from placement_sched.scheduler.filters import (
     RequestSpec,
     SuggestedChange,
 )
-from placement_sched.scheduler.filters.changed_requests import listed
+from placement_sched.scheduler.filters.changed_requests import list_values
 from placement_sched.scheduler.filters.utils import OncePerAggregates
 
 #: Prefix of the metadata keys that name projects.
@@ -41,9 +41,8 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
             if not allowed or project in allowed:
                 return None
             names = sorted(allowed)
-            reason = (
-                f"requested by project {project}, the host is for {in_short(names, _MAX_NAMES)}"
-            )
+            projects = shorten_names(names, _MAX_NAMES)
+            reason = f"requested by project {project}, the host is for {projects}"
             return Rejection(reason, project, names)
 
         return OncePerAggregates(refusal).of
@@ -54,7 +53,7 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
         words = f"add project {spec_obj.project_id} to {_KEY} of the host's aggregates"
         changed = replace(spec_obj, project_id=names[0])
         yield SuggestedChange(
-            "tag_aggregate", words, {"key": _KEY, **listed("allowed", names)}, spec=changed
+            "tag_aggregate", words, {"key": _KEY, **list_values("allowed", names)}, spec=changed
         )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import ImageProperties
-from placement_sched.model.names import in_short
+from placement_sched.model.names import shorten_names
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import SuggestedChange
 
@@ -23,12 +23,12 @@ def without_hint(spec: RequestSpec, name: str) -> SuggestedChange:
     )
 
 
-def shown(names: Sequence[str]) -> str:
+def shorten(names: Sequence[str]) -> str:
     """Return the names as a short list, for messages."""
-    return in_short(names, _MAX_NAMES_IN_TEXT)
+    return shorten_names(names, _MAX_NAMES_IN_TEXT)
 
 
-def listed(key: str, names: Sequence[str]) -> Mapping[str, Any]:
+def list_values(key: str, names: Sequence[str]) -> Mapping[str, Any]:
     """Return the names as JSON values, with ``more`` as the number beyond the limit."""
     more = len(names) - _MAX_NAMES_IN_VALUES
     return {key: list(names[:_MAX_NAMES_IN_VALUES]), **({"more": more} if more > 0 else {})}
@@ -40,8 +40,8 @@ def without_extra_specs(spec: RequestSpec, keys: Sequence[str], otherwise: str) 
     remaining = {key: value for key, value in flavor.extra_specs.items() if key not in removed}
     return SuggestedChange(
         "drop_extra_specs",
-        f"remove extra spec {shown(keys)} from the flavor, or {otherwise}",
-        listed("keys", keys),
+        f"remove extra spec {shorten(keys)} from the flavor, or {otherwise}",
+        list_values("keys", keys),
         spec=replace(spec, flavor=replace(flavor, extra_specs=remaining)),
     )
 
@@ -53,7 +53,7 @@ def without_properties(spec: RequestSpec, keys: Collection[str], words: str) -> 
     return SuggestedChange(
         "change_image_properties",
         words,
-        listed("keys", [key for key in keys if key in properties]),
+        list_values("keys", [key for key in keys if key in properties]),
         spec=replace(spec, image=replace(spec.image, properties=ImageProperties(remaining))),
     )
 

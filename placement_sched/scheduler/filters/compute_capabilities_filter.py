@@ -14,7 +14,7 @@ from placement_sched.scheduler.filters import (
     extra_specs_ops,
 )
 from placement_sched.scheduler.filters.changed_requests import without_extra_specs
-from placement_sched.scheduler.filters.utils import ADDRESS_BITS, inside, value_at
+from placement_sched.scheduler.filters.utils import ADDRESS_BITS, is_inside, value_at
 from placement_sched.scheduler.host_state import HostState
 
 _ADDRESS_BITS_KEY = "hw:maxphysaddr_bits"
@@ -76,7 +76,7 @@ def _check_host(extra_specs: Iterable[_ExtraSpec], host_state: HostState) -> Rej
         *names, last = path or [key]
         if names and names != parent_path:  # many extra specs share a parent
             parent_path, parent = names, value_at(host_state, names)
-        value = inside(parent, last) if names else value_at(host_state, [last])
+        value = is_inside(parent, last) if names else value_at(host_state, [last])
         if value is None:
             return Rejection(f"{key}: {wanted!r} requested, the host has none", asked=wanted)
         if not matches(str(value)):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from placement_sched.model.clock import shown_duration
-from placement_sched.model.compute_node import seen_lately, why_disabled
+from placement_sched.model.compute_node import disabled_reason, is_recently_seen
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
@@ -31,9 +31,9 @@ class ComputeFilter(BaseHostFilter):
         def refusal(host_state: HostState) -> Rejection | None:
             service = host_state.service
             if service["disabled"]:
-                return _reject(why_disabled(service.get("disabled_reason")), "is disabled")
+                return _reject(disabled_reason(service.get("disabled_reason")), "is disabled")
             last, forced_down = service.get("last_seen_up"), bool(service.get("forced_down"))
-            if seen_lately(last, forced_down, now, down_time):
+            if is_recently_seen(last, forced_down, now, down_time):
                 return None
             if forced_down:
                 return _reject("forced down", "is forced down")
@@ -59,7 +59,7 @@ class ComputeFilter(BaseHostFilter):
             steps["enable_service"] = "enable its compute service"
         if service.get("forced_down"):
             steps["unset_forced_down"] = "unset forced_down of its compute service"
-        if not seen_lately(service.get("last_seen_up"), False, now, down_time):
+        if not is_recently_seen(service.get("last_seen_up"), False, now, down_time):
             steps["report_in"] = "make it report again"
         after = {**service, "disabled": False, "forced_down": False, "last_seen_up": now}
         words = " and ".join(steps.values())

@@ -10,7 +10,7 @@ from placement_sched.scheduler.filters import (
     RequestSpec,
     SuggestedChange,
 )
-from placement_sched.scheduler.filters.changed_requests import listed, shown
+from placement_sched.scheduler.filters.changed_requests import list_values, shorten
 
 
 class MetricsFilter(BaseHostFilter):
@@ -31,12 +31,12 @@ class MetricsFilter(BaseHostFilter):
         missing = [name for name in self._names if name not in reported]
         if not missing:
             return None
-        reason = f"metrics not reported: {shown(missing)}"
+        reason = f"metrics not reported: {shorten(missing)}"
         return Rejection(reason, self._names, sorted(reported))
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Return the metrics that the host would have to report."""
         reported = {metric.name for metric in host_state.metrics or ()}
         missing = [name for name in self._names if name not in reported]
-        words = f"make the host report {shown(missing)}"
-        yield SuggestedChange("report_metrics", words, listed("metrics", missing))
+        words = f"make the host report {shorten(missing)}"
+        yield SuggestedChange("report_metrics", words, list_values("metrics", missing))

@@ -114,11 +114,11 @@ def value_at(host_state: HostState, path: Sequence[str]) -> Any:
     if value is None:
         value = host_state.stats.get(first)
     for name in names:
-        value = inside(value, name)
+        value = is_inside(value, name)
     return value
 
 
-def inside(value: Any, name: str) -> Any:
+def is_inside(value: Any, name: str) -> Any:
     """Return an item of a mapping, which may be a JSON text, or None."""
     if isinstance(value, str):
         value = _decode(value)

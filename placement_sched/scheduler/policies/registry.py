@@ -20,7 +20,7 @@ from placement_sched.model.aggregates import DEFAULT_POLICY, HostAggregate
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.explanation import PolicyReport, SelectorReport
 from placement_sched.model.hardware.pci_requests import Alias, aliases_of
-from placement_sched.model.names import suggested
+from placement_sched.model.names import suggest_name
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.plugin import calling
 from placement_sched.scheduler.plugins import Plugins, plugins_for
@@ -159,7 +159,7 @@ class OptionNames:
             raise ConfigurationError(
                 f"{origin}: {text} is not read per request: a policy cannot set it"
             )
-        hint = suggested("option", name, chain(*self._kinds), shown=str)
+        hint = suggest_name("option", name, chain(*self._kinds), shown=str)
         raise ConfigurationError(f"{origin}: there is no option {text}{hint}")
 
 
@@ -169,7 +169,7 @@ def _describe(settings: Settings, option: str) -> str:
     return f"{place}: [scheduler] {option}" if place else f"[scheduler] {option}"
 
 
-def checked_plugins(settings: Settings, clock: Clock = utcnow) -> Plugins:
+def check_plugins(settings: Settings, clock: Clock = utcnow) -> Plugins:
     """Return the plugins, or raise :class:`ConfigurationError` if any is invalid."""
     pci_aliases(settings)
     return plugins_for(settings, clock)
@@ -292,13 +292,13 @@ class Policies:
         if name not in (self.names if self.named else default.sections):
             existing = [DEFAULT_POLICY, *self.names]
             raise ConfigurationError(
-                f"there is no policy {name!r}{suggested('policy', name, existing)}"
+                f"there is no policy {name!r}{suggest_name('policy', name, existing)}"
             )
         overrides = overrides_of(name, default)
         settings = settings_of_policy(default, overrides)
         try:
             _check_ratios(settings)
-            checked_plugins(settings, self.clock)
+            check_plugins(settings, self.clock)
         except ConfigurationError as error:
             # Name the line of the invalid value, if there is one.
             lines = (f"{each.place}: " for each in overrides if each.is_meant_by(error.detail))

@@ -49,11 +49,11 @@ class ForbiddenAggregates(BaseRequestFilter):
     def apply(self, spec: RequestSpec, context: RequestFilterContext) -> RequestFilterResult:
         """Return the request without the aggregates that are reserved for others."""
         return forbid_aggregates(
-            spec, forbidden_to(required_traits(spec), context.host_aggregates())
+            spec, find_forbidden(required_traits(spec), context.host_aggregates())
         )
 
 
-def forbidden_to(required: frozenset[str], aggregates: Iterable[HostAggregate]) -> list[str]:
+def find_forbidden(required: frozenset[str], aggregates: Iterable[HostAggregate]) -> list[str]:
     """Return the uuids of the aggregates that a request for these traits may not use."""
     return sorted(
         each.uuid for each in aggregates if not required.issuperset(each.reserving_traits)

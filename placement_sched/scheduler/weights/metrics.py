@@ -6,7 +6,7 @@ from typing import NoReturn
 from placement_sched.config.options.filter_scheduler import ratios
 from placement_sched.config.sources import OF_REQUEST
 from placement_sched.errors import Invalid, PluginFailed
-from placement_sched.model.names import in_short
+from placement_sched.model.names import shorten_names
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import path_of
 from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
@@ -65,7 +65,7 @@ class MetricsWeigher(BaseHostWeigher):
     def _weight(self, host: HostState) -> float:
         measured = {metric.name: metric.value for metric in host.metrics or ()}
         if self.settings.metrics.required and not self._names <= measured.keys():
-            missing = in_short(sorted(self._names - measured.keys()), _MAX_NAMES)
+            missing = shorten_names(sorted(self._names - measured.keys()), _MAX_NAMES)
             self._fail(
                 host,
                 f"does not report {missing}, which [metrics] weight_setting names; "

@@ -13,7 +13,7 @@ from placement_sched.db import sql
 from placement_sched.db.tables import compute_nodes
 from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
 from placement_sched.model.compute_node import ComputeNode, node_of, stored_fields
-from placement_sched.model.document import storable
+from placement_sched.model.document import to_storable
 from placement_sched.store import change_counters
 from placement_sched.store.compute import host_changes, services
 
@@ -68,7 +68,7 @@ class RecordedNode(NamedTuple):
     host: str
 
 
-def recorded(connection: Connection, uuids: Iterable[str]) -> Mapping[str, RecordedNode]:
+def read_records(connection: Connection, uuids: Iterable[str]) -> Mapping[str, RecordedNode]:
     """Return version, cell and host of existing nodes, by uuid."""
     query = select(_COLUMNS.uuid, _COLUMNS.version, _COLUMNS.cell_uuid, _COLUMNS.host)
     rows = sql.select_in_batches(connection, query, _COLUMNS.uuid, set(uuids))
@@ -90,7 +90,7 @@ def search(
     return tuple(map(_node, connection.execute(query)))
 
 
-def named(
+def by_names(
     connection: Connection, *, hosts: Collection[str], nodes: Collection[str]
 ) -> tuple[ComputeNode, ...]:
     """Return the nodes of any of these hosts or with any of these names, by uuid."""
@@ -286,7 +286,7 @@ def row_of(node: ComputeNode) -> dict[str, Any]:
         "host": node.host,
         "hypervisor_hostname": node.hypervisor_hostname,
         "cell_uuid": node.cell_uuid,
-        "report": storable(stored_fields(node)),
+        "report": to_storable(stored_fields(node)),
         "last_seen_up": node.last_seen_up,
     }
 

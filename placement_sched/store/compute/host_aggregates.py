@@ -257,7 +257,7 @@ def tags_of_hosts(connection: Connection, hosts: Iterable[str]) -> dict[str, tup
     return {host: tuple(tags) for host, tags in tags_by_host.items()}
 
 
-def tagged_hosts(connection: Connection) -> tuple[str, ...]:
+def hosts_by_tag(connection: Connection) -> tuple[str, ...]:
     """Return the names of hosts in aggregates that name a scheduling policy, sorted."""
     return tuple(sorted(set(connection.scalars(_TAGGED_HOSTS))))
 

@@ -45,7 +45,7 @@ def page(
     return _read(connection, query)
 
 
-def matching(connection: Connection, part: str) -> tuple[Hypervisor, ...]:
+def search_by_name(connection: Connection, part: str) -> tuple[Hypervisor, ...]:
     """Return the hypervisors whose name contains a text, in any case, by id."""
     if len(part) > longest(_NODES.hypervisor_hostname):
         return ()

@@ -24,7 +24,7 @@ from placement_sched.db.tables import (
 )
 from placement_sched.errors import NotFound
 from placement_sched.model.aggregates import ZONE_KEY
-from placement_sched.model.document import storable
+from placement_sched.model.document import to_storable
 from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
 from placement_sched.store.change_counters import make_lock_visible
 from placement_sched.store.compute.flavors import digest_of_flavor, read_embedded
@@ -181,7 +181,7 @@ def _serialize_parts(recorded: Iterable[Instance]) -> dict[int, str]:
     """Return the JSON of flavors and images, which instances share, by object id."""
     parts = (part for each in recorded for part in (each.flavor, each.image) if part is not None)
     shared = {id(part): part for part in parts}
-    return {key: storable(part) for key, part in shared.items()}
+    return {key: to_storable(part) for key, part in shared.items()}
 
 
 def note_decision(
@@ -252,7 +252,7 @@ _PLACES = select(_COLUMNS.uuid, *(_COLUMNS[name] for name in PlaceAndState._fiel
 )
 
 
-def locked(connection: Connection, uuids: Iterable[str]) -> dict[str, PlaceAndState]:
+def lock_by_uuid(connection: Connection, uuids: Iterable[str]) -> dict[str, PlaceAndState]:
     """Lock existing instances and return their place and state, by uuid."""
     query = _PLACES.with_for_update()
     rows = sql.select_in_batches(connection, query, _COLUMNS.uuid, sorted(set(uuids)))
@@ -334,7 +334,7 @@ def of_rows(connection: Connection, rows: Iterable[Row[Any]]) -> tuple[Instance,
     return tuple(Instance(**row) for row in records)
 
 
-def unallocated(
+def without_allocations(
     connection: Connection,
     *,
     no_owner: str,

@@ -106,7 +106,7 @@ def requested_amounts(
     ]
 
 
-def first_with_room(
+def first_with_capacity(
     connection: Connection,
     claims: Iterable[ConsumerClaim],
     held: Mapping[InventoryIds, int],
@@ -281,7 +281,9 @@ def replace_by_first(
     try:
         capacity.check(connection, amounts, prepared.own_amounts)
     except CapacityExceeded as full:
-        number, amounts = first_with_room(connection, others, prepared.own_amounts, locked, full)
+        number, amounts = first_with_capacity(
+            connection, others, prepared.own_amounts, locked, full
+        )
     _write(connection, prepared, amounts, now)
     return number
 

@@ -17,7 +17,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from placement_sched.db.sql import SIZE, batches
 from placement_sched.db.tables import allocations, inventories, resource_classes
 from placement_sched.errors import CapacityExceeded
-from placement_sched.model.provider import Inventory, capacity_of, may_change_usage, obeys_units
+from placement_sched.model.provider import Inventory, capacity_of, matches_units, may_change_usage
 
 
 class _as_read(FunctionElement[float]):  # noqa: N801 - an SQL function is named so
@@ -53,7 +53,7 @@ def used_of(provider_id: ColumnElement[int], class_id: ColumnElement[int]) -> Co
     )
 
 
-def have_room(owned: Sequence[tuple[sa.FromClause, int]]) -> ColumnElement[bool]:
+def have_capacity(owned: Sequence[tuple[sa.FromClause, int]]) -> ColumnElement[bool]:
     """Return the condition that each amount fits into its inventory (table or alias).
 
     Two details correct PostgreSQL's estimates, as most providers pass: it expects ``amount %
@@ -182,7 +182,7 @@ def _check_amounts(
     requested: dict[InventoryIds, int] = defaultdict(int)
     for entry in amounts:
         inventory = used_inventories[entry.place].inventory
-        if not obeys_units(inventory, entry.amount):
+        if not matches_units(inventory, entry.amount):
             raise _exceeded(
                 entry,
                 f"violate inventory constraints: {entry.amount} requested, min_unit "

@@ -31,7 +31,7 @@ from sqlalchemy import Connection
 from placement_sched.db.frequent_statements import FrequentStatement
 from placement_sched.db.tables import provider_changes
 from placement_sched.db.triggers import EVERYTHING, LONG, NAMES, missing_triggers, why_unsupported
-from placement_sched.model.names import in_short
+from placement_sched.model.names import shorten_names
 
 #: Seconds of the log that each reading repeats.
 OVERLAP = 3.0
@@ -120,7 +120,7 @@ class Changes:
 class ChangeLog(Protocol):
     """Functions of this module that a reader uses to follow the log."""
 
-    def why_not_kept(self, connection: Connection) -> str | None:
+    def reason_without_log(self, connection: Connection) -> str | None:
         """Return the reason why the log is unreliable, or None."""
 
     def begin(self, connection: Connection) -> Any:
@@ -271,7 +271,7 @@ def _delete(connection: Connection, last: int) -> int:
     return connection.execute(sa.delete(provider_changes).where(_COLUMNS.id.in_(oldest))).rowcount
 
 
-def why_not_kept(connection: Connection) -> str | None:
+def reason_without_log(connection: Connection) -> str | None:
     """Return why the change log is unreliable and how to fix it, or None."""
     if not sa.inspect(connection).has_table(provider_changes.name):
         return "the table of the change log is missing; run placement-sched db sync"
@@ -279,7 +279,7 @@ def why_not_kept(connection: Connection) -> str | None:
         return reason
     if lacking := missing_triggers(connection):
         return (
-            f"the database lacks the triggers {in_short(sorted(lacking))}; run placement-sched db "
-            "sync, which says why if it cannot make them"
+            f"the database lacks the triggers {shorten_names(sorted(lacking))}; "
+            "run placement-sched db sync, which says why if it cannot make them"
         )
     return None

@@ -28,7 +28,7 @@ from placement_sched.errors import Invalid
 from placement_sched.model.candidates_query import AggregateTerms, TraitTerms
 from placement_sched.model.provider import Provider
 from placement_sched.store.placement import aggregates, resource_classes, traits
-from placement_sched.store.placement.capacity import have_room
+from placement_sched.store.placement.capacity import have_capacity
 from placement_sched.store.placement.resource_providers import (
     PROVIDERS,
     read_providers,
@@ -172,7 +172,7 @@ def _has_amounts(amounts: tuple[tuple[int, int], ...]) -> Condition:
         and_(alias.c.resource_provider_id == _PROVIDERS.id, alias.c.resource_class_id == class_id)
         for alias, class_id, _ in owned
     )
-    return exists().where(*keys, have_room([(alias, amount) for alias, _, amount in owned]))
+    return exists().where(*keys, have_capacity([(alias, amount) for alias, _, amount in owned]))
 
 
 def meets_traits(

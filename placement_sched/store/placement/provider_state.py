@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Select
 
 from placement_sched.db import tables
 from placement_sched.db.collations import in_unicode
-from placement_sched.db.sql import ArrayText, array_text, batches, select_in_batches, uses_ids_again
+from placement_sched.db.sql import ArrayText, array_text, batches, reuses_ids, select_in_batches
 
 #: Number of providers per statement when all providers are read.
 AT_ONCE = 10_000
@@ -139,7 +139,7 @@ def _ignores_case(connection: Connection) -> bool:
 
 def read_names(connection: Connection, *, with_aggregates: bool = True) -> KnownNames:
     """Return the ids of all names, in a single statement."""
-    reuse = uses_ids_again(connection, tables.resource_providers)
+    reuse = reuses_ids(connection, tables.resource_providers)
     columns = (
         tables.resource_classes.c.name,
         tables.traits.c.name,

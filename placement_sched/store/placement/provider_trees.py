@@ -113,7 +113,7 @@ def remove(connection: Connection, uuid: str) -> None:
     Raises :class:`NotFound`, and :class:`InUse` if it has children or allocations.
     """
     try:
-        provider = providers.locked_by_uuid(connection, uuid)
+        provider = providers.lock_by_uuid(connection, uuid)
     except NotFound as error:
         raise NotFound(f"{error.detail} for delete") from None
     children = select(_COLUMNS.id).where(_COLUMNS.parent_provider_id == provider.id).limit(1)

@@ -105,7 +105,7 @@ def _add(connection: Connection, name: str, now: datetime) -> None:
     highest = connection.scalar(select(func.max(_COLUMNS.id)))
     class_id = max(FIRST_CUSTOM_ID, (highest or 0) + 1)
     row = {"id": class_id, "name": name, "created_at": now, "updated_at": now}
-    if not sql.inserted(connection, resource_classes, row):
+    if not sql.try_insert(connection, resource_classes, row):
         raise ConcurrentUpdate(f"Concurrent requests kept {name} from being created; try again.")
 
 

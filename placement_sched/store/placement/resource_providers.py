@@ -172,7 +172,7 @@ def stored_uuid(uuid: str, stored: Collection[str]) -> str:
     for candidate in sorted(stored):
         if canonical_uuid(candidate) == wanted:
             return candidate
-    raise not_found(uuid)
+    raise not_found_error(uuid)
 
 
 def by_uuids(connection: Connection, uuids: Iterable[str]) -> dict[str, Provider]:
@@ -195,7 +195,7 @@ def all_names(connection: Connection) -> set[str]:
     return set(connection.scalars(select(_COLUMNS.name).where(_COLUMNS.name.is_not(None))))
 
 
-def not_found(uuid: str) -> NotFound:
+def not_found_error(uuid: str) -> NotFound:
     """Return the error for a provider that does not exist."""
     return NotFound(f"No resource provider with uuid {uuid} found")
 
@@ -216,7 +216,7 @@ def lock(
     }
 
 
-def locked_by_uuid(connection: Connection, uuid: str, generation: int | None = None) -> Provider:
+def lock_by_uuid(connection: Connection, uuid: str, generation: int | None = None) -> Provider:
     """Lock a provider and return it.
 
     Raises :class:`NotFound`, and :class:`ConcurrentUpdate` if its generation is not ``generation``.

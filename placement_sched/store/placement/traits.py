@@ -121,7 +121,7 @@ def add_missing(connection: Connection, names: Iterable[str], now: datetime) -> 
 def ensure(connection: Connection, name: str, now: datetime) -> bool:
     """Create a trait unless it exists and return whether it was created."""
     row = {"name": name, "created_at": now}
-    return not ids_by_name(connection, [name]) and sql.inserted(connection, traits, row)
+    return not ids_by_name(connection, [name]) and sql.try_insert(connection, traits, row)
 
 
 def remove(connection: Connection, trait: Trait) -> None:

@@ -5,7 +5,7 @@ import pytest
 from placement_sched.model.hardware.numa import PAGES_ANY, PAGES_LARGE, PAGES_SMALL, FittedNUMACell
 from placement_sched.model.hardware.numa_fit import (
     PinnedCPUs,
-    chosen_pages,
+    choose_pages,
     fit_cell,
     memory_shortage,
     pin_cell,
@@ -171,7 +171,7 @@ def test_memory_without_a_page_size_is_of_the_smallest_pages(host, memory, float
 )  # fmt: skip
 def test_pages_are_the_largest_that_a_word_means_and_memory_fills_up(size, there, found):
     host = a_cell(mempages=there)
-    assert chosen_pages(host, asked(pagesize=size)) == found
+    assert choose_pages(host, asked(pagesize=size)) == found
 
 
 def test_smallest_pages_are_those_of_the_least_size():

@@ -6,10 +6,10 @@ from placement_sched.model.hardware.numa import PAGES_ANY, NetworkMetadata
 from placement_sched.model.hardware.numa_fit import (
     bind_to_nodes,
     can_reach_networks,
-    devices_elsewhere,
     fit_to_host,
     in_order,
-    too_few_nodes,
+    reject_far_devices,
+    reject_too_few_nodes,
     with_usage,
 )
 from placement_sched.model.hardware.pci_devices import Devices
@@ -310,12 +310,12 @@ def test_other_nodes_and_the_topology_given_stay_as_they_are():
 
 
 def test_too_few_nodes_are_reported_with_both_numbers():
-    refusal = too_few_nodes(a_host(a_cell()), an_instance(asked(0), asked(1)))
+    refusal = reject_too_few_nodes(a_host(a_cell()), an_instance(asked(0), asked(1)))
     assert (refusal.asked, refusal.has) == (2, 1)
 
 
 def test_devices_at_no_node_are_reported_as_such():
-    assert devices_elsewhere({}, 2).reason == (
+    assert reject_far_devices({}, 2).reason == (
         "2 PCI requests cannot be served near NUMA nodes with enough capacity; free devices: none "
         "at any node"
     )

@@ -2,7 +2,12 @@
 
 import pytest
 
-from placement_sched.model.explanation_reader import GroupedReason, grouped, in_words, path_of
+from placement_sched.model.explanation_reader import (
+    GroupedReason,
+    group_reasons,
+    path_of,
+    readable_value,
+)
 
 
 def refusals(*reasons: str) -> list[dict[str, str]]:
@@ -13,11 +18,11 @@ def refusals(*reasons: str) -> list[dict[str, str]]:
 
 
 def test_nobody_refused_is_no_reason():
-    assert grouped([]) == []
+    assert group_reasons([]) == []
 
 
 def test_alike_reasons_are_counted_with_the_first_host_for_example():
-    told = grouped(refusals("lacks trait X", "disabled", "lacks trait X"))
+    told = group_reasons(refusals("lacks trait X", "disabled", "lacks trait X"))
     assert told == [
         GroupedReason(2, "lacks trait X", "cn0", "cn0"),
         GroupedReason(1, "disabled", "cn1", "cn1"),
@@ -25,21 +30,21 @@ def test_alike_reasons_are_counted_with_the_first_host_for_example():
 
 
 def test_reasons_that_differ_in_numbers_are_one_with_the_ranges():
-    told = grouped(refusals("10 free of 20, 99 requested", "9 free of 20, 99 requested"))
+    told = group_reasons(refusals("10 free of 20, 99 requested", "9 free of 20, 99 requested"))
     assert told == [GroupedReason(2, "9..10 free of 20, 99 requested", "cn0", "cn0")]
 
 
 def test_numbers_within_names_are_not_ranged():
-    told = grouped(refusals("lacks HW_CPU_X86_AVX2", "lacks HW_CPU_X86_AVX1"))
+    told = group_reasons(refusals("lacks HW_CPU_X86_AVX2", "lacks HW_CPU_X86_AVX1"))
     assert [reason.text for reason in told] == ["lacks HW_CPU_X86_AVX1", "lacks HW_CPU_X86_AVX2"]
 
 
 def test_equally_frequent_reasons_come_in_alphabetical_order():
-    assert [reason.text for reason in grouped(refusals("b", "a"))] == ["a", "b"]
+    assert [reason.text for reason in group_reasons(refusals("b", "a"))] == ["a", "b"]
 
 
 def test_a_node_of_another_name_than_its_host_is_told_with_it():
-    (told,) = grouped([{"host": "cn1", "node": "ironic7", "reason": "full"}])
+    (told,) = group_reasons([{"host": "cn1", "node": "ironic7", "reason": "full"}])
     assert told.example == "cn1 (ironic7)"
 
 
@@ -62,7 +67,7 @@ def test_a_node_of_another_name_than_its_host_is_told_with_it():
     ],
 )
 def test_a_value_is_written_as_people_read_it(value, words):
-    assert in_words(value) == words
+    assert readable_value(value) == words
 
 
 @pytest.mark.parametrize("all_sought", [True, False])

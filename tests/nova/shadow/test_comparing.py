@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.model import shadow_result
-from placement_sched.nova.shadow.comparing import HostRejection, judge, verdict_of_all
+from placement_sched.nova.shadow.comparing import HostRejection, judge, worst_verdict
 from tests.nova.shadow.noted import host, notes, on, step
 
 UUIDS = ("i1", "i2", "i3")
@@ -118,16 +118,15 @@ class TestOfSeveralInstances:
 
     def test_request_has_the_gravest_of_its_verdicts(self):
         assert (
-            verdict_of_all([shadow_result.SAME_HOST, shadow_result.EQUAL_WEIGHT])
+            worst_verdict([shadow_result.SAME_HOST, shadow_result.EQUAL_WEIGHT])
             == shadow_result.EQUAL_WEIGHT
         )
         assert (
-            verdict_of_all([shadow_result.SAME_HOST, shadow_result.OTHER_HOST])
+            worst_verdict([shadow_result.SAME_HOST, shadow_result.OTHER_HOST])
             == shadow_result.OTHER_HOST
         )
         assert (
-            verdict_of_all([shadow_result.PENDING, shadow_result.SAME_HOST])
-            == shadow_result.PENDING
+            worst_verdict([shadow_result.PENDING, shadow_result.SAME_HOST]) == shadow_result.PENDING
         )
 
 

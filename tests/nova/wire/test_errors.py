@@ -10,8 +10,8 @@ from placement_sched.nova.objects import (
     UnknownVersion,
     UnreadableObject,
     no_valid_host,
-    over_rpc,
     reason_of,
+    to_remote_failure,
 )
 
 SEARCHED = {"query": "resources=VCPU:1", "hosts": 3}
@@ -42,7 +42,7 @@ def kind(failure: Exception) -> str:
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
 def test_errors_have_the_classes_that_nova_knows(error, expected):
-    failure = over_rpc(error, ["i1"])
+    failure = to_remote_failure(error, ["i1"])
     assert kind(failure) == expected
     if not isinstance(error, errors.NoValidHost | errors.Unavailable):
         assert error.detail in str(failure)
@@ -56,7 +56,7 @@ def test_no_valid_host_has_its_reason_beside_its_message():
 
 
 def test_a_conflict_names_the_instances():
-    failure = over_rpc(errors.Conflict("it is placed"), ["i1", "i2"])
+    failure = to_remote_failure(errors.Conflict("it is placed"), ["i1", "i2"])
     assert failure.kwargs == {"consumer_uuid": "i1, i2", "error": "it is placed"}
 
 

@@ -10,7 +10,12 @@ from oslo_config import cfg
 from placement_sched.config.options.notifications import oslo_messaging
 from placement_sched.errors import Invalid
 from placement_sched.nova.instances import instances_of
-from placement_sched.nova.objects import aggregate_of, aggregates_of, no_valid_host, over_rpc
+from placement_sched.nova.objects import (
+    aggregate_of,
+    aggregates_of,
+    no_valid_host,
+    to_remote_failure,
+)
 from placement_sched.nova.request_spec import document_of
 from placement_sched.nova.selections import dictionaries_of, primitives_of
 from tests.nova.wire.alike import alike
@@ -37,7 +42,7 @@ class Endpoint:
         try:
             document = document_of(spec_obj, instance_uuids)
         except Invalid as wrong:
-            raise over_rpc(wrong) from None
+            raise to_remote_failure(wrong) from None
         self.documents.append(document)
         if document.get("project_id") is None:
             raise no_valid_host("It is of no project.")

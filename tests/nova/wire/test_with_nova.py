@@ -20,7 +20,7 @@ from placement_sched.nova.objects import (
     UnknownVersion,
     UnreadableObject,
     aggregate_of,
-    over_rpc,
+    to_remote_failure,
 )
 from placement_sched.nova.request_spec import IMAGE
 from placement_sched.nova.selections import dictionaries_of, primitives_of
@@ -130,7 +130,7 @@ def remote_exceptions() -> Any:
 
 def over_the_bus(error: errors.Error) -> str:
     """Return what oslo.messaging sends of an error of ours."""
-    failure = over_rpc(error, [NODES[0]])
+    failure = to_remote_failure(error, [NODES[0]])
     return remote_exceptions().serialize_remote_exception((type(failure), failure, None))
 
 

@@ -66,7 +66,7 @@ def tag(database, dice, nodes, number):
 
     def replace(connection):
         traits.add_missing(connection, [trait], NOW)
-        locked = resource_providers.locked_by_uuid(connection, node, provider.generation)
+        locked = resource_providers.lock_by_uuid(connection, node, provider.generation)
         new = traits.ids_by_name(connection, [trait]).values()
         traits.replace(connection, locked.id, had, [*had, *new], NOW)
         resource_providers.bump_generations(connection, [locked.id], NOW)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_sched.candidates.explain import largest_below, smallest_above
-from placement_sched.model.provider import Inventory, obeys_units
+from placement_sched.model.provider import Inventory, matches_units
 from placement_sched.operations import aggregates
 from placement_sched.store.placement.capacity import UsedInventory
 from tests.clouds import NOW, uuid_of
@@ -199,7 +199,7 @@ INVENTORIES = st.builds(
 def test_the_amount_named_is_the_nearest_that_fits(inventory, used, asked):
     """Held against trying every amount."""
     free = inventory.capacity - used
-    fitting = [n for n in range(1, 60) if n <= free and obeys_units(inventory, n)]
+    fitting = [n for n in range(1, 60) if n <= free and matches_units(inventory, n)]
     room = UsedInventory(inventory, used)
     assert largest_below(room, asked) == max((n for n in fitting if n < asked), default=0)
     assert smallest_above(room, asked) == min((n for n in fitting if n > asked), default=0)

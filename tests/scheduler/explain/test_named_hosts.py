@@ -46,13 +46,13 @@ def test_hosts_that_are_there_are_named_without_a_warning(cloud, named):
 
 def test_of_many_unknown_hosts_ten_are_compared_and_the_others_counted(cloud, monkeypatch):
     compared = []
-    suggested = funnel.suggested
+    suggested = funnel.suggest_name
 
     def noted(noun, name, known):
         compared.append(name)
         return suggested(noun, name, known)
 
-    monkeypatch.setattr(funnel, "suggested", noted)
+    monkeypatch.setattr(funnel, "suggest_name", noted)
     told = explain(cloud, spec(ignore_hosts=[f"mars-{number}" for number in range(500)]))
     warnings = told["funnel"]["warnings"]
     assert compared == [f"mars-{number}" for number in range(10)]

@@ -13,7 +13,7 @@ from placement_sched.errors import (
 from placement_sched.scheduler.policies.registry import pci_aliases
 from placement_sched.scheduler.request import derive_defaults
 from placement_sched.scheduler.request_groups import groups_of
-from placement_sched.scheduler.resource_request import unknown_in
+from placement_sched.scheduler.resource_request import find_unknown_names
 from tests.scheduler.states import a_spec, settings_with
 
 GPU = {"name": "gpu", "vendor_id": "10de", "product_id": "1db4"}
@@ -124,7 +124,7 @@ def test_device_that_cannot_be_asked_for_is_told_by_its_place(requests, told):
 def test_class_of_an_alias_that_is_not_there_is_told_by_flavor_and_alias():
     spec = derive_defaults(a_spec({"pci_passthrough:alias": "gpu:1"}), {}, settings())
     unknown = UnknownResourceClassOrTrait("", kind="resource class", names=["CUSTOM_PCI_10DE_1DB4"])
-    assert unknown_in(spec, unknown).detail == (
+    assert find_unknown_names(spec, unknown).detail == (
         "No such resource class: CUSTOM_PCI_10DE_1DB4 "
         "(flavor extra spec 'pci_passthrough:alias', [pci] alias 'gpu')"
     )

@@ -14,8 +14,8 @@ from placement_sched.model.provider import (
     UNCHECKED,
     ConsumerClaim,
     Inventory,
+    matches_units,
     may_change_usage,
-    obeys_units,
 )
 from placement_sched.store.placement import allocations, resource_providers
 from tests.exploring import draws
@@ -281,7 +281,7 @@ def test_a_write_is_let_in_exactly_when_the_capacity_rule_says_so(
         for who, amount in attempts:
             others = sum(used for holder, used in model.items() if holder != who)
             allowed = amount == 0 or (
-                obeys_units(inventory, amount)
+                matches_units(inventory, amount)
                 and may_change_usage(inventory, others, model.get(who, 0), amount)
             )
             on = {provider: {"VCPU": amount}} if amount else {}

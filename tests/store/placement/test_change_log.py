@@ -472,4 +472,4 @@ class TestTrimming:
 
 def test_the_log_is_kept(database):
     with database.read() as connection:
-        assert change_log.why_not_kept(connection) is None
+        assert change_log.reason_without_log(connection) is None

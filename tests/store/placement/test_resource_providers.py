@@ -143,7 +143,7 @@ def test_a_provider_is_found_in_any_spelling_on_every_database(database):
         with database.read() as connection:
             assert resource_providers.by_uuid(connection, uuid) == provider
         locked = database.write(
-            lambda connection, uuid=uuid: resource_providers.locked_by_uuid(connection, uuid)
+            lambda connection, uuid=uuid: resource_providers.lock_by_uuid(connection, uuid)
         )
         assert locked == provider
 
@@ -172,13 +172,11 @@ def test_a_provider_kept_in_capitals_is_found_as_it_is_kept(database):
 def test_another_generation_than_the_one_given_is_a_conflict(database):
     one = make(database, "one")
     with pytest.raises(ConcurrentUpdate, match="generation conflict"):
-        database.write(
-            lambda connection: resource_providers.locked_by_uuid(connection, one.uuid, 1)
-        )
+        database.write(lambda connection: resource_providers.lock_by_uuid(connection, one.uuid, 1))
 
 
 def locked_and_bumped(connection, provider):
-    found = resource_providers.locked_by_uuid(connection, provider.uuid, 0)
+    found = resource_providers.lock_by_uuid(connection, provider.uuid, 0)
     resource_providers.bump_generations(connection, [found.id], LATER)
 
 

@@ -9,7 +9,7 @@ from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.compute import conventions
 from placement_sched.api.compute import microversions as mv
-from placement_sched.api.compute.conventions import LARGEST, TEXT, within
+from placement_sched.api.compute.conventions import LARGEST, TEXT, wrap_schema
 from placement_sched.api.paging import at_most, next_links
 from placement_sched.api.validation import Schemas
 from placement_sched.errors import Invalid
@@ -18,7 +18,7 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.model.provider import MAX_FLOAT
 from placement_sched.operations import flavors
 from placement_sched.schemas.fields import DESCRIPTION, FLAVOR_ID, NAME
-from placement_sched.schemas.parts import an_object
+from placement_sched.schemas.parts import object_schema
 from placement_sched.store.compute.flavors import SORT_KEYS, FlavorsWanted, search
 
 blueprint = Blueprint("flavors", __name__)
@@ -56,13 +56,16 @@ _REQUIRED = ("name", "ram", "vcpus", "disk")
 _DESCRIPTION: Json = {"description": DESCRIPTION}
 
 CREATE = Schemas(
-    (mv.OLDEST, within("flavor", an_object(_FLAVOR, *_REQUIRED))),
-    (mv.FLAVOR_DESCRIPTION, within("flavor", an_object(_FLAVOR | _DESCRIPTION, *_REQUIRED))),
+    (mv.OLDEST, wrap_schema("flavor", object_schema(_FLAVOR, *_REQUIRED))),
+    (
+        mv.FLAVOR_DESCRIPTION,
+        wrap_schema("flavor", object_schema(_FLAVOR | _DESCRIPTION, *_REQUIRED)),
+    ),
 )
-UPDATE = Schemas(within("flavor", an_object(_DESCRIPTION, "description")))
-ADD_TENANT_ACCESS = Schemas(within("addTenantAccess", within("tenant", NAME)))
-REMOVE_TENANT_ACCESS = Schemas(within("removeTenantAccess", within("tenant", NAME)))
-LIST = conventions.a_query(
+UPDATE = Schemas(wrap_schema("flavor", object_schema(_DESCRIPTION, "description")))
+ADD_TENANT_ACCESS = Schemas(wrap_schema("addTenantAccess", wrap_schema("tenant", NAME)))
+REMOVE_TENANT_ACCESS = Schemas(wrap_schema("removeTenantAccess", wrap_schema("tenant", NAME)))
+LIST = conventions.query_schema(
     {
         "limit": conventions.PAGE,
         **dict.fromkeys(("marker", "is_public", "minRam", "minDisk"), TEXT),
@@ -102,7 +105,7 @@ def create(call: ApiCall) -> ApiResponse:
 @blueprint.get(_ONE, policy=_READ)
 def show(call: ApiCall, flavor_id: str) -> ApiResponse:
     """Show a flavor that the caller may see."""
-    flavor = call.read(flavors.get, flavor_id, conventions.confined_to(call))
+    flavor = call.read(flavors.get, flavor_id, conventions.visible_project(call))
     return ApiResponse(body={"flavor": _document(call, flavor)})
 
 
@@ -208,7 +211,7 @@ def _parse_query(call: ApiCall) -> FlavorsWanted:
 
     Callers that are not administrators see public flavors and the flavors of their project.
     """
-    is_confined = conventions.confined_to(call) is not None
+    is_confined = conventions.visible_project(call) is not None
     value = call.value("is_public")
     is_public: bool | None = True
     if value is not None and not is_confined:

@@ -7,7 +7,7 @@ from uuid import uuid4
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.compute import microversions as mv
-from placement_sched.api.compute.conventions import LARGEST, in_microseconds, within
+from placement_sched.api.compute.conventions import LARGEST, in_microseconds, wrap_schema
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Version
 from placement_sched.errors import Invalid, NotFound
@@ -17,7 +17,7 @@ from placement_sched.model.document import Json
 from placement_sched.operations import aggregates
 from placement_sched.operations.nova_cloud import NovaNoun
 from placement_sched.schemas.fields import HOST, KEY, NAME, VALUE, ZONE
-from placement_sched.schemas.parts import UUID, an_object, nullable
+from placement_sched.schemas.parts import UUID, nullable, object_schema
 from placement_sched.store.compute.host_aggregates import all_aggregates
 
 blueprint = Blueprint("os_aggregates", __name__, changes=NovaNoun.HOST_AGGREGATES)
@@ -34,13 +34,13 @@ _METADATA: Json = {
     "additionalProperties": False,
     "maxProperties": MAX_AGGREGATE_METADATA,
 }
-_IMAGES: Json = {"type": "array", "minItems": 1, "items": within("id", UUID)}
-CREATE = Schemas(within("aggregate", an_object(_FIELDS, "name")))
-UPDATE = Schemas(within("aggregate", an_object(_FIELDS) | {"minProperties": 1}))
-ADD_HOST = Schemas(within("add_host", within("host", HOST)))
-REMOVE_HOST = Schemas(within("remove_host", within("host", HOST)))
-SET_METADATA = Schemas(within("set_metadata", within("metadata", _METADATA)))
-IMAGES = Schemas(within("cache", _IMAGES))
+_IMAGES: Json = {"type": "array", "minItems": 1, "items": wrap_schema("id", UUID)}
+CREATE = Schemas(wrap_schema("aggregate", object_schema(_FIELDS, "name")))
+UPDATE = Schemas(wrap_schema("aggregate", object_schema(_FIELDS) | {"minProperties": 1}))
+ADD_HOST = Schemas(wrap_schema("add_host", wrap_schema("host", HOST)))
+REMOVE_HOST = Schemas(wrap_schema("remove_host", wrap_schema("host", HOST)))
+SET_METADATA = Schemas(wrap_schema("set_metadata", wrap_schema("metadata", _METADATA)))
+IMAGES = Schemas(wrap_schema("cache", _IMAGES))
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:index")

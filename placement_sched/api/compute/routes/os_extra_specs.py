@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.compute import microversions as mv
-from placement_sched.api.compute.conventions import confined_to, within
+from placement_sched.api.compute.conventions import visible_project, wrap_schema
 from placement_sched.api.validation import Schemas
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_EXTRA_SPECS
@@ -13,7 +13,7 @@ from placement_sched.model.document import Json
 from placement_sched.model.names import KEY
 from placement_sched.operations import flavors
 from placement_sched.scheduler import extra_specs
-from placement_sched.schemas.parts import an_object
+from placement_sched.schemas.parts import object_schema
 
 blueprint = Blueprint("os_extra_specs", __name__)
 
@@ -22,18 +22,18 @@ _ALL = "/v2.1/flavors/<flavor_id>/os-extra_specs"
 _ONE = f"{_ALL}/<key>"
 
 _VALUE: Json = {"type": ["string", "number"], "maxLength": 255}
-_EXTRA_SPECS: Json = an_object({}) | {
+_EXTRA_SPECS: Json = object_schema({}) | {
     "patternProperties": {KEY: _VALUE},
     "maxProperties": MAX_EXTRA_SPECS,
 }
-CREATE = Schemas(within("extra_specs", _EXTRA_SPECS))
+CREATE = Schemas(wrap_schema("extra_specs", _EXTRA_SPECS))
 UPDATE = Schemas(_EXTRA_SPECS | {"minProperties": 1, "maxProperties": 1})
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:index")
 def index(call: ApiCall, flavor_id: str) -> ApiResponse:
     """List the extra specs of a flavor."""
-    flavor = call.read(flavors.get, flavor_id, confined_to(call))
+    flavor = call.read(flavors.get, flavor_id, visible_project(call))
     return ApiResponse(body={"extra_specs": dict(flavor.extra_specs)})
 
 
@@ -46,7 +46,7 @@ def create(call: ApiCall, flavor_id: str) -> ApiResponse:
 @blueprint.get(_ONE, policy=f"{_POLICY}:show")
 def show(call: ApiCall, flavor_id: str, key: str) -> ApiResponse:
     """Show an extra spec of a flavor."""
-    flavor = call.read(flavors.get, flavor_id, confined_to(call))
+    flavor = call.read(flavors.get, flavor_id, visible_project(call))
     return ApiResponse(body={key: flavors.extra_spec(flavor, key)})
 
 

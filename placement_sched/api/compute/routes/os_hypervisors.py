@@ -15,7 +15,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound, NotSupported
 from placement_sched.model.compute_node import Hypervisor, HypervisorDetails
 from placement_sched.model.document import Json
-from placement_sched.schemas.parts import an_object
+from placement_sched.schemas.parts import object_schema
 from placement_sched.store.compute import hypervisors, instances
 
 #: Instances by host.
@@ -35,9 +35,9 @@ _PAGE: Json = {"limit": PAGE, "marker": TEXT}
 _PATTERN: Json = {"hypervisor_hostname_pattern": {**TEXT, "minLength": 1}, "with_servers": TEXT}
 LIST = Schemas(
     (mv.HYPERVISOR_PAGES, {"type": "object", "properties": _PAGE}),
-    (mv.UUIDS, an_object(_PAGE | _PATTERN)),
+    (mv.UUIDS, object_schema(_PAGE | _PATTERN)),
 )
-SHOW = Schemas((mv.UUIDS, an_object({"with_servers": TEXT})))
+SHOW = Schemas((mv.UUIDS, object_schema({"with_servers": TEXT})))
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST, refusals=(404,))
@@ -163,7 +163,7 @@ def _with_servers(call: ApiCall) -> bool:
 
 def _search(connection: Connection, part: str) -> tuple[Hypervisor, ...]:
     """Find hypervisors by a part of their name. Raises :class:`NotFound` without a match."""
-    matches = hypervisors.matching(connection, part)
+    matches = hypervisors.search_by_name(connection, part)
     if not matches:
         raise NotFound(f"No hypervisor matching '{part}' could be found.")
     return matches

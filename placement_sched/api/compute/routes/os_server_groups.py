@@ -6,7 +6,7 @@ from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
 from placement_sched.api.compute import conventions
 from placement_sched.api.compute import microversions as mv
-from placement_sched.api.compute.conventions import PAGE, TEXT, require, within
+from placement_sched.api.compute.conventions import PAGE, TEXT, require, wrap_schema
 from placement_sched.api.paging import at_most
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Version
@@ -18,7 +18,7 @@ from placement_sched.operations import services
 from placement_sched.operations.nova_cloud import NovaNoun
 from placement_sched.schemas.fields import GROUP_POLICY, NAME
 from placement_sched.schemas.formats import usual_uuid
-from placement_sched.schemas.parts import an_object
+from placement_sched.schemas.parts import object_schema
 from placement_sched.store.compute import server_groups as store
 
 blueprint = Blueprint("os_server_groups", __name__, changes=NovaNoun.SERVER_GROUPS)
@@ -31,17 +31,23 @@ _ONE = f"{_ALL}/<server_group_id>"
 def _with_policies(*policies: str) -> Json:
     policy: Json = {"type": "string", "enum": list(policies)}
     field: Json = {"type": "array", "items": policy, "minItems": 1, "maxItems": 1}
-    return within("server_group", an_object({"name": NAME, "policies": field}, "name", "policies"))
+    return wrap_schema(
+        "server_group", object_schema({"name": NAME, "policies": field}, "name", "policies")
+    )
 
 
-_RULES: Json = an_object({MOST_PER_HOST: conventions.number(1)})
-_GROUP: Json = an_object({"name": NAME, "policy": GROUP_POLICY, "rules": _RULES}, "name", "policy")
+_RULES: Json = object_schema({MOST_PER_HOST: conventions.number(1)})
+_GROUP: Json = object_schema(
+    {"name": NAME, "policy": GROUP_POLICY, "rules": _RULES}, "name", "policy"
+)
 CREATE = Schemas(
     (mv.OLDEST, _with_policies("affinity", "anti-affinity")),
     (mv.SOFT_AFFINITY, _with_policies(*POLICIES)),
-    (mv.SERVER_GROUP_RULES, within("server_group", _GROUP)),
+    (mv.SERVER_GROUP_RULES, wrap_schema("server_group", _GROUP)),
 )
-LIST = conventions.a_query({"all_projects": TEXT, "limit": PAGE, "offset": PAGE, "marker": TEXT})
+LIST = conventions.query_schema(
+    {"all_projects": TEXT, "limit": PAGE, "offset": PAGE, "marker": TEXT}
+)
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:index", query=LIST)

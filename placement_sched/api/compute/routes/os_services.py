@@ -17,7 +17,7 @@ from placement_sched.operations import services as operations
 from placement_sched.operations.nova_cloud import NovaNoun
 from placement_sched.operations.services import ServiceChange
 from placement_sched.schemas.fields import DISABLED_REASON, HOST, SERVICE_STATUS
-from placement_sched.schemas.parts import an_object
+from placement_sched.schemas.parts import object_schema
 from placement_sched.store.compute import services
 
 blueprint = Blueprint("os_services", __name__, changes=NovaNoun.SERVICES)
@@ -37,16 +37,16 @@ _NAMED: Json = {"host": HOST, "binary": {**TEXT, "minLength": 1, "maxLength": 25
 def _by_name(*more: str) -> Schemas:
     """Return the schema of a change of a service by host and binary."""
     return Schemas(
-        (mv.OLDEST, an_object(_NAMED | _REASON, *_NAMED, *more)),
-        (mv.FORCED_DOWN, an_object(_NAMED | _FORCED, *_NAMED, *more)),
+        (mv.OLDEST, object_schema(_NAMED | _REASON, *_NAMED, *more)),
+        (mv.FORCED_DOWN, object_schema(_NAMED | _FORCED, *_NAMED, *more)),
     )
 
 
 BY_NAME = _by_name()
 DISABLE_WITH_REASON = _by_name("disabled_reason")
-FORCE_DOWN = Schemas(an_object(_NAMED | _FORCED, *_NAMED, "forced_down"))
-UPDATE = Schemas(an_object({"status": SERVICE_STATUS, **_FORCED}))
-LIST = conventions.a_query({"host": TEXT, "binary": TEXT})
+FORCE_DOWN = Schemas(object_schema(_NAMED | _FORCED, *_NAMED, "forced_down"))
+UPDATE = Schemas(object_schema({"status": SERVICE_STATUS, **_FORCED}))
+LIST = conventions.query_schema({"host": TEXT, "binary": TEXT})
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST)

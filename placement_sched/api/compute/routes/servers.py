@@ -14,13 +14,13 @@ from placement_sched.api.compute import microversions as mv
 from placement_sched.api.compute.conventions import (
     PAGE,
     TEXT,
-    bookmark,
+    bookmark_link,
     boolean,
-    confined_to,
     links,
     read_boolean,
     require,
     state,
+    visible_project,
 )
 from placement_sched.api.paging import at_most, next_links
 from placement_sched.api.validation import Schemas
@@ -34,7 +34,7 @@ from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Inst
 from placement_sched.operations import aggregates
 from placement_sched.schemas import formats
 from placement_sched.schemas.formats import in_seconds, usual_uuid
-from placement_sched.schemas.parts import an_object
+from placement_sched.schemas.parts import object_schema
 from placement_sched.store.compute import instances, server_groups, services
 from placement_sched.store.compute.instances import NEWEST_FIRST, SORT_KEYS, ServersWanted
 
@@ -106,8 +106,8 @@ LIST = Schemas(
     (mv.SERVER_TAGS, {"type": "object", "properties": _TAGGED}),
     (mv.CHANGES_BEFORE, {"type": "object", "properties": _BEFORE}),
     (mv.LOCKED_REASON, {"type": "object", "properties": _LOCKED}),
-    (mv.CONSISTENT, an_object(_LOCKED)),
-    (mv.PINNED_ZONE, an_object({**_LOCKED, "pinned_availability_zone": TEXT})),
+    (mv.CONSISTENT, object_schema(_LOCKED)),
+    (mv.PINNED_ZONE, object_schema({**_LOCKED, "pinned_availability_zone": TEXT})),
 )
 _HOST_STATUS = "os_compute_api:servers:show:host_status"
 _ATTRIBUTE = "OS-EXT-SRV-ATTR"
@@ -267,7 +267,7 @@ def _answer_page(
 @blueprint.get(_ONE, policy=f"{_POLICY}:show")
 def show(call: ApiCall, server_id: str) -> ApiResponse:
     """Show a server of the caller's project, or any server to an administrator."""
-    project_id = confined_to(call)
+    project_id = visible_project(call)
     with call.services.database.read() as connection:
         rows = instances.by_uuids(connection, [usual_uuid(server_id)])
         if not rows or project_id not in {None, rows[0].project_id}:
@@ -388,7 +388,7 @@ def _flavor(call: ApiCall, instance: Instance) -> Json:
 
 
 def _link(call: ApiCall, collection: str, identifier: str) -> Json:
-    return {"id": identifier, "links": [bookmark(call, f"{collection}/{quote(identifier)}")]}
+    return {"id": identifier, "links": [bookmark_link(call, f"{collection}/{quote(identifier)}")]}
 
 
 def status_of(vm_state: str | None, task_state: str | None) -> str:

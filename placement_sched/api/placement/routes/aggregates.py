@@ -10,7 +10,7 @@ from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
 from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.conventions import INTEGER, UUID, listing, object_schema
+from placement_sched.api.placement.conventions import INTEGER, UUID, strict_object, unique_list
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.limits import MAX_PROVIDER_ITEMS
@@ -22,21 +22,21 @@ blueprint = Blueprint("aggregates", __name__, since=mv.PROVIDER_AGGREGATES)
 _PATH = "/resource_providers/<uuid>/aggregates"
 _POLICY = "placement:resource_providers:aggregates"
 
-_UUIDS = {**listing(UUID), "maxItems": MAX_PROVIDER_ITEMS}
+_UUIDS = {**unique_list(UUID), "maxItems": MAX_PROVIDER_ITEMS}
 
 PUT = Schemas(
     (mv.PROVIDER_AGGREGATES, _UUIDS),
     (
         mv.AGGREGATE_GENERATIONS,
-        object_schema(aggregates=_UUIDS, resource_provider_generation=INTEGER),
+        strict_object(aggregates=_UUIDS, resource_provider_generation=INTEGER),
     ),
 )
 
 ANSWER = Schemas(
-    (mv.PROVIDER_AGGREGATES, object_schema(aggregates=listing(UUID))),
+    (mv.PROVIDER_AGGREGATES, strict_object(aggregates=unique_list(UUID))),
     (
         mv.AGGREGATE_GENERATIONS,
-        object_schema(aggregates=listing(UUID), resource_provider_generation=INTEGER),
+        strict_object(aggregates=unique_list(UUID), resource_provider_generation=INTEGER),
     ),
 )
 
@@ -67,7 +67,7 @@ def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     body_uuids = call.body["aggregates"] if has_generation else call.body
     generation = call.body["resource_provider_generation"] if has_generation else None
     uuids = list(dict.fromkeys(map(canonical_uuid, body_uuids)))
-    provider = resource_providers.locked_by_uuid(connection, uuid, generation)
+    provider = resource_providers.lock_by_uuid(connection, uuid, generation)
     aggregates.replace(connection, provider.id, uuids, call.now())
     if has_generation:
         resource_providers.bump_generations(connection, [provider.id], call.now())

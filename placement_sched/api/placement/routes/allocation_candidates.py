@@ -17,8 +17,8 @@ from placement_sched.api.placement.conventions import (
     INTEGER,
     TEXT,
     UUID,
-    map_schema,
-    object_schema,
+    strict_map,
+    strict_object,
 )
 from placement_sched.api.placement.params import query_of
 from placement_sched.api.validation import REPEATED, Schemas
@@ -64,20 +64,20 @@ def _build_query_schemas() -> Iterator[tuple[Version, Json]]:
 
 GET = Schemas(*_build_query_schemas())
 
-_BY_PROVIDER = map_schema(LIKE_UUID, object_schema(resources=AMOUNTS))
-_REQUEST_1_10 = object_schema(
-    allocations=shared.listing(
-        object_schema(resource_provider=object_schema(uuid=UUID), resources=AMOUNTS)
+_BY_PROVIDER = strict_map(LIKE_UUID, strict_object(resources=AMOUNTS))
+_REQUEST_1_10 = strict_object(
+    allocations=shared.unique_list(
+        strict_object(resource_provider=strict_object(uuid=UUID), resources=AMOUNTS)
     )
 )
-_REQUEST_1_12 = object_schema(allocations=_BY_PROVIDER)
-_REQUEST_1_34 = object_schema(
-    allocations=_BY_PROVIDER, mappings=map_schema("^[a-zA-Z0-9_-]{0,64}$", shared.listing(UUID))
+_REQUEST_1_12 = strict_object(allocations=_BY_PROVIDER)
+_REQUEST_1_34 = strict_object(
+    allocations=_BY_PROVIDER, mappings=strict_map("^[a-zA-Z0-9_-]{0,64}$", shared.unique_list(UUID))
 )
 _SUMMARY_1_10 = {
-    "resources": map_schema(shared.NAME, object_schema(capacity=INTEGER, used=INTEGER))
+    "resources": strict_map(shared.NAME, strict_object(capacity=INTEGER, used=INTEGER))
 }
-_SUMMARY_1_17 = {**_SUMMARY_1_10, "traits": shared.listing(shared.UPPER_CASE)}
+_SUMMARY_1_17 = {**_SUMMARY_1_10, "traits": shared.unique_list(shared.UPPER_CASE)}
 _SUMMARY_1_29 = {
     **_SUMMARY_1_17,
     "parent_provider_uuid": shared.UUID_OR_NULL,
@@ -88,8 +88,8 @@ _SUMMARY_1_29 = {
 def _candidates_schema(request: Json, summary: Json) -> Json:
     # Before 1.34 there are no mappings, so that two candidates may have the same allocations.
     requests = {"type": "array", "items": request}
-    summaries = map_schema(LIKE_UUID, object_schema(**summary))
-    return object_schema(allocation_requests=requests, provider_summaries=summaries)
+    summaries = strict_map(LIKE_UUID, strict_object(**summary))
+    return strict_object(allocation_requests=requests, provider_summaries=summaries)
 
 
 ANSWER = Schemas(

@@ -7,7 +7,7 @@ from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
 from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.conventions import INTEGER, TEXT, UUID, map_schema, object_schema
+from placement_sched.api.placement.conventions import INTEGER, TEXT, UUID, strict_map, strict_object
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Version
 from placement_sched.db.transaction import Connection
@@ -17,7 +17,7 @@ from placement_sched.model.document import Json
 from placement_sched.model.names import LIKE_UUID, canonical_uuid, read_uuid
 from placement_sched.model.provider import UNCHECKED, UNKNOWN_TYPE, Allocation, ConsumerClaim
 from placement_sched.schemas.fields import OWNER
-from placement_sched.schemas.parts import a_list, an_object
+from placement_sched.schemas.parts import list_schema, object_schema
 from placement_sched.store.placement import allocations
 
 blueprint = Blueprint("allocations", __name__)
@@ -25,17 +25,17 @@ blueprint = Blueprint("allocations", __name__)
 _OF_CONSUMER = "/allocations/<consumer_uuid>"
 
 
-_RESOURCES = map_schema(shared.NAME, {"type": "integer", "minimum": 1}, minProperties=1)
-_LIST = a_list(
-    object_schema(resource_provider=object_schema(uuid=UUID), resources=_RESOURCES), minItems=1
+_RESOURCES = strict_map(shared.NAME, {"type": "integer", "minimum": 1}, minProperties=1)
+_LIST = list_schema(
+    strict_object(resource_provider=strict_object(uuid=UUID), resources=_RESOURCES), minItems=1
 )
 # GET shows the generation. PUT and POST accept and ignore it.
-_PROVIDER = an_object({"generation": INTEGER, "resources": _RESOURCES}, "resources")
-_BY_PROVIDER = map_schema(LIKE_UUID, _PROVIDER)
+_PROVIDER = object_schema({"generation": INTEGER, "resources": _RESOURCES}, "resources")
+_BY_PROVIDER = strict_map(LIKE_UUID, _PROVIDER)
 _MAPPINGS: Json = {
     "type": "object",
     "minProperties": 1,
-    "patternProperties": {"^[a-zA-Z0-9_-]+$": a_list(UUID, minItems=1)},
+    "patternProperties": {"^[a-zA-Z0-9_-]+$": list_schema(UUID, minItems=1)},
 }
 _TYPE = {"type": "string", "pattern": shared.NAME, "minLength": 1, "maxLength": 255}
 
@@ -55,12 +55,12 @@ _CLAIM = dict(
 def _claim_schema(allocations: Json, since: Version) -> Json:
     """Return the schema of a consumer's claim. All but ``mappings`` is required."""
     properties = {"allocations": allocations, **_CLAIM[since]}
-    return an_object(properties, *(name for name in properties if name != "mappings"))
+    return object_schema(properties, *(name for name in properties if name != "mappings"))
 
 
 #: Schemas of claims by consumer uuid, of ``POST /allocations`` and the reshaper, by version.
 BY_CONSUMER = {
-    since: map_schema(LIKE_UUID, _claim_schema(_BY_PROVIDER, since), minProperties=1)
+    since: strict_map(LIKE_UUID, _claim_schema(_BY_PROVIDER, since), minProperties=1)
     for since in _CLAIM
     if since.has(mv.ALLOCATIONS_BY_PROVIDER_UUID)
 }
@@ -78,7 +78,7 @@ PUT = Schemas(
     *((since, _claim_schema(_PUT_BODY.get(since, _BY_PROVIDER), since)) for since in _CLAIM)
 )
 
-_ALLOCATIONS = map_schema(LIKE_UUID, object_schema(generation=INTEGER, resources=shared.AMOUNTS))
+_ALLOCATIONS = strict_map(LIKE_UUID, strict_object(generation=INTEGER, resources=shared.AMOUNTS))
 
 # Only a consumer with allocations has an owner.
 OF_CONSUMER_ANSWER = Schemas(
@@ -86,7 +86,7 @@ OF_CONSUMER_ANSWER = Schemas(
         (
             since,
             {
-                **an_object({"allocations": _ALLOCATIONS, **owner}, "allocations"),
+                **object_schema({"allocations": _ALLOCATIONS, **owner}, "allocations"),
                 "dependentRequired": {name: list(owner) for name in owner},
             },
         )
@@ -101,8 +101,8 @@ OF_CONSUMER_ANSWER = Schemas(
 
 
 def _provider_answer_schema(**properties: Json) -> Json:
-    by_consumer = map_schema(LIKE_UUID, object_schema(resources=shared.AMOUNTS, **properties))
-    return object_schema(allocations=by_consumer, resource_provider_generation=INTEGER)
+    by_consumer = strict_map(LIKE_UUID, strict_object(resources=shared.AMOUNTS, **properties))
+    return strict_object(allocations=by_consumer, resource_provider_generation=INTEGER)
 
 
 OF_PROVIDER_ANSWER = Schemas(
@@ -184,7 +184,7 @@ def post(call: ApiCall) -> ApiResponse:
 @in_transaction
 def delete(_call: ApiCall, connection: Connection, consumer_uuid: str) -> ApiResponse:
     """Delete the allocations of a consumer."""
-    if not allocations.remove(connection, spellings(consumer_uuid)):
+    if not allocations.remove(connection, uuid_spellings(consumer_uuid)):
         raise NotFound(f"No allocations for consumer '{consumer_uuid}'")
     return ApiResponse(status=204)
 
@@ -231,7 +231,7 @@ def claim_of(call: ApiCall, consumer_uuid: str, body: Mapping[str, Any]) -> Cons
     )
 
 
-def spellings(consumer_uuid: str) -> Sequence[str]:
+def uuid_spellings(consumer_uuid: str) -> Sequence[str]:
     """Return the possible spellings of a consumer uuid in stored allocations.
 
     OpenStack placement stores the consumers of ``POST /allocations`` in the caller's spelling.

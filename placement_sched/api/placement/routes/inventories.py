@@ -11,7 +11,7 @@ from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
 from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.conventions import INTEGER, UPPER_CASE, object_schema
+from placement_sched.api.placement.conventions import INTEGER, UPPER_CASE, strict_object
 from placement_sched.api.response import MethodNotAllowed
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
@@ -20,7 +20,7 @@ from placement_sched.limits import MAX_PROVIDER_ITEMS
 from placement_sched.model.document import Json
 from placement_sched.model.provider import MAX_FLOAT, Inventory, Provider
 from placement_sched.schemas.fields import INVENTORY
-from placement_sched.schemas.parts import an_object
+from placement_sched.schemas.parts import object_schema
 from placement_sched.store.placement import inventories, resource_classes, resource_providers
 
 _INTEGERS = ("total", "reserved", "min_unit", "max_unit", "step_size")
@@ -42,26 +42,28 @@ _PROPERTIES: Json = {
 #: name is reported as an unknown class.
 BY_CLASS: Json = {
     "type": "object",
-    "additionalProperties": an_object(_PROPERTIES, "total"),
+    "additionalProperties": object_schema(_PROPERTIES, "total"),
     "maxProperties": MAX_PROVIDER_ITEMS,
 }
 
-POST = Schemas(an_object({**_PROPERTIES, "resource_class": UPPER_CASE}, "resource_class", "total"))
+POST = Schemas(
+    object_schema({**_PROPERTIES, "resource_class": UPPER_CASE}, "resource_class", "total")
+)
 
-PUT_ONE = Schemas(an_object(_PROPERTIES, "total", "resource_provider_generation"))
+PUT_ONE = Schemas(object_schema(_PROPERTIES, "total", "resource_provider_generation"))
 
-PUT = Schemas(object_schema(resource_provider_generation=INTEGER, inventories=BY_CLASS))
+PUT = Schemas(strict_object(resource_provider_generation=INTEGER, inventories=BY_CLASS))
 
 _SHOWN: Json = {**dict.fromkeys(_INTEGERS, INTEGER), "allocation_ratio": {"type": "number"}}
 
 ANSWER = Schemas(
-    object_schema(
+    strict_object(
         resource_provider_generation=INTEGER,
-        inventories=shared.map_schema(shared.NAME, object_schema(**_SHOWN)),
+        inventories=shared.strict_map(shared.NAME, strict_object(**_SHOWN)),
     )
 )
 
-ONE_ANSWER = Schemas(object_schema(**_SHOWN, resource_provider_generation=INTEGER))
+ONE_ANSWER = Schemas(strict_object(**_SHOWN, resource_provider_generation=INTEGER))
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", answer=ANSWER)
@@ -96,7 +98,7 @@ def create(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Add an inventory of a new class to a provider. A generation is ignored."""
     name = call.body["resource_class"]
     prefix = f"Unable to create inventory for resource provider {uuid}"
-    provider = resource_providers.locked_by_uuid(connection, uuid)
+    provider = resource_providers.lock_by_uuid(connection, uuid)
     inventory = read_inventory(name, call.body)
     _check_reserved(call, [inventory], uuid, prefix)
     reject_unknown(connection, [name], prefix)
@@ -118,7 +120,7 @@ def create(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
 def update(call: ApiCall, connection: Connection, uuid: str, resource_class: str) -> ApiResponse:
     """Change an existing inventory of a provider."""
     generation = call.body["resource_provider_generation"]
-    provider = resource_providers.locked_by_uuid(connection, uuid, generation)
+    provider = resource_providers.lock_by_uuid(connection, uuid, generation)
     inventory = read_inventory(resource_class, call.body)
     _check_reserved(call, [inventory], uuid, _update_error(uuid))
     resource_classes.by_name(connection, resource_class)
@@ -143,7 +145,7 @@ def update(call: ApiCall, connection: Connection, uuid: str, resource_class: str
 def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Replace the inventories of a provider."""
     generation = call.body["resource_provider_generation"]
-    provider = resource_providers.locked_by_uuid(connection, uuid, generation)
+    provider = resource_providers.lock_by_uuid(connection, uuid, generation)
     documents: Mapping[str, Any] = call.body["inventories"]
     new_inventories = [read_inventory(name, document) for name, document in documents.items()]
     _check_reserved(call, new_inventories, uuid, _update_error(uuid))
@@ -166,7 +168,7 @@ def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
 @in_transaction
 def clear(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Delete all inventories of a provider."""
-    provider = resource_providers.locked_by_uuid(connection, uuid)
+    provider = resource_providers.lock_by_uuid(connection, uuid)
     inventories.replace(connection, provider, [], call.now())
     resource_providers.bump_generations(connection, [provider.id], call.now())
     return ApiResponse(status=204)
@@ -179,7 +181,7 @@ def clear(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     success=(),
     refusals=(405,),
 )
-def not_yet(_call: ApiCall, uuid: str) -> ApiResponse:
+def reject_before_1_5(_call: ApiCall, uuid: str) -> ApiResponse:
     """Reject deleting all inventories at once before 1.5."""
     operation = f"Deleting all inventories of {uuid}"
     raise MethodNotAllowed(f"{operation} requires microversion 1.5 or later.")
@@ -189,7 +191,7 @@ def not_yet(_call: ApiCall, uuid: str) -> ApiResponse:
 @in_transaction
 def remove(call: ApiCall, connection: Connection, uuid: str, resource_class: str) -> ApiResponse:
     """Delete an inventory of a provider."""
-    provider = resource_providers.locked_by_uuid(connection, uuid)
+    provider = resource_providers.lock_by_uuid(connection, uuid)
     if not _find_class(inventories.of_provider(connection, provider.id), resource_class):
         raise NotFound(f"No inventory of class {resource_class} found for delete")
     try:

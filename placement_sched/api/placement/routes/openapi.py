@@ -8,10 +8,10 @@ from placement_sched.api import openapi
 from placement_sched.api.blueprint import Api, Blueprint, Route
 from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.conventions import INTEGER, TEXT, UPPER_CASE, UUID, object_schema
+from placement_sched.api.placement.conventions import INTEGER, TEXT, UPPER_CASE, UUID, strict_object
 from placement_sched.api.validation import Schemas
 from placement_sched.model.document import Json
-from placement_sched.schemas.parts import a_list, an_object
+from placement_sched.schemas.parts import list_schema, object_schema
 
 blueprint = Blueprint("openapi", __name__)
 
@@ -43,7 +43,7 @@ _CODE: Json = {"code": {"type": "string", "pattern": "^placement\\."}}
 
 
 def _errors_schema(properties: Json) -> Json:
-    return object_schema(errors=a_list(an_object(properties, *_REQUIRED), minItems=1))
+    return strict_object(errors=list_schema(object_schema(properties, *_REQUIRED), minItems=1))
 
 
 ERRORS = Schemas(

@@ -21,9 +21,9 @@ from placement_sched.store.placement import reshape
 blueprint = Blueprint("reshaper", __name__)
 
 
-_INVENTORIES = shared.map_schema(
+_INVENTORIES = shared.strict_map(
     LIKE_UUID,
-    shared.object_schema(resource_provider_generation=shared.INTEGER, inventories=BY_CLASS),
+    shared.strict_object(resource_provider_generation=shared.INTEGER, inventories=BY_CLASS),
     minProperties=1,
     maxProperties=MAX_RESHAPER_INVENTORIES,
 )
@@ -34,7 +34,7 @@ POST = Schemas(
     *(
         (
             since,
-            shared.object_schema(inventories=_INVENTORIES, allocations={**claims, **_CONSUMERS}),
+            shared.strict_object(inventories=_INVENTORIES, allocations={**claims, **_CONSUMERS}),
         )
         for since, claims in allocations.BY_CONSUMER.items()
     )

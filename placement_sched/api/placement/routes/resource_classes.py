@@ -12,8 +12,8 @@ from placement_sched.api.placement import microversions as mv
 from placement_sched.api.placement.conventions import (
     UPPER_CASE,
     links,
-    listing,
-    object_schema,
+    strict_object,
+    unique_list,
     with_last_modified,
 )
 from placement_sched.api.validation import Schema, Schemas
@@ -28,7 +28,7 @@ _ALL = "/resource_classes"
 _ONE = "/resource_classes/<name>"
 _POLICY = "placement:resource_classes"
 
-_BY_NAME = object_schema(
+_BY_NAME = strict_object(
     name={"type": "string", "pattern": f"^{CUSTOM_PREFIX}[A-Z0-9_]+$", "maxLength": 255}
 )
 
@@ -40,9 +40,9 @@ PUT = Schemas(_BY_NAME)
 #: Schema of the class name in the path, from 1.7 on.
 NAMED = Schema(_BY_NAME)
 
-_SHOWN = object_schema(name=UPPER_CASE, links=links("self"))
+_SHOWN = strict_object(name=UPPER_CASE, links=links("self"))
 
-LIST_ANSWER = Schemas(object_schema(resource_classes=listing(_SHOWN)))
+LIST_ANSWER = Schemas(strict_object(resource_classes=unique_list(_SHOWN)))
 
 ANSWER = Schemas(_SHOWN)
 

@@ -17,7 +17,7 @@ from placement_sched.api.placement.conventions import (
     TEXT,
     UUID,
     UUID_OR_NULL,
-    object_schema,
+    strict_object,
 )
 from placement_sched.api.placement.params import parse_member_of, parse_resources, parse_traits
 from placement_sched.api.validation import REPEATED, Schemas
@@ -28,7 +28,7 @@ from placement_sched.model.names import canonical_uuid
 from placement_sched.model.provider import Provider
 from placement_sched.operations import reports
 from placement_sched.schemas.fields import PROVIDER_NAME
-from placement_sched.schemas.parts import an_object
+from placement_sched.schemas.parts import object_schema
 from placement_sched.store.placement import provider_search, provider_trees, resource_providers
 from placement_sched.store.placement.provider_search import ProviderQuery
 
@@ -60,8 +60,8 @@ _PARENT = {"parent_provider_uuid": UUID_OR_NULL}
 
 def _body_schemas(**properties: Json) -> Schemas:
     return Schemas(
-        (mv.OLDEST, an_object(properties, "name")),
-        (mv.NESTED_PROVIDERS, an_object({**properties, **_PARENT}, "name")),
+        (mv.OLDEST, object_schema(properties, "name")),
+        (mv.NESTED_PROVIDERS, object_schema({**properties, **_PARENT}, "name")),
     )
 
 
@@ -72,7 +72,7 @@ PUT = _body_schemas(name=PROVIDER_NAME)
 
 LIST = Schemas(
     *(
-        (since, an_object(parameters))
+        (since, object_schema(parameters))
         for since, parameters in shared.by_version(
             (mv.OLDEST, {"name": TEXT, "uuid": _HYPHENATED}),
             (mv.MEMBER_OF_ON_PROVIDERS, {"member_of": TEXT}),
@@ -91,7 +91,7 @@ def _provider_schema(since: Version) -> Json:
     relations = (rel for rel, added in _LINKS if since.has(added))
     tree = {**_PARENT, "root_provider_uuid": UUID} if since.has(mv.NESTED_PROVIDERS) else {}
     links = shared.links("self", *relations)
-    return object_schema(uuid=UUID, name=TEXT, generation=INTEGER, links=links, **tree)
+    return strict_object(uuid=UUID, name=TEXT, generation=INTEGER, links=links, **tree)
 
 
 _CHANGED_IN = {added for _, added in _LINKS} | {mv.NESTED_PROVIDERS}
@@ -100,7 +100,7 @@ ANSWER = Schemas(*((since, _provider_schema(since)) for since in _CHANGED_IN))
 
 LIST_ANSWER = Schemas(
     *(
-        (since, object_schema(resource_providers=shared.listing(_provider_schema(since))))
+        (since, strict_object(resource_providers=shared.unique_list(_provider_schema(since))))
         for since in _CHANGED_IN
     )
 )
@@ -180,7 +180,7 @@ def update(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     if "parent_provider_uuid" in call.body:
         parent, can_reparent = call.body["parent_provider_uuid"], call.version.has(mv.REPARENTING)
         provider_trees.move(connection, uuid, parent, anywhere=can_reparent, now=call.now())
-    provider = resource_providers.locked_by_uuid(connection, uuid)
+    provider = resource_providers.lock_by_uuid(connection, uuid)
     resource_providers.rename(connection, provider, name=call.body["name"], now=call.now())
     return _build_response(call, resource_providers.by_uuid(connection, uuid))
 

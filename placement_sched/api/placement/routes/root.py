@@ -5,8 +5,8 @@ from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.placement.conventions import (
     TEXT,
     links,
-    listing,
-    object_schema,
+    strict_object,
+    unique_list,
     with_last_modified,
 )
 from placement_sched.api.placement.microversions import VERSIONING
@@ -15,11 +15,11 @@ from placement_sched.api.validation import Schemas
 blueprint = Blueprint("root", __name__)
 
 _NUMBER = {"type": "string", "pattern": r"^[0-9]+\.[0-9]+$"}
-_VERSION = object_schema(
+_VERSION = strict_object(
     id=TEXT, min_version=_NUMBER, max_version=_NUMBER, status=TEXT, links=links("self")
 )
 
-SHOW_ANSWER = Schemas(object_schema(versions=listing(_VERSION)))
+SHOW_ANSWER = Schemas(strict_object(versions=unique_list(_VERSION)))
 
 
 @blueprint.get("/", public=True, answer=SHOW_ANSWER)

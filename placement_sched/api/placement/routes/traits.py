@@ -11,13 +11,13 @@ from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
 from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.conventions import INTEGER, TEXT, object_schema
+from placement_sched.api.placement.conventions import INTEGER, TEXT, strict_object
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_PROVIDER_ITEMS
 from placement_sched.model.provider import CUSTOM_PREFIX, Trait
-from placement_sched.schemas.parts import an_object
+from placement_sched.schemas.parts import object_schema
 from placement_sched.store.placement import resource_providers, traits
 
 _CUSTOM = re.compile(f"{CUSTOM_PREFIX}[A-Z0-9_]+")
@@ -29,7 +29,7 @@ _ALL = "/traits"
 _ONE = "/traits/<name>"
 _ON_PROVIDER = "/resource_providers/<uuid>/traits"
 
-LIST = Schemas(an_object({"name": TEXT, "associated": TEXT}))
+LIST = Schemas(object_schema({"name": TEXT, "associated": TEXT}))
 
 # An invalid name is reported as an unknown trait.
 _TRAITS = {
@@ -38,13 +38,13 @@ _TRAITS = {
     "maxItems": MAX_PROVIDER_ITEMS,
 }
 
-PUT_ON_PROVIDER = Schemas(object_schema(traits=_TRAITS, resource_provider_generation=INTEGER))
+PUT_ON_PROVIDER = Schemas(strict_object(traits=_TRAITS, resource_provider_generation=INTEGER))
 
-_NAMES = shared.listing(shared.UPPER_CASE)
+_NAMES = shared.unique_list(shared.UPPER_CASE)
 
-LIST_ANSWER = Schemas(object_schema(traits=_NAMES))
+LIST_ANSWER = Schemas(strict_object(traits=_NAMES))
 
-ON_PROVIDER_ANSWER = Schemas(object_schema(traits=_NAMES, resource_provider_generation=INTEGER))
+ON_PROVIDER_ANSWER = Schemas(strict_object(traits=_NAMES, resource_provider_generation=INTEGER))
 
 
 @blueprint.get(
@@ -153,7 +153,7 @@ def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
 @in_transaction
 def clear(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Remove all traits of a provider."""
-    provider = resource_providers.locked_by_uuid(connection, uuid)
+    provider = resource_providers.lock_by_uuid(connection, uuid)
     current = traits.of_provider(connection, provider.id)
     if traits.replace(connection, provider.id, _ids(current), (), call.now()):
         resource_providers.bump_generations(connection, [provider.id], call.now())

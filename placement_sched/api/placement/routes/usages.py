@@ -11,14 +11,14 @@ from placement_sched.api.placement.conventions import (
     AMOUNTS,
     INTEGER,
     NAME,
-    map_schema,
-    object_schema,
+    strict_map,
+    strict_object,
     with_last_modified,
 )
 from placement_sched.api.validation import Schemas
 from placement_sched.model.document import Json
 from placement_sched.schemas.fields import OWNER
-from placement_sched.schemas.parts import an_object
+from placement_sched.schemas.parts import object_schema
 from placement_sched.store.placement import usages
 from placement_sched.store.placement.usages import TypeUsage
 
@@ -33,18 +33,19 @@ _1_9 = {"project_id": OWNER, "user_id": OWNER}
 _1_38 = {**_1_9, "consumer_type": {**OWNER, "pattern": _TYPES}}
 
 GET = Schemas(
-    (mv.USAGES, an_object(_1_9, "project_id")), (mv.CONSUMER_TYPES, an_object(_1_38, "project_id"))
+    (mv.USAGES, object_schema(_1_9, "project_id")),
+    (mv.CONSUMER_TYPES, object_schema(_1_38, "project_id")),
 )
 
 # The number of consumers is among the amounts.
-_BY_TYPE: Json = {**object_schema(consumer_count=INTEGER), "patternProperties": {NAME: INTEGER}}
+_BY_TYPE: Json = {**strict_object(consumer_count=INTEGER), "patternProperties": {NAME: INTEGER}}
 
 ANSWER = Schemas(
-    (mv.USAGES, object_schema(usages=AMOUNTS)),
-    (mv.CONSUMER_TYPES, object_schema(usages=map_schema(_TYPES, _BY_TYPE))),
+    (mv.USAGES, strict_object(usages=AMOUNTS)),
+    (mv.CONSUMER_TYPES, strict_object(usages=strict_map(_TYPES, _BY_TYPE))),
 )
 
-OF_PROVIDER_ANSWER = Schemas(object_schema(resource_provider_generation=INTEGER, usages=AMOUNTS))
+OF_PROVIDER_ANSWER = Schemas(strict_object(resource_provider_generation=INTEGER, usages=AMOUNTS))
 
 
 @blueprint.get(

@@ -12,13 +12,13 @@ from placement_sched.scheduler.capacity.report import CapacityQuery, capacity
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.simulation import changes_from
 from placement_sched.schemas.changes import CHANGES
-from placement_sched.schemas.parts import BOOLEAN, NAME, a_list, an_object, nullable
+from placement_sched.schemas.parts import BOOLEAN, NAME, list_schema, nullable, object_schema
 
 blueprint = Blueprint("capacity", __name__)
 
 #: ``request_spec`` needs no flavor if the body has ``flavors`` or ``all_flavors``.
 _REQUEST_SPEC: Json = {key: value for key, value in REQUEST_SPEC.items() if key != "required"}
-_FLAVORS: Json = a_list(
+_FLAVORS: Json = list_schema(
     REQUEST_SPEC["properties"]["flavor"], minItems=1, maxItems=MAX_CAPACITY_FLAVORS
 )
 _PROPERTIES: Json = {
@@ -30,7 +30,7 @@ _PROPERTIES: Json = {
     "overrides": OVERRIDES,
     "changes": CHANGES,
 }
-CAPACITY = Schemas(an_object(_PROPERTIES, "request_spec"))
+CAPACITY = Schemas(object_schema(_PROPERTIES, "request_spec"))
 
 
 @blueprint.post("/v1/capacity", policy="scheduler:capacity", body=CAPACITY, refusals=(404, 500))

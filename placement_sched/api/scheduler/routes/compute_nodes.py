@@ -18,7 +18,7 @@ from placement_sched.operations.nova_cloud import NovaNoun
 from placement_sched.schemas import formats
 from placement_sched.schemas.formats import usual_uuid
 from placement_sched.schemas.node_report import parse
-from placement_sched.schemas.parts import NAME, PAGING, a_list, an_object
+from placement_sched.schemas.parts import NAME, PAGING, list_schema, object_schema
 from placement_sched.store.compute import compute_nodes
 
 #: Fields that responses omit, so that a response is a valid report.
@@ -32,10 +32,10 @@ _ALL = "/v1/compute_nodes"
 _ONE = "/v1/compute_nodes/<uuid>"
 _POLICY = "scheduler:compute_nodes"
 
-LIST = Schemas(an_object(dict.fromkeys(_FILTERS, NAME) | PAGING))
+LIST = Schemas(object_schema(dict.fromkeys(_FILTERS, NAME) | PAGING))
 #: ``placement_sched.schemas.node_report`` validates the reports.
 PUT = Schemas({"type": "object"})
-POST = Schemas(a_list({"type": "object"}, maxItems=MAX_REPORTS))
+POST = Schemas(list_schema({"type": "object"}, maxItems=MAX_REPORTS))
 
 
 @blueprint.post(_ALL, policy=f"{_POLICY}:report", body=POST, takes_many=True, refusals=(409,))

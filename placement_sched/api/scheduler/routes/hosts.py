@@ -10,7 +10,7 @@ from placement_sched.model.document import Json
 from placement_sched.operations.aggregate_check import check_aggregates
 from placement_sched.scheduler.host_views import STATES, HostQuery, list_hosts, show_host
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.schemas.parts import NAME, PAGING, an_object
+from placement_sched.schemas.parts import NAME, PAGING, object_schema
 
 blueprint = Blueprint("hosts", __name__)
 
@@ -19,7 +19,7 @@ _POLICY = "scheduler:hosts"
 _SINGLE_VALUED = ("host", "search", "zone", "aggregate")
 
 LIST = Schemas(
-    an_object(
+    object_schema(
         dict.fromkeys((*_SINGLE_VALUED, "trait"), NAME)
         | {"state": {"type": "string", "enum": list(STATES)}}
         | PAGING
@@ -31,11 +31,11 @@ LIST = Schemas(
 def index(call: ApiCall) -> ApiResponse:
     """List hosts with state, zone, policy, aggregates, traits and total resources."""
     limit, marker = limit_and_marker(call)
-    document = listed(call.services.scheduler, call.query, limit=limit, marker=marker)
+    document = search_hosts(call.services.scheduler, call.query, limit=limit, marker=marker)
     return ApiResponse(body=document | page(call, "hosts", document["hosts"]).body)
 
 
-def listed(
+def search_hosts(
     scheduler: Scheduler,
     query: Iterable[tuple[str, str]],
     *,

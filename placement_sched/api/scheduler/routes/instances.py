@@ -29,7 +29,7 @@ _ALL = "/v1/instances"
 _ONE = "/v1/instances/<uuid>"
 _POLICY = "scheduler:instances"
 
-_INSTANCE = parts.an_object(
+_INSTANCE = parts.object_schema(
     {
         **dict.fromkeys((*_NAMES, "display_name"), parts.NULLABLE_NAME),
         **dict.fromkeys(_STATES, parts.NULLABLE_TEXT),
@@ -39,7 +39,7 @@ _INSTANCE = parts.an_object(
     }
 )
 PUT = Schemas(_INSTANCE)
-LIST = Schemas(parts.an_object(dict.fromkeys(_FILTERS, parts.NAME) | parts.PAGING))
+LIST = Schemas(parts.object_schema(dict.fromkeys(_FILTERS, parts.NAME) | parts.PAGING))
 
 
 @blueprint.put(_ONE, policy=f"{_POLICY}:record", body=PUT)

@@ -3,8 +3,8 @@
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters.aggregate_instance_extra_specs import (
+    aggregate_extra_specs,
     any_matches,
-    asked_of_aggregates,
 )
 from placement_sched.scheduler.policies.selectors import BasePolicySelector
 
@@ -25,14 +25,14 @@ class ExtraSpecsSelector(BasePolicySelector):
 
     def asked(self, spec_obj: RequestSpec) -> str | None:
         """Return the compared extra specs."""
-        extra_specs = [f"{key}={wanted}" for key, _, wanted in asked_of_aggregates(spec_obj)]
+        extra_specs = [f"{key}={wanted}" for key, _, wanted in aggregate_extra_specs(spec_obj)]
         return ", ".join(extra_specs) or None
 
     def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:
         """Return whether the aggregate's metadata satisfy all of them."""
         return all(
             _is_satisfied(aggregate.metadata.get(name), wanted)
-            for _, name, wanted in asked_of_aggregates(spec_obj)
+            for _, name, wanted in aggregate_extra_specs(spec_obj)
         )
 
 
