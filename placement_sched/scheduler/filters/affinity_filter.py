@@ -6,13 +6,8 @@ from dataclasses import replace
 from placement_sched.model.aggregates import AFFINITY, ANTI_AFFINITY, MOST_PER_HOST
 from placement_sched.model.names import shorten_names
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.scheduler.filters import (
-    BaseHostFilter,
-    HostCheck,
-    HostState,
-    Rejection,
-    SuggestedChange,
-)
+from placement_sched.model.verdict import Rejection, SuggestedChange
+from placement_sched.scheduler.filters import BaseHostFilter, HostCheck, HostState
 from placement_sched.scheduler.filters.changed_requests import without_hint
 from placement_sched.scheduler.filters.simple_cidr_affinity_filter import SimpleCIDRAffinityFilter
 from placement_sched.scheduler.filters.utils import hinted_instances, members_on
@@ -49,9 +44,8 @@ class DifferentHostFilter(BaseHostFilter):
             uuids = sorted(unwanted.intersection(host_state.instances))
             if not uuids:
                 return None
-            return Rejection(
-                f"different_host: the host has {shorten_names(uuids, _MAX_NAMES)}", hinted, uuids
-            )
+            names = shorten_names(uuids, _MAX_NAMES)
+            return Rejection(f"different_host: the host has {names}", hinted, uuids)
 
         return refusal
 
