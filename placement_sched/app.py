@@ -13,20 +13,20 @@ from placement_sched.api import auth
 from placement_sched.api.application import Application
 from placement_sched.api.call import Services
 from placement_sched.api.compute.microversions import VERSIONING as COMPUTE_VERSIONS
-from placement_sched.api.compute.routes import FACE as COMPUTE
+from placement_sched.api.compute.routes import API as COMPUTE
 from placement_sched.api.health import ApiEntry, make_blueprint
-from placement_sched.api.identity.routes import FACE as IDENTITY
-from placement_sched.api.identity.routes.versions import NEWEST as IDENTITY_VERSION
-from placement_sched.api.image.routes import FACE as IMAGE
-from placement_sched.api.image.routes.versions import NEWEST as IMAGE_VERSION
+from placement_sched.api.identity.routes import API as IDENTITY
+from placement_sched.api.identity.versions import NEWEST as IDENTITY_VERSION
+from placement_sched.api.image.routes import API as IMAGE
+from placement_sched.api.image.versions import NEWEST as IMAGE_VERSION
 from placement_sched.api.metrics import Metrics, count_requests
 from placement_sched.api.placement.microversions import VERSIONING as PLACEMENT_VERSIONS
-from placement_sched.api.placement.routes import FACE as PLACEMENT
+from placement_sched.api.placement.routes import API as PLACEMENT
 from placement_sched.api.policy import Policy, check_files
 from placement_sched.api.policy_rules import RULES
 from placement_sched.api.request_context import WSGI, set_request_context
 from placement_sched.api.request_log import AccessLog, log_slow_requests
-from placement_sched.api.scheduler.routes import FACE as SCHEDULER
+from placement_sched.api.scheduler.routes import API as SCHEDULER
 from placement_sched.api.serving import BodyReader
 from placement_sched.candidates.summaries import Summaries
 from placement_sched.config.settings import Settings
@@ -51,7 +51,7 @@ from placement_sched.scheduler.request import neutron_of
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store import cloud_figures
 
-FACES = (PLACEMENT, COMPUTE, IMAGE, IDENTITY, SCHEDULER)
+APIS = (PLACEMENT, COMPUTE, IMAGE, IDENTITY, SCHEDULER)
 
 
 def wrap_for_worker(application: WSGI) -> WSGI:
@@ -133,7 +133,7 @@ def make_application(services: Services) -> Application:
         ApiEntry("identity", f"v{IDENTITY_VERSION}", "/identity/v3/"),
         ApiEntry("scheduler", "v1", "/scheduler/v1"),
     )
-    apis_by_prefix = {f"/{api.name}": api for api in FACES}
+    apis_by_prefix = {f"/{api.name}": api for api in APIS}
     home = console.home_of(services)
     application = Application(services, apis_by_prefix, make_blueprint(services, apis, home))
     application.register_blueprint(console.blueprint_of(services), url_prefix="/console")

@@ -12,8 +12,8 @@ import orjson
 from placement_sched.api import openapi
 from placement_sched.api.application import Application
 from placement_sched.api.placement.microversions import VERSIONING
-from placement_sched.api.placement.routes import FACE
-from placement_sched.api.placement.routes.openapi import describe
+from placement_sched.api.placement.openapi import describe
+from placement_sched.api.placement.routes import API
 from placement_sched.api.validation import FORMATS
 from placement_sched.api.versions import Version
 
@@ -45,7 +45,7 @@ class Document:
     """The document of one version, ready to hold answers against."""
 
     def __init__(self, version: Version) -> None:
-        self.tree = openapi.document(describe(FACE.routes), version, PREFIX)
+        self.tree = openapi.document(describe(API.routes), version, PREFIX)
         self._operations = [
             (_pattern(path), method.upper(), operation)
             for path, methods in self.tree["paths"].items()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from placement_sched.app import FACES
+from placement_sched.app import APIS
 from tests import identity
 from tests.api.test_auth_keystone import config
 from tests.house.tree import PACKAGE
@@ -106,7 +106,7 @@ def test_flask_lists_every_route(tmp_path):
     rows = [line.split() for line in done.stdout.splitlines()[2:]]
     listed = {(method.strip(","), rule) for _, *methods, rule in rows for method in methods}
     declared = {
-        (route.method, f"/{face.name}{route.path}") for face in FACES for route in face.routes
+        (route.method, f"/{face.name}{route.path}") for face in APIS for route in face.routes
     }
     assert declared <= listed
     assert ("GET", "/healthz/ready") in listed

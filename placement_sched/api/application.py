@@ -87,7 +87,7 @@ class Application(flask.Flask):
     session_interface = _NoSessions()
 
     def __init__(
-        self, services: Services, faces: Mapping[str, Api], beside: flask.Blueprint
+        self, services: Services, apis: Mapping[str, Api], beside: flask.Blueprint
     ) -> None:
         """Mount the APIs, and the routes for monitoring, which need no token."""
         super().__init__("placement_sched", static_folder=None)
@@ -96,12 +96,12 @@ class Application(flask.Flask):
         self.config["MAX_CONTENT_LENGTH"] = api.max_request_body_size
         self._max_query_size: int = api.max_query_string_size
         self._authenticate = STRATEGIES[api.auth_strategy]
-        self._faces = faces
+        self._apis = apis
         # No request is redirected to a path with or without a slash at its end.
         self.url_map.merge_slashes = False
         self.register_blueprint(beside)
-        for prefix, face in faces.items():
-            self.register_blueprint(face, url_prefix=prefix or None)
+        for prefix, api in apis.items():
+            self.register_blueprint(api, url_prefix=prefix or None)
         self._routes, self._public_paths = _group_routes(self._rules())
         self.before_request(self._check_first)
         self.register_error_handler(exceptions.HTTPException, self._http_error)
@@ -110,7 +110,7 @@ class Application(flask.Flask):
     @property
     def names(self) -> dict[str, str]:
         """Return the names of the APIs by the first part of their paths."""
-        return {prefix: face.name for prefix, face in self._faces.items()}
+        return {prefix: api.name for prefix, api in self._apis.items()}
 
     def create_url_adapter(self, request: flask.Request | None) -> MapAdapter | None:
         """Split the path of a request and return the adapter that matches its rule.
@@ -124,10 +124,10 @@ class Application(flask.Flask):
         path_info: str = environ.get("PATH_INFO") or "/"
         end = path_info.find("/", 1)
         prefix = path_info if end < 0 else path_info[:end]
-        request.api_name = self._faces.get(prefix)
-        if request.api_name is None:
-            prefix, request.api_name = "", self._faces.get("")
-        if request.api_name is None:
+        request.api = self._apis.get(prefix)
+        if request.api is None:
+            prefix, request.api = "", self._apis.get("")
+        if request.api is None:
             if path_info[0] != "/" or path_info.startswith("//"):
                 raise exceptions.NotFound
             path = request.path
@@ -150,15 +150,15 @@ class Application(flask.Flask):
         request = _get_request()
         rule = request.url_rule
         if self._belongs_to_extension(request) if rule is None else rule.route is None:
-            request.api_name = None
-        face = request.api_name
-        if face is None:
+            request.api = None
+        api = request.api
+        if api is None:
             return
         path = request.prefix + request.below if rule is None else rule.rule
         is_public = path in self._public_paths
         if not is_public:
             request.identity = self._authenticate(request.sent_headers)
-        request.version = face.style.negotiate(request.sent_headers)
+        request.version = api.style.negotiate(request.sent_headers)
         request.check_length_and_label()  # before 404 and 405
         if not is_public:  # version documents need no database
             self.services.ready()
@@ -167,7 +167,7 @@ class Application(flask.Flask):
 
     def _belongs_to_extension(self, request: Request) -> bool:
         """Return whether only extensions have rules that begin as this unmatched path."""
-        if request.prefix or request.api_name is None:
+        if request.prefix or request.api is None:
             return False
         first = request.below.split("/", 2)[1]
         routes = [rule.route for rule in self._rules() if rule.rule.split("/", 2)[1] == first]
@@ -190,10 +190,10 @@ class Application(flask.Flask):
             request.url_rule = None
             adapter = cast("MapAdapter", request_ctx.url_adapter)
             raise exceptions.MethodNotAllowed(adapter.allowed_methods())
-        face, version = request.api_name, request.version
-        if face is None or version is None or request.matched is None:
+        api, version = request.api, request.version
+        if api is None or version is None or request.matched is None:
             return super().dispatch_request()
-        rule, route = self._find_route(request, face, version)
+        rule, route = self._find_route(request, api, version)
         request.url_rule = rule
         arguments = request.view_args or {}
         pairs = request.pairs
@@ -205,7 +205,7 @@ class Application(flask.Flask):
             check_not_read_from_nova(route.changes, self.services.settings)
         if any("\0" in argument for argument in arguments.values()):
             raise NotFound("The URL contains a NUL character.")
-        max_bytes, every_value = self._max_query_size, face.style.checks_every_value
+        max_bytes, every_value = self._max_query_size, api.style.checks_every_value
         request.check_query(route, version, max_bytes=max_bytes, every_value=every_value)
         try:
             body = request.body_of(route, version)
@@ -227,7 +227,7 @@ class Application(flask.Flask):
         view: Callable[..., Any] = self.view_functions[rule.endpoint]
         return self.make_response(view(call, **arguments))
 
-    def _find_route(self, request: Request, face: Api, version: Version) -> tuple[RouteRule, Route]:
+    def _find_route(self, request: Request, api: Api, version: Version) -> tuple[RouteRule, Route]:
         """Check the content types and return the route of the version and action."""
         path = cast("RouteRule", request.url_rule).rule
         routes = [
@@ -241,7 +241,7 @@ class Application(flask.Flask):
         request.check_content_type(route)
         # As in OpenStack placement, Accept matters only for answers with a document.
         has_document = route.method == "GET" and not route.public and HTTPStatus.OK in route.success
-        if face.style.refuses_other_types and has_document:
+        if api.style.refuses_other_types and has_document:
             accept = request.sent_headers.get("Accept") or JSON
             # Like OpenStack placement, WebOb ignores an invalid header.
             fits = accept in _USUAL_ACCEPT or create_accept_header(accept).acceptable_offers([JSON])
@@ -260,19 +260,19 @@ class Application(flask.Flask):
         if not isinstance(rv, ApiResponse):
             return super().make_response(rv)
         request = _get_request()
-        face, version = request.api_name, request.version
-        if face is None:
+        api, version = request.api, request.version
+        if api is None:
             return Response(rv, {})
-        response = Response(rv, {} if version is None else face.style.version_headers(version))
+        response = Response(rv, {} if version is None else api.style.version_headers(version))
         route = request.matched
-        labels = RequestLabels(face.name, "" if route is None else route.path, request.sent_method)
+        labels = RequestLabels(api.name, "" if route is None else route.path, request.sent_method)
         note(request.environ, labels, str(version) if version else "")
         return response
 
     def _http_error(self, failure: exceptions.HTTPException) -> Any:
         """Report an error of Flask or werkzeug. Errors of an extension are not changed."""
         request = _get_request()
-        if request.api_name is None and request.url_rule is not None:
+        if request.api is None and request.url_rule is not None:
             return failure
         match failure:
             case exceptions.MethodNotAllowed():
@@ -308,17 +308,17 @@ class Application(flask.Flask):
                 key: shorten(error.fault[key], DETAIL) for key in ("problem", "path")
             }
             error.fault = {**error.fault, **shortened_texts}
-        if request.api_name is None:
+        if request.api is None:
             detail = error.detail
             if detail == NOT_FOUND:
-                apis = ", ".join(filter(None, self._faces))
+                apis = ", ".join(filter(None, self._apis))
                 detail = f"Nothing is served at this path; APIs: {apis}"
             answer = ApiResponse(status=status, body=plain_error(request.environ, status, detail))
         else:
             context = ErrorContext(
                 request.ids, request.version, request.sent_headers.get("Accept") or ""
             )
-            answer = request.api_name.style.error(error, int(status), status.phrase, context)
+            answer = request.api.style.error(error, int(status), status.phrase, context)
         headers = dict(answer.headers)
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
             headers["Retry-After"] = str(RETRY_AFTER)

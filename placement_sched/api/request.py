@@ -93,14 +93,14 @@ def _has_nul(text: bytes) -> bool:
 
 
 class Request(flask.Request):
-    """A request to an API, or to another path (``face`` is None then).
+    """A request to an API, or to another path (``api`` is None then).
 
     ``prefix`` and ``below`` are the two parts of the path: the mount point of the API, and the
     remainder, which begins with a single slash. ``identity`` and ``version`` are set by the checks.
     """
 
     url_rule: RouteRule | None = None
-    api_name: Api | None = None
+    api: Api | None = None
     prefix: str = ""
     below: str = "/"
     identity: Identity = ANONYMOUS

@@ -46,7 +46,7 @@ def root(_call):
     return ApiResponse(body={"answered": "root"})
 
 
-FACE = Api("a", PlacementStyle(VERSIONING), [things])
+API = Api("a", PlacementStyle(VERSIONING), [things])
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def services(sqlite_template, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(services):
-    return TestApp(Application(services, {"/a": FACE}, make_blueprint(services)), lint=False)
+    return TestApp(Application(services, {"/a": API}, make_blueprint(services)), lint=False)
 
 
 def at(version):
@@ -145,7 +145,7 @@ def test_a_path_without_a_slash_is_no_root(sqlite_settings):
 
 
 def test_extensions_of_flask_can_be_added(services):
-    application = Application(services, {"/a": FACE}, make_blueprint(services))
+    application = Application(services, {"/a": API}, make_blueprint(services))
     client = TestApp(application)
 
     @application.before_request
@@ -179,7 +179,7 @@ def prefix(request):
 
 @pytest.fixture
 def application(services, prefix):
-    return Application(services, {prefix: FACE}, make_blueprint(services))
+    return Application(services, {prefix: API}, make_blueprint(services))
 
 
 def test_rules_of_extensions_are_of_no_face(application, prefix):
@@ -188,7 +188,7 @@ def test_rules_of_extensions_are_of_no_face(application, prefix):
     @application.get("/extension/<name>")
     @application.get(f"{prefix}/things/<name>/extension")
     def extension(name):
-        return {"name": name, "face": flask.request.api_name}
+        return {"name": name, "face": flask.request.api}
 
     for path in ("/extension/x", f"{prefix}/things/x/extension"):
         assert client.get(path).json == {"name": "x", "face": None}
@@ -225,6 +225,6 @@ def test_extensions_can_replace_a_handler_with_a_view_of_flask(application, pref
 
 def test_applications_build_addresses_of_their_own_rules(services):
     for prefix in ("/a", "/b"):
-        application = Application(services, {prefix: FACE}, make_blueprint(services))
+        application = Application(services, {prefix: API}, make_blueprint(services))
         with application.test_request_context():
             assert flask.url_for("a.things.one", uuid="x y") == f"{prefix}/things/x%20y"

@@ -8,10 +8,10 @@ import jsonschema_rs
 import pytest
 
 from placement_sched.api import request as module
-from placement_sched.api.compute.routes import FACE as COMPUTE
-from placement_sched.api.image.routes import FACE as IMAGE
-from placement_sched.api.placement.routes import FACE as PLACEMENT
-from placement_sched.api.scheduler.routes import FACE as SCHEDULER
+from placement_sched.api.compute.routes import API as COMPUTE
+from placement_sched.api.image.routes import API as IMAGE
+from placement_sched.api.placement.routes import API as PLACEMENT
+from placement_sched.api.scheduler.routes import API as SCHEDULER
 from placement_sched.api.validation import Schema
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_JSON_BYTES, MAX_JSON_DEPTH, MAX_JSON_VALUES

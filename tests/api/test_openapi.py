@@ -10,8 +10,8 @@ from webtest import TestApp
 
 from placement_sched.api import openapi
 from placement_sched.api.placement.microversions import VERSIONING
-from placement_sched.api.placement.routes import FACE
-from placement_sched.api.placement.routes.openapi import describe
+from placement_sched.api.placement.openapi import describe
+from placement_sched.api.placement.routes import API
 from placement_sched.api.versions import Version
 from tests.conforming import Answered, Document, check
 from tests.versions import LATEST
@@ -22,7 +22,7 @@ each_version = pytest.mark.parametrize("version", VERSIONS, ids=str)
 
 
 def described(version: Version) -> dict:
-    return openapi.document(describe(FACE.routes), version, "/placement")
+    return openapi.document(describe(API.routes), version, "/placement")
 
 
 def operations(document: dict) -> dict[tuple[str, str], dict]:
@@ -48,7 +48,7 @@ def test_document_is_valid(sqlite_app, version):
 
 @each_version
 def test_document_has_every_route_served_at_the_version_and_no_other(version):
-    served = [route for route in FACE.routes if route.serves(version)]
+    served = [route for route in API.routes if route.serves(version)]
     addresses = [(route.method, re.sub(r"<(\w+)>", r"{\1}", route.path)) for route in served]
     assert sorted(addresses) == sorted(operations(described(version)))
 
@@ -60,7 +60,7 @@ def test_document_needs_no_token_and_is_the_newest_where_no_version_is_asked_for
 
 
 def test_document_tells_where_it_is_mounted():
-    assert openapi.document(describe(FACE.routes), VERSIONING.newest, "/")["servers"] == [
+    assert openapi.document(describe(API.routes), VERSIONING.newest, "/")["servers"] == [
         {"url": "/"}
     ]
 
@@ -71,7 +71,7 @@ def test_operations_have_names_of_their_own():
         assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("route", FACE.routes, ids=lambda route: f"{route.method} {route.path}")
+@pytest.mark.parametrize("route", API.routes, ids=lambda route: f"{route.method} {route.path}")
 def test_every_success_has_a_body_described_unless_it_has_none(route):
     """Bodies come with 200, and with the 201 of an inventory; every other success has none."""
     with_body = 200 in route.success or route.answer is not None
@@ -81,7 +81,7 @@ def test_every_success_has_a_body_described_unless_it_has_none(route):
         assert route.answer.at(first) is not None
 
 
-@pytest.mark.parametrize("route", FACE.routes, ids=lambda route: f"{route.method} {route.path}")
+@pytest.mark.parametrize("route", API.routes, ids=lambda route: f"{route.method} {route.path}")
 def test_statuses_of_a_route_follow_from_what_it_takes(route):
     told = route.statuses
     assert {400, 406, 503} <= told

@@ -53,7 +53,7 @@ def mend(_call, name):
     return ApiResponse(body={"mended": name})
 
 
-FACE = Api("a", PlacementStyle(VERSIONING), [thing])
+API = Api("a", PlacementStyle(VERSIONING), [thing])
 
 
 class Faulty:
@@ -62,7 +62,7 @@ class Faulty:
     def __init__(self, settings):
         self.absent = True
         self.services = replace(make_services(settings), ready=self.ready)
-        self.made = Application(self.services, {"/a": FACE}, make_blueprint(self.services))
+        self.made = Application(self.services, {"/a": API}, make_blueprint(self.services))
         self.application = BodyReader(self.made, MOST)
         self.environ = create_environ("/a/nowhere", method="BREW", query_string="nope=1")
         self.environ |= {

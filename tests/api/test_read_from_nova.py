@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from placement_sched.app import FACES
+from placement_sched.app import APIS
 from placement_sched.operations.nova_cloud import NovaNoun, is_read_from_nova
 from tests.placing import report
 from tests.policed import policed
@@ -12,7 +12,7 @@ from tests.versions import LATEST_HEADERS
 
 #: Where a cloud is nova's; nothing connects to it here.
 NOVA = {"api_database.connection": "mysql+pymysql://nova:secret@db/nova_api"}
-CHANGING = [(face.name, route) for face in FACES for route in face.routes if route.changes]
+CHANGING = [(face.name, route) for face in APIS for route in face.routes if route.changes]
 NODE = "11111111-2222-3333-4444-555555555555"
 COMPUTE = {"OpenStack-API-Version": "compute 2.96"}
 
@@ -63,7 +63,7 @@ def test_every_write_of_the_nouns_that_nova_has_is_such_a_change():
     nouns = ("os-aggregates", "os-services", "os-server-groups", "compute_nodes", "instances")
     writes = {
         (face.name, route.method, route.path, route.action)
-        for face in FACES
+        for face in APIS
         for route in face.routes
         if route.method != "GET" and face.name in {"compute", "scheduler"}
         if route.path.split("/")[2:3] and route.path.split("/")[2] in nouns

@@ -7,10 +7,10 @@ from urllib.parse import urlencode
 
 import pytest
 
-from placement_sched.api.compute.routes import FACE as COMPUTE
-from placement_sched.api.image.routes import FACE as IMAGE
-from placement_sched.api.placement.routes import FACE as PLACEMENT
-from placement_sched.api.scheduler.routes import FACE as SCHEDULER
+from placement_sched.api.compute.routes import API as COMPUTE
+from placement_sched.api.image.routes import API as IMAGE
+from placement_sched.api.placement.routes import API as PLACEMENT
+from placement_sched.api.scheduler.routes import API as SCHEDULER
 from placement_sched.app import create_app
 from placement_sched.store.images import SORT_KEYS
 from tests.conftest import Client, make_settings
@@ -19,7 +19,7 @@ from tests.reports import NOW, a_report, node_uuid
 from tests.versions import LATEST
 
 #: By the first part of the path: the routes, and the microversion to ask for.
-FACES = {
+APIS = {
     "placement": (PLACEMENT.routes, f"placement {LATEST}"),
     "compute": (COMPUTE.routes, "compute 2.96"),
     "image": (IMAGE.routes, "image 2.0"),
@@ -89,7 +89,7 @@ def parameters(face, route):
 
 def questions():
     """Yield each list with each of its parameters."""
-    for face, (routes, _) in FACES.items():
+    for face, (routes, _) in APIS.items():
         for route in routes:
             if route.method != "GET":
                 continue
@@ -122,7 +122,7 @@ def test_repeated_values_are_answered_or_refused(app, asked):
     path = f"/{asked.face}{asked.path}"
     for name, value in NAMED.items():
         path = path.replace(f"<{name}>", value)
-    headers = {"OpenStack-API-Version": FACES[asked.face][1]}
+    headers = {"OpenStack-API-Version": APIS[asked.face][1]}
     right = asked.right
     for wrong in WRONG:
         for values in ((right, wrong), (wrong, right), (right, wrong, right)):
@@ -161,7 +161,7 @@ MANY = [
 def test_thousands_of_values_are_answered_or_refused(app, path, name, values):
     beside = [("resources", "VCPU:1")] if "candidates" in path else []
     query = urlencode([*beside, *((name, value) for value in values)])
-    headers = {"OpenStack-API-Version": FACES[path.partition("/")[0]][1]}
+    headers = {"OpenStack-API-Version": APIS[path.partition("/")[0]][1]}
     answer = app.get(f"/{path}?{query}", headers=headers, status="*")
     assert answer.status_int < 500, answer.text[:300]
 

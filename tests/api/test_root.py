@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.api.placement.microversions import NEWEST
-from placement_sched.api.scheduler.routes import FACE
+from placement_sched.api.scheduler.routes import API
 
 APIS = ["placement", "compute", "image", "identity", "scheduler"]
 
@@ -86,6 +86,6 @@ def test_other_methods_are_refused_with_those_that_are_served(sqlite_app):
 def test_scheduler_document_lists_every_resource(sqlite_app):
     resources = sqlite_app.get("/scheduler/v1").json["resources"]
     assert "decisions" in resources
-    served = {route.path.split("/")[2] for route in FACE.routes if route.path[4:]}
+    served = {route.path.split("/")[2] for route in API.routes if route.path[4:]}
     assert set(resources) == served
     assert resources["decisions"] == "/scheduler/v1/decisions"

@@ -13,7 +13,7 @@ from schemathesis import GenerationMode, checks
 from schemathesis.specs.openapi import checks as openapi_checks
 
 from placement_sched.api.blueprint import PARAMETER
-from placement_sched.api.placement.routes import FACE
+from placement_sched.api.placement.routes import API
 from placement_sched.api.versions import Version
 from placement_sched.app import create_app
 from tests.exploring import EXPLORING, draws
@@ -216,7 +216,7 @@ def test_no_request_meets_a_defect_or_an_undocumented_answer(
     # Where the document itself is, schemathesis asks nothing.
     served = {
         f"{route.method} " + PARAMETER.sub(r"{\1}", route.path)
-        for route in FACE.routes
+        for route in API.routes
         if route.serves(Version(*map(int, version.split("."))))
     }
     assert asked == served - {"GET /openapi.json"}

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from sqlalchemy import delete, event, select, update
 
-from placement_sched.api.placement.routes.allocation_candidates import render
+from placement_sched.api.placement.allocation_candidates import render
 from placement_sched.api.versions import Version
 from placement_sched.candidates.explain import SearchRun, explain
 from placement_sched.candidates.search import find, prepare

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from placement_sched.api.placement.routes.allocation_candidates import render
+from placement_sched.api.placement.allocation_candidates import render
 from placement_sched.api.versions import Version
 from placement_sched.candidates import summaries
 from placement_sched.candidates.cache import ProviderCache

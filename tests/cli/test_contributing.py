@@ -155,7 +155,7 @@ LINES = {
             '    *integers("salt", default="0"),',
         ),
         ("model/flavor.py", "    swap: int = 0", "    salt: int = 0"),
-        ("api/compute/routes/flavors.py", '    "swap": ("swap", 0),', '    "salt": ("salt", 0),'),
+        ("api/compute/flavors.py", '    "swap": ("swap", 0),', '    "salt": ("salt", 0),'),
     ),
     "add a command": (
         (
@@ -178,7 +178,7 @@ LINES = {
             '    _placement_rule("recipe", "Show the recipe."),',
         ),
         (
-            "api/placement/routes/usages.py",
+            "api/placement/usages.py",
             'blueprint = Blueprint("usages", __name__)',
             """
 @blueprint.get("/recipe", policy="placement:recipe")
@@ -189,7 +189,7 @@ def recipe(call: Call) -> Answer:
     ),
     "add a microversion to the Placement API": (
         (
-            "api/placement/routes/usages.py",
+            "api/placement/usages.py",
             'blueprint = Blueprint("usages", __name__)',
             """
 

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from placement_sched.api.placement.routes.allocation_candidates import render
+from placement_sched.api.placement.allocation_candidates import render
 from placement_sched.api.versions import Version
 from placement_sched.candidates.cache import ProviderCache
 from placement_sched.candidates.explain import SearchRun, explain

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from placement_sched.api.metrics import Metrics
-from placement_sched.app import FACES
+from placement_sched.app import APIS
 from placement_sched.model.figures import CapacityFigures, CloudFigures
 from placement_sched.nova.monitoring import WaitingRequests
 from placement_sched.operations import gauges as capacity_gauges
@@ -100,7 +100,7 @@ def test_question_names_values_that_the_reference_has(title, expression, legend)
     ("title", "expression", "legend"), QUESTIONS, ids=[q[0] for q in QUESTIONS]
 )
 def test_question_names_routes_that_there_are(title, expression, legend):
-    paths = {route.path for face in FACES for route in face.routes}
+    paths = {route.path for face in APIS for route in face.routes}
     for asked in re.findall(r'route=~?"([^"]*)"', expression):
         assert set(asked.split("|")) <= paths
 

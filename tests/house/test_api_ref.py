@@ -11,18 +11,18 @@ import pytest
 import yaml
 
 from placement_sched.api.blueprint import Route
-from placement_sched.api.compute.routes import FACE as COMPUTE
-from placement_sched.api.identity.routes import FACE as IDENTITY
-from placement_sched.api.image.routes import FACE as IMAGE
-from placement_sched.api.placement.routes import FACE as PLACEMENT
-from placement_sched.api.scheduler.routes import FACE as SCHEDULER
+from placement_sched.api.compute.routes import API as COMPUTE
+from placement_sched.api.identity.routes import API as IDENTITY
+from placement_sched.api.image.routes import API as IMAGE
+from placement_sched.api.placement.routes import API as PLACEMENT
+from placement_sched.api.scheduler.routes import API as SCHEDULER
 from placement_sched.api.versions import EVER
 
 pytestmark = pytest.mark.slow
 
 SOURCE = Path(__file__).parents[2] / "api-ref" / "source"
 
-FACES = {
+APIS = {
     "/compute": COMPUTE.routes,
     "/identity": IDENTITY.routes,
     "/image": IMAGE.routes,
@@ -60,7 +60,7 @@ def _promised(route: Route) -> frozenset[int]:
 
 def _served() -> dict[Address, list[Route]]:
     found = defaultdict(list)
-    for prefix, routes in FACES.items():
+    for prefix, routes in APIS.items():
         for route in routes:
             path = re.sub(r"<(?:path:)?(\w+)>", r"{\1}", f"{prefix}{route.path}")
             # The address with a slash at its end is the same document.
@@ -192,7 +192,7 @@ def _came(routes: list[Route]) -> set[str]:
 def test_every_page_is_named_for_its_noun() -> None:
     nouns = {
         f"{prefix.strip('/')}/{route.handler.__module__.rpartition('.')[2]}.rst": route
-        for prefix, routes in FACES.items()
+        for prefix, routes in APIS.items()
         for route in routes
     }
     assert {page for page in nouns if not (SOURCE / page).exists()} == set()

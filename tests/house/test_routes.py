@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 from placement_sched.api.blueprint import Route
-from placement_sched.api.compute.routes import FACE as COMPUTE
-from placement_sched.api.identity.routes import FACE as IDENTITY
-from placement_sched.api.image.routes import FACE as IMAGE
-from placement_sched.api.placement.routes import FACE as PLACEMENT
+from placement_sched.api.compute.routes import API as COMPUTE
+from placement_sched.api.identity.routes import API as IDENTITY
+from placement_sched.api.image.routes import API as IMAGE
+from placement_sched.api.placement.routes import API as PLACEMENT
 from placement_sched.api.policy_rules import RULES
-from placement_sched.api.scheduler.routes import FACE as SCHEDULER
+from placement_sched.api.scheduler.routes import API as SCHEDULER
 from tests.house.requests_sent import Sent, of_gabbi, of_module
 from tests.house.tree import PACKAGE, ROOT
 
 pytestmark = pytest.mark.slow
 
-FACES = {
+APIS = {
     "placement": PLACEMENT.routes,
     "compute": COMPUTE.routes,
     "image": IMAGE.routes,
@@ -73,7 +73,7 @@ class Served:
         return " ".join(self.address) + window + (self.route.action or "")
 
 
-SERVED = [Served(face, route) for face, routes in FACES.items() for route in routes]
+SERVED = [Served(face, route) for face, routes in APIS.items() for route in routes]
 
 
 @cache
@@ -173,7 +173,7 @@ def test_no_rule_is_declared_twice():
 
 def test_every_module_of_routes_is_mounted():
     """A noun's routes that no face lists would be served to nobody."""
-    for face, routes in FACES.items():
+    for face, routes in APIS.items():
         listed = {route.handler.__module__.rpartition(".")[2] for route in routes}
         folder = PACKAGE / "api" / face / "routes"
         modules = {path.stem for path in Path(folder).glob("*.py")} - {"__init__"}

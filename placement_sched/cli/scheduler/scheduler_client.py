@@ -11,8 +11,7 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit
 import orjson
 from requests import ConnectTimeout
 
-from placement_sched.api.scheduler import recorded, request_schema
-from placement_sched.api.scheduler.routes import capacity, hosts
+from placement_sched.api.scheduler import capacity, hosts, recorded, request_schema
 from placement_sched.api.validation import Schemas, check_texts
 from placement_sched.api.versions import Version
 from placement_sched.app import make_services

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.api.compute.routes.servers import power_state_of, status_of
+from placement_sched.api.compute.servers import power_state_of, status_of
 from placement_sched.model.instance import POWER_STATES, STATUSES
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placement_sched.api.compute.routes.servers import _PLAIN
+from placement_sched.api.compute.servers import _PLAIN
 from placement_sched.app import create_app
 from placement_sched.store.compute.instances import SORT_KEYS
 from tests.conftest import Client, make_settings

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.api.image.routes.images import CURRENT
+from placement_sched.api.image.images import CURRENT
 
 URL = "/image/v2/images"
 #: Two projects that are not administrators.

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from placement_sched.api.image.routes.images import DRAFT
+from placement_sched.api.image.images import DRAFT
 from tests.at_once import at_once
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.api.placement.routes.allocation_candidates import render
+from placement_sched.api.placement.allocation_candidates import render
 from placement_sched.api.versions import Version
 from placement_sched.model.candidates_query import AllocationRequest, Layout
 from tests.clouds import uuid_of

@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from placement_sched.api.placement.routes import allocations
+from placement_sched.api.placement import allocations
 from placement_sched.model.provider import Inventory
 from tests.api.placement.allocation_bodies import body_of, headers
 from tests.providers import make_provider

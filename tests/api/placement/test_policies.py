@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.api.placement.routes import FACE
+from placement_sched.api.placement.routes import API
 from placement_sched.api.policy_rules import PLACEMENT_RULES
 from tests.versions import LATEST
 
@@ -10,7 +10,7 @@ NAMES = {rule.name for rule in PLACEMENT_RULES}
 
 
 def test_every_route_is_guarded_by_a_known_rule():
-    unguarded = {(route.method, route.path) for route in FACE.routes if route.policy not in NAMES}
+    unguarded = {(route.method, route.path) for route in API.routes if route.policy not in NAMES}
     assert unguarded == {("GET", "/"), ("GET", "/openapi.json")}
 
 
@@ -20,7 +20,7 @@ def test_every_rule_of_a_route_tells_its_operations():
         for rule in PLACEMENT_RULES
         for operation in getattr(rule, "operations", ())
     }
-    assert {(route.policy, route.method) for route in FACE.routes if route.policy} <= told
+    assert {(route.policy, route.method) for route in API.routes if route.policy} <= told
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from placement_sched.api.placement.routes import allocations
+from placement_sched.api.placement import allocations
 from placement_sched.limits import MAX_RESHAPER_INVENTORIES
 from tests.api.placement.allocation_bodies import body_of, headers
 from tests.providers import make_provider
@@ -122,7 +122,7 @@ def test_more_inventories_than_a_second_of_work_are_refused_and_change_nothing(
     app, tree, monkeypatch
 ):
     host, disk, _ = tree
-    monkeypatch.setattr("placement_sched.api.placement.routes.reshaper.MAX_RESHAPER_INVENTORIES", 2)
+    monkeypatch.setattr("placement_sched.api.placement.reshaper.MAX_RESHAPER_INVENTORIES", 2)
     refused = send(app, {host: stock(1, VCPU=9), disk: stock(0, DISK_GB=1, VCPU=1)}, status=400)
     assert "$.inventories: the providers have 3 inventories, which" in refused.text
     assert get(app, f"/resource_providers/{host}/inventories")["inventories"]["VCPU"]["total"] == 8

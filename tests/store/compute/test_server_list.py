@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from placement_sched.api.compute.routes.servers import power_state_of, status_of
+from placement_sched.api.compute.servers import power_state_of, status_of
 from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
 from placement_sched.store.compute import instances
 from placement_sched.store.compute.instances import ServersWanted, search_servers

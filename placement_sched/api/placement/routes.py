@@ -1,8 +1,7 @@
 """The Placement API: routes, version negotiation and error responses."""
 
 from placement_sched.api.blueprint import Api
-from placement_sched.api.placement.microversions import VERSIONING
-from placement_sched.api.placement.routes import (
+from placement_sched.api.placement import (
     aggregates,
     allocation_candidates,
     allocations,
@@ -15,9 +14,10 @@ from placement_sched.api.placement.routes import (
     traits,
     usages,
 )
+from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.style import PlacementStyle
 
-FACE = Api(
+API = Api(
     "placement",
     PlacementStyle(VERSIONING),
     (

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from placement_sched.api.blueprint import Api, ApiConventions, ErrorContext
 from placement_sched.api.call import ApiResponse
-from placement_sched.api.identity.routes import versions
+from placement_sched.api.identity import versions
 from placement_sched.api.versions import Headers, Version
 from placement_sched.errors import Error
 
@@ -28,4 +28,4 @@ class IdentityStyle(ApiConventions):
         return ApiResponse(status=status, body={"error": document})
 
 
-FACE = Api("identity", IdentityStyle(), (versions.blueprint,))
+API = Api("identity", IdentityStyle(), (versions.blueprint,))

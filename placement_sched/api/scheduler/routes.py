@@ -6,7 +6,7 @@ from http import HTTPStatus
 from placement_sched.api.blueprint import Api, ErrorContext
 from placement_sched.api.call import ApiResponse
 from placement_sched.api.placement.style import PlacementStyle
-from placement_sched.api.scheduler.routes import (
+from placement_sched.api.scheduler import (
     capacity,
     compute_nodes,
     decisions,
@@ -62,4 +62,4 @@ class SchedulerStyle(PlacementStyle):
 
 _MODULES = (root, capacity, compute_nodes, decisions, hosts, instances, plan, select_destinations)
 
-FACE = Api("scheduler", SchedulerStyle(), [module.blueprint for module in _MODULES])
+API = Api("scheduler", SchedulerStyle(), [module.blueprint for module in _MODULES])

@@ -7,7 +7,7 @@ from werkzeug.http import parse_accept_header
 
 from placement_sched.api.blueprint import Api, ApiConventions, ErrorContext
 from placement_sched.api.call import ApiResponse
-from placement_sched.api.image.routes import image_data, image_schemas, images, versions
+from placement_sched.api.image import image_data, image_schemas, images, versions
 from placement_sched.api.response import HTML, TEXT, page
 from placement_sched.api.versions import Headers, Version
 from placement_sched.errors import Error
@@ -42,4 +42,4 @@ class ImageStyle(ApiConventions):
 
 _RESOURCES = (versions, images, image_data, image_schemas)
 
-FACE = Api("image", ImageStyle(), [resource.blueprint for resource in _RESOURCES])
+API = Api("image", ImageStyle(), [resource.blueprint for resource in _RESOURCES])

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 from placement_sched.api.blueprint import Api, ApiConventions, ErrorContext
 from placement_sched.api.call import ApiResponse
-from placement_sched.api.compute.microversions import VERSIONING
-from placement_sched.api.compute.routes import (
+from placement_sched.api.compute import (
     flavors,
     os_aggregates,
     os_availability_zone,
@@ -16,6 +15,7 @@ from placement_sched.api.compute.routes import (
     servers,
     versions,
 )
+from placement_sched.api.compute.microversions import VERSIONING
 from placement_sched.api.versions import Headers, NotAcceptable, Version
 from placement_sched.errors import Error, Invalid
 
@@ -94,4 +94,4 @@ _RESOURCES = (
     servers,
 )
 
-FACE = Api("compute", ComputeStyle(), [resource.blueprint for resource in _RESOURCES])
+API = Api("compute", ComputeStyle(), [resource.blueprint for resource in _RESOURCES])

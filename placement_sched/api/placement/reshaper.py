@@ -2,14 +2,10 @@
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
+from placement_sched.api.placement import allocations
 from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.routes import allocations
-from placement_sched.api.placement.routes.inventories import (
-    BY_CLASS,
-    read_inventory,
-    reject_unknown,
-)
+from placement_sched.api.placement.inventories import BY_CLASS, read_inventory, reject_unknown
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
