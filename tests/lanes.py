@@ -78,7 +78,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def is_run_elsewhere(path: Path) -> bool:
-    """Return whether ``make test-only`` runs all tests of a module, as chaos or nova-functional."""
+    """Return whether ``make test-only`` runs all tests of a module."""
     places = [_NOVA_TESTS]
     places += [place for part in PARTS if "-k" not in part.tests for place in part.tests]
     return any(path.is_relative_to(_ROOT / place) for place in places)

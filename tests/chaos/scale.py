@@ -1,4 +1,4 @@
-"""How much is tried: a short form with pytest, the whole with ``make test-only WHAT=chaos``."""
+"""How much the chaos tests try: a short form with pytest, or all of it."""
 
 import os
 

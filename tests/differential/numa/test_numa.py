@@ -1,4 +1,4 @@
-"""Random NUMA nodes for nova's filter and ours (more: ``make test-only WHAT=differential``)."""
+"""Random NUMA nodes for the filter of nova and for ours."""
 
 from random import Random
 
