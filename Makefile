@@ -42,12 +42,12 @@ INSTALLING = @echo 'installing dependencies into $(@D), about a minute'
 $(VENV)/.run: setup.cfg pyproject.toml
 	$(INSTALLING)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable .
+	$(BIN)/pip install --quiet --editable '.[server]'
 	@touch $@
 
 $(VENV)/.develop: $(VENV)/.run
 	$(INSTALLING)
-	$(BIN)/pip install --quiet --editable '.[test,lint,docs]'
+	$(BIN)/pip install --quiet --editable '.[all,test,lint,docs]'
 	@touch $@
 
 $(VENV)/.bench: setup.cfg pyproject.toml
@@ -149,7 +149,7 @@ release: $(VENV)/.release ## dev: make the sdist, the wheel and CHANGELOG.rst of
 	@ls $(CHANGES)
 
 audit: $(VENV)/.develop $(if $(UPGRADE),$(VENV)/.release) ## dev: look for known vulnerabilities of deploy/requirements.txt (UPGRADE=1: write it again first)
-	$(if $(UPGRADE),$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --custom-compile-command 'make audit UPGRADE=1' --output-file deploy/requirements.txt setup.cfg)
+	$(if $(UPGRADE),$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --extra server --extra postgresql --extra mysql --extra memcached --custom-compile-command 'make audit UPGRADE=1' --output-file deploy/requirements.txt setup.cfg)
 	@$(BIN)/python -m tests.deploy.audit
 
 clean: ## remove the virtual environment and everything built

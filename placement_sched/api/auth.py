@@ -290,7 +290,7 @@ def require_keystone(application: WSGI, conf: cfg.ConfigOpts, apis: Mapping[str,
     except ImportError as missing:
         raise ConfigurationError(
             f"[{_GROUP}]: the memcache options need the Python module {missing.name}, which is "
-            "not installed"
+            "not installed: pip install 'placement-sched[memcached]'"
         ) from None
     group = conf[_GROUP]
     if group.auth_type is None and group.auth_section is None:

@@ -68,6 +68,8 @@ INTERRUPTED = 130  # 128 + SIGINT, as in shells
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 #: Error numbers of a full disk.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+#: The extra of this package that installs an optional module.
+_EXTRAS = {"granian": "server"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -81,6 +83,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Some commands have a separate status for invalid input.
         status = arguments.wrong_input if isinstance(error, Invalid | NotFound) else None
         return _fail(sentence(error), arguments.failure if status is None else status)
+    except ModuleNotFoundError as missing:
+        if (extra := _EXTRAS.get((missing.name or "").partition(".")[0])) is None:
+            return _fail_unexpectedly(missing, arguments)
+        package = f"pip install 'placement-sched[{extra}]'"
+        return _fail(f"{missing.name} is not installed: {package}", arguments.failure)
     except KeyboardInterrupt:
         # Not raised in a background job of a shell, which ignores SIGINT (serve has its handlers).
         return _fail("interrupted", INTERRUPTED)
@@ -88,13 +95,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_stdout()
         return BROKEN_PIPE
     except Exception as failure:  # noqa: BLE001 - the outermost handler: tracebacks only with --debug
-        if arguments.debug:
-            traceback.print_exc()
-        if isinstance(failure, OSError):
-            return _fail(_system_error(failure), arguments.failure)
-        defect = f"unexpected {type(failure).__name__}: {one_line(failure)}"
-        return _fail(f"{defect} (a defect; --debug shows the traceback)", arguments.failure)
+        return _fail_unexpectedly(failure, arguments)
     return status_code
+
+
+def _fail_unexpectedly(failure: Exception, arguments: argparse.Namespace) -> int:
+    if arguments.debug:
+        traceback.print_exc()
+    if isinstance(failure, OSError):
+        return _fail(_system_error(failure), arguments.failure)
+    defect = f"unexpected {type(failure).__name__}: {one_line(failure)}"
+    return _fail(f"{defect} (a defect; --debug shows the traceback)", arguments.failure)
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
@@ -132,8 +143,12 @@ def make_parser(argv: Sequence[str], *, whole: bool = False) -> Parser:
     called = next((word for word in argv if not word.startswith("-")), None)
     for module, summaries in GROUPS.items():
         if whole or called in summaries:
-            import_module(module).register(commands)
-            continue
+            try:
+                import_module(module).register(commands)
+                continue
+            except ModuleNotFoundError as missing:
+                if not whole or missing.name not in _EXTRAS:
+                    raise
         for name, summary in summaries.items():
             commands.add_parser(name, help=summary)
     return parser

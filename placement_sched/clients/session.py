@@ -288,9 +288,7 @@ def adapter_for_cloud(name: str, urls: Mapping[str, str | None]) -> dict[str, Ad
         # An extra of this package that takes half a second to load.
         config: Any = import_module("openstack.config")
     except ImportError:
-        raise Invalid(
-            "--os-cloud needs openstacksdk: pip install 'placement_sched[clouds]'"
-        ) from None
+        raise Invalid("--os-cloud needs openstacksdk: pip install 'placement-sched[osc]'") from None
     warnings = BufferingHandler(1000)  # for example that a file is skipped, and why
     warnings.setLevel(logging.WARNING)
     logger = logging.getLogger("openstack")

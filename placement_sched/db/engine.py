@@ -5,12 +5,11 @@ Statements can be counted, logged and annotated with the line that sent them.
 
 import logging
 import select
-import socket
 import sqlite3
 import sys
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from inspect import signature
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
 from math import inf
 from pathlib import Path
 from time import monotonic
@@ -18,12 +17,6 @@ from types import FrameType
 from typing import Any
 from urllib.parse import parse_qsl
 
-import psycopg
-import pymysql.connections
-from psycopg.conninfo import make_conninfo
-from psycopg.pq import PGconn, TransactionStatus
-from pymysql.constants import CLIENT, CR
-from pymysql.err import InternalError, MySQLError, OperationalError
 from sqlalchemy import Connection, Dialect, Engine, ExceptionContext, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DisconnectionError, InvalidatePoolError
@@ -77,58 +70,43 @@ _DRIVERS = {
 }
 #: URL parameters that name files, which must exist.
 _FILE_PARAMETERS = frozenset({"ssl_ca", "ssl_cert", "ssl_key", "sslcert", "sslkey"})
-_TLS = "TLS is set by ssl_ca, ssl_cert, ssl_key, ssl_verify_cert and ssl_verify_identity"
-#: The parameter that makes PyMySQL check its parameters without connecting.
-_DEFERRED = "defer_connect"
-#: Parameters of PyMySQL whose values are Python objects.
-_OBJECTS = frozenset({_DEFERRED, "auth_plugin_map", "conv", "cursorclass"})
 _LAST_PORT = 65_535
-#: Numeric parameters that libpq does not check for a Unix socket.
-_NUMBERS = frozenset(
-    {
-        "connect_timeout",
-        "keepalives",
-        "keepalives_count",
-        "keepalives_idle",
-        "keepalives_interval",
-        "tcp_user_timeout",
-    }
-)
-#: A directory without a PostgreSQL socket.
-_NO_SOCKET = "/nonexistent"
 _SUPPORTED = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg", "mysql+pymysql"}
 
 
 def use_own_connections(engine: Engine, within: float | None, *, marks: bool = False) -> None:
-    """Connect an engine with the connection classes of this module.
+    """Connect an engine with the connection class of this package for its database.
 
     ``within`` is the maximum silence of the database in seconds, or None for no limit. With
-    ``marks`` MariaDB accepts a query of several statements (:attr:`MariaDBConnection.commit_with`).
+    ``marks`` MariaDB accepts a query of several statements (``MariaDBConnection.commit_with``).
     """
+    driver = _import_driver(engine.dialect.name)
 
     @event.listens_for(engine, "do_connect")
     def connect(_dialect: Any, _record: Any, arguments: Any, options: Any) -> Any:
-        if engine.dialect.name == "postgresql":
-            postgresql = PostgreSQLConnection.connect(*arguments, **options)
-            postgresql.limit_silence(within)
-            return postgresql
-        if marks:
-            options["client_flag"] = options.get("client_flag", 0) | CLIENT.MULTI_STATEMENTS
-        limit = options.pop("read_timeout", within)
-        # PyMySQL sets no timeout for the server's greeting.
-        greeting = options.get("connect_timeout")
-        mariadb = MariaDBConnection(*arguments, read_timeout=greeting, **options)
-        mariadb.limit_silence(limit)
-        enable_keepalive(mariadb)
-        return mariadb
+        return driver.connect(arguments, options, within, marks=marks)
+
+
+def _import_driver(kind: str) -> Any:
+    """Return the module for connections to ``postgresql`` or ``mysql``.
+
+    Their drivers are optional. Raises :class:`ConfigurationError` if the driver is not installed.
+    """
+    try:
+        return import_module(f"placement_sched.db.{kind}")
+    except ModuleNotFoundError as missing:
+        raise ConfigurationError(
+            f"the database driver {missing.name} is not installed: "
+            f"pip install 'placement-sched[{kind}]'"
+        ) from None
 
 
 @contextmanager
 def limited_silence(connection: Connection, within: float | None) -> Iterator[None]:
     """Drop ``connection`` after ``within`` seconds of silence, unless it is None."""
-    driver = connection.connection.driver_connection
-    if not isinstance(driver, PostgreSQLConnection | MariaDBConnection):
-        yield  # SQLite, or an engine with another driver
+    driver: Any = connection.connection.driver_connection
+    if not hasattr(driver, "limit_silence"):
+        yield  # SQLite, or an engine with connections of its own
         return
     previous = driver.limit_silence(within)
     try:
@@ -144,134 +122,6 @@ def leave_nodes_without_quorum(engine: Engine) -> None:
     def mark_as_lost(context: ExceptionContext) -> None:
         if context.original_exception.args[:1] == (NO_QUORUM,):
             context.is_disconnect = True
-
-
-def enable_keepalive(connection: Any) -> None:
-    """Set the keepalive options of :data:`SIGNS_OF_LIFE` on a PyMySQL socket."""
-    sock = connection._sock  # noqa: SLF001 - PyMySQL has no option for it
-    if sock.family == socket.AF_UNIX:
-        return
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, number in SIGNS_OF_LIFE.values():
-        if hasattr(socket, option):
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), number)
-
-
-class PostgreSQLConnection(psycopg.Connection[Any]):
-    """A psycopg connection with a limit of silence and a replaceable COMMIT."""
-
-    _within: float | None = None
-    #: Whether the connection has its own session, without a pooler (db/failover.py).
-    has_own_session = False
-    #: The query that replaces the next COMMIT: statements and COMMIT.
-    commit_with: str | None = None
-
-    def limit_silence(self, within: float | None) -> float | None:
-        """Drop the connection after ``within`` seconds of silence, and return the old limit."""
-        previous, self._within = self._within, within
-        return previous
-
-    def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
-        """Wait as psycopg does, which wakes up every 0.1 s."""
-        return super().wait(self._limited(gen), *arguments, **options)
-
-    def _limited(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        ready, last_data = None, monotonic()
-        while True:
-            try:
-                ready = yield gen.send(ready)
-            except StopIteration as end:
-                return end.value
-            if ready:
-                last_data = monotonic()
-            elif self._within is not None and monotonic() - last_data > self._within:
-                self.close()
-                message = f"the database has sent nothing for {self._within:g} seconds"
-                raise psycopg.OperationalError(message) from TimeoutError()
-
-    def commit(self) -> None:
-        """Commit the transaction, with :attr:`commit_with` if it is set."""
-        query, self.commit_with = self.commit_with, None
-        if query is None or self.info.transaction_status != TransactionStatus.INTRANS:
-            super().commit()
-            return
-        try:
-            self.execute(query.encode())
-        except psycopg.Error:  # COMMIT was not executed
-            with suppress(psycopg.Error):
-                self.rollback()
-            raise
-
-    def rollback(self) -> None:
-        """Roll back the transaction."""
-        self.commit_with = None
-        super().rollback()
-
-
-class MariaDBConnection(pymysql.connections.Connection):
-    """A PyMySQL connection with a limit of silence and a replaceable COMMIT."""
-
-    _result: Any  # missing in the type stubs, as the next three
-    _force_close: Any
-    _read_timeout: float | None
-    _write_timeout: float | None
-    #: The query that replaces the next COMMIT if the transaction has written.
-    commit_with: str | None = None
-    _has_written = False
-
-    def limit_silence(self, within: float | None) -> float | None:
-        """Drop the connection after ``within`` seconds of silence, and return the old limit."""
-        previous, self._read_timeout, self._write_timeout = self._read_timeout, within, within
-        return previous
-
-    def _read_packet(self, *arguments: Any) -> Any:
-        try:
-            return super()._read_packet(*arguments)  # type: ignore[no-untyped-call]
-        except InternalError as failure:
-            if self.open:  # an error of the database
-                raise
-            raise self._lost(failure) from failure
-
-    def _read_query_result(self, unbuffered: bool = False) -> Any:
-        """Read a response, treating a malformed response as a lost connection.
-
-        If a change through another node aborts a statement, a Galera node may truncate the response
-        or send its end twice. The remainder would be read as the next response.
-        """
-        try:
-            affected = super()._read_query_result(unbuffered)  # type: ignore[misc]
-        except MySQLError:
-            raise
-        except Exception as failure:
-            raise self._lost(failure) from failure
-        if affected and self._result.description is None:
-            self._has_written = True
-        return affected
-
-    def _lost(self, failure: Exception) -> OperationalError:
-        self._force_close()
-        return OperationalError(CR.CR_SERVER_LOST, f"Lost connection to MySQL server ({failure})")
-
-    def commit(self) -> None:
-        """Commit the transaction, with :attr:`commit_with` if it is set."""
-        query = self.commit_with if self._has_written else None
-        self._has_written, self.commit_with = False, None
-        if query is None:
-            super().commit()
-            return
-        try:
-            self.query(query)
-            while self._result.has_next:
-                self.next_result()
-        except MySQLError:  # COMMIT was not executed
-            with suppress(MySQLError):
-                self.rollback()
-            raise
-
-    def rollback(self) -> None:
-        """Roll back the transaction."""
-        self._has_written, self.commit_with = False, None
-        super().rollback()
 
 
 def count_statements(engines: Iterable[Engine]) -> None:
@@ -605,6 +455,7 @@ def _check_parameters(url: URL, place: str) -> None:
         if not Path(file).is_file():
             raise ConfigurationError(f"{place}: there is no file {file} ({name})")
     kind = url.get_backend_name()
+    check = _check_sqlite if kind == "sqlite" else _import_driver(kind).check_parameters
     # A certificate needs its key, and SQLite reads all parameters as parts of a file name.
     joint = {name for name in url.query if kind == "sqlite" or name.startswith("ssl")}
     for names in (joint, *({name} for name in url.query if name not in joint)):
@@ -612,7 +463,7 @@ def _check_parameters(url: URL, place: str) -> None:
         try:
             options = dict(partial_url.get_dialect()().create_connect_args(partial_url)[1])
             _check_ports(options)
-            _CHECKS[kind](options)
+            check(options)
         except Exception as failure:  # noqa: BLE001 - drivers raise exceptions of any type
             label = "".join(f"{name}: " for name in sorted(names))
             raise ConfigurationError(f"{place}: {label}{one_line(failure)}") from None
@@ -627,32 +478,6 @@ def _check_ports(options: Mapping[str, Any]) -> None:
 
 def _check_sqlite(options: dict[str, Any]) -> None:
     sqlite3.connect(":memory:", **options).close()
-
-
-def _check_postgresql(options: dict[str, Any]) -> None:
-    options = {name: value for name, value in options.items() if name != "context"}
-    for name in _NUMBERS & options.keys():
-        int(options[name])
-    # libpq checks the values before it connects to this address, which has no server.
-    address = {"host": _NO_SOCKET, "hostaddr": None, "port": None}
-    attempt = PGconn.connect_start(make_conninfo(**options | address).encode())
-    message = attempt.error_message.decode(errors="replace")
-    attempt.finish()
-    if _NO_SOCKET not in message and "local socket" not in message:  # gssencmode=require needs TCP
-        raise ValueError(message)
-
-
-def _check_mysql(options: dict[str, Any]) -> None:
-    supported = signature(pymysql.connections.Connection.__init__).parameters.keys()
-    if options.keys() - supported or _OBJECTS & options.keys():
-        raise ValueError(f"PyMySQL has no such parameter; remove it ({_TLS})")
-    try:
-        pymysql.connections.Connection(**options | {_DEFERRED: True})
-    except (TypeError, AttributeError, KeyError):
-        raise ValueError(f"PyMySQL does not accept this value ({_TLS})") from None
-
-
-_CHECKS = {"sqlite": _check_sqlite, "postgresql": _check_postgresql, "mysql": _check_mysql}
 
 
 def _file_parameters(url: URL) -> frozenset[str]:

@@ -11,12 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-import psycopg
-import pymysql
-from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection, Select, TextClause
-
-from placement_sched.db.engine import PostgreSQLConnection
 
 _ECHO = logging.getLogger("sqlalchemy.engine")
 #: SQLAlchemy's marker for a list of values, whose length is known only at execution.
@@ -39,7 +34,7 @@ class FrequentStatement:
             text, constants = self._compiled
             if _LIST_MARKER not in text:
                 # SQLAlchemy sends a failed statement again and raises its own exception.
-                with suppress(psycopg.Error, pymysql.Error):
+                with suppress(connection.dialect.loaded_dbapi.Error):
                     return _send(connection, text, {**constants, **parameters}, options)
         return connection.execute(self.statement, parameters).all()
 
@@ -53,11 +48,13 @@ def _driver_options(connection: Connection) -> Mapping[str, bool] | None:
         or _ECHO.isEnabledFor(logging.INFO)
     ):
         return None
-    if isinstance(driver, PostgreSQLConnection):
-        is_idle = driver.info.transaction_status == TransactionStatus.IDLE
-        return {"prepare": True} if is_idle and driver.has_own_session else None
-    is_mariadb = isinstance(driver, pymysql.connections.Connection)
-    return {} if is_mariadb and driver.get_autocommit() else None
+    match connection.dialect.name:
+        case "postgresql":
+            can_prepare = getattr(driver, "has_own_session", False) and driver.is_idle
+            return {"prepare": True} if can_prepare else None
+        case "mysql" | "mariadb" if driver.get_autocommit():
+            return {}
+    return None
 
 
 def _send(

@@ -17,7 +17,6 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from oslo_log import log
-from pymysql.constants import ER
 from sqlalchemy import Connection, MetaData, String, column, inspect, select, table, text, update
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
@@ -68,8 +67,10 @@ _FIND_TABLES = (
     "SELECT table_name FROM information_schema.tables "
     "WHERE table_schema = DATABASE() AND table_name LIKE :pattern"
 )
+# Error codes of MariaDB and MySQL.
+_TABLE_EXISTS, _NO_SUCH_TABLE, _LOCK_DEADLOCK = 1050, 1146, 1213
 #: Error codes if another process was faster: the new name exists, or the table does not.
-_ANOTHER_WAS_FASTER = {ER.TABLE_EXISTS_ERROR, ER.NO_SUCH_TABLE}
+_ANOTHER_WAS_FASTER = {_TABLE_EXISTS, _NO_SUCH_TABLE}
 
 #: Differs from ``alembic_version``, the table of OpenStack placement's revision.
 VERSION_TABLE = "placement_sched_alembic_version"
@@ -212,7 +213,7 @@ def _take_cluster_lock(connection: Connection, own_process: str, holder: _LockHo
 def _is_aborted(failure: Exception) -> bool:
     """Return whether a schema change through another node aborted a statement."""
     error = failure.orig if isinstance(failure, OperationalError) else None
-    return error is not None and error.args[0] == ER.LOCK_DEADLOCK
+    return error is not None and error.args[0] == _LOCK_DEADLOCK
 
 
 def _retry_aborted(statement: Callable[[], T]) -> T:
@@ -231,7 +232,7 @@ def _try_cluster_lock(connection: Connection, own_process: str, holder: _LockHol
     try:
         connection.execute(text(f"{_CREATE_LOCK}'{now} {own_process}'"))
     except OperationalError as failure:
-        if failure.orig is None or failure.orig.args[0] != ER.TABLE_EXISTS_ERROR:
+        if failure.orig is None or failure.orig.args[0] != _TABLE_EXISTS:
             raise
         if (lock := _read_cluster_lock(connection)) is None:  # dropped since then
             return False

@@ -7,7 +7,7 @@ from pymysql.err import OperationalError
 from pymysql.protocol import MysqlPacket
 from sqlalchemy import literal, select, text
 
-from placement_sched.db.engine import MariaDBConnection
+from placement_sched.db.mysql import MariaDBConnection
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 

@@ -17,13 +17,16 @@ from tests.loopback import reserved_port, served
 pytestmark = pytest.mark.slow
 
 TEXT = (DEPLOY / "requirements.txt").read_text()
+#: Extras that are deployed.
+DEPLOYED = ("server", "postgresql", "mysql", "memcached")
 PINNED = dict(re.findall(r"^([\w.-]+)(?:\[[\w,]+\])?==([^\s;\\]+)", TEXT, re.MULTILINE))
 
 
 def required() -> list[Requirement]:
     setup = ConfigParser()
     setup.read(ROOT / "setup.cfg")
-    lines = setup["options"]["install_requires"].split("\n")
+    extras = (setup["options.extras_require"][name] for name in DEPLOYED)
+    lines = "\n".join([setup["options"]["install_requires"], *extras]).split("\n")
     return [Requirement(line) for line in lines if line and not line.startswith("#")]
 
 

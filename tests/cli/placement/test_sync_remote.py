@@ -194,5 +194,5 @@ def test_without_openstacksdk_clouds_yaml_is_refused_with_what_to_install(monkey
         return importlib.import_module(name)
 
     monkeypatch.setattr(session, "import_module", absent)
-    with pytest.raises(Invalid, match=r"pip install 'placement_sched\[clouds\]'"):
+    with pytest.raises(Invalid, match=r"pip install 'placement-sched\[osc\]'"):
         session.adapter_for_cloud("here", {"placement": None})

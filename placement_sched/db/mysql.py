@@ -1,0 +1,125 @@
+"""MariaDB and MySQL connections by PyMySQL."""
+
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from inspect import signature
+from typing import Any
+
+import pymysql.connections
+from pymysql.constants import CLIENT, CR
+from pymysql.err import InternalError, MySQLError, OperationalError
+
+from placement_sched.db.engine import SIGNS_OF_LIFE
+
+_TLS = "TLS is set by ssl_ca, ssl_cert, ssl_key, ssl_verify_cert and ssl_verify_identity"
+#: The parameter that makes PyMySQL check its parameters without connecting.
+_DEFERRED = "defer_connect"
+#: Parameters of PyMySQL whose values are Python objects.
+_OBJECTS = frozenset({_DEFERRED, "auth_plugin_map", "conv", "cursorclass"})
+
+
+def connect(
+    arguments: Sequence[Any], options: dict[str, Any], within: float | None, *, marks: bool
+) -> "MariaDBConnection":
+    """Open a connection with a limit of silence in seconds, and with keepalive.
+
+    With ``marks`` the server accepts a query of several statements.
+    """
+    if marks:
+        options["client_flag"] = options.get("client_flag", 0) | CLIENT.MULTI_STATEMENTS
+    limit = options.pop("read_timeout", within)
+    # PyMySQL sets no timeout for the server's greeting.
+    greeting = options.get("connect_timeout")
+    connection = MariaDBConnection(*arguments, read_timeout=greeting, **options)
+    connection.limit_silence(limit)
+    enable_keepalive(connection)
+    return connection
+
+
+def enable_keepalive(connection: Any) -> None:
+    """Set the keepalive options of :data:`SIGNS_OF_LIFE` on a PyMySQL socket."""
+    sock = connection._sock  # noqa: SLF001 - PyMySQL has no option for it
+    if sock.family == socket.AF_UNIX:
+        return
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, number in SIGNS_OF_LIFE.values():
+        if hasattr(socket, option):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), number)
+
+
+class MariaDBConnection(pymysql.connections.Connection):
+    """A PyMySQL connection with a limit of silence and a replaceable COMMIT."""
+
+    _result: Any  # missing in the type stubs, as the next three
+    _force_close: Any
+    _read_timeout: float | None
+    _write_timeout: float | None
+    #: The query that replaces the next COMMIT if the transaction has written.
+    commit_with: str | None = None
+    _has_written = False
+
+    def limit_silence(self, within: float | None) -> float | None:
+        """Drop the connection after ``within`` seconds of silence, and return the old limit."""
+        previous, self._read_timeout, self._write_timeout = self._read_timeout, within, within
+        return previous
+
+    def _read_packet(self, *arguments: Any) -> Any:
+        try:
+            return super()._read_packet(*arguments)  # type: ignore[no-untyped-call]
+        except InternalError as failure:
+            if self.open:  # an error of the database
+                raise
+            raise self._lost(failure) from failure
+
+    def _read_query_result(self, unbuffered: bool = False) -> Any:
+        """Read a response, treating a malformed response as a lost connection.
+
+        If a change through another node aborts a statement, a Galera node may truncate the response
+        or send its end twice. The remainder would be read as the next response.
+        """
+        try:
+            affected = super()._read_query_result(unbuffered)  # type: ignore[misc]
+        except MySQLError:
+            raise
+        except Exception as failure:
+            raise self._lost(failure) from failure
+        if affected and self._result.description is None:
+            self._has_written = True
+        return affected
+
+    def _lost(self, failure: Exception) -> OperationalError:
+        self._force_close()
+        return OperationalError(CR.CR_SERVER_LOST, f"Lost connection to MySQL server ({failure})")
+
+    def commit(self) -> None:
+        """Commit the transaction, with :attr:`commit_with` if it is set."""
+        query = self.commit_with if self._has_written else None
+        self._has_written, self.commit_with = False, None
+        if query is None:
+            super().commit()
+            return
+        try:
+            self.query(query)
+            while self._result.has_next:
+                self.next_result()
+        except MySQLError:  # COMMIT was not executed
+            with suppress(MySQLError):
+                self.rollback()
+            raise
+
+    def rollback(self) -> None:
+        """Roll back the transaction."""
+        self._has_written, self.commit_with = False, None
+        super().rollback()
+
+
+def check_parameters(options: dict[str, Any]) -> None:
+    """Raise an exception of any type for URL parameters that PyMySQL does not accept."""
+    supported = signature(pymysql.connections.Connection.__init__).parameters.keys()
+    if options.keys() - supported or _OBJECTS & options.keys():
+        raise ValueError(f"PyMySQL has no such parameter; remove it ({_TLS})")
+    try:
+        pymysql.connections.Connection(**options | {_DEFERRED: True})
+    except (TypeError, AttributeError, KeyError):
+        raise ValueError(f"PyMySQL does not accept this value ({_TLS})") from None

@@ -1,0 +1,104 @@
+"""PostgreSQL connections by psycopg."""
+
+from collections.abc import Generator, Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+from psycopg.pq import PGconn, TransactionStatus
+
+#: Numeric parameters that libpq does not check for a Unix socket.
+_NUMBERS = frozenset(
+    {
+        "connect_timeout",
+        "keepalives",
+        "keepalives_count",
+        "keepalives_idle",
+        "keepalives_interval",
+        "tcp_user_timeout",
+    }
+)
+#: A directory without a PostgreSQL socket.
+_NO_SOCKET = "/nonexistent"
+
+
+def connect(
+    arguments: Sequence[Any], options: dict[str, Any], within: float | None, *, marks: bool
+) -> "PostgreSQLConnection":
+    """Open a connection with a limit of silence in seconds. ``marks`` needs no preparation."""
+    del marks
+    connection = PostgreSQLConnection.connect(*arguments, **options)
+    connection.limit_silence(within)
+    return connection
+
+
+class PostgreSQLConnection(psycopg.Connection[Any]):
+    """A psycopg connection with a limit of silence and a replaceable COMMIT."""
+
+    _within: float | None = None
+    #: Whether the connection has its own session, without a pooler (db/failover.py).
+    has_own_session = False
+    #: The query that replaces the next COMMIT: statements and COMMIT.
+    commit_with: str | None = None
+
+    def limit_silence(self, within: float | None) -> float | None:
+        """Drop the connection after ``within`` seconds of silence, and return the old limit."""
+        previous, self._within = self._within, within
+        return previous
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the connection is in no transaction."""
+        return self.info.transaction_status == TransactionStatus.IDLE
+
+    def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
+        """Wait as psycopg does, which wakes up every 0.1 s."""
+        return super().wait(self._limited(gen), *arguments, **options)
+
+    def _limited(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        ready, last_data = None, monotonic()
+        while True:
+            try:
+                ready = yield gen.send(ready)
+            except StopIteration as end:
+                return end.value
+            if ready:
+                last_data = monotonic()
+            elif self._within is not None and monotonic() - last_data > self._within:
+                self.close()
+                message = f"the database has sent nothing for {self._within:g} seconds"
+                raise psycopg.OperationalError(message) from TimeoutError()
+
+    def commit(self) -> None:
+        """Commit the transaction, with :attr:`commit_with` if it is set."""
+        query, self.commit_with = self.commit_with, None
+        if query is None or self.info.transaction_status != TransactionStatus.INTRANS:
+            super().commit()
+            return
+        try:
+            self.execute(query.encode())
+        except psycopg.Error:  # COMMIT was not executed
+            with suppress(psycopg.Error):
+                self.rollback()
+            raise
+
+    def rollback(self) -> None:
+        """Roll back the transaction."""
+        self.commit_with = None
+        super().rollback()
+
+
+def check_parameters(options: dict[str, Any]) -> None:
+    """Raise an exception of any type for URL parameters that libpq does not accept."""
+    options = {name: value for name, value in options.items() if name != "context"}
+    for name in _NUMBERS & options.keys():
+        int(options[name])
+    # libpq checks the values before it connects to this address, which has no server.
+    address = {"host": _NO_SOCKET, "hostaddr": None, "port": None}
+    attempt = PGconn.connect_start(make_conninfo(**options | address).encode())
+    message = attempt.error_message.decode(errors="replace")
+    attempt.finish()
+    if _NO_SOCKET not in message and "local socket" not in message:  # gssencmode=require needs TCP
+        raise ValueError(message)

@@ -1,0 +1,131 @@
+"""The package declares its imports and runs without its extras."""
+
+import ast
+import configparser
+import os
+import subprocess
+import sys
+from importlib.metadata import packages_distributions
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.house.tree import PACKAGE, ROOT
+
+#: Modules of each extra, and the extra that an error names.
+OPTIONAL = {
+    "granian": "server",
+    "uvloop": "server",
+    "psycopg": "postgresql",
+    "pymysql": "mysql",
+    "memcache": "memcached",
+    "openstack": "osc",
+}
+#: Runs the program as if the packages of the extras were not installed.
+WITHOUT = f"""
+import importlib.abc, sys
+
+class Missing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {sorted(OPTIONAL)}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name.partition(".")[0])
+
+sys.meta_path.insert(0, Missing())
+from placement_sched.cli.main import main
+"""
+SERVED = """
+import io
+from placement_sched.wsgi import make_app
+status = []
+body = make_app()({"REQUEST_METHOD": "GET", "PATH_INFO": "/placement/", "SCRIPT_NAME": "",
+    "SERVER_NAME": "x", "SERVER_PORT": "80", "wsgi.input": io.BytesIO(), "wsgi.url_scheme": "http",
+    "SERVER_PROTOCOL": "HTTP/1.1"}, lambda line, headers: status.append(line))
+print(status, b"".join(body)[:20])
+"""
+
+
+def setup() -> configparser.ConfigParser:
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / "setup.cfg")
+    return parser
+
+
+def names(text: str) -> set[str]:
+    lines = [line for line in text.split("\n") if line and not line.startswith("#")]
+    return {canonicalize_name(Requirement(line).name) for line in lines}
+
+
+def imported() -> set[str]:
+    modules = set()
+    for path in [*PACKAGE.rglob("*.py"), *(ROOT / "alembic").rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                modules |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                modules.add(node.module.partition(".")[0])
+    return modules - sys.stdlib_module_names - {"placement_sched"}
+
+
+def test_imported_packages_are_declared():
+    distributions = packages_distributions()
+    declared = names(setup()["options"]["install_requires"])
+    for extra in set(OPTIONAL.values()):
+        declared |= names(setup()["options.extras_require"][extra])
+    owners = {
+        module: {canonicalize_name(name) for name in distributions[module]} for module in imported()
+    }
+    assert {module for module, owned in owners.items() if not owned & declared} == set()
+
+
+def test_all_installs_every_extra_of_users():
+    (requirement,) = setup()["options.extras_require"]["all"].split()
+    assert Requirement(requirement).extras == set(OPTIONAL.values())
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run code without the packages of the extras, with an SQLite database in a directory."""
+
+    def run(code: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", WITHOUT + code],
+            cwd=tmp_path,
+            env={**os.environ, "OS_API__AUTH_STRATEGY": "noauth2"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.mark.system
+def test_sqlite_needs_no_extra(run):
+    assert run("sys.exit(main(['db', 'sync']))").returncode == 0
+    explained = run("sys.exit(main(['explain', '--vcpus', '1', '--ram', '512', '--disk', '1']))")
+    assert "Traceback" not in explained.stderr
+    served = run(SERVED)
+    assert served.stdout.startswith("['200 OK'] b'{"), served.stderr
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("code", "extra"),
+    [
+        ("main(['serve'])", "server"),
+        ("main(['serve', '--help'])", "server"),
+        ("main(['demo', '--console'])", "server"),
+        ("main(['db', 'sync', '--config-file', 'postgresql.conf'])", "postgresql"),
+        ("main(['db', 'sync', '--config-file', 'mysql.conf'])", "mysql"),
+    ],
+)
+def test_an_error_names_the_missing_extra(run, tmp_path, code, extra):
+    for database in ("postgresql", "mysql"):
+        url = f"{database}://user@127.0.0.1/name"
+        (tmp_path / f"{database}.conf").write_text(f"[placement_database]\nconnection = {url}\n")
+    failed = run(f"sys.exit({code})")
+    assert failed.returncode == 1
+    assert failed.stderr.count("\n") == 1, failed.stderr
+    assert f"pip install 'placement-sched[{extra}]'" in failed.stderr
