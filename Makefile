@@ -18,9 +18,6 @@ WORKERS = 3
 SCHEDULER ?= placement-sched
 # Of "make nova-cloud", and of the benchmarks, which each have a default of their own.
 DATABASE ?=
-# Of "make release".
-VERSION = $(shell sed -n 's/^version = //p' setup.cfg)
-CHANGES = dist
 ON_DATABASE = $(if $(DATABASE),--database $(DATABASE))
 
 .DEFAULT_GOAL := help
@@ -138,15 +135,9 @@ $(VENV)/.release: setup.cfg pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[release]'
 	@touch $@
 
-# reno takes the versions from git's tags: in a copy, notes without a tag get the version of setup.cfg.
-release: $(VENV)/.release ## dev: make the sdist, the wheel and CHANGELOG.rst of a release in dist/
-	@mkdir -p $(CHANGES)
-	rm -rf $(CHANGES)/copy && git clone --quiet . $(CHANGES)/copy
-	git -C $(CHANGES)/copy tag --force $(VERSION)
-	$(BIN)/reno --quiet report $(CHANGES)/copy --no-show-source --title 'Changes of placement_sched' --output $(CHANGES)/CHANGELOG.rst
-	@rm -rf $(CHANGES)/copy
-	$(if $(NOTES_ONLY),,$(BIN)/python -m build)
-	@ls $(CHANGES)
+release: $(VENV)/.release ## dev: make the sdist and the wheel of a release in dist/
+	$(BIN)/python -m build
+	@ls dist
 
 audit: $(VENV)/.develop $(if $(UPGRADE),$(VENV)/.release) ## dev: look for known vulnerabilities of deploy/requirements.txt (UPGRADE=1: write it again first)
 	$(if $(UPGRADE),$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --extra server --extra postgresql --extra mysql --extra memcached --custom-compile-command 'make audit UPGRADE=1' --output-file deploy/requirements.txt setup.cfg)

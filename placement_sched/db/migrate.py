@@ -411,7 +411,7 @@ def check_revision(found: str | None) -> None:
     if found < min(ids):
         raise Unavailable(
             f"the database schema is at revision {found} of a development version, but this "
-            f"release upgrades from revision {min(ids)} on; see the release notes"
+            f"release upgrades from revision {min(ids)} on; see CHANGELOG.md"
         )
     raise NewerSchema(
         f"the database schema is at revision {found} of a newer release, but this release has "

@@ -17,7 +17,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 LIMITS = Path(__file__).with_name("language_limits.txt")
 CODE = ("placement_sched", "tests", "bench", "alembic", "examples", "deploy")
-PROSE = ("README.md", "CONTRIBUTING.md", "MAINTAINING.md", "doc", "api-ref", "releasenotes")
+PROSE = ("README.md", "CONTRIBUTING.md", "MAINTAINING.md", "CHANGELOG.md", "doc", "api-ref")
 PROSE_SUFFIXES = {".rst", ".md", ".inc", ".yaml"}
 #: The longest summary line of a docstring, in characters.
 MAX_SUMMARY = 88

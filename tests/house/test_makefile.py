@@ -1,7 +1,6 @@
 """``make`` says what there is, what takes a while, and where its results are."""
 
 import configparser
-import itertools
 import os
 import re
 import subprocess
@@ -89,11 +88,7 @@ def test_other_tools_call_make_targets():
     assert [step["run"] for step in steps if "run" in step][-1] == "bash .ci/run"
 
 
-def test_log_of_changes_is_headed_by_the_version_that_is_released(tmp_path):
-    """Whether or not the commit is tagged, as the files beside it in ``dist/`` are."""
+def test_the_changelog_begins_with_the_version_of_the_package():
     version = re.search(r"^version = (.+)", (ROOT / "setup.cfg").read_text(), re.MULTILINE)[1]
-    make("release", "NOTES_ONLY=1", f"CHANGES={tmp_path}", "-o", ".venv/.release")
-    (written,) = tmp_path.iterdir()
-    lines = written.read_text().splitlines()
-    headings = [above for above, line in itertools.pairwise(lines) if line and set(line) == {"="}]
-    assert headings[:2] == ["Changes of placement_sched", version]
+    headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0] == version
