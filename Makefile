@@ -136,6 +136,7 @@ $(VENV)/.release: setup.cfg pyproject.toml
 	@touch $@
 
 release: $(VENV)/.release ## dev: make the sdist and the wheel of a release in dist/
+	@grep -q '^url = ' setup.cfg || echo 'setup.cfg has no url: the project is not yet published'
 	$(BIN)/python -m build
 	@ls dist
 
