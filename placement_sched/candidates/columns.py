@@ -191,9 +191,9 @@ class ClassColumns:
 
 
 class TraitBits:
-    """The traits of each row as bits, 64 to a word.
+    """The traits of each row as bits, in 64-bit integers (words).
 
-    A trait is assigned the next bit when it is first added.
+    A trait is assigned the next free bit when it is first added to any row.
     """
 
     def __init__(self) -> None:
@@ -208,7 +208,11 @@ class TraitBits:
     def words_of(
         self, rows: NDArray[np.int64], traits: NDArray[np.int64], number: int
     ) -> NDArray[np.uint64]:
-        """Return the words of ``number`` rows, given pairs of a row and a trait."""
+        """Return the bits of ``number`` rows as 64-bit words, a row of words for each.
+
+        ``rows`` and ``traits`` are pairs: each row from 0 to ``number`` - 1 has the traits that
+        are paired with it.
+        """
         distinct, inverse = np.unique(traits, return_inverse=True)
         for trait in distinct.tolist():
             self._bits.setdefault(trait, len(self._bits))
@@ -419,7 +423,7 @@ class ProviderColumns:
             self.shape += 1
 
     def sums(self) -> dict[int, ProviderSums]:
-        """Return the sums over batches of :data:`BATCH` ids, by batch number."""
+        """Return the sums of each batch of :meth:`ids_in`, by batch number."""
         if not len(self):
             return {}
         used = np.zeros(len(self), np.int64)
@@ -433,7 +437,10 @@ class ProviderColumns:
         return dict(zip(batches.tolist(), map(ProviderSums._make, numbers), strict=True))
 
     def ids_in(self, batches: Iterable[int]) -> list[int]:
-        """Return the ids of the providers in batches of :data:`BATCH` ids."""
+        """Return the ids of the providers in these batches.
+
+        Batch N is the ids from N * :data:`BATCH` to (N + 1) * :data:`BATCH` - 1.
+        """
         ids = self.providers.ids
         selected: list[int] = ids[np.isin(ids // BATCH, list(batches))].tolist()
         return selected

@@ -1,7 +1,9 @@
 """Combinations of providers that serve a request together, within a tree.
 
-Combinations are generated lazily, so that none are built beyond a limit. Nothing is read from the
-database.
+A combination has a provider for each slot (:mod:`placement_sched.candidates.request` defines
+slots). The providers are chosen slot by slot, fewest options first. The depth of a slot is its
+position in this order. Combinations are generated lazily, so that none are built beyond a limit.
+Nothing is read from the database.
 """
 
 from collections import defaultdict
@@ -101,14 +103,20 @@ class TraitCoverage:
 class Subtree:
     """A ``same_subtree`` rule, with the providers chosen for its slots so far.
 
-    ``slots`` are in the order of choosing. ``tops`` are the providers that can be above all others:
-    they serve a slot of the rule, and have a provider for each of its slots at or below them.
+    A combination obeys the rule if a provider of the rule's slots is the top: it is an ancestor of
+    every other of these providers. ``slots`` are in the order of choosing. ``tops`` are the
+    possible tops: each serves a slot of the rule, and every slot of the rule has a provider that is
+    the possible top or below it.
     """
 
     def __init__(
         self, slots: Sequence[int], serving: Sequence[_Ids], above: Sequence[_Ids]
     ) -> None:
-        """Take the providers of each slot in ``serving``, with their ancestors in ``above``."""
+        """Find the possible tops of the rule.
+
+        ``serving`` has the providers of each slot of the request, and ``above`` the same providers
+        with all their ancestors.
+        """
         self.slots = tuple(slots)
         self.tops = reduce(or_, (serving[slot] for slot in slots)) & reduce(
             and_, (above[slot] for slot in slots)
@@ -124,7 +132,7 @@ class Subtree:
         self.tops = self._possible_tops[0] = _Ids(tops)
 
     def allows(self, position: int, provider: int, lineage: _Ids) -> bool:
-        """Return whether some provider can be above all others if this provider is chosen.
+        """Return whether a top is still possible if this provider is chosen.
 
         ``position`` is the index of the slot in the rule, ``lineage`` the provider with its
         ancestors.
@@ -174,7 +182,7 @@ class Subtrees:
 
     @property
     def is_possible(self) -> bool:
-        """Return whether each rule has a provider that can be above all others."""
+        """Return whether each rule has a possible top."""
         return all(rule.tops for rule in self.rules)
 
     def allows(self, depth: int, provider: int) -> bool:

@@ -592,7 +592,8 @@ def explain(run: SearchRun, view: reports.ExplanationView) -> reports.Candidates
 class TreeRejection(NamedTuple):
     """The steps that reject a tree.
 
-    ``is_certain``: its providers serve together after the first change of each reason.
+    ``is_certain`` is false if the providers of the tree may not serve together even after the first
+    change of each reason.
     """
 
     steps: tuple[reports.StepReport, ...]

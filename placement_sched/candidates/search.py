@@ -78,9 +78,10 @@ def find(
 def find_on(
     source: ProviderSource, search: Search, settings: Settings, roots: Collection[str]
 ) -> Candidates:
-    """Find the candidates on the trees of these roots without the limit of the query.
+    """Find the candidates on the trees of these roots.
 
-    At most ``[scheduler] max_placement_results`` candidates are returned for trees.
+    The limit of the query is ignored. A search that combines providers still finds at most
+    ``[scheduler] max_placement_results`` candidates.
     """
     if search.is_single:
         serving = source.serving_of(search.query, search.names, source.ids_of(roots).values())

@@ -1,4 +1,9 @@
-"""Provider trees as columns, with the slots that each provider serves."""
+"""Provider trees as columns, with the slots that each provider serves.
+
+:mod:`placement_sched.candidates.request` defines slots, and
+:mod:`placement_sched.candidates.tree_index` defines sharing providers. The own providers of a tree
+are all its other providers.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -189,7 +194,10 @@ class ProviderTrees:
                     yield (index, class_id), FreeCapacity(amount - 1, amount - 1)
 
     def check(self, budget: WorkBudget) -> Iterator[tuple[int, bool]]:
-        """Yield the root of each tree, and whether it can serve. Each shape is tried once.
+        """Yield the root of each tree, and whether the tree has any combination.
+
+        Trees with equal :attr:`keys` are checked once.
+
 
         Raises :class:`TooComplex` if the budget is exceeded.
         """
@@ -216,7 +224,7 @@ class TreeReader:
     _pools: set[bytes] = field(default_factory=set)
 
     def read(self, roots: Sequence[int]) -> ProviderTrees:
-        """Return the trees of these roots that have a provider for every slot, in this order."""
+        """Return the trees with a provider for every slot, in the order of ``roots``."""
         conditions = max(0, conditions_of(self.search) - _FREE_CONDITIONS)
         self.budget.consume(len(roots) * conditions // _CONDITIONS)
         with self.source.held(roots=roots) as (cloud, shape):
@@ -274,7 +282,11 @@ class TreeReader:
         return uses.of_trees(is_complete)
 
     def _is_new(self, shape: TreeIndex, uses: _Uses) -> Mask:
-        """Return which trees have own providers, or shared providers unlike any earlier tree."""
+        """Return for each tree whether no earlier tree has exactly the same providers.
+
+        Only trees without own providers can repeat an earlier tree: their providers are sharing
+        providers, and serve the same slots.
+        """
         starts, ids = uses.starts, shape.cloud.providers.ids[uses.rows]
         has_own = np.logical_or.reduceat(~uses.is_shared, starts)
         is_new = np.ones(len(starts), np.bool_)

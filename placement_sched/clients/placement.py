@@ -95,7 +95,7 @@ class TraitFile:
             if number == _FORMAT:
                 self.entries = dict(map(_parse_entry, document["traits"]))
         except (ValueError, LookupError, TypeError):
-            raise Invalid(f"--state {path}: this is not a record of sync_traits") from None
+            raise Invalid(f"--state {path}: the file is no record of sync_traits") from None
         if number != _FORMAT:
             raise Invalid(f"--state {path}: a record of format {number}, not of {_FORMAT}")
         if about != placement:
@@ -181,7 +181,10 @@ class RemotePlacement:
     def providers_with(
         self, attribute: SyncedAttribute, names: Collection[str]
     ) -> Mapping[str, frozenset[str]]:
-        """Return the providers with each aggregate or trait, with a request for each."""
+        """Return the uuids of the providers that have each of these traits or aggregates.
+
+        Sends an HTTP request for each name.
+        """
         path, parameter = "/resource_providers", _PARAMETERS[attribute]
 
         def read(name: str) -> list[str]:

@@ -192,7 +192,10 @@ def exception_chain(failure: BaseException | None) -> Iterator[BaseException]:
 
 
 def _reason(failure: Exception) -> str:
-    """Return the reason of the operating system, TLS or Python's HTTP client, if any."""
+    """Return the original error text of the operating system, TLS or ``http.client``.
+
+    Without such an error in the chain of contexts, returns the text of ``failure``.
+    """
     reason: BaseException = failure
     for cause in exception_chain(failure):
         if isinstance(cause, OSError | HTTPException) and not isinstance(cause, RequestException):

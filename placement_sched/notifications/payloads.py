@@ -30,7 +30,7 @@ def _pick(value: object, names: Iterable[str]) -> Json:
 
 
 def unversioned(event: Event) -> Json:
-    """Return the payload of ``scheduler.select_destinations.*``, with the error, if any."""
+    """Return the payload of ``scheduler.select_destinations.*``, with any error."""
     payload: Json = {"request_spec": _unversioned_spec(event)}
     if event.reason is not None:
         payload |= {"code": event.reason.code, "reason": event.reason.words}
@@ -100,7 +100,11 @@ def _build_cell(cell: InstanceNUMACell) -> Json:
 
 
 def versioned(event: Event) -> Json:
-    """Return the request, or an error object with the request and the reason."""
+    """Return the payload of the versioned notification of ``select_destinations``.
+
+    It is the request spec or, if the event has an error, an object with the request spec and the
+    error.
+    """
     payload = _build_request_spec(event)
     if event.reason is None:
         return payload

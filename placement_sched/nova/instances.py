@@ -56,12 +56,18 @@ def instances_of(primitive: Any, place: str = "instance_info") -> list[Instance]
 
 
 def host_of(host_name: Any) -> str:
-    """Return the host of an announcement, or raise :class:`UnreadableObject`."""
+    """Return the RPC argument ``host_name``.
+
+    Raises :class:`UnreadableObject` if it is missing or not a string.
+    """
     return _read_required(host_name, "host_name")
 
 
 def uuid_of(instance_uuid: Any) -> str:
-    """Return the uuid of an announcement, or raise :class:`UnreadableObject`."""
+    """Return the RPC argument ``instance_uuid`` as a uuid in canonical form.
+
+    Raises :class:`UnreadableObject` if it is missing or not a string.
+    """
     return canonical_uuid(_read_required(instance_uuid, "instance_uuid"))
 
 

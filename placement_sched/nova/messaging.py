@@ -141,9 +141,9 @@ class UnsupportedCall(Exception):
 
 
 class ExpectedError(Exception):
-    """A wrapper of an endpoint's intended exception, which is answered and not logged.
+    """A wrapper of an exception that an endpoint sends to the caller without logging it.
 
-    It is counted as ``outcome``.
+    ``outcome`` is the outcome in the :class:`AnsweredCall`, and so in the metrics.
     """
 
     def __init__(self, failure: Exception, outcome: str = "refused") -> None:

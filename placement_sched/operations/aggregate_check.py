@@ -253,7 +253,11 @@ class _Topology:
 
     @cached_property
     def _inside(self) -> frozenset[ProviderTrait]:
-        """The providers in an aggregate that requires a trait, by host or by membership."""
+        """The pairs of a provider and a trait that reserves an aggregate of the provider.
+
+        A provider is in the aggregate as the root provider of a host in the host aggregate, or as a
+        member of the provider aggregate.
+        """
         in_placement = (
             (member, trait)
             for aggregate in self.reserved

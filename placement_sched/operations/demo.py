@@ -165,7 +165,10 @@ def uuid_of(name: str) -> str:
 
 
 def sample_cloud(now: datetime) -> Json:
-    """Return the fleet document, with reports of ``now`` except for the silent host."""
+    """Return the sample cloud as a fleet document.
+
+    The last report of :data:`SILENT_HOST` is :data:`SILENCE` old, and all others are from ``now``.
+    """
     hosts = tuple(_hosts(Random(_SEED)))  # noqa: S311 - generates the same instances every time
     aggregates = [
         *((zone, zone, {"availability_zone": zone}) for zone in ZONES),
@@ -401,7 +404,10 @@ class DemoPlacement:
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """The sample cloud as a fleet document, with a scheduler."""
+    """The sample cloud, and a scheduler of its database.
+
+    ``cloud`` is a fleet document, the parsed content of a fleet file (doc/source/fleet.rst).
+    """
 
     cloud: Json
     scheduler: Scheduler

@@ -172,7 +172,10 @@ class RecordedReports:
 
 
 def defaults(settings: Settings, now: datetime) -> Defaults:
-    """Return the defaults of reports: ratios of ``[DEFAULT]``, with 0.0 as unset."""
+    """Return the defaults of reports: the time, and the ratios of ``[DEFAULT]``.
+
+    A ratio of 0.0 is unset, as in nova: then ``initial_cpu_allocation_ratio`` applies, for example.
+    """
     options = settings.DEFAULT
     ratios = {
         name: getattr(options, name) or getattr(options, f"initial_{name}")

@@ -278,14 +278,18 @@ class NodeHistory:
 
 
 class IgnoredLog:
-    """Deduplicated log of ignored keys of a process, safe for any number of threads."""
+    """Log of ignored extra specs and image properties, each logged once per process.
+
+    After :data:`IGNORED` different entries, the oldest entry may be logged again. Any number of
+    threads may use a log.
+    """
 
     def __init__(self) -> None:
         self._logged: dict[int, None] = {}
         self._lock = Lock()
 
     def log(self, ignored: Iterable[IgnoredValue]) -> None:
-        """Log each entry that was not logged before."""
+        """Log a warning for each entry that was not logged before."""
         for entry in ignored:
             key = hash(entry)  # of constant size, for values of any length
             with self._lock:

@@ -280,7 +280,7 @@ class RecordedInstances:
         self._last_check: tuple[Collection[Any], bool] = ((), True)
 
     def names_all(self, uuids: Collection[Any]) -> bool:
-        """Return whether the request names all of ``uuids``, caching the last result."""
+        """Return whether the request names all of ``uuids``. The last result is cached."""
         checked, is_named = self._last_check
         if checked is not uuids:
             is_named = self.named.issuperset(uuids)
@@ -340,7 +340,11 @@ class InstancesOnHost(MutableMapping[str, HostInstance]):
         return _Uuids(self)
 
     def named_among(self, uuids: Collection[Any]) -> set[str] | None:
-        """Return the members of ``uuids`` on this host, or None if the request lacks some."""
+        """Return the uuids among ``uuids`` whose instances are on this host.
+
+        Returns None if the request does not name all of ``uuids``, because then the instances of
+        the host would have to be read.
+        """
         if not self._recorded.names_all(uuids):
             return None
         return {uuid for group in (self._named, self._added) for uuid in group if uuid in uuids}

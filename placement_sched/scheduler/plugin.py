@@ -104,9 +104,10 @@ def _overrides(kind: type, base: type, names: tuple[str, ...]) -> bool:
 class calling(in_effect):  # noqa: N801 - a context manager is named so
     """Run the code of a plugin under its settings, and name its class in errors.
 
-    Our own errors, and errors in ``blameless``, are raised unchanged. Any other error becomes
-    :class:`~placement_sched.errors.PluginFailed` and is logged with its traceback, at level error
-    unless failures are :func:`tolerate_failures`.
+    Two kinds of errors are raised unchanged: subclasses of :class:`~placement_sched.errors.Error`,
+    and errors in ``blameless``, which the plugin did not cause. Any other error is raised as
+    :class:`~placement_sched.errors.PluginFailed`. Its traceback is logged at level error, or at
+    level debug within :func:`tolerate_failures`.
     """
 
     __slots__ = ("_blameless", "_kind")

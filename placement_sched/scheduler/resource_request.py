@@ -40,11 +40,12 @@ class CandidateResult:
 
 @dataclass(frozen=True, slots=True)
 class CandidateResults:
-    """The queries of a request and their candidates.
+    """The candidates queries of a request, and the candidates that they found.
 
-    ``query`` is None for a rebuild. ``asked`` is None after a rejection by a request filter.
-    ``fallback`` requests VCPU instead of the PCPU of ``asked``, and both results count.
-    ``ignored`` are the keys of flavor and image without effect.
+    ``query`` is the main query, None for a rebuild. ``asked`` is the result of its search, None for
+    a rebuild and for a request that a request filter rejected. ``fallback`` is the result of a
+    second search, for VCPU in place of PCPU, None without such a search. The candidates of both
+    results are used. ``ignored`` are the extra specs and image properties without effect.
     """
 
     query: questions.CandidatesQuery | None = None

@@ -118,7 +118,7 @@ class RemainingCapacity:
         more instances cannot succeed. A request for fewer may still fail.
         """
         if self._connection is None:
-            raise AssertionError("the capacity of this request is not accounted")
+            raise AssertionError("internal error: upper_bound() without accounts of the capacity")
         self._read(self._connection, hosts)
         return sum(map(self._max_instances_on, hosts))
 

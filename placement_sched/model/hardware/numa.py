@@ -316,11 +316,14 @@ class FitBudget:
         return max(self._left, self._here)
 
     def next_host(self) -> None:
-        """Allow the minimum for a further host."""
+        """Allow the next host at least :data:`LEAST_STEPS` steps."""
         self._here = LEAST_STEPS
 
     def next_candidate(self) -> bool:
-        """Return whether a further candidate may be tried, and allow the minimum for it."""
+        """Return whether a further candidate may be tried.
+
+        The first :data:`MAX_NUMA_CANDIDATES` candidates get at least :data:`LEAST_STEPS` steps.
+        """
         if self._candidates:
             self._candidates -= 1
             self._here = LEAST_STEPS

@@ -355,8 +355,8 @@ class PciPools:
     """The pools of a host state, less the devices of instances of the same request.
 
     ``provider_mapping`` in its methods comes from an allocation candidate. With ``numa_cells`` the
-    NUMA policies of the requests apply. A report never changes: the first access to :attr:`pools`
-    copies it, as does the allocation of devices.
+    NUMA policies of the requests apply. The reported pools are shared by all requests and never
+    change: the first access to :attr:`pools` makes a copy, and an allocation makes new pools.
     """
 
     __slots__ = ("_left", "_own", "_reported")

@@ -205,7 +205,8 @@ def _in_kib(text: str, source: str) -> float:
         return int(text) if text.isdigit() else string_to_bytes(text, return_int=True) / 1024
     except (ValueError, OverflowError):
         raise Invalid(
-            f"{source}: expected small, large, any, KiB or a size with a unit, got {text!r}"
+            f"{source}: expected small, large, any, a number of KiB or a size with a unit, "
+            f"got {text!r}"
         ) from None
 
 

@@ -141,9 +141,10 @@ class ServiceRecord:
 
 
 def record_of(settings: Settings) -> ServiceRecord | None:
-    """Return the row in ``[database] connection``, or None if that is not set.
+    """Return the row of this host's nova-scheduler in the database ``[database] connection``.
 
-    Raises :class:`ConfigurationError` if it is not the URL of a supported database.
+    Returns None if the option is not set. Raises :class:`ConfigurationError` if its value is not
+    the URL of a supported database.
     """
     url_text = settings.database.connection
     if not url_text:

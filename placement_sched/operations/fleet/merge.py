@@ -454,7 +454,7 @@ def _find(noun: str, value: str, names: Mapping[str, str | None]) -> str:
     if not ids:
         raise DocumentError(f"there is no {noun} {value}")
     if len(ids) > 1:
-        raise DocumentError(f"there are {len(ids)} {noun}s {value}")
+        raise DocumentError(f"{len(ids)} {noun}s are named {value}, use an id")
     return ids[0]
 
 

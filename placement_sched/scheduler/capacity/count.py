@@ -6,8 +6,8 @@ The steps, in order::
     filter    by names and filters, for the first instance                        selection.py
     pool      find the providers that hosts share                                 accounts.py
     count     fill host by host; place in rounds if a filter depends on earlier   accounts.py,
-              instances, or in order if the order of placing matters              here
-    correct   drop hosts that a limited request never sees                        here
+              instances, or in order if the order of placing matters              count.py
+    correct   drop hosts whose candidates are beyond the limit of a request       count.py
     report    the limit of each host, also without candidates                     report.py
 """
 
@@ -397,10 +397,11 @@ def _count_independently(
 def _drop_hidden_hosts(
     run: SchedulingRun, ledgers: Sequence[HostAccount], doubts: list[str]
 ) -> None:
-    """Drop the counts of hosts that a request never sees.
+    """Set the counts of hosts to 0 whose candidates a request never gets.
 
-    A request sees the first ``max_placement_results`` candidates. Full hosts are not among them,
-    but hosts that a filter rejects are, and may hide other hosts permanently.
+    A request gets a limited number of candidates, usually ``[scheduler] max_placement_results``.
+    Full hosts are not among them. Hosts that a filter rejects are, and may exclude other hosts
+    permanently.
     """
     query, settings = run.searches.query, run.request.settings
     requested = query.limit if query else None

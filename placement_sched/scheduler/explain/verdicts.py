@@ -406,9 +406,10 @@ def _judge_rejected(
     not_passed: Sequence[ReportedTree],
     funnel: Funnel | None,
 ) -> Iterator[tuple[tuple[RejectReason, ...], bool | None]]:
-    """Yield the reasons of each rejected host, and whether it would pass after the changes.
+    """Yield the reasons of each rejected host, and whether changes let it pass.
 
-    If the request is large, only the first hosts get all their reasons.
+    The second value is whether the host passes after the first change of each reason, or None if
+    this is unknown. For a large request, only the first hosts get all their reasons.
     """
     limit = number_with_all_reasons(run, [each.search for _, each in searches_to_explain(run)])
     # Several names may stand for the same host.

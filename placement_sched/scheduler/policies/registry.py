@@ -53,7 +53,7 @@ class Override:
         return f"{self.group}.{self.option}"
 
     def is_meant_by(self, message: str) -> bool:
-        """Return whether a message about an invalid value concerns this line."""
+        """Return whether a message about an invalid value begins with this option."""
         return message.startswith(f"[{self.group}] {self.option}")
 
 

@@ -256,8 +256,8 @@ def bump_generation_from(
 ) -> None:
     """Raise a provider's generation, which locks its row until the transaction ends.
 
-    Raises :class:`ConcurrentUpdate` if the generation has changed since ``generation`` was read.
-    Data read with that generation therefore needed no lock.
+    Raises :class:`ConcurrentUpdate` if the current generation is not ``generation``. Otherwise,
+    data of the provider that the caller read without a lock at ``generation`` is still current.
     """
     parameters = {"provider": provider_id, "from": generation, "now": now}
     if not connection.execute(_BUMP_FROM, parameters).rowcount:
