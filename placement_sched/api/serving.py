@@ -405,7 +405,9 @@ class AsgiToWsgi:
         respond: Callable[..., Sent],
         receive: Receive | None,
     ) -> Sent:
-        """Answer a request, on a thread if needed, and return the sent messages to await.
+        """Answer a request, on a thread if needed.
+
+        Returns the results of sending each message, which must be awaited.
 
         ``receive`` is called to detect that the client is gone. It is None if a part of the body is
         unread.

@@ -208,10 +208,10 @@ class TraitBits:
     def words_of(
         self, rows: NDArray[np.int64], traits: NDArray[np.int64], number: int
     ) -> NDArray[np.uint64]:
-        """Return the bits of ``number`` rows as 64-bit words, a row of words for each.
+        """Return the traits of ``number`` rows as bits in 64-bit words.
 
-        ``rows`` and ``traits`` are pairs: each row from 0 to ``number`` - 1 has the traits that
-        are paired with it.
+        ``rows`` and ``traits`` are pairs: each row from 0 to ``number`` - 1 has the traits that are
+        paired with it.
         """
         distinct, inverse = np.unique(traits, return_inverse=True)
         for trait in distinct.tolist():

@@ -198,7 +198,6 @@ class ProviderTrees:
 
         Trees with equal :attr:`keys` are checked once.
 
-
         Raises :class:`TooComplex` if the budget is exceeded.
         """
         serving: dict[bytes, bool] = {}
@@ -224,7 +223,10 @@ class TreeReader:
     _pools: set[bytes] = field(default_factory=set)
 
     def read(self, roots: Sequence[int]) -> ProviderTrees:
-        """Return the trees with a provider for every slot, in the order of ``roots``."""
+        """Return the trees that have a provider for every slot.
+
+        They are in the order of ``roots``.
+        """
         conditions = max(0, conditions_of(self.search) - _FREE_CONDITIONS)
         self.budget.consume(len(roots) * conditions // _CONDITIONS)
         with self.source.held(roots=roots) as (cloud, shape):
@@ -282,7 +284,7 @@ class TreeReader:
         return uses.of_trees(is_complete)
 
     def _is_new(self, shape: TreeIndex, uses: _Uses) -> Mask:
-        """Return for each tree whether no earlier tree has exactly the same providers.
+        """Return for each tree whether no earlier tree has the same providers.
 
         Only trees without own providers can repeat an earlier tree: their providers are sharing
         providers, and serve the same slots.

@@ -181,7 +181,7 @@ class RemotePlacement:
     def providers_with(
         self, attribute: SyncedAttribute, names: Collection[str]
     ) -> Mapping[str, frozenset[str]]:
-        """Return the uuids of the providers that have each of these traits or aggregates.
+        """Return the providers that have each of these traits or aggregates.
 
         Sends an HTTP request for each name.
         """

@@ -192,7 +192,7 @@ def exception_chain(failure: BaseException | None) -> Iterator[BaseException]:
 
 
 def _reason(failure: Exception) -> str:
-    """Return the original error text of the operating system, TLS or ``http.client``.
+    """Return the first error of the system, TLS or ``http.client`` as text.
 
     Without such an error in the chain of contexts, returns the text of ``failure``.
     """

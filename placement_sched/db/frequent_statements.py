@@ -1,4 +1,4 @@
-"""Frequent SQL statements, passed to the database driver without SQLAlchemy.
+"""Frequent SQL statements, passed to the driver without SQLAlchemy.
 
 For a statement that returns a few rows, SQLAlchemy's result takes more time than the driver's call,
 and PostgreSQL's planning takes more time than the execution (doc/decisions/0008). Therefore,
@@ -32,7 +32,10 @@ class FrequentStatement:
         self._compiled: tuple[str, Mapping[str, Any]] | None = None
 
     def rows(self, connection: Connection, parameters: Mapping[str, Any]) -> Sequence[Any]:
-        """Return all rows, with values by position. Raises the exceptions of SQLAlchemy."""
+        """Return all rows, with values by position.
+
+        Raises the same exceptions as SQLAlchemy.
+        """
         if (options := _driver_options(connection)) is not None:
             if self._compiled is None:
                 compiled = self.statement.compile(dialect=connection.dialect)

@@ -71,7 +71,7 @@ def numbered_table(name: str, *items: SchemaItem, **options: Any) -> Table:
 
 
 def with_uuid(name: str, *items: SchemaItem, **options: Any) -> Table:
-    """Return a new :func:`numbered_table` with a unique ``uuid`` before the other columns."""
+    """Return a new :func:`numbered_table` with a unique ``uuid`` column."""
     unique = UniqueConstraint("uuid", name=f"uniq_{name}0uuid")
     return numbered_table(
         name, Column("uuid", String(36), nullable=False), *items, unique, **options

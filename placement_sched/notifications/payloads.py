@@ -30,7 +30,10 @@ def _pick(value: object, names: Iterable[str]) -> Json:
 
 
 def unversioned(event: Event) -> Json:
-    """Return the payload of ``scheduler.select_destinations.*``, with any error."""
+    """Return the payload of ``scheduler.select_destinations.*``.
+
+    It has a code and a reason if the event has an error.
+    """
     payload: Json = {"request_spec": _unversioned_spec(event)}
     if event.reason is not None:
         payload |= {"code": event.reason.code, "reason": event.reason.words}
@@ -100,7 +103,7 @@ def _build_cell(cell: InstanceNUMACell) -> Json:
 
 
 def versioned(event: Event) -> Json:
-    """Return the payload of the versioned notification of ``select_destinations``.
+    """Return the payload of versioned ``select_destinations`` notifications.
 
     It is the request spec or, if the event has an error, an object with the request spec and the
     error.

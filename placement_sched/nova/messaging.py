@@ -141,7 +141,7 @@ class UnsupportedCall(Exception):
 
 
 class ExpectedError(Exception):
-    """A wrapper of an exception that an endpoint sends to the caller without logging it.
+    """A wrapper of an exception that the caller gets, and that is not logged.
 
     ``outcome`` is the outcome in the :class:`AnsweredCall`, and so in the metrics.
     """

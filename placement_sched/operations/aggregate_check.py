@@ -253,7 +253,7 @@ class _Topology:
 
     @cached_property
     def _inside(self) -> frozenset[ProviderTrait]:
-        """The pairs of a provider and a trait that reserves an aggregate of the provider.
+        """The providers in reserved aggregates, each with the reserving trait.
 
         A provider is in the aggregate as the root provider of a host in the host aggregate, or as a
         member of the provider aggregate.

@@ -172,9 +172,10 @@ class RecordedReports:
 
 
 def defaults(settings: Settings, now: datetime) -> Defaults:
-    """Return the defaults of reports: the time, and the ratios of ``[DEFAULT]``.
+    """Return the defaults of reports: time and ratios.
 
-    A ratio of 0.0 is unset, as in nova: then ``initial_cpu_allocation_ratio`` applies, for example.
+    The ratios are options of ``[DEFAULT]``. A ratio of 0.0 is unset, as in nova. Then
+    ``initial_cpu_allocation_ratio`` or a similar option applies.
     """
     options = settings.DEFAULT
     ratios = {

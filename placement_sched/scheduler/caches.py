@@ -278,7 +278,7 @@ class NodeHistory:
 
 
 class IgnoredLog:
-    """Log of ignored extra specs and image properties, each logged once per process.
+    """Log of ignored extra specs and image properties, once per process.
 
     After :data:`IGNORED` different entries, the oldest entry may be logged again. Any number of
     threads may use a log.

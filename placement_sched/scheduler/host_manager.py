@@ -280,7 +280,10 @@ class RecordedInstances:
         self._last_check: tuple[Collection[Any], bool] = ((), True)
 
     def names_all(self, uuids: Collection[Any]) -> bool:
-        """Return whether the request names all of ``uuids``. The last result is cached."""
+        """Return whether the request names all of ``uuids``.
+
+        The last result is cached.
+        """
         checked, is_named = self._last_check
         if checked is not uuids:
             is_named = self.named.issuperset(uuids)

@@ -102,7 +102,7 @@ def _overrides(kind: type, base: type, names: tuple[str, ...]) -> bool:
 
 
 class calling(in_effect):  # noqa: N801 - a context manager is named so
-    """Run the code of a plugin under its settings, and name its class in errors.
+    """Run code of a plugin under its settings, and name it in errors.
 
     Two kinds of errors are raised unchanged: subclasses of :class:`~placement_sched.errors.Error`,
     and errors in ``blameless``, which the plugin did not cause. Any other error is raised as

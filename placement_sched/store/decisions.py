@@ -175,10 +175,10 @@ def _decision_uuids(connection: Connection, uuids: Collection[str]) -> dict[str,
 def purge(
     connection: Connection, before: datetime, limit: int, wanted: DecisionQuery | None = None
 ) -> int:
-    """Delete the ``limit`` oldest decisions made before a time, and return their number.
+    """Delete the ``limit`` oldest decisions before a time.
 
-    ``wanted`` restricts the deletion to matching decisions. The shadow results of the deleted
-    decisions are also deleted.
+    Returns the number of deleted decisions. ``wanted`` restricts the deletion to matching
+    decisions. The shadow results of the deleted decisions are also deleted.
     """
     expired = replace(wanted or DecisionQuery(), until=before)
     query = _filter(select(_COLUMNS.uuid), expired)

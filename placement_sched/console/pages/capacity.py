@@ -76,7 +76,10 @@ class CapacityForm:
 
     @cached_property
     def changes_typed(self) -> list[str]:
-        """Return the changes, a line for each: typed in the form or passed by a link."""
+        """Return the changes that are typed in the form or passed by a link.
+
+        Each is a line.
+        """
         lines = [
             line
             for text in self.values.getlist("change")

@@ -352,7 +352,7 @@ class ReportedPools:
 
 
 class PciPools:
-    """The pools of a host state, less the devices of instances of the same request.
+    """The PCI pools of a host, less the devices of the current request.
 
     ``provider_mapping`` in its methods comes from an allocation candidate. With ``numa_cells`` the
     NUMA policies of the requests apply. The reported pools are shared by all requests and never

@@ -141,7 +141,7 @@ class ServiceRecord:
 
 
 def record_of(settings: Settings) -> ServiceRecord | None:
-    """Return the row of this host's nova-scheduler in the database ``[database] connection``.
+    """Return the row in the database ``[database] connection``.
 
     Returns None if the option is not set. Raises :class:`ConfigurationError` if its value is not
     the URL of a supported database.

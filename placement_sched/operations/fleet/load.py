@@ -1,4 +1,4 @@
-"""Loading of fleet files, the changes that a load makes, and dumps of a cloud as a fleet file."""
+"""Loads of fleet files, the changes they make, and dumps."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass

@@ -406,7 +406,7 @@ def _judge_rejected(
     not_passed: Sequence[ReportedTree],
     funnel: Funnel | None,
 ) -> Iterator[tuple[tuple[RejectReason, ...], bool | None]]:
-    """Yield the reasons of each rejected host, and whether changes let it pass.
+    """Yield the reasons of each rejected host, and whether changes help.
 
     The second value is whether the host passes after the first change of each reason, or None if
     this is unknown. For a large request, only the first hosts get all their reasons.

@@ -254,7 +254,7 @@ def bump_generations(connection: Connection, ids: Iterable[int], now: datetime) 
 def bump_generation_from(
     connection: Connection, provider_id: int, uuid: str, generation: int, now: datetime
 ) -> None:
-    """Raise a provider's generation, which locks its row until the transaction ends.
+    """Increment a provider's generation, and thereby lock its row.
 
     Raises :class:`ConcurrentUpdate` if the current generation is not ``generation``. Otherwise,
     data of the provider that the caller read without a lock at ``generation`` is still current.
