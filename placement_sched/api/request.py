@@ -93,7 +93,7 @@ def _has_nul(text: bytes) -> bool:
 
 
 class Request(flask.Request):
-    """A request to an API, or to another path (``face`` is None then).
+    """A request to an API, or to another path (then ``api_name`` is None).
 
     ``prefix`` and ``below`` are the two parts of the path: the mount point of the API, and the
     remainder, which begins with a single slash. ``identity`` and ``version`` are set by the checks.
@@ -116,7 +116,10 @@ class Request(flask.Request):
 
     @property
     def matched(self) -> Route | None:
-        """Return the route whose path and method matched. Other routes may share both."""
+        """Return a route with the path and method of the request.
+
+        Routes for other versions, or for other actions in the body, may share path and method.
+        """
         return None if self.url_rule is None else self.url_rule.route
 
     @property
@@ -215,8 +218,8 @@ class Request(flask.Request):
 def origin_of(environ: dict[str, Any]) -> str:
     """Return the scheme and host of a WSGI request, as sent by the client or its proxy.
 
-    The host name is not validated, since service names in a cluster (``placement_backend``) are
-    often invalid. Without the header Host, the name of the server is used.
+    The host name is not validated, since names of services in a cluster often are invalid host
+    names, such as ``placement_backend``. Without the header Host, the name of the server is used.
     """
     scheme: str = environ["wsgi.url_scheme"]
     host: str = environ.get("HTTP_HOST") or f"{environ['SERVER_NAME']}:{environ['SERVER_PORT']}"

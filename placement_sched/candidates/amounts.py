@@ -68,7 +68,8 @@ def _fitting_amounts(
 ) -> tuple[_Numbers, _Numbers]:
     """Return for each provider the largest smaller and the smallest larger amount that fits.
 
-    0 means none. The rules are those of ``explain.largest_below`` and ``smallest_above``.
+    0 means that no amount fits. The rules are the same as in ``largest_below`` and
+    ``smallest_above`` of :mod:`placement_sched.candidates.explain`.
     """
     below, above = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
     if class_id not in cloud.classes:

@@ -281,10 +281,10 @@ class ProviderTable:
 
 
 class ProviderColumns:
-    """All columns of a cloud, updated by :meth:`replace`. Not safe without a lock.
+    """All columns of a cloud, updated by :meth:`replace`.
 
     ``shape`` increases when a provider is added, removed or moved, or its traits or aggregates
-    change.
+    change. Threads that share the columns need a lock.
     """
 
     def __init__(self, names: KnownNames) -> None:

@@ -224,10 +224,12 @@ class FreeCapacity:
 class ProviderTree:
     """A tree: for each slot, the providers (own or sharing) that can serve it.
 
-    ``free`` is the remaining capacity by provider and class, given only if it may be too little for
-    all slots that the provider can serve. ``covers`` are the ``trait_choices`` that a provider
-    covers, as bits. ``lineage`` is each provider with its ancestors, given only if there are
-    subtree rules.
+    Providers are ids or, in a tree of :class:`~placement_sched.candidates.trees.ProviderTrees`,
+    indexes. ``options`` are the providers of each slot. ``free`` is the remaining capacity by
+    provider and class, given only if it may be too little for all slots that the provider can
+    serve. ``covers`` are the sets in ``trait_choices`` of the rules that a provider covers, as
+    bits. ``lineage`` is each provider with its ancestors, given only if there are subtree rules.
+    ``roots`` is the root of each provider, given only if a tree may have a single provider.
     """
 
     options: tuple[Sequence[int], ...]
@@ -238,9 +240,11 @@ class ProviderTree:
 
 
 class WorkBudget:
-    """The maximum work of a request, in steps. Each provider tried for a slot costs a step.
+    """The maximum work of a candidate search, in steps.
 
-    Reading a tree (``trees``) and building a candidate (``batches``) cost steps, too.
+    Each provider tried for a slot costs a step. Reading a tree (in
+    :mod:`placement_sched.candidates.trees`) and building a candidate (in
+    :mod:`placement_sched.candidates.batches`) also cost steps.
     """
 
     def __init__(self, steps: int, seconds: int = 0) -> None:

@@ -196,7 +196,10 @@ def _drop_terms(query: CandidatesQuery, dropped: Sequence[_Term]) -> CandidatesQ
 
 
 def _split_group(group: RequestGroup) -> Iterator[RequestGroup]:
-    """Yield a group for each constraint, in the order of ``constraints_of``."""
+    """Yield a group with each constraint of a group alone.
+
+    The order is the same as in :func:`placement_sched.candidates.constraints.constraints_of`.
+    """
     for amount in group.resources:
         yield RequestGroup(resources=(amount,))
     for any_of in group.traits.required:

@@ -103,11 +103,14 @@ class Settings:
         return name in self._groups
 
     def has(self, group: str, name: str) -> bool:
-        """Return whether these settings have an option, as ``conf`` may have more."""
+        """Return whether these settings have an option.
+
+        ``conf`` may have more options.
+        """
         return group in self._groups and name in self._groups[group]
 
     def source_of_override(self, group: str, name: str) -> str | None:
-        """Return the ``source`` of an option that :meth:`with_overrides` set, or None."""
+        """Return the source of an option that :meth:`with_overrides` set, or None."""
         return self._overridden.get((group, name))
 
     def origin_of(self, group: str, name: str) -> Origin:

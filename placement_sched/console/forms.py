@@ -103,7 +103,7 @@ class FormRequest:
 
     @property
     def overrides(self) -> Json:
-        """Return the overridden options."""
+        """Return the options that the form overrides."""
         return overrides(self._overrides(), _OVERRIDES)
 
     @property
@@ -118,7 +118,10 @@ class FormRequest:
         return self.typed.get("policy")
 
     def body(self, **more: Any) -> Json:
-        """Build the body of ``POST /scheduler/v1/explain`` or ``capacity``, with ``more`` keys."""
+        """Build the body of ``POST /scheduler/v1/explain`` or ``/scheduler/v1/capacity``.
+
+        ``more`` are further keys of the body.
+        """
         parts = {"overrides": self.overrides, "policy": self.policy, _CHANGES: self.changes}
         nonempty = {name: value for name, value in parts.items() if value}
         return {"request_spec": self.request_spec, **nonempty, **more}

@@ -644,7 +644,10 @@ class RejectReason:
 
     @classmethod
     def of_step(cls, step: StepReport, prefix: str = "") -> "RejectReason":
-        """Build the reason of a search step, with ``before`` as a prefix of its name."""
+        """Build the reason for a rejection by a search step.
+
+        The name of the reason is ``prefix`` and the label of the step.
+        """
         (rejected,) = step.rejected
         name = f"{prefix}{step.label}"
         return cls(CANDIDATES, name, rejected.reason, rejected.changes)

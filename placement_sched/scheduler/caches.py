@@ -305,7 +305,7 @@ class ProcessCaches:
     """All caches of a process between requests.
 
     ``provider_cache`` has all providers, or is None if they are not cached. ``supposed`` are the
-    instances that a simulation has placed on nodes, by node uuid.
+    requests of instances that a simulation has placed, by node uuid.
     """
 
     def __init__(self, provider_cache: ProviderCache | None = None) -> None:

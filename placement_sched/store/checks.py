@@ -68,9 +68,9 @@ _OF_ROOT = _ROOT.c.id == resource_providers.c.root_provider_id
 def over_capacity() -> Select[Any]:
     """Return a query of the inventories whose allocations exceed their capacity.
 
-    ``changed`` is the time of the inventory's last change, ``made`` that of its creation,
-    ``written`` that of the last allocation. Inventories that may have been reduced below their
-    allocations come last, so that a limit drops them first.
+    Three columns are times: ``changed`` of the inventory's last change, ``made`` of its creation,
+    and ``written`` of the last write of an allocation. Inventories that may have been reduced below
+    their allocations come last, so that a limit drops them first.
     """
     # A negative amount, which no API writes, must not offset other allocations.
     positive_sum = func.sum(sa.case((_HELD.used > 0, _HELD.used), else_=0))

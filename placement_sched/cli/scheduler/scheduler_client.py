@@ -69,7 +69,10 @@ class DirectScheduler:
             return {row.uuid: row.name for row in host_aggregates.all_aggregates(connection)}
 
     def post(self, action: str, body: Json) -> Json:
-        """Return the response to ``body``; :class:`NoValidHost` has the funnel in ``extra``."""
+        """Return the response to ``body``.
+
+        Raises :class:`NoValidHost`, with the funnel in ``extra``, if no host passes.
+        """
         schemas, answer = _ACTIONS[action]
         _check(schemas, body)
         return answer(self._scheduler, body)
@@ -184,7 +187,10 @@ class SchedulerClient:
         self._service = RemoteService(self._adapter, "scheduler")
 
     def post(self, action: str, body: Json) -> Json:
-        """Return the response to ``body``; :class:`NoValidHost` has the funnel in ``extra``."""
+        """Return the response to ``body``.
+
+        Raises :class:`NoValidHost`, with the funnel in ``extra``, if no host passes.
+        """
         check_texts(body, _PREFIX)
         return self._ask(action, body=body)
 

@@ -68,7 +68,10 @@ class FlavorImage:
         return flavor_source(key, prefix) if in_flavor else image_source(key, prefix)
 
     def conflict(self, key: str, rule: str, prefix: str = "hw") -> Invalid:
-        """Build the error for contradicting values, with ``why`` as the violated rule."""
+        """Build the error for contradicting values in flavor and image.
+
+        ``rule`` is the violated rule, as the end of the message.
+        """
         by_flavor, by_image = self.values(key, prefix)
         return Invalid(
             f"{flavor_source(key, prefix)} is {by_flavor!r}, {image_source(key, prefix)} is "

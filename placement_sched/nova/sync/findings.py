@@ -50,8 +50,8 @@ class SyncIssue:
 class Difference:
     """A difference between a record here and in nova.
 
-    ``noun`` is one of :data:`NOUNS`, ``name`` a display name. ``fields`` are the names of the
-    fields that differ if ``kind`` is ``changed``.
+    ``noun`` is in :data:`NOUNS`, and ``name`` is a display name. If ``kind`` is ``changed``,
+    ``fields`` are the names of the fields that differ.
     """
 
     noun: str
@@ -64,9 +64,9 @@ class Difference:
 class SyncReport:
     """The report of one sync.
 
-    ``counts`` has an entry for each of :data:`NOUNS` that was read. ``misfits`` are the issues.
-    ``unlike`` lists each difference, after a comparison only. ``away`` are the titles of the cells
-    whose database did not answer.
+    ``counts`` has an entry for each of :data:`NOUNS` that was read. ``misfits`` are the records of
+    nova that cannot be recorded here. ``differences`` are listed only by a comparison. ``away`` are
+    the titles of the cells whose database did not answer.
     """
 
     counts: Mapping[str, Count]

@@ -60,15 +60,19 @@ class Follower:
         self.left_out = 0
 
     def full(self, progress: Progress | None = None) -> SyncReport:
-        """Read everything and record the differences.
+        """Read all of nova's databases and record the differences.
 
-        A cell whose database does not answer keeps its records and is listed in ``away``. Raises
-        :class:`Unavailable` if nova's API database, or this service's own, does not answer.
+        The records of a cell whose database does not answer are kept, and the report lists the cell
+        in ``away``. Raises :class:`Unavailable` if nova's API database, or the database of this
+        service, does not answer.
         """
         return self._everything(progress or _ignore_progress, dry=False)
 
     def compare(self, progress: Progress | None = None) -> SyncReport:
-        """Compare as :meth:`full` does, and list the differences in ``unlike`` without writing."""
+        """Compare the records with nova's databases, without writing.
+
+        Reads and raises as :meth:`full`. The report lists each difference.
+        """
         with self._cells.read_only():
             return self._everything(progress or _ignore_progress, dry=True)
 

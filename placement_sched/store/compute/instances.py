@@ -463,7 +463,11 @@ def _equals(column: str, value: str | datetime) -> ColumnElement[bool]:
 
 
 def _has_status(status: str) -> ColumnElement[bool]:
-    """Return the condition for a status: ``status_of`` of the API, in SQL."""
+    """Return the SQL condition that a server has a status.
+
+    The rule is the same as for ``status`` in the Compute API (``status_of`` in
+    ``api/compute/routes/servers.py``).
+    """
     vm, task = _state("vm_state"), _state("task_state")
     if status == UNKNOWN:
         return vm.not_in(STATUSES)
@@ -488,7 +492,11 @@ def _states_of(status: str) -> Iterator[tuple[str, frozenset[str], bool]]:
 
 
 def _has_power_state(number: int) -> ColumnElement[bool]:
-    """Return the condition for a power state: ``power_state_of`` of the API, in SQL."""
+    """Return the SQL condition that a server has a power state.
+
+    The rule is the same as for ``OS-EXT-STS:power_state`` in the Compute API (``power_state_of`` in
+    ``api/compute/routes/servers.py``).
+    """
     if number == 0:
         return _state("vm_state").not_in(POWER_STATES)
     return _state("vm_state").in_([vm for vm, state in POWER_STATES.items() if state == number])

@@ -174,9 +174,10 @@ def of_consumers(connection: Connection, uuids: Collection[str]) -> tuple[Alloca
 def of_several(
     connection: Connection, uuids: Collection[str], json_path: str
 ) -> tuple[Allocation, ...]:
-    """Return the allocations of consumers named in a request at the JSON path ``named_at``.
+    """Return the allocations of several consumers.
 
-    Raises :class:`TooComplex` if several consumers have more than :data:`MAX_HELD_AMOUNTS` amounts.
+    ``json_path`` is the place of the consumers in a request, for the error. Raises
+    :class:`TooComplex` if several consumers have more than :data:`MAX_HELD_AMOUNTS` amounts.
     """
     if len(uuids) < 2:
         return of_consumers(connection, uuids)
@@ -240,14 +241,14 @@ def replace(
     Their rows are dated before the inventories, which the invariant checks interpret as inventories
     reduced after the allocation.
 
-    ``decided`` marks a claim of the scheduler, recorded with its decision. The consumers that it
-    creates are distinguishable from others.
+    ``decided`` marks a claim of the scheduler, recorded with its decision. The created consumers
+    are marked to distinguish them from others.
 
-    ``named_at`` is the JSON path of the consumers in a request, which limits their amounts.
+    ``json_path`` is the place of the consumers in a request. With this argument, raises
+    :class:`TooComplex` if several consumers have more than :data:`MAX_HELD_AMOUNTS` amounts.
 
     Raises :class:`Invalid` for an unknown provider or class, :class:`ConcurrentUpdate` for a
-    generation conflict, :class:`CapacityExceeded`, and, with ``named_at``, :class:`TooComplex` if
-    several consumers have more than :data:`MAX_HELD_AMOUNTS` amounts.
+    generation conflict, and :class:`CapacityExceeded`.
     """
     prepared = _prepare(connection, claims, now, decided=decided, json_path=json_path)
     amounts = requested_amounts(connection, prepared.holding, prepared.provider_ids)

@@ -298,8 +298,8 @@ def current_amounts(
 ) -> list[HeldAmount]:
     """Return the current allocations of consumers, with locked rows.
 
-    ``named_at`` is the JSON path at which a request names the consumers: raises :class:`TooComplex`
-    if several consumers have more than :data:`MAX_HELD_AMOUNTS` amounts.
+    ``json_path`` is the place of the consumers in a request. With this argument, raises
+    :class:`TooComplex` if several consumers have more than :data:`MAX_HELD_AMOUNTS` amounts.
     """
     is_limited = json_path is not None and len(uuids) > 1
     statement, limit = (
