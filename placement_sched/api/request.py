@@ -216,7 +216,7 @@ class Request(flask.Request):
 
 
 def origin_of(environ: dict[str, Any]) -> str:
-    """Return the scheme and host of a WSGI request, as sent by the client or its proxy.
+    """Return the scheme and host that the client or its proxy sent.
 
     The host name is not validated, since names of services in a cluster often are invalid host
     names, such as ``placement_backend``. Without the header Host, the name of the server is used.

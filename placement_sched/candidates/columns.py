@@ -155,9 +155,9 @@ class ClassColumns:
         self.stock.replace(changed, stock)
 
     def has_room(self, amount: int, rows: SomeRows) -> Mask:
-        """Return for each row whether this amount fits into the remaining capacity.
+        """Return for each row whether the remaining capacity fits this amount.
 
-        The rule is that of ``store.placement.capacity``.
+        The rule is the same as in :mod:`placement_sched.store.placement.capacity`.
         """
         stock = self.stock
         if amount > MAX_INT:  # max_unit cannot exceed it
@@ -202,7 +202,7 @@ class TraitBits:
 
     @property
     def nbytes(self) -> int:
-        """Return the size of the words in bytes."""
+        """Return the size of the 64-bit words in bytes."""
         return self.words.nbytes
 
     def words_of(
@@ -239,7 +239,7 @@ class TraitBits:
         return has_any
 
     def ids_in(self, words: bytes) -> list[int]:
-        """Return the ids of the traits in a row's words, ascending."""
+        """Return the ids of the traits in the words of a row, ascending."""
         bits = int.from_bytes(words, "little")
         return sorted(trait for trait, bit in self._bits.items() if bits >> bit & 1)
 

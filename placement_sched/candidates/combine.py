@@ -37,7 +37,7 @@ def can_assign(
     """Return whether each slot can be assigned to a provider.
 
     ``choices`` are the providers of each slot. ``places`` is the number of slots that a provider
-    can take, 1 by default. Uses augmenting paths (Kuhn's algorithm) unless there are fewer places
+    can serve, 1 by default. Uses augmenting paths (Kuhn's algorithm) unless there are fewer places
     than slots. ``spend`` is called with the steps of each assignment.
     """
     providers = set().union(*choices)
@@ -293,7 +293,7 @@ def _yield_products(tree: ProviderTree, budget: WorkBudget) -> Iterator[Combinat
 
 
 def _can_choose_freely(tree: ProviderTree, rules: Rules) -> bool:
-    """Return whether every choice of a provider for each slot serves."""
+    """Return whether every choice of providers for the slots is a combination."""
     if tree.free or rules.single_provider_per_tree or rules.subtrees or rules.trait_choices:
         return False
     if not rules.isolate:
@@ -303,9 +303,9 @@ def _can_choose_freely(tree: ProviderTree, rules: Rules) -> bool:
 
 
 def always_combine(rules: Rules) -> bool:
-    """Return whether every tree with a provider for each slot serves.
+    """Return whether the rules allow every choice of a provider for each slot.
 
-    It also needs a provider with a trait of each set of ``trait_choices``.
+    The tree must also have a provider with a trait of each set of ``trait_choices``.
     """
     classes = [class_id for slot in rules.slots for class_id, _ in slot.amounts]
     is_contested = len(set(classes)) < len(classes)
@@ -319,9 +319,11 @@ def can_serve(tree: ProviderTree, rules: Rules, budget: WorkBudget) -> bool:
 
 
 def _is_feasible(tree: ProviderTree, rules: Rules, budget: WorkBudget) -> bool:
-    """Return whether isolated groups get separate providers and each class has capacity.
+    """Return whether a combination seems possible, without a search for it.
 
-    False is exact. True is not, since each class is checked alone.
+    Isolated groups need separate providers, and each class needs capacity. Each of these conditions
+    is checked alone: there is no combination if the result is False, but there may be none if it is
+    True.
     """
     isolated = [tree.options[index] for index, slot in enumerate(rules.slots) if slot.suffix]
     if rules.isolate and not can_assign(isolated, {}, budget.consume):

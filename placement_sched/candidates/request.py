@@ -104,7 +104,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotGroup:
-    """A slot, and the request group that its provider alone must serve."""
+    """A slot, and the requirements for its provider as a request group."""
 
     slot: Slot
     group: RequestGroup
@@ -112,7 +112,7 @@ class SlotGroup:
 
     @property
     def demand(self) -> RequestGroup:
-        """Return the requirements, which are equal for slots that the same providers serve."""
+        """Return a key that is equal for slots with equal requirements."""
         return replace(self.group, suffix="_" if self.slot.suffix else "")
 
 
@@ -199,9 +199,10 @@ def _split_group(group: RequestGroup) -> Iterator[RequestGroup]:
 
 
 def distinct_subtrees(subtrees: Iterable[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
-    """Return the subtree rules without duplicates, regardless of the order of slots.
+    """Return the subtree rules without duplicates.
 
-    A rule does not follow from a rule with more slots, whose top may serve an additional slot.
+    Rules that differ in the order of slots are duplicates. A rule is kept even if another rule has
+    the same slots and more: the topmost provider of the other rule may serve an additional slot.
     """
     distinct: dict[frozenset[int], tuple[int, ...]] = {}
     for slots in subtrees:

@@ -20,7 +20,7 @@ _Ids = NDArray[np.int64]
 
 
 class TreeIndex:
-    """The trees of a cloud, valid while :attr:`ProviderColumns.shape` is the same."""
+    """The trees of a cloud, valid until ``ProviderColumns.shape`` changes."""
 
     def __init__(self, cloud: ProviderColumns, shares: int | None) -> None:
         """Index a cloud. ``shares`` is the id of the trait of sharing providers, if any."""
@@ -87,7 +87,10 @@ class TreeIndex:
         return members
 
     def of_roots(self, mask: Mask) -> Mask:
-        """Return for each provider the value of ``mask`` at its root, False without a root."""
+        """Return for each provider the value of its root in ``mask``.
+
+        It is False for a provider without a root.
+        """
         roots = self.root_rows
         return mask[roots] & (roots >= 0)
 

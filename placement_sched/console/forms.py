@@ -118,7 +118,7 @@ class FormRequest:
         return self.typed.get("policy")
 
     def body(self, **more: Any) -> Json:
-        """Build the body of ``POST /scheduler/v1/explain`` or ``/scheduler/v1/capacity``.
+        """Build the body of ``POST /scheduler/v1/explain`` or ``.../capacity``.
 
         ``more`` are further keys of the body.
         """

@@ -66,7 +66,7 @@ _OF_ROOT = _ROOT.c.id == resource_providers.c.root_provider_id
 
 
 def over_capacity() -> Select[Any]:
-    """Return a query of the inventories whose allocations exceed their capacity.
+    """Return a query of the inventories with too many allocations.
 
     Three columns are times: ``changed`` of the inventory's last change, ``made`` of its creation,
     and ``written`` of the last write of an allocation. Inventories that may have been reduced below
@@ -253,10 +253,10 @@ _QUERIES: Mapping[Invariant, Select[Any]] = {
 def violations(
     connection: Connection, limit: int
 ) -> Iterator[tuple[Invariant, Mapping[str, object]]]:
-    """Yield at most ``most`` violations of each invariant, with the values for its message.
+    """Yield at most ``limit`` violations of each invariant, with its values.
 
-    If there are more, the database chooses: an order would make it find all of them first. Only
-    inventories over their capacity are ordered.
+    Of more violations, the database returns any. An order would require to find all violations
+    first. Only inventories over their capacity are ordered.
     """
     for invariant, query in _QUERIES.items():
         for row in connection.execute(query.limit(limit)).mappings().all():

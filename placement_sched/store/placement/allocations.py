@@ -226,12 +226,13 @@ def replace(
     decided: bool = False,
     json_path: str | None = None,
 ) -> None:
-    """Replace the allocations of each consumer by its claim: all claims or, on an error, none.
+    """Replace the allocations of each consumer by its claim.
 
-    Runs in the caller's write transaction. The number of statements does not depend on the numbers
-    of consumers, providers and classes. Locks the consumers (existing ones, then created ones, each
-    in order of uuid), their allocations, and the requested providers in order of id, and only then
-    checks the capacity. It therefore never over-allocates, regardless of concurrent writers.
+    On an error, no claim is made. Runs in the caller's write transaction. The number of statements
+    does not depend on the numbers of consumers, providers and classes. Locks the consumers
+    (existing ones, then created ones, each in order of uuid), their allocations, and the requested
+    providers in order of id, and only then checks the capacity. It therefore never over-allocates,
+    regardless of concurrent writers.
 
     Raises the generations of the consumers and of the requested providers. As in OpenStack
     placement, it also raises the generations of the providers of a consumer that gives up all
