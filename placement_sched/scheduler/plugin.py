@@ -53,9 +53,9 @@ class SchedulerPlugin:
 
     @classmethod
     def with_settings(cls, settings: Settings, clock: Clock = utcnow) -> Self:
-        """Return a plugin, made without arguments, with these settings and this clock.
+        """Return a plugin with these settings and this clock.
 
-        Both are set before ``__init__`` runs, so that it may read options.
+        They are set before ``__init__`` runs without arguments, so that it may read options.
         """
         plugin = cls.__new__(cls)
         plugin._settings = settings  # noqa: SLF001 - an instance of this very class
@@ -75,7 +75,7 @@ class SchedulerPlugin:
 
 
 def options_in_group(group: str, *options_and_help: Any) -> tuple[GroupedOption, ...]:
-    """Return options of a group, given as options each followed by its help."""
+    """Return options of a group, from options each followed by its help."""
     return tuple((group, option) for option in with_help(*options_and_help))
 
 
@@ -139,7 +139,7 @@ class calling(in_effect):  # noqa: N801 - a context manager is named so
 
 @contextmanager
 def tolerate_failures() -> Iterator[None]:
-    """Log failures of plugins at level debug only, if the caller continues without them."""
+    """Log failures of plugins at level debug, if the caller continues."""
     token = _TOLERANT.set(True)
     try:
         yield
