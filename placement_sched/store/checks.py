@@ -375,7 +375,7 @@ def _find_topmost(
 
 
 def orphans(connection: Connection, provider_id: int | None = None) -> tuple[str, ...]:
-    """Return the orphaned consumers with allocations from a provider, or from any node's tree.
+    """Return the orphans with allocations from a provider or any node's tree.
 
     An orphan is a consumer without an instance record. Consumers of other types than instances do
     not belong to compute and are never orphans.
@@ -422,10 +422,10 @@ def consumers_in_trees(connection: Connection, roots: Collection[str]) -> tuple[
 def on_other_hosts(
     connection: Connection, uuids: Collection[str] | None = None
 ) -> dict[str, dict[str, frozenset[str]]]:
-    """Return recorded instances with allocations from their own host and from others.
+    """Return recorded instances with allocations from other hosts, too.
 
-    The result maps instance uuid to host name (other hosts only) to the uuids of the root
-    providers of the allocations.
+    The result has for each instance uuid the names of the other hosts, each with the uuids of the
+    root providers of the allocations.
     """
     node = compute_nodes.alias()
     columns = (_CONSUMER_ID, node.c.host, _ROOT.c.uuid, instances.c.host.label("own"))

@@ -1,4 +1,4 @@
-"""Change counters that show which hosts may have changed: nodes, services, heartbeats.
+"""Change counters of the nodes, services and heartbeats of hosts.
 
 Reports of 10 000 hosts per minute must not wait for a single row, and a reader must not read 1000
 rows to find out that nothing changed. Hosts are therefore divided into groups (parts), each with a

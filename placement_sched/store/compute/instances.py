@@ -132,7 +132,10 @@ def search(
     after: str | None = None,
     limit: int | None = None,
 ) -> tuple[Instance, ...]:
-    """Return the instances of a host, node or project, or all, by uuid, after ``after``."""
+    """Return instances in order of uuid, by host, node or project.
+
+    The list begins after the uuid ``after``.
+    """
     filters = sql.not_none(host=host, node=node, project_id=project_id)
     query = _page_after(select(instances).filter_by(**filters), after, limit)
     return of_rows(connection, connection.execute(query))
@@ -195,8 +198,9 @@ def note_decision(
 class InstanceRecord(NamedTuple):
     """The record of an instance for comparison in bulk.
 
-    ``flavor_digest`` is that of :mod:`placement_sched.store.compute.flavors`, ``image`` is JSON,
-    ``created_at`` is ISO 8601 text. ``has_own_flavor``: the record contains the flavor itself.
+    ``flavor_digest`` is the result of ``digest_of_flavor`` in
+    :mod:`placement_sched.store.compute.flavors`. ``image`` is JSON, ``created_at`` is ISO 8601
+    text. ``has_own_flavor`` is true if the record contains the flavor itself.
     """
 
     uuid: str
