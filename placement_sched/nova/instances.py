@@ -83,9 +83,9 @@ def uuids_of(value: Any) -> list[str]:
 
 
 def image_of(image_ref: str | None, system_metadata: Document) -> Json | None:
-    """Return the image that an instance was booted from, with its properties at that time.
+    """Return the image of an instance, with its properties at the boot.
 
-    ``system_metadata`` is the instance's. Returns None if the instance has no image.
+    ``system_metadata`` belongs to the instance. Returns None if the instance has no image.
     """
     stored = dict(_image_metadata(system_metadata))
     if not image_ref and not stored:

@@ -132,7 +132,7 @@ GENERATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """A flavor of running instances: virtual CPUs, memory in MB, disk in GB."""
+    """A flavor of running instances, with memory in MB and disk in GB."""
 
     name: str
     vcpus: int
@@ -426,10 +426,10 @@ class Demo:
 
 @contextmanager
 def open_demo(directory: Path, clock: Clock, random: Random) -> Iterator[Demo]:
-    """Create a demo, with its database and configuration file in ``directory``.
+    """Create a demo, with database and configuration file in ``directory``.
 
-    It reads no other configuration. Raises :class:`Invalid` if the directory already has a demo,
-    is not writable, or has a name that is not allowed in a database URL.
+    No other configuration is read. Raises :class:`Invalid` if the directory already has a demo, is
+    not writable, or has a name that is not allowed in a database URL.
     """
     settings = Settings.from_conf(
         read_files(make_full_conf(), [str(_write_config(directory))], alone=True)

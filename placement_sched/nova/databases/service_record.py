@@ -1,6 +1,7 @@
-"""The row of this scheduler in nova's ``services``: the only row that is written there.
+"""The row of this scheduler in nova's table ``services``.
 
-It makes the scheduler appear as up in ``openstack compute service list`` and nova-manage.
+With the row, ``openstack compute service list`` and nova-manage show the scheduler as up. No other
+row of nova's databases is written.
 """
 
 from dataclasses import dataclass

@@ -19,7 +19,7 @@ Change = Literal["new", "changed", "gone"]
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The numbers of records of one kind: read, and differing from nova's."""
+    """The numbers of records of a kind: read, and different from nova's."""
 
     read: int = 0
     new: int = 0
@@ -36,7 +36,7 @@ class Count:
 class SyncIssue:
     """A record of nova that cannot be stored, or not completely.
 
-    ``place`` names it in nova's words: ``compute node cn7 (3f2...)``, ``cell two``.
+    ``place`` names the record in nova's terms: ``compute node cn7 (3f2...)``, ``cell two``.
     """
 
     place: str
@@ -62,7 +62,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncReport:
-    """The report of one sync.
+    """The report of a sync.
 
     ``counts`` has an entry for each of :data:`NOUNS` that was read. ``misfits`` are the records of
     nova that cannot be recorded here. ``differences`` are listed only by a comparison. ``away`` are
@@ -101,7 +101,7 @@ class ProgressLog:
         self.read[noun] += number
 
     def differs(self, noun: str, name: str, fields: Iterable[str], *, new: bool) -> None:
-        """Note a record that is new or differs from nova's."""
+        """Note a record that is new or differs from nova's record."""
         self._note(noun, "new" if new else "changed", name, () if new else fields)
 
     def gone(self, noun: str, name: str) -> None:

@@ -88,7 +88,7 @@ def with_members(
 
 
 def is_current(connection: Connection, group: ServerGroup, own: Collection[str]) -> bool:
-    """Return whether a group has the same members and hosts as the stored group.
+    """Return whether a group has the members and hosts of the stored group.
 
     The instances in ``own`` may be missing.
     """
