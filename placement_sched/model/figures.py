@@ -86,14 +86,17 @@ class Reliability(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FlavorCapacity:
-    """Number of further instances of a flavor that fit, in all and by zone name."""
+    """The number of further instances of a flavor, in total and by zone."""
 
     state: Reliability
     instances: int = 0
     zones: Mapping[str, int] = field(default_factory=dict)
 
     def bounded(self, limit: int = MOST) -> Self:
-        """Return the same with all but the largest zones summed up."""
+        """Return the capacity with a limited number of zones.
+
+        All but the largest zones are added up as :data:`OTHER`.
+        """
         ordered = sorted(self.zones, key=lambda name: (-self.zones[name], name))
         zones: Counter[str] = Counter()
         for index, name in enumerate(ordered):

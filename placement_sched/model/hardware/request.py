@@ -155,9 +155,9 @@ class RequestedMemory(FlavorImage):
 
     @cached_property
     def is_locked(self) -> bool | None:
-        """Return whether memory is locked against swapping, or None if it is not set.
+        """Return whether memory is locked against swapping, or None if not set.
 
-        Some models of memory encryption lock it, too. An explicit lock requires a page size.
+        Some models of memory encryption also lock memory. An explicit lock requires a page size.
         """
         locked = self.agreed_flag("locked_memory")
         if locked and not any(self.values(_SIZE)):
