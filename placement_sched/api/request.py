@@ -167,7 +167,10 @@ class Request(flask.Request):
         return str(action)
 
     def body_of(self, route: Route, version: Version) -> Any:
-        """Validate the body and return the value of ``Call.body``, or raise :class:`Invalid`."""
+        """Validate the body, and return the value for ``ApiCall.body``.
+
+        Raises :class:`Invalid` for an invalid body.
+        """
         if route.data:
             return self.content_length or 0  # the bytes themselves are not stored
         if route.body is None:
@@ -179,9 +182,9 @@ class Request(flask.Request):
         return document
 
     def _parse_json(self, route: Route | None = None) -> Any:
-        """Return the JSON body, or raise :class:`TooLarge` if checking it would take long.
+        """Return the JSON body, or raise :class:`TooLarge` if checks are slow.
 
-        The body selects the route of an action, and is cached until then.
+        The body is needed to select the route of an action, and cached for the handler.
         """
         length = self.content_length or 0
         if length > MAX_JSON_BYTES and not (route and route.takes_many):
@@ -227,9 +230,9 @@ def origin_of(environ: dict[str, Any]) -> str:
 
 
 def _split_repeated(pairs: Pairs) -> Iterator[dict[str, str]]:
-    """Yield the first values of all parameters, then the second values of repeated parameters.
+    """Yield the first values of all parameters, then the second values.
 
-    Further values follow. It takes linear time even with thousands of repetitions.
+    Third values follow, and so on. The time is linear even with thousands of repetitions.
     """
     counts: Counter[str] = Counter()
     rounds: list[dict[str, str]] = []

@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
-    """Return the parsed ``argv``; exit for invalid arguments and after help."""
+    """Parse ``argv``. Invalid arguments and help end the program."""
     parser = make_parser(argv)
     try:
         arguments, unknown = parser.parse_known_args(argv)

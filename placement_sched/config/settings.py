@@ -1,7 +1,7 @@
 """Settings: the immutable, layered view of all options.
 
 Layers, in order of precedence: overrides of a request, the section of a scheduling policy, files
-and environment, defaults. oslo.config provides the last two, below mappings with the first two.
+and environment, defaults. Mappings have the first two layers, and oslo.config the last two.
 """
 
 import os
@@ -86,7 +86,7 @@ class Settings:
         return cls(conf, options, groups, sections)
 
     def __getattr__(self, group: str) -> OptionGroup:
-        """Return the group of this name, or raise :class:`AttributeError`."""
+        """Return the group with this name, or raise :class:`AttributeError`."""
         try:
             return self._groups[group]
         except KeyError:
@@ -163,7 +163,8 @@ class Settings:
     def with_values_of(self, other: "Settings", options: Collection[tuple[str, str]]) -> "Settings":
         """Return these settings with the values of ``options`` from ``other``.
 
-        Options that only ``other`` has, of plugins loaded later, keep its values.
+        Options that only ``other`` has belong to plugins that were loaded later. They keep the
+        values from ``other``.
         """
         groups = {name: dict(group._values) for name, group in other._groups.items()}  # noqa: SLF001 - own class
         for group, members in self._groups.items():

@@ -1,4 +1,4 @@
-"""Database tables: OpenStack placement's, and this service's own (``sched_*``).
+"""Database tables of OpenStack placement and of this service.
 
 Placement's tables have the schema that ``placement-manage db sync`` creates, so that both services
 can use the same database. Own tables have a prefix, because the database may also contain nova's.

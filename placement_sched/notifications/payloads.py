@@ -1,4 +1,4 @@
-"""Payloads of notifications: nova's unversioned request spec, and ``RequestSpecPayload``.
+"""Payloads of notifications, with unversioned or versioned objects.
 
 Names, versions and fields of versioned payloads are as in nova 34 and in the samples of
 "Notifications in Nova".

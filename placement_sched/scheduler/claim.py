@@ -127,7 +127,7 @@ class Claims:
         claiming: ClaimMode,
         ids: RequestIds = NO_REQUEST,
     ) -> Json | None:
-        """Return the result of an earlier, equal request with its allocations.
+        """Return the result of an earlier, equal request, if still allocated.
 
         With ``ClaimMode.ADDED``, requests are equal only if their ids are also equal. Raises
         :class:`Conflict` if new instances have allocations from another request. A rebuild has no

@@ -1,6 +1,6 @@
 """Compute node reports: their schema, defaults and parsing.
 
-The keys are the fields of nova's ComputeNode, and our own ``reserved`` and ``inventories``.
+The keys are the fields of nova's ComputeNode, and in addition ``reserved`` and ``inventories``.
 Structured values are accepted in every form that nova stores.
 """
 
