@@ -25,7 +25,7 @@ _PAUSE = 60.0
 PATIENCE = 0.2
 #: If more providers have changed, all are reloaded in parts, to bound the memory for their rows.
 MANY = 20_000
-#: Names of the background threads that load all providers and that check the cache.
+#: Names of the background threads: a thread loads all providers, another checks the cache.
 THREAD, UPKEEP_THREAD = "load provider cache", "check provider cache"
 #: Seconds that rows of the change log which were read before may be missing, because Galera
 #: nodes may lag.

@@ -320,8 +320,8 @@ class Auditor:
     ) -> tuple[OrphanAllocation, ...]:
         """Return allocations of evacuated instances on hosts that are down.
 
-        The instance is recorded on another host and has allocations there, so it is not moving. A
-        host that is up deletes the allocations itself.
+        Such an instance is recorded on another host and has allocations on that host, so that it is
+        not moving. A host that is up deletes the left allocations itself.
         """
         hosts = on_other_hosts(connection, uuids)
         services_of = services.by_hosts(

@@ -258,7 +258,7 @@ class NodeHistory:
     def get(
         self, connection: Connection, uuids: Iterable[str], parts: HostVersions | None = None
     ) -> list[ComputeNode]:
-        """Return the nodes of these uuids in this order, without unknown uuids."""
+        """Return the existing nodes with these uuids, in this order."""
         requested = list(dict.fromkeys(uuids))
         with self._lock:
             nodes = {uuid: self._nodes[uuid] for uuid in requested if uuid in self._nodes}

@@ -41,9 +41,9 @@ _TIMES = ("since", "until")
 
 #: Maximum number of decisions examined for a page, and of funnels read in a statement.
 MOST_EXAMINED, _FUNNEL_BATCH = 1000, 50
-#: The settings of a replay: current, or those of the decision.
+#: The settings of a replay: current, or recorded with the decision.
 NOW, THEN = "now", "then"
-#: Maximum number of hosts, chosen then and not now, with a verdict of now.
+#: Maximum number of hosts with a current verdict that the decision chose and the replay does not.
 MOST_JUDGED = 10
 
 

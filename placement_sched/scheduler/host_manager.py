@@ -231,7 +231,7 @@ def _states_of(cloud: CloudView, spec: RequestSpec, uuids: Collection[str]) -> l
     simulated = cloud.memory.supposed
     for state in states:
         uuid = str(state.uuid)
-        # Before candidates are set: those of this request do not apply to earlier instances.
+        # Before candidates are set: candidates of this request do not apply to earlier instances.
         earlier_specs = (*(cache.placed_on(uuid) if cache else ()), *simulated.get(uuid, ()))
         for earlier in earlier_specs:
             state.consume_from_request(earlier)

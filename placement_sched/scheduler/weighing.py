@@ -146,7 +146,7 @@ def run_weighers(
     best = run.order[0]
     reports = []
     for plugin, column in zip(weighers, columns, strict=True):
-        # If no multiplier is configured, that of the best host is reported.
+        # If no multiplier is configured, the multiplier of the best host is reported.
         by_option = plugin.multiplier_option is not None
         multiplier = plugin.configured_multiplier if by_option else column.multipliers[best]
         reports.append(WeigherReport(column.name, multiplier))

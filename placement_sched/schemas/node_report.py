@@ -32,7 +32,7 @@ _NOVA_DATA = "nova_object.data"
 _MAX_METRIC = 2**63 - 1
 #: Whole numbers. More digits are outside of every accepted range.
 _DIGITS = re.compile("[0-9]{1,19}")
-#: The length of placement's column for the provider name, which is that of the hypervisor.
+#: The length of placement's column for the provider name, the name of the hypervisor.
 _MAX_PROVIDER_NAME = 200
 #: Statistics that host states use as numbers.
 _COUNTED = ("num_instances", "io_workload", "failed_builds")

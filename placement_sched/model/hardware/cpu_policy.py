@@ -240,9 +240,7 @@ class RequestedCPUs(FlavorImage):
         is_pinned = policy in (DEDICATED, MIXED)
         if threads and not is_pinned:
             source = self.source("cpu_thread_policy")
-            raise Invalid(
-                f"{source} or a trait {_HYPERTHREADING} needs pinned CPUs: set {_POLICY}"
-            )
+            raise Invalid(f"{source} or a trait {_HYPERTHREADING} needs pinned CPUs: set {_POLICY}")
         if emulator == ISOLATE and not is_pinned:
             raise Invalid(f"{_EMULATOR} is 'isolate', which needs pinned CPUs: set {_POLICY}")
         if masked and policy != MIXED:

@@ -307,7 +307,7 @@ class FitBudget:
         self._here, self._candidates = LEAST_STEPS, MAX_NUMA_CANDIDATES
         #: Whether the last search ended before all arrangements were tried.
         self.gave_up = False
-        #: Whether it found that not all items have a place at once, whatever is accepted.
+        #: Whether the last search found that not all items can have a place at once.
         self.has_no_room = False
 
     @property

@@ -337,7 +337,7 @@ def _build_disagreement(
         why = f"{nova} passed here, but not for all instances: {notes.obstacle}{more}"
     elif weight is not None and step is notes.steps[0]:
         why = f"{nova} weighs {weight:g} here{ours}{more}"
-    elif weight is not None:  # the weight is that of the first instance
+    elif weight is not None:  # the weight for the first instance
         weight = None
         why = f"{nova} was not among the best after the earlier instances{ours}{more}"
     return Verdict(verdict, nova, _detail(step, weight=weight, why=why))

@@ -100,7 +100,7 @@ class BaseHostFilter(SchedulerPlugin):
     def check(self, spec_obj: RequestSpec) -> None:
         """Validate the request, once and before any host is checked.
 
-        Raises :class:`~placement_sched.errors.Invalid` if the request is wrong whatever the host.
+        Raises :class:`~placement_sched.errors.Invalid` if the request is invalid for any host.
         """
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:

@@ -17,7 +17,7 @@ from placement_sched.scheduler.filters.changed_requests import without_hint
 from placement_sched.scheduler.filters.simple_cidr_affinity_filter import SimpleCIDRAffinityFilter
 from placement_sched.scheduler.filters.utils import hinted_instances, members_on
 
-#: The filters of nova's module of this name.
+#: The filters in nova's module with the same name.
 __all__ = (
     "DifferentHostFilter",
     "SameHostFilter",

@@ -29,7 +29,7 @@ _FLAVORS = flavors.c
 _SPECS = flavor_extra_specs.c
 _PROJECTS = flavor_projects.c
 _ATTRIBUTES = {attribute.name for attribute in fields(Flavor)}
-#: The columns whose values are those of a flavor's attributes.
+#: The columns with the values of a flavor's attributes.
 _PLAIN = tuple(c.name for c in _FLAVORS if c.name in _ATTRIBUTES - {"id", "is_public"})
 _TEXTS = ("flavorid", "name", "description")
 #: Attributes that are equal for all flavors, and so do not affect the order.
