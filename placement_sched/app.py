@@ -143,9 +143,10 @@ def make_application(services: Services) -> Application:
 
 
 def check_parts(settings: Settings, clock: Clock = utcnow) -> None:
-    """Raise :class:`ConfigurationError` if a part of the application is misconfigured.
+    """Raise :class:`ConfigurationError` if a part is misconfigured.
 
-    A server calls this before it starts workers, whose errors the operator would not see.
+    A server calls this function before it starts workers, because the operator would not see errors
+    of workers.
     """
     _check_parts(settings, clock)
     check_files(settings, RULES)

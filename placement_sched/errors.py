@@ -48,7 +48,7 @@ class Error(Exception):
         """Create an error, optionally with another code and extra error fields.
 
         ``at`` is the JSON path of the invalid value, which is appended to ``detail``. ``fault`` is
-        the error as data (``schemas.wording.FaultData``), for front ends with other messages.
+        the error as data (``schemas.faults.FaultData``), for front ends with other messages.
         """
         if at is not None:
             fault = {"problem": detail, "path": at}
@@ -166,7 +166,8 @@ class NewerSchema(Unavailable):
 class ServiceFailed(Unavailable):
     """Another service does not answer, or not according to its API.
 
-    ``service`` is its type in OpenStack's service catalogue, such as ``placement`` or ``network``.
+    ``service`` is the type of the other service in OpenStack's service catalogue, such as
+    ``placement`` or ``network``.
     """
 
     def __init__(self, detail: str, *, service: str = "placement") -> None:
@@ -197,7 +198,7 @@ def one_line(failure: BaseException | str) -> str:
 def escaped(text: str) -> str:
     """Escape characters that could forge a log line or control a terminal.
 
-    They are line ends, control characters, direction marks and surrogates.
+    Escaped characters are line ends, control characters, direction marks and surrogates.
     """
     if text.isprintable():
         return text

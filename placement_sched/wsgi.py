@@ -33,9 +33,10 @@ UNUSABLE = 22 if "uwsgi" in sys.modules else 3
 
 
 def _read_settings() -> Settings:
-    """Read and check the settings before any worker is forked, and exit if they are wrong.
+    """Read and check the settings, and exit if they are wrong.
 
-    Resources of a process, such as connections, are created later.
+    This is done before any worker is forked. Resources that belong to a process, such as
+    connections, are created later.
     """
     try:
         settings = read_settings(find_files())

@@ -91,11 +91,11 @@ class Application(flask.Flask):
     ) -> None:
         """Mount the APIs, and the routes for monitoring, which need no token."""
         super().__init__("placement_sched", static_folder=None)
-        api = services.settings.api
+        options = services.settings.api
         self.services = services
-        self.config["MAX_CONTENT_LENGTH"] = api.max_request_body_size
-        self._max_query_size: int = api.max_query_string_size
-        self._authenticate = STRATEGIES[api.auth_strategy]
+        self.config["MAX_CONTENT_LENGTH"] = options.max_request_body_size
+        self._max_query_size: int = options.max_query_string_size
+        self._authenticate = STRATEGIES[options.auth_strategy]
         self._apis = apis
         # No request is redirected to a path with or without a slash at its end.
         self.url_map.merge_slashes = False

@@ -28,19 +28,28 @@ PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 class Route:
     """A method of a path in a range of versions, with its checks.
 
-    ``path`` is relative to the API. ``policy`` is the rule that is checked before the database is
-    read. It is None only for ``public`` routes, which need no token. Outside ``since``..``until``
-    the route is 404. Routes with the same path, method and versions differ by ``action``, the only
-    key of the request body (nova's ``{"add_host": {...}}``). With ``body``, a JSON body of a type
-    in ``content_types`` is required. With ``data``, bytes of such a type are required, and
-    ``call.body`` is their number. With ``takes_many`` the body may have any length, otherwise at
-    most ``MAX_JSON_BYTES`` bytes. ``changes`` are the objects that the route changes. If they are
-    read from nova's databases, the route answers 409. If the body is invalid,
-    ``subject(services, **arguments)`` is called, which raises :class:`NotFound` (404, not 400) if
-    the object that the path names does not exist. ``success`` are the statuses of answers,
-    ``refusals`` the statuses of errors that do not follow from the other fields. ``answer`` is the
-    schema of a successful answer, None for an empty answer. With ``located`` the answer has the
-    header Location, with ``dated`` Last-Modified (None: if it has a body).
+    * ``path`` is relative to the API.
+    * ``policy`` is the rule that is checked before the database is read. It is None only for
+      ``public`` routes, which need no token.
+    * ``since`` and ``until`` are the first and last version. Requests of other versions get 404.
+    * ``action`` distinguishes routes with the same path, method and versions. It is the only key of
+      the request body (nova's ``{"add_host": {...}}``).
+    * ``body`` has the schemas of a required JSON body.
+    * ``data``: the required body is bytes, and ``call.body`` is their number.
+    * ``content_types`` are the allowed types of the body.
+    * ``takes_many``: the body may have any length. Other bodies have at most
+      :data:`~placement_sched.limits.MAX_JSON_BYTES` bytes.
+    * ``changes`` is the kind of the objects that the route changes. The route answers 409 if this
+      service reads such objects from nova's databases.
+    * ``subject`` is called as ``subject(services, **arguments)`` if the body is invalid. It raises
+      :class:`NotFound` (404, not 400) if the object that the path names does not exist.
+    * ``query`` has the schemas of the query string.
+    * ``success`` are the statuses of successful answers.
+    * ``refusals`` are the statuses of errors that do not follow from the other fields.
+    * ``located``: a successful answer has the header Location.
+    * ``dated``: a successful answer has the header Last-Modified. None: only an answer with a body
+      has it.
+    * ``answer`` has the schemas of a successful answer. It is None for an empty answer.
     """
 
     method: str

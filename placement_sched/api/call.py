@@ -48,9 +48,9 @@ class Services:
 class ApiCall:
     """A request that has passed all checks.
 
-    ``query`` are the names and values in order. ``body`` is the decoded JSON or None, or the number
-    of bytes on a route with ``data``. ``base`` is the prefix of links in answers (``/placement``),
-    ``url`` the same with scheme and host.
+    ``query`` are the names and values of the query string in order. ``body`` is the decoded JSON or
+    None. For a route with ``data`` set, ``body`` is the number of bytes. ``base`` is the prefix of
+    links in answers (``/placement``), and ``url`` is ``base`` with scheme and host.
     """
 
     services: Services

@@ -1,9 +1,9 @@
 """Prometheus metrics.
 
-Each application has its own registry. With several worker processes, each writes its numbers to a
-file of a shared directory, and the scraped process adds them up. :func:`share_numbers` or the
-environment variable ``PROMETHEUS_MULTIPROC_DIR`` sets the directory (prometheus-client,
-"Multiprocess Mode").
+Each application has its own registry. With several worker processes, each process writes its
+numbers to a file in a shared directory, and the scraped process adds up all files.
+:func:`share_numbers` or the environment variable ``PROMETHEUS_MULTIPROC_DIR`` sets the directory
+(prometheus-client, "Multiprocess Mode").
 """
 
 import os
@@ -261,7 +261,7 @@ def labels_of(environ: dict[str, Any]) -> RequestLabels | None:
 def count_requests(application: WSGI, metrics: Metrics) -> WSGI:
     """Wrap ``application`` to count the answers to requests with labels.
 
-    It belongs around the CORS middleware, which may replace an answer, so that it counts the
+    The wrapper must be outside of the CORS middleware, which may replace an answer, to count the
     status that the client receives.
     """
 
@@ -282,9 +282,9 @@ def count_requests(application: WSGI, metrics: Metrics) -> WSGI:
 
 
 def share_numbers(directory: str) -> None:
-    """Let this process and its forks write their numbers to files in ``directory``.
+    """Make this process and its forks write numbers to files in a directory.
 
-    Call it before any application is created.
+    Call this function before any application is created.
     """
     os.environ[DIRECTORY] = directory
     # prometheus-client chose the class at its import, before the directory was set.

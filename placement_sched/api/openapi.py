@@ -24,7 +24,7 @@ _PATTERNED = "suffixed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """The API of a document: its name, the service type of its version header, and its routes.
+    """The API that a document describes, with its routes.
 
     At any version, a method and path have at most a single route. ``names`` are the schemas of the
     path parameters, ``errors`` is the schema of errors by version. From ``dated_since`` on, answers

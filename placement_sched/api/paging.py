@@ -10,14 +10,15 @@ from placement_sched.schemas.formats import read, uuid
 
 
 def at_most(call: ApiCall) -> int:
-    """Return the page size of a compute list: ``limit``, up to :data:`MAX_PAGE`."""
+    """Return the page size of a compute list, at most :data:`MAX_PAGE`."""
     return min(int(call.value("limit") or MAX_PAGE), MAX_PAGE)
 
 
 def limit_and_marker(call: ApiCall) -> tuple[int | None, str | None]:
-    """Return the page size (None for no limit) and the uuid of the last item before the page.
+    """Return the page size and the marker of a list.
 
-    The item of the marker may have been deleted.
+    The page size is None without a limit. The marker is the uuid of the last item before the page.
+    This item may have been deleted.
     """
     limit = call.value("limit")
     marker = call.value("marker")

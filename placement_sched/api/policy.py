@@ -37,12 +37,13 @@ PAUSE = 0.5
 class Rule:
     """An API policy rule: its default and the API operations that it guards.
 
-    ``scopes`` are the accepted scopes of tokens. ``formerly`` is the deprecated default, which
-    also applies unless ``[oslo_policy] enforce_new_defaults`` is set. ``project_key`` is the query
+    ``scopes`` are the accepted scopes of tokens. ``formerly`` is the deprecated default, which also
+    applies unless ``[oslo_policy] enforce_new_defaults`` is set. ``project_key`` is the query
     parameter with the target project, if it is not the project of the caller.
 
-    It is not an object of oslo.policy, which searches for extensions when it parses a rule, and
-    caches them in the user's home directory. Commands that need no policy avoid both.
+    A rule is not an object of oslo.policy, because oslo.policy searches for extensions when it
+    parses a rule, and caches them in the user's home directory. Commands that need no policy avoid
+    both.
     """
 
     name: str

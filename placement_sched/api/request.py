@@ -93,7 +93,7 @@ def _has_nul(text: bytes) -> bool:
 
 
 class Request(flask.Request):
-    """A request to an API, or to another path (``api`` is None then).
+    """A request to an API, or to another path (then ``api`` is None).
 
     ``prefix`` and ``below`` are the two parts of the path: the mount point of the API, and the
     remainder, which begins with a single slash. ``identity`` and ``version`` are set by the checks.
@@ -116,7 +116,10 @@ class Request(flask.Request):
 
     @property
     def matched(self) -> Route | None:
-        """Return the route whose path and method matched. Other routes may share both."""
+        """Return a route with the path and method of the request.
+
+        Routes for other versions, or for other actions in the body, may share path and method.
+        """
         return None if self.url_rule is None else self.url_rule.route
 
     @property
@@ -164,7 +167,10 @@ class Request(flask.Request):
         return str(action)
 
     def body_of(self, route: Route, version: Version) -> Any:
-        """Validate the body and return the value of ``Call.body``, or raise :class:`Invalid`."""
+        """Validate the body, and return the value for ``ApiCall.body``.
+
+        Raises :class:`Invalid` for an invalid body.
+        """
         if route.data:
             return self.content_length or 0  # the bytes themselves are not stored
         if route.body is None:
@@ -176,9 +182,9 @@ class Request(flask.Request):
         return document
 
     def _parse_json(self, route: Route | None = None) -> Any:
-        """Return the JSON body, or raise :class:`TooLarge` if checking it would take long.
+        """Return the JSON body, or raise :class:`TooLarge` if checks are slow.
 
-        The body selects the route of an action, and is cached until then.
+        The body is needed to select the route of an action, and cached for the handler.
         """
         length = self.content_length or 0
         if length > MAX_JSON_BYTES and not (route and route.takes_many):
@@ -213,10 +219,10 @@ class Request(flask.Request):
 
 
 def origin_of(environ: dict[str, Any]) -> str:
-    """Return the scheme and host of a WSGI request, as sent by the client or its proxy.
+    """Return the scheme and host that the client or its proxy sent.
 
-    The host name is not validated, since service names in a cluster (``placement_backend``) are
-    often invalid. Without the header Host, the name of the server is used.
+    The host name is not validated, since names of services in a cluster often are invalid host
+    names, such as ``placement_backend``. Without the header Host, the name of the server is used.
     """
     scheme: str = environ["wsgi.url_scheme"]
     host: str = environ.get("HTTP_HOST") or f"{environ['SERVER_NAME']}:{environ['SERVER_PORT']}"
@@ -224,9 +230,9 @@ def origin_of(environ: dict[str, Any]) -> str:
 
 
 def _split_repeated(pairs: Pairs) -> Iterator[dict[str, str]]:
-    """Yield the first values of all parameters, then the second values of repeated parameters.
+    """Yield the first values of all parameters, then the second values.
 
-    Further values follow. It takes linear time even with thousands of repetitions.
+    Third values follow, and so on. The time is linear even with thousands of repetitions.
     """
     counts: Counter[str] = Counter()
     rounds: list[dict[str, str]] = []

@@ -28,7 +28,7 @@ class AccessLog:
     def __call__(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
-        """Call ``inner`` and log its answer."""
+        """Call the wrapped application and log its answer."""
         if not LOG.isEnabledFor(logging.INFO):
             return self._inner(environ, start_response)
         began = time.perf_counter()

@@ -405,9 +405,12 @@ class AsgiToWsgi:
         respond: Callable[..., Sent],
         receive: Receive | None,
     ) -> Sent:
-        """Answer a request, on a thread if needed. Returns the messages to await.
+        """Answer a request, on a thread if needed.
 
-        ``receive`` reports that the client is gone. It is None if a part of the body is unread.
+        Returns the results of sending each message, which must be awaited.
+
+        ``receive`` is called to detect that the client is gone. It is None if a part of the body is
+        unread.
         """
         is_readiness = _is_readiness(environ)
         if is_readiness and self._stopping():

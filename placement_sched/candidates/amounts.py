@@ -24,12 +24,13 @@ def uuids_of(connection: Connection, ids: Collection[int]) -> dict[int, str]:
 
 
 def nearest_amounts(run: SearchRun, term: tuple[str, str], limit: int) -> Mapping[int, int]:
-    """Return for each tree the amount nearest to the requested amount that fits.
+    """Return for each tree the fitting amount nearest to the requested amount.
 
-    The result maps root ids to amounts, for the ``limit`` trees whose amounts are nearest to that
-    of ``term``. The amount of a tree is the largest below the requested amount or, if none fits,
-    the smallest above it. Only trees without candidates that meet all other constraints are
-    considered. Their providers may still not combine.
+    ``term`` is the name of the requested amount in the query. The result maps root ids to amounts,
+    for the ``limit`` trees with the nearest amounts. The amount of a tree is the largest amount
+    below the requested amount that fits. If none fits, it is the smallest amount above. Only trees
+    without candidates that meet all other constraints are considered. With the new amount, their
+    providers may still not serve together.
     """
     checked = CheckedTrees.of(run.source, run.search)
     stage = next(item for item in checked.stages if (item.kind, item.detail) == term)
@@ -66,9 +67,10 @@ def _find_best(checked: CheckedTrees, stage: Stage, amounts: _Numbers, best: np.
 def _fitting_amounts(
     cloud: ProviderColumns, ids: _Numbers, class_id: int, requested: int
 ) -> tuple[_Numbers, _Numbers]:
-    """Return for each provider the largest smaller and the smallest larger amount that fits.
+    """Return for each provider the nearest smaller and larger fitting amount.
 
-    0 means none. The rules are those of ``explain.largest_below`` and ``smallest_above``.
+    0 means that no amount fits. The rules are the same as in ``largest_below`` and
+    ``smallest_above`` of :mod:`placement_sched.candidates.explain`.
     """
     below, above = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
     if class_id not in cloud.classes:

@@ -1,12 +1,14 @@
 """Candidates of provider trees, found in batches of trees.
 
-Trees of the same shape differ only in their providers. The combinations of a shape are computed
-once, as numbers of providers, and the uuids of all its trees are filled in together.
+Trees have the same shape if their providers serve the same slots under the same limits
+(:attr:`ProviderTrees.keys <placement_sched.candidates.trees.ProviderTrees.keys>` are equal). The
+combinations of a shape are computed once, with indexes of providers, and the uuids of the providers
+of all its trees are filled in together.
 
 Most requests fit most trees, and checking the trees of a whole cloud takes time in proportion to
-its size. Therefore trees are read in batches: first all trees in id order and, if few of them
-serve, only trees that may serve. If finding these needs no SQL statement and the limit is high,
-only they are read from the start.
+the size of the cloud. Therefore trees are read in batches: first all trees in id order and, if few
+of them have a combination, only trees with a provider for each slot. If finding such trees needs no
+SQL statement and the limit is high, only such trees are read from the start.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -63,10 +65,10 @@ class _MeteredBudget(WorkBudget):
 
 @dataclass(slots=True)
 class _Shape:
-    """Trees of the same shape, with their combinations as far as needed.
+    """The combinations of all trees of the same shape, found as far as needed.
 
-    ``steps`` is the cost of a tree by the number of its combinations, from 0. Finding combinations
-    spends the steps of a single tree.
+    ``steps[n]`` are the steps that a tree costs for its first n combinations. Finding combinations
+    spends the steps for a single tree.
     """
 
     pending: Iterator[Combination]
@@ -94,7 +96,11 @@ class _Shape:
 
 @dataclass(slots=True)
 class _Batch:
-    """Trees, the number of the shape of each tree, and the first tree of each shape."""
+    """Trees that are read together, grouped by shape.
+
+    ``shape_numbers`` has the index of each tree's shape, and ``firsts`` the first tree of each
+    shape.
+    """
 
     trees: ProviderTrees
     shape_numbers: _Numbers
@@ -156,7 +162,7 @@ class CandidateBatches:
             turn += 1
 
     def _group_by_shape(self, trees: ProviderTrees) -> _Batch:
-        """Group trees by shape. Each shuffled tree has a shape of its own."""
+        """Group trees by shape. In random order, each tree has a shape of its own."""
         if len(self._shapes) > _MAX_SHAPES:
             self._shapes.clear()
         keys: Sequence[Any] = trees.keys if self.random is None else range(len(trees))
@@ -190,7 +196,8 @@ class CandidateBatches:
     def _take_combinations(self, batch: _Batch, first: int, end: int | None) -> bool:
         """Add combinations ``first`` to ``end`` of each tree, up to the limit.
 
-        Returns whether any was found. A tree costs at most as much as it would alone.
+        Returns whether any combination was found. A tree costs at most the same steps as a search
+        in this tree alone.
         """
         if batch.trees.may_repeat:
             return self._take_distinct(batch, first, end)
@@ -227,7 +234,10 @@ class CandidateBatches:
         return counts
 
     def _take_distinct(self, batch: _Batch, first: int, end: int | None) -> bool:
-        """Take combinations, each combination of sharing providers alone only once."""
+        """Take combinations as :meth:`_take_combinations`, without repetitions.
+
+        Several trees may have the same combination if it consists of sharing providers alone.
+        """
         pairs: list[tuple[int, int]] = []
         has_any, spend, lacking = False, self.reader.budget.consume, self.lacking
         ids, is_sharer, bounds = batch.trees.ids, batch.trees.is_sharer, batch.trees.bounds

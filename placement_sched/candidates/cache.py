@@ -25,7 +25,7 @@ _PAUSE = 60.0
 PATIENCE = 0.2
 #: If more providers have changed, all are reloaded in parts, to bound the memory for their rows.
 MANY = 20_000
-#: Names of the background threads that load all providers and that check the cache.
+#: Names of the background threads: a thread loads all providers, another checks the cache.
 THREAD, UPKEEP_THREAD = "load provider cache", "check provider cache"
 #: Seconds that rows of the change log which were read before may be missing, because Galera
 #: nodes may lag.
@@ -55,8 +55,8 @@ class CacheFigures:
 class ProviderCache:
     """All providers of the cloud, in the memory of this process.
 
-    Threads share it. It is read while it is :meth:`held`, so that no reader sees a partial change.
-    A single thread at a time loads rows for it, alongside readers.
+    All threads share the cache. They read it within :meth:`held`, so that no thread reads a partial
+    change. A single thread at a time loads rows for the cache, while others read it.
     """
 
     def __init__(
@@ -93,8 +93,8 @@ class ProviderCache:
 
         Sends a single SQL statement if nothing has changed, and another for each batch of changed
         providers. Returns False if the change log is not available, while all providers are loaded,
-        and after any error except a lost connection, which is raised: the database can serve the
-        request without the cache.
+        and after any error except a lost connection. The request can then search in the database. A
+        lost connection is raised.
         """
         try:
             return self._apply_changes(connection)
@@ -275,9 +275,10 @@ class ProviderCache:
             )
 
     def _start_full_load(self, connection: Connection) -> bool:
-        """Load all providers, here or in a thread, and return whether a thread got the load lock.
+        """Load all providers, on this thread or in the background.
 
-        Requests that run already continue with the present columns.
+        Returns whether a background thread got the load lock. Requests that already run continue
+        with the present columns.
         """
         with self._lock:
             self._position = None
@@ -366,7 +367,7 @@ class ProviderCache:
     def held(self) -> Iterator[tuple[ProviderColumns, TreeIndex]]:
         """Lock the cache, and return its columns and tree index.
 
-        Call :meth:`refresh` first, and use them only if it returned True.
+        Call :meth:`refresh` first. Use columns and tree index only if it returned True.
         """
         with self._lock:
             cloud, index = self._get_columns(), self._shape

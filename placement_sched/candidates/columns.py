@@ -155,9 +155,9 @@ class ClassColumns:
         self.stock.replace(changed, stock)
 
     def has_room(self, amount: int, rows: SomeRows) -> Mask:
-        """Return for each row whether this amount fits into the remaining capacity.
+        """Return for each row whether the remaining capacity fits this amount.
 
-        The rule is that of ``store.placement.capacity``.
+        The rule is the same as in :mod:`placement_sched.store.placement.capacity`.
         """
         stock = self.stock
         if amount > MAX_INT:  # max_unit cannot exceed it
@@ -191,9 +191,9 @@ class ClassColumns:
 
 
 class TraitBits:
-    """The traits of each row as bits, 64 to a word.
+    """The traits of each row as bits, in 64-bit integers (words).
 
-    A trait is assigned the next bit when it is first added.
+    A trait is assigned the next free bit when it is first added to any row.
     """
 
     def __init__(self) -> None:
@@ -202,13 +202,17 @@ class TraitBits:
 
     @property
     def nbytes(self) -> int:
-        """Return the size of the words in bytes."""
+        """Return the size of the 64-bit words in bytes."""
         return self.words.nbytes
 
     def words_of(
         self, rows: NDArray[np.int64], traits: NDArray[np.int64], number: int
     ) -> NDArray[np.uint64]:
-        """Return the words of ``number`` rows, given pairs of a row and a trait."""
+        """Return the traits of ``number`` rows as bits in 64-bit words.
+
+        ``rows`` and ``traits`` are pairs: each row from 0 to ``number`` - 1 has the traits that are
+        paired with it.
+        """
         distinct, inverse = np.unique(traits, return_inverse=True)
         for trait in distinct.tolist():
             self._bits.setdefault(trait, len(self._bits))
@@ -235,7 +239,7 @@ class TraitBits:
         return has_any
 
     def ids_in(self, words: bytes) -> list[int]:
-        """Return the ids of the traits in a row's words, ascending."""
+        """Return the ids of the traits in the words of a row, ascending."""
         bits = int.from_bytes(words, "little")
         return sorted(trait for trait, bit in self._bits.items() if bits >> bit & 1)
 
@@ -277,10 +281,10 @@ class ProviderTable:
 
 
 class ProviderColumns:
-    """All columns of a cloud, updated by :meth:`replace`. Not safe without a lock.
+    """All columns of a cloud, updated by :meth:`replace`.
 
     ``shape`` increases when a provider is added, removed or moved, or its traits or aggregates
-    change.
+    change. Threads that share the columns need a lock.
     """
 
     def __init__(self, names: KnownNames) -> None:
@@ -419,7 +423,7 @@ class ProviderColumns:
             self.shape += 1
 
     def sums(self) -> dict[int, ProviderSums]:
-        """Return the sums over batches of :data:`BATCH` ids, by batch number."""
+        """Return the sums of each batch of :meth:`ids_in`, by batch number."""
         if not len(self):
             return {}
         used = np.zeros(len(self), np.int64)
@@ -433,7 +437,10 @@ class ProviderColumns:
         return dict(zip(batches.tolist(), map(ProviderSums._make, numbers), strict=True))
 
     def ids_in(self, batches: Iterable[int]) -> list[int]:
-        """Return the ids of the providers in batches of :data:`BATCH` ids."""
+        """Return the ids of the providers in these batches.
+
+        Batch N is the ids from N * :data:`BATCH` to (N + 1) * :data:`BATCH` - 1.
+        """
         ids = self.providers.ids
         selected: list[int] = ids[np.isin(ids // BATCH, list(batches))].tolist()
         return selected

@@ -1,7 +1,9 @@
 """Combinations of providers that serve a request together, within a tree.
 
-Combinations are generated lazily, so that none are built beyond a limit. Nothing is read from the
-database.
+A combination has a provider for each slot (:mod:`placement_sched.candidates.request` defines
+slots). The providers are chosen slot by slot, fewest options first. The depth of a slot is its
+position in this order. Combinations are generated lazily, so that none are built beyond a limit.
+Nothing is read from the database.
 """
 
 from collections import defaultdict
@@ -35,7 +37,7 @@ def can_assign(
     """Return whether each slot can be assigned to a provider.
 
     ``choices`` are the providers of each slot. ``places`` is the number of slots that a provider
-    can take, 1 by default. Uses augmenting paths (Kuhn's algorithm) unless there are fewer places
+    can serve, 1 by default. Uses augmenting paths (Kuhn's algorithm) unless there are fewer places
     than slots. ``spend`` is called with the steps of each assignment.
     """
     providers = set().union(*choices)
@@ -101,14 +103,20 @@ class TraitCoverage:
 class Subtree:
     """A ``same_subtree`` rule, with the providers chosen for its slots so far.
 
-    ``slots`` are in the order of choosing. ``tops`` are the providers that can be above all others:
-    they serve a slot of the rule, and have a provider for each of its slots at or below them.
+    A combination obeys the rule if a provider of the rule's slots is the top: it is an ancestor of
+    every other of these providers. ``slots`` are in the order of choosing. ``tops`` are the
+    possible tops: each serves a slot of the rule, and every slot of the rule has a provider that is
+    the possible top or below it.
     """
 
     def __init__(
         self, slots: Sequence[int], serving: Sequence[_Ids], above: Sequence[_Ids]
     ) -> None:
-        """Take the providers of each slot in ``serving``, with their ancestors in ``above``."""
+        """Find the possible tops of the rule.
+
+        ``serving`` has the providers of each slot of the request, and ``above`` the same providers
+        with all their ancestors.
+        """
         self.slots = tuple(slots)
         self.tops = reduce(or_, (serving[slot] for slot in slots)) & reduce(
             and_, (above[slot] for slot in slots)
@@ -124,7 +132,7 @@ class Subtree:
         self.tops = self._possible_tops[0] = _Ids(tops)
 
     def allows(self, position: int, provider: int, lineage: _Ids) -> bool:
-        """Return whether some provider can be above all others if this provider is chosen.
+        """Return whether a top is still possible if this provider is chosen.
 
         ``position`` is the index of the slot in the rule, ``lineage`` the provider with its
         ancestors.
@@ -174,7 +182,7 @@ class Subtrees:
 
     @property
     def is_possible(self) -> bool:
-        """Return whether each rule has a provider that can be above all others."""
+        """Return whether each rule has a possible top."""
         return all(rule.tops for rule in self.rules)
 
     def allows(self, depth: int, provider: int) -> bool:
@@ -216,10 +224,12 @@ class FreeCapacity:
 class ProviderTree:
     """A tree: for each slot, the providers (own or sharing) that can serve it.
 
-    ``free`` is the remaining capacity by provider and class, given only if it may be too little for
-    all slots that the provider can serve. ``covers`` are the ``trait_choices`` that a provider
-    covers, as bits. ``lineage`` is each provider with its ancestors, given only if there are
-    subtree rules.
+    Providers are ids or, in a tree of :class:`~placement_sched.candidates.trees.ProviderTrees`,
+    indexes. ``options`` are the providers of each slot. ``free`` is the remaining capacity by
+    provider and class, given only if it may be too little for all slots that the provider can
+    serve. ``covers`` are the sets in ``trait_choices`` of the rules that a provider covers, as
+    bits. ``lineage`` is each provider with its ancestors, given only if there are subtree rules.
+    ``roots`` is the root of each provider, given only if a tree may have a single provider.
     """
 
     options: tuple[Sequence[int], ...]
@@ -230,9 +240,11 @@ class ProviderTree:
 
 
 class WorkBudget:
-    """The maximum work of a request, in steps. Each provider tried for a slot costs a step.
+    """The maximum work of a candidate search, in steps.
 
-    Reading a tree (``trees``) and building a candidate (``batches``) cost steps, too.
+    Each provider tried for a slot costs a step. Reading a tree (in
+    :mod:`placement_sched.candidates.trees`) and building a candidate (in
+    :mod:`placement_sched.candidates.batches`) also cost steps.
     """
 
     def __init__(self, steps: int, seconds: int = 0) -> None:
@@ -281,7 +293,7 @@ def _yield_products(tree: ProviderTree, budget: WorkBudget) -> Iterator[Combinat
 
 
 def _can_choose_freely(tree: ProviderTree, rules: Rules) -> bool:
-    """Return whether every choice of a provider for each slot serves."""
+    """Return whether every choice of providers for the slots is a combination."""
     if tree.free or rules.single_provider_per_tree or rules.subtrees or rules.trait_choices:
         return False
     if not rules.isolate:
@@ -291,9 +303,9 @@ def _can_choose_freely(tree: ProviderTree, rules: Rules) -> bool:
 
 
 def always_combine(rules: Rules) -> bool:
-    """Return whether every tree with a provider for each slot serves.
+    """Return whether the rules allow every choice of a provider for each slot.
 
-    It also needs a provider with a trait of each set of ``trait_choices``.
+    The tree must also have a provider with a trait of each set of ``trait_choices``.
     """
     classes = [class_id for slot in rules.slots for class_id, _ in slot.amounts]
     is_contested = len(set(classes)) < len(classes)
@@ -307,9 +319,11 @@ def can_serve(tree: ProviderTree, rules: Rules, budget: WorkBudget) -> bool:
 
 
 def _is_feasible(tree: ProviderTree, rules: Rules, budget: WorkBudget) -> bool:
-    """Return whether isolated groups get separate providers and each class has capacity.
+    """Return whether a combination seems possible, without a search for it.
 
-    False is exact. True is not, since each class is checked alone.
+    Isolated groups need separate providers, and each class needs capacity. Each of these conditions
+    is checked alone: there is no combination if the result is False, but there may be none if it is
+    True.
     """
     isolated = [tree.options[index] for index, slot in enumerate(rules.slots) if slot.suffix]
     if rules.isolate and not can_assign(isolated, {}, budget.consume):

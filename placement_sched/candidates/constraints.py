@@ -1,7 +1,9 @@
 """Evaluation of the constraints of a request on provider columns.
 
-This is the only evaluator, for cached and for loaded columns. A search needs the providers that
-meet all constraints of a group. An explanation needs the providers that meet each constraint.
+This module evaluates both cached and loaded columns. A search needs the providers that meet all
+constraints of a group. An explanation needs the providers that meet each constraint. A tree may
+serve if each slot has a provider in the tree, or a sharing provider, that serves the slot. The
+providers may still not serve together.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,10 +26,12 @@ _SPARSE = 16
 
 
 class CountedRoot(Enum):
-    """The root whose aggregates count in addition to a provider's own aggregates.
+    """The root whose aggregates count in addition to a provider's own.
 
-    ``OTHER``: the provider shares with another tree. The aggregates of its own root do not make it
-    a member of a required aggregate, but exclude it if they are forbidden.
+    * ``OWN``: the root of the provider's tree.
+    * ``NONE``: no root.
+    * ``OTHER``: the provider shares with another tree. The aggregates of the provider's own root
+      do not make it a member of a required aggregate, but exclude it if they are forbidden.
     """
 
     OWN = 1
@@ -101,7 +105,10 @@ class ConstraintEvaluator:
         return mask
 
     def number_with_room(self, group: RequestGroup) -> int:
-        """Return an upper bound of the providers that fit a group, 0 if the group names a tree."""
+        """Return an upper bound of the number of providers with room for a group.
+
+        Returns 0 if the group has ``in_tree``.
+        """
         if group.in_tree is not None:
             return 0
         columns, ids = self.shape.cloud.classes, self.names.classes
@@ -131,7 +138,10 @@ class ConstraintEvaluator:
         return mask
 
     def rows_in_tree(self, uuid: str) -> RowNumbers:
-        """Return the rows of all providers in the tree of a provider, none if it is unknown."""
+        """Return the rows of all providers in the tree of a provider.
+
+        Returns no rows if the provider does not exist.
+        """
         rows = self._trees.get(uuid)
         if rows is None:
             cloud = self.shape.cloud
@@ -159,9 +169,9 @@ class ConstraintEvaluator:
             yield in_tree[rows]
 
     def _yield_members(self, member_of: Sequence[frozenset[str]], rows: SomeRows) -> Iterator[Mask]:
-        """Yield for each set of aggregates the rows that are in this set and all sets before it.
+        """Yield for each set of aggregates the rows in this and all earlier sets.
 
-        A provider is a member of all sets by itself, or of all by its root. The two are not mixed.
+        A provider must be a member of all sets itself, or its root must be a member of all sets.
         """
         members = np.ones(len(self.shape.cloud), np.bool_)
         for uuids in member_of:
@@ -271,7 +281,7 @@ def _find_served(
 
 
 def _select_counted_root(slot: SlotGroup, counted: CountedRoot) -> CountedRoot:
-    """Return whose aggregates count. For a group with a suffix, no root's do."""
+    """Return the root whose aggregates count, none for a slot with a suffix."""
     return CountedRoot.NONE if slot.slot.suffix else counted
 
 

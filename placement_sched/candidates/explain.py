@@ -1,8 +1,9 @@
 """Explanation of a candidate search: removed trees and nearest misses.
 
-Trees are counted. A sharing provider without a compute node counts only if it serves. If every slot
-of a tree has a provider but the providers do not serve together, the tree is rejected by the step
-``combination``.
+An explanation has a step for each constraint, with the number of trees before and after. A tree of
+a sharing provider without a compute node counts only if it serves. If every slot of a tree has a
+provider but the providers do not serve together, the tree is rejected by the step ``combination``.
+Uses are defined in :mod:`placement_sched.candidates.explain_stages`.
 """
 
 from collections import defaultdict
@@ -74,10 +75,10 @@ def changes_of(
 ) -> tuple[SuggestedChange, ...]:
     """Return alternative changes that each meet a constraint.
 
-    They name the host, or ``provider`` if it is set, whose inventory of the resource class is
-    ``room``. ``rooms`` are the inventories of all providers that may serve. Unless ``alone``,
-    changing a single provider is not enough, and only changes of the request are returned.
-    ``memberships`` are the aggregates of the provider.
+    The changes are for the host or, if ``provider`` is set, for this provider. ``room`` is its
+    inventory of the resource class, and ``memberships`` are its aggregates. ``rooms`` are the
+    inventories of all providers that may serve. Unless ``alone``, changing a single provider is not
+    enough, and only changes of the request are returned.
     """
     if constraint.resource_class:
         name, amount = constraint.resource_class, constraint.amount
@@ -90,7 +91,7 @@ def changes_of(
 
 
 def largest_below(room: UsedInventory, requested: int) -> int:
-    """Return the largest amount below the requested one that fits, 0 for none."""
+    """Return the largest fitting amount below ``requested``, 0 for none."""
     inventory = room.inventory
     largest = min(inventory.capacity - room.used, inventory.max_unit, requested - 1)
     largest -= largest % inventory.step_size
@@ -98,7 +99,7 @@ def largest_below(room: UsedInventory, requested: int) -> int:
 
 
 def smallest_above(room: UsedInventory, requested: int) -> int:
-    """Return the smallest amount above the requested one that fits, 0 for none."""
+    """Return the smallest fitting amount above ``requested``, 0 for none."""
     inventory = room.inventory
     smallest = max(inventory.min_unit, requested + 1)
     smallest += -smallest % inventory.step_size
@@ -154,7 +155,10 @@ def _advise_inventory(
 
 
 def _find_unit_changes(inventory: Inventory, requested: int) -> dict[str, int]:
-    """Return the fields to change so that the amount obeys them, with new values."""
+    """Return ``min_unit``, ``max_unit`` and ``step_size`` values that fit.
+
+    Only fields that do not allow the requested amount are returned.
+    """
     if matches_units(inventory, requested):
         return {}
     wanted = {
@@ -219,9 +223,10 @@ _ADVISE_BY_KIND = {
 
 @dataclass(frozen=True)
 class TreeAdvice:
-    """Advice on how to change a tree, given the ``outcomes`` that reject it.
+    """Advice on changes of a tree that ``outcomes`` reject.
 
-    ``left`` are for each slot the uses that meet all constraints that do not reject the tree.
+    ``left`` has for each slot the uses that meet all constraints except the constraints that reject
+    the tree.
     """
 
     reasons: Reasons
@@ -236,7 +241,7 @@ class TreeAdvice:
 
     @cached_property
     def targets(self) -> Mapping[int, int]:
-        """The use that advice names for each slot: the use with the smallest shortage."""
+        """For each slot, the use to change: the use with the smallest shortage."""
         chosen: dict[int, int] = {}
         for slot in range(len(self.left)):
             shortages = [
@@ -293,7 +298,7 @@ class TreeAdvice:
         )
 
     def _find_target(self, outcome: StageOutcome, rejection: Rejection) -> int | None:
-        """Return the use that advice for a stage names, None if a single use is not enough."""
+        """Return the use to change for a stage, None if more must change."""
         stage, slots = outcome.stage, outcome.failing_slots(self.tree)
         if stage.of_root:
             return self.root
@@ -313,7 +318,9 @@ class TreeAdvice:
         return self.root if self.root in uses else min(uses)
 
     def combines(self, rules: Rules, budget: WorkBudget) -> bool:
-        """Return whether the tree certainly serves after the first change of each reason.
+        """Return whether the first changes of all reasons let the tree serve.
+
+        True is certain, False is not.
 
         Raises :class:`TooComplex` if the budget is exceeded.
         """
@@ -346,7 +353,10 @@ class TreeAdvice:
     def _free(
         self, options: Sequence[Sequence[int]], rules: Rules
     ) -> Mapping[InventoryIds, FreeCapacity]:
-        """Return by use and class a lower bound of the capacity that is free after the changes."""
+        """Return a lower bound of the free capacity after changes.
+
+        The keys are uses and classes.
+        """
         free: dict[InventoryIds, FreeCapacity] = {}
         for slot, use, class_id, amount in _yield_amounts(options, rules):
             room = self.reasons.rooms.get((int(self.reasons.checked.uses.ids[use]), class_id))
@@ -389,7 +399,7 @@ class SearchRun(NamedTuple):
         return {request.root_uuid for request in self.found.requests}
 
     def limit_step(self, before: int) -> reports.StepReport:
-        """Return the step for hosts cut by a limit, of ``before`` that serve."""
+        """Return the step ``limit``. ``before`` is the number of hosts that serve."""
         after = len(self.taken)
         limited = self.found.limited
         option = limiting_option(self.search.query.limit, self.settings) if limited else None
@@ -538,11 +548,10 @@ class _Trees:
 
 
 def explain(run: SearchRun, view: reports.ExplanationView) -> reports.CandidatesReport:
-    """Report the trees that each constraint of a search removed. Each tree counts once.
+    """Report the trees that each constraint of a search removed.
 
-    A tree counts for the first constraint that rejects it. If more trees serve than have
-    candidates, the last step is the limit that cut them. A root without a compute node is named by
-    its own name.
+    Each tree counts once, for the first constraint that rejects it. If more trees serve than have
+    candidates, the last step is ``limit``. A root without a compute node is shown by its own name.
     """
     trees = _Trees(run)
     checked, counts = trees.checked, trees.counted()
@@ -592,7 +601,8 @@ def explain(run: SearchRun, view: reports.ExplanationView) -> reports.Candidates
 class TreeRejection(NamedTuple):
     """The steps that reject a tree.
 
-    ``is_certain``: its providers serve together after the first change of each reason.
+    ``is_certain`` is false if the providers of the tree may not serve together even after the first
+    change of each reason.
     """
 
     steps: tuple[reports.StepReport, ...]
@@ -600,12 +610,12 @@ class TreeRejection(NamedTuple):
 
 
 def rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, TreeRejection]:
-    """Return all steps that reject each tree, by root uuid, for rejected trees only.
+    """Return all steps that reject each of these trees, by root uuid.
 
-    The steps are the same as for :func:`explain` for these trees alone, and include the steps after
-    the first rejection: a rejected tree continues as if the constraint were not requested.
-    Combinations are checked only for trees that every constraint leaves a provider for each slot.
-    The last step is ``limit`` if no other step rejects the tree.
+    Trees that serve are left out. The steps are the same as in :func:`explain`. In contrast to it,
+    a rejected tree continues as if the constraint were not requested, so that later steps may also
+    reject it. Combinations are checked only for trees that no other step rejects. The last step is
+    ``limit`` if no other step rejects the tree.
     """
     rejected_uuids = set(roots) - run.taken
     if not rejected_uuids:
@@ -648,7 +658,7 @@ def rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, Tree
 
 
 def iterate_steps(run: SearchRun) -> Iterator[tuple[tuple[str, str], list[str]]]:
-    """Yield kind and detail of each step of :func:`explain`, with the nodes that it removes.
+    """Yield kind, detail and removed nodes of each step of :func:`explain`.
 
     Nodes are uuids. Reasons are left out because they are the expensive part of an explanation.
     """
@@ -668,10 +678,10 @@ def iterate_steps(run: SearchRun) -> Iterator[tuple[tuple[str, str], list[str]]]
 
 
 def near_misses_of(run: SearchRun) -> reports.NearMisses:
-    """Return the nearest misses among trees without candidates, even if others have any.
+    """Return the nearest misses among trees without candidates.
 
-    Returns none for a search in trees that a limit cut, since trees without candidates may serve
-    unchanged.
+    A search that finds candidates may also have nearest misses. If a limit cut a search in trees,
+    there are none, since trees without candidates may serve unchanged.
     """
     if run.found.limited and not run.search.is_single:
         return reports.NearMisses()

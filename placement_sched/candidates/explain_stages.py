@@ -1,8 +1,10 @@
 """Stages of a candidate search, and the trees that each stage rejects.
 
-The search computes the masks (``constraints``). Trees are counted. Group by group and constraint by
+A stage is a constraint of a request group or of the root. Group by group and constraint by
 constraint, each slot of the request loses the providers that do not meet the constraint. A tree is
-rejected by the first constraint that leaves a slot without providers.
+rejected by the first stage that leaves a slot without providers. A use is a pair of a tree and a
+provider that the tree can use: a provider in the tree, or a sharing provider.
+:mod:`placement_sched.candidates.constraints` evaluates the constraints.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -44,10 +46,10 @@ _STOCK = ("capacity", "used", "min_unit", "max_unit", "step_size")
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A constraint, evaluated in row ``index`` of ``CheckedTrees.met``.
+    """A constraint, whose result is in row ``index`` of ``CheckedTrees.met``.
 
-    It must be met by the provider of each of ``slots``, with ``together`` by at least one provider,
-    and with ``of_root`` by the root of the tree.
+    The provider of each slot in ``slots`` must meet the constraint. With ``together``, at least 1
+    of these providers must meet it. With ``of_root``, the root of the tree must meet it.
     """
 
     index: int
@@ -91,7 +93,7 @@ def stages_of(search: Search) -> tuple[Stage, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeUses:
-    """The providers that each tree can use: its own and the providers that share with it.
+    """The uses of each tree: its own providers, and sharing providers.
 
     Uses are sorted by tree (by root) and by provider id. For each tree: ``root_ids``,
     ``root_uuids``, ``root_uses`` (the use of the root itself), ``starts`` (the first use), and
@@ -119,7 +121,7 @@ class TreeUses:
         return has_any
 
     def of_each(self, trees: Mask) -> Mask:
-        """Return the value of its tree for each use."""
+        """Return for each use the value of its tree."""
         values: Mask = trees if len(self.ids) == len(self) else trees[self.trees]
         return values
 
@@ -134,8 +136,9 @@ class TreeUses:
 class StageOutcome:
     """The result of a stage: the numbers of the ``rejected`` trees.
 
-    ``blamed`` are the uses that the reason names: remaining providers that do not meet the
-    constraint. ``failing`` has for each slot the trees that have no remaining provider for it.
+    ``blamed`` are the uses that the reason for a rejection names: providers that earlier stages
+    left, and that do not meet the constraint. ``failing`` has for each slot the trees without any
+    provider after the stage.
     """
 
     stage: Stage
@@ -150,11 +153,11 @@ class StageOutcome:
 
 @dataclass(frozen=True, slots=True)
 class CheckedTrees:
-    """All or some trees of a search, with the constraints that each provider meets.
+    """Trees of a search, with the constraints that each provider meets.
 
     ``met`` has a row for each stage and a column for each use. ``holds`` of a stage on aggregates
-    is false if the provider itself meets the constraint and only its root does not, so that the
-    reason names the root.
+    is false if the provider itself meets the constraint and only its root does not. The reason then
+    names the root.
     """
 
     stages: tuple[Stage, ...]
@@ -177,10 +180,10 @@ class CheckedTrees:
         return cls(stages, slots, uses, checker.met, checker.holds)
 
     def outcomes(self, *, relaxed: bool = False) -> tuple[list[StageOutcome], list[Mask]]:
-        """Return the outcome of each stage, and for each slot the uses that pass all stages.
+        """Return the outcome of each stage, and the remaining uses of each slot.
 
-        Later stages skip a rejected tree. With ``relaxed``, it continues as if the constraint were
-        not requested.
+        Later stages skip a rejected tree. With ``relaxed``, a rejected tree continues as if the
+        constraint were not requested.
         """
         run = _StageRun(self, relaxed)
         return list(run.outcomes()), run.left
@@ -457,7 +460,10 @@ class Reasons:
 def rejections(
     checked: CheckedTrees, outcome: StageOutcome, trees: Sequence[int]
 ) -> list[Rejection]:
-    """Return the rejections of these trees. Reasons may name the root instead."""
+    """Return the rejections of these trees by a stage.
+
+    If only the root fails a constraint on aggregates, the rejection names the root.
+    """
     uses, holds = checked.uses, checked.holds.get(outcome.stage.index)
     tree_rejections = []
     for tree in trees:
@@ -487,9 +493,10 @@ def _find_memberships(
 def read_inventories(
     source: ProviderSource, search: Search, places: Collection[InventoryIds]
 ) -> dict[InventoryIds, UsedInventory]:
-    """Return the inventories at these places, and possibly others of the same providers.
+    """Return the inventories of these pairs of a provider and a class.
 
-    The total of each returned inventory is its capacity.
+    The result may contain other inventories of the same providers. The total of each returned
+    inventory is its capacity.
     """
     rooms: dict[InventoryIds, UsedInventory] = {}
     if not places:

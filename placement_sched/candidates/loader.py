@@ -1,7 +1,7 @@
 """Provider columns loaded for a request, used without a provider cache.
 
-SQL narrows the providers or trees to a superset of the providers that may serve. Only their rows
-are loaded, and are evaluated like the rows of the provider cache.
+An SQL statement selects a superset of the providers or trees that may serve. Only their rows are
+loaded, and are evaluated like the rows of the provider cache.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -211,9 +211,9 @@ def _has_unknown_aggregates(group: RequestGroup, names: ResolvedNames) -> bool:
 def _yield_conditions(
     group: RequestGroup, names: ResolvedNames, *, in_trees: bool = False
 ) -> Iterator[Condition]:
-    """Yield the conditions on a provider that serves a group, except the amounts.
+    """Yield the conditions that a provider serves a group, except the amounts.
 
-    With ``in_trees``, the aggregates of the root count, too.
+    With ``in_trees``, a provider is also a member of the aggregates of its root.
     """
     if group.in_tree is not None:
         member = tables.resource_providers.alias("member")
@@ -244,9 +244,10 @@ def _build_membership(aggregates: frozenset[int], *, in_trees: bool) -> Conditio
 
 
 class LoadedProviders(ProviderSource):
-    """The providers that a request has loaded so far. Each method loads missing rows.
+    """The providers that a request has loaded so far.
 
-    Not safe for several threads. Each SQL statement sees the database at a different time.
+    Each method loads missing rows. SQL statements may read different states of the database. For
+    use by a single thread.
     """
 
     reads_cheaply = False
@@ -351,13 +352,13 @@ class LoadedProviders(ProviderSource):
             return super().whole_trees(providers)
 
     def roots(self, search: TreeSearch, limit: int | None = None, after: int = 0) -> list[int]:
-        """Return the first roots after a root that have the required traits."""
+        """Return the first roots above ``after`` that have the required traits."""
         return roots(self._connection, search, limit, after)
 
     def serving_roots(
         self, search: TreeSearch, limit: int | None = None, after: int = 0
     ) -> list[int]:
-        """Return the first roots after a root whose trees may serve."""
+        """Return the first roots above ``after`` whose trees may serve."""
         return serving_roots(self._connection, search, limit, after)
 
     def contents(self, ids: Collection[int]) -> ProviderContents:

@@ -1,8 +1,8 @@
-"""Smallest sets of constraints without which a request on trees would have candidates.
+"""Near misses: smallest sets of constraints that exclude all candidates.
 
-The request is evaluated without each constraint and, if that never helps, without each pair, and so
-on. The constraints that every provider misses limit the sets that can help, so that few sets are
-evaluated. All evaluations share a budget.
+The request is evaluated without each constraint. If no tree then serves, it is evaluated without
+each pair of constraints, and so on. A set can only help if it contains all constraints that the
+providers of some tree miss, so that few sets are evaluated. All evaluations share a budget.
 """
 
 from collections import defaultdict
@@ -67,10 +67,11 @@ def near_misses(
     budget: WorkBudget,
     left_out: Collection[int] = (),
 ) -> NearMisses:
-    """Return the smallest sets of terms without which trees would serve, most trees first.
+    """Return the smallest sets of terms whose removal lets trees serve.
 
-    ``left_out`` are the root ids of trees to ignore. If the budget is exceeded, the result is
-    incomplete: the sets of the current size that were evaluated before.
+    Sets that let the most trees serve come first. ``left_out`` are the root ids of trees to ignore.
+    If the budget is exceeded, the result is incomplete: it has only the sets of the current size
+    that were evaluated before.
     """
     if search.is_single:
         return _find_single_misses(checked, left_out)
@@ -104,7 +105,8 @@ def near_misses(
 def _find_single_misses(checked: CheckedTrees, left_out: Collection[int]) -> NearMisses:
     """Return the smallest sets of constraints that a provider does not meet.
 
-    The provider serves only without all of these constraints, so no other set can be smaller.
+    For a request that a single provider serves. A provider serves only without all constraints that
+    it does not meet, so that no other set can be smaller.
     """
     ids = checked.uses.ids
     unmet = ~checked.met.T
@@ -122,9 +124,11 @@ def _find_single_misses(checked: CheckedTrees, left_out: Collection[int]) -> Nea
 
 
 class _Term(NamedTuple):
-    """A part of a request that can be dropped, with its name ``(constraint, detail)``.
+    """A part of a request that can be dropped: a constraint or a rule.
 
-    A constraint has the ``suffix`` of its group (None: the root), and a group of its own.
+    ``name`` is the constraint and the detail in reports. For a constraint, ``suffix`` is the suffix
+    of its request group (None: the constraint is on the root), and ``constraint`` a group with this
+    constraint alone. For a ``same_subtree`` rule, ``subtree`` are its suffixes.
     """
 
     name: tuple[str, str]
@@ -150,13 +154,13 @@ def _yield_terms(query: CandidatesQuery, stages: Sequence[Stage]) -> Iterator[_T
 
 
 def without_terms(search: Search, names: Collection[tuple[str, str]]) -> CandidatesQuery:
-    """Return the query of a search without the terms of these names."""
+    """Return the query of a search without the terms with these names."""
     terms = _yield_terms(search.query, stages_of(search))
     return _drop_terms(search.query, [term for term in terms if term.name in names])
 
 
 def amount_of_term(search: Search, name: tuple[str, str]) -> tuple[str, int] | None:
-    """Return the resource class and amount of a term, None for other kinds of terms."""
+    """Return resource class and amount of a term, or None without an amount."""
     for term in _yield_terms(search.query, stages_of(search)):
         if term.name == name and term.constraint is not None and term.constraint.resources:
             return term.constraint.resources[0]
@@ -164,7 +168,7 @@ def amount_of_term(search: Search, name: tuple[str, str]) -> tuple[str, int] | N
 
 
 def with_amount(search: Search, name: tuple[str, str], amount: int) -> CandidatesQuery:
-    """Return the query of a search with another amount in the term of this name."""
+    """Return the query of a search with another amount in a term."""
     terms = _yield_terms(search.query, stages_of(search))
     suffix, constraint = next((term.suffix, term.constraint) for term in terms if term.name == name)
     old = constraint.resources if constraint else ()
@@ -196,7 +200,10 @@ def _drop_terms(query: CandidatesQuery, dropped: Sequence[_Term]) -> CandidatesQ
 
 
 def _split_group(group: RequestGroup) -> Iterator[RequestGroup]:
-    """Yield a group for each constraint, in the order of ``constraints_of``."""
+    """Yield a group with each constraint of a group alone.
+
+    The order is the same as in :func:`placement_sched.candidates.constraints.constraints_of`.
+    """
     for amount in group.resources:
         yield RequestGroup(resources=(amount,))
     for any_of in group.traits.required:
@@ -229,10 +236,10 @@ def _join_groups(suffix: str, groups: Sequence[RequestGroup]) -> RequestGroup:
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    """The constraints that block trees, shared by many trees.
+    """The constraints that the providers of several trees do not meet.
 
-    Constraints are bits: the constraints that the ``root`` misses, and for each slot the
-    constraints that each provider misses. ``trees`` are root ids.
+    Each constraint is a bit. ``root`` are the constraints that the root misses, and ``slots`` has
+    for each slot the constraints that each provider misses.
     """
 
     root: int
@@ -245,9 +252,10 @@ class _Pattern:
 
 
 class _Blockers:
-    """The constraints that block trees, and the sets of constraints that may be dropped.
+    """Finder of the sets of constraints whose removal may let trees serve.
 
-    Methods raise :class:`TooComplex` if the budget is exceeded.
+    Constraints and rules that keep a tree from serving block it. Methods raise :class:`TooComplex`
+    if the budget is exceeded.
     """
 
     def __init__(
@@ -270,9 +278,10 @@ class _Blockers:
         self._relevant = reduce(or_, (*missed, *roots), amounts | self._together_bits | self._mixed)
 
     def sets_of(self, size: int, rules: int) -> Iterator[int]:
-        """Yield the sets of ``size`` constraints or ``rules`` without which trees might serve.
+        """Yield the sets of ``size`` constraints whose removal may help.
 
-        No other set of this size helps. The search decides whether they do.
+        ``rules`` are rules that may also be dropped, as bits. No other set of this size can let a
+        tree serve. A search must decide whether a set does.
         """
         yielded: set[int] = set()
         for core in sorted(
@@ -296,7 +305,7 @@ class _Blockers:
         ]
 
     def _find_minimal_sets(self, limit: int) -> set[int]:
-        """Return sets of at most ``limit`` constraints without which trees might serve.
+        """Return sets of at most ``limit`` constraints whose removal may help.
 
         Any other such set contains a set of the result.
         """
@@ -316,7 +325,10 @@ class _Blockers:
         return minimal
 
     def _find_blockers(self, pattern: _Pattern, dropped: int) -> list[int] | None:
-        """Return alternative sets to drop in addition, None if nothing blocks the pattern."""
+        """Return alternative sets of constraints to drop besides ``dropped``.
+
+        Returns None if no constraint blocks the trees of the pattern any more.
+        """
         if missing := pattern.root & ~dropped:
             return [missing]
         ignored = dropped | self._together_bits
@@ -362,7 +374,10 @@ def _group_by_pattern(checked: CheckedTrees, left_out: Collection[int]) -> Itera
 
 
 def _find_missed(met: NDArray[np.bool_]) -> tuple[list[int], NDArray[np.int64]]:
-    """Return sets of stages as bits, and for each use the index of the set that it misses."""
+    """Return the sets of stages that uses do not meet, as bits.
+
+    The second value is the index of each use's set.
+    """
     columns, inverse = np.unique(~met, axis=1, return_inverse=True)
     packed = np.packbits(columns, axis=0, bitorder="little")
     return [int.from_bytes(row.tobytes(), "little") for row in packed.T], inverse.ravel()
@@ -379,7 +394,10 @@ def _find_mixed(search: Search, stages: Sequence[Stage]) -> int:
 
 
 def _find_freeing(search: Search, stages: Sequence[Stage]) -> tuple[int, ...]:
-    """Return for each slot the amount that removes the slot if it is dropped, as bits."""
+    """Return for each slot the constraint on its only amount, as bits.
+
+    Without this constraint there is no such slot.
+    """
     group = search.query.group
     split = group is not None and not can_serve_alone(group)
     amounts = [
@@ -405,7 +423,7 @@ def _yield_bits(value: int) -> Iterator[int]:
 class BrokenRule(NamedTuple):
     """The reason why a rule keeps a tree from serving.
 
-    ``change`` returns the smallest change after which the tree serves, None if none was found.
+    ``change`` returns the smallest change that lets the tree serve, None if no change was found.
     """
 
     reason: str
@@ -422,7 +440,7 @@ class TreeNames(NamedTuple):
 def broken_rules(
     tree: ProviderTree, rules: Rules, names: TreeNames, budget: WorkBudget
 ) -> Iterator[BrokenRule]:
-    """Yield each rule without which the tree would serve.
+    """Yield each rule whose removal lets the tree serve.
 
     Raises :class:`TooComplex` if the budget is exceeded while rules are tried. If it is exceeded
     while a change is computed, that change is None.
@@ -475,7 +493,7 @@ def _describe_excess(tree: ProviderTree, rules: Rules, class_id: int) -> str:
 def _make_room(
     tree: ProviderTree, rules: Rules, class_id: int, names: TreeNames, budget: WorkBudget
 ) -> SuggestedChange | None:
-    """Return the additional capacity that a provider needs, for the provider that needs least."""
+    """Suggest the smallest additional capacity that lets the tree serve."""
     amounts = _requested_amounts(rules, class_id)
     requested, best = sum(amounts.values()), None
     try:
@@ -503,7 +521,10 @@ def _make_room(
 
 
 def _find_least(serves: Callable[[int], bool], limit: int) -> int | None:
-    """Return the smallest number from 1 to ``limit`` that serves, as all above it do."""
+    """Return the smallest number up to ``limit`` that ``serves`` accepts.
+
+    ``serves`` must accept all larger numbers.
+    """
     if limit < 1 or not serves(limit):
         return None
     low, high = 1, limit

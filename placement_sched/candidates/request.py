@@ -1,7 +1,9 @@
 """Candidates query with resolved names, split into slots.
 
-A single provider serves a slot. A group with a suffix is a slot. The group without a suffix is a
-slot for each of its resource classes, since several providers of a tree can serve it together.
+A slot is a part of the query for a single provider. Each request group with a suffix is a slot. The
+group without a suffix is split into a slot for each of its resource classes, since several
+providers of a tree can provide the classes together. A provider serves a slot if it meets all
+requirements of the slot. A combination has a provider for each slot.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -85,9 +87,12 @@ class Slot:
 class Rules:
     """The rules for a combination of providers.
 
-    ``trait_choices``: the providers of the slots without suffix must together have a trait of each
-    set. ``subtrees``: a provider of these slots must be an ancestor of, or equal to, all others.
-    ``one_of_a_tree``: no two providers of a tree, as before microversion 1.29.
+    * ``isolate``: slots with a suffix need different providers (``group_policy=isolate``).
+    * ``trait_choices``: the providers of the slots without suffix must together have a trait of
+      each set.
+    * ``subtrees``: of the providers of these slots, given by position, the topmost must be an
+      ancestor of all others (``same_subtree``).
+    * ``single_provider_per_tree``: no two providers of a tree, as before microversion 1.29.
     """
 
     slots: tuple[Slot, ...]
@@ -99,7 +104,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotGroup:
-    """A slot, and the request group that its provider alone must serve."""
+    """A slot, and the requirements for its provider as a request group."""
 
     slot: Slot
     group: RequestGroup
@@ -107,7 +112,7 @@ class SlotGroup:
 
     @property
     def demand(self) -> RequestGroup:
-        """Return the requirements, which are equal for slots that the same providers serve."""
+        """Return a key that is equal for slots with equal requirements."""
         return replace(self.group, suffix="_" if self.slot.suffix else "")
 
 
@@ -194,9 +199,10 @@ def _split_group(group: RequestGroup) -> Iterator[RequestGroup]:
 
 
 def distinct_subtrees(subtrees: Iterable[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
-    """Return the subtree rules without duplicates, regardless of the order of slots.
+    """Return the subtree rules without duplicates.
 
-    A rule does not follow from a rule with more slots, whose top may serve an additional slot.
+    Rules that differ in the order of slots are duplicates. A rule is kept even if another rule has
+    the same slots and more: the topmost provider of the other rule may serve an additional slot.
     """
     distinct: dict[frozenset[int], tuple[int, ...]] = {}
     for slots in subtrees:

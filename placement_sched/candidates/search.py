@@ -2,10 +2,11 @@
 
 names -> constraints -> single providers, or trees -> combinations -> allocation requests
 
-A request of a single group in a cloud without trees is evaluated by a single query. Any other
-request is combined tree by tree, or for all trees of the same shape together, with the same
-constraints. ``summaries`` renders provider summaries, which the scheduler does not need.
-``explain`` reports the trees that each constraint removed.
+A request of a single group in a cloud without trees is evaluated by a single query. For any other
+request, providers are combined tree by tree, or for all trees of the same shape together, with the
+same constraints. :mod:`placement_sched.candidates.summaries` renders provider summaries, which the
+scheduler does not need. :mod:`placement_sched.candidates.explain` reports the trees that each
+constraint removed.
 """
 
 from collections import defaultdict
@@ -78,9 +79,10 @@ def find(
 def find_on(
     source: ProviderSource, search: Search, settings: Settings, roots: Collection[str]
 ) -> Candidates:
-    """Find the candidates on the trees of these roots without the limit of the query.
+    """Find the candidates on the trees of these roots.
 
-    At most ``[scheduler] max_placement_results`` candidates are returned for trees.
+    The limit of the query is ignored. A search that combines providers still finds at most
+    ``[scheduler] max_placement_results`` candidates.
     """
     if search.is_single:
         serving = source.serving_of(search.query, search.names, source.ids_of(roots).values())
@@ -120,7 +122,10 @@ def effective_limit(requested: int | None, settings: Settings) -> int | None:
 
 
 def limiting_option(requested: int | None, settings: Settings) -> str:
-    """Return the option that sets the effective limit, and the source of an override."""
+    """Return the option that sets the effective limit, with any override.
+
+    ``requested`` is the limit of the query.
+    """
     group, name = "scheduler", "max_placement_results"
     if requested is None or 0 <= settings.placement.max_allocation_candidates < requested:
         group, name = "placement", "max_allocation_candidates"
@@ -180,14 +185,17 @@ def _find_in_trees(
 
 
 class _Layouts:
-    """The layouts of a search, each built once, since many candidates share a layout."""
+    """The layouts of a search, each shared by many candidates."""
 
     def __init__(self, search: Search, slots: Sequence[SlotGroup]) -> None:
         self._class_names, self._slots = search.names.class_names, slots
         self._cached: dict[tuple[int, ...], Layout] = {}
 
     def __call__(self, firsts: tuple[int, ...]) -> Layout:
-        """Return a layout. ``firsts`` are the first slots that have each slot's provider."""
+        """Return a layout.
+
+        ``firsts`` has for each slot the first slot with the same provider.
+        """
         layout = self._cached.get(firsts)
         if layout is None:
             layout = self._cached[firsts] = self._build_layout(firsts)

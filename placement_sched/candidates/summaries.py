@@ -48,11 +48,12 @@ class SummaryFields:
 
 @dataclass(frozen=True, slots=True)
 class _Fragment:
-    """The unchanging part of a provider's summary, in pieces of JSON.
+    """A provider's summary without the usages, in pieces of JSON.
 
-    The newest form is ``opening``, ``resources`` with usages filled in, ``traits`` and ``tree``.
-    ``resource`` is the JSON of each class with %d for the usage, and ``resources`` that of all
-    classes together. ``classes`` are the class ids. An opening begins with a comma.
+    ``opening``, ``resources``, ``traits`` and ``tree`` joined are the summary in the newest
+    microversion. ``classes`` are the class ids. ``resource`` has the JSON of each class, with %d in
+    place of the usage, and ``resources`` is the JSON of all classes. ``opening`` begins with the
+    comma that separates summaries.
     """
 
     provider: CandidateProvider

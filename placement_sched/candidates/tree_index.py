@@ -1,7 +1,9 @@
 """Index of provider trees, aggregate members and sharing providers.
 
-It is built at the first use, and again after a provider was added, removed or moved, or its traits
-or aggregates changed. Most changes are of used amounts, and do not affect it.
+A sharing provider has the trait MISC_SHARES_VIA_AGGREGATE. It shares its inventories with every
+other tree that has a provider in any of its aggregates, and can serve slots of these trees. The
+index is built at the first use, and again after a provider was added, removed or moved, or its
+traits or aggregates changed. Most changes only affect used amounts, and the index stays valid.
 """
 
 from functools import cached_property
@@ -18,7 +20,7 @@ _Ids = NDArray[np.int64]
 
 
 class TreeIndex:
-    """The trees of a cloud, valid while its ``shape`` is the same."""
+    """The trees of a cloud, valid until ``ProviderColumns.shape`` changes."""
 
     def __init__(self, cloud: ProviderColumns, shares: int | None) -> None:
         """Index a cloud. ``shares`` is the id of the trait of sharing providers, if any."""
@@ -85,16 +87,18 @@ class TreeIndex:
         return members
 
     def of_roots(self, mask: Mask) -> Mask:
-        """Return the value of its root for each provider, False without a root."""
+        """Return for each provider the value of its root in ``mask``.
+
+        It is False for a provider without a root.
+        """
         roots = self.root_rows
         return mask[roots] & (roots >= 0)
 
     @cached_property
     def sharing(self) -> tuple[RowNumbers, RowNumbers]:
-        """The rows of sharing providers and of the roots that each shares with, in pairs by root.
+        """All pairs of a sharing provider and a root that it shares with, as rows.
 
-        A sharing provider shares with every other tree that has a provider in any of its
-        aggregates.
+        The pairs are sorted by root.
         """
         memberships, number = self.cloud.memberships, len(self.cloud)
         of_sharers = np.isin(memberships.rows, self.sharers)
@@ -122,9 +126,10 @@ class TreeIndex:
 
     @cached_property
     def distinct_sharers(self) -> tuple[RowNumbers, _Ids]:
-        """The distinct providers of :attr:`sharing`, and the position of each pair's provider.
+        """The distinct providers in :attr:`sharing`, as rows.
 
-        Few providers share, each with many trees.
+        The second value is the position of each pair's provider among them. There are few sharing
+        providers, and each shares with many trees.
         """
         distinct, places = np.unique(self.sharing[0], return_inverse=True)
         return distinct, places

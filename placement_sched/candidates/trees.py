@@ -1,4 +1,9 @@
-"""Provider trees as columns, with the slots that each provider serves."""
+"""Provider trees as columns, with the slots that each provider serves.
+
+:mod:`placement_sched.candidates.request` defines slots, and
+:mod:`placement_sched.candidates.tree_index` defines sharing providers. The own providers of a tree
+are all its other providers.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,9 +35,10 @@ _NOTED, _SHARED_NOTED = 20, 5
 
 @dataclass(frozen=True)
 class _Uses:
-    """Providers that trees can use: the row of the provider and the number of the tree.
+    """Uses: pairs of a tree and an own or sharing provider of the tree.
 
-    ``serves`` has a column for each of the search's ``distinct_slots``.
+    ``rows`` are the rows of the providers, ``trees`` the numbers of the trees. ``serves`` has a
+    column for each of the search's ``distinct_slots``.
     """
 
     rows: RowNumbers
@@ -99,12 +105,18 @@ class ProviderTrees:
 
     @cached_property
     def may_repeat(self) -> bool:
-        """Whether sharing providers alone may serve, and so repeat in several trees."""
+        """Whether a combination of sharing providers alone may exist.
+
+        Such a combination may repeat in several trees.
+        """
         return bool(self.serves[self.is_sharer].any(axis=0).all())
 
     @cached_property
     def keys(self) -> Sequence[bytes]:
-        """A key for each tree. Trees with equal keys have the same combinations, as numbers."""
+        """A key for each tree, which is equal for trees of the same shape.
+
+        Trees with equal keys have the same combinations if providers are given by index.
+        """
         parts = [np.packbits(np.hstack((self.serves, self.covers)), axis=1)]
         numbers = [self.is_sharer, *self._limits.values()]
         if self.search.rules.subtrees:
@@ -126,7 +138,8 @@ class ProviderTrees:
     def _limits(self) -> Mapping[int, _Numbers]:
         """The limit of each provider, by resource class.
 
-        It is 0 if the provider fits all slots that it can serve together, else its capacity plus 1.
+        A limit of 0 means that the provider has capacity for all slots together that it can serve.
+        Any other limit is the capacity plus 1.
         """
         rules, distinct = self.search.rules, self.search.distinct_slots
         sizes = np.array([len(positions) for positions in self.search.equal_slots], np.int64)
@@ -150,8 +163,8 @@ class ProviderTrees:
     def tree(self, number: int, *, with_all_free: bool = False) -> ProviderTree:
         """Return a tree, with indexes in place of its providers.
 
-        ``free`` contains the amounts that limit a provider, or all amounts of classes that several
-        slots request.
+        ``free`` of the tree contains only the capacities that limit a provider. With
+        ``with_all_free``, it contains all capacities of classes that several slots request.
         """
         rows = slice(*self.bounds[number : number + 2].tolist())
         serves, search = self.serves[rows], self.search
@@ -189,7 +202,9 @@ class ProviderTrees:
                     yield (index, class_id), FreeCapacity(amount - 1, amount - 1)
 
     def check(self, budget: WorkBudget) -> Iterator[tuple[int, bool]]:
-        """Yield the root of each tree, and whether it can serve. Each shape is tried once.
+        """Yield the root of each tree, and whether the tree has any combination.
+
+        Trees with equal :attr:`keys` are checked once.
 
         Raises :class:`TooComplex` if the budget is exceeded.
         """
@@ -202,11 +217,13 @@ class ProviderTrees:
 
 @dataclass(frozen=True, slots=True)
 class TreeReader:
-    """Loader of the trees of a search, which raises :class:`TooComplex` beyond the budget.
+    """Reader of the trees of a search within a budget.
 
-    A tree that only sharing providers serve is left out if an earlier tree has the same providers.
-    With ``for_explanation``, every tree with a provider for each slot is returned, even without a
-    required trait.
+    Raises :class:`TooComplex` if the budget is exceeded.
+
+    A tree without own providers for the slots is left out if an earlier tree has the same sharing
+    providers. With ``for_explanation``, every tree with a provider for each slot is returned, even
+    if no provider has a required trait.
     """
 
     source: ProviderSource
@@ -216,7 +233,10 @@ class TreeReader:
     _pools: set[bytes] = field(default_factory=set)
 
     def read(self, roots: Sequence[int]) -> ProviderTrees:
-        """Return the trees of these roots that have a provider for every slot, in this order."""
+        """Return the trees that have a provider for every slot.
+
+        They are in the order of ``roots``.
+        """
         conditions = max(0, conditions_of(self.search) - _FREE_CONDITIONS)
         self.budget.consume(len(roots) * conditions // _CONDITIONS)
         with self.source.held(roots=roots) as (cloud, shape):
@@ -253,7 +273,7 @@ class TreeReader:
         return _Uses(sharers, trees, serves, np.ones(len(pairs), np.bool_)).of(has_slot)
 
     def _keep_complete(self, shape: TreeIndex, uses: _Uses) -> _Uses:
-        """Keep only trees that may serve, and spend the steps for their providers."""
+        """Keep the trees that may serve, and spend the steps for their providers."""
         if self.search.names.topology.sharing and not self.for_explanation and len(uses.rows):
             uses = uses.of_trees(self._is_new(shape, uses))
         if not len(uses.rows):
@@ -274,7 +294,11 @@ class TreeReader:
         return uses.of_trees(is_complete)
 
     def _is_new(self, shape: TreeIndex, uses: _Uses) -> Mask:
-        """Return which trees have own providers, or shared providers unlike any earlier tree."""
+        """Return for each tree whether no earlier tree has the same providers.
+
+        Only trees without own providers can repeat an earlier tree: their providers are sharing
+        providers, and serve the same slots.
+        """
         starts, ids = uses.starts, shape.cloud.providers.ids[uses.rows]
         has_own = np.logical_or.reduceat(~uses.is_shared, starts)
         is_new = np.ones(len(starts), np.bool_)

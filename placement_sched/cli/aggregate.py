@@ -33,7 +33,7 @@ def register(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the requests that may use each aggregate and the problems; return the status."""
+    """Print the users and problems of each aggregate, and return the status."""
     with (
         read_configuration(arguments, there=True) as (settings, database),
         show_waiting("checking aggregates"),

@@ -37,7 +37,7 @@ def add_command(
 ) -> Parser:
     """Add a command that calls ``run`` and return its parser.
 
-    ``statuses`` are its exit statuses for failures (``failure``, ``wrong_input``).
+    ``statuses`` are exit statuses of the command: ``failure``, and ``wrong_input`` for wrong input.
     """
     parser: Parser = commands.add_parser(
         name,

@@ -64,7 +64,7 @@ def run_sample(_arguments: argparse.Namespace) -> int:
 
 
 def run_validate(arguments: argparse.Namespace) -> int:
-    """Print a line per problem; return 1 if a problem keeps the service from starting."""
+    """Print a line per problem, and return 1 if the service cannot start."""
     conf = make_full_conf()
     problems = _problems(arguments, conf)
     documents = [

@@ -114,7 +114,7 @@ def _command(*lines: str) -> RenderableType:
 
 
 def _rows(*justify: JustifyMethod) -> Table:
-    """Return a grid; only its last column wraps."""
+    """Return a grid that wraps only its last column."""
     table = Table.grid(padding=(0, 2, 0, 0))
     for side in justify[:-1]:
         table.add_column(justify=side, no_wrap=True)

@@ -43,7 +43,10 @@ def register(commands: Commands) -> None:
 
 
 def run_load(arguments: argparse.Namespace) -> int:
-    """Load the file and print the changes; with ``--dry-run`` only print them."""
+    """Load the file and print the changes.
+
+    With ``--dry-run`` the changes are only printed.
+    """
     name, text = _read(arguments.file)
     dry_run: bool = arguments.dry_run
     with (
@@ -116,7 +119,7 @@ def _read(file: str) -> tuple[str, str]:
 
 
 def _lines(changes: Sequence[Difference], place: str, *, dry_run: bool) -> Iterator[str]:
-    """Yield the changes; objects with the same change share a line."""
+    """Yield the changes as lines, each for all objects with the same change."""
     for (change_type, kind, _), group in groupby(
         changes, lambda change: (change.what, change.kind, repr(change.details))
     ):

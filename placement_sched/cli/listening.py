@@ -54,8 +54,9 @@ def connections() -> int:
 def free_port(host: str, port: int) -> int:
     """Return ``port``, or a free port for 0.
 
-    Raises :class:`Error` if the port is in use. The workers share the port by SO_REUSEPORT, so a
-    second server would take half of the requests unnoticed: the test bind does without it.
+    Raises :class:`Error` if the port is in use. The workers share the port by SO_REUSEPORT, so that
+    a second server on the port would get half of the requests unnoticed. Therefore this function
+    binds the port without SO_REUSEPORT as a test.
     """
     address = resolve(host)[0]
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -69,7 +70,7 @@ def free_port(host: str, port: int) -> int:
 
 
 def resolve(host: str) -> list[str]:
-    """Return the addresses of ``host``; raise :class:`Error` if it has none."""
+    """Return the addresses of ``host``, or raise :class:`Error` without any."""
     try:
         entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as failure:

@@ -109,7 +109,7 @@ def _fail_unexpectedly(failure: Exception, arguments: argparse.Namespace) -> int
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
-    """Return the parsed ``argv``; exit for invalid arguments and after help."""
+    """Parse ``argv``. Invalid arguments and help end the program."""
     parser = make_parser(argv)
     try:
         arguments, unknown = parser.parse_known_args(argv)

@@ -47,7 +47,7 @@ def register(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until SIGTERM or SIGINT; return 0 after a clean stop."""
+    """Serve until SIGTERM or SIGINT, and return 0 after a clean stop."""
     files = [str(Path(name).resolve()) for name in arguments.config_file]
     settings = read_settings(files)
     service.check(settings)

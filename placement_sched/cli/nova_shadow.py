@@ -28,7 +28,7 @@ def register(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the service until SIGTERM or SIGINT; return 0 after a clean stop."""
+    """Run until SIGTERM or SIGINT, and return 0 after a clean stop."""
     files = [str(Path(name).resolve()) for name in arguments.config_file]
     settings = read_settings(files)
     transport = service.check(settings)

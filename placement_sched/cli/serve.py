@@ -80,7 +80,7 @@ def register(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until SIGTERM or SIGINT; return 0 after a clean stop.
+    """Serve until SIGTERM or SIGINT, and return 0 after a clean stop.
 
     SIGINT stops the server even if the process inherited it as ignored, as a background job of a
     shell does.
@@ -166,7 +166,10 @@ class _Server(MPServer):
         threading.Thread(target=self.live.reload, daemon=True).start()
 
     def signal_handler_interrupt(self, *args: Any, **kwargs: Any) -> None:
-        """Stop; the first SIGTERM waits until proxies notice that the server is not ready."""
+        """Stop the server.
+
+        The first SIGTERM waits until proxies notice that the server is not ready.
+        """
         if os.getpid() != self.started:
             os._exit(0)  # a worker that does not serve yet
         is_first, self.stopped_by = not self.stopped_by, signal.Signals(args[0]).name
@@ -291,7 +294,10 @@ def _stop_at_first_signal(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _prepare(services: Services) -> str:
-    """Prepare the database and fill the caches; return the error of an unreachable database."""
+    """Prepare the database and fill the caches.
+
+    Returns the error if the database is unreachable.
+    """
     try:
         services.ready()
         services.scheduler.memory.fill(services.database)

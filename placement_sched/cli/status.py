@@ -36,7 +36,7 @@ def register(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the result of each check; return the worst code."""
+    """Print the result of each check, and return the worst code."""
     with read_configuration(arguments) as (settings, database):
         results = check_upgrade(database, settings)
     code = int(highest_code(results))

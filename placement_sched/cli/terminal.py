@@ -27,7 +27,7 @@ def print_result(arguments: argparse.Namespace, document: object, lines: Iterabl
 
 
 def make_table(*headings: str) -> Table:
-    """Return a table with a line under its headings; columns may be added."""
+    """Return a table with a line under its headings, without any columns."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in headings:
         table.add_column(heading, overflow="fold")

@@ -82,7 +82,7 @@ class Attestation:
 
 
 def _parse_level(document: Mapping[str, Any]) -> tuple[str, Level]:
-    """Parse a host and its level, which is unknown without a valid time: it may be expired."""
+    """Parse a host and its level. A level without a valid time is unknown."""
     since = _parse_time(document.get("vtime"))
     trust = UNKNOWN if since is None else str(document["trust_lvl"])
     return str(document["host_name"]), Level(trust, since)

@@ -1,7 +1,7 @@
 """Client of a placement API, OpenStack's or this service's.
 
-The API changes a single provider per request: read it with its generation, write it with that
-generation, and retry if another client was faster.
+The API changes a single provider per request. The client reads the provider with its generation,
+writes it with the same generation, and retries if another client was faster.
 """
 
 import fcntl
@@ -48,9 +48,10 @@ PAGE = 1000
 
 
 class ProviderVersion(NamedTuple):
-    """The version of a provider in the placement API, which identifies recreated providers.
+    """The version of a provider, which identifies recreated providers.
 
-    The generation only increases. ``modified``, the time of the last change, changes with it.
+    The generation only increases. Each change of the generation also changes ``modified``, the time
+    of the last change.
     """
 
     generation: int
@@ -95,7 +96,7 @@ class TraitFile:
             if number == _FORMAT:
                 self.entries = dict(map(_parse_entry, document["traits"]))
         except (ValueError, LookupError, TypeError):
-            raise Invalid(f"--state {path}: this is not a record of sync_traits") from None
+            raise Invalid(f"--state {path}: the file is no record of sync_traits") from None
         if number != _FORMAT:
             raise Invalid(f"--state {path}: a record of format {number}, not of {_FORMAT}")
         if about != placement:
@@ -129,9 +130,10 @@ class TraitFile:
 
 @contextmanager
 def open_trait_file(path: Path, placement: str) -> Iterator[TraitFile]:
-    """Open the record in a file exclusively, and create the file at the first change.
+    """Open the record in a file exclusively.
 
-    Raises as :class:`TraitFile`, and :class:`Conflict` while another process has it open.
+    The file is created at the first change. Raises as :class:`TraitFile`, and :class:`Conflict`
+    while another process has the file open.
     """
     lock = path.with_name(f".{path.name}.lock")
     with _translate_os_errors(path):
@@ -181,7 +183,10 @@ class RemotePlacement:
     def providers_with(
         self, attribute: SyncedAttribute, names: Collection[str]
     ) -> Mapping[str, frozenset[str]]:
-        """Return the providers with each aggregate or trait, with a request for each."""
+        """Return the providers that have each of these traits or aggregates.
+
+        Sends an HTTP request for each name.
+        """
         path, parameter = "/resource_providers", _PARAMETERS[attribute]
 
         def read(name: str) -> list[str]:

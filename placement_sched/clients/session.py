@@ -92,7 +92,7 @@ class RemoteService:
 
     @property
     def place(self) -> str:
-        """The URL of the service, or :class:`ServiceFailed` if there is none."""
+        """The URL of the service, which raises :class:`ServiceFailed` if missing."""
         try:
             address = self._adapter.get_endpoint()
         except ClientException as failure:
@@ -192,7 +192,10 @@ def exception_chain(failure: BaseException | None) -> Iterator[BaseException]:
 
 
 def _reason(failure: Exception) -> str:
-    """Return the reason of the operating system, TLS or Python's HTTP client, if any."""
+    """Return the first error of the system, TLS or ``http.client`` as text.
+
+    Without such an error in the chain of contexts, returns the text of ``failure``.
+    """
     reason: BaseException = failure
     for cause in exception_chain(failure):
         if isinstance(cause, OSError | HTTPException) and not isinstance(cause, RequestException):
@@ -253,7 +256,7 @@ def check_installed(group: str, auth_type: str | None) -> None:
 
 
 def adapter_for_options(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Adapter | None:
-    """Return an adapter for the service of an option group, or None if it has none.
+    """Return an adapter for the service of an option group, or None.
 
     The group has keystoneauth's options, registered in ``conf``. Without ``auth_type``, requests to
     ``endpoint_override`` are unauthenticated. ``retries`` applies if the options set no retries.
@@ -279,10 +282,10 @@ def adapter_for_options(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Ad
 
 
 def adapter_for_cloud(name: str, urls: Mapping[str, str | None]) -> dict[str, Adapter]:
-    """Return an adapter for each service type in ``urls`` of a cloud in clouds.yaml.
+    """Return an adapter for each service type of a cloud in clouds.yaml.
 
-    A URL in ``urls`` takes precedence over the cloud's. Raises :class:`Invalid` if openstacksdk is
-    not installed, or cannot use the cloud.
+    The service types are the keys of ``urls``. A URL in ``urls`` takes precedence over the URL of
+    the cloud. Raises :class:`Invalid` if openstacksdk is not installed, or cannot use the cloud.
     """
     try:
         # An extra of this package that takes half a second to load.

@@ -32,7 +32,7 @@ def settings_in_effect() -> Settings | None:
 class in_effect:  # noqa: N801 - a context manager is named so
     """Context manager that makes ``CONF`` return ``settings`` in this thread.
 
-    A class, because a generator is slower: each plugin is called for each instance of a request.
+    It is a class because a generator is slower, and plugins run for each instance of a request.
     """
 
     __slots__ = ("_settings", "_token")
@@ -89,7 +89,7 @@ class ProcessConf(Conf):
         return [(key[0], self._noted[key]) for key in sorted(self._noted)]
 
     def register_noted(self, conf: Conf) -> None:
-        """Register the recorded options in ``conf``, unless it has an option of the name."""
+        """Register the recorded options in ``conf``, except used names."""
         for (group, name), option in self._noted.items():
             if name not in conf.registered.get(group, {}):
                 conf.register_opt(option, group=None if group == "DEFAULT" else group)
@@ -213,11 +213,11 @@ def _files_of(conf: Conf) -> tuple[list[str], list[str]] | None:
 
 
 def _plugin_confs() -> tuple[ProcessConf, ProcessConf]:
-    """Return ``oslo_config.cfg.CONF``, replaced by a :class:`ProcessConf`, and CONF.
+    """Return ``oslo_config.cfg.CONF``, as :class:`ProcessConf`, and CONF.
 
-    In nova both are the same object. Here they differ, because plugins of old releases register
-    options in ``cfg.CONF`` that have other defaults in CONF. While a plugin runs, both return the
-    settings in effect.
+    In nova both are the same object. In this service they differ, because plugins of old releases
+    register options in ``cfg.CONF`` that have other defaults in CONF. While a plugin runs, both
+    return the settings in effect.
     """
     if not isinstance(cfg.CONF, ProcessConf):
         cfg.CONF = ProcessConf()

@@ -1,8 +1,8 @@
 """oslo.config objects with the extensions of this service.
 
 oslo.config has no public way to read older option names from the environment, nor to give an option
-two names without deprecating either. The code that uses its private parts is here (see
-doc/decisions/0006).
+two names without deprecating either. This module contains the code that uses private parts of
+oslo.config (see doc/decisions/0006).
 """
 
 import os
@@ -91,9 +91,10 @@ def names_of(option: cfg.Opt, group: str, name: str) -> list[tuple[str, str]]:
 
 
 class AliasedBoolOpt(cfg.BoolOpt):
-    """A boolean option with an ``alias`` in its group, over which ``name`` wins.
+    """A boolean option with a second name, an ``alias`` in its group.
 
-    oslo.config supports only deprecated names, and warns on stderr about their use.
+    ``name`` takes precedence over the alias. oslo.config supports only deprecated names, and warns
+    on stderr about their use.
     """
 
     def __init__(self, name: str, *, alias: str, **options: Any) -> None:

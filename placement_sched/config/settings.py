@@ -1,7 +1,7 @@
 """Settings: the immutable, layered view of all options.
 
 Layers, in order of precedence: overrides of a request, the section of a scheduling policy, files
-and environment, defaults. oslo.config provides the last two, below mappings with the first two.
+and environment, defaults. Mappings have the first two layers, and oslo.config the last two.
 """
 
 import os
@@ -86,7 +86,7 @@ class Settings:
         return cls(conf, options, groups, sections)
 
     def __getattr__(self, group: str) -> OptionGroup:
-        """Return the group of this name, or raise :class:`AttributeError`."""
+        """Return the group with this name, or raise :class:`AttributeError`."""
         try:
             return self._groups[group]
         except KeyError:
@@ -103,11 +103,14 @@ class Settings:
         return name in self._groups
 
     def has(self, group: str, name: str) -> bool:
-        """Return whether these settings have an option, as ``conf`` may have more."""
+        """Return whether these settings have an option.
+
+        ``conf`` may have more options.
+        """
         return group in self._groups and name in self._groups[group]
 
     def source_of_override(self, group: str, name: str) -> str | None:
-        """Return the ``source`` of an option that :meth:`with_overrides` set, or None."""
+        """Return the source of an option that :meth:`with_overrides` set, or None."""
         return self._overridden.get((group, name))
 
     def origin_of(self, group: str, name: str) -> Origin:
@@ -160,7 +163,8 @@ class Settings:
     def with_values_of(self, other: "Settings", options: Collection[tuple[str, str]]) -> "Settings":
         """Return these settings with the values of ``options`` from ``other``.
 
-        Options that only ``other`` has, of plugins loaded later, keep its values.
+        Options that only ``other`` has belong to plugins that were loaded later. They keep the
+        values from ``other``.
         """
         groups = {name: dict(group._values) for name, group in other._groups.items()}  # noqa: SLF001 - own class
         for group, members in self._groups.items():

@@ -100,9 +100,11 @@ def named_files(conf: cfg.ConfigOpts) -> str:
 
 
 def last_assignment(sections: Sections, names: Iterable[tuple[str, str]]) -> Assignment | None:
-    """Return the assignment that sets an option: the last in the last file with any.
+    """Return the assignment that sets an option.
 
-    ``names`` are group and name of the option, the current ones first, which win within a file.
+    ``names`` are group and name of the option, first the current names, then older names. The
+    assignment is in the last file with any of the names. Within a file the first of the names takes
+    precedence, and the last assignment to it.
     """
     candidates = [
         [line for line in sections.get(group, ()) if _normalize(line.name) == _normalize(name)]

@@ -11,8 +11,9 @@ _Stamp = tuple[int, int, int] | None
 class FileWatcher:
     """Detector of created, changed and deleted files.
 
-    ``files`` is called for each check, so that it may list a directory. Threads that share a watch
-    need a lock around :meth:`changed`.
+    ``files`` is called for each check, so that it may list a directory. ``pause`` is the minimum
+    number of seconds between checks. Threads that share a watcher need a lock around
+    :meth:`changed`.
     """
 
     def __init__(
@@ -26,7 +27,7 @@ class FileWatcher:
         self._last = self._read_stamps()
 
     def is_due(self) -> bool:
-        """Return whether ``pause`` seconds have passed since the last check."""
+        """Return whether the pause since the last check has passed."""
         return self._elapsed() >= self._next
 
     def changed(self) -> tuple[str, ...]:

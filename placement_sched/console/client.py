@@ -115,8 +115,8 @@ class Reply:
 class ApiRefused(Exception):
     """An error response of an API.
 
-    ``title`` is the phrase of its status, ``detail`` its text with form labels, and ``error`` the
-    whole error object (the error ``no_valid_host`` has a funnel), empty if there is none.
+    ``title`` is the phrase of the status, ``detail`` the text with form labels, and ``error`` the
+    whole error object, empty if there is none. The error ``no_valid_host`` has a funnel.
     """
 
     def __init__(self, reply: Reply) -> None:

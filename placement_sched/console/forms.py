@@ -103,7 +103,7 @@ class FormRequest:
 
     @property
     def overrides(self) -> Json:
-        """Return the overridden options."""
+        """Return the options that the form overrides."""
         return overrides(self._overrides(), _OVERRIDES)
 
     @property
@@ -118,7 +118,10 @@ class FormRequest:
         return self.typed.get("policy")
 
     def body(self, **more: Any) -> Json:
-        """Build the body of ``POST /scheduler/v1/explain`` or ``capacity``, with ``more`` keys."""
+        """Build the body of ``POST /scheduler/v1/explain`` or ``.../capacity``.
+
+        ``more`` are further keys of the body.
+        """
         parts = {"overrides": self.overrides, "policy": self.policy, _CHANGES: self.changes}
         nonempty = {name: value for name, value in parts.items() if value}
         return {"request_spec": self.request_spec, **nonempty, **more}
@@ -159,10 +162,10 @@ class FormRequest:
 
 
 def form_query(request_spec: Mapping[str, Any], overridden: Mapping[str, Any]) -> str | None:
-    """Build the query string that fills the form with a request, or None if the form cannot.
+    """Build the query string that fills the form with a request, if possible.
 
-    A flavor object is converted to its sizes, an image object to its properties. ``overridden``
-    are options with their values.
+    A flavor object is converted to its sizes, an image object to its properties. ``overridden`` are
+    options with their values.
     """
     convertible = {*_SPEC_TEXTS, *_SPEC_LISTS, *_SPEC_SPECIAL}
     if any(value and name not in convertible for name, value in request_spec.items()):

@@ -46,10 +46,10 @@ _PROXY_HEADERS = (
 
 
 def add_security_headers(application: WSGI) -> WSGI:
-    """Wrap ``application`` to add :data:`HEADERS` to every response below ``/console``.
+    """Wrap ``application`` to add :data:`HEADERS` to responses of the console.
 
-    Pages add the headers themselves. Rejections of incomplete bodies and of unknown methods occur
-    before any page is called.
+    Pages also add the headers. This wrapper is for rejections of incomplete bodies and unknown
+    methods, which occur before any page is called.
     """
 
     def answer(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:

@@ -47,9 +47,9 @@ _compress_file = lru_cache(maxsize=64)(_compress)
 
 
 def compress(response: flask.Response) -> flask.Response:
-    """Compress the response to the current request with gzip if client and rules allow it.
+    """Compress a response with gzip if the client and the rules allow this.
 
-    The ETag becomes weak, since it then names two encodings of the same text (RFC 9110, 8.8.3).
+    The ETag becomes weak, since it stands for two encodings of the same text (RFC 9110, 8.8.3).
     """
     if not _can_compress(response):
         return response

@@ -210,7 +210,7 @@ def _delete_cookies(response: flask.Response) -> None:
 
 
 def _check_target(target: str) -> str:
-    """Return the address after sign-in: a path of the console, never another site."""
+    """Return the address after sign-in, which must be a path of the console."""
     console = f"{request.root_path}/console/"
     home = f"{request.root_path}/?"
     is_local = target.startswith((console, home)) and target.isprintable() and "\\" not in target

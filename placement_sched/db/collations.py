@@ -59,8 +59,8 @@ class CollationMismatch:
 def collation_for_own_tables(connection: Connection) -> str | None:
     """Return the collation to create this service's tables with.
 
-    It is the collation of its existing tables, else that of OpenStack placement's tables. None if
-    there are neither, and on databases other than MariaDB and MySQL.
+    It is the collation of existing tables of this service, else of OpenStack placement's tables.
+    Returns None without such tables, and on databases other than MariaDB and MySQL.
     """
     collations = _collations(connection)
     return collations.get(compute_nodes.name) or _most_frequent(collations, PLACEMENT_TABLES)
@@ -193,10 +193,11 @@ def _convert_text(element: _InCharacterSet, compiler: Any, **options: Any) -> st
 
 
 def is_same_uuid(column: ColumnElement[str], other: ColumnElement[str]) -> ColumnElement[bool]:
-    """Return the condition that the uuids of two tables are equal, in any collations.
+    """Return the condition that uuids of two tables are equal.
 
-    MariaDB and MySQL compare an ASCII text in the collation of ``column``, but reject two columns
-    of different collations. They can use the index of ``column``, never that of ``other``.
+    The collations may differ. MariaDB and MySQL compare an ASCII text in the collation of
+    ``column``, but reject two columns of different collations. They can use the index of
+    ``column``, but not the index of ``other``.
     """
     return column == _InAscii(other)
 

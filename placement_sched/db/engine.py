@@ -127,9 +127,9 @@ def leave_nodes_without_quorum(engine: Engine) -> None:
 def count_statements(engines: Iterable[Engine]) -> None:
     """Count the statements of ``engines`` in the statistics of their requests.
 
-    The listeners are on the dialects: an engine with listeners makes a dispatcher for each
-    connection, which costs more than the counting. Counting starts with the first connection, after
-    the dialects have read the properties of the database.
+    The listeners are on the dialects of the engines. An engine with listeners makes a dispatcher
+    for each connection, which takes more time than the counting. Counting starts with the first
+    connection, after the dialects have read the properties of the database.
     """
 
     def count_statement(_cursor: Any, statement: str, *_rest: Any) -> None:
@@ -346,10 +346,10 @@ def _stop_late_statements(engine: Engine, seconds: int) -> None:
 def replace_closed_connections(engine: Engine) -> None:
     """Replace idle connections that the database has closed.
 
-    A restart, an idle timeout or an operator's KILL closes idle connections, on each of them a
-    request would fail. A ping for every checkout would cost a round trip. Polling the socket costs
-    a microsecond: an idle connection has data to read only if it was closed, or if the server
-    reports a changed setting. Only then the database is pinged.
+    A restart, an idle timeout or an operator's KILL closes idle connections, and a request on such
+    a connection would fail. A ping for every checkout would cost a round trip. Polling the socket
+    costs a microsecond: an idle connection has data to read only if it was closed, or if the server
+    reports a changed setting. Only in this case the database is pinged.
     """
 
     @event.listens_for(engine, "checkout")
@@ -392,7 +392,7 @@ class ReplaceableEngine:
 
 
 def is_open(dialect: Dialect, connection: Any) -> bool:
-    """Return whether a driver's connection is open, as SQLite's always are."""
+    """Return whether a driver's connection is open, always true on SQLite."""
     if dialect.name == "sqlite":
         return True
     # PyMySQL's socket has no public name. It is None if this process closed the connection.

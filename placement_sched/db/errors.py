@@ -129,7 +129,7 @@ _MYSQL_UNAVAILABLE = {
 def connect(engine: Engine) -> Connection:
     """Open a connection.
 
-    Raises :class:`Unavailable` if there is none, for any reason, as no statement was sent yet.
+    Raises :class:`Unavailable` for any error, as no statement was sent yet.
     """
     for _ in range(_MAX_CONNECT_ATTEMPTS):
         try:

@@ -1,8 +1,8 @@
-"""Server epochs: the periods between failovers and restarts of the database server.
+"""Server epochs: the periods between failovers and restarts of servers.
 
 Caches of a process compare versions and generations. Equal numbers prove that nothing has changed
 only while no committed write is lost. A server that takes over may lack the last commits of the
-failed server, and a restarted server may have lost its own (``synchronous_commit``,
+failed server, and a restarted server may have lost its own last commits (``synchronous_commit``,
 ``innodb_flush_log_at_trx_commit``). The next writer then reuses the same numbers for other data.
 Each cache therefore stores the epoch of the connection that it was read by, fetched *before* the
 read, so that data of an earlier epoch is never used as current.

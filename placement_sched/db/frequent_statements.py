@@ -1,9 +1,10 @@
-"""Frequent statements, sent by the driver alone and prepared by PostgreSQL.
+"""Frequent SQL statements, passed to the driver without SQLAlchemy.
 
-For a statement that returns a few rows, SQLAlchemy's result costs more than the driver's call, and
-PostgreSQL's planning costs more than the execution (doc/decisions/0008). Statements are prepared
-only in a session that belongs to the connection, because a pooler may give each statement another
-session. All other statements, and failures, are left to SQLAlchemy.
+For a statement that returns a few rows, SQLAlchemy's result takes more time than the driver's call,
+and PostgreSQL's planning takes more time than the execution (doc/decisions/0008). Therefore,
+PostgreSQL also prepares these statements. It prepares them only in a session that belongs to the
+connection, because a pooler may give each statement another session. SQLAlchemy executes all other
+statements, and repeats a failed statement to raise its own exception.
 """
 
 import logging
@@ -26,7 +27,10 @@ class FrequentStatement:
         self._compiled: tuple[str, Mapping[str, Any]] | None = None
 
     def rows(self, connection: Connection, parameters: Mapping[str, Any]) -> Sequence[Any]:
-        """Return all rows, with values by position, or raise as SQLAlchemy."""
+        """Return all rows, with values by position.
+
+        Raises the same exceptions as SQLAlchemy.
+        """
         if (options := _driver_options(connection)) is not None:
             if self._compiled is None:
                 compiled = self.statement.compile(dialect=connection.dialect)

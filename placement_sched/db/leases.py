@@ -1,9 +1,10 @@
-"""Leases: work that a single process of all servers does while it is alive.
+"""Leases: work that a single process of all servers does.
 
 A process holds a lease for some seconds and renews it while it works. When it stops renewing, any
-other process may take the lease. Times are the database's, since clocks of machines differ. A
-process that was suspended for longer than its lease may continue its work after another process has
-begun the same. Leases are therefore only for work that may be done twice, such as deleting rows.
+other process may take the lease. Times are from the clock of the database, since clocks of machines
+differ. A process that was suspended for longer than its lease may continue its work after another
+process has begun the same work. Leases are therefore only for work that may be done twice, such as
+deleting rows.
 """
 
 import os
@@ -59,7 +60,7 @@ class Lease:
         """Take or renew the lease, and return whether this process holds it.
 
         No statement is sent in the first half of the lease's time. If the database is unavailable
-        or read-only, the lease is not held, and nothing is raised.
+        or read-only, the result is False, and no error is raised.
         """
         with self._turn:
             if self._process != os.getpid():  # forked: the parent's lease does not count

@@ -1,4 +1,4 @@
-"""Schema migrations with alembic, under a version table of our own name."""
+"""Schema migrations with alembic, with a version table of this service."""
 
 import os
 import re
@@ -256,8 +256,8 @@ def _name_dead_lock(comment: str) -> str:
 def _rename_dead_lock(connection: Connection, new_name: str) -> None:
     """Rename the lock table of a killed process, but not a newer lock.
 
-    If several processes try it, only the first succeeds: for the others the new name exists, until
-    the next lock is released.
+    Of several processes that try to rename the table, only the first succeeds. For the others, the
+    new name exists until the next lock is released.
     """
     try:
         connection.execute(text(f"RENAME TABLE {TURN} TO {new_name}"))
@@ -268,7 +268,10 @@ def _rename_dead_lock(connection: Connection, new_name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SchemaContents:
-    """The names of all tables, and the columns and indexes of placement's and our tables."""
+    """The names of all tables, and columns and indexes of the used tables.
+
+    The used tables belong to OpenStack placement or to this service.
+    """
 
     tables: frozenset[str]
     columns: frozenset[tuple[str, str]]
@@ -454,7 +457,7 @@ class PlacementSchema:
 
     @property
     def revision(self) -> str | None:
-        """The revision in placement's version table, or None if there is none or several."""
+        """The revision in placement's version table, None unless there is 1."""
         return self.revisions[0] if len(self.revisions) == 1 else None
 
     @property

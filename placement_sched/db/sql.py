@@ -48,10 +48,11 @@ Order = Sequence[tuple[ColumnElement[Any], bool]]
 
 
 def is_certification_based(connection: Connection) -> bool:
-    """Return whether other servers may write to the same tables without seeing locks.
+    """Return whether other servers may write to locked rows.
 
     Of two transactions that changed the same row, the nodes of a Galera cluster, or of MySQL's
-    group replication, commit only the first. There a lock must change a row (doc/decisions/0013).
+    group replication, commit only the first. On such servers a lock must change a row
+    (doc/decisions/0013).
     """
     return connection.dialect.name in {"mysql", "mariadb"}
 
@@ -122,18 +123,19 @@ def not_none(**values: T | None) -> dict[str, T]:
 def json_row(connection: Connection, columns: Iterable[ColumnElement[Any]]) -> ColumnElement[str]:
     """Return the SQL expression for the values of columns as a JSON array.
 
-    Faster for tens of thousands of rows: a driver written in Python needs more time for a value
-    than for a row's text. Times are ISO 8601 texts. Some databases return booleans as 0 and 1.
+    This is faster for tens of thousands of rows: a driver written in Python needs more time for a
+    single value than for the text of a row. Times are ISO 8601 texts. Some databases return
+    booleans as 0 and 1.
     """
     array = getattr(sa.func, _JSON_ARRAY.get(connection.dialect.name, "json_array"))
     return sa.cast(array(*columns), sa.Text) if is_postgresql(connection) else array(*columns)
 
 
 def json_rows(connection: Connection, columns: Iterable[ColumnElement[Any]]) -> ColumnElement[str]:
-    """Return the SQL expression for the values of all rows of a group, for :func:`values_of`.
+    """Return the SQL expression for the rows of a group, for ``values_of``.
 
-    For about a thousand rows of limited length: MariaDB returns NULL for a text longer than its
-    max_allowed_packet.
+    The group may have about a thousand rows of limited length. MariaDB returns NULL for a text
+    longer than its max_allowed_packet.
     """
     rows: ColumnElement[str] = sa.func.aggregate_strings(json_row(connection, columns), ",")
     return rows
@@ -207,10 +209,10 @@ def array_text(values: Collection[int] | Collection[str]) -> str:
 
 
 def reuses_ids(connection: Connection, of: Table) -> ColumnElement[bool]:
-    """Return the SQL expression for whether new rows of a table may reuse deleted ids.
+    """Return the SQL expression for whether new rows may reuse deleted ids.
 
-    Only SQLite reuses ids, unless the table was made with AUTOINCREMENT. OpenStack placement's
-    tables have none.
+    Only SQLite reuses ids, unless the table was made with AUTOINCREMENT. OpenStack placement makes
+    its tables without AUTOINCREMENT.
     """
     if connection.dialect.name != "sqlite":
         return sa.false()
@@ -234,9 +236,9 @@ def insert_rows(connection: Connection, table: Table, rows: Rows) -> None:
 
 
 def insert_by(connection: Connection, statement: sa.Insert, rows: Rows) -> sa.CursorResult[Any]:
-    """Insert ``rows`` with a cached statement, on PostgreSQL as a JSON document.
+    """Insert ``rows`` with a cached statement, on PostgreSQL as a document.
 
-    Its driver would send row by row, or thousands of parameters. Values may be texts,
+    PostgreSQL's driver would send row by row, or thousands of parameters. Values may be texts,
     integers and times.
     """
     if len(rows) <= _MAX_ROWS_WITHOUT_JSON or not is_postgresql(connection):

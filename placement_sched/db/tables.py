@@ -1,4 +1,4 @@
-"""Database tables: OpenStack placement's, and this service's own (``sched_*``).
+"""Database tables of OpenStack placement and of this service.
 
 Placement's tables have the schema that ``placement-manage db sync`` creates, so that both services
 can use the same database. Own tables have a prefix, because the database may also contain nova's.
@@ -71,7 +71,7 @@ def numbered_table(name: str, *items: SchemaItem, **options: Any) -> Table:
 
 
 def with_uuid(name: str, *items: SchemaItem, **options: Any) -> Table:
-    """Return a numbered table with a unique ``uuid`` as its first other column."""
+    """Return a new :func:`numbered_table` with a unique ``uuid`` column."""
     unique = UniqueConstraint("uuid", name=f"uniq_{name}0uuid")
     return numbered_table(
         name, Column("uuid", String(36), nullable=False), *items, unique, **options
@@ -79,7 +79,7 @@ def with_uuid(name: str, *items: SchemaItem, **options: Any) -> Table:
 
 
 def unique_text_table(name: str, column: str) -> Table:
-    """Return a numbered table with a column of unique texts."""
+    """Return a new :func:`numbered_table` with a column of unique texts."""
     unique = UniqueConstraint(column, name=f"uniq_{name}0{column}")
     return numbered_table(name, Column(column, String(255), nullable=False), unique)
 

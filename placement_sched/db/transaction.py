@@ -132,7 +132,9 @@ def mark_commit(connection: Connection, mark: str) -> None:
 
 
 def is_done(read: _Read, mark: str) -> bool:
-    """Return whether the marked transaction was committed, or else never will be.
+    """Return whether the marked transaction was committed.
+
+    If the result is False, the transaction can no longer be committed.
 
     Raises :class:`CommitUnknown` if the database does not answer in time.
     """
@@ -184,8 +186,9 @@ def forget_old_marks(connection: Connection, last: datetime | None) -> datetime:
 class Database:
     """A database with connections for reading, and atomic writes.
 
-    It has two pools: the reader commits each statement, which saves the round trips of
-    transactions, and the writer opens transactions at READ COMMITTED.
+    A database has two pools of connections. Connections for reading commit each statement, which
+    saves the round trips of transactions. Connections for writing open transactions at READ
+    COMMITTED.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -325,11 +328,11 @@ class Database:
     def retry(
         self, work: Callable[[], T], when: Callable[[Exception], bool] = is_worth_retrying
     ) -> T:
-        """Run ``work``, repeated if a concurrent writer aborts it, and return the result.
+        """Run ``work``, and repeat it if a concurrent writer aborts it.
 
-        A schema change through another node of a Galera cluster aborts readers, too, with a
-        deadlock. The number of retries is that of :meth:`write`. ``work`` must be repeatable.
-        ``when`` returns whether a failure is worth a retry.
+        A schema change through another node of a Galera cluster also aborts readers, with a
+        deadlock. The number of retries is the same as for :meth:`write`. ``work`` must be
+        repeatable. ``when`` returns whether a failure is worth a retry.
         """
         return retrying(
             work, self._max_retries + 1, on=Unavailable, when=when, between=self._before_retry
@@ -370,10 +373,10 @@ class Database:
         return is_worth_retrying(failure)
 
     def _takes_writes_elsewhere(self) -> bool:
-        """Close all connections to a read-only database, as new connections may write.
+        """Close all connections to a read-only database.
 
-        Return True for a file that is writable now: open connections to a file do not notice a
-        change of its permissions.
+        New connections may write. Returns True for a file that is writable now. Open connections to
+        a file do not notice a change of its permissions.
         """
         if self.url.get_backend_name() == "sqlite":
             self._writers.replace_all()
@@ -407,7 +410,7 @@ class Database:
         time.sleep(random.uniform(0, 0.01 * 2 ** min(number, 5)))  # noqa: S311 - jitter
 
     def enable_commit_marks(self) -> None:
-        """Enable commit marks, after the schema was checked to be this release's."""
+        """Enable commit marks, after the schema revision was checked."""
         # SQLite is a file: the answer to COMMIT cannot be lost.
         self.marks_commits = self.url.get_backend_name() != "sqlite"
 

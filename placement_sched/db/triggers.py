@@ -1,8 +1,8 @@
 """Triggers for the change log, on the tables of OpenStack placement.
 
-In the writer's transaction they insert the providers of a statement into
-``sched_provider_changes``. They run with the privileges of the user that created them, so that
-OpenStack placement's user needs no privileges on our tables.
+In the transaction of a writer, the triggers insert the providers of each statement into
+``sched_provider_changes``. They run with the privileges of the user that created them, so that the
+database user of OpenStack placement needs no privileges on the tables of this service.
 """
 
 from collections.abc import Callable, Iterator, Mapping

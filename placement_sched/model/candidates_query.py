@@ -123,11 +123,12 @@ class CandidateProvider(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The amounts and request groups of an allocation request, by provider index.
+    """The amounts and request groups of an allocation request, by index.
 
-    The allocation requests of a result come in thousands and differ only in their providers, so
-    that few layouts are enough. ``amounts`` has the amounts by class at each index (empty if a
-    group requests only traits), ``mappings`` the indexes by suffix.
+    A result may have thousands of allocation requests, which differ only in their providers, so
+    that few layouts are enough. An index is a position in the list of an allocation request's
+    providers. ``amounts`` has the amounts by class at each index (empty if a group requests only
+    traits), and ``mappings`` the indexes by the suffix of the group.
     """
 
     amounts: tuple[Mapping[str, int], ...]
@@ -135,7 +136,7 @@ class Layout:
 
 
 class AllocationRequest(NamedTuple):
-    """One way to serve a query: a layout, and the provider uuid at each index."""
+    """An allocation request: a layout, and the provider uuid at each index."""
 
     layout: Layout
     uuids: tuple[str, ...]
@@ -170,8 +171,8 @@ class AllocationRequest(NamedTuple):
 class Candidates:
     """The result of a search, possibly empty.
 
-    ``limited`` means that the limit was reached, so that there may be more. ``trees`` are all
-    providers of the trees in the result, or None if they were not loaded.
+    ``limited`` means that the limit was reached, so that there may be more candidates. ``trees``
+    are all providers of the trees in the result, or None if they were not loaded.
     """
 
     requests: tuple[AllocationRequest, ...] = ()

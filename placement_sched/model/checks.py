@@ -33,8 +33,8 @@ class Invariant(StrEnum):
 class Violation:
     """A violated invariant: a sentence with names and uuids.
 
-    It is ``allowed`` if the inventory may have shrunk after the allocations were made, which
-    OpenStack's placement permits.
+    A violation is ``allowed`` if the inventory may have been reduced after the allocations were
+    made. OpenStack placement permits such a reduction.
     """
 
     invariant: StrEnum

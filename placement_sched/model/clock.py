@@ -60,7 +60,7 @@ def shown_duration(seconds: float) -> str:
 
 @contextmanager
 def measure(seconds: dict[str, float], stage: str) -> Iterator[None]:
-    """Add the duration of the block to ``seconds[stage]``, also if it raises."""
+    """Add the duration of a ``with`` block to ``seconds[stage]``."""
     start = perf_counter()
     try:
         yield

@@ -36,8 +36,8 @@ class ComputeNode(_Derived):
     """A hypervisor node as reported.
 
     Sizes are in MB and GB as in nova, times are naive UTC. ``cpu_info`` is nova's JSON string,
-    ``stats`` has string values, ratios are never 0. ``version`` rises when the report changes in
-    anything but its heartbeat, so that values derived from a report can be cached by ``(uuid,
+    ``stats`` has string values, ratios are never 0. Each change of the report, except of its
+    heartbeat, increments ``version``. Values derived from a report can thus be cached by ``(uuid,
     version)``.
     """
 
@@ -73,7 +73,7 @@ class ComputeNode(_Derived):
     updated_at: datetime | None = None
 
     def seen_at(self, moment: datetime) -> Self:
-        """Return the node with a new heartbeat, keeping values derived from its report."""
+        """Return the node with a new heartbeat and the same derived values."""
         if moment == self.last_seen_up:
             return self
         node = replace(self, last_seen_up=moment)
@@ -82,7 +82,7 @@ class ComputeNode(_Derived):
 
     @cached_property
     def derived(self) -> dict[str, Any]:
-        """Values that other modules derive from the report, by a name of their choice."""
+        """A cache for values that other modules derive from the report, by name."""
         return {}
 
     @cached_property
@@ -168,14 +168,17 @@ class Service(NamedTuple):
         return self.binary == COMPUTE_BINARY
 
     def is_up(self, now: datetime, down_time: int) -> bool:
-        """Return whether it reported within ``down_time`` seconds and is not forced down."""
+        """Return whether the service is up.
+
+        Its last report must be at most ``down_time`` seconds old, and it must not be forced down.
+        """
         return is_recently_seen(self.last_seen_up, self.forced_down, now, down_time)
 
 
 def is_recently_seen(
     last_seen_up: datetime | None, forced_down: bool, now: datetime, down_time: int
 ) -> bool:
-    """Return whether a service is up, by the only rule of up and down.
+    """Return whether a service is up, by the rule that all code uses.
 
     ``down_time`` is in seconds.
     """

@@ -53,12 +53,12 @@ class DecisionSeed:
 class Conditions:
     """The settings of a run, for a replay.
 
-    ``options`` are the options read per request that differed from their defaults, by
-    ``group.option``, under policy and overrides. ``left_out`` are the names of options too large to
+    ``options`` are the options read per request whose values, with policy and overrides, differed
+    from their defaults, by ``group.option``. ``left_out`` are the names of options too large to
     store. ``overrides`` and ``policy`` are explicit parameters of an explanation, and ``changes``
-    the simulated changes of the cloud, as the JSON objects that were sent. ``alternates`` is
-    whether alternate hosts were requested, ``names_group`` whether the request named a stored
-    server group, ``attempt`` as in :class:`DecisionSeed`.
+    the simulated changes of the cloud, as the JSON objects that were sent. ``alternates`` is true
+    if alternate hosts were requested, ``names_group`` if the request named a stored server group.
+    ``attempt`` is the attempt in :class:`DecisionSeed`.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -140,8 +140,9 @@ class RecordedFunnel:
 class DecisionQuery:
     """A filter of a list of decisions, with None for any value.
 
-    ``instance`` and ``host`` must be in the same place. ``request_id`` matches either id of the
-    request. ``since`` is included and ``until`` excluded, both in naive UTC.
+    With both ``instance`` and ``host``, the decision must have placed this instance on this host.
+    ``request_id`` matches either id of the request. ``since`` is included and ``until`` excluded,
+    both in naive UTC.
     """
 
     outcome: str | None = None
@@ -170,7 +171,7 @@ _ALLOCATION_REQUEST_VERSION = "1.39"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """A host for an instance, in the form of ``select_destinations``.
+    """A host for an instance, as in the result of ``select_destinations``.
 
     ``allocation_request`` is the body of ``PUT /allocations`` with allocations and mappings, or
     None for a rebuild, which allocates nothing.
@@ -186,7 +187,7 @@ class Selection:
     limits: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the entry of ``selections``."""
+        """Return the selection as an entry of ``selections``."""
         return {
             "service_host": self.service_host,
             "nodename": self.nodename,
@@ -307,7 +308,10 @@ def _filters(run: Json) -> _Facts:
 
 
 def _counts(kind: str, stages: Iterable[Json]) -> dict[str, Any]:
-    """Return the counts before and after each stage, numbering stages of the same name."""
+    """Return the counts before and after each stage.
+
+    Stages with the same name are numbered.
+    """
     counts: dict[str, Any] = {}
     for stage in stages:
         name = stage.get("name") or f"{stage['constraint']} {stage.get('detail', '')}".strip()
@@ -329,7 +333,7 @@ def _weighers(run: Json) -> _Facts:
 
 
 def _weights(then: Json, now: Json) -> Iterator[RunDifference]:
-    """Yield the differences in weights of hosts that are among the first in both runs."""
+    """Yield the differences in weights of hosts that both runs record."""
     weights_then, weights_now = (
         {
             _host_label(host["host"], host["node"]): {

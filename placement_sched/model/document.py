@@ -41,10 +41,10 @@ def to_storable(document: Any) -> str:
 
 
 def decode(text: str | bytes) -> Any:
-    """Decode a JSON text from outside.
+    """Decode a JSON text that a client sent or a file contains.
 
-    Raises :class:`ValueError`, with the position, for invalid JSON and for a text that cannot be
-    encoded again (unpaired surrogates), and if lists and objects are nested deeper than
+    Raises :class:`ValueError`, with the position, for invalid JSON, for text that cannot be encoded
+    again (unpaired surrogates), and for lists and objects nested deeper than
     :data:`~placement_sched.limits.MAX_JSON_DEPTH`.
     """
     document = orjson.loads(text)
@@ -144,7 +144,7 @@ class NovaObjectDictCompat(NovaObject):
     __slots__ = ()
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the attribute of this name, or ``default``."""
+        """Return the attribute with this name, or ``default``."""
         return getattr(self, name, default)
 
     def __getitem__(self, name: str) -> Any:

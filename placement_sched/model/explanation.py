@@ -52,15 +52,15 @@ class Rejected:
     changes: tuple[SuggestedChange, ...] = ()
 
     def as_json(self) -> Json:
-        """Return the entry of ``rejected``."""
+        """Return the host as an entry of ``rejected``."""
         return {"host": self.host, "node": self.node, "reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFilterReport:
-    """The result of a request filter: whether it applied, its duration and its changes.
+    """The result of a request filter: whether it applied, duration, changes.
 
-    ``refusal`` is set if it rejected the whole request. Later request filters run all the same.
+    ``refusal`` is set if the filter rejected the whole request. Later request filters still run.
     """
 
     name: str
@@ -75,7 +75,10 @@ class RequestFilterReport:
         return f"{self.name} rejected the request: {self.refusal}"
 
     def as_json(self) -> Json:
-        """Return the entry of ``request_filters``, with ``refusal`` if it is set."""
+        """Return the report as an entry of ``request_filters``.
+
+        ``refusal`` is present only if it is set.
+        """
         entry: Json = {
             "name": self.name,
             "applied": self.applied,
@@ -105,7 +108,10 @@ class StepReport:
         return f"{self.constraint} {self.detail}".strip()
 
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
-        """Return the entry of ``steps``, with ``option`` if it is set."""
+        """Return the step as an entry of ``steps``.
+
+        ``option`` is present only if it is set.
+        """
         entry: Json = {
             "constraint": self.constraint,
             "detail": self.detail,
@@ -118,10 +124,11 @@ class StepReport:
 
 @dataclass(frozen=True, slots=True)
 class NearMiss:
-    """A constraint without which an empty search would find ``hosts`` hosts.
+    """A constraint that keeps a search without candidates from finding hosts.
 
-    ``others`` are further constraints, as ``(constraint, detail)``, that must be dropped together
-    with it. ``roots`` are the ids of the root providers of the hosts.
+    Without the constraint, the search would find ``hosts`` hosts. ``others`` are further
+    constraints, as ``(constraint, detail)``, that must be dropped together with it. ``roots`` are
+    the ids of the root providers of the hosts.
     """
 
     constraint: str
@@ -138,11 +145,14 @@ class NearMiss:
 
     @property
     def terms(self) -> tuple[tuple[str, str], ...]:
-        """Return all its constraints."""
+        """Return all constraints of the near miss."""
         return ((self.constraint, self.detail), *self.others)
 
     def as_json(self) -> Json:
-        """Return the entry of ``nearest_misses``, with ``and`` for several constraints."""
+        """Return the near miss as an entry of ``nearest_misses``.
+
+        If it has several constraints, the others are listed under the key ``and``.
+        """
         entry: Json = {"constraint": self.constraint, "detail": self.detail, "hosts": self.hosts}
         if self.others:
             entry["and"] = [{"constraint": kind, "detail": text} for kind, text in self.others]
@@ -151,9 +161,9 @@ class NearMiss:
 
 @dataclass(frozen=True, slots=True)
 class NearMisses:
-    """The nearest misses of an empty search: the smallest sets of constraints to drop.
+    """The nearest misses of a search: smallest sets of constraints to drop.
 
-    ``complete`` is false if the work limit ended before all sets of this size were tried. The
+    ``complete`` is false if the work limit was reached before all sets of this size were tried. The
     misses in ``found`` are correct in any case.
     """
 
@@ -166,9 +176,10 @@ class NearMisses:
         return cls(tuple(sorted(misses, key=lambda miss: -miss.hosts)), complete)
 
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
-        """Return the report keys of the near misses, empty without any.
+        """Return the keys of a report about near misses, if there are any.
 
-        ``nearest_misses_complete`` is false, and present, if there may be more than are listed.
+        ``nearest_misses_complete`` is present, and false, only if there may be more near misses
+        than are listed.
         """
         misses = self.found[: view.max_rejected or None]
         keys: Json = {"nearest_misses": [miss.as_json() for miss in misses]} if misses else {}
@@ -220,7 +231,7 @@ class CandidatesReport:
 
     @property
     def cut_words(self) -> str:
-        """Return the end of a headline if a limit cut off hosts, with their number and a fix."""
+        """Return the end of a headline about hosts that a limit cut off."""
         for step in self.steps:
             if step.option is not None and step.before > step.after:
                 return (
@@ -231,7 +242,7 @@ class CandidatesReport:
         return ""
 
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
-        """Return the entry of ``allocation_candidates``."""
+        """Return the report as the value of ``allocation_candidates``."""
         return {
             "query": self.query,
             "providers": self.providers,
@@ -261,7 +272,7 @@ class FilterReport:
         return f"{self.name} rejected {_all_remaining(self.before)}"
 
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
-        """Return the entry of ``filters``."""
+        """Return the report as an entry of ``filters``."""
         return {
             "name": self.name,
             "before": self.before,
@@ -325,10 +336,10 @@ _MAX_EXAMPLES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WouldFit:
-    """The hosts that would pass without some stages, and a change that achieves it.
+    """The hosts that would pass without some stages, and a suitable change.
 
     ``without`` are family and name of the stages. Each of ``hosts`` (labels) passes all other
-    stages. ``exact`` is false if hosts remain untested, so that there may be more.
+    stages. ``exact`` is false if there may be more such hosts, because some were not tested.
     """
 
     without: tuple[tuple[str, str], ...]
@@ -347,7 +358,7 @@ class WouldFit:
         return f"{'' if self.exact else 'at least '}{hosts} {self.why}"
 
     def as_json(self) -> Json:
-        """Return the entry of ``would_fit``."""
+        """Return the hosts as an entry of ``would_fit``."""
         return {
             "words": self.words,
             "hosts": len(self.hosts),
@@ -359,7 +370,7 @@ class WouldFit:
 
 
 def fewest_changes(entries: Sequence[WouldFit]) -> tuple[WouldFit, ...]:
-    """Return the entries without the fewest stages, sorted by number of hosts."""
+    """Return the entries that leave out the fewest stages, by number of hosts."""
     fewest = min((len(entry.without) for entry in entries), default=0)
     smallest = [entry for entry in entries if len(entry.without) == fewest]
     return tuple(sorted(smallest, key=lambda entry: (-len(entry.hosts), entry.without, entry.why)))
@@ -385,19 +396,19 @@ class IgnoredValue:
 
     @property
     def detail(self) -> str:
-        """Return the warning."""
+        """Return the text of the warning."""
         both = (self.key, self.value)
         pair = "=".join(_cut(text if text.isprintable() else repr(text)) for text in both)
         return f"ignored: {_PARTS[self.source]} {pair}: expected {self.expected}"
 
     @property
     def refusal(self) -> str:
-        """Return the error if ignored keys are not allowed."""
+        """Return the text of the error if ignored keys are rejected."""
         name = f"{_PARTS[self.source]} {self.key!r}"
         return f"{name}: expected {self.expected}, got {_cut(repr(self.value))}"
 
     def as_json(self) -> dict[str, str]:
-        """Return the entry of a funnel's ``warnings``."""
+        """Return the ignored key as an entry of ``warnings`` in a funnel."""
         return {"key": self.key, "source": self.source, "detail": self.detail}
 
 
@@ -414,7 +425,7 @@ class UnknownHost:
     detail: str
 
     def as_json(self) -> dict[str, str]:
-        """Return the entry of a funnel's ``warnings``."""
+        """Return the unknown host as an entry of ``warnings`` in a funnel."""
         return {"key": self.key, "source": "request_spec", "detail": self.detail}
 
 
@@ -424,7 +435,7 @@ def _cut(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RoomReport:
-    """The number of requested instances, and how many fit at first on the passing hosts."""
+    """The number of requested instances, and the number that fit on the hosts."""
 
     instances: int
     at_most: int
@@ -446,7 +457,7 @@ class SelectorReport:
     outcome: str
 
     def as_json(self) -> Json:
-        """Return the entry of ``selectors``."""
+        """Return the report as an entry of ``selectors``."""
         keys = ("aggregate", "uuid", "policy")
         return {
             **asdict(self),
@@ -462,20 +473,20 @@ class PolicyReport:
     selectors: tuple[SelectorReport, ...] = ()
 
     def as_json(self) -> Json:
-        """Return the entry of ``policy``."""
+        """Return the report as the value of ``policy``."""
         return {"name": self.name, "selectors": [selector.as_json() for selector in self.selectors]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaterInstanceReport:
-    """The filters for an instance that found no host, after ``placed`` instances did."""
+    """The filters for an instance without a host, after ``placed`` instances."""
 
     placed: int
     asked: int
     filters: tuple[FilterReport, ...]
 
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
-        """Return the entry of ``later_instance``."""
+        """Return the report as the value of ``later_instance``."""
         return {"placed": self.placed, "filters": [report.as_json(view) for report in self.filters]}
 
 
@@ -484,8 +495,8 @@ class Funnel:
     """All stages of a run, for the first instance of the request.
 
     ``policy`` is None without scheduling policies. ``states_age`` is the age in seconds of cached
-    host states, or None if the driver does not cache. ``selected`` is whether every instance found
-    a host. ``warnings`` are ignored keys of flavor and image, and unknown hosts.
+    host states, or None if the driver does not cache host states. ``selected`` is true if every
+    instance found a host. ``warnings`` are ignored keys of flavor and image, and unknown hosts.
     """
 
     request_filters: tuple[RequestFilterReport, ...]
@@ -565,14 +576,14 @@ def _find_last_filter(reports: Iterable[FilterReport]) -> FilterReport | None:
 
 
 class WeightReport(NamedTuple):
-    """A host's value of a weigher, with ``raw`` after clamping by minval and maxval."""
+    """The weight of a host by a weigher, ``raw`` within minval and maxval."""
 
     raw: float
     normalized: float
     multiplier: float
 
     def as_json(self) -> Json:
-        """Return the entry of ``weights``."""
+        """Return the weight as an entry of ``weights``."""
         return {**self._asdict(), "weighted": self.multiplier * self.normalized}
 
 
@@ -585,11 +596,11 @@ class HostReport(NamedTuple):
     weights: Mapping[str, WeightReport]
 
     def as_json(self) -> Json:
-        """Return the entry of ``hosts``."""
+        """Return the host as an entry of ``hosts``."""
         return self.with_weights({name: report.as_json() for name, report in self.weights.items()})
 
     def with_weights(self, weights: Json) -> Json:
-        """Return the entry of ``hosts`` with these ``weights``."""
+        """Return the host as an entry of ``hosts``, with these weights as JSON."""
         return {"host": self.host, "node": self.node, "weight": self.weight, "weights": weights}
 
 
@@ -644,7 +655,10 @@ class RejectReason:
 
     @classmethod
     def of_step(cls, step: StepReport, prefix: str = "") -> "RejectReason":
-        """Build the reason of a search step, with ``before`` as a prefix of its name."""
+        """Build the reason for a rejection by a search step.
+
+        The name of the reason is ``prefix`` and the label of the step.
+        """
         (rejected,) = step.rejected
         name = f"{prefix}{step.label}"
         return cls(CANDIDATES, name, rejected.reason, rejected.changes)
@@ -656,7 +670,7 @@ class RejectReason:
             yield cls(FILTERS, report.name, rejected.reason, rejected.changes)
 
     def as_json(self) -> Json:
-        """Return the entry of ``reasons``."""
+        """Return the reason as an entry of ``reasons``."""
         return {
             "stage": self.stage,
             "name": self.name,
@@ -667,13 +681,13 @@ class RejectReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostVerdict:
-    """The verdict on a compute node that an explanation names.
+    """The verdict on a compute node that the request of an explanation names.
 
-    ``asked`` is the name in the request. A provider that is not a known compute node has its name
-    as ``host`` and ``node``, and no ``compute_node_uuid``. ``rank`` counts from 1 among ``of``
-    passing hosts. ``would_pass`` is whether a rejected host passes after the first change of each
-    reason, or None if untested. For an unknown name, ``did_you_mean`` are similar names, or else
-    ``there_are`` all names if they are few.
+    ``asked`` is the name in the request. A provider that is not a recorded compute node has its
+    name as ``host`` and ``node``, and no ``compute_node_uuid``. ``rank`` is the position among
+    ``of`` passing hosts, from 1. ``would_pass`` is true if a rejected host passes after the first
+    change of each reason, None if this was not tested. For an unknown name, ``did_you_mean`` has
+    similar names. Without similar names, ``there_are`` has all names if they are few.
     """
 
     asked: str
@@ -690,7 +704,7 @@ class HostVerdict:
     there_are: tuple[str, ...] = ()
 
     def as_json(self) -> Json:
-        """Return the entry of ``verdicts``, with every key."""
+        """Return the verdict as an entry of ``verdicts``, with every key."""
         fields = {name: getattr(self, name) for name in self.__slots__}
         return {
             **fields,

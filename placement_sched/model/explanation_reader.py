@@ -75,7 +75,7 @@ def _step_label(step: Json) -> str:
 
 
 def compare_stages(explanations: Sequence[Json]) -> list[tuple[str, list[Json | None]]]:
-    """Return every stage once, with its report in each explanation or None.
+    """Return every stage, with its report in each explanation or None.
 
     The steps of all searches come first, then the filters of all policies.
     """
@@ -137,7 +137,7 @@ _MIN_PLAIN, _MAX_PLAIN = 1e5, 1e15
 
 
 def readable_value(value: Any) -> str:
-    """Return a side of a difference, or an option's value, in readable form."""
+    """Format a value of an option, or of a difference between two runs."""
     match value:
         case None:
             return "-"
@@ -168,7 +168,7 @@ _OMITTED_KEYS: Json = {"detail": "", "rejected": [], "changes": {}}
 
 
 def with_all_keys(funnel: Json) -> Json:
-    """Return a funnel with all keys in each stage, also if only an outline was recorded."""
+    """Add the missing keys of stages to a funnel that was recorded in outline."""
     if not funnel.get("outline"):
         return funnel
     candidates = funnel["allocation_candidates"]

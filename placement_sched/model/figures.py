@@ -17,7 +17,11 @@ ZonedAmounts = Mapping[tuple[str, str], int]
 
 @dataclass(frozen=True, slots=True)
 class CloudFigures:
-    """Figures of a moment: hosts by ``up``, ``down`` or ``disabled``, and amounts."""
+    """Figures of the cloud at a moment, for metrics.
+
+    ``hosts`` are the numbers of hosts by state: ``up``, ``down`` or ``disabled``. ``capacity`` and
+    ``used`` are amounts by resource class and zone.
+    """
 
     hosts: Mapping[str, int] = field(default_factory=dict)
     capacity: ZonedAmounts = field(default_factory=dict)
@@ -31,7 +35,10 @@ class CloudFigures:
         }
 
     def bounded(self, limit: int = MOST) -> Self:
-        """Return the figures with all but the largest zones and classes summed up."""
+        """Return the figures with a limited number of zones and classes.
+
+        All but the largest zones and classes are added up as :data:`OTHER`.
+        """
         sizes = Counter(self.capacity) + Counter(self.used)
         classes = _largest(((name, size) for (name, _), size in sizes.items()), limit)
         zones = _largest(((zone, size) for (_, zone), size in sizes.items()), limit)
@@ -79,14 +86,17 @@ class Reliability(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FlavorCapacity:
-    """Number of further instances of a flavor that fit, in all and by zone name."""
+    """The number of further instances of a flavor, in total and by zone."""
 
     state: Reliability
     instances: int = 0
     zones: Mapping[str, int] = field(default_factory=dict)
 
     def bounded(self, limit: int = MOST) -> Self:
-        """Return the same with all but the largest zones summed up."""
+        """Return the capacity with a limited number of zones.
+
+        All but the largest zones are added up as :data:`OTHER`.
+        """
         ordered = sorted(self.zones, key=lambda name: (-self.zones[name], name))
         zones: Counter[str] = Counter()
         for index, name in enumerate(ordered):

@@ -201,7 +201,7 @@ class ImageProperties:
         self._values = dict(values or {})
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the property of this name, or ``default`` if it is not set."""
+        """Return the property with this name, or ``default`` if it is not set."""
         return self._values.get(name, default)
 
     def obj_attr_is_set(self, name: str) -> bool:
@@ -361,9 +361,9 @@ VISIBILITIES = (COMMUNITY, PUBLIC, PRIVATE, SHARED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewer:
-    """The caller: a project, or an administrator who may see and change all images.
+    """The caller: a project, or an administrator with access to all images.
 
-    ``may_give`` are the restricted visibilities that it may set.
+    ``may_give`` are the restricted visibilities that the caller may set.
     """
 
     project_id: str
@@ -375,7 +375,7 @@ class Viewer:
 class StoredImage(_ImageFields):
     """A stored image.
 
-    Its sizes are None without data. ``properties`` are all that are not fields, such as
+    Without data, the sizes are None. ``properties`` are all properties that are not fields, such as
     ``trait:CUSTOM_LICENSED``. ``id`` is the primary key, None before the image is stored.
     """
 

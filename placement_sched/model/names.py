@@ -72,7 +72,7 @@ PERCENT_METRICS = frozenset(name for name in MONITOR_METRICS if name.endswith("p
 def read_uuid(value: object) -> str | None:
     """Return a UUID in lower case with hyphens, or None for an invalid UUID.
 
-    It is accepted in upper case, without hyphens, in braces and after ``urn:uuid:``.
+    A UUID may be in upper case, without hyphens, in braces and after ``urn:uuid:``.
     """
     if isinstance(value, str) and _CANONICAL.fullmatch(value):  # the most frequent form
         return value
@@ -160,8 +160,8 @@ def suggest_names(
 ) -> str:
     """Return the end of a message about an unknown name.
 
-    It suggests the ``near`` names, or else all that ``there_are``, or else a command or route that
-    lists them.
+    The text suggests the similar names in ``near``. Without similar names, it lists all names in
+    ``there_are`` or, without these names, a command or route that lists them.
     """
     if suggestion := did_you_mean(near, shown):
         return suggestion
@@ -178,9 +178,9 @@ def suggest_name(
     alike: float = 0.6,
     shown: Callable[[str], str] = repr,
 ) -> str:
-    """Return the end of a message about a ``name`` that is not in ``existing``.
+    """Return the end of a message about a name that is not in ``existing``.
 
-    ``noun`` is in the singular, ``alike`` as in :func:`nearest`.
+    ``noun`` is in the singular. ``alike`` has the same meaning as in :func:`nearest`.
     """
     names = set(existing)
     if not names:

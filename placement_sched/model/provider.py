@@ -125,7 +125,7 @@ Amounts = Mapping[str, int]
 class Consumer:
     """The owner of allocations.
 
-    ``consumer_type`` None is the API's ``unknown``. The other fields are None if a very old
+    A ``consumer_type`` of None is ``unknown`` in the API. The other fields are None if a very old
     database has allocations without a consumer record.
     """
 
@@ -150,10 +150,11 @@ class Allocation:
 
 
 class ProviderAllocation(NamedTuple):
-    """``used`` units of a resource class, allocated to a consumer from a single provider.
+    """An allocation of a resource class by a consumer from a given provider.
 
-    It is a tuple, because a provider may have thousands. ``generation`` is the consumer's.
-    ``updated_at`` is the time of creation if it was never changed.
+    It is a tuple, because a provider may have thousands of allocations. ``generation`` is the
+    generation of the consumer. ``updated_at`` is the time of creation if the allocation was never
+    changed.
     """
 
     consumer: str
@@ -172,9 +173,9 @@ class ProviderAllocation(NamedTuple):
 class ConsumerClaim:
     """The new allocations of a consumer, or none to delete the consumer.
 
-    ``allocations`` has amounts by class, by provider uuid. ``consumer_type`` None leaves the type
-    of an existing consumer unchanged. ``generation`` is the generation that the caller read, None
-    for a new consumer, or :data:`UNCHECKED`.
+    ``allocations`` has the amounts by class for each provider uuid. If ``consumer_type`` is None,
+    the type of an existing consumer is not changed. ``generation`` is the generation that the
+    caller read, None for a new consumer, or :data:`UNCHECKED`.
     """
 
     consumer: str

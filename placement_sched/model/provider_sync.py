@@ -17,7 +17,7 @@ SyncedAttribute = Literal["aggregates", "traits"]
 class SyncCode(IntEnum):
     """Return codes of nova-manage (nova's guide, "nova-manage placement").
 
-    The last two are specific to ``sync_traits``, which nova lacks.
+    The last two codes are specific to ``sync_traits``, a command that nova does not have.
     """
 
     DONE = 0
@@ -121,7 +121,7 @@ class HostMap:
         )
 
     def by_uuid(self, uuid: str) -> HostAggregate | None:
-        """Return the aggregate of this uuid, or None."""
+        """Return the aggregate with this uuid, or None."""
         return next((item for item in self.aggregates if item.uuid == uuid), None)
 
     def disagreements(self, members: Mapping[str, frozenset[str]]) -> Iterator["Disagreement"]:

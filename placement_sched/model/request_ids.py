@@ -42,9 +42,9 @@ NO_REQUEST = RequestIds()
 
 
 def ids_of(header: str | None) -> RequestIds:
-    """Return the ids of a request with ``header`` in ``X-Openstack-Request-Id``.
+    """Return the ids of a request, given ``X-Openstack-Request-Id``.
 
-    The own id is always new. A malformed header is ignored, as in OpenStack's services.
+    ``request_id`` is always new. A malformed header is ignored, as in OpenStack's services.
     """
     global_id = header if header and _ID_PATTERN.fullmatch(header) else None
     return RequestIds(f"req-{uuid4()}", global_id)

@@ -53,7 +53,7 @@ class Destination(NovaObject):
 
     @property
     def preferred_cell(self) -> str | None:
-        """Return the uuid of the preferred cell if others are allowed, or None."""
+        """Return the uuid of the cell if it is only preferred, or None."""
         return canonical_uuid(self.cell) if self.cell and self.allow_cross_cell_move else None
 
     def requiring(self, uuids: Iterable[str]) -> Self:
@@ -214,7 +214,7 @@ class NetworkRequest:
 
     The last three fields come from the caller or from neutron, and are None if unknown.
     ``subnet_ids`` are the subnets of the port's fixed IPs. ``segments`` are the segments of a
-    routed network, and a host must reach any of them. Other networks have none.
+    routed network, and a host must reach any of them. Other networks have no segments.
     """
 
     network_id: str | None = None
@@ -254,7 +254,7 @@ class NetworkRequest:
 
     @property
     def is_open(self) -> bool:
-        """Return whether any host will do, since neither network nor port is named."""
+        """Return whether neither a network nor a port is named."""
         return not (self.named_network or self.port_id or self.subnet_id)
 
     @property
@@ -265,7 +265,7 @@ class NetworkRequest:
         return f"network {self.named_network}" if self.named_network else f"port {self.port_id}"
 
     def with_port(self, port: Port) -> Self:
-        """Return a copy with the port's attributes from neutron, keeping the caller's."""
+        """Return a copy with missing attributes of the port from neutron."""
         return replace(
             self,
             network_id=port.network_id,
@@ -306,10 +306,11 @@ class RequestSpec(SizedByFlavor):
     """A request for equal instances.
 
     ``instance_uuid`` is the current instance, see :meth:`for_instance`. ``instance_uuids``, in
-    lower case with hyphens, is empty if the caller named none. ``scheduler_hints`` has lists of
-    strings. Filters of Icehouse to Liberty can read it like ``filter_properties``, the dictionary
-    that preceded request specs: ``filter_properties.get("instance_type")["memory_mb"]``. Keys that
-    cannot be provided (``context``, ``config_options``) are missing. Sources: nova's developer
+    lower case with hyphens, is empty if the caller named no instances. ``scheduler_hints`` has
+    lists of strings. Filters of Icehouse to Liberty can read a request spec like
+    ``filter_properties``, the dictionary that preceded request specs:
+    ``filter_properties.get("instance_type")["memory_mb"]``. The keys ``context`` and
+    ``config_options`` are missing, because they cannot be provided. Sources: nova's developer
     documentation of the time, and nova 34 observed.
     """
 
@@ -530,11 +531,11 @@ _FILTER_PROPERTIES: Mapping[str, _Maker] = {
 
 
 def request_spec_from(document: Document) -> RequestSpec:
-    """Return the request of a JSON object that its schema accepts.
+    """Return the request of a JSON object that conforms to its schema.
 
-    Raises :class:`Invalid` for an invalid image property, a repeated instance, or a server group
-    given by name, and :class:`NotFound` for a flavor or image given by name, because the caller
-    must replace stored objects first.
+    The caller must have replaced names of stored objects by the objects: raises :class:`Invalid`
+    for a server group given by name, and :class:`NotFound` for a flavor or image given by name.
+    Also raises :class:`Invalid` for an invalid image property and a repeated instance.
     """
     uuids = tuple(map(canonical_uuid, document.get("instance_uuids") or ()))
     if repeated := next((uuid for uuid, number in Counter(uuids).items() if number > 1), None):

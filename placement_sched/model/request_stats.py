@@ -13,10 +13,11 @@ from placement_sched.model.decision import Decision, DecisionLabels
 class RequestStats:
     """Statistics of a request.
 
-    ``statements`` counts SQL statements, ``retries`` transactions that were restarted because of a
-    concurrent writer. A claim is an attempt to allocate. It was won, or lost to a faster claim or
-    for lack of capacity. ``claims_retried`` counts restarts, ``conflicts`` conflicts with
-    concurrent writes by kind, ``pool_timeouts`` how often no connection was free.
+    ``statements`` counts SQL statements, and ``retries`` the transactions that were restarted
+    because of a concurrent writer. A claim is an attempt to allocate. It succeeds, or fails because
+    of a faster claim or because of missing capacity. ``claims_retried`` counts repeated claims,
+    ``conflicts`` the conflicts with concurrent writes by kind, and ``pool_timeouts`` the number of
+    times that no connection was free.
 
     ``candidates`` is the number of allocation candidates, None without a search. ``stages`` has the
     seconds of each stage of scheduling, ``decision`` the labels of the outcome, ``made`` the

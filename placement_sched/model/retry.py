@@ -18,9 +18,9 @@ def retrying(
 ) -> T:
     """Call ``work`` until it succeeds, at most ``times`` times.
 
-    An exception of type ``on`` causes another attempt. It is raised after the last attempt, or if
-    ``when`` returns false for it. ``between`` is called before each further attempt with its
-    number, from 1 on, for example to pause.
+    An exception of type ``on`` causes another attempt. After the last attempt, or if ``when``
+    returns false for the exception, the exception is raised. ``between`` is called before each
+    further attempt with the number of the attempt, from 1 on, for example to pause.
     """
     for number in range(1, times):
         try:

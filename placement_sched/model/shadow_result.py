@@ -42,8 +42,9 @@ VERDICTS = (
 class ShadowResult:
     """The verdict on an instance of an evaluated request.
 
-    ``position`` is the index in the request. ``detail`` has the facts for and about the verdict.
-    ``request_ids``, ``flavor`` and ``created_at`` come from the decision.
+    ``position`` is the index of the instance in the request. ``detail`` has the facts that the
+    verdict is derived from, and its reason. ``request_ids``, ``flavor`` and ``created_at`` come
+    from the decision.
     """
 
     decision: str

@@ -48,5 +48,5 @@ class SuggestedChange:
         return bool(self.host) or self.spec is not None
 
     def as_json(self) -> Json:
-        """Return the entry of ``changes``."""
+        """Return the change as an entry of ``changes``."""
         return {"action": self.action, "words": self.words, **self.values}

@@ -1,4 +1,4 @@
-"""Payloads of notifications: nova's unversioned request spec, and ``RequestSpecPayload``.
+"""Payloads of notifications, with unversioned or versioned objects.
 
 Names, versions and fields of versioned payloads are as in nova 34 and in the samples of
 "Notifications in Nova".
@@ -30,7 +30,10 @@ def _pick(value: object, names: Iterable[str]) -> Json:
 
 
 def unversioned(event: Event) -> Json:
-    """Return the payload of ``scheduler.select_destinations.*``, with the error, if any."""
+    """Return the payload of ``scheduler.select_destinations.*``.
+
+    It has a code and a reason if the event has an error.
+    """
     payload: Json = {"request_spec": _unversioned_spec(event)}
     if event.reason is not None:
         payload |= {"code": event.reason.code, "reason": event.reason.words}
@@ -100,7 +103,11 @@ def _build_cell(cell: InstanceNUMACell) -> Json:
 
 
 def versioned(event: Event) -> Json:
-    """Return the request, or an error object with the request and the reason."""
+    """Return the payload of versioned ``select_destinations`` notifications.
+
+    It is the request spec or, if the event has an error, an object with the request spec and the
+    error.
+    """
     payload = _build_request_spec(event)
     if event.reason is None:
         return payload

@@ -30,7 +30,7 @@ def ids_of(context: Context) -> RequestIds:
 def fields_of(context: Context, method: str, outcome: str, seconds: float) -> dict[str, Any]:
     """Return the log fields of a call: its ids, its outcome and its duration.
 
-    ``outcome`` is the label of that name in ``placement_sched_rpc_calls_total``.
+    ``outcome`` is the label ``outcome`` of the metric ``placement_sched_rpc_calls_total``.
     """
     ids = ids_of(context)
     return {

@@ -56,12 +56,18 @@ def instances_of(primitive: Any, place: str = "instance_info") -> list[Instance]
 
 
 def host_of(host_name: Any) -> str:
-    """Return the host of an announcement, or raise :class:`UnreadableObject`."""
+    """Return the RPC argument ``host_name``.
+
+    Raises :class:`UnreadableObject` if it is missing or not a string.
+    """
     return _read_required(host_name, "host_name")
 
 
 def uuid_of(instance_uuid: Any) -> str:
-    """Return the uuid of an announcement, or raise :class:`UnreadableObject`."""
+    """Return the RPC argument ``instance_uuid`` as a uuid in canonical form.
+
+    Raises :class:`UnreadableObject` if it is missing or not a string.
+    """
     return canonical_uuid(_read_required(instance_uuid, "instance_uuid"))
 
 
@@ -77,9 +83,9 @@ def uuids_of(value: Any) -> list[str]:
 
 
 def image_of(image_ref: str | None, system_metadata: Document) -> Json | None:
-    """Return the image that an instance was booted from, with its properties at that time.
+    """Return the image of an instance, with its properties at the boot.
 
-    ``system_metadata`` is the instance's. Returns None if the instance has no image.
+    ``system_metadata`` belongs to the instance. Returns None if the instance has no image.
     """
     stored = dict(_image_metadata(system_metadata))
     if not image_ref and not stored:

@@ -1,9 +1,9 @@
-"""nova's message bus: oslo.messaging, without loss of requests when a process dies.
+"""nova's message bus: oslo.messaging, without the loss of requests.
 
-oslo.messaging acknowledges a request on arrival: if its process is then killed, the client waits in
-vain. Here a request is acknowledged after its answer is sent. Until then RabbitMQ keeps it, and
-delivers it to another process if this process dies. All uses of private parts of oslo.messaging are
-in this module (see doc/decisions/0006).
+oslo.messaging acknowledges a request on arrival. If its process is then killed, the client waits in
+vain. This module acknowledges a request after its answer is sent. Until then RabbitMQ keeps the
+request, and delivers it to another process if this process dies. All uses of private parts of
+oslo.messaging are in this module (see doc/decisions/0006).
 """
 
 import logging
@@ -66,10 +66,10 @@ def target_of(version: str, namespace: str | None = None) -> Any:
 
 
 def bus_options(settings: Settings) -> cfg.ConfigOpts:
-    """Return the oslo.config object of oslo.messaging, with the files of ``settings``.
+    """Return oslo.messaging's configuration, with the files of ``settings``.
 
-    It is the object that oslo.messaging finds at import: the options of its tracing are registered
-    with no other object, and without them it drops each message. Raises
+    oslo.messaging registers the options of its tracing at import, with a global object only.
+    Without these options it drops each message, so that the global object is returned. Raises
     :class:`ConfigurationError` if [DEFAULT] transport_url is not set.
     """
     set_exchange()
@@ -141,9 +141,9 @@ class UnsupportedCall(Exception):
 
 
 class ExpectedError(Exception):
-    """A wrapper of an endpoint's intended exception, which is answered and not logged.
+    """A wrapper of an exception that the caller gets, and that is not logged.
 
-    It is counted as ``outcome``.
+    ``outcome`` is the outcome in the :class:`AnsweredCall`, and so in the metrics.
     """
 
     def __init__(self, failure: Exception, outcome: str = "refused") -> None:
@@ -270,9 +270,10 @@ class _DeferredMessage:
         """Do nothing: the server acknowledges later."""
 
     def reply(self, reply: Any = None, failure: Any = None) -> None:
-        """Send the answer. If the bus does not accept it, the message is not settled.
+        """Send the answer.
 
-        A message that is not settled is delivered again, unless the bus has lost it.
+        If the bus does not accept the answer, the request is delivered again, unless the bus has
+        lost it.
         """
         if failure and issubclass(failure[0], UnsupportedCall):
             self.is_settled = False
@@ -298,7 +299,10 @@ class _Listener(NotificationAMQPListener):  # type: ignore[misc] # the library h
     """A listener for notifications of oslo.messaging, which only acknowledges explicitly."""
 
     def __call__(self, message: Any) -> None:
-        """Queue a message, or acknowledge it if it was answered before a connection broke."""
+        """Queue a message, or acknowledge it if it was answered already.
+
+        A message is delivered again if a connection breaks after the answer.
+        """
         count_before = len(self.incoming)
         super().__call__(message)
         if len(self.incoming) == count_before:

@@ -1,7 +1,7 @@
-"""``/metrics`` and ``/healthz`` of ``placement-sched nova-scheduler``, its only HTTP.
+"""``/metrics`` and ``/healthz`` of ``placement-sched nova-scheduler``.
 
-The parent process of the workers answers in separate threads: it lives as long as the service, and
-a worker that is busy or dies costs no scrape.
+The parent process of the workers answers in separate threads. It runs as long as the service, so
+that a scrape does not fail if a worker is busy or dies.
 """
 
 import json
@@ -62,8 +62,8 @@ class CallMetrics(Protocol):
 class Monitor:
     """The HTTP server for Prometheus and for health checks.
 
-    It listens from the start, and raises :class:`Error` if it cannot. ``listen`` is the value of
-    ``[scheduler] metrics_listen``.
+    The server listens from its creation. Raises :class:`Error` if this fails. ``listen`` is the
+    value of ``[scheduler] metrics_listen``.
     """
 
     def __init__(self, listen: str, scrape: Callable[[str], tuple[str, bytes]]) -> None:

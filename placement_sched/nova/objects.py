@@ -318,11 +318,11 @@ INCOMPATIBLE_VERSION = _define_exception("IncompatibleObjectVersion", _OBJECTS_M
 
 
 def to_remote_failure(error: errors.Error, instance_uuids: Sequence[str] = ()) -> Exception:
-    """Return the exception that a client of nova gets for an error of this service.
+    """Return the exception that nova's client gets for an error.
 
-    An invalid request has no valid host, as if placement rejected nova's query. The same applies if
-    the database does not answer, as if placement did not answer nova-scheduler, but then users do
-    not see the reason. ``instance_uuids`` are the instances of the call.
+    For an invalid request the exception is NoValidHost, as if placement had rejected nova's query.
+    It is also NoValidHost, without the reason, if the database does not answer, as if placement did
+    not answer nova-scheduler. ``instance_uuids`` are the instances of the call.
     """
     detail = errors.sentence(error)
     match error:
@@ -353,9 +353,9 @@ def no_valid_host(reason: str) -> RemoteFailure:
 
 
 def reason_of(funnel: Document) -> str:
-    """Return why there is no valid host, in nova's short form for users.
+    """Return the reason for NoValidHost, in nova's short form for users.
 
-    The reason is that of a request filter, and empty if placement has no candidates.
+    It is the reason of a request filter, if any. It is empty if placement has no candidates.
     """
     rejections = [row["refusal"] for row in funnel.get("request_filters", ()) if row.get("refusal")]
     if rejections:
@@ -386,7 +386,10 @@ def aggregate_of(primitive: Any, place: str = "aggregate") -> HostAggregate:
 
 
 def aggregates_of(primitives: Any) -> list[HostAggregate]:
-    """Return the host aggregates of ``update_aggregates``, given as a list or alone."""
+    """Return the host aggregates in the argument of ``update_aggregates``.
+
+    The argument of this RPC is an aggregate or a list of aggregates.
+    """
     listed = primitives if isinstance(primitives, list) else [primitives]
     return [aggregate_of(each, f"aggregates[{index}]") for index, each in enumerate(listed)]
 

@@ -1,7 +1,7 @@
-"""Conversion of nova's RequestSpec to the scheduler's request spec document.
+"""Conversion of nova's RequestSpec to a request spec document.
 
-Set fields are taken as they are. Unset fields, as in objects of older releases, are absent from the
-document: NUMA topology and PCI requests are then derived from flavor and image.
+Set fields are not changed. Unset fields, as in objects of older releases, are absent from the
+document. An absent NUMA topology and absent PCI requests are derived from flavor and image later.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -238,7 +238,7 @@ _PCI_REQUESTS = ObjectType(
 def _server_group(primitive: Any, place: str) -> Json | None:
     """Return the server group, with integer rules.
 
-    Before version 1.11 it had a list of policies, and no rules.
+    Before version 1.11 an InstanceGroup had a list of policies, and no rules.
     """
     group = _SERVER_GROUP(primitive, place)
     if group is None:

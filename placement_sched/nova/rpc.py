@@ -45,10 +45,11 @@ _SELECTS = "select_destinations"
 class SchedulerRpc:
     """The methods of nova's scheduler, thread-safe.
 
-    Announcements are sent to every worker of every scheduler: only workers with ``announced``
-    record them. ``check_policy_hint`` raises :class:`Forbidden` if the user of a call may not give
-    the hint ``sched_policy``. ``until_known`` waits until nova's databases have been read, and
-    raises :class:`~placement_sched.nova.messaging.UnsupportedCall` if the process ends before.
+    An announcement is a call without an answer that nova sends to every worker of every scheduler,
+    such as ``update_aggregates``. Only workers with ``announced`` record announcements.
+    ``check_policy_hint`` raises :class:`Forbidden` if the user of a call may not give the hint
+    ``sched_policy``. ``until_known`` waits until nova's databases have been read, and raises
+    :class:`~placement_sched.nova.messaging.UnsupportedCall` if the process ends before.
     """
 
     target = target_of("4.5")
@@ -167,4 +168,4 @@ class BaseRpc:
 
     @expose
     def get_backdoor_port(self, _context: Context) -> None:
-        """Return None: there is no backdoor."""
+        """Return None, because there is no backdoor."""

@@ -16,9 +16,10 @@ _AMOUNTS = ("vcpu", "memory_mb", "disk_gb")
 
 
 def primitives_of(answer: Document) -> list[list[Json]]:
-    """Return the Selection primitives of each instance: the chosen host, then alternates.
+    """Return the Selection primitives of each instance.
 
-    ``answer`` is that of :meth:`Scheduler.select_destinations`.
+    The first is the chosen host, followed by alternates. ``answer`` is the result of
+    :meth:`Scheduler.select_destinations`.
     """
     return [[_selection(selection) for selection in group] for group in answer["selections"]]
 

@@ -1,8 +1,8 @@
 """The processes of ``placement-sched nova-scheduler``.
 
-Any number of workers answer nova's requests. One more process syncs the records with nova's
-databases, and writes the heartbeat of the service. Announcements of nova reach every worker, and
-the first worker records them for all.
+Any number of workers answer nova's requests. Another process syncs the records with nova's
+databases, and writes the heartbeat of the service. Announcements of nova (see ``rpc.py``) reach
+every worker, and the first worker records them.
 """
 
 import ctypes
@@ -66,10 +66,11 @@ LEASE = 15
 
 
 class Heartbeat:
-    """The heartbeat of this scheduler, written every [DEFAULT] report_interval seconds.
+    """The heartbeat of this scheduler, written at ``report_interval``.
 
-    It logs once if another scheduler, such as nova-scheduler, is up on the same topic, or if
-    another service writes the same record: each takes some of nova's requests.
+    A message is logged once if another scheduler, such as nova-scheduler, is up on the same topic,
+    or if another service writes the same record. Each of these services gets some of nova's
+    requests.
     """
 
     def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
@@ -102,7 +103,7 @@ class Heartbeat:
             self._stopping.wait(self._interval)
 
     def beat(self) -> None:
-        """Write the heartbeat now. A failure is logged once, and not raised."""
+        """Write the heartbeat now. A failure is not raised, and logged only once."""
         failed = ""
         try:
             self._write(self._clock())
@@ -159,16 +160,16 @@ def check(settings: Settings) -> None:
 
 
 def workers_of(settings: Settings, requested: int | None) -> int:
-    """Return the number of workers: ``requested``, or configured, or one per CPU."""
+    """Return the number of workers: requested, configured, or that of CPUs."""
     configured: int | None = settings.scheduler.workers
     return requested or configured or len(os.sched_getaffinity(0))
 
 
 @dataclass(frozen=True, slots=True)
 class SharedState:
-    """The state that the processes share: the settings at their start, and their progress.
+    """The shared state of the processes: settings at the start, and progress.
 
-    It is plain bytes of shared memory, so that a process that is killed holds no lock.
+    The state is bytes of shared memory without locks, so that a killed process holds no lock.
     """
 
     live: LiveSettings
@@ -286,10 +287,11 @@ class SyncService(cotyledon.Service):
             self._stopping.wait(AGAIN)
 
     def _follow(self) -> None:
-        """Follow nova's databases, unless another scheduler on this service's database does.
+        """Follow nova's databases, unless another scheduler already follows them.
 
-        A scheduler that takes over reads everything if its own full sync is due, and otherwise the
-        changes since its last reading. Each scheduler also refreshes its records before a request.
+        Of the schedulers on the same database, a single scheduler follows nova's databases. A
+        scheduler that takes over reads everything if its own full sync is due, and otherwise the
+        changes since its last reading. Each scheduler also refreshes the records before a request.
         """
         if time.monotonic() < self._next_attempt:
             return
@@ -399,9 +401,9 @@ class Worker(cotyledon.Service):
 
 
 def _count(figures: CallMetrics | None, slow: float, call: messaging.AnsweredCall) -> None:
-    """Count a call, log it if it is slow, and reset the statistics for the next call.
+    """Count a call, log it if it is slow, and reset its statistics.
 
-    A call is slow from ``slow`` seconds on. With 0, none is logged.
+    A call is slow if it takes ``slow`` seconds or more. With 0, no call is logged.
     """
     if figures is not None:
         figures.call(call.method, call.outcome, call.seconds)

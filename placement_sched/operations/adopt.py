@@ -52,7 +52,8 @@ def missing_standards(connection: Connection) -> Standards:
 def sync_standards(database: Database, clock: Clock) -> Standards:
     """Add the missing standard names and return them.
 
-    If nothing is missing, it costs two reads, so every start may call it.
+    If nothing is missing, only two statements are executed, so that each start may call this
+    function.
     """
     with database.read() as connection:
         missing = missing_standards(connection)
@@ -71,9 +72,9 @@ def sync_standards(database: Database, clock: Clock) -> Standards:
 class Adoption:
     """The result of :func:`adopt`.
 
-    ``found`` and ``revision`` are OpenStack placement's revision before and after, ``before`` and
-    ``own_revision`` ours. Columns (``table.column``) and indexes are listed only for tables that
-    existed before.
+    ``found`` and ``revision`` are the revisions of OpenStack placement's schema before and after
+    the adoption. ``before`` and ``own_revision`` are the revisions of this service's schema.
+    Columns (``table.column``) and indexes are listed only for tables that existed before.
     """
 
     found: str
@@ -97,10 +98,10 @@ class Adoption:
 
 
 def adopt(database: Database, clock: Clock) -> Adoption:
-    """Add the tables, columns and names of this service to a placement database.
+    """Add this service's tables, columns and names to a placement database.
 
-    Idempotent. OpenStack placement's own data stay unchanged. Raises :class:`Unavailable`, before
-    any change, if the schema cannot be adopted.
+    A repeated adoption has no effect. The data of OpenStack placement are not changed. Raises
+    :class:`Unavailable`, before any change, if the schema cannot be adopted.
     """
     file = Path(str(database.url.database))
     # Opening a missing SQLite file would create it.
@@ -142,8 +143,9 @@ def adopt(database: Database, clock: Clock) -> Adoption:
 def check_adopted(database: Database) -> None:
     """Raise :class:`NotAdopted` if the database must be adopted first.
 
-    It then has placement's tables without ours, or lacks some of placement's tables:
-    creating them here would break a later ``db sync`` of OpenStack placement.
+    Such a database has placement's tables without the tables of this service, or lacks some of
+    placement's tables. Creating them by this service would break a later ``db sync`` of OpenStack
+    placement.
     """
     with database.read() as connection:
         schema = migrate.inspect_schema(connection)

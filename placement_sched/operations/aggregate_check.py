@@ -85,10 +85,10 @@ _DETAILS = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A misconfiguration that rejects too many requests, or too few.
+    """A misconfiguration that rejects too many or too few requests.
 
-    ``names`` are the affected hosts in order, or names of providers that have no host. They are the
-    subject of ``detail``.
+    ``names`` are the affected hosts in order, or the names of providers that have no host.
+    ``names`` followed by ``detail`` are a sentence.
     """
 
     kind: Kind
@@ -145,7 +145,9 @@ class AggregateCheck:
 
 
 def check_aggregates(connection: Connection, settings: Settings) -> AggregateCheck:
-    """Return who may use each aggregate, and findings in the order to fix them.
+    """Return the users of each reserved aggregate, and findings in order.
+
+    The order is the order to fix the findings.
 
     The number of SQL statements is constant.
     """
@@ -201,11 +203,11 @@ class _Requirements:
 class _Topology:
     """Host aggregates and their providers, by provider uuid.
 
-    A compute node offers the resources of its provider tree and of sharing providers. A provider
-    without a host may still get one, unless it shares its resources: no instance is placed on a
-    sharing provider. ``known`` are the existing traits, ``carriers`` the providers by trait,
-    ``members`` the providers by aggregate, ``sharing`` the sharing providers, and ``joined`` the
-    aggregates of the sharing providers.
+    A compute node offers the resources of its provider tree and of sharing providers. A host may
+    still report a provider that has no host, unless the provider shares its resources: no instance
+    is placed on a sharing provider. ``known`` are the existing traits, ``carriers`` the providers
+    by trait, ``members`` the providers by aggregate, ``sharing`` the sharing providers, and
+    ``joined`` the aggregates of the sharing providers.
     """
 
     hosts: HostMap
@@ -230,7 +232,10 @@ class _Topology:
         }
 
     def served_outside(self, trait: str) -> tuple[set[str], set[str]]:
-        """Return outside nodes that get the trait by sharing, and the providers."""
+        """Return the nodes outside reserved aggregates that share a trait.
+
+        They get the trait from sharing providers, which are the second result.
+        """
         carriers = self.carriers[trait]
         having = {self.providers[uuid].root_uuid for uuid in carriers}
         served: set[str] = set()
@@ -255,7 +260,11 @@ class _Topology:
 
     @cached_property
     def _inside(self) -> frozenset[ProviderTrait]:
-        """The providers in an aggregate that requires a trait, by host or by membership."""
+        """The providers in reserved aggregates, each with the reserving trait.
+
+        A provider is in the aggregate as the root provider of a host in the host aggregate, or as a
+        member of the provider aggregate.
+        """
         in_placement = (
             (member, trait)
             for aggregate in self.reserved

@@ -123,7 +123,7 @@ def with_policy_ratios(
     """Return the nodes with the allocation ratios of their hosts' policies.
 
     Locks aggregates until the transaction ends. The caller must not have locked the providers
-    before, because a change of an aggregate locks them after the aggregate.
+    before: a change of an aggregate locks the aggregate first, then its providers.
     """
     if policies is None or not nodes or not policies.names:
         return nodes
@@ -169,10 +169,10 @@ def apply(
     clock: Clock,
     progress: Progress = lambda _done, _all: None,
 ) -> tuple[int, int]:
-    """Apply the ratios of policies to all hosts that have a policy, in batches.
+    """Apply the ratios of policies to all hosts with a policy, in batches.
 
-    Returns the number of hosts and of changed providers. If interrupted, it can be run again:
-    finished batches are not written again.
+    Returns the number of hosts and of changed providers. After an interruption it can be called
+    again. Finished batches are then not written again.
     """
 
     def settle_batch(connection: Connection, hosts: Sequence[str]) -> frozenset[int]:
@@ -207,10 +207,11 @@ def with_ratios(node: ComputeNode, ratios: Mapping[str, Any]) -> ComputeNode:
 class RatioUpdater:
     """Periodic task that applies the ratios of policies to inventories.
 
-    They are applied at the start, when settings change, and after a failover of the database,
-    which may have lost the latest writes. A call before every request costs one comparison. The
-    first call blocks and raises :class:`Unavailable` if the database is unavailable. Later updates
-    run in a thread, and a failed update is retried by the next request.
+    The ratios are applied at the start, when settings change, and after a failover of the database,
+    which may have lost the latest writes. The task may be called before every request: if nothing
+    has changed, a call only compares two values. The first call blocks, and raises
+    :class:`Unavailable` if the database is unavailable. Later updates run in a thread, and the next
+    request retries a failed update.
     """
 
     def __init__(self, database: Database, settings: Callable[[], Settings], clock: Clock) -> None:
@@ -461,9 +462,10 @@ def _check_zone_of_removed(connection: Connection, aggregate: HostAggregate, hos
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zone:
-    """An availability zone, available if it has an enabled service, up or down.
+    """An availability zone, available if it has an enabled service.
 
-    ``services`` are its enabled services, sorted. An ``internal`` zone has no instances.
+    The service may be up or down. ``services`` are the enabled services of the zone, sorted. An
+    ``internal`` zone has no instances.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Consistency checks of a cloud and its placement data.
 
-A cloud that is read from nova may have used another placement before, or none for a while. Problems
-in nova and its compute hosts are reported before requests fail because of them.
+A cloud that is read from nova may have used another placement service before, or no placement
+service for a while. The checks report problems in nova and its compute hosts before requests fail.
 """
 
 from collections import defaultdict
@@ -182,7 +182,7 @@ def _check_services(
 def _check_hosts(
     connection: Connection, unread: Collection[str] | None
 ) -> Iterator[tuple[CloudFault, str]]:
-    """Yield services without a node, and aggregate members without both."""
+    """Yield services without a node, and aggregate members with neither."""
     nodes = compute_nodes.cells_of_all_hosts(connection).keys()
     hosts = {service.host for service in services.search(connection) if service.is_compute}
     if unread is not None:
@@ -252,7 +252,8 @@ def _check_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, str]
 def differing_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, str, str]]:
     """Yield the differences between provider aggregates and host aggregates.
 
-    Each is the fault, the name of the aggregate and the sorted host names, joined by commas.
+    Each difference is the fault, the name of the aggregate and the sorted host names, joined by
+    commas.
     """
     hosts = host_aggregates.host_map(connection)
     members = aggregates.providers_in(connection, [item.uuid for item in hosts.aggregates])

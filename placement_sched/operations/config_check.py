@@ -78,8 +78,8 @@ _MAX_LOGGED = 20
 class Catalogue:
     """Options by group and name, deprecated names included.
 
-    ``-`` and ``_`` are the same. ``conf`` adds the options of third-party plugins. Without
-    ``messaging``, the options of oslo.messaging can be added later.
+    Names with ``-`` and ``_`` are the same. ``conf`` adds the options of third-party plugins.
+    Without ``messaging``, the options of oslo.messaging can be added later.
     """
 
     def __init__(self, conf: Conf, *, messaging: bool = True) -> None:
@@ -123,7 +123,7 @@ class Catalogue:
     def add_keystone_plugin(self, group: str, auth_type: str) -> None:
         """Add the options of a group's ``auth_type``.
 
-        Raises :class:`ConfigurationError` if its plugin cannot be loaded.
+        Raises :class:`ConfigurationError` if the plugin of keystoneauth cannot be loaded.
         """
         check_installed(group, auth_type)
         try:
@@ -161,8 +161,8 @@ def with_underscores(name: str) -> str:
 class Problem:
     """A problem that an operator should fix.
 
-    It is ``fatal`` unless the service can start. A line ``without_effect`` sets nothing, so the
-    service may not do what its author intended.
+    It is ``fatal`` if the service cannot start. A line ``without_effect`` sets nothing, so that the
+    service may not work as the operator intended.
     """
 
     place: Place | None
@@ -222,10 +222,10 @@ def _find_fault(check: Callable[..., object], *args: object) -> str | None:
 
 
 def check_settings(settings: Settings) -> list[Problem]:
-    """Check values of the right type for their meaning.
+    """Check the meaning of values that have the right type.
 
-    Checked are the URLs of databases, plugins, extra spec validators, PCI aliases, neutron's
-    address, notifications and, if these are valid, ``[scheduler] json_config_location``.
+    Checks the URLs of databases, plugins, extra spec validators, PCI aliases, neutron's address,
+    notifications and, if these options are valid, ``[scheduler] json_config_location``.
     """
     in_placement = settings.filter_scheduler.pci_in_placement
     faults = (
@@ -428,8 +428,9 @@ def lines_without_effect(settings: Settings) -> list[Problem]:
 def log_start(settings: Settings, *, of_nova: bool = False) -> None:
     """Set up logging and warn about lines of the configuration without effect.
 
-    The check runs before logging is set up, because libraries that it imports would log. With
-    ``of_nova``, most lines are for other services, so only lines that look misspelt are logged.
+    The check runs before logging is set up, because the check imports libraries that would log.
+    With ``of_nova``, most lines are for other services, so that only lines that look misspelt are
+    logged.
     """
     every = lines_without_effect(settings)
     logs.setup(CONF)

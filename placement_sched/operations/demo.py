@@ -132,7 +132,7 @@ GENERATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """A flavor of running instances: virtual CPUs, memory in MB, disk in GB."""
+    """A flavor of running instances, with memory in MB and disk in GB."""
 
     name: str
     vcpus: int
@@ -165,7 +165,10 @@ def uuid_of(name: str) -> str:
 
 
 def sample_cloud(now: datetime) -> Json:
-    """Return the fleet document, with reports of ``now`` except for the silent host."""
+    """Return the sample cloud as a fleet document.
+
+    The last report of :data:`SILENT_HOST` is :data:`SILENCE` old, and all others are from ``now``.
+    """
     hosts = tuple(_hosts(Random(_SEED)))  # noqa: S311 - generates the same instances every time
     aggregates = [
         *((zone, zone, {"availability_zone": zone}) for zone in ZONES),
@@ -401,7 +404,10 @@ class DemoPlacement:
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """The sample cloud as a fleet document, with a scheduler."""
+    """The sample cloud, and a scheduler of its database.
+
+    ``cloud`` is a fleet document, the parsed content of a fleet file (doc/source/fleet.rst).
+    """
 
     cloud: Json
     scheduler: Scheduler
@@ -420,10 +426,10 @@ class Demo:
 
 @contextmanager
 def open_demo(directory: Path, clock: Clock, random: Random) -> Iterator[Demo]:
-    """Create a demo, with its database and configuration file in ``directory``.
+    """Create a demo, with database and configuration file in ``directory``.
 
-    It reads no other configuration. Raises :class:`Invalid` if the directory already has a demo,
-    is not writable, or has a name that is not allowed in a database URL.
+    No other configuration is read. Raises :class:`Invalid` if the directory already has a demo, is
+    not writable, or has a name that is not allowed in a database URL.
     """
     settings = Settings.from_conf(
         read_files(make_full_conf(), [str(_write_config(directory))], alone=True)

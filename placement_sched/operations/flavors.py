@@ -1,8 +1,8 @@
 """Changes of flavors, their extra specs and their projects.
 
 Each function works within the caller's transaction. Writers first bump the change counter of
-flavors. The lock of its row serializes them, so two writers cannot use the same name. The rules are
-nova's (compute API reference, "Flavors").
+flavors. The lock of the counter's row serializes the writers, so that two writers cannot use the
+same name. The rules are nova's (compute API reference, "Flavors").
 """
 
 from collections.abc import Mapping

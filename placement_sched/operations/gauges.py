@@ -1,7 +1,8 @@
 """Prometheus gauges of the cloud and of the capacity for chosen flavors.
 
-A scrape starts a thread that counts the capacity if the cached figures are a minute old. No scrape
-waits for it, and each scrape shows the age of the figures. The workers share them in a file.
+If the cached figures are a minute old, a scrape starts a thread that counts the capacity. No scrape
+waits for the thread, and each scrape shows the age of the figures. The workers share the figures in
+a file.
 """
 
 import os
@@ -39,7 +40,7 @@ _CLOUD_PREFIX = "placement_sched"
 class ReadGauges(Collector):
     """Gauges that a scrape reads again if they are ``kept`` seconds old.
 
-    One thread at a time reads them. Other scrapes show the cached gauges.
+    A single thread at a time reads the gauges. Other scrapes show the cached gauges.
     """
 
     def __init__(self, kept: float) -> None:
@@ -70,8 +71,8 @@ class ReadGauges(Collector):
     def _read(self) -> float | None:
         """Read the figures and return their age in seconds.
 
-        0 also if they cannot be read, so that not every scrape tries. None to try again at the next
-        scrape.
+        A result of 0 also means that they cannot be read now, so that not every scrape tries again.
+        A result of None makes the next scrape try again.
         """
 
     @abstractmethod
@@ -83,7 +84,7 @@ class SharedFile:
     """A JSON file that the workers of a server share."""
 
     def __init__(self, directory: str | None, name: str) -> None:
-        """``directory`` is that of the workers' metrics, or None for a single process."""
+        """Set the directory of the workers' metrics, None for a single process."""
         self._path = None if directory is None else Path(directory) / name
 
     def read(self) -> Any:
@@ -117,8 +118,8 @@ class SharedFile:
 class CapacityGauges(Collector):
     """Prometheus collector of the capacity for chosen flavors.
 
-    ``flavors`` returns their names, and ``directory`` is shared by workers. One thread at a time
-    counts.
+    ``flavors`` returns the names of the flavors. The workers share figures in ``directory``. A
+    single thread at a time counts.
     """
 
     def __init__(
@@ -148,7 +149,7 @@ class CapacityGauges(Collector):
             yield from _gauges(figures, names)
 
     def _refresh(self, names: tuple[str, ...]) -> None:
-        """Start a thread that counts if the figures are too old or of other flavors."""
+        """Start a thread that counts, if the figures are old or for other flavors."""
         now, figures = time.time(), self._figures
         is_young = figures is not None and _is_young(figures.counted_at, now)
         if is_young and figures is not None and figures.flavors.keys() >= {*names}:
@@ -237,7 +238,7 @@ class CloudGauges(ReadGauges):
     """Prometheus collector of the figures of the cloud, empty until they are read."""
 
     def __init__(self, read: ReadFigures, directory: str | None) -> None:
-        """``directory`` is shared by workers."""
+        """Set the function that reads the figures, and the workers' directory."""
         super().__init__(KEPT)
         self._read_figures = read
         self._file = SharedFile(directory, "cloud_figures.json")

@@ -43,9 +43,9 @@ _SHARED_VISIBILITIES = frozenset({image_model.PUBLIC, image_model.COMMUNITY})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageChange:
-    """An operation of a patch (``add``, ``replace`` or ``remove``) on an attribute.
+    """An operation of a patch on an attribute: add, replace or remove.
 
-    ``must_be_new`` is for an ``add`` that fails if the name exists, as in an early draft.
+    With ``must_be_new``, an ``add`` fails if the name exists, as in an early draft of JSON patch.
     """
 
     operation: str

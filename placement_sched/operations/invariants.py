@@ -112,9 +112,10 @@ def _describe(invariant: Invariant, row: Mapping[str, object]) -> Violation:
 def describe_shrunk(row: Mapping[str, Any]) -> tuple[str, bool]:
     """Return a text about an over-allocation, and whether it is allowed.
 
-    ``row`` has the times ``changed`` and ``made`` of the inventory and ``written`` of the latest
-    allocation. An inventory that changed after its allocations may have shrunk below them. This is
-    also allowed if both are of the same second and the inventory is older.
+    ``row`` has the times of :func:`placement_sched.store.checks.over_capacity`. An over-allocation
+    is allowed if the inventory changed after its allocations, because the change may have reduced
+    it below them. It is also allowed if both times are the same second and the inventory was
+    created earlier.
     """
     changed, made, written = row["changed"], row["made"], row["written"]
     words = _BEFORE

@@ -1,7 +1,8 @@
 """Protection of objects that are read from nova's databases.
 
-With ``[api_database] connection`` they cannot be changed here. nova-api and nova-compute then send
-provider aggregates, traits and inventories to placement themselves.
+With ``[api_database] connection``, the APIs and commands of this service cannot change these
+objects. nova-api and nova-compute then send provider aggregates, traits and inventories to
+placement.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from placement_sched.store.compute import cells
 
 
 class NovaNoun(Enum):
-    """Objects that are read from nova's databases, with the way to change them."""
+    """A kind of objects in nova's databases, and the way to change them."""
 
     HOST_AGGREGATES = "Host aggregates", "change them in nova, with openstack aggregate"
     SERVICES = "Services", "change them in nova, with openstack compute service"

@@ -72,7 +72,7 @@ def sync(database: Database, clock: Clock) -> None:
 
 
 def check_schema_revision(database: Database) -> None:
-    """Raise :class:`Unavailable` if the schema is not that of this release.
+    """Raise :class:`Unavailable` if the schema belongs to another release.
 
     Raises :class:`NotAdopted` if a database of OpenStack placement must be adopted first.
     """
@@ -97,9 +97,9 @@ def may_sync(settings: Settings, database: Database) -> bool:
 class Preparation:
     """Task before every request that prepares the database once per process.
 
-    After the first success, a call costs one attribute read. While the database is unavailable,
-    each call tries again. While it is locked, at most :data:`PLACES` threads wait for it. Each
-    call then runs all tasks of ``upkeep``.
+    After the first success, a call only reads an attribute. While the database is unavailable, each
+    call tries again. While it is locked, at most :data:`PLACES` threads wait for it. After the
+    preparation, each call runs all tasks of ``upkeep``.
 
     ``accepted`` is shared by the workers of a server, and becomes true when a worker finds the
     schema of this release. From then on, a server and its replaced workers also accept the schema
@@ -175,8 +175,8 @@ def warm_up(
 ) -> None:
     """Find candidates once, so that the first request is not slow.
 
-    It compiles the statements, opens a connection and reads provider summaries. A rejected query
-    is ignored. Raises :class:`Unavailable` if the database is unavailable.
+    The search compiles the statements, opens a connection and reads provider summaries. A rejected
+    query is ignored. Raises :class:`Unavailable` if the database is unavailable.
     """
     with database.read() as connection, suppress(Invalid):
         source = sources(connection)
@@ -328,9 +328,9 @@ def _check_policy_file(settings: Settings) -> Result:
 
 
 def freeze_loaded_objects() -> None:
-    """Exclude all loaded objects from garbage collection, and collect less often.
+    """Exclude loaded objects from garbage collection, and collect less often.
 
-    Loaded modules stay for good, and a response of thousands of rows should not start many
+    Loaded modules are never collected. A response of thousands of rows should not start many
     collections.
     """
     gc.collect()

@@ -7,9 +7,9 @@ them, so nova does not remove them.
 
 ``trait:X=required`` on an aggregate excludes requests that do not require X (request filter
 ``forbidden_aggregates``). Other requests fit only if a provider has the trait. nova's spec leaves
-adding it to a utility tool, which :func:`sync_traits` is. It records the traits that it adds and
-removes them when no aggregate requires them. It never removes other traits, or traits of a provider
-that was recreated.
+the traits of providers to a utility tool. :func:`sync_traits` is this tool. It records the traits
+that it adds, and removes them when no aggregate requires them. It never removes other traits, or
+traits of a provider that was recreated.
 """
 
 import re
@@ -69,7 +69,7 @@ class OwnPlacement:
     """Providers of this database, with a record of the added traits.
 
     Each batch is a transaction. With ``own_hosts``, the host aggregates are also in this database.
-    A batch locks them and skips changes that they no longer require.
+    A batch then locks the host aggregates, and skips changes that they no longer require.
     """
 
     #: A transaction of this size takes well under a second.
@@ -177,9 +177,9 @@ def by_name(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
 class SyncRun:
     """A synchronisation with its changes and problems.
 
-    For a dry run, they are the changes that would be made. ``created`` are traits. ``added``,
-    ``removed`` and ``stale`` (providers in an aggregate that does not have their host) are pairs of
-    a provider uuid and a trait or aggregate uuid.
+    After a dry run, the changes are the changes that would be made. ``created`` are traits.
+    ``added``, ``removed`` and ``stale`` are pairs of a provider uuid and a trait or aggregate uuid.
+    A stale provider is in an aggregate that does not have the host of the provider.
     """
 
     placement: Placement
@@ -197,11 +197,11 @@ class SyncRun:
 
     @property
     def code(self) -> SyncCode:
-        """The return code, that of nova-manage if it has one."""
+        """The return code of the command, as far as possible nova-manage's code."""
         return most_severe(self.problems)
 
     def change_all(self, changes: Iterable[ProviderChange]) -> None:
-        """Make changes in batches of the size that placement takes."""
+        """Make changes in batches of the size that placement accepts."""
         size, batches = self.placement.batch, []
         for change in changes:
             ordered = sorted(change.providers.items())
@@ -276,7 +276,7 @@ class SyncRun:
             self.problems.append(SyncProblem(code, host, detail))
 
     def stop(self, failure: ServiceFailed) -> None:
-        """Record a failure of placement, or re-raise that of another service."""
+        """Record a failure of placement. A failure of another service is raised."""
         if failure.service != "placement":
             raise failure
         self.problems.append(SyncProblem(SyncCode.PLACEMENT_FAILED, "placement", failure.detail))
@@ -321,10 +321,11 @@ def sync_aggregates(
 
 
 def _undo_outdated(run: SyncRun, read_hosts: ReadHosts) -> None:
-    """Undo changes that conflict with changes of host aggregates during the run.
+    """Undo changes that conflict with concurrent changes of host aggregates.
 
-    A request that adds a host during the run leaves a provider that is a stale member unchanged.
-    If the run then removed the provider, it must be added again.
+    A request may add a host to an aggregate during the run. If the provider of the host was a stale
+    member, the request does not change the provider. If the run then removed the provider, it must
+    be added again.
     """
     now = read_hosts()
     added, removed = by_name(run.added), by_name(run.removed)
@@ -441,8 +442,9 @@ def _required_elsewhere(
 ) -> dict[ProviderTrait, SyncProblem]:
     """Return the recorded pairs that an aggregate of another list may require.
 
-    Before an aggregate is deleted, its hosts and their providers leave it. So an aggregate that is
-    not in the list but still has the provider was not deleted: it is in the list of another run.
+    Before an aggregate is deleted, its hosts and their providers are removed from it. An aggregate
+    that is not in the list, but still has the provider, was thus not deleted. It is in the list of
+    another run.
     """
     unknown = set(record.values()) - {each.uuid for each in hosts.aggregates}
     members = placement.providers_with("aggregates", unknown)

@@ -54,7 +54,7 @@ class UnverifiedReason(Enum):
 class UnverifiedConsumer:
     """A consumer that may be an instance, with the reason and its hosts.
 
-    ``has_type`` is true if it has a consumer type, which this service always sets.
+    ``has_type`` is true if the consumer has a consumer type, which this service always sets.
     """
 
     consumer: str
@@ -91,10 +91,10 @@ def classify_by_records(
 ) -> dict[str, UnverifiedConsumer | None]:
     """Classify consumers by instance records, if the records are complete.
 
-    They are incomplete in a database that OpenStack placement created, without any record, on a
-    host that reports more instances than are recorded, and on a provider of a host without reports.
-    A consumer without a type was created by nova, for an instance or a migration. The number of SQL
-    statements depends only on the number of batches.
+    The records are incomplete in a database that OpenStack placement created, in a database without
+    any record, on a host that reports more instances than are recorded, and on a provider of a host
+    without reports. A consumer without a type was created by nova, for an instance or a migration.
+    The number of SQL statements depends only on the number of batches.
     """
     hosts = _RecordedHosts(connection, rows)
     return {uuid: hosts.doubt(uuid, group) for uuid, group in by_consumer(rows).items()}
@@ -195,7 +195,7 @@ class _RecordedHosts:
 class OrphanAllocation:
     """Orphaned allocations of a consumer from a provider.
 
-    ``runs_on`` is the present host of an instance that has left the provider's host.
+    ``runs_on`` is the current host of an instance that has left the provider's host.
     """
 
     consumer: str
@@ -320,8 +320,8 @@ class Auditor:
     ) -> tuple[OrphanAllocation, ...]:
         """Return allocations of evacuated instances on hosts that are down.
 
-        The instance is recorded on another host and has allocations there, so it is not moving. A
-        host that is up deletes the allocations itself.
+        Such an instance is recorded on another host and has allocations on that host, so that it is
+        not moving. A host that is up deletes the left allocations itself.
         """
         hosts = on_other_hosts(connection, uuids)
         services_of = services.by_hosts(
@@ -397,7 +397,7 @@ class Healing:
 
     @property
     def done(self) -> bool:
-        """Whether its allocations were written, or would be in a dry run."""
+        """Whether allocations were written, or would be without a dry run."""
         return self.outcome in {HealOutcome.CREATED, HealOutcome.UPDATED}
 
 

@@ -59,8 +59,8 @@ def create(
 def update(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) -> frozenset[str]:
     """Create or update the root providers of nodes and return the new uuids.
 
-    A provider gets the name of its node and the inventories of its report. Inventories of other
-    classes stay. The generation changes only with an inventory.
+    A provider gets the name of its node and the inventories in the node's report. Inventories of
+    other classes are not changed. The generation is incremented only if an inventory changes.
 
     Raises :class:`Duplicate` if another provider has the name, and :class:`InUse` if a class that
     the node no longer has is allocated.
@@ -172,7 +172,11 @@ class RecordedReports:
 
 
 def defaults(settings: Settings, now: datetime) -> Defaults:
-    """Return the defaults of reports: ratios of ``[DEFAULT]``, with 0.0 as unset."""
+    """Return the defaults of reports: time and ratios.
+
+    The ratios are options of ``[DEFAULT]``. A ratio of 0.0 is unset, as in nova. Then
+    ``initial_cpu_allocation_ratio`` or a similar option applies.
+    """
     options = settings.DEFAULT
     ratios = {
         name: getattr(options, name) or getattr(options, f"initial_{name}")
@@ -221,8 +225,8 @@ def record_reports(
 ) -> RecordedReports:
     """Record reports of different nodes within the caller's write transaction.
 
-    A node is stored with its reported ratios, while its inventories have the ratios of its host's
-    policy. The number of SQL statements depends only on the number of chunks of :data:`CHUNK`
+    A node is stored with its reported ratios. Its inventories get the ratios of the policy of its
+    host. The number of SQL statements depends only on the number of chunks of :data:`CHUNK`
     reports, and on the aggregates of new nodes.
 
     Raises :class:`Duplicate` if another node or provider has a name, :class:`InUse` if a class that

@@ -26,10 +26,10 @@ _BATCH = 500
 
 
 class LogRetention:
-    """Periodic task that deletes old rows of the change log and old transaction ids.
+    """Periodic deletion of old rows of the change log and transaction ids.
 
-    Any thread may call it, before and between requests. Most calls only read the clock. A lease
-    selects one process of all servers. Failures are logged and retried later.
+    Any thread may call the task, before and between requests. Most calls only read the clock. A
+    lease selects a single process of all servers. Failures are logged and retried later.
     """
 
     #: Time of the database when this process last deleted transaction ids.
@@ -68,7 +68,7 @@ def purge_decisions(
 ) -> int:
     """Delete decisions up to ``wanted.until`` and return their number.
 
-    With ``dry_run`` they are only counted. It can be interrupted and run again.
+    With ``dry_run`` the decisions are only counted. The deletion can be interrupted and repeated.
     """
     until = wanted.until
     if until is None:

@@ -42,8 +42,9 @@ IGNORED = 1000
 class NodeCache:
     """Parsed compute nodes, at most ``limit``, evicted by least recent use.
 
-    If hosts of a part have changed, :meth:`get` reads the versions of the requested nodes of that
-    part from the database, and parses nodes of another version again.
+    Hosts are divided into parts, each with a version that a change of any of its hosts increments.
+    If a part has changed, :meth:`get` reads the versions of the requested nodes of this part from
+    the database, and parses the nodes with another version again.
     """
 
     def __init__(self, limit: int = NODES) -> None:
@@ -56,10 +57,11 @@ class NodeCache:
     def get(
         self, connection: Connection, uuids: Iterable[str], parts: HostVersions | None = None
     ) -> list[ComputeNode]:
-        """Return the nodes of these uuids in this order, without unknown uuids.
+        """Return the existing nodes with these uuids, in this order.
 
-        ``parts`` are the versions that the request has read, if any. Needs no SQL statement if
-        nothing has changed, else a statement for versions and another for changed nodes.
+        ``parts`` are the versions of the parts, if the request has read them. Executes no SQL
+        statement if nothing has changed, else a statement for the versions of nodes and another for
+        changed nodes.
         """
         history = epoch_of(connection)
         parts = host_changes.versions(connection) if parts is None else parts
@@ -174,7 +176,8 @@ class ServiceCache:
 class Aggregates:
     """All host aggregates at a point in time, by id.
 
-    They are at least as new as ``version``, the server epoch and value of their change counter.
+    ``version`` is the server epoch and the value of the change counter of aggregates. The
+    aggregates include at least all changes up to this value.
     """
 
     def __init__(
@@ -185,7 +188,7 @@ class Aggregates:
 
     @cached_property
     def by_host(self) -> dict[str, tuple[HostAggregate, ...]]:
-        """Return the aggregates of each host that has any, by id."""
+        """Return the aggregates of each host in an aggregate, in order of id."""
         by_host: dict[str, list[HostAggregate]] = defaultdict(list)
         for aggregate in self.every:
             for host in aggregate.hosts:
@@ -193,12 +196,12 @@ class Aggregates:
         return {host: tuple(members) for host, members in by_host.items()}
 
     def of_host(self, host: str) -> tuple[HostAggregate, ...]:
-        """Return the aggregates of ``host``, by id."""
+        """Return the aggregates of a host, in order of id."""
         return self.by_host.get(host, ())
 
     @cached_property
     def of_policies(self) -> tuple[HostAggregate, ...]:
-        """Return the aggregates that name a policy, by id."""
+        """Return the aggregates that name a policy, in order of id."""
         return tuple(aggregate for aggregate in self.every if aggregate.policy)
 
 
@@ -212,7 +215,10 @@ class AggregateCache(change_counters.VersionedCache[Aggregates]):
         )
 
     def policies_in_use(self, database: Database) -> frozenset[str]:
-        """Return the policies that aggregates name, as last read if the database is down."""
+        """Return the policies that aggregates name.
+
+        If the database is down, returns the policies that were last read.
+        """
         try:
             with database.read() as connection:
                 self.current(connection)
@@ -236,9 +242,9 @@ class NodeHistory:
         self._lock = Lock()
 
     def refresh(self, now: datetime, interval: int, history: ServerEpoch = None) -> float:
-        """Clear the cache after ``interval`` seconds, and return its age in seconds.
+        """Clear the cache after ``interval`` seconds, and return its age.
 
-        A negative interval never clears it. A database failover clears it at once.
+        With a negative interval, the cache is never cleared. A database failover clears it at once.
         """
         with self._lock:
             age = 0.0 if self._since is None else (now - self._since).total_seconds()
@@ -252,7 +258,7 @@ class NodeHistory:
     def get(
         self, connection: Connection, uuids: Iterable[str], parts: HostVersions | None = None
     ) -> list[ComputeNode]:
-        """Return the nodes of these uuids in this order, without unknown uuids."""
+        """Return the existing nodes with these uuids, in this order."""
         requested = list(dict.fromkeys(uuids))
         with self._lock:
             nodes = {uuid: self._nodes[uuid] for uuid in requested if uuid in self._nodes}
@@ -278,14 +284,18 @@ class NodeHistory:
 
 
 class IgnoredLog:
-    """Deduplicated log of ignored keys of a process, safe for any number of threads."""
+    """Log of ignored extra specs and image properties, once per process.
+
+    After :data:`IGNORED` different entries, the oldest entry may be logged again. Any number of
+    threads may use a log.
+    """
 
     def __init__(self) -> None:
         self._logged: dict[int, None] = {}
         self._lock = Lock()
 
     def log(self, ignored: Iterable[IgnoredValue]) -> None:
-        """Log each entry that was not logged before."""
+        """Log a warning for each entry that was not logged before."""
         for entry in ignored:
             key = hash(entry)  # of constant size, for values of any length
             with self._lock:
@@ -301,7 +311,7 @@ class ProcessCaches:
     """All caches of a process between requests.
 
     ``provider_cache`` has all providers, or is None if they are not cached. ``supposed`` are the
-    instances that a simulation has placed on nodes, by node uuid.
+    requests of instances that a simulation has placed, by node uuid.
     """
 
     def __init__(self, provider_cache: ProviderCache | None = None) -> None:
@@ -330,9 +340,9 @@ class ProcessCaches:
         return cls(ProviderCache(change_log, report=report, opened=database.read))
 
     def fill(self, database: Database, seconds: float = READING) -> None:
-        """Start to fill the provider cache, if any, and wait ``seconds`` for it at most.
+        """Start to fill the provider cache, if any, and wait at most ``seconds``.
 
-        Until it is filled, requests read the database. Raises :class:`Unavailable` if the
+        Until the cache is filled, requests read the database. Raises :class:`Unavailable` if the
         database does not answer.
         """
         if self.provider_cache is None:

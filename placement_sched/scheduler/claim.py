@@ -1,6 +1,6 @@
 """Claims of selected hosts, and the record of decisions.
 
-A claim allocates for all instances of a request, or for none.
+A claim makes the allocations of all instances of a request, or no allocations.
 """
 
 from collections import defaultdict
@@ -55,8 +55,9 @@ _INSTANCES_PATH = "$.request_spec"
 class ClaimMode(Enum):
     """The use of a selection.
 
-    ``NEW`` allocates for instances without allocations. ``ADDED`` adds to their allocations, as
-    nova does for an evacuation: the instance holds both until the move has ended.
+    ``NEW`` allocates for instances without allocations. ``ADDED`` adds to the allocations of
+    instances, as nova does for an evacuation: until the move has ended, an instance has allocations
+    on the old and on the new host.
     """
 
     NONE = "none"
@@ -86,7 +87,7 @@ class ClaimedRun:
 
 
 class PendingClaim:
-    """A run to claim: its selection, and other placements for conflicts."""
+    """A run to claim: its selection, and other placements after a conflict."""
 
     def __init__(self, run: SchedulingRun, decide: Callable[[SchedulingRun], Decision]) -> None:
         self._run = run
@@ -95,11 +96,11 @@ class PendingClaim:
 
     @cached_property
     def next_best(self) -> list[Fallback]:
-        """Return other placements, the best first."""
+        """Return the placements to try after a conflict, best first."""
         return self._run.find_fallback(MAX_NEXT_BEST)
 
     def placed(self, number: int) -> ClaimedRun:
-        """Return the placement of this number, 0 for the first choice."""
+        """Return the run with a placement by number, 0 for the first choice."""
         if not number:
             return self.first
         run = self._run.use_fallback(self.next_best[number - 1])
@@ -126,11 +127,11 @@ class Claims:
         claiming: ClaimMode,
         ids: RequestIds = NO_REQUEST,
     ) -> Json | None:
-        """Return the result of an earlier, equal request that still holds its allocations.
+        """Return the result of an earlier, equal request, if still allocated.
 
-        A request of mode ``ADDED`` is equal only if its ids are equal too. Raises
-        :class:`Conflict` if new instances have allocations from another request. A rebuild is
-        never claimed, because its instance keeps its allocations.
+        With ``ClaimMode.ADDED``, requests are equal only if their ids are also equal. Raises
+        :class:`Conflict` if new instances have allocations from another request. A rebuild has no
+        claim, because the instance keeps its allocations.
         """
         if spec.is_rebuild or claiming is ClaimMode.NONE:
             return None
@@ -157,13 +158,13 @@ class Claims:
     def claim(
         self, run: SchedulingRun, decide: Callable[[SchedulingRun], Decision], claiming: ClaimMode
     ) -> Decision:
-        """Allocate the selection of a run and record its decision, in a transaction.
+        """Allocate the selection of a run and record its decision.
 
-        After a conflict, the best other placement with capacity is allocated. Returns the
-        decision that ``decide`` made of the placement.
+        Both are in a single transaction. After a conflict, the best other placement with capacity
+        is allocated. Returns the decision that ``decide`` makes from the claimed run.
 
-        Raises :class:`CapacityExceeded` or :class:`ConcurrentUpdate` if concurrent requests
-        claimed all placements, and :class:`Invalid` if the stored server group is gone or full.
+        Raises :class:`CapacityExceeded` or :class:`ConcurrentUpdate` if concurrent requests claimed
+        all placements, and :class:`Invalid` if the stored server group is gone or full.
         """
         now, spec = self.clock(), run.request.spec
         work = self._claim if claiming is ClaimMode.NEW else self._add
@@ -308,10 +309,10 @@ def _find_added(
     digest: str,
     ids: RequestIds,
 ) -> Decision | None:
-    """Return the earlier decision on the same request, if all its allocations remain.
+    """Return the earlier decision on the same request, if still allocated.
 
-    An equal request may move an instance again after a first move failed. It then has other ids,
-    or the allocations of the first move are gone.
+    After a failed move, an equal request may move the instance again. This is another request: it
+    has other ids, or the allocations of the first move are gone.
     """
     decision = recorded.get(uuids[0])
     if decision is None or decision.digest != digest or not decision.request_ids.are_of_one(ids):
@@ -368,11 +369,11 @@ def _lock_zones(connection: Connection, run: SchedulingRun) -> None:
 
 
 def _join_group(connection: Connection, spec: RequestSpec, *, records_stay: bool = False) -> None:
-    """Lock the stored server group of the instances, if any, and add them to it.
+    """Lock the stored server group of the instances, if any, and add them.
 
-    With ``records_stay``, instances that are already recorded do not join. For a strict policy,
-    members and hosts must be the same as at selection: else two concurrent requests could break
-    the policy together.
+    With ``records_stay``, instances that are already recorded do not join. For the policies
+    affinity and anti-affinity, members and hosts must be the same as at selection. Otherwise two
+    concurrent requests could together violate the policy.
     """
     group = spec.instance_group
     if group is None or group.uuid is None:

@@ -41,16 +41,16 @@ _TIMES = ("since", "until")
 
 #: Maximum number of decisions examined for a page, and of funnels read in a statement.
 MOST_EXAMINED, _FUNNEL_BATCH = 1000, 50
-#: The settings of a replay: current, or those of the decision.
+#: The settings of a replay: current, or recorded with the decision.
 NOW, THEN = "now", "then"
-#: Maximum number of hosts, chosen then and not now, with a verdict of now.
+#: Maximum number of hosts with a current verdict that the decision chose and the replay does not.
 MOST_JUDGED = 10
 
 
 def read_query(parameters: Mapping[str, str | None]) -> DecisionQuery:
-    """Return the search of the parameters of a list.
+    """Parse the query parameters of a list of decisions.
 
-    Raises :class:`Invalid` naming a parameter that is not a valid uuid or time.
+    Raises :class:`Invalid`, naming the parameter, for an invalid uuid or time.
     """
     policy, instance = parameters.get("policy"), parameters.get("instance")
     plain: Json = {name: parameters.get(name) for name in _PLAIN}
@@ -67,7 +67,7 @@ def read_query(parameters: Mapping[str, str | None]) -> DecisionQuery:
 def find_unknown_names(
     connection: Connection, parameters: Mapping[str, str], policies: Policies
 ) -> list[Json]:
-    """Return the parameters of a list that match no existing name and no recorded decision.
+    """Return the query parameters that match no existing name and no decision.
 
     Each entry has the ``key`` of the parameter and a ``detail``, a sentence with similar names.
     Deleted names are valid as long as a decision contains them. Projects are not checked.
@@ -231,11 +231,12 @@ def replay(
     settings: str = NOW,
     view: ExplanationView | None = None,
 ) -> Json:
-    """Return a decision, an explanation of its request now, and the differences.
+    """Return a decision, a new explanation of its request, and differences.
 
-    The overrides and changes of a recorded explanation apply with both ``settings``. For hosts
-    that were chosen then and are not now, ``verdicts`` give the reasons. Raises :class:`Invalid`
-    for settings of then that were not recorded or are no longer valid, and the errors of
+    ``settings`` selects the settings of the explanation: recorded with the decision, or current.
+    The overrides and changes of a recorded explanation apply in both cases. For hosts that were
+    chosen at the decision and are not chosen now, ``verdicts`` give the reasons. Raises
+    :class:`Invalid` if recorded settings are missing or no longer valid, and the errors of
     :meth:`Scheduler.explain`.
     """
     changes = changes_from(decision.conditions.changes if decision.conditions else ())
@@ -281,7 +282,7 @@ def _replay_run(
 def _document(
     scheduler: Scheduler, decision: Decision, conditions: Conditions
 ) -> tuple[Json, list[RunDifference]]:
-    """Return the request to repeat, with its instances, and its stored group as it is now."""
+    """Return the request to repeat, with instances and current server group."""
     document = {**decision.request, "instance_uuids": [place.instance for place in decision.places]}
     if not conditions.names_group:
         return document, []
@@ -306,7 +307,7 @@ def _overrides(scheduler: Scheduler, decision: Decision, settings: str) -> Mappi
 
 
 def _verdicts(connection: Connection, run: SchedulingRun, decision: Decision) -> Json:
-    """Return the current verdicts on hosts that were chosen then and are not now."""
+    """Return the current verdicts on hosts that only the decision chose."""
     chosen = {best.service_host for best, *_ in run.selections}
     hosts = dict.fromkeys(place.host for place in decision.places if place.host is not None)
     lost = [host for host in hosts if host not in chosen][:MOST_JUDGED]

@@ -87,9 +87,10 @@ def _request_options(settings: Settings) -> Iterator[tuple[str, str, cfg.Opt]]:
 
 
 class Retention:
-    """Deletes expired decisions in batches, after requests that record new decisions.
+    """Deletion of expired decisions in batches, after new decisions.
 
-    ``keeping`` is in seconds, and 0 means for ever. A lease selects a single process for this.
+    ``keeping`` is the age in seconds at the deletion, and 0 keeps decisions for ever. A lease makes
+    a single process delete decisions at a time.
     """
 
     #: Number of decisions, or seconds, between two cleanups of a process. A cleanup deletes
@@ -185,7 +186,7 @@ def _conditions(run: SchedulingRun, changes: Sequence[Json]) -> Conditions:
 
 
 def _best(run: SchedulingRun) -> list[Json]:
-    """Return the best hosts, with the weights that differ from 0 for any of them."""
+    """Return the best hosts, with weights that differ from 0 for any of them."""
     if run.choice is None:
         return []
     hosts = [report.as_json() for report in run.choice.first.best_reports(MOST_BEST)]
@@ -208,7 +209,10 @@ def check_kept(overrides: Mapping[str, Any], changes: Sequence[Json]) -> None:
 
 
 def digest_of_request(spec: RequestSpec, document: Mapping[str, Any]) -> str:
-    """Return a digest that is equal for equal requests, however they list their instances."""
+    """Return a digest that is equal for equal requests.
+
+    The form of the list of instances does not matter.
+    """
     body = {key: value for key, value in document.items() if key != "num_instances"}
     return results.digest_of({**body, "instance_uuids": list(spec.instance_uuids)})
 

@@ -1,8 +1,8 @@
-"""Plans for changes of the cloud: capacity before and after, and the moves of instances.
+"""Plans for changes of the cloud: capacities and moves of instances.
 
 Each instance on a changed host, largest first, is scheduled on its own host again. If the host
-rejects it, it has to move, which frees capacity for the following instances. An instance that its
-host would reject even before the changes is ignored.
+rejects the instance, the instance has to move, and its capacity is free for the following
+instances. An instance that its host would reject even before the changes is ignored.
 """
 
 from collections import defaultdict
@@ -66,13 +66,16 @@ class MovingInstance:
 
     @property
     def kind(self) -> bytes:
-        """Return a key of instances that a single run can place, unique in server groups."""
+        """Return a key that is equal for instances that a run can place together.
+
+        An instance in a server group has a key of its own.
+        """
         own = self.record.uuid if self.record.server_group else ""
         return orjson.dumps([own, self.document], option=orjson.OPT_SORT_KEYS)
 
     @property
     def size(self) -> tuple[int, int, int]:
-        """Return its memory in MB, its virtual CPUs and its disk in GB."""
+        """Return memory in MB, virtual CPUs and disk in GB of the instance."""
         flavor = self.record.flavor or {}
         disk = (flavor.get("root_gb") or 0) + (flavor.get("ephemeral_gb") or 0)
         return flavor.get("memory_mb") or 0, flavor.get("vcpus") or 0, disk
@@ -80,9 +83,9 @@ class MovingInstance:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMove:
-    """The move of an instance from its host to the host and node of a run.
+    """The move of an instance to the host and node that a run has chosen.
 
-    ``passed`` are the filters that the new host passed, ``weight`` is its weight.
+    ``passed`` are the filters that the new host passed, and ``weight`` is its weight.
     """
 
     instance: str
@@ -112,7 +115,7 @@ class StuckInstance:
 
 @dataclass(frozen=True, slots=True)
 class MovePlan:
-    """The moves of instances, in an order that keeps each move valid, and the stuck instances."""
+    """The moves of instances in a valid order, and the stuck instances."""
 
     moves: tuple[PlannedMove, ...] = ()
     stuck: tuple[StuckInstance, ...] = ()
@@ -187,9 +190,9 @@ class Mover:
         return result
 
     def stays(self, one: MovingInstance) -> str | None:
-        """Return why an instance may not be on its host, or None if it may.
+        """Return the reason why an instance cannot stay, or None if it can.
 
-        Its allocations are removed for the check and restored afterwards.
+        The allocations of the instance are removed for the check and restored afterwards.
         """
         record, connection = one.record, self._trial.connection
         location = {record.uuid: (record.host, record.node)}
@@ -225,7 +228,7 @@ class Mover:
         simulation.move(self._trial.connection, (), locations, self._now)
 
     def _move_equal(self, some: Sequence[MovingInstance], extra: Json) -> MovePlan:
-        """Move instances of a kind, as many at a time as find hosts together."""
+        """Move instances with the same ``kind`` in batches that find hosts."""
         remaining, number, result = list(some), len(some), MovePlan()
         while remaining:
             batch = remaining[:number]
@@ -244,7 +247,7 @@ class Mover:
         return result
 
     def _place(self, batch: Sequence[MovingInstance], extra: Json) -> "MovePlan | _PartialFit":
-        """Place all instances of a batch of a kind in a run, or none of them."""
+        """Place all instances of a batch in a single run, or no instance."""
         document = batch[0].document
         flavor = document["flavor"]
         if flavor in _UNKNOWN_FLAVOR or flavor.keys() == {"id"}:
@@ -281,7 +284,7 @@ class Mover:
         return {"instance_group": current.as_document()}
 
     def _write(self, batch: Sequence[MovingInstance], run: SchedulingRun) -> None:
-        """Write the new allocations of instances to the simulation, in place of the old."""
+        """Replace the allocations of instances in the simulation."""
         pairs = _pair_with_selections(batch, run)
         allocated = [
             SimulatedAllocation(instance.record.uuid, provider, name, amount)
@@ -301,7 +304,7 @@ class Mover:
 
 @dataclass(frozen=True, slots=True)
 class _PartialFit:
-    """The number of instances that find hosts together, and the reason for the others."""
+    """The number of instances that find hosts, and why the others do not."""
 
     fitting: int
     reason: str
@@ -345,10 +348,10 @@ def _list_moves(batch: Sequence[MovingInstance], run: SchedulingRun) -> Iterator
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The result of changes: moves and stuck instances, and instances that no longer fit.
+    """The plan for changes: moves, instances that cannot move, and capacities.
 
-    ``unfit`` has the reasons by instance. ``before`` and ``after`` are the capacities by flavor
-    before the changes and after the moves.
+    ``unfit`` has the reasons of instances that no longer fit on their hosts. ``before`` and
+    ``after`` are the capacities by flavor before the changes and after the moves.
     """
 
     moved: MovePlan
@@ -383,13 +386,13 @@ def plan_drain(
     flavors: Sequence[str] | None,
     overrides: Mapping[str, Any] = MappingProxyType({}),
 ) -> Plan:
-    """Return the plan for changes, with the capacity for these flavors, or for all.
+    """Return the plan for changes, with the capacity for some or all flavors.
 
     ``overrides`` are options that change together with the cloud. They apply to the moves and to
     the capacity afterwards. Everything is rolled back.
 
-    Raises :class:`NotFound` if a flavor is not stored, :class:`Invalid` if a change or an option
-    is invalid, and :class:`Unavailable` after ``[scheduler] what_if_timeout``.
+    Raises :class:`NotFound` if a flavor is not stored, :class:`Invalid` if a change or an option is
+    invalid, and :class:`Unavailable` after ``[scheduler] what_if_timeout``.
     """
     # First: with invalid overrides every host would seem to reject the instances.
     scheduler.reader.check_overrides(overrides)
@@ -451,7 +454,7 @@ def _make_plan(
 
 
 def _affected_hosts(connection: Connection, changes: Sequence[CloudChange]) -> set[str]:
-    """Return the hosts whose instances may no longer fit after a change of the host."""
+    """Return the hosts whose instances may no longer fit after the changes."""
     hosts: set[str] = set()
     for change in changes:
         match change:

@@ -81,9 +81,10 @@ def _split_by_verdict(
 
 
 def apply_passed(verdict: Passed, host: HostState, name: str) -> None:
-    """Write the results of the filter with this name to the state of a host that passes.
+    """Write the result of a filter to the state of a host that passes.
 
-    Raises :class:`PluginFailed` if a third-party filter returns anything else.
+    ``name`` is the filter. Raises :class:`PluginFailed` if a third-party filter returns anything
+    else.
     """
     if not isinstance(verdict, Passed):
         raise PluginFailed(
@@ -94,10 +95,10 @@ def apply_passed(verdict: Passed, host: HostState, name: str) -> None:
 
 
 def named_nodes(connection: Connection, spec: RequestSpec) -> tuple[ComputeNode, ...] | None:
-    """Return the nodes that the request names, or None if it names no host or node.
+    """Return the nodes that the request names, or None if it names none.
 
     ``force_hosts``, ``force_nodes`` and the requested destination all restrict the nodes, as in
-    nova. The cell of the destination is a stage of :func:`filter_by_name` instead.
+    nova. :func:`filter_by_name` evaluates the cell of the destination.
     """
     if not _names_hosts(spec):
         return None
@@ -210,7 +211,7 @@ def _with_changes(report: FilterReport, changes: tuple[SuggestedChange, ...]) ->
 
 
 def change_by_name(name: str, host: HostState, spec: RequestSpec) -> SuggestedChange:
-    """Return the change that would let a host pass a name stage."""
+    """Return the change that lets a host pass a stage of named hosts."""
     if name == "ignore_hosts":
         names = tuple(entry for entry in spec.ignore_hosts if entry.lower() != host.host.lower())
         return SuggestedChange("ask", "do not ignore it", spec=replace(spec, ignore_hosts=names))
@@ -229,7 +230,7 @@ def change_by_name(name: str, host: HostState, spec: RequestSpec) -> SuggestedCh
 def _name_stages(
     spec: RequestSpec, closed_cells: Mapping[str, str]
 ) -> Iterator[tuple[str, _ReasonOf]]:
-    """Yield the name and the check of each name stage that the request needs."""
+    """Yield name and check of each stage of :func:`filter_by_name`."""
     ignored = {name.lower() for name in spec.ignore_hosts}
     cell = spec.destination.only_cell
 
@@ -290,19 +291,20 @@ def filter_of(plugin: BaseHostFilter) -> "BaseHostFilter | NovaFilter":
 
 
 class NovaFilter:
-    """A filter that implements ``host_passes``, ``_filter_one`` or ``filter_all``, as in nova.
+    """A filter that implements a method of nova's filters.
 
-    Plugins of any nova release subclass our bases after a change of their imports. They may write
-    to host states. Rejected hosts get their allocation candidates back.
+    The methods are ``host_passes``, ``_filter_one`` and ``filter_all``. Filters written for any
+    nova release work if their imports are changed to the base classes of this package. They may
+    write to host states. Rejected hosts get their allocation candidates back.
     """
 
     def __init__(self, plugin: BaseHostFilter) -> None:
         self._plugin = plugin
 
     def verdicts(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[Verdict]:
-        """Return None for each host that ``filter_all`` returns, and a rejection for the others.
+        """Return None for each host that passes, and a rejection for the others.
 
-        Raises :class:`ValueError` if it returns any other host.
+        Raises :class:`ValueError` if ``filter_all`` returns any other host.
         """
         candidates_before = [candidates_of(host) for host in hosts]
         returned = self._plugin.filter_all(list(hosts), spec_obj)

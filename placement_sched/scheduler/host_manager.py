@@ -66,11 +66,12 @@ _DISABLED = "its cell is disabled"
 
 @dataclass
 class CloudView:
-    """The cloud during a request: aggregates are read on first use and then stay the same.
+    """The cloud during a request.
 
-    ``known_aggregates`` are aggregates that were already read. ``policies`` are all policies that
-    hosts may have. ``states_age`` is in seconds if the driver caches host reports, see
-    ``kept_nodes``. ``shared_states`` exists if several requests use this view in turn.
+    Aggregates are read on first use, and then stay the same. ``known_aggregates`` are aggregates
+    that were already read. ``policies`` are all policies that hosts may have. ``states_age`` is in
+    seconds if the driver caches host reports, see ``kept_nodes``. ``shared_states`` exists if
+    several requests use this view in turn.
     """
 
     connection: Connection
@@ -145,10 +146,10 @@ class CloudView:
 
 @dataclass(slots=True)
 class SharedStates:
-    """Host states that several requests share in turn, by the uuids of their nodes.
+    """Host states that several requests share in turn, by node uuid.
 
-    They appear new to each request as long as only limits and candidates are written to them.
-    Before any other write, call :meth:`forget`.
+    Limits and candidates, which filters write, are reset for each request. Before any other write
+    to the states, call :meth:`forget`.
     """
 
     _named: frozenset[str] = frozenset()
@@ -184,7 +185,7 @@ class SharedStates:
 def get_host_states(cloud: CloudView, spec: RequestSpec, candidates: Candidates) -> list[HostState]:
     """Return the states of the hosts with candidates.
 
-    A rebuild has no candidates. It gets the hosts that it names, or all.
+    A rebuild has no candidates. Its hosts are the named hosts, or all hosts.
     """
     if not spec.is_rebuild:
         return host_states(cloud, candidates, spec)
@@ -223,14 +224,14 @@ def _by_root(requests: Sequence[AllocationRequest]) -> dict[str, Sequence[Alloca
 
 
 def _states_of(cloud: CloudView, spec: RequestSpec, uuids: Collection[str]) -> list[HostState]:
-    """Return a state of each node, less the instances placed since it was read."""
+    """Return a state of each node, less the instances placed in between."""
     cache = None if cloud.states_age is None else cloud.memory.kept_nodes
     nodes = (cache or cloud.memory.nodes).get(cloud.connection, uuids, cloud.host_versions)
     states = named_states(cloud, nodes, spec)
     simulated = cloud.memory.supposed
     for state in states:
         uuid = str(state.uuid)
-        # Before candidates are set: those of this request do not apply to earlier instances.
+        # Before candidates are set: candidates of this request do not apply to earlier instances.
         earlier_specs = (*(cache.placed_on(uuid) if cache else ()), *simulated.get(uuid, ()))
         for earlier in earlier_specs:
             state.consume_from_request(earlier)
@@ -280,7 +281,10 @@ class RecordedInstances:
         self._last_check: tuple[Collection[Any], bool] = ((), True)
 
     def names_all(self, uuids: Collection[Any]) -> bool:
-        """Return whether the request names all of ``uuids``, caching the last result."""
+        """Return whether the request names all of ``uuids``.
+
+        The last result is cached.
+        """
         checked, is_named = self._last_check
         if checked is not uuids:
             is_named = self.named.issuperset(uuids)
@@ -336,17 +340,27 @@ class InstancesOnHost(MutableMapping[str, HostInstance]):
         return uuid in self._source_of(uuid)
 
     def keys(self) -> KeysView[str]:
-        """Return a view of the uuids with a fast intersection for uuids that the request names."""
+        """Return a view of the uuids.
+
+        Its intersection with uuids that the request names is fast.
+        """
         return _Uuids(self)
 
     def named_among(self, uuids: Collection[Any]) -> set[str] | None:
-        """Return the members of ``uuids`` on this host, or None if the request lacks some."""
+        """Return the uuids among ``uuids`` whose instances are on this host.
+
+        Returns None if the request does not name all of ``uuids``, because then the instances of
+        the host would have to be read.
+        """
         if not self._recorded.names_all(uuids):
             return None
         return {uuid for group in (self._named, self._added) for uuid in group if uuid in uuids}
 
     def _source_of(self, uuid: object) -> dict[str, HostInstance]:
-        """Return the mapping to use for an instance: named instances until all have been read."""
+        """Return the mapping that may contain an instance.
+
+        Instances that the request names need not be read with all instances of the host.
+        """
         if uuid in self._added:
             return self._added
         recorded = self._recorded
@@ -375,7 +389,7 @@ class _Uuids(KeysView[str]):
 
 
 def named_instances(spec: RequestSpec) -> frozenset[str]:
-    """Return the uuids of the instances that a request names, including its own."""
+    """Return the uuids of a request's instances, and of named instances."""
     members = spec.instance_group.members if spec.instance_group else ()
     hinted = (uuid for name in HINTS for uuid in spec.scheduler_hints.get(name, ()))
     return frozenset((*spec.instance_uuids, *members, *map(canonical_uuid, hinted)))
@@ -395,11 +409,11 @@ def no_closed_cells(_hosts: Iterable[HostState], _spec: RequestSpec) -> Mapping[
 
 @dataclass
 class ClosedCells:
-    """The closed cells of a request, read with a single statement if a host has a cell.
+    """The closed cells of a request, read if a host has a cell.
 
-    Cells are closed if ``[scheduler] disabled_cells`` names them, their database does not answer,
-    or they are disabled in nova. As in nova, a request that names a cell of the last kind, to move
-    an instance within it, may use its hosts.
+    A cell is closed if ``[scheduler] disabled_cells`` names it, if its database does not answer, or
+    if it is disabled in nova. As in nova, a request that names a cell disabled in nova, to move an
+    instance within the cell, may use its hosts.
     """
 
     connection: Connection

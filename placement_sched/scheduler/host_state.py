@@ -137,11 +137,11 @@ def make_host_state(
     instances: MutableMapping[str, HostInstance] | None = None,
     ratios: Mapping[str, float] = MappingProxyType({}),
 ) -> HostState:
-    """Return the state of ``node``, with the ``instances`` recorded on its host by uuid.
+    """Return the state of ``node``, with the instances on its host by uuid.
 
-    As in nova, a node without a known free disk keeps an empty state. ``service`` is a
-    :func:`service_view`. ``ratios``, by name, replace the ratios that the node reports. This is
-    not a method because extra specs could refer to its name.
+    As in nova, the state of a node that does not report its free disk stays empty. ``service`` is a
+    :func:`service_view`. ``ratios``, by name, replace the ratios that the node reports. This
+    function is not a method, because extra specs can refer to attributes of a host state by name.
     """
     values = node.derived.get("host_state")
     if values is None:
@@ -157,7 +157,7 @@ def make_host_state(
 
 
 def set_candidates(state: HostState, requests: Sequence[Any]) -> None:
-    """Set the candidates of a host: allocation requests of the search, or their JSON."""
+    """Set the candidates of a host, as allocation requests or their JSON."""
     state._candidates = requests  # noqa: SLF001 - nova's HostState has no such public method
 
 
@@ -172,9 +172,10 @@ def with_candidates(states: Iterable[HostState]) -> list[HostState]:
 
 
 def _consume_numa(state: HostState, spec: RequestSpec) -> Sequence[FittedNUMACell]:
-    """Consume NUMA cells, and return the fitted cells of the instance, if it requests any.
+    """Consume NUMA cells, and return the fitted cells of the instance, if any.
 
-    A topology that does not fit consumes nothing: then the NUMA filter is not enabled.
+    A topology that does not fit consumes nothing. This is possible only if NUMATopologyFilter is
+    not enabled.
     """
     if not spec.numa_topology or not state.numa_topology:
         return ()
@@ -196,10 +197,10 @@ def take_devices(
 ) -> None:
     """Consume the PCI devices of the first candidate of an instance on a host.
 
-    ``numa_cells`` are the cells of the instance as fitted on the host, if known. If devices are
-    missing because no filter checks them, that is logged, and the available devices are consumed.
-    Source: nova's documentation, "PCI tracking in Placement", and the observed behaviour of nova
-    34's scheduler.
+    ``numa_cells`` are the cells of the instance as fitted on the host, if any. If devices are
+    missing because no filter checks devices, a message is logged, and the available devices are
+    consumed. Source: nova's documentation, "PCI tracking in Placement", and the observed behaviour
+    of nova 34's scheduler.
     """
     if spec.pci_requests is None or not spec.pci_requests.requests or state.pci_stats is None:
         return
@@ -214,9 +215,9 @@ def take_devices(
 def with_device_providers(
     spec: RequestSpec, allocation_request: Mapping[str, Any] | None
 ) -> RequestSpec:
-    """Return the request with the providers of its devices, as nova does.
+    """Return the request with the providers of its PCI devices, as in nova.
 
-    The devices can then be identified later, when the host has other candidates.
+    The devices can then be identified later, after the candidates of the host have changed.
     """
     mappings = (allocation_request or {}).get("mappings")
     if spec.pci_requests is None or not mappings:

@@ -66,7 +66,7 @@ class _Cloud:
         return cls(connection, scheduler.clock(), aggregates.of_host, policies)
 
     def state(self, service: ServedNode | Service) -> Json:
-        """Return the state, with details unless the service is simply up."""
+        """Return the state of a service, with details unless it is enabled and up."""
         down_time = self.policies.default.settings.DEFAULT.service_down_time
         is_up = is_recently_seen(
             service.last_seen_up, bool(service.forced_down), self.now, down_time
@@ -92,10 +92,10 @@ class _Cloud:
 
 
 def list_hosts(scheduler: Scheduler, filters: HostQuery) -> Json:
-    """Return the hosts of a list, with the aggregates, traits and cells that they refer to.
+    """Return a page of hosts, with their aggregates, traits and cells.
 
     A host is listed once per compute node. The number of SQL statements does not depend on the
-    number of hosts. Raises :class:`Invalid` if the marker is not a node.
+    number of hosts. Raises :class:`Invalid` if the marker is not the uuid of a node.
     """
     with scheduler.database.snapshot() as connection:
         cloud = _Cloud.of(scheduler, connection)

@@ -1,10 +1,10 @@
-"""Settings of requests: configuration files, the options file, and overrides.
+"""Settings of requests: configuration files, options file and overrides.
 
 On SIGHUP the service reads its configuration files again, for options that may vary per request.
-The file that ``[scheduler] json_config_location`` names, ``scheduler_json_config_location`` in nova
-up to Newton, is read again when it changes. Its options override the configuration as the overrides
-of a request do. Source: "Description of scheduler configuration options", OpenStack Configuration
-Reference, Icehouse to Newton.
+The options file is named by ``[scheduler] json_config_location`` (in nova up to Newton:
+``scheduler_json_config_location``). It is read again when it changes. Its options override the
+configuration, with the same rules as the overrides of a request. Source: "Description of scheduler
+configuration options", OpenStack Configuration Reference, Icehouse to Newton.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -86,7 +86,10 @@ class LiveSettings:
         return self._in_effect
 
     def reload(self) -> None:
-        """Read all files again, and make this process's children do the same if they are valid."""
+        """Read all files again.
+
+        If they are valid, the child processes also read them again.
+        """
         with self._reading:
             self._watch.changed()
             if self._read_again(whole=True, is_reported=True):
@@ -103,9 +106,10 @@ class LiveSettings:
     def _read_again(
         self, *, whole: bool, is_reported: bool = False, at_start: bool = False
     ) -> bool:
-        """Read all files, or only the options file, and return whether they are valid.
+        """Read files again, and return whether they are valid.
 
-        Changes that need a restart are logged if ``is_reported``.
+        With ``whole``, all files are read, else only the options file. Changes that need a restart
+        are logged if ``is_reported``.
         """
         problem = ""
         try:
@@ -190,7 +194,7 @@ class WithOptionsFile:
 
 
 def with_options_file(settings: Settings, clock: Clock = utcnow) -> WithOptionsFile:
-    """Return ``settings`` with the options of the file that they name, by default none.
+    """Return ``settings`` with the options of their options file, if any.
 
     Options that do not exist here, or that the server reads only at its start, are ignored, because
     another program may use the same file. Raises :class:`ConfigurationError` for a file that cannot

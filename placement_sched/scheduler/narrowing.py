@@ -88,7 +88,7 @@ def run_request_filters(
 
 
 def trait_source(kind: str, trait: str, reports: Sequence[RequestFilterReport]) -> str:
-    """Return the request filter, or the JSON path, that named a trait of the root provider."""
+    """Return the request filter or JSON path that added a trait of the root."""
     for report in reports:
         if trait in report.changes.get(kind, ()):
             return f"request filter {report.name}"
@@ -122,9 +122,9 @@ class _RecordingContext:
 def check_result(spec: RequestSpec, outcome: object) -> None:
     """Validate the result of a request filter.
 
-    A result is an outcome, a refusal with a reason, or None. The request of an outcome keeps its
-    field types and instances, and has no fewer constraints. Raises :class:`TypeError` or
-    :class:`ValueError`.
+    A valid result is a :class:`RequestFilterResult`, a :class:`Rejection` with a reason, or None.
+    The resulting request must have the same field types and instances, and no fewer constraints.
+    Raises :class:`TypeError` or :class:`ValueError`.
     """
     if isinstance(outcome, RequestFilterResult):
         orjson.dumps(dict(outcome.changes))  # explanations show it

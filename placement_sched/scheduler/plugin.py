@@ -53,9 +53,9 @@ class SchedulerPlugin:
 
     @classmethod
     def with_settings(cls, settings: Settings, clock: Clock = utcnow) -> Self:
-        """Return a plugin, made without arguments, with these settings and this clock.
+        """Return a plugin with these settings and this clock.
 
-        Both are set before ``__init__`` runs, so that it may read options.
+        They are set before ``__init__`` runs without arguments, so that it may read options.
         """
         plugin = cls.__new__(cls)
         plugin._settings = settings  # noqa: SLF001 - an instance of this very class
@@ -75,7 +75,7 @@ class SchedulerPlugin:
 
 
 def options_in_group(group: str, *options_and_help: Any) -> tuple[GroupedOption, ...]:
-    """Return options of a group, given as options each followed by its help."""
+    """Return options of a group, from options each followed by its help."""
     return tuple((group, option) for option in with_help(*options_and_help))
 
 
@@ -102,11 +102,12 @@ def _overrides(kind: type, base: type, names: tuple[str, ...]) -> bool:
 
 
 class calling(in_effect):  # noqa: N801 - a context manager is named so
-    """Run the code of a plugin under its settings, and name its class in errors.
+    """Run code of a plugin under its settings, and name it in errors.
 
-    Our own errors, and errors in ``blameless``, are raised unchanged. Any other error becomes
-    :class:`~placement_sched.errors.PluginFailed` and is logged with its traceback, at level error
-    unless failures are :func:`tolerate_failures`.
+    Two kinds of errors are raised unchanged: subclasses of :class:`~placement_sched.errors.Error`,
+    and errors in ``blameless``, which the plugin did not cause. Any other error is raised as
+    :class:`~placement_sched.errors.PluginFailed`. Its traceback is logged at level error, or at
+    level debug within :func:`tolerate_failures`.
     """
 
     __slots__ = ("_blameless", "_kind")
@@ -138,7 +139,7 @@ class calling(in_effect):  # noqa: N801 - a context manager is named so
 
 @contextmanager
 def tolerate_failures() -> Iterator[None]:
-    """Log failures of plugins at level debug only, if the caller continues without them."""
+    """Log failures of plugins at level debug, if the caller continues."""
     token = _TOLERANT.set(True)
     try:
         yield

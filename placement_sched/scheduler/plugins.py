@@ -1,6 +1,6 @@
-"""Plugin loading: shipped plugins by folder, third-party plugins by dotted path.
+"""Plugin loading, by folder for shipped plugins, else by dotted path.
 
-Packages can also announce plugins by entry points.
+Packages can also announce plugins: their entry points name the classes.
 """
 
 import inspect
@@ -162,11 +162,17 @@ class Plugins:
 
     @property
     def unlimited_hints(self) -> frozenset[str]:
-        """Return the hints whose hosts a limit on candidates could cut off."""
+        """Return the hints that make a request find unlimited candidates.
+
+        They name hosts or instances, and a limit could cut off these hosts.
+        """
         return _shipped_hints().union(*(plugin.unlimited_hints for plugin in self.filters))
 
     def for_rebuild(self) -> Self:
-        """Return the plugins of a rebuild: no request filters, and only filters marked for it."""
+        """Return the plugins for a rebuild, without request filters.
+
+        Only host filters with ``RUN_ON_REBUILD`` are kept.
+        """
         filters = [plugin for plugin in self.filters if plugin.RUN_ON_REBUILD]
         return replace(self, request_filters=(), filters=tuple(filters))
 
@@ -211,7 +217,10 @@ class _PluginType(Generic[Plugin]):
         return self._classes(value, words)
 
     def named(self, paths: Iterable[str], option: str = "") -> list[type[Plugin]]:
-        """Return the classes of dotted paths. The path of a function means its result."""
+        """Return the classes at dotted paths.
+
+        A path may also be the path of a function that returns classes.
+        """
         option = option or self.option
         classes = [
             self._classes(self._object(path, option), f"{option}: {path}")
@@ -407,9 +416,9 @@ _SECTION_OPTIONS["default_filters"] = _FILTERS
 
 
 def _section_plugins(sections: Sections, settings: Settings) -> Iterator[type[SchedulerPlugin]]:
-    """Yield the third-party plugins that sections of policies name by dotted paths.
+    """Yield the third-party plugins that policies name by dotted path.
 
-    Errors are reported later, when the policy is created.
+    Errors are reported later, when the plugins of the policy are loaded.
     """
     policy_names = [name.lower() for name in settings.scheduler.policies]
     names = policy_names or [name for name in sections if not settings.has_group(name)]
@@ -440,7 +449,7 @@ def _listed_selectors(settings: Settings) -> list[type[BasePolicySelector]]:
 def _resolve_names(
     plugin_type: _PluginType[Listed], names: Iterable[str], noun: str
 ) -> list[type[Listed]]:
-    """Return the classes of names, in their order: plugin names or dotted paths."""
+    """Return the classes of plugin names or dotted paths, in order."""
     classes = plugin_type.known()
     by_name = {name: kind for kind in classes for name in (kind.__name__, kind.name, *kind.aliases)}
     listed: list[type[Listed]] = []
@@ -462,7 +471,10 @@ def _weigher_classes(settings: Settings) -> list[type[BaseHostWeigher]]:
 
 
 def _filter_classes(settings: Settings) -> list[type[BaseHostFilter]]:
-    """Return the enabled filters. Each must be an available filter or a dotted path."""
+    """Return the enabled filters.
+
+    Each name must be the name of an available filter, or a dotted path.
+    """
     options, enabled = settings.filter_scheduler, "[filter_scheduler] enabled_filters"
     available = [*_FILTERS.announced(), *_FILTERS.named(options.available_filters)]
     by_name = {kind.__name__: kind for kind in available}
@@ -479,7 +491,10 @@ def _filter_classes(settings: Settings) -> list[type[BaseHostFilter]]:
 
 
 def _driver_class(settings: Settings) -> type[BaseDriver]:
-    """Return the driver by name, or by a dotted path of ours, nova or a third party."""
+    """Return the driver by name or by dotted path.
+
+    nova's paths mean the shipped drivers of the same name.
+    """
     value = settings.scheduler.driver
     by_name = {name: kind for kind in all_drivers() for name in (kind.name, kind.__name__)}
     name = value.rpartition(".")[2] if value.startswith(NOVA_DRIVERS) else value

@@ -30,9 +30,10 @@ GOALS = (FIT, PACK, SPREAD)
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Moves towards a goal, each with its reason. ``reached`` means that they suffice.
+    """Moves towards a goal, each with its reason.
 
-    ``complete`` is false if the search ended at a limit.
+    ``reached`` is true if the moves reach the goal. ``complete`` is false if the search ended at a
+    limit.
     """
 
     reached: bool
@@ -59,10 +60,10 @@ class Advice:
 
 
 def advise(scheduler: Scheduler, goal: str, document: Json | None, max_moves: int) -> Advice:
-    """Return at most ``max_moves`` moves towards a goal, with the request to ``fit`` if any.
+    """Return at most ``max_moves`` moves towards a goal.
 
-    Raises :class:`Invalid` and :class:`NotFound` for an invalid request, and :class:`Unavailable`
-    after ``[scheduler] what_if_timeout``.
+    ``document`` is the request of the goal ``fit``. Raises :class:`Invalid` and :class:`NotFound`
+    for an invalid request, and :class:`Unavailable` after ``[scheduler] what_if_timeout``.
     """
 
     def run(scheduler: Scheduler, trial: ScratchTransaction, _applied: AppliedChanges) -> Advice:
@@ -77,7 +78,7 @@ def advise(scheduler: Scheduler, goal: str, document: Json | None, max_moves: in
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """A host that may fit a request after moves: its missing amounts, and its allocations."""
+    """A host that may fit a request after moves, with its missing amounts."""
 
     host: str
     missing: Mapping[str, int]
@@ -107,7 +108,7 @@ class _Target:
 
 @dataclass(slots=True)
 class _MoveSearch:
-    """A search for moves, in a simulation."""
+    """A search for moves towards a goal, within a simulation."""
 
     scheduler: Scheduler
     trial: ScratchTransaction
@@ -118,7 +119,7 @@ class _MoveSearch:
     is_limited: bool = False
 
     def fit(self, document: Json) -> Advice:
-        """Return the fewest moves off a single host after which the request fits there."""
+        """Return the fewest moves that make room for the request on a host."""
         request = self.scheduler.reader.read({**document, "num_instances": 1})
         check_hosts(self.trial.connection, request)
         with self.scheduler.evaluate(self.scheduler.reader.validate(request)) as (_, run):
@@ -145,7 +146,7 @@ class _MoveSearch:
         return self._no_moves()
 
     def _no_moves(self) -> Advice:
-        """Return the advice that no moves were found, qualified if a limit skipped some."""
+        """Return the advice that no moves were found."""
         moves = (
             "1 move off one host makes"
             if self.max_moves == 1
@@ -155,7 +156,10 @@ class _MoveSearch:
         return Advice(False, f"no {moves} room for it{limit_note}", complete=not self.is_limited)
 
     def _targets(self, document: Json, amounts: Mapping[str, int]) -> Iterator[_Target]:
-        """Yield the hosts that the request would fit if they were empty, the nearest first."""
+        """Yield the hosts that would fit the request if they were empty.
+
+        Hosts with the smallest missing amounts come first.
+        """
         by_host: dict[str, list[HostLoad]] = defaultdict(list)
         for load in simulation.loads(self.trial.connection, amounts):
             by_host[load.host].append(load)

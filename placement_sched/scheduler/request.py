@@ -71,7 +71,9 @@ class NetworkDirectory(Protocol):
 
 
 def neutron_of(settings: Settings) -> Neutron | None:
-    """Return a client of the neutron that ``[neutron]`` configures, or None if it is absent.
+    """Return a client of the neutron that ``[neutron]`` configures.
+
+    Returns None if neutron is not configured.
 
     Raises :class:`~placement_sched.errors.ConfigurationError` if the options are inconsistent.
     """
@@ -105,7 +107,7 @@ def with_network_data(
 class _NetworkLookup:
     """Lookups of networks for a request, each sent to neutron once.
 
-    ``routed`` means that segments are needed.
+    With ``routed``, the segments of networks are also looked up.
     """
 
     def __init__(self, neutron: NetworkDirectory, routed: bool) -> None:
@@ -115,7 +117,7 @@ class _NetworkLookup:
         self._segments_of_network = cache(neutron.segments_of_network)
 
     def complete(self, network: NetworkRequest, json_path: str) -> NetworkRequest:
-        """Return a network or port with the missing values that are needed."""
+        """Return a requested network or port, completed with values from neutron."""
         if network.port_id and self._needs_port(network):
             port = self._port(network.port_id)
             if port is None:
@@ -177,10 +179,11 @@ def drop_invalid_rebuild(database: ReadableDatabase, document: Document) -> Json
 class SchedulingRequest:
     """A request with its spec, and the settings and plugins of its policy.
 
-    ``document`` is the body of the caller, ``whole`` has stored objects in place of their names.
-    ``alternates`` is the number of alternates for each instance. ``policies`` are all policies
-    that hosts may have. ``aggregates`` are the host aggregates, if the choice of the policy has
-    read them. ``overrides`` and ``named_policy`` are those of an explanation.
+    ``document`` is the request spec as the caller sent it. ``whole`` is the same with stored
+    objects in place of their names. ``alternates`` is the number of alternates for each instance.
+    ``policies`` are all policies that hosts may have. ``aggregates`` are the host aggregates, if
+    the choice of the policy has read them. ``overrides`` and ``named_policy`` are set by an
+    explanation.
     """
 
     spec: RequestSpec
@@ -197,18 +200,19 @@ class SchedulingRequest:
 
     @property
     def names_group(self) -> bool:
-        """Return whether it names a stored server group, whose members can change.
+        """Return whether the request names a stored server group.
 
-        A group in the body itself has the members and hosts that the caller lists.
+        Its members can change. A group object in the request has the members and hosts that the
+        caller lists.
         """
         document = self.document
         return isinstance(document.get("instance_group"), str) or _hints_group(document)
 
     @property
     def joined_group(self) -> str | None:
-        """Return the stored group that its instances join.
+        """Return the stored server group that the instances join.
 
-        Instances do not join a group in the body, whose policy the caller enforces.
+        Instances do not join a group object in the request. The caller enforces its policy.
         """
         group = self.spec.instance_group
         return group.uuid if group is not None and self.names_group else None
@@ -330,7 +334,7 @@ class RequestReader:
     def _choose(
         self, spec: RequestSpec, policies: registry.Policies, named: str | None
     ) -> tuple[registry.ChosenPolicy, Aggregates | None]:
-        """Return the policy of a request, and the host aggregates if it depends on them."""
+        """Return the policy of a request, and the host aggregates if read."""
         if not policies.can_exist and named is None:
             return registry.ChosenPolicy(policies.default), None
         with self.database.read() as connection:
@@ -348,10 +352,10 @@ class RequestReader:
 def derive_defaults(
     spec: RequestSpec, document: Mapping[str, Any], settings: Settings
 ) -> RequestSpec:
-    """Return the request with keys missing in ``document`` derived from flavor and image.
+    """Derive the keys missing in ``document`` from flavor and image.
 
-    A key that is present, even null, stays. Raises :class:`Invalid` if flavor and image are
-    invalid or contradict each other, naming the keys.
+    A key that is present, even null, is not changed. Raises :class:`Invalid` if flavor and image
+    are invalid or contradict each other, naming the keys.
     """
     if "numa_topology" not in document:
         spec = replace(spec, numa_topology=spec.hardware.numa_topology)
@@ -466,7 +470,10 @@ def _instances_of(document: Document) -> frozenset[str]:
 
 
 def _hints_group(document: Document) -> bool:
-    """Return whether the hint ``group`` names the server group instead of the key."""
+    """Return whether the hint ``group`` names the server group of a request.
+
+    ``instance_group`` takes precedence.
+    """
     if document.get("instance_group") is not None:
         return False
     return bool((document.get("scheduler_hints") or {}).get("group"))

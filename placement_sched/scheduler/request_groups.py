@@ -53,7 +53,10 @@ def _canonical_uuid(text: str) -> str:
 
 
 def aggregate_terms(member_of: Iterable[Iterable[str]], forbidden: Iterable[str]) -> AggregateTerms:
-    """Return terms for any aggregate per ``member_of``, and none of ``forbidden``."""
+    """Return the aggregate terms of a group.
+
+    A provider must be in an aggregate of each set in ``member_of``, and in none of ``forbidden``.
+    """
     return AggregateTerms(
         tuple(frozenset(map(_canonical_uuid, any_of)) for any_of in member_of),
         frozenset(map(_canonical_uuid, forbidden)),
@@ -121,7 +124,10 @@ class Groups:
         self.ignored: list[IgnoredValue] = []
 
     def __getitem__(self, suffix: str) -> Group:
-        """Return the group of a suffix, created if missing. "" is the unsuffixed group."""
+        """Return the group with a suffix, created if missing.
+
+        The group without a suffix has the suffix "".
+        """
         return self._groups.setdefault(suffix, Group(suffix))
 
     def __contains__(self, suffix: str) -> bool:
@@ -150,7 +156,10 @@ class Groups:
         self.ignored.append(IgnoredValue(source, key, value, expected))
 
     def remove_empty(self) -> None:
-        """Remove amounts of 0, which decline a class, and empty groups."""
+        """Remove empty groups, and amounts of 0.
+
+        An amount of 0 means that the class is not requested.
+        """
         self.declining = tuple(
             source
             for group in self
@@ -264,7 +273,7 @@ def _add_image_traits(groups: Groups, image: Image) -> None:
 
 
 def _add_cpus(group: Group, hardware: RequestedHardware) -> None:
-    """Request PCPU according to the CPU policy, and hosts with or without hyperthreading.
+    """Request PCPU and hyperthreading by the CPU policies.
 
     The dedicated CPUs of a mixed instance are its dedicated or else its realtime CPUs. Isolated
     emulator threads need an additional CPU.

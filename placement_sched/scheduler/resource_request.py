@@ -21,9 +21,9 @@ from placement_sched.scheduler.request_groups import Groups, aggregate_terms, gr
 
 @dataclass(frozen=True, slots=True)
 class TargetNodes:
-    """The target nodes of a request that names hosts or nodes: their uuids, or None for any.
+    """The uuids of the nodes that a request names, None if it names none.
 
-    ``unlimited_hints`` are scheduler hints that name hosts in other ways.
+    ``unlimited_hints`` are scheduler hints that also name hosts or instances.
     """
 
     nodes: tuple[str, ...] | None = None
@@ -40,11 +40,12 @@ class CandidateResult:
 
 @dataclass(frozen=True, slots=True)
 class CandidateResults:
-    """The queries of a request and their candidates.
+    """The candidates queries of a request, and the candidates that they found.
 
-    ``query`` is None for a rebuild. ``asked`` is None after a rejection by a request filter.
-    ``fallback`` requests VCPU instead of the PCPU of ``asked``, and both results count.
-    ``ignored`` are the keys of flavor and image without effect.
+    ``query`` is the main query, None for a rebuild. ``asked`` is the result of its search, None for
+    a rebuild and for a request that a request filter rejected. ``fallback`` is the result of a
+    second search, for VCPU in place of PCPU, None without such a search. The candidates of both
+    results are used. ``ignored`` are the extra specs and image properties without effect.
     """
 
     query: questions.CandidatesQuery | None = None
@@ -175,9 +176,9 @@ def _check_amounts(groups: Sequence[questions.RequestGroup], spec: RequestSpec) 
 
 
 def _check_members(spec: RequestSpec) -> None:
-    """Raise :class:`TooComplex` if the group has too many members for the instances.
+    """Raise :class:`TooComplex` if the server group has too many members.
 
-    Each placed instance joins the group, and the members are counted again for the next.
+    Each placed instance joins the group, and the members are counted again for the next instance.
     """
     members = len(spec.instance_group.members) if spec.instance_group else 0
     instances = len(spec.instance_uuids)
@@ -217,9 +218,10 @@ def find_unknown_names(
     unknown: UnknownResourceClassOrTrait,
     reports: Sequence[RequestFilterReport] = (),
 ) -> Invalid:
-    """Return the error for unknown names, with the JSON paths and keys that contain them.
+    """Return the error for unknown names of resource classes or traits.
 
-    ``reports`` show which request filter added a trait of the root.
+    It names the JSON paths and keys with these names. ``reports`` show the request filter that
+    added a trait of the root.
     """
     groups = groups_of(spec)
     places = [place for name in unknown.names for place in groups.sources_of(name)]

@@ -10,8 +10,8 @@
     record    record the decision                                       decisions.py
     notify    send notifications of start and end                       notifications/
 
-:meth:`Scheduler.select_destinations` runs all steps, :meth:`Scheduler.explain` all but the last
-three. :meth:`Scheduler.evaluate` is the part between reading and claiming of both.
+:meth:`Scheduler.select_destinations` runs all steps. :meth:`Scheduler.explain` runs all but the
+last three. Both call :meth:`Scheduler.evaluate` for the steps from narrow to choose.
 """
 
 import copy
@@ -103,9 +103,9 @@ class Scheduler:
         self.claims = Claims(self.database, self.settings, self.clock, kept_nodes)
 
     def reading_from(self, source: ReadableDatabase, memory: ProcessCaches) -> "Scheduler":
-        """Return a copy of this scheduler that reads ``source`` and claims nothing.
+        """Return a copy of the scheduler that reads ``source`` and never claims.
 
-        ``memory`` must hold the caches of that source alone.
+        ``memory`` must be caches that are used with this source only.
         """
         scheduler = copy.copy(self)
         scheduler.source, scheduler.memory = source, memory
@@ -117,7 +117,7 @@ class Scheduler:
         changes: Sequence[CloudChange],
         ask: Callable[["Scheduler", ScratchTransaction, AppliedChanges], T],
     ) -> T:
-        """Return the result of ``ask`` with a scheduler that sees the cloud with ``changes``.
+        """Call ``ask`` with a scheduler on the changed cloud, return the result.
 
         The changes, and everything that ``ask`` writes, are rolled back and visible to no other
         request. Raises :class:`Invalid` if a change is impossible, and :class:`Unavailable` after
@@ -186,7 +186,7 @@ class Scheduler:
     def _select(
         self, request: SchedulingRequest, ids: RequestIds, seed: DecisionSeed, claiming: ClaimMode
     ) -> Json:
-        """Run one attempt, numbered by ``seed.attempt``, and return the result."""
+        """Run the attempt with the number ``seed.attempt``, and return the result."""
         if seed.attempt:
             request_stats().claims_retried += 1
             request = self.reader.read_again(request)
@@ -224,11 +224,11 @@ class Scheduler:
         watch: Callable[[FilterWeighResult], None] | None = None,
         seed: DecisionSeed | None = None,
     ) -> Iterator[tuple[Connection, SchedulingRun]]:
-        """Yield a read connection and the run of a request up to the selection, without a claim.
+        """Yield a read connection, and the run of a request without its claim.
 
-        ``watch`` is called with the :class:`FilterWeighResult` of each instance in turn. The same
-        ``seed`` makes the same random choices, and None draws a new one. Raises :class:`Invalid` if
-        the request cannot be understood, and :class:`PluginFailed` if a plugin raises.
+        ``watch`` is called with the :class:`FilterWeighResult` of each instance in turn. Runs with
+        the same ``seed`` make the same random choices. By default, a new seed is drawn. Raises
+        :class:`Invalid` if the request is invalid, and :class:`PluginFailed` if a plugin raises.
         """
         seed = seed or DecisionSeed.drawn(self.random)
         with self.source.read() as connection:
@@ -292,9 +292,10 @@ class Scheduler:
     ) -> Json:
         """Return a report of how a request would be scheduled, without a claim.
 
-        The run is that of :meth:`select_destinations`, under the settings in ``overrides``, on the
-        cloud with ``changes``, and under the policy named ``policy`` instead of the policy that
-        the request selects. If the view names hosts, ``verdicts`` has a verdict on each.
+        The run has the same steps as :meth:`select_destinations`, with the settings in
+        ``overrides``, on the cloud with ``changes``. ``policy`` replaces the policy that the
+        request selects. If the view names hosts, ``verdicts`` in the result has a verdict on each
+        named host.
         """
         if changes:
             options: dict[str, Any] = {"overrides": overrides, "view": view, "policy": policy}
@@ -319,7 +320,7 @@ class Scheduler:
         changes: Sequence[Json] = (),
         **options: Any,
     ) -> Json:
-        """Return the result of :meth:`explain`, recorded as the decision that it names.
+        """Return the result of :meth:`explain`, recorded as a decision.
 
         ``options`` are keyword arguments of :meth:`RequestReader.read`. ``changes`` are the JSON
         objects of the changes, which are recorded too. Raises :class:`Invalid` if overrides or

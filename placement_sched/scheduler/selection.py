@@ -1,4 +1,8 @@
-"""Host selection: filter, weigh and choose the best host for each instance."""
+"""Host selection: filters, weighers, and the best host of each instance.
+
+A request for several instances places them in turn. Its accounts are the remaining capacities of
+all inventories that its earlier instances use (:class:`RemainingCapacity`).
+"""
 
 import sys
 from collections import defaultdict
@@ -41,9 +45,9 @@ _CLAIMED = "concurrent requests claimed the remaining capacity or locked the hos
 
 
 class RemainingCapacity:
-    """Remaining capacity of the inventories that instances of a request have consumed.
+    """The remaining capacity of inventories while instances are placed.
 
-    ``connection`` is None for a request without accounts: a single instance, or a rebuild.
+    ``connection`` is None for a request without such accounts: a single instance, or a rebuild.
     """
 
     def __init__(self, connection: Connection | None, candidates: Candidates) -> None:
@@ -60,7 +64,10 @@ class RemainingCapacity:
 
     @classmethod
     def of(cls, connection: Connection, spec: RequestSpec, candidates: Candidates) -> Self:
-        """Return accounts of a request that limit nothing for a single instance or rebuild."""
+        """Return the accounts of a request.
+
+        For a single instance or a rebuild, they limit nothing.
+        """
         has_accounts = spec.num_instances > 1 and not spec.is_rebuild
         return cls(connection, candidates) if has_accounts else cls.unlimited()
 
@@ -79,9 +86,9 @@ class RemainingCapacity:
     ) -> list[tuple[HostState, Sequence[Any]]]:
         """Return the hosts whose candidates change, each with its new candidates.
 
-        The keys of ``hosts`` are uuids. The first candidate that fits another instance
-        moves to the front: the second instance gets the second of two equal devices. If no
-        candidate fits, the host gets none.
+        The keys of ``hosts`` are uuids. The first candidate that fits another instance moves to the
+        front: the second instance gets the second of two equal devices. If no candidate fits, the
+        host has no candidates.
         """
         # Most hosts did not change since the previous instance was placed.
         affected = [host for uuid in self._unchecked for host in hosts.get(uuid, ())]
@@ -89,11 +96,14 @@ class RemainingCapacity:
         return [(host, new) for host, new in pairs if new is not host.allocation_candidates]
 
     def mark_unchecked(self, hosts: Iterable[HostState]) -> None:
-        """Check hosts again because a filter may have dropped some of their candidates."""
+        """Check hosts again, since a filter may have dropped candidates."""
         self._unchecked.update([host.uuid for host in hosts if host.uuid in self._affected])
 
     def _reorder(self, host: HostState) -> Sequence[Any]:
-        """Move the first candidate that fits to the front, or return none if none fits."""
+        """Return the candidates, the first fitting candidate first.
+
+        Returns no candidates if none fits.
+        """
         candidates = host.allocation_candidates
         index = next((index for index, each in enumerate(candidates) if self._fits(each)), None)
         if index is None:
@@ -112,20 +122,20 @@ class RemainingCapacity:
         return True
 
     def upper_bound(self, hosts: Sequence[HostState]) -> int:
-        """Return an upper bound of the instances that fit on these hosts, in two SQL statements.
+        """Return an upper bound of the instances that fit on these hosts.
 
-        The candidates of a host can use their inventories together only once, so a request for
-        more instances cannot succeed. A request for fewer may still fail.
+        All candidates of a host share its inventories. A request for more instances than the bound
+        cannot succeed, and a request for fewer may still fail. Executes two SQL statements.
         """
         if self._connection is None:
-            raise AssertionError("the capacity of this request is not accounted")
+            raise AssertionError("internal error: upper_bound() without accounts of the capacity")
         self._read(self._connection, hosts)
         return sum(map(self._max_instances_on, hosts))
 
     def _max_instances_on(self, host: HostState) -> int:
-        """Return an upper bound of the instances that fit on the candidate providers of a host.
+        """Return an upper bound of the number of instances that fit on a host.
 
-        Only classes that every candidate uses are bounds: a host may offer PCPU or VCPU.
+        Only resource classes that every candidate uses count: a host may offer PCPU or VCPU.
         """
         inventories: dict[str, set[InventoryName]] = defaultdict(set)
         amounts_by_class: dict[str, list[int]] = defaultdict(list)
@@ -187,10 +197,10 @@ class RemainingCapacity:
 class PlacementProgress:
     """The state of a request between two of its instances.
 
-    ``hosts`` are the hosts that may still have capacity, ``spec`` is the request with the earlier
-    instances in its server group. ``asks_again`` means that filters run on all hosts for each
-    instance, otherwise only on hosts of the ``touched`` names, which received an instance.
-    ``own`` are the hosts that had instances of the request before.
+    ``hosts`` are the hosts that may still have capacity. ``spec`` is the request with the earlier
+    instances in its server group. If ``asks_again``, filters run on all hosts for each instance.
+    Otherwise they run only on hosts with names in ``touched``, which received an instance. ``own``
+    are the hosts that had instances of the request before the first instance was placed.
     """
 
     headroom: RemainingCapacity
@@ -224,7 +234,7 @@ class PlacementProgress:
             self.touched.add(changed_host.host)
 
     def with_room(self, hosts: list[HostState]) -> list[HostState]:
-        """Update the candidates of the hosts, and return the hosts that fit one more instance.
+        """Update candidates, and return the hosts that fit another instance.
 
         The same list is returned if no host drops out.
         """
@@ -241,7 +251,7 @@ class PlacementProgress:
         return self._index_hosts(with_candidates(hosts))
 
     def changed_among(self, hosts: list[HostState]) -> list[HostState]:
-        """Return the hosts of the touched names in list order, and clear these names."""
+        """Return the hosts with names in ``touched``, and clear ``touched``."""
         if hosts is not self._indexed_hosts:
             self._index_hosts(hosts)
         places = sorted(at for name in self.touched for at in self._positions.get(name, ()))
@@ -277,7 +287,7 @@ class FilterWeighResult:
         return tuple([reports[id(host.obj)] for host in self.ordered])
 
     def best_reports(self, limit: int) -> tuple[HostReport, ...]:
-        """Return the first ``limit`` of the host reports."""
+        """Return the first ``limit`` reports of :meth:`host_reports`."""
         return self.weighed.reports_on(self.ordered[:limit])
 
 
@@ -285,9 +295,10 @@ class FilterWeighResult:
 class SelectionResult:
     """A host with alternates for every instance, or for no instance.
 
-    ``first`` is the look of the first instance. If a later instance found no host, ``placed`` is
-    the number of earlier instances and ``later`` its look. If the capacity of the hosts cannot
-    suffice for all instances, ``room_for`` is the upper bound of the instances that fit.
+    ``first`` is the result of the filters and weighers for the first instance. If a later instance
+    found no host, ``placed`` is the number of earlier instances, and ``later`` the result for the
+    later instance. If the capacity of the hosts cannot suffice for all instances, ``room_for`` is
+    the upper bound of the number of instances that fit.
     """
 
     selections: tuple[tuple[Selection, ...], ...]
@@ -299,7 +310,10 @@ class SelectionResult:
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """Another placement of a single-instance request: a host, by its position, and candidate."""
+    """Another placement of a request for a single instance.
+
+    ``place`` is the position of the host in :attr:`FilterWeighResult.ordered`.
+    """
 
     place: int
     allocation_request: Mapping[str, Any]
@@ -311,12 +325,12 @@ def _no_deadline() -> None:
 
 @dataclass(frozen=True, slots=True)
 class HostSelector:
-    """Selects hosts under given settings, with ``alternates`` more hosts for each instance.
+    """Selector of hosts under given settings.
 
-    ``closed_cells`` finds the cells whose hosts are excluded. ``watch`` is called with the look
-    of each instance before a host is chosen for it. ``check`` is called before each instance and
-    raises an error after a deadline. The seconds that filters and weighers take are added to
-    ``seconds``.
+    ``alternates`` is the number of further hosts for each instance. ``closed_cells`` finds the
+    cells whose hosts are excluded. ``watch`` is called with the :class:`FilterWeighResult` of each
+    instance before the instance is placed. ``check`` is called before each instance, and raises an
+    error after a deadline. The durations of filters and weighers are added to ``seconds``.
     """
 
     plugins: Plugins
@@ -331,10 +345,10 @@ class HostSelector:
     def choose(
         self, hosts: Sequence[HostState], spec: RequestSpec, headroom: RemainingCapacity
     ) -> SelectionResult:
-        """Return a host for every instance of the request, or for none if an instance has no host.
+        """Return a host for every instance of the request.
 
-        Chosen hosts are consumed in memory, so that the next instance sees less capacity, and the
-        server group includes the instances placed before.
+        Returns no hosts if any instance has no host. The resources of each instance are subtracted
+        from its host in memory before the next instance, and the instance joins the server group.
         """
         uuids = spec.instance_uuids or (None,) * spec.num_instances
         progress = self.begin(hosts, spec, headroom)
@@ -372,7 +386,7 @@ class HostSelector:
         return PlacementProgress(headroom, Weighing(weighers), list(hosts), spec, reruns)
 
     def _are_rejections_stable(self, spec: RequestSpec) -> bool:
-        """Return whether a host that passes does so until a group member is placed there."""
+        """Return whether filters run again only on hosts that get an instance."""
         group = spec.instance_group
         policies = group.policies if group else ()
         return all(
@@ -384,10 +398,10 @@ class HostSelector:
     def iterate_instances(
         self, uuids: Iterable[str | None], progress: PlacementProgress, number: int
     ) -> Iterator[FilterWeighResult]:
-        """Yield the look of each of these instances, up to the first that has no host.
+        """Yield the result of each instance, up to an instance without a host.
 
-        Each instance is placed on the best host before the next instance is evaluated.
-        ``number`` is the number of instances.
+        Each instance is placed on the best host before the next instance is evaluated. ``number``
+        is the number of instances.
         """
         chosen, headroom = progress.chosen, progress.headroom
         for uuid in uuids:
@@ -422,7 +436,10 @@ class HostSelector:
         return list(islice(placements, 1, 1 + limit))
 
     def use_fallback(self, choice: SelectionResult, other: Fallback) -> SelectionResult:
-        """Return the choice with another placement, whose preceding hosts have no capacity."""
+        """Return the choice with another placement.
+
+        The hosts before it in the order are reported as hosts without capacity.
+        """
         look, position = choice.first, other.place
         best, *remaining = look.ordered[position:]
         same_cell = [host for host in remaining if host.obj.cell_uuid == best.obj.cell_uuid]
@@ -437,7 +454,7 @@ class HostSelector:
     def _capacity_bound(
         self, look: FilterWeighResult, spec: RequestSpec, headroom: RemainingCapacity
     ) -> int | None:
-        """Return an upper bound of the instances that fit, or None for small requests.
+        """Return an upper bound of the instances, or None if it is not needed.
 
         Placing instances until no host remains takes long on many hosts. On few hosts it is
         preferred, because the reports then show which stage rejected the last hosts.
@@ -469,7 +486,7 @@ class HostSelector:
     ) -> list[list[tuple[str, Rejection]]]:
         """Return for each host the stages that reject it, each with its rejection.
 
-        The result is that of :meth:`rejections_of_host` for each host, in less time.
+        The result is the same as from :meth:`rejections_of_host` for each host, in less time.
         """
         closed_cells = self.closed_cells(hosts, spec)
         return filtering.rejections_by_host(hosts, spec, self.filters_for(spec), closed_cells)
@@ -495,7 +512,7 @@ class HostSelector:
     def _evaluate(
         self, hosts: list[HostState], spec: RequestSpec, progress: PlacementProgress, index: int
     ) -> tuple[FilterWeighResult, list[HostState]]:
-        """Return the look of the instance of this index, and the hosts for the next instance."""
+        """Return the result of an instance, and the hosts for the next instance."""
         hosts_with_capacity = progress.with_room(hosts)
         if index:
             reports = _capacity_reports(hosts, hosts_with_capacity)
@@ -533,10 +550,10 @@ class HostSelector:
     def _alternates(
         self, progress: PlacementProgress, look: FilterWeighResult
     ) -> list[list[WeighedHost]]:
-        """Return alternates for each instance: in its cell, and not chosen (as in nova).
+        """Return alternates for each instance: other hosts in its cell.
 
-        ``look`` is that of the last instance. As in nova, the hosts are evaluated again, for the
-        last instance, only if there are several instances.
+        ``look`` is the result of the last instance. As in nova, the hosts are evaluated again for
+        the last instance if there are several instances.
         """
         chosen = progress.chosen
         if not self.alternates:

@@ -65,7 +65,7 @@ class AddedHosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedInventory:
-    """A changed inventory of a host, or of the named provider in its tree.
+    """A changed inventory of a host, or of a named provider in its tree.
 
     None keeps a value, and a total of 0 removes the inventory.
     """
@@ -146,8 +146,8 @@ def _unique(names: Iterable[str]) -> tuple[str, ...]:
 def copy_node(node: ComputeNode, host: str, number: int, now: datetime) -> ComputeNode:
     """Return a node like ``node`` on a new host without instances.
 
-    Reserved amounts count as used, as in reports of nova-compute. It has as many PCI devices as
-    are free on the node, because a report does not contain their total number.
+    Reserved amounts count as used, as in reports of nova-compute. The new node has as many PCI
+    devices as are free on ``node``, because a report does not contain their total number.
     """
     reserved = node.reserved.get
     name = host if node.hypervisor_hostname == node.host else f"{node.hypervisor_hostname}+{number}"
@@ -197,7 +197,7 @@ class AppliedChanges:
 def apply(
     trial: ScratchTransaction, changes: Iterable[CloudChange], now: datetime
 ) -> AppliedChanges:
-    """Apply changes within a simulation, in their order, and return the affected hosts.
+    """Apply changes in a simulation, and return the affected hosts.
 
     Raises :class:`Invalid` with the JSON path of an unknown name, and the nearest valid name, and
     :class:`Unavailable` after the deadline of the simulation.
@@ -241,9 +241,9 @@ class _Aggregates:
 
 
 def nodes_of(connection: Connection, names: Sequence[str], at: str) -> list[ComputeNode]:
-    """Return the nodes of the hosts in a list at a JSON path, in the order of the hosts.
+    """Return the nodes of the named hosts, in the order of the hosts.
 
-    Raises :class:`Invalid` for an unknown host.
+    ``at`` is the JSON path of the names, for errors. Raises :class:`Invalid` for an unknown host.
     """
     all_nodes = compute_nodes.by_names(connection, hosts=names, nodes=())
     nodes = {name: [node for node in all_nodes if node.host == name] for name in names}
@@ -348,9 +348,9 @@ def _select_provider(
     tree: Sequence[Provider],
     inventory_rows: dict[int, dict[str, Inventory]],
 ) -> Provider:
-    """Return the provider to change: the named provider, else the provider with the class.
+    """Return the provider whose inventory a change changes.
 
-    If no provider has the class, it is the root.
+    It is the named provider, else the provider with the resource class, else the root.
     """
     if change.provider is not None:
         named = [provider for provider in tree if change.provider in {provider.uuid, provider.name}]
@@ -397,7 +397,7 @@ def _change_values(old: Inventory | None, change: ChangedInventory) -> Inventory
 
 
 def _update_report(node: ComputeNode, inventory: Inventory) -> ComputeNode:
-    """Return the node as it would report this inventory."""
+    """Return the node with the values that it would report for an inventory."""
     name, total = inventory.resource_class, inventory.total
     difference = total - getattr(node, REPORTED_TOTALS[name])
     sizes: dict[str, Any] = {REPORTED_TOTALS[name]: total, RATIOS[name]: inventory.allocation_ratio}

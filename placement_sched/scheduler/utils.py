@@ -14,9 +14,10 @@ LOG = log.getLogger(__name__)
 def get_weight_multiplier(
     host_state: HostState, multiplier_name: str, multiplier_config: float
 ) -> float:
-    """Return the multiplier of a weigher for a host: the smallest value of its aggregates.
+    """Return the multiplier of a weigher for a host.
 
-    Without a value, or if a value is not a number, it is the configured multiplier.
+    It is the smallest value in the metadata of the host's aggregates. Without a value, or if a
+    value is not a number, it is the configured multiplier.
     """
     values = aggregate_values_from_key(host_state, multiplier_name)
     try:

@@ -133,7 +133,7 @@ class WeighRun:
 def run_weighers(
     weighers: Sequence[BaseHostWeigher], hosts: Sequence[HostState], spec: RequestSpec
 ) -> WeighRun:
-    """Return the hosts best first, as in nova without weighing a single host.
+    """Return the hosts best first. A single host is not weighed, as in nova.
 
     Raises :class:`PluginFailed`.
     """
@@ -146,7 +146,7 @@ def run_weighers(
     best = run.order[0]
     reports = []
     for plugin, column in zip(weighers, columns, strict=True):
-        # If no multiplier is configured, that of the best host is reported.
+        # If no multiplier is configured, the multiplier of the best host is reported.
         by_option = plugin.multiplier_option is not None
         multiplier = plugin.configured_multiplier if by_option else column.multipliers[best]
         reports.append(WeigherReport(column.name, multiplier))
@@ -178,7 +178,7 @@ def _weigh(
     aggregates: Collection[HostAggregate],
     spec: RequestSpec,
 ) -> WeightColumn:
-    """Return the weights of the hosts, ``aggregates`` being all aggregates of these hosts."""
+    """Return the weights of hosts, given all their ``aggregates``."""
     name, weigher = type(plugin).__name__, weigher_of(plugin)
     with calling(plugin):
         multipliers = _to_finite(weigher.multipliers(hosts, aggregates))
@@ -236,7 +236,7 @@ class Weighing:
         self._changed: set[str] = set()
 
     def note(self, host: HostState) -> None:
-        """Record a change of a host, which applies to all nodes of the host."""
+        """Record that a host has changed, with all its nodes."""
         self._changed.add(host.host)
 
     def weigh(self, hosts: Sequence[HostState], spec: RequestSpec) -> WeighRun:
@@ -345,7 +345,7 @@ def _weigh_again(
 
 
 def _weighs_members(plugin: BaseHostWeigher, spec: RequestSpec) -> bool:
-    """Return whether a weigher considers the instances placed before."""
+    """Return whether a weigher considers the members of the server group."""
     if not plugin.counts_members:
         return False
     with calling(plugin):
@@ -359,9 +359,9 @@ def weigher_of(plugin: BaseHostWeigher) -> "BaseHostWeigher | NovaWeigher":
 
 
 class NovaWeigher:
-    """A weigher with its own ``_weigh_object``, ``weigh_objects`` or multiplier.
+    """A weigher that overrides a method of nova's weighers.
 
-    It may depend on other hosts, so it weighs all hosts each time.
+    Its weights may depend on other hosts, so that all hosts are weighed for each instance.
     """
 
     by_host = False
@@ -376,7 +376,7 @@ class NovaWeigher:
     def multipliers(
         self, hosts: Sequence[HostState], aggregates: Collection[HostAggregate]
     ) -> Sequence[float]:
-        """Return the multipliers. Before Stein it is the same for all hosts."""
+        """Return the multiplier of each host, equal in plugins before Stein."""
         plugin, kind = self._plugin, type(self._plugin)
         multiplier: Any
         if kind.weight_multiplier is not BaseHostWeigher.weight_multiplier:

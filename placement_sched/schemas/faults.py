@@ -65,9 +65,9 @@ _PLAIN_OF_ONE = {
 class Fault(NamedTuple):
     """A value of a document that does not match its schema.
 
-    ``keys`` lead to the value. ``keyword`` is the keyword of ``schema`` that is violated, and
-    ``expected`` its value, except for ``required`` the missing key and for ``additionalProperties``
-    the unknown keys.
+    ``keys`` lead to the value. ``keyword`` is the violated keyword of ``schema``. ``expected`` is
+    the value of the keyword. For ``required`` it is the missing key, and for
+    ``additionalProperties`` the unknown keys.
     """
 
     keys: Keys
@@ -100,10 +100,10 @@ def faults_in(
 
 
 def most_helpful(faults: Iterable[Fault]) -> Fault | None:
-    """Return the most helpful fault: the outermost, and of alternatives the innermost.
+    """Return the outermost fault, among alternatives the innermost.
 
-    The choice is that of ``best_match`` of the library jsonschema, whose messages OpenStack's
-    placement returns.
+    The choice is the same as by ``best_match`` in the library jsonschema. OpenStack placement
+    returns the messages of this library.
     """
     fault = max(faults, key=_rank, default=None)
     while fault is not None and fault.alternatives:
@@ -292,14 +292,14 @@ class Expectation(NamedTuple):
 
 
 def expectation(fault: FaultData) -> Expectation | None:
-    """Return the value and the expected value of a fault, None if it has neither."""
+    """Return the value and the expected value of a fault, if it has them."""
     describe = _EXPECTED.get(fault.get("keyword", ""))
     expected = describe(fault["expected"]) if describe else None
     return None if expected is None else Expectation(fault["value"], expected)
 
 
 def plain_reason(fault: FaultData) -> str:
-    """Describe a fault in plain words, without change if it is plain already."""
+    """Describe a fault in plain words."""
     keyword, expected = fault.get("keyword", ""), fault.get("expected")
     problem: str = fault["problem"]
     if keyword in {"type", "format"} and (details := expectation(fault)):

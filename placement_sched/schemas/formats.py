@@ -34,7 +34,7 @@ class DocumentError(Exception):
         self.at_key = at_key
 
     def prefixed(self, *keys: str | int) -> "DocumentError":
-        """Return the same error with these keys before its own."""
+        """Return the error with these keys before its own keys."""
         return DocumentError(self.what, *keys, *self.keys, at_key=self.at_key)
 
     def at_path(self, start: str = "$") -> Invalid:
@@ -46,7 +46,7 @@ class DocumentError(Exception):
 
 @contextmanager
 def prefix_errors(*keys: str | int) -> Iterator[None]:
-    """Prefix the path of errors raised in the block with these keys."""
+    """Prefix the path of errors raised in a ``with`` block with these keys."""
     try:
         yield
     except DocumentError as error:
@@ -76,9 +76,10 @@ def uuid(value: Any) -> str:
 
 
 def usual_uuid(text: str) -> str:
-    """Return a UUID in a path as stored in the database, and any other text unchanged.
+    """Return a UUID in a path as stored, and any other text unchanged.
 
-    No object has another text as its UUID, so that such a path is answered with 404, not 400.
+    No object has a text that is not a UUID as its UUID, so that such a path is answered with 404,
+    not 400.
     """
     return read_uuid(text) or text
 

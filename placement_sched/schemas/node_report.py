@@ -1,6 +1,6 @@
 """Compute node reports: their schema, defaults and parsing.
 
-The keys are the fields of nova's ComputeNode, and our own ``reserved`` and ``inventories``.
+The keys are the fields of nova's ComputeNode, and in addition ``reserved`` and ``inventories``.
 Structured values are accepted in every form that nova stores.
 """
 
@@ -32,7 +32,7 @@ _NOVA_DATA = "nova_object.data"
 _MAX_METRIC = 2**63 - 1
 #: Whole numbers. More digits are outside of every accepted range.
 _DIGITS = re.compile("[0-9]{1,19}")
-#: The length of placement's column for the provider name, which is that of the hypervisor.
+#: The length of placement's column for the provider name, the name of the hypervisor.
 _MAX_PROVIDER_NAME = 200
 #: Statistics that host states use as numbers.
 _COUNTED = ("num_instances", "io_workload", "failed_builds")

@@ -46,11 +46,11 @@ _COUNTED = {"Length": "characters", "Items": "items"}
 class Reader:
     """Reader of documents of a schema.
 
-    It returns a valid document with UUIDs and enumeration names normalized, times as naive UTC,
-    ``4.0`` as ``4`` for integers, and ``4`` as ``4.0`` for numbers. ``keywords`` convert values
-    whose schema has a custom keyword. Formats are checked during conversion: in properties, items
-    and property names. With ``digits_as_text``, an integer is accepted as text if only text is
-    allowed, as in YAML.
+    The reader returns a valid document with UUIDs and enumeration names normalized, times as naive
+    UTC, ``4.0`` as ``4`` for integers, and ``4`` as ``4.0`` for numbers. ``keywords`` convert
+    values whose schema has a custom keyword. Formats are checked during conversion: in properties,
+    items and property names. With ``digits_as_text``, an integer is accepted as text if only text
+    is allowed, as in YAML.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Reader:
         return document if self._convert is None else self._convert(document)
 
     def _fault(self, document: Any) -> Fault:
-        """Return the fault to report: of a large document the first."""
+        """Return the most helpful fault, or the first fault of a large document."""
         # A missing key may be present under a wrong name, which is the better message.
         faults = faults_in(self._checker, document, self._schema, _MAX_COMPARED)
         return min(faults, key=lambda fault: fault.keyword == "required")

@@ -1,13 +1,14 @@
-"""Change counters: versions by which a process notices changes by another process.
+"""Change counters: versions that show changes by other processes.
 
-A writer bumps the counter of a subject in the transaction that changes the subject. A reader
-caches a value with the version that it read *before* loading the value, and loads again when the
-version differs.
+A writer bumps the counter of a subject in the transaction that changes the subject. A reader caches
+a value with the version that it read *before* loading the value, and loads again when the version
+differs.
 
-A Galera cluster (or MySQL's group replication) does not replicate locks. It commits only one of
-two concurrent transactions that changed the same row, and the other transaction is retried
-(doc/decisions/0013). A bump therefore changes a row. A holder of a subject changes one of its
-*shares*, so that holders do not conflict, and a bump changes all shares.
+A Galera cluster (or MySQL's group replication) does not replicate locks. It commits only a single
+transaction of two concurrent transactions that changed the same row, and the other transaction is
+retried (doc/decisions/0013). A bump therefore changes a row. A transaction that holds a subject
+(:func:`hold_version`) changes any of its *shares*, rows of the same table. Several transactions can
+change different shares without a conflict, and a bump changes all shares.
 """
 
 import random
@@ -44,9 +45,9 @@ def version(connection: Connection, subject: str) -> int:
 class VersionedCache(Generic[T]):
     """A cached value that is reloaded when the version of its subject changes.
 
-    Each use reads the version (one row). It is read before the value is loaded: a change in
-    between is cached under the older version, so the next use loads again. ``load`` takes a
-    connection and the version.
+    Each use reads the version, a single row. The version is read before the value is loaded: a
+    change in between is cached under the older version, so that the next use loads the value again.
+    ``load`` is called with a connection and the version.
     """
 
     def __init__(self, subject: str, load: Callable[[Connection, SubjectVersion], T]) -> None:
@@ -75,10 +76,10 @@ def versions(connection: Connection, prefix: str) -> dict[str, int]:
 
 
 def bump(connection: Connection, subject: str) -> None:
-    """Raise the version of a subject.
+    """Increment the version of a subject.
 
-    The row stays locked until the transaction ends: concurrent writers that bump before they read
-    are serialized.
+    The row of the version stays locked until the transaction ends. Concurrent writers are
+    serialized if they bump the subject before they read.
     """
     statement = _raise_versions(connection, [subject])
     if not connection.execute(statement).rowcount:
@@ -87,7 +88,7 @@ def bump(connection: Connection, subject: str) -> None:
 
 
 def bump_all(connection: Connection, subjects: Sequence[str]) -> None:
-    """Raise the versions of several subjects, each once, as :func:`bump` does."""
+    """Increment the versions of several subjects, as :func:`bump`."""
     if not subjects:
         return
     if len(subjects) == 1:
@@ -103,7 +104,7 @@ def bump_all(connection: Connection, subjects: Sequence[str]) -> None:
 
 
 def _raise_versions(connection: Connection, subjects: Iterable[str]) -> Update:
-    """Return the statement that raises the versions of subjects and of their shares."""
+    """Return the statement that increments versions of subjects and shares."""
     rows = list(subjects)
     if is_certification_based(connection):
         rows += [share for subject in HELD.intersection(rows) for share in _shares(subject)]
@@ -116,10 +117,10 @@ def _shares(subject: str) -> list[str]:
 
 
 def hold_version(connection: Connection, subject: str) -> int:
-    """Return the version of a subject and prevent bumps until the transaction ends.
+    """Return the version of a subject, and prevent bumps of it.
 
-    For code that derives data from the subject and must not miss a concurrent change. Several
-    transactions may hold a subject at the same time.
+    The lock lasts until the transaction ends. This is for code that derives data from the subject
+    and must not miss a concurrent change. Several transactions may hold a subject at the same time.
     """
     query = select(_COLUMNS.version).where(_COLUMNS.subject == subject).with_for_update(read=True)
     value = connection.scalar(query)
@@ -159,7 +160,7 @@ def prevent_remote_access(connection: Connection, subjects: Iterable[str]) -> No
 
 
 def make_lock_visible(connection: Connection, column: Column[Any], rows: sql.Condition) -> None:
-    """Make the lock of rows that the caller has locked visible to other Galera nodes.
+    """Make the caller's lock of rows effective on other Galera nodes.
 
     Changes ``column`` (numbers or times) and changes it back. NULL becomes 0 or the current time.
     Does nothing on databases whose locks are sufficient.

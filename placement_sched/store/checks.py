@@ -66,11 +66,11 @@ _OF_ROOT = _ROOT.c.id == resource_providers.c.root_provider_id
 
 
 def over_capacity() -> Select[Any]:
-    """Return a query of the inventories whose allocations exceed their capacity.
+    """Return a query of the inventories with too many allocations.
 
-    ``changed`` is the time of the inventory's last change, ``made`` that of its creation,
-    ``written`` that of the last allocation. Inventories that may have been reduced below their
-    allocations come last, so that a limit drops them first.
+    Three columns are times: ``changed`` of the inventory's last change, ``made`` of its creation,
+    and ``written`` of the last write of an allocation. Inventories that may have been reduced below
+    their allocations come last, so that a limit drops them first.
     """
     # A negative amount, which no API writes, must not offset other allocations.
     positive_sum = func.sum(sa.case((_HELD.used > 0, _HELD.used), else_=0))
@@ -253,10 +253,10 @@ _QUERIES: Mapping[Invariant, Select[Any]] = {
 def violations(
     connection: Connection, limit: int
 ) -> Iterator[tuple[Invariant, Mapping[str, object]]]:
-    """Yield at most ``most`` violations of each invariant, with the values for its message.
+    """Yield at most ``limit`` violations of each invariant, with its values.
 
-    If there are more, the database chooses: an order would make it find all of them first. Only
-    inventories over their capacity are ordered.
+    Of more violations, the database returns any. An order would require to find all violations
+    first. Only inventories over their capacity are ordered.
     """
     for invariant, query in _QUERIES.items():
         for row in connection.execute(query.limit(limit)).mappings().all():
@@ -375,7 +375,7 @@ def _find_topmost(
 
 
 def orphans(connection: Connection, provider_id: int | None = None) -> tuple[str, ...]:
-    """Return the orphaned consumers with allocations from a provider, or from any node's tree.
+    """Return the orphans with allocations from a provider or any node's tree.
 
     An orphan is a consumer without an instance record. Consumers of other types than instances do
     not belong to compute and are never orphans.
@@ -422,10 +422,10 @@ def consumers_in_trees(connection: Connection, roots: Collection[str]) -> tuple[
 def on_other_hosts(
     connection: Connection, uuids: Collection[str] | None = None
 ) -> dict[str, dict[str, frozenset[str]]]:
-    """Return recorded instances with allocations from their own host and from others.
+    """Return recorded instances with allocations from other hosts, too.
 
-    The result maps instance uuid to host name (other hosts only) to the uuids of the root
-    providers of the allocations.
+    The result has for each instance uuid the names of the other hosts, each with the uuids of the
+    root providers of the allocations.
     """
     node = compute_nodes.alias()
     columns = (_CONSUMER_ID, node.c.host, _ROOT.c.uuid, instances.c.host.label("own"))

@@ -25,8 +25,8 @@ from placement_sched.store.placement.capacity import whole_capacity
 def read(connection: Connection, now: datetime, down_time: int, default_zone: str) -> CloudFigures:
     """Return the current figures, in five statements.
 
-    A service is up if it was seen in the last ``down_time`` seconds. Hosts without a zone, and
-    providers that belong to no compute node, count for ``default_zone``.
+    A service is up if its last heartbeat is at most ``down_time`` seconds old. Hosts without a
+    zone, and providers that belong to no compute node, are counted in ``default_zone``.
     """
     used_columns, columns = allocations.c, inventories.c
     total_capacity = func.sum(whole_capacity(connection, inventories))

@@ -100,7 +100,10 @@ def count(connection: Connection, wanted: DecisionQuery) -> int:
 
 
 def recent_names(connection: Connection, column: str, limit: int = 1000) -> set[str]:
-    """Return the flavors, policies or hosts (``column``) of the ``most`` newest decisions."""
+    """Return the flavors, policies or hosts in the ``limit`` newest decisions.
+
+    ``column`` is ``flavor``, ``policy`` or ``host``.
+    """
     newest = select(_COLUMNS.uuid, _COLUMNS.flavor, _COLUMNS.policy)
     recent = newest.order_by(_COLUMNS.id.desc()).limit(limit).subquery()
     if column == "host":
@@ -172,9 +175,10 @@ def _decision_uuids(connection: Connection, uuids: Collection[str]) -> dict[str,
 def purge(
     connection: Connection, before: datetime, limit: int, wanted: DecisionQuery | None = None
 ) -> int:
-    """Delete the ``most`` oldest decisions made before a time and return their number.
+    """Delete the ``limit`` oldest decisions before a time.
 
-    ``wanted`` limits the deletion to matching decisions. Their shadow results are deleted too.
+    Returns the number of deleted decisions. ``wanted`` restricts the deletion to matching
+    decisions. The shadow results of the deleted decisions are also deleted.
     """
     expired = replace(wanted or DecisionQuery(), until=before)
     query = _filter(select(_COLUMNS.uuid), expired)

@@ -60,10 +60,10 @@ class AttributeComparison:
 class ImageSearch:
     """The filters and the order of a list of images that ``viewer`` may see.
 
-    ``visibility`` None is the default list: public images and the viewer's own. An image must match
-    one of the values in ``anyof`` for each attribute, and have all ``tags`` and ``properties``.
-    ``order`` contains pairs of attribute and descending flag. The list begins after the image
-    ``marker``.
+    If ``visibility`` is None, public images and the viewer's own images are listed. For each
+    attribute in ``anyof``, an image must have any of the values. It must have all ``tags`` and
+    ``properties``. ``order`` contains pairs of attribute and descending flag. The list begins after
+    the image ``marker``.
     """
 
     viewer: Viewer

@@ -1,8 +1,8 @@
-"""Writes of a simulation (``db/scratch.py``), made as the regular writers make them.
+"""Writes of a simulation (``db/scratch.py``), equal to regular writes.
 
-A simulation raises no change counter, generation or version, because every writer of these rows
-would wait until the simulation is rolled back. Code that runs in a simulation uses no values
-cached before it. Rows that are only inserted block no other writer.
+A simulation increments no change counter, generation or version, because every writer of these rows
+would wait until the simulation is rolled back. Code that runs in a simulation uses no values cached
+before it. Rows that are only inserted block no other writer.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -44,7 +44,7 @@ def disable(
 
 
 def providers_of(connection: Connection, roots: Iterable[str]) -> tuple[Provider, ...]:
-    """Return all providers of the trees with these roots, by id."""
+    """Return all providers of the trees with these roots, in order of id."""
     ids = [provider.id for provider in resource_providers.by_uuids(connection, roots).values()]
     query = resource_providers.PROVIDERS
     rows = sql.select_in_batches(connection, query, _PROVIDERS.root_provider_id, ids)

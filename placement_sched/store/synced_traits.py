@@ -41,7 +41,7 @@ def read(connection: Connection) -> TraitRecord:
 
 
 def provider_ids(connection: Connection, trait: str, providers: Collection[str]) -> dict[str, int]:
-    """Return the recorded ids of the providers that a trait was put on, by uuid."""
+    """Return the recorded ids of the providers that got a trait, by uuid."""
     query = select(_COLUMNS.provider_uuid, _COLUMNS.provider_id).where(
         _COLUMNS.trait == trait, _COLUMNS.provider_id.is_not(None)
     )

@@ -334,7 +334,7 @@ def _document(call: ApiCall, instance: Instance, hosts: _Hosts) -> Json:
 
 
 def _attributes(call: ApiCall, instance: Instance) -> Json:
-    """Return the fields that, by default, only administrators see."""
+    """Return the fields that only administrators see by default."""
     # A host name has lower-case letters, digits, dots and hyphens.
     name = re.sub(r"[^a-z0-9.-]", "", re.sub(r"[ _]", "-", instance.display_name.lower()))
     hostname: Json = {f"{_ATTRIBUTE}:hostname": name.strip(".-")[:63]}

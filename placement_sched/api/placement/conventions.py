@@ -82,8 +82,8 @@ Dated = Allocation | Inventory | Provider | ResourceClass | ProviderAllocation |
 def latest_change(call: ApiCall, records: Iterable[Dated] = ()) -> datetime | None:
     """Return the time of the latest change of these records.
 
-    It is the current time if there are no records or a record has no time. Before 1.15 it is
-    None, and the header is not sent.
+    The result is the current time if there are no records or a record has no time. Before 1.15 it
+    is None, and the header Last-Modified is not sent.
     """
     if not call.version.has(LAST_MODIFIED):
         return None
@@ -111,9 +111,9 @@ def update_conflict() -> Iterator[None]:
 
 @contextmanager
 def generation_changed() -> Iterator[None]:
-    """Move the sentence on the generation to the beginning of a conflict's detail.
+    """Move the sentence on the generation to the beginning of a conflict.
 
-    OpenStack placement begins this detail so on the routes of aggregates and traits.
+    OpenStack placement begins the detail with this sentence on the routes of aggregates and traits.
     """
     try:
         yield

@@ -41,7 +41,7 @@ _ANY_FORMAT = f"{_FAULT}: The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC'"
 def parse_resources(text: str) -> dict[str, int]:
     """Parse ``VCPU:2,MEMORY_MB:1024`` into amounts by class.
 
-    The last of repeated classes counts. An amount larger than any inventory becomes
+    If a class is repeated, the last amount counts. An amount larger than any inventory becomes
     ``MAX_INT + 1``. Raises :class:`Invalid`.
     """
     amounts = {}
@@ -66,10 +66,11 @@ def parse_resources(text: str) -> dict[str, int]:
 
 
 def parse_traits(values: Sequence[str], version: Version, key: str = "required") -> TraitTerms:
-    """Parse the values of ``required``. ``key`` is the name of the parameter in errors.
+    """Parse the values of ``required``.
 
-    ``A,!B`` from 1.22, ``in:A,B`` and repetition from 1.39. Before, the last value counts.
-    It is not checked whether the traits exist. Raises :class:`Invalid`.
+    Version 1.22 added the form ``A,!B``, and 1.39 the form ``in:A,B`` and repetition. Before 1.39,
+    the last value counts. The traits may not exist. ``key`` is the name of the parameter in errors.
+    Raises :class:`Invalid`.
     """
     if not version.has(mv.ANY_TRAITS):
         values = values[-1:]
@@ -120,10 +121,11 @@ def _invalid_traits(key: str, version: Version, value: str, reason: str) -> Inva
 def parse_member_of(
     values: Sequence[str], version: Version, key: str = "member_of"
 ) -> AggregateTerms:
-    """Parse the values of ``member_of``. ``key`` is the name of the parameter in errors.
+    """Parse the values of ``member_of``.
 
-    ``uuid`` or ``in:uuid,uuid``, repeated from 1.24, ``!uuid`` and ``!in:uuid,uuid`` from 1.32.
-    Raises :class:`Invalid`.
+    A value is ``<uuid>`` or ``in:<uuid>,<uuid>``. Version 1.24 added repetition, and 1.32 the forms
+    ``!<uuid>`` and ``!in:<uuid>,<uuid>``. ``key`` is the name of the parameter in errors. Raises
+    :class:`Invalid`.
     """
     if len(values) > 1 and not version.has(mv.REPEATED_MEMBER_OF):
         raise Invalid(f"Multiple {key} parameters are not supported before 1.24")

@@ -25,7 +25,8 @@ def follow_nova(
 ) -> Iterator[tuple[Settings, Database, Follower]]:
     """Yield the settings, the configured database and a follower of nova.
 
-    The database is prepared unless ``there`` is true: then it must exist and is not written.
+    The database is prepared unless ``there`` is true. In that case the database must exist and is
+    not written.
 
     Raises :class:`ConfigurationError` if a database is not configured correctly,
     :class:`NotAdopted` if OpenStack placement's database is not adopted yet, and

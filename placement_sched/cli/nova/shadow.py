@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _moment(text: str) -> datetime:
-    """Return the time of ``--since``; raise :class:`Invalid`."""
+    """Return the time of ``--since``, or raise :class:`Invalid`."""
     number, unit = text[:-1], text[-1:]
     if number.isdecimal() and unit in _UNITS:
         try:

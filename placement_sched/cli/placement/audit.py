@@ -24,7 +24,7 @@ from placement_sched.schemas import formats
 
 
 def verify_database(arguments: argparse.Namespace) -> bool:
-    """Print violated invariants of the database; return whether all invariants hold.
+    """Print violated invariants, and return whether all invariants hold.
 
     Raises :class:`Invalid` for options that have no meaning with ``--invariants``.
     """
@@ -81,7 +81,7 @@ def _invariants_lines(result: Verified, *, verbose: bool) -> Iterator[str]:
 
 
 class AuditCode(IntEnum):
-    """Exit status as of nova-manage, which does not have 5 to 7."""
+    """Exit status as in nova-manage, which does not have the codes 5 to 7."""
 
     CLEAN = 0
     UNEXPECTED = 1

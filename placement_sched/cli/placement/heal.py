@@ -22,7 +22,7 @@ from placement_sched.schemas import formats
 
 
 class HealCode(IntEnum):
-    """Exit status as of nova-manage, without 5 to 8 (neutron ports), with 9 added."""
+    """Exit status as in nova-manage, without 5 to 8 (neutron ports), plus 9."""
 
     HEALED = 0
     MORE = 1
@@ -104,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _heal_request(arguments: argparse.Namespace) -> HealRequest:
-    """Return the request; raise :class:`Invalid` for contradicting options."""
+    """Return the request, or raise :class:`Invalid` for contradicting options."""
     if arguments.instance is not None and arguments.cell is not None:
         raise Invalid("--instance and --cell exclude each other")
     if arguments.force and arguments.instance is None:

@@ -222,7 +222,7 @@ def _open_services(arguments: argparse.Namespace) -> dict[str, RemoteService]:
 
 
 def _report(arguments: argparse.Namespace, run: SyncRun, document: Json, lines: list[str]) -> int:
-    """Print the changes and problems; return the exit status."""
+    """Print the changes and problems, and return the exit status."""
     problems = [asdict(problem) for problem in run.problems]
     print_result(arguments, {"code": run.code, **document, "problems": problems}, lines)
     sys.stderr.writelines(f"placement-sched: {problem.detail}\n" for problem in run.problems)

@@ -52,7 +52,7 @@ def register(commands: Commands) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Print the capacity; return 0 even if nothing fits."""
+    """Print the capacity, and return 0 even if nothing fits."""
     body = _body(arguments)
     with open_scheduler(arguments) as scheduler, request_options.with_option_names(arguments):
         answer = scheduler.post("capacity", body)
@@ -72,7 +72,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _body(arguments: argparse.Namespace) -> Json:
-    """Return the request body; raise :class:`Invalid` for contradicting options."""
+    """Return the request body. Contradicting options raise :class:`Invalid`."""
     flavors = arguments.flavor or []
     if arguments.count is not None:
         raise Invalid("--count is not valid here, as the count is the result")

@@ -41,14 +41,17 @@ def add_change_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ChangesFile:
-    """Content of a file of changes; ``node`` is its syntax tree with line numbers."""
+    """The content of a file of changes.
+
+    ``node`` is the syntax tree of the file, with line numbers.
+    """
 
     name: str
     document: Json = field(default_factory=dict)
     node: yaml.Node | None = None
 
     def listed(self, key: str) -> list[Any]:
-        """Return the list of this key; raise :class:`Invalid` for another type."""
+        """Return the list at a key, or raise :class:`Invalid` for another type."""
         value = self.document.get(key) or []
         if not isinstance(value, list):
             problem = f"{key}: expected a list, not {describe_changes(value)}"
@@ -57,7 +60,7 @@ class ChangesFile:
 
     @property
     def overrides(self) -> Json:
-        """Return the option overrides; raise :class:`Invalid` for another type."""
+        """Return the option overrides, or raise :class:`Invalid` for another type."""
         value = self.document.get("overrides") or {}
         if not isinstance(value, dict):
             problem = f"expected GROUP.OPTION: VALUE, not {describe_changes(value)}"
@@ -65,7 +68,10 @@ class ChangesFile:
         return {str(name): option for name, option in value.items()}
 
     def place(self, steps: Sequence[PathStep], key: str | None = None) -> str:
-        """Return file and line of the value at these steps, or of its ``key``."""
+        """Return file and line of the value at a path, or of its key.
+
+        ``steps`` are the keys and indexes of the path.
+        """
         # A file with only a list contains the changes.
         bare = isinstance(self.node, yaml.SequenceNode)
         node, line = self.node, 0 if self.node is None else self.node.start_mark.line
@@ -94,7 +100,7 @@ class RequestedChanges:
     before: Sequence[Any] = ()
 
     def all(self) -> list[Any]:
-        """Return the changes in order; raise :class:`Invalid` for an invalid change."""
+        """Return the changes in order. Invalid changes raise :class:`Invalid`."""
         return [*self.before, *self.file.listed("changes"), *map(change_of, self.texts)]
 
     def place_of(self, steps: Sequence[PathStep], key: str | None = None) -> str | None:
@@ -115,7 +121,7 @@ class RequestedChanges:
 
 
 def with_changes(body: Json, arguments: argparse.Namespace) -> Json:
-    """Return the body with the changes of the options; raise :class:`Invalid`.
+    """Return the body with the changes in options, or raise :class:`Invalid`.
 
     The sources of the changes are stored in the arguments, for error messages.
     """
@@ -135,7 +141,10 @@ def with_changes(body: Json, arguments: argparse.Namespace) -> Json:
 
 
 def read_file(name: str) -> ChangesFile:
-    """Return the JSON or YAML object of a file; a bare list is its ``changes``."""
+    """Return the JSON or YAML object in a file.
+
+    A list in place of an object is the value of ``changes``.
+    """
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
         parsed = YamlFile(text, _file_label(name))

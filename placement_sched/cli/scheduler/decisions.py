@@ -335,7 +335,7 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 
 def run_show(arguments: argparse.Namespace) -> int:
-    """Print a decision; with ``--html`` also write its report."""
+    """Print a decision, and with ``--html`` also write its report."""
     with open_scheduler(arguments) as scheduler, in_words_of(_option_of):
         decision = scheduler.show("decisions", _which(scheduler, arguments))
         names = scheduler.aggregate_names()
@@ -352,7 +352,7 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 
 def run_replay(arguments: argparse.Namespace) -> int:
-    """Print the differences between a decision and its replay; return 0 in any case."""
+    """Print the differences between a decision and its replay."""
     with open_scheduler(arguments) as scheduler, in_words_of(_option_of):
         uuid = _which(scheduler, arguments)
         answer = scheduler.replay(uuid, {"settings": arguments.settings})
@@ -364,7 +364,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
 
 
 def run_purge(arguments: argparse.Namespace) -> int:
-    """Delete decisions and print their number; with ``--dry-run`` only count them."""
+    """Delete or, with ``--dry-run``, count decisions, and print the number."""
     now = utcnow()
     if arguments.older_than is not None and not AGE.fullmatch(arguments.older_than):
         raise Invalid(f"--older-than {arguments.older_than}: expected an age such as 90s, 30m, 2h")
@@ -412,7 +412,7 @@ def _number(text: str) -> int:
 
 
 def _which(scheduler: SchedulerApi, arguments: argparse.Namespace) -> str:
-    """Return the uuid of the decision of the arguments; raise :class:`NotFound`."""
+    """Return the uuid of the requested decision, or raise :class:`NotFound`."""
     query = {"request_id": arguments.request_id, "instance": arguments.instance}
     decision: str | None = arguments.decision
     if decision is not None and decision.startswith("req-"):
@@ -437,7 +437,7 @@ def _list_decisions(
 ) -> Json:
     """Return up to ``limit`` decisions, from several pages if necessary.
 
-    With ``refused`` a single page is examined, and its marker continues the list.
+    With ``refused`` in the query, a single page is read. Its marker continues the list.
     """
     decisions: list[Json] = []
     while True:
@@ -482,9 +482,9 @@ def _follow(scheduler: SchedulerApi, arguments: argparse.Namespace, query: dict[
 def new_decisions(
     scheduler: SchedulerApi, filters: dict[str, str], first: list[Json]
 ) -> Iterator[Any]:
-    """Yield, at each step, the decisions made since the previous step, newest first.
+    """Yield at each step the decisions since the previous step, newest first.
 
-    ``first`` are the newest decisions at the start. All times are of the clock of the server.
+    ``first`` are the newest decisions at the start. All times are from the clock of the server.
     """
     seen_times = {row["uuid"]: row["created_at"] for row in first}
     while True:

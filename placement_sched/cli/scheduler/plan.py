@@ -55,7 +55,7 @@ def register(commands: Commands) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Print the plan; return 0 even if instances are stuck."""
+    """Print the plan, and return 0 even if instances are stuck."""
     file = NO_FILE if arguments.file is None else read_file(arguments.file)
     changes = RequestedChanges(file, arguments.change)
     body = _body(changes, arguments)

@@ -90,7 +90,7 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 
 def run_apply(arguments: argparse.Namespace) -> int:
-    """Apply the ratios of policies to the hosts of their aggregates; print the counts."""
+    """Apply the ratios of policies to hosts, and print the numbers of changes."""
     with (
         read_configuration(arguments, there=True) as (settings, database),
         show_progress("applying allocation ratios") as progress,

@@ -53,7 +53,7 @@ def register(commands: Commands) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Print the proposal; return 0 even if no move helps."""
+    """Print the proposal, and return 0 even if no move helps."""
     body = _body(arguments)
     with open_scheduler(arguments) as scheduler, show_waiting("searching"), in_words_of(_place_of):
         proposal = scheduler.post("rebalance", body)

@@ -220,7 +220,7 @@ def _weight(weight: Json | None) -> Text:
 
 
 def _selected(selected: Sequence[Json], title: str) -> RenderableType:
-    """Return the host of each instance; equal allocations are shown once."""
+    """Return the host of each instance, with equal allocations shown once."""
     amounts = [_amounts(selection) for selection in selected]
     is_same = len(set(amounts)) == 1
     table = make_table()

@@ -42,7 +42,10 @@ def in_words_of(place_of: PlaceOf) -> AbstractContextManager[None]:
 
 
 def reword(failure: Error, place_of: PlaceOf) -> str:
-    """Return the reworded error; its JSON path remains if ``place_of`` returns None."""
+    """Return the error with the source of the value in place of the JSON path.
+
+    The JSON path remains if ``place_of`` returns None for it.
+    """
     fault = failure.fault
     if fault is None:
         return failure.detail
@@ -107,7 +110,10 @@ OPTION_OF = {
 def add_request_arguments(
     parser: argparse.ArgumentParser, repeatable: Collection[str] = ()
 ) -> None:
-    """Add the request file and the options that replace it; ``repeatable`` names options."""
+    """Add the argument for a request file, and options that replace the file.
+
+    ``repeatable`` are the options that may be repeated.
+    """
     parser.add_argument(
         "request",
         metavar="REQUEST.json",
@@ -152,7 +158,7 @@ def with_instances(body: Json) -> Json:
 
 
 def add_override(parser: argparse.ArgumentParser, summary: str) -> None:
-    """Add ``--override``; ``summary`` begins its help."""
+    """Add ``--override``, with a help that begins with ``summary``."""
     parser.add_argument(
         "--override",
         action="append",
@@ -164,7 +170,7 @@ def add_override(parser: argparse.ArgumentParser, summary: str) -> None:
 
 
 def overrides(texts: Iterable[str]) -> Json:
-    """Return the values of ``--override``; raise :class:`Invalid` for an invalid pair."""
+    """Return the values of ``--override``. Wrong pairs raise :class:`Invalid`."""
     return flat_request.overrides(texts, "--override")
 
 

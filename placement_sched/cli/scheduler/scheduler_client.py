@@ -68,13 +68,16 @@ class DirectScheduler:
             return {row.uuid: row.name for row in host_aggregates.all_aggregates(connection)}
 
     def post(self, action: str, body: Json) -> Json:
-        """Return the response to ``body``; :class:`NoValidHost` has the funnel in ``extra``."""
+        """Return the response to ``body``.
+
+        Raises :class:`NoValidHost`, with the funnel in ``extra``, if no host passes.
+        """
         schemas, answer = _ACTIONS[action]
         _check(schemas, body)
         return answer(self._scheduler, body)
 
     def show(self, collection: str, name: str) -> Json:
-        """Return a decision, host or policy; raise :class:`NotFound`."""
+        """Return a decision, host or policy, or raise :class:`NotFound`."""
         return _as_json(_SHOWN[collection](self._scheduler, name))
 
     def decisions(self, query: Mapping[str, str]) -> Json:
@@ -105,7 +108,7 @@ def _check(schemas: Schemas, body: Json) -> None:
 
 
 def add_token(group: argparse._ArgumentGroup, use: str) -> None:
-    """Add ``--token``; ``use`` names its services in the help."""
+    """Add ``--token``. The help names the services in ``use``."""
     words = f"token for {use} (default: $OS_TOKEN, otherwise admin)"
     group.add_argument("--token", default=os.environ.get("OS_TOKEN", "admin"), help=words)
 
@@ -163,9 +166,9 @@ def check_token(token: str) -> None:
 
 
 class SchedulerClient:
-    """Client of the server at ``base``; ``timeout`` is in seconds.
+    """Client of the scheduler API of the server at ``base``.
 
-    Its methods raise the errors of the server.
+    Methods raise the errors of the server. ``timeout`` is in seconds.
     """
 
     def __init__(self, base: str, token: str, timeout: float = TIMEOUT) -> None:
@@ -183,7 +186,10 @@ class SchedulerClient:
         self._service = RemoteService(self._adapter, "scheduler")
 
     def post(self, action: str, body: Json) -> Json:
-        """Return the response to ``body``; :class:`NoValidHost` has the funnel in ``extra``."""
+        """Return the response to ``body``.
+
+        Raises :class:`NoValidHost`, with the funnel in ``extra``, if no host passes.
+        """
         check_texts(body, _PREFIX)
         return self._ask(action, body=body)
 
@@ -211,7 +217,10 @@ class SchedulerClient:
         return self._ask("decisions", uuid, "replay", body=body)
 
     def aggregate_names(self) -> dict[str, str]:
-        """Return the names of host aggregates by uuid; empty if the caller may not list them."""
+        """Return the names of host aggregates by uuid.
+
+        If the caller may not list aggregates, there are no names.
+        """
         compute = RemoteService(self._adapter, "compute")
         path = f"{self.place}/compute/v2.1/os-aggregates"
         with suppress(ServiceFailed):

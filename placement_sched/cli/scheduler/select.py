@@ -236,7 +236,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_explain(arguments: argparse.Namespace) -> int:
-    """Print the explanation; return 0 even if no host passes.
+    """Print the explanation, and return 0 even if no host passes.
 
     Raises :class:`NotFound` for unknown hosts.
     """
@@ -305,10 +305,11 @@ def _compare(scheduler: SchedulerApi, body: Json, arguments: argparse.Namespace)
 
 
 def _run_select(arguments: argparse.Namespace) -> int:
-    """Place the request, print the funnel and the claims; raise :class:`NoValidHost`.
+    """Place the request, and print the funnel and the claims.
 
-    The response to a selection has no funnel, so an explanation is requested first. Another request
-    may claim a host in between: only the response to the selection counts.
+    Raises :class:`NoValidHost`. The response to a selection has no funnel, so that an explanation
+    is requested first. Another request may claim a host between the explanation and the selection.
+    Only the response to the selection shows the claims.
     """
     body = request_options.with_instances(request_options.request_body(arguments))
     if arguments.no_claim:

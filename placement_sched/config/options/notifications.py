@@ -1,7 +1,8 @@
 """Options of [notifications] and [oslo_messaging_notifications].
 
 The latter group belongs to oslo.messaging, which takes a quarter of a second to load and has many
-dependencies. It is loaded only if notifications are sent, so that its options are copied here.
+dependencies. oslo.messaging is loaded only if notifications are sent. Therefore this module has
+copies of its options.
 """
 
 from importlib import import_module

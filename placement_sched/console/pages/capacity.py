@@ -55,7 +55,10 @@ class CapacityForm:
 
     @property
     def all_flavors(self) -> bool:
-        """Return whether to count all stored flavors, as for changes without a request."""
+        """Return whether to count all stored flavors.
+
+        This is also so if the form has changes but neither a flavor nor sizes.
+        """
         return bool(self.values.get("all")) or (bool(self.changes_typed) and not self._describes)
 
     @property
@@ -73,7 +76,10 @@ class CapacityForm:
 
     @cached_property
     def changes_typed(self) -> list[str]:
-        """Return the lines of changes of the form and of links."""
+        """Return the changes that are typed in the form or passed by a link.
+
+        Each is a line.
+        """
         lines = [
             line
             for text in self.values.getlist("change")

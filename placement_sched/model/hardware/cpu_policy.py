@@ -68,7 +68,10 @@ class FlavorImage:
         return flavor_source(key, prefix) if in_flavor else image_source(key, prefix)
 
     def conflict(self, key: str, rule: str, prefix: str = "hw") -> Invalid:
-        """Build the error for contradicting values, with ``why`` as the violated rule."""
+        """Build the error for contradicting values in flavor and image.
+
+        ``rule`` is the violated rule, as the end of the message.
+        """
         by_flavor, by_image = self.values(key, prefix)
         return Invalid(
             f"{flavor_source(key, prefix)} is {by_flavor!r}, {image_source(key, prefix)} is "
@@ -112,7 +115,7 @@ def agreed(
 
 
 def agreed_flag(key: str) -> "cached_property[bool]":
-    """Define a cached property of a :class:`FlavorImage`: whether either requests it."""
+    """Define a cached property of :class:`FlavorImage`, an agreed boolean."""
     return cached_property(lambda request: bool(request.agreed_flag(key)))
 
 
@@ -153,9 +156,9 @@ class RequestedCPUs(FlavorImage):
 
     @cached_property
     def policy(self) -> str | None:
-        """Return ``dedicated``, ``shared`` or ``mixed``, or None if no policy is set.
+        """Return ``dedicated``, ``shared`` or ``mixed``, or None without a policy.
 
-        The flavor's policy wins. An image may not pin more CPUs than the flavor does.
+        The policy of the flavor takes precedence. An image may not pin more CPUs than the flavor.
         """
         by_flavor, by_image = self._policies("cpu_policy", _POLICIES)
         if by_flavor and by_image in _FORBIDDEN_IMAGE_POLICIES.get(by_flavor, ()):
@@ -229,15 +232,15 @@ class RequestedCPUs(FlavorImage):
     def pinning(self) -> Pinning:
         """Return the pinned CPUs after checking all CPU requests.
 
-        ``resources:PCPU`` stands for the policy ``dedicated``, ``resources:VCPU`` for ``shared``,
-        the trait of hyperthreading for a thread policy.
+        Without a policy, ``resources:PCPU`` means ``dedicated`` and ``resources:VCPU`` means
+        ``shared``. Without a thread policy, the trait HW_CPU_HYPERTHREADING means a thread policy.
         """
         policy, threads = self._resulting_policy(), self._resulting_thread_policy()
         emulator, masked, realtime = self.emulator_threads, self.dedicated, self.realtime
         is_pinned = policy in (DEDICATED, MIXED)
         if threads and not is_pinned:
             source = self.source("cpu_thread_policy")
-            raise Invalid(f"{source}, or the trait for it, needs pinned CPUs: set {_POLICY}")
+            raise Invalid(f"{source} or a trait {_HYPERTHREADING} needs pinned CPUs: set {_POLICY}")
         if emulator == ISOLATE and not is_pinned:
             raise Invalid(f"{_EMULATOR} is 'isolate', which needs pinned CPUs: set {_POLICY}")
         if masked and policy != MIXED:
@@ -299,7 +302,10 @@ class RequestedCPUs(FlavorImage):
         return {"forbidden": ISOLATE, "required": REQUIRE}.get(requirement, self.thread_policy)
 
     def _amount(self, name: str) -> tuple[int, str]:
-        """Return the amount of a class in all groups and its keys, ignoring invalid values."""
+        """Return the amount of a class in all groups, and the names of its keys.
+
+        Invalid values are ignored.
+        """
         total, keys = 0, []
         for key, value in self.flavor.extra_specs.items():
             match = _AMOUNT.fullmatch(key)

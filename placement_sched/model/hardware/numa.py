@@ -174,9 +174,9 @@ class NUMATopology:
 
 
 class ReportedTopology(dict[str, Any]):
-    """The stored JSON object of a topology, with its parsed form for all requests.
+    """The stored JSON object of a topology, parsed once for all requests.
 
-    It has the form that ``report_forms.numa_topology`` completes.
+    ``schemas/node_report.py`` has added the missing keys of the report.
     """
 
     __slots__ = ("topology",)
@@ -188,10 +188,10 @@ class ReportedTopology(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NUMATopologyLimits:
-    """The allocation ratios of a host's NUMA nodes, and the requested networks.
+    """The allocation ratios of a host's NUMA nodes, and requested networks.
 
-    With ``packing`` the most used nodes are tried first, else the least used, so that a placement
-    uses the nodes that the filter found. A selection omits it.
+    With ``packing`` the most used nodes are tried first, else the least used. The limits of a
+    selection in JSON omit ``packing``.
     """
 
     cpu_allocation_ratio: float
@@ -235,7 +235,7 @@ class InstanceNUMACell:
 
     @property
     def total_cpus(self) -> frozenset[int]:
-        """Return its virtual CPUs, pinned or not."""
+        """Return the virtual CPUs of the node, pinned or not."""
         return self.cpuset | self.pcpuset
 
     def __len__(self) -> int:
@@ -307,7 +307,7 @@ class FitBudget:
         self._here, self._candidates = LEAST_STEPS, MAX_NUMA_CANDIDATES
         #: Whether the last search ended before all arrangements were tried.
         self.gave_up = False
-        #: Whether it found that not all items have a place at once, whatever is accepted.
+        #: Whether the last search found that not all items can have a place at once.
         self.has_no_room = False
 
     @property
@@ -316,11 +316,14 @@ class FitBudget:
         return max(self._left, self._here)
 
     def next_host(self) -> None:
-        """Allow the minimum for a further host."""
+        """Allow the next host at least :data:`LEAST_STEPS` steps."""
         self._here = LEAST_STEPS
 
     def next_candidate(self) -> bool:
-        """Return whether a further candidate may be tried, and allow the minimum for it."""
+        """Return whether a further candidate may be tried.
+
+        The first :data:`MAX_NUMA_CANDIDATES` candidates get at least :data:`LEAST_STEPS` steps.
+        """
         if self._candidates:
             self._candidates -= 1
             self._here = LEAST_STEPS
@@ -338,17 +341,18 @@ def first_arrangement(
     effort: FitBudget | None = None,
     judged: int = JUDGED,
 ) -> tuple[int, ...] | None:
-    """Return a distinct place for each item such that ``accepts`` is true, or None.
+    """Return a distinct place for each item that ``accepts`` allows, or None.
 
-    ``places`` has the places that fit each item, best first, and is iterated repeatedly. The order
-    of earlier items has precedence. ``accepts`` must depend neither on the order of places nor on
-    the choice among places of equal ``kinds``. Without ``kinds`` all places differ.
+    The items are the NUMA nodes of an instance, and the places the NUMA nodes of a host. ``places``
+    has the places that fit each item, best first, and is iterated repeatedly. The order of earlier
+    items has precedence. ``accepts`` must depend neither on the order of places nor on the choice
+    among places of equal ``kinds``. Without ``kinds`` all places differ.
 
-    Whether the remaining items fit depends only on the kinds of the places already used, so each
-    such combination is tried once. The number of attempts does not grow with the factorial of the
-    nodes (nova's bug 1978372). After an item was left without a place, the search checks ahead that
-    all remaining items have a place. The result is None if the search gives up, and ``effort``
-    records it. Each call of ``accepts`` after the first costs ``judged`` steps.
+    The kinds of the places already used determine whether the remaining items fit. Therefore, each
+    such combination is tried only once, and the number of attempts does not grow with the factorial
+    of the nodes (nova's bug 1978372). After an item was left without a place, the search checks in
+    advance that all remaining items have a place. If the search gives up, the result is None, and
+    ``effort.gave_up`` is true. Each call of ``accepts`` after the first costs ``judged`` steps.
     """
     return _Search(places, accepts, kinds, effort or FitBudget(), judged).run()
 
@@ -437,7 +441,10 @@ class _Search:
 
     @cached_property
     def _classes(self) -> Mapping[int, int]:
-        """Return a number per place, equal for places of the same kind that fit the same items."""
+        """Return a number for each place.
+
+        It is equal for places of the same kind that fit the same items.
+        """
         fits: dict[int, list[int]] = {}
         for item, places in enumerate(self._places):
             for place in places:

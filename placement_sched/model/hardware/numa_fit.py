@@ -29,7 +29,7 @@ _PAGE_KEYWORDS = {numa.PAGES_SMALL: "small", numa.PAGES_LARGE: "large", numa.PAG
 
 @dataclass(frozen=True, slots=True)
 class PinnedCPUs:
-    """The host's CPU of each pinned virtual CPU, and its CPUs for the emulator's threads."""
+    """The host's CPUs for pinned virtual CPUs and for the emulator's threads."""
 
     cpus: Mapping[int, int]
     reserved: frozenset[int]
@@ -78,7 +78,7 @@ def memory_shortage(
 ) -> str | None:
     """Return the memory that is missing by the allocation ratio, or None.
 
-    Dedicated CPUs ignore the ratio and need free memory, see :func:`plain_shortage`.
+    For nodes with dedicated CPUs the ratio is ignored, see :func:`plain_shortage`.
     """
     if limits is None or cell.cpu_policy == DEDICATED:
         return None
@@ -92,8 +92,9 @@ def memory_shortage(
 def plain_shortage(host: NUMACell, cell: InstanceNUMACell) -> str | None:
     """Return why memory of the smallest pages does not suffice, or None.
 
-    This applies if no page size is requested. An instance never gets more than the node's total
-    memory, and with pinned CPUs only free memory. A node without reported pages has plain memory.
+    This function is for instances without a page size. An instance never gets more than the total
+    memory of the host's node, and with pinned CPUs only free memory. A node without reported pages
+    has plain memory.
     """
     is_pinned = cell.cpu_policy in (DEDICATED, MIXED)
     size = smallest_page(host)
@@ -249,7 +250,7 @@ def fit_candidates(
     candidates: Sequence[_AllocationCandidate] | None,
     effort: FitBudget | None = None,
 ) -> Sequence[_AllocationCandidate] | Rejection | None:
-    """Return the allocation candidates with which an instance fits, or the rejection.
+    """Return the allocation candidates that fit, or the rejection.
 
     Candidates differ in their providers of PCI devices. ``candidates`` may be None for an instance
     without PCI devices. The result is None if the instance fits regardless of the candidate.
@@ -287,8 +288,8 @@ def fit_to_host(
 ) -> tuple[FittedNUMACell, ...] | Rejection:
     """Return the instance's nodes placed on the host, or the rejection.
 
-    Each gets a node of the host for itself. Without ``limits``, memory and shared CPUs may be
-    overcommitted without limit.
+    Each node of the instance is placed on a different node of the host. Without ``limits``, memory
+    and shared CPUs may be overcommitted without limit.
     """
     placements = _prepare_placements(host, instance, limits, devices)
     return (
@@ -395,9 +396,9 @@ class _Placements:
     def _check_distance(
         self, places: Sequence[int], devices: Devices | None
     ) -> Callable[[], Rejection] | None:
-        """Return a function that builds the rejection of nodes that are too far away, or None.
+        """Return a function that builds the rejection of distant nodes, or None.
 
-        It is called once, although hundreds of sets of nodes may be tried.
+        This method is called once, although hundreds of sets of nodes may be tried.
         """
         if devices is not None and not devices.can_serve(self._fitted(places)):
             return lambda: reject_far_devices(devices.near, len(devices.requests))

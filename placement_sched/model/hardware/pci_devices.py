@@ -27,10 +27,10 @@ Pools = Sequence[Pool]
 
 
 class ReportedPool(Pool):
-    """A pool as reported by a host, with a ``kind`` shared by pools of similar devices.
+    """A reported pool, with a ``kind`` that pools of similar devices share.
 
-    The kind is all but :data:`_PER_HOST_KEYS`, or None if it is not hashable. A request is matched
-    once per kind, even with ten thousand hosts.
+    The kind consists of all items except :data:`_PER_HOST_KEYS`. It is None if they are not
+    hashable. A request is matched once per kind, even with ten thousand hosts.
     """
 
     __slots__ = ("kind",)
@@ -93,7 +93,7 @@ class DeviceRequest:
 
 
 def providers_of(request: InstancePCIRequest, mappings: Mappings | None) -> Counter[str]:
-    """Return the number of devices allocated from each provider, empty if unknown.
+    """Return the number of devices allocated from each provider, if any.
 
     The group of each device is named ``<request_id>-<number>``. Without mappings, ``rp_uuids`` of
     the request's first spec are used, as written by nova after the selection of hosts. Placement
@@ -125,7 +125,7 @@ def with_providers(requests: InstancePCIRequests, mappings: Mappings) -> Instanc
 
 
 def take_devices(pools: Pools, demand: DeviceRequest) -> list[Pool] | None:
-    """Return the pools without the devices of a request, or None if they do not suffice.
+    """Return the pools without the devices of a request, or None if too few.
 
     Matching pools are used in their order, near pools first, and only the pools of providers that
     placement names. Empty pools are left out.
@@ -352,11 +352,11 @@ class ReportedPools:
 
 
 class PciPools:
-    """The pools of a host state, less the devices of instances of the same request.
+    """The PCI pools of a host, less the devices of the current request.
 
     ``provider_mapping`` in its methods comes from an allocation candidate. With ``numa_cells`` the
-    NUMA policies of the requests apply. A report never changes: the first access to :attr:`pools`
-    copies it, as does the allocation of devices.
+    NUMA policies of the requests apply. The reported pools are shared by all requests and never
+    change: the first access to :attr:`pools` makes a copy, and an allocation makes new pools.
     """
 
     __slots__ = ("_left", "_own", "_reported")
@@ -402,7 +402,7 @@ class PciPools:
     ) -> None:
         """Allocate the devices of the requests.
 
-        Raises :class:`~placement_sched.errors.Conflict` if there are not enough. As in nova,
+        Raises :class:`~placement_sched.errors.Conflict` if there are too few devices. As in nova,
         devices of earlier requests in the list remain allocated.
         """
         for pools, demand, remaining in self._serve_in_order(
@@ -488,7 +488,7 @@ class PciPools:
     ) -> Iterator[tuple[Pools, DeviceRequest, list[Pool] | None]]:
         """Yield pools before, demand and pools after each request.
 
-        The pools after are None if they do not suffice, and that ends the iteration.
+        If the devices do not suffice, the pools after are None, and the iteration ends.
         """
         pools, ids = self.now, frozenset(cell.id for cell in cells or ())
         for request in requests:
@@ -541,7 +541,7 @@ class Devices:
 def devices_of(
     stats: Any, requests: InstancePCIRequests | None, mapping: Mapping[str, Sequence[str]] | None
 ) -> Devices | None:
-    """Return a host's devices with the requests for them, or None if it reports none."""
+    """Return a host's devices with the requests, or None without devices."""
     if not hasattr(stats, "support_requests"):
         return None
     return Devices(stats, () if requests is None else requests.requests, mapping)

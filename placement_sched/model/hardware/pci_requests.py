@@ -170,14 +170,14 @@ class InstancePCIRequest(NovaObject):
 
     @cached_property
     def named(self) -> frozenset[str]:
-        """Return the keys of its specs that concern the devices themselves."""
+        """Return the keys of the specs that are properties of the devices."""
         return frozenset().union(*self.spec) - OF_PLACEMENT
 
     @cached_property
     def suits(self) -> dict[Hashable, bool]:
         """Return the cache of matches, by the devices' values of :attr:`named`.
 
-        It is filled while pools are matched, because pools of many hosts are alike.
+        The cache is filled while pools are matched, because many hosts have similar pools.
         """
         return {}
 

@@ -155,9 +155,9 @@ class RequestedMemory(FlavorImage):
 
     @cached_property
     def is_locked(self) -> bool | None:
-        """Return whether memory is locked against swapping, or None if it is not set.
+        """Return whether memory is locked against swapping, or None if not set.
 
-        Some models of memory encryption lock it, too. An explicit lock requires a page size.
+        Some models of memory encryption also lock memory. An explicit lock requires a page size.
         """
         locked = self.agreed_flag("locked_memory")
         if locked and not any(self.values(_SIZE)):
@@ -205,7 +205,8 @@ def _in_kib(text: str, source: str) -> float:
         return int(text) if text.isdigit() else string_to_bytes(text, return_int=True) / 1024
     except (ValueError, OverflowError):
         raise Invalid(
-            f"{source}: expected small, large, any, KiB or a size with a unit, got {text!r}"
+            f"{source}: expected small, large, any, a number of KiB or a size with a unit, "
+            f"got {text!r}"
         ) from None
 
 

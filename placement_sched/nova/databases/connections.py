@@ -40,13 +40,13 @@ class NovaDatabaseUnavailable(Unavailable):
 
 
 class NovaDatabase:
-    """One of nova's databases, connected to read-only on first use.
+    """A database of nova. It is connected to read-only on first use.
 
-    ``title`` names it in messages.
+    ``title`` names the database in messages.
     """
 
     def __init__(self, title: str, url: URL | ConfigurationError) -> None:
-        """Take a URL, or the error in it that every :meth:`read` reports."""
+        """Set the URL, or the error of an invalid URL, which :meth:`read` raises."""
         self.title = title
         self.url = url
         self._engine: Engine | None = None
@@ -102,10 +102,10 @@ def cell_database(title: str, connection: str | None, settings: Settings) -> Nov
 
 
 def fill_template(template: str, default: str | None) -> str:
-    """Fill in the URL template of a cell mapping from ``[database] connection``.
+    """Fill in a cell mapping's URL template from ``[database] connection``.
 
     Source: nova's guide, "Cells", "Template URLs in cell mappings". Raises
-    :class:`ConfigurationError` if the template names a part that this URL lacks.
+    :class:`ConfigurationError` if the template names a part that ``[database] connection`` lacks.
     """
     if "{" not in template:
         return template
@@ -136,7 +136,7 @@ def _error_text(failure: SQLAlchemyError) -> str:
 
 
 def _template_parts(url: str) -> Mapping[str, Any]:
-    """Return the fields of a template, with several hosts also numbered for each host."""
+    """Return the fields of a template, also numbered by host."""
     split = urlsplit(url)
     parts: dict[str, Any] = {
         "scheme": split.scheme,

@@ -24,8 +24,8 @@ _COLUMNS = instances.c
 class NovaInstance(NamedTuple):
     """An instance in the database of a cell.
 
-    ``flavor`` is the digest of its embedded flavor (:func:`placement_sched.db.sql.digest`), or None
-    if that was not read or does not exist. Times are ISO 8601 strings.
+    ``flavor`` is the digest of the embedded flavor (:func:`placement_sched.db.sql.digest`), or None
+    if the flavor was not read or does not exist. Times are ISO 8601 strings.
     """
 
     uuid: str
@@ -105,7 +105,10 @@ def by_uuids(connection: Connection, uuids: Collection[str]) -> list[NovaInstanc
 
 
 def with_flavors(connection: Connection, rows: Sequence[NovaInstance]) -> list[NovaInstance]:
-    """Add the digests of their flavors, which are larger than the rest of the instances."""
+    """Add the digests of flavors to instances.
+
+    Flavors are larger than the other data of instances.
+    """
     extra = instance_extra.c
     query = select(extra.instance_uuid, sql.digest(connection, extra.flavor))
     uuids = [instance.uuid for instance in rows]
@@ -126,7 +129,7 @@ def changed_instances(connection: Connection, since: datetime) -> dict[str, tupl
 
 
 def unplaceable(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
-    """Return the instances that nova maps to cell0 or has deleted: they never get a host."""
+    """Return the instances that never get a host: deleted, or mapped to cell0."""
     columns = instance_mappings.c
     query = select(columns.instance_uuid).outerjoin(
         cell_mappings, cell_mappings.c.id == columns.cell_id

@@ -60,7 +60,7 @@ _FINAL_STATUSES = ("completed", "confirmed", "reverted", "done", "error", "faile
 
 @dataclass(frozen=True, slots=True)
 class RecordKey:
-    """An instance of a scheduler request, with the request's id and time."""
+    """An instance in a scheduler request, with the id and time of the request."""
 
     instance: str
     request_id: str | None
@@ -89,11 +89,11 @@ class NovaMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NovaRecord:
-    """Nova's record of an instance.
+    """The data in nova's databases about an instance and a scheduler request.
 
-    ``is_buried`` is true if it is in cell0. ``events`` are the events of the request's action,
-    oldest first. ``migration`` is the newest migration that the request can have caused, ``fault``
-    the message of the newest fault since the request.
+    ``is_buried`` is true if the instance is in cell0. ``events`` are the events of the instance
+    action of the request, oldest first. ``migration`` is the newest migration that the request can
+    have caused. ``fault`` is the message of the newest fault since the request.
     """
 
     host: str | None = None

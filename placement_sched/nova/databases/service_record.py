@@ -1,6 +1,7 @@
-"""The row of this scheduler in nova's ``services``: the only row that is written there.
+"""The row of this scheduler in nova's table ``services``.
 
-It makes the scheduler appear as up in ``openstack compute service list`` and nova-manage.
+With the row, ``openstack compute service list`` and nova-manage show the scheduler as up. No other
+row of nova's databases is written.
 """
 
 from dataclasses import dataclass
@@ -141,9 +142,10 @@ class ServiceRecord:
 
 
 def record_of(settings: Settings) -> ServiceRecord | None:
-    """Return the row in ``[database] connection``, or None if that is not set.
+    """Return the row in the database ``[database] connection``.
 
-    Raises :class:`ConfigurationError` if it is not the URL of a supported database.
+    Returns None if the option is not set. Raises :class:`ConfigurationError` if its value is not
+    the URL of a supported database.
     """
     url_text = settings.database.connection
     if not url_text:

@@ -1,8 +1,8 @@
 """Nova's tables, reduced to the columns that are read.
 
-They are the same in the schemas of nova 27 (2023.1) to 34. Deleted rows stay in a cell's tables:
-``deleted`` is 0 for a living row. ``updated_at`` is null until a row first changes, has whole
-seconds on MariaDB, and is set by the clock of the service that writes.
+The columns are the same in the schemas of nova 27 (2023.1) to 34. Deleted rows stay in the tables
+of a cell: a row is living if ``deleted`` is 0. ``updated_at`` is null until a row first changes,
+has whole seconds on MariaDB, and is set by the clock of the service that writes.
 """
 
 from typing import Any

@@ -1,12 +1,14 @@
 """Comparison of nova's placements with the placements of this service.
 
-nova takes any of the hosts of equal weight, so each of them counts as agreement. If nova took
-another host of equal weight for an earlier instance of a request, the two hosts swap their roles
-for the later instances: nova's host stands for the host chosen here, and vice versa.
+nova chooses any of several hosts of equal weight, so that each of these hosts counts as agreement.
+If nova chose another host of equal weight for an earlier instance of a request, the two hosts swap
+their roles for the later instances: nova's host stands for the host chosen by this service, and
+vice versa.
 
 nova may claim before the evaluation has read the allocations. Such an evaluation is late: nova's
-own claim reduces the remaining capacity of nova's host. It agrees if the host or the weight is the
-same, and it disagrees only for reasons other than capacity. Otherwise it is not comparable.
+own claim reduces the remaining capacity of nova's host. A late evaluation agrees if the host or the
+weight is the same, and disagrees only for reasons other than capacity. Otherwise it is not
+comparable.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -71,7 +73,7 @@ class HostRejection:
 
 @dataclass(frozen=True, slots=True)
 class InstanceStep:
-    """The placement of one instance by this service.
+    """The placement of an instance by this service.
 
     ``best`` are the hosts that nova may take instead, without ``more`` hosts that are not recorded.
     ``chosen`` is None if there was no host.
@@ -84,9 +86,9 @@ class InstanceStep:
 
     @classmethod
     def of(cls, ordered: Iterable[WeighedHost], subset: int, limit: int) -> Self:
-        """Return the step that takes the first of the hosts.
+        """Return the step that places an instance on the first of the hosts.
 
-        ``subset`` is host_subset_size, the number of best hosts that the choice is drawn from.
+        ``subset`` is host_subset_size: the choice is random among this number of the best hosts.
         """
         hosts = tuple(ordered)
         if not hosts:
@@ -170,7 +172,7 @@ def name_of(weighed: WeighedHost) -> HostName:
 
 
 def rejections_in(funnel: Funnel) -> dict[HostName, HostRejection]:
-    """Return the rejection of each host in a funnel, up to the maximum number."""
+    """Return the rejections in a funnel by host, up to a maximum number."""
     rejections: dict[HostName, HostRejection] = {}
     for name, rejection in _iterate_rejections(funnel):
         if len(rejections) >= MOST_REFUSED:
@@ -243,7 +245,7 @@ def worst_verdict(verdicts: Iterable[str]) -> str:
 
 @dataclass(slots=True)
 class _HostSwaps:
-    """The hosts that stand for each other because nova took another host of equal weight."""
+    """The hosts that swap roles after other choices among equal weights."""
 
     of: dict[HostName, HostName] = field(default_factory=dict)
 
@@ -251,7 +253,7 @@ class _HostSwaps:
         return self.of.get(nova, nova)
 
     def swap(self, nova: HostName, ours: HostName) -> None:
-        """Let nova's host stand for the host chosen here, and swap their roles."""
+        """Swap the roles of nova's host and the host chosen by this service."""
         previous = self.counterpart(nova)
         replaced = next((host for host, part in self.of.items() if part == ours), ours)
         self.of[nova], self.of[replaced] = ours, previous
@@ -335,7 +337,7 @@ def _build_disagreement(
         why = f"{nova} passed here, but not for all instances: {notes.obstacle}{more}"
     elif weight is not None and step is notes.steps[0]:
         why = f"{nova} weighs {weight:g} here{ours}{more}"
-    elif weight is not None:  # the weight is that of the first instance
+    elif weight is not None:  # the weight for the first instance
         weight = None
         why = f"{nova} was not among the best after the earlier instances{ours}{more}"
     return Verdict(verdict, nova, _detail(step, weight=weight, why=why))

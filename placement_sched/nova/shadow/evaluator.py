@@ -171,9 +171,9 @@ def allocated_hosts(connection: Connection, uuids: Collection[str]) -> Held:
 class AllocationsBefore:
     """The hosts and claims of instances before nova places them.
 
-    ``sources`` are the current hosts by record. ``held`` are hosts with allocations that
-    an instance keeps while it is placed, such as the source of an evacuation. An instance with
-    allocations elsewhere is ``claimed``: nova has already claimed for this request.
+    ``sources`` are the recorded hosts. ``held`` are hosts with allocations that an instance keeps
+    while it is placed, such as the source of an evacuation. ``claimed`` are the instances with
+    allocations on other hosts: nova has already claimed for the request.
     """
 
     sources: Mapping[str, str]
@@ -201,9 +201,10 @@ class AllocationsBefore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitedRequest:
-    """A request of nova's with a pending outcome.
+    """A request of nova with a pending outcome.
 
-    ``since`` is the time of its arrival, naive UTC. ``before`` is the state before nova placed it.
+    ``since`` is the time of arrival, naive UTC. ``before`` is the state before nova placed the
+    instances.
     """
 
     decision: str

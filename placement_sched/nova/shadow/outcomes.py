@@ -1,7 +1,7 @@
 """Outcomes of nova's requests, and their verdicts.
 
-The allocations of an instance in placement are nova's claim: exact, and visible immediately. The
-outcome of an instance without allocations is read from nova's databases.
+The allocations of an instance in placement show the host that nova has chosen, exactly and
+immediately. The outcome of an instance without allocations is read from nova's databases.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -140,9 +140,10 @@ class AgreementTally:
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class OutcomeTracker:
-    """The requests with pending outcomes, for one thread that adds and one that steps.
+    """The requests with pending outcomes.
 
-    ``explain`` is :meth:`Scheduler.explain`, for hosts of nova's without a recorded verdict.
+    A thread may call :meth:`add` while another thread calls :meth:`step`. ``explain`` is
+    :meth:`Scheduler.explain`, for hosts chosen by nova that have no recorded verdict.
     """
 
     database: Database
@@ -159,8 +160,8 @@ class OutcomeTracker:
     def add(self, request: AwaitedRequest) -> None:
         """Wait for the outcome of a request.
 
-        It settles earlier requests for the same instances, as when a live migration requests
-        another host: outcomes that are still open by now will stay open.
+        Earlier requests for the same instances are settled, for example if a live migration
+        requests another host. Their outcomes that are still open can no longer be determined.
         """
         uuids = set(request.instances)
         with self._lock:
@@ -220,10 +221,11 @@ class OutcomeTracker:
 
     @staticmethod
     def _note_claims(entry: _PendingRequest, allocations: Held) -> None:
-        """Note the hosts of nova's claims, once it has claimed for all instances.
+        """Note the hosts of nova's claims, after the claim for all instances.
 
-        Until then, nova may give up and remove its claims for the first instances. Nothing is noted
-        if an instance has new allocations on its previous host: nova may have restored them.
+        Before that, nova may give up and remove the claims for the first instances. Nothing is
+        noted if an instance has new allocations on its previous host, because nova may have
+        restored them.
         """
         request, before = entry.request, entry.request.before
         claimed: dict[str, NovaOutcome] = {}
@@ -301,7 +303,7 @@ class OutcomeTracker:
         ]
 
     def _explain_host(self, request: AwaitedRequest, host: HostName) -> dict[str, Any]:
-        """Explain nova's host with the current state, as it has no recorded verdict."""
+        """Explain a host of nova without a recorded verdict, as of now."""
         with self.database.read() as connection:
             document = decisions.by_uuid(connection, request.decision).request
         try:

@@ -106,7 +106,7 @@ class Shadow:
     def run(self, started: Callable[[], None] = lambda: None) -> None:
         """Follow nova's databases and evaluate its calls until :meth:`stop`.
 
-        ``started`` is called once both can be read, in any thread.
+        ``started`` is called in any thread, once the databases and the calls can be read.
         """
         ready = Preparation(self.database, self.settings, self.clock)
         steps = (ready, self.follower.full, self.awaiting.resume)

@@ -1,8 +1,8 @@
-"""A queue of this service on nova's exchange, with a copy of each call to a scheduler.
+"""A queue on nova's exchange, with a copy of each call to a scheduler.
 
-nova-scheduler's queues stay as they are, and no call is answered. RabbitMQ drops the oldest of more
-than :data:`MOST` messages, messages older than :data:`OLDEST` seconds, and the queue itself when no
-process reads from it, so that the cloud never waits for this service.
+nova-scheduler's queues are not changed, and no call is answered. RabbitMQ drops the oldest of more
+than :data:`MOST` messages, and messages older than :data:`OLDEST` seconds. It drops the queue when
+no process reads from it. The cloud thus never waits for this service.
 """
 
 import ssl
@@ -75,9 +75,9 @@ class NovaBus:
 
 
 def read_transport(files: Sequence[str], url: str | None = None) -> NovaBus:
-    """Return the message bus of ``url``, or of ``[DEFAULT] transport_url`` in the files.
+    """Return the message bus of ``url``, or of ``transport_url`` in files.
 
-    Raises :class:`ConfigurationError` if there is none or if it is not RabbitMQ.
+    Raises :class:`ConfigurationError` if there is no message bus or if it is not RabbitMQ.
     """
     library = oslo_messaging()
     set_exchange()
@@ -139,8 +139,8 @@ def _build_broker(host: Any, parsed: Any, options: cfg.ConfigOpts.GroupAttr) -> 
 def _tls_arguments(host: str, query: Mapping[str, str], options: cfg.ConfigOpts.GroupAttr) -> Any:
     """Return the TLS arguments, or True if the files name none.
 
-    The newest version of both ends is used. As in oslo.messaging, options in the query of the URL
-    win, and the name in a certificate is checked if a CA file is named.
+    The newest TLS version that both ends support is used. As in oslo.messaging, options in the
+    query of the URL take precedence, and the name in a certificate is checked if a CA file is set.
     """
 
     def option(name: str) -> str:
@@ -170,8 +170,8 @@ def queue_name(host: str) -> str:
 class Tap:
     """The consumer of nova's topic, which reconnects until it is stopped.
 
-    ``handle`` is called with the body of each message. It may only raise :class:`Unavailable`: then
-    the message is dropped, as nova does not wait for it.
+    ``handle`` is called with the body of each message. It may only raise :class:`Unavailable`. The
+    message is then dropped, as nova does not wait for an answer of this service.
     """
 
     def __init__(self, transport: NovaBus, host: str, handle: Callable[[object], None]) -> None:

@@ -1,4 +1,7 @@
-"""Nova's cells in one process: their databases and states, and the rows that were read."""
+"""Nova's cells in a process: databases, states, and rows that were read.
+
+A cell is away if its database did not answer the last attempt to read it.
+"""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -54,10 +57,11 @@ class _Mark:
 
 
 class RowVersions:
-    """The versions of rows: the changing columns, and when they were first and last read so.
+    """The versions of rows: changing columns, and the times of reading.
 
-    The first changing column is ``updated_at``. It has whole seconds on MariaDB: a row that was
-    read in the second of its change may have changed again.
+    For each row, the times are the first and last reading with these values. The first changing
+    column is ``updated_at``. It has whole seconds on MariaDB: a row that was read in the second of
+    its change may have changed again in the same second.
     """
 
     def __init__(self) -> None:
@@ -68,7 +72,7 @@ class RowVersions:
     ) -> tuple[str, ...]:
         """Return the keys of the rows that must be read again.
 
-        With ``settling``, this includes rows that may have changed in the second of their reading.
+        With ``settling``, also rows that may have changed in the second of their last reading.
         """
         return tuple(
             key for key, changing in rows.items() if not self._is_current(key, changing, settling)
@@ -91,7 +95,7 @@ class RowVersions:
             self._marks[key] = _Mark(rows[key], first, at)
 
     def keep(self, keys: Iterable[str]) -> None:
-        """Drop the versions of all other rows."""
+        """Drop the versions of all rows except the rows with these keys."""
         kept_keys = set(keys)
         self._marks = {key: mark for key, mark in self._marks.items() if key in kept_keys}
 
@@ -150,7 +154,10 @@ class NovaCells:
 
     @property
     def characters(self) -> Characters:
-        """The characters that this service's database can store: nova's may have more."""
+        """The characters that this service's database can store.
+
+        nova's databases may contain other characters.
+        """
         if self._characters is None:
             with self.database.read() as connection:
                 self._characters = Characters.of(connection)
@@ -170,7 +177,7 @@ class NovaCells:
     ) -> bool:
         """Return whether a text cannot be stored, so that its record is left out.
 
-        This is reported as an issue. ``texts`` are by their names in messages.
+        Such a text is reported as an issue. ``texts`` are by name, as in messages.
         """
         if (missing := self.characters.lacking(texts)) is None:
             return False
@@ -181,7 +188,7 @@ class NovaCells:
 
     @property
     def every(self) -> tuple[FollowedCell, ...]:
-        """The cells that have hosts, oldest first, as of the last :meth:`load`."""
+        """The cells that had hosts at the last :meth:`load`, oldest first."""
         return tuple(self._by_uuid.values())
 
     @property
@@ -208,7 +215,7 @@ class NovaCells:
     def read_api(self) -> Iterator[Connection]:
         """Open a connection to nova's API database.
 
-        Raises :class:`NovaDatabaseUnavailable`. Its failure and its recovery are logged once.
+        Raises :class:`NovaDatabaseUnavailable`. A failure and the recovery are logged once.
         """
         away: NovaDatabaseUnavailable | None = None
         try:
@@ -265,9 +272,9 @@ class NovaCells:
         self.load()
 
     def failure_of(self, cell: FollowedCell, host: str | None) -> str | None:
-        """Return why the rows of a host in this cell are ignored, or None if they are used.
+        """Return why the rows of a host in a cell are ignored, or None.
 
-        They are ignored if the host's name cannot be stored, or if nova maps the host to another
+        Rows are ignored if the host's name cannot be stored, or if nova maps the host to another
         cell. Rows of unmapped hosts are used.
         """
         if (character := self.characters.missing(host)) is not None:
@@ -328,9 +335,10 @@ class NovaCells:
         patient: bool = True,
         account: ProgressLog | None = None,
     ) -> None:
-        """Call ``work`` for each cell, and continue with the next if a cell is away.
+        """Call ``work`` for each cell that is not away.
 
-        ``patient`` work also retries cells whose last attempt did not fail at once.
+        A cell that is away is tried again after a pause. Without ``patient``, it is tried only if
+        the last attempt failed at once.
         """
         for cell in sorted(self.every, key=lambda each: each.away_until is not None):
             retry_at, started = cell.away_until, monotonic()
@@ -361,7 +369,7 @@ class NovaCells:
             account.away[cell.title] = None
 
     def retry_reopened_cells(self) -> None:
-        """Retry, next time, the cells that another process has recorded as back."""
+        """Retry cells that another process has recorded as back, next time."""
         if not self.away:
             return
         with self.database.read() as connection:

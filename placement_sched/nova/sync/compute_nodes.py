@@ -37,8 +37,8 @@ REFRESH_OVERLAP = timedelta(seconds=5)
 class MovedNodes:
     """The changing columns of recently written nodes.
 
-    ``everyone`` has the uuids of all nodes if any were added or deleted. ``at`` is when the reading
-    began, by this service's clock.
+    ``everyone`` has the uuids of all nodes if any were added or deleted. ``at`` is the time when
+    the reading began, by the clock of this service.
     """
 
     at: datetime
@@ -110,7 +110,10 @@ class NodeSync:
     def follow(
         self, cell: FollowedCell, moved: "MovedNodes", account: ProgressLog, *, settling: bool
     ) -> None:
-        """Record the nodes that moved, with ``settling`` also nodes of the last second again."""
+        """Record the changed nodes in ``moved``.
+
+        With ``settling``, nodes that were written in the last second are read again.
+        """
         keys = dict.fromkeys(cell.nodes.to_read(moved.moving, settling=settling))
         remapped = set(cell.remapped)
         if moved.everyone is not None:
@@ -227,9 +230,10 @@ class NodeSync:
     def _select_owned(
         self, peer: FollowedCell, cell: FollowedCell, hosts: Mapping[str, str]
     ) -> set[str]:
-        """Return the nodes on ``hosts`` of ``cell`` that belong to ``peer`` instead.
+        """Return the nodes on hosts of ``cell`` that belong to ``peer``.
 
-        A node belongs to the cell with its host up, otherwise to the older cell.
+        If both cells have a node, it belongs to the cell whose host is up, otherwise to the older
+        cell.
         """
         with peer.database.read() as connection:
             nodes = {

@@ -19,7 +19,7 @@ Change = Literal["new", "changed", "gone"]
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The numbers of records of one kind: read, and differing from nova's."""
+    """The numbers of records of a kind: read, and different from nova's."""
 
     read: int = 0
     new: int = 0
@@ -36,7 +36,7 @@ class Count:
 class SyncIssue:
     """A record of nova that cannot be stored, or not completely.
 
-    ``place`` names it in nova's words: ``compute node cn7 (3f2...)``, ``cell two``.
+    ``place`` names the record in nova's terms: ``compute node cn7 (3f2...)``, ``cell two``.
     """
 
     place: str
@@ -50,8 +50,8 @@ class SyncIssue:
 class Difference:
     """A difference between a record here and in nova.
 
-    ``noun`` is one of :data:`NOUNS`, ``name`` a display name. ``fields`` are the names of the
-    fields that differ if ``kind`` is ``changed``.
+    ``noun`` is in :data:`NOUNS`, and ``name`` is a display name. If ``kind`` is ``changed``,
+    ``fields`` are the names of the fields that differ.
     """
 
     noun: str
@@ -62,11 +62,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncReport:
-    """The report of one sync.
+    """The report of a sync.
 
-    ``counts`` has an entry for each of :data:`NOUNS` that was read. ``misfits`` are the issues.
-    ``unlike`` lists each difference, after a comparison only. ``away`` are the titles of the cells
-    whose database did not answer.
+    ``counts`` has an entry for each of :data:`NOUNS` that was read. ``misfits`` are the records of
+    nova that cannot be recorded here. ``differences`` are listed only by a comparison. ``away`` are
+    the titles of the cells whose database did not answer.
     """
 
     counts: Mapping[str, Count]
@@ -101,7 +101,7 @@ class ProgressLog:
         self.read[noun] += number
 
     def differs(self, noun: str, name: str, fields: Iterable[str], *, new: bool) -> None:
-        """Note a record that is new or differs from nova's."""
+        """Note a record that is new or differs from nova's record."""
         self._note(noun, "new" if new else "changed", name, () if new else fields)
 
     def gone(self, noun: str, name: str) -> None:

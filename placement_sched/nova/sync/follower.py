@@ -31,14 +31,15 @@ LOG = log.getLogger(__name__)
 class Follower:
     """The sync of this service's records with nova's databases.
 
-    Any number of threads and processes may use it. It writes this service's own ``sched_*`` tables
-    only, never placement's or nova's. :meth:`close` closes its connection pools.
+    Any number of threads and processes may sync. Only ``sched_*`` tables are written, never tables
+    of placement or nova. :meth:`close` closes the connection pools.
     """
 
     def __init__(self, database: Database, settings: Settings, clock: Clock = utcnow) -> None:
         """Follow the nova of ``[api_database] connection``.
 
-        Raises :class:`ConfigurationError` if that is unset or not the URL of a supported database.
+        Raises :class:`ConfigurationError` if the option is not set or not the URL of a supported
+        database.
         """
         self.database = database
         self.settings = settings
@@ -60,15 +61,19 @@ class Follower:
         self.left_out = 0
 
     def full(self, progress: Progress | None = None) -> SyncReport:
-        """Read everything and record the differences.
+        """Read all of nova's databases and record the differences.
 
-        A cell whose database does not answer keeps its records and is listed in ``away``. Raises
-        :class:`Unavailable` if nova's API database, or this service's own, does not answer.
+        The records of a cell whose database does not answer are kept, and the report lists the cell
+        in ``away``. Raises :class:`Unavailable` if nova's API database, or the database of this
+        service, does not answer.
         """
         return self._everything(progress or _ignore_progress, dry=False)
 
     def compare(self, progress: Progress | None = None) -> SyncReport:
-        """Compare as :meth:`full` does, and list the differences in ``unlike`` without writing."""
+        """Compare the records with nova's databases, without writing.
+
+        Reads and raises as :meth:`full`. The report lists each difference.
+        """
         with self._cells.read_only():
             return self._everything(progress or _ignore_progress, dry=True)
 
@@ -142,9 +147,9 @@ class Follower:
     def refresh(self) -> None:
         """Sync services, compute nodes and server groups before a request.
 
-        Concurrent callers share a sync, but never one that began before they called. Records of a
-        nova database that does not answer stay as they are, without an error. Raises
-        :class:`Unavailable` if this service's own database does not answer.
+        Concurrent callers share a sync that begins after their calls. Records from a nova database
+        that does not answer are not changed, without an error. Raises :class:`Unavailable` if the
+        database of this service does not answer.
         """
         self._refreshing.after_now()
 
@@ -218,10 +223,10 @@ class Follower:
         return True
 
     def aggregates_changed(self, aggregates: Sequence[HostAggregate]) -> None:
-        """Sync aggregates that nova announced as changed (RPC ``update_aggregates``).
+        """Sync aggregates that nova announced in ``update_aggregates``.
 
-        They are read from nova's API database, as announcements may arrive late. If it is away, the
-        next round syncs them.
+        The aggregates are read from nova's API database, as announcements may arrive late. If the
+        database does not answer, the next round syncs the aggregates.
         """
         with suppress(NovaDatabaseUnavailable):
             self._aggregates.settle(ProgressLog(), {aggregate.id for aggregate in aggregates})
@@ -234,8 +239,8 @@ class Follower:
     def instances_changed(self, host: str, instances: Sequence[Instance]) -> None:
         """Sync instances that a host announced (RPC ``update_instance_info``).
 
-        They are read from their cells, as announcements may arrive late. If a cell is away,
-        instances that are not found are recorded as announced.
+        The instances are read from their cells, as announcements may arrive late. If a cell is
+        away, instances that are not found are recorded as announced.
         """
         with suppress(NovaDatabaseUnavailable):
             self._load_cells_once()
@@ -247,7 +252,7 @@ class Follower:
     def instance_deleted(self, host: str, uuid: str) -> None:
         """Sync an instance that left a host (RPC ``delete_instance_info``).
 
-        It is looked up in the cells first: it may be on another host by now.
+        The instance is looked up in the cells first, since it may already be on another host.
         """
         with suppress(NovaDatabaseUnavailable):
             self._load_cells_once()
@@ -265,7 +270,7 @@ class Follower:
                 self._instances.settle(differing, ProgressLog())
 
     def read_instances(self, uuids: Collection[str]) -> None:
-        """Sync instances, except in cells that are away."""
+        """Sync the instances with these uuids, except in cells that are away."""
         with suppress(NovaDatabaseUnavailable):
             self._load_cells_once()
             self._instances.settle(uuids, ProgressLog())

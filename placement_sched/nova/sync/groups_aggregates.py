@@ -157,8 +157,8 @@ class AggregateSync:
     ) -> None:
         """Compare aggregates (default: all) and record the differences.
 
-        Records are read before nova, and written only if they are unchanged since. Raises
-        :class:`NovaDatabaseUnavailable`.
+        Records are read before nova's database, and written only if they have not changed since
+        then. Raises :class:`NovaDatabaseUnavailable`.
         """
         for _ in range(_TRIES):
             with self._database.read() as connection:

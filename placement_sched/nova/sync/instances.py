@@ -91,8 +91,8 @@ def record_of(
 ) -> NewRecord:
     """Return the record of an instance.
 
-    A claim of this service is *pending* while nova may not have recorded it: until nova-compute has
-    written its name, the chosen host is kept. The image is kept as it was when chosen.
+    A claim of this service is *pending* while nova may not have recorded the chosen host: the host
+    is kept until nova-compute has written its name. The image is recorded as it was at the claim.
     """
     host, node = instance.host, instance.node
     image_id = short_id(instance.image_ref or None)
@@ -163,10 +163,11 @@ class _LookupResult:
                 self.strays.setdefault(row.uuid, row)
 
     def accept_strays(self, away: Collection[str]) -> None:
-        """Accept strays that their mapped cell does not have, unless that cell is away.
+        """Accept instances from another cell than the cell that nova maps them to.
 
-        When nova moves an instance between cells, it changes the mapping before it unhides the
-        copy that counts.
+        Such an instance (a stray) is accepted if its mapped cell does not have it, and is not away.
+        When nova moves an instance between cells, it changes the mapping before it unhides the copy
+        in the new cell.
         """
         for uuid, instance in self.strays.items():
             if self.mapped[uuid] not in away and uuid not in self.deleted:
@@ -200,7 +201,8 @@ class InstanceSync:
     ) -> None:
         """Compare all instances and record the differences.
 
-        ``number`` is their approximate number. Ranges of uuids limit how many are in memory.
+        ``number`` is the approximate number of instances. They are read in ranges of uuids, which
+        limit the memory.
         """
         started = self._cells.clock()
         for first, last in nova_instances.ranges(number // CHUNK + 1):
@@ -352,7 +354,7 @@ class InstanceSync:
     ) -> dict[str, NovaInstance]:
         """Return the living instances of all cells in a range of uuids.
 
-        If several cells have an instance, the cell that nova maps it to counts.
+        If several cells have an instance, the instance of the cell that nova maps it to is used.
         """
         by_cell: dict[str, list[NovaInstance]] = {}
 

@@ -29,10 +29,10 @@ _NODE_BEAT_INTERVAL = timedelta(seconds=30)
 
 @dataclass(slots=True)
 class ServiceSnapshot:
-    """The changes of services that one scan of all cells finds.
+    """The changes of services that a scan of all cells finds.
 
-    A host with a heartbeat before ``soon`` will soon count as down. ``now`` is the time of the
-    scan. ``recorded`` are the services that are recorded as disabled or forced down, or with a
+    A host whose last heartbeat is before ``soon`` will soon count as down. ``now`` is the time of
+    the scan. ``recorded`` are the services that are recorded as disabled or forced down, or with a
     heartbeat before ``soon`` or after ``now``.
     """
 
@@ -112,8 +112,8 @@ class ServiceSync:
     ) -> None:
         """Compare the services of hosts (default: all) and record the differences.
 
-        Records are read before nova, and written only if they are unchanged since: of two
-        processes, the last to read nova wins.
+        Records are read before nova's database, and written only if they have not changed since
+        then. Of two processes, the process that reads nova's database last thus writes the result.
         """
         for _ in range(_TRIES):
             with self._database.read() as connection:
@@ -158,7 +158,7 @@ class ServiceSync:
         return accepted
 
     def _gone(self, hosts: Collection[str]) -> frozenset[str]:
-        """Return the hosts that are recorded in cells, none of them away."""
+        """Return the hosts that are recorded in cells that are not away."""
         away = {cell.uuid for cell in self._cells.away}
         if not away or not hosts:
             return frozenset(hosts)

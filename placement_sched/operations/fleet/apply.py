@@ -1,7 +1,7 @@
-"""Writing of the cloud of a fleet file, within one transaction.
+"""Writing of the cloud in a fleet file, within a single transaction.
 
-It uses the same operations as reports of hosts and requests of operators, and writes all objects of
-a kind together.
+The operations are the same as for reports of hosts and requests of operators. All objects of a kind
+are written together.
 
 Names that the collation of the database does not distinguish are rejected. MariaDB, for example,
 does not distinguish ``p``, ``P`` and ``"p "``.
@@ -44,7 +44,7 @@ StepProgress = Callable[[str], None]
 
 @contextmanager
 def _locate_errors(label: str, *keys: str | int) -> Iterator[None]:
-    """Re-raise an error as an :class:`EntryError` of the entry at these keys.
+    """Raise errors as :class:`EntryError` with the keys of the entry.
 
     A concurrent update is not caused by an entry, and is raised unchanged.
     """
@@ -196,7 +196,7 @@ def _aggregate_errors(
 def _write_providers(connection: Connection, draft: MergeState) -> Mapping[int, frozenset[str]]:
     """Write the changed providers and return their superfluous inventories.
 
-    They are returned by provider id, and deleted later with their allocations. Raises
+    They are returned by provider id, and must be deleted later, after their allocations. Raises
     :class:`EntryError` if a name is in use, or a provider would be its own descendant.
     """
     written = _select_providers(draft)

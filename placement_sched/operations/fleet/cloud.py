@@ -81,11 +81,13 @@ class FlavorState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """A whole cloud: the objects of each kind by their identity.
+    """A whole cloud: its objects of each kind, by key.
 
-    It is the ``flavorid`` of a flavor, host and binary of a service, and the uuid of other objects.
-    Resource classes and traits are the custom names. Instances have no times and decision, server
-    groups no members, and images and aggregates no id and times.
+    The key of a flavor is its ``flavorid``, the key of a service its host and binary, and the key
+    of any other object its uuid. ``resource_classes`` and ``traits`` have only the custom names.
+    Values that a fleet file does not set are left out, so that states can be compared: row ids,
+    ``created_at`` and ``updated_at``, the decision of an instance and the members of a server
+    group.
     """
 
     resource_classes: set[str] = field(default_factory=set)

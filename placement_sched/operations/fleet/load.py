@@ -1,4 +1,4 @@
-"""Loading of fleet files with a list of changes, and dumps."""
+"""Loads of fleet files, the changes they make, and dumps."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass

@@ -171,7 +171,10 @@ def _put_provider(
 def _merge_inventories(
     entry: Json, existing: Mapping[str, Inventory], made: Mapping[str, Inventory]
 ) -> dict[str, Inventory]:
-    """Return ``made`` and the inventories of the entry, or else ``existing``."""
+    """Merge the inventories of an entry into the inventories of a provider.
+
+    If the entry has inventories, they replace ``existing``. Inventories in ``made`` remain.
+    """
     inventories = {**made, **existing}
     if "inventories" in entry:
         inventories = dict(made)
@@ -289,9 +292,10 @@ def _apply_policies(
     former_ratios: Ratios,
     current_ratios: Ratios,
 ) -> dict[str, Inventory]:
-    """Return inventories of a node with the ratios of its host's current policy.
+    """Return inventories of a node with the ratios of its host's policy.
 
-    A former ratio of a policy becomes the ratio of the node, unless the file changes it.
+    A ratio that only the former policy set is replaced by the reported ratio of the node, unless
+    the file changes the ratio.
     """
     inventories = dict(provider.inventories)
     for name, ratio in RATIOS.items():
@@ -325,7 +329,10 @@ def _merge_flavor(draft: MergeState, entry: Json) -> None:
 def _identify(
     draft: MergeState, kind: str, entry: Json, key: str, named: list[str], *names: str, unique: bool
 ) -> str:
-    """Return the id in an entry, of the object with the name, or a derived id."""
+    """Return the id of the object of an entry.
+
+    It is the id in the entry, else the id of the object with the same name, else a derived id.
+    """
     if key not in entry and len(named) > 1:
         message = f"{len(named)} {kind}s are named {names[0]}; select one by its {key!r}"
         raise DocumentError(message)
@@ -454,7 +461,7 @@ def _find(noun: str, value: str, names: Mapping[str, str | None]) -> str:
     if not ids:
         raise DocumentError(f"there is no {noun} {value}")
     if len(ids) > 1:
-        raise DocumentError(f"there are {len(ids)} {noun}s {value}")
+        raise DocumentError(f"{len(ids)} {noun}s are named {value}, use an id")
     return ids[0]
 
 

@@ -79,7 +79,7 @@ def fill_in(pattern: str, names: Mapping[str, str]) -> str:
 
 
 def escape(name: str) -> str:
-    """Escape a name, so that it is a pattern for itself."""
+    """Escape a name, so that the pattern stands for this name alone."""
     return _SPECIAL.sub(r"\\\1", name)
 
 

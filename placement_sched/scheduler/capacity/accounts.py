@@ -1,8 +1,11 @@
 """Accounts of hosts and shared providers while instances are counted.
 
-The order of placing does not matter if each host may use all shared providers of its component,
-whatever the choice: the component takes the sum of its hosts, up to the maximum of the pool. For
-any other component the order matters.
+A way is an allocation candidate as pairs of a free amount and a requested amount. The stock of a
+count (:class:`FreeCapacity`) has all free amounts. The hosts that share providers, directly or
+through other hosts, are a component. If each host of a component can combine its own providers with
+any of the shared providers, the order of placing does not matter: the shared providers are a pool,
+and the component fits the sum of its hosts, up to the maximum of the pool. For any other component
+the order matters.
 """
 
 from collections import Counter, defaultdict
@@ -16,7 +19,7 @@ from placement_sched.candidates.providers import ProviderSource
 from placement_sched.model.candidates_query import AllocationRequest, Candidates
 from placement_sched.scheduler.host_state import HostState, candidates_of
 
-#: A way to place an instance: pairs of an index in ``Stock.free`` and an amount.
+#: A way to place an instance: pairs of an index in ``FreeCapacity.free`` and an amount.
 AllocationOption = tuple[tuple[int, int], ...]
 
 #: Below this limit a float represents every integer exactly.
@@ -39,9 +42,10 @@ UNFINISHED = LimitReason("capacity_budget")
 class FreeCapacity:
     """Free amounts of the candidates' providers, by index.
 
-    ``free`` has an element per class and provider: ``firsts`` of the class plus ``rows`` of the
-    provider. It decreases as instances are placed. ``stops`` are the limits of the classes, in
-    order. Indexes in ``pooled`` belong to a :class:`SharedPool`, and to no way.
+    ``free`` has an element for each class and provider, at the index ``firsts`` of the class plus
+    ``rows`` of the provider. The amounts decrease as instances are placed. ``stops`` has a limit
+    for each class, in order. Indexes in ``pooled`` belong to a :class:`SharedPool`, and are left
+    out of all ways.
     """
 
     rows: Mapping[str, int]
@@ -77,7 +81,7 @@ class FreeCapacity:
         return cls(rows, free, firsts, [LimitReason(name, is_resource=True) for name in names])
 
     def way(self, candidate: Any) -> AllocationOption:
-        """Return the amounts of a candidate of the search, or of its JSON."""
+        """Return the way of a candidate, which may be the candidate's JSON."""
         rows, firsts = self.rows, self.firsts
         if isinstance(candidate, AllocationRequest):
             parts: Iterable[tuple[str, Mapping[str, int]]] = zip(
@@ -104,7 +108,7 @@ class FreeCapacity:
             self.free[index] -= amount * times
 
     def stop(self, index: int) -> LimitReason:
-        """Return the limit for the class of an index."""
+        """Return the limit for the class at an index of ``free``."""
         return self.stops[index // len(self.rows)]
 
     def scarcest_class(self, way: AllocationOption) -> LimitReason:
@@ -123,9 +127,10 @@ class FreeCapacity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedPool:
-    """Shared providers with capacity for ``limit`` instances, and their limit.
+    """Shared providers with capacity for ``limit`` instances.
 
-    ``own`` are the amounts that each instance takes of its host itself, by class.
+    ``stop`` is their scarcest resource class. ``own`` are the amounts that each instance uses on
+    its host itself, by class.
     """
 
     limit: int
@@ -135,9 +140,10 @@ class SharedPool:
 
 @dataclass(slots=True, eq=False)
 class HostCount:
-    """The number of instances that fit on a compute node, its limit, and the free rest.
+    """The number of instances that fit on a compute node, and its limit.
 
-    ``free`` is by resource class. Hosts with the same ``pool`` together fit at most its maximum.
+    ``stop`` is the limit. ``free`` are the amounts by resource class that remain free. Hosts with
+    the same ``pool`` together fit at most ``pool.limit`` instances.
     """
 
     host: str
@@ -152,9 +158,9 @@ class HostCount:
 class HostAccount(HostCount):
     """The account of a host with candidates.
 
-    ``every`` are the ways of all candidates, ``ways`` the ways of the remaining candidates.
-    ``offers`` are candidates with their ways, if instances are placed in rounds. ``left`` is the
-    number of candidates that the search still finds for the full host.
+    ``every`` are the ways of all candidates, and ``ways`` the ways of the candidates that passed
+    the filters. If instances are placed in rounds, ``offers`` are candidates with their ways.
+    ``left`` is the number of candidates that the search still finds for the full host.
     """
 
     state: HostState
@@ -185,7 +191,7 @@ class HostAccount(HostCount):
         self.end(stock)
 
     def end(self, stock: FreeCapacity, stop: LimitReason | None = None) -> None:
-        """Record the limit, by default the scarcest resource class."""
+        """Record the limit of the host, by default the scarcest resource class."""
         self.stop = stop or stock.scarcest_class((self.ways or self.every)[-1])
         if stop or self.ways is not self.every:
             # Candidates that differ only in the providers of the pool count once.
@@ -231,7 +237,7 @@ def _join_overlapping(linked: Iterable[set[int]]) -> list[set[int]]:
 def _build_pool(
     hosts: Sequence[Sequence[AllocationOption]], shared: Collection[int], stock: FreeCapacity
 ) -> SharedPool | None:
-    """Return the pool of hosts with these ways, or None if its maximum varies."""
+    """Return the pool of hosts with these ways, or None if the order matters."""
     parts = [[_split_way(way, shared) for way in ways] for ways in hosts]
     options = {pooled for pooled, _ in parts[0]}
     indexes = [index for way in options for index, _ in way]

@@ -1,13 +1,13 @@
 """Count of the further instances of a request that fit.
 
-The steps, in order::
+The words way, stock, pool and account are defined in ``accounts.py``. The steps, in order::
 
     run       like a selection, but with every candidate                          scheduler.py
     filter    by names and filters, for the first instance                        selection.py
     pool      find the providers that hosts share                                 accounts.py
     count     fill host by host; place in rounds if a filter depends on earlier   accounts.py,
-              instances, or in order if the order of placing matters              here
-    correct   drop hosts that a limited request never sees                        here
+              instances, or in order if the order of placing matters              count.py
+    correct   drop hosts whose candidates are beyond the limit of a request       count.py
     report    the limit of each host, also without candidates                     report.py
 """
 
@@ -103,7 +103,8 @@ def hooks_of(filters: Iterable[BaseHostFilter], spec: RequestSpec) -> list[BaseH
     """Return the filters whose verdict may change as instances are placed.
 
     Filters that run once per request have fixed verdicts. A shipped filter that passes every host
-    also does so for later instances, unless the request has a server group, which grows.
+    also passes every host for later instances, unless the request has a server group, because each
+    instance joins the group.
     """
     stateful = []
     for plugin in filters:
@@ -119,7 +120,7 @@ def hooks_of(filters: Iterable[BaseHostFilter], spec: RequestSpec) -> list[BaseH
 
 
 def compares_hosts(filters: Iterable[BaseHostFilter]) -> bool:
-    """Return whether a filter may compare hosts, so that they are not independent."""
+    """Return whether a filter may compare hosts with each other."""
     return any(overrides(plugin, BaseHostFilter, ("filter_all", "verdicts")) for plugin in filters)
 
 
@@ -146,7 +147,7 @@ def place_by_rounds(
     stock: FreeCapacity,
     deadline: Deadline,
 ) -> None:
-    """Place one instance after another on each host, up to a rejection or the capacity.
+    """Place instances on each host in rounds, until it rejects or is full.
 
     After the deadline, a host keeps the instances placed so far.
     """
@@ -204,9 +205,10 @@ def _place(ledger: HostAccount, single: RequestSpec, stock: FreeCapacity) -> Non
 def _with_members(
     spec: RequestSpec, single: RequestSpec, placed: Sequence[HostAccount]
 ) -> RequestSpec:
-    """Return the request with this round's instances in its server group, if any.
+    """Add the instances of a round to the server group of a request, if any.
 
-    Instances of a round share a uuid, so that no host sees the instance of another host.
+    In a round, an instance is placed on each host. All instances of a round have the same uuid, so
+    that the members of the group are the same for every host.
     """
     group = spec.instance_group
     if group is None or single.instance_uuid is None:
@@ -223,7 +225,7 @@ def place_in_order(
     deadline: Deadline,
     doubts: list[str],
 ) -> None:
-    """Place each instance on the best host, like a request for all of them."""
+    """Place each instance on the best host, like a request for all instances."""
     spec, candidates = run.filtered_request.spec, run.searches.found
     progress = run.chooser.begin(
         run.hosts, spec, RemainingCapacity(run.cloud.connection, candidates)
@@ -253,7 +255,10 @@ def place_in_order(
 
 
 def first_hosts(run: SchedulingRun) -> list[str]:
-    """Return the best host for the first instance, or all of a random choice."""
+    """Return the best host for the first instance.
+
+    Returns all hosts that pass if the driver chooses at random.
+    """
     spec = run.filtered_request.spec
     progress = run.chooser.begin(run.hosts, spec, RemainingCapacity.unlimited())
     result = next(run.chooser.iterate_instances((spec.instance_uuids[0],), progress, number=1))
@@ -264,7 +269,10 @@ def first_hosts(run: SchedulingRun) -> list[str]:
 def limit_to_group_host(
     ledgers: Sequence[HostAccount], firsts: Sequence[str], doubts: list[str]
 ) -> None:
-    """Keep the instances on the first host of the group: of several, the smallest."""
+    """Keep only the instances on the first host of an affinity group.
+
+    Of several possible first hosts, the host with the fewest instances counts.
+    """
     totals: Counter[str] = Counter()
     for ledger in ledgers:
         totals[ledger.host] += ledger.instances
@@ -286,10 +294,10 @@ def _chooses_at_random(run: SchedulingRun) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CapacityCount:
-    """The result of a count: the nodes with candidates, in the order of the candidates.
+    """The result of a count: the nodes with candidates, in their order.
 
-    ``doubts`` are the reasons why the number is not exact. ``recount`` is set if the nodes are not
-    independent.
+    ``doubts`` are the reasons why the number is not exact. If the nodes are not independent,
+    ``recount`` counts the instances again on some of the nodes alone.
     """
 
     run: SchedulingRun
@@ -307,7 +315,7 @@ def count_capacity(
 ) -> CapacityCount:
     """Return the number of further instances of a request that fit.
 
-    The request is for one instance. ``cloud`` is a view that several requests share. Without
+    The request is for a single instance. ``cloud`` is a view that several requests share. Without
     ``deadline`` the limit is ``[scheduler] capacity_budget``. Raises what
     :meth:`Scheduler.prepare_run` raises.
     """
@@ -397,10 +405,11 @@ def _count_independently(
 def _drop_hidden_hosts(
     run: SchedulingRun, ledgers: Sequence[HostAccount], doubts: list[str]
 ) -> None:
-    """Drop the counts of hosts that a request never sees.
+    """Set the counts of hosts to 0 whose candidates a request never gets.
 
-    A request sees the first ``max_placement_results`` candidates. Full hosts are not among them,
-    but hosts that a filter rejects are, and may hide other hosts permanently.
+    A request gets a limited number of candidates, usually ``[scheduler] max_placement_results``.
+    Full hosts are not among them. Hosts that a filter rejects are, and may exclude other hosts
+    permanently.
     """
     query, settings = run.searches.query, run.request.settings
     requested = query.limit if query else None
@@ -459,8 +468,8 @@ class LoadedCloud:
     def view_for(self, request: SchedulingRequest) -> CloudView:
         """Return the shared view, or a new view for this request.
 
-        Host states are shared only if no filter writes to them: shipped filters do not, but
-        third-party filters may, as nova's do.
+        Host states are shared only if no filter writes to them. Shipped filters do not write to
+        host states. Third-party filters may write to them, as in nova.
         """
         fresh = CloudView.of(self.connection, request, self.memory)
         plugins = request.plugins
@@ -474,7 +483,7 @@ class LoadedCloud:
         return self._view
 
     def parts_of(self, aggregates: Aggregates, per: CloudPart, default_zone: str) -> PartsOf:
-        """Return the function that maps hosts to zones, aggregates or themselves."""
+        """Return the function that maps a host to its parts of the cloud."""
         key = (aggregates, per, default_zone)
         if key not in self._parts:
             self._parts[key] = cache(_build_parts_of(aggregates, per, default_zone))

@@ -158,10 +158,10 @@ def _add_names(cloud: LoadedCloud, result: CapacityCount, parts: Sequence[Json])
 def _count_without_candidates(
     connection: Connection, run: SchedulingRun, counted: Collection[str | None]
 ) -> list[HostCount]:
-    """Return the nodes without candidates, each with the step of the search that it fails.
+    """Return the nodes without candidates, with the rejecting search steps.
 
-    Nodes that lack a resource have their free amounts. ``counted`` are the uuids of the other
-    nodes.
+    A node that lacks a resource is returned with its free amounts. ``counted`` are the uuids of the
+    nodes with candidates.
     """
     answered = run.searches.asked
     if answered is None:
@@ -212,10 +212,11 @@ def _free_amounts(run: SchedulingRun, roots: Collection[str]) -> Mapping[str, di
 class CapacityQuery:
     """A request whose capacity is reported, and the form of the report.
 
-    ``policy`` and ``overrides`` are as in explain. ``flavors``, or all stored flavors with
-    ``all_flavors``, replace the request's own flavor in turn. They share ``[scheduler]
-    capacity_budget``. With ``each_alone`` each of them has the whole budget. With ``each_alone`` or
-    ``all_flavors`` an invalid flavor does not fail the others.
+    ``per`` is the kind of parts to report. ``policy`` and ``overrides`` have the same meaning as in
+    :meth:`Scheduler.explain`. ``flavors``, or all stored flavors with ``all_flavors``, replace the
+    request's own flavor in turn. Together they may take ``[scheduler] capacity_budget`` seconds, or
+    each flavor with ``each_alone``. With ``each_alone`` or ``all_flavors``, an invalid flavor does
+    not fail the report on the others.
     """
 
     document: Document
@@ -235,10 +236,11 @@ class CapacityQuery:
 def capacity(
     scheduler: Scheduler, question: CapacityQuery, changes: Sequence[CloudChange] = ()
 ) -> Json:
-    """Return the capacity of a request, or ``{"flavors": [...]}`` with several flavors.
+    """Return the capacity of a request, or of several flavors.
 
-    With ``changes`` the cloud is changed first, in a simulation. Raises :class:`Invalid` and
-    :class:`NotFound` for invalid requests, and the errors of explaining the request.
+    The result for several flavors is ``{"flavors": [...]}``. With ``changes`` the cloud is changed
+    first, in a simulation. Raises :class:`Invalid` and :class:`NotFound` for invalid requests, and
+    the errors of :meth:`Scheduler.explain`.
     """
     if changes:
         return scheduler.simulate(changes, lambda simulation, *_: capacity(simulation, question))
@@ -265,10 +267,10 @@ def capacity(
 
 
 def flavor_capacities(scheduler: Scheduler, names: Sequence[str], now: float) -> CapacityFigures:
-    """Return the capacity of each of these flavors, by name or id, in total and per zone.
+    """Return the capacity of each of these flavors, in total and per zone.
 
-    ``now`` is in seconds since 1970. A flavor that is unknown or invalid does not fail the others.
-    Raises the other errors of :func:`capacity`.
+    ``names`` are names or ids of flavors. ``now`` is in seconds since 1970. A flavor that does not
+    exist or is invalid does not fail the others. Raises the other errors of :func:`capacity`.
     """
     with scheduler.source.read() as connection:
         stored = [each for each in names if stored_flavors.by_flavorid_or_name(connection, each)]
@@ -318,9 +320,9 @@ def read_flavors(connection: Connection, question: CapacityQuery) -> Sequence[An
 def read_request(
     scheduler: Scheduler, question: CapacityQuery, flavor: Any
 ) -> SchedulingRequest | Invalid:
-    """Return the request for an instance of a flavor, or the error.
+    """Return the request for an instance of a flavor, or its error.
 
-    Raises the error instead if ``question.raises``.
+    If ``question.raises``, the error is raised.
     """
     document, reader = {**question.document, "flavor": flavor}, scheduler.reader
     try:
@@ -342,10 +344,11 @@ class _CapacityEvaluation:
     spent: float = 0.0
 
     def answer(self, request: SchedulingRequest | Invalid, *, last: bool) -> Json:
-        """Return the capacity of a request, which may be the ``last``.
+        """Return the capacity of a request.
 
-        Raises :class:`Invalid` for invalid requests, such as an unknown zone, :class:`NotFound` for
-        an unknown host, and :class:`Unavailable` if the time for a simulation is over.
+        ``last`` is true for the last request of the report. Raises :class:`Invalid` for invalid
+        requests, such as an unknown zone, :class:`NotFound` for an unknown host, and
+        :class:`Unavailable` if the time for a simulation is over.
         """
         if isinstance(request, Invalid):
             return NOTHING | {"refused": request.detail}

@@ -85,10 +85,10 @@ def would_fit(
 def _group_by_rejection(
     run: SchedulingRun, states: Sequence[HostState], spec: RequestSpec | None = None
 ) -> _HostsByRejection:
-    """Return the hosts by the later stages that reject them, for the first instance.
+    """Return the hosts grouped by the later stages that reject them.
 
-    ``spec`` replaces the request. Returns nothing if a filter fails for a host, which the run may
-    not have reached.
+    The stages after the search are evaluated for the first instance, with ``spec`` as the request.
+    Returns nothing if a filter raises an error for a host. The run may not have reached this host.
     """
     by_stages = defaultdict[tuple[tuple[str, str], ...], list[_RejectedState]](list)
     copies = [copy(state) for state in states]
@@ -182,9 +182,9 @@ class _NearMissEvaluation:
             yield from self._results_without(miss, passed, exact=exact)
 
     def _query_without(self, terms: Sequence[tuple[str, str]]) -> CandidatesQuery:
-        """Return the query without these terms, narrowed again by the request filters.
+        """Return the query without these terms, narrowed by request filters.
 
-        Without a required trait, request filters forbid the aggregates that require it.
+        Without a required trait, request filters forbid the aggregates that require the trait.
         """
         query, request = without_terms(self.search, terms), self.run.request
         traits = {
@@ -212,10 +212,10 @@ class _NearMissEvaluation:
     def _with_amount(
         self, miss: NearMiss, requested: tuple[str, int], nearest: Mapping[int, int]
     ) -> Iterator[WouldFit]:
-        """Yield the hosts that fit with the amount nearest to the requested amount.
+        """Yield the hosts that fit with the nearest other amount.
 
-        ``nearest`` maps roots to the amounts that fit. Only hosts with at least this amount, or a
-        nearer amount, may fit with it. In a cloud without trees all of them fit.
+        ``nearest`` maps each root to its nearest fitting amount. Only hosts with this amount or a
+        nearer amount may fit. In a cloud without trees all such hosts fit.
         """
         (name, wanted), uuids = (requested, amounts.uuids_of(self.searched.connection, nearest))
         by_uuid = {uuid: nearest[root] for root, uuid in uuids.items()}
@@ -253,7 +253,7 @@ class _NearMissEvaluation:
         )
 
     def _with_larger_flavor(self, name: str, difference: int) -> RequestSpec:
-        """Return the request with the changed amount in its flavor, for filters that read it."""
+        """Return the request with the changed amount in its flavor, for filters."""
         spec = first_instance(self.run)
         field = _FLAVOR_FIELDS.get(name)
         if field is None or f"resources:{name}" in spec.flavor.extra_specs:

@@ -50,8 +50,8 @@ class _NamedHost(NamedTuple):
 def unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[UnknownHost, ...]:
     """Return the forced or ignored hosts and nodes that do not exist.
 
-    As in nova's filters, case does not count. The database is not read if the request names none.
-    The last element counts the names beyond the first ten.
+    As in nova's filters, names are compared without case. The database is not read if the request
+    names no hosts or nodes. The last element has the number of names beyond the first ten.
     """
     names = list(_list_names(spec))
     if not names:
@@ -165,11 +165,11 @@ def search_run(connection: Connection, run: SchedulingRun, searched: CandidateRe
 
 
 def with_reasons(connection: Connection, report: CandidatesReport) -> CandidatesReport:
-    """Return the report with the operators' reasons of disabled hosts.
+    """Return the report with the operators' reasons for disabling hosts.
 
-    Executes a statement if the report lists such hosts, because the trait that rejects them has no
-    reason. A provider with the trait but without a disabled service keeps the reason with the
-    trait.
+    The search rejects disabled hosts by a trait, without the reason of the operator. If the report
+    lists such hosts, an SQL statement reads the reasons. A provider with the trait but without a
+    disabled service keeps the reason that names the trait.
     """
 
     def is_of_disabled(step: StepReport) -> bool:

@@ -1,7 +1,7 @@
 """Evaluation of a changed request on a few hosts.
 
-Everything is evaluated by the real candidate search and the real filters, with the request as it is
-after the change.
+The same candidate search and the same filters as for a scheduling request evaluate the changed
+request.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -23,7 +23,7 @@ _EMPTY_CANDIDATE: Mapping[str, Any] = {"allocations": {}, "mappings": {}}
 
 
 def candidates_on(run: SchedulingRun, query: CandidatesQuery, roots: Collection[str]) -> Candidates:
-    """Return the query's candidates on these trees, or none if the search is too expensive."""
+    """Return the candidates on these trees, none for an expensive search."""
     source = run.cloud.providers
     try:
         return find_on(source, prepare(source, query), run.request.settings, roots)
@@ -36,7 +36,7 @@ def states_before(
 ) -> list[HostState]:
     """Return the host states before the run placed anything.
 
-    With ``anyway`` a host without candidates gets one that takes nothing.
+    With ``anyway``, a host without candidates gets an empty candidate.
     """
     states = host_states(run.cloud, candidates, run.filtered_request.spec, include)
     for state in states if anyway else ():
@@ -67,7 +67,10 @@ def passes_filters(run: SchedulingRun, state: HostState, spec: RequestSpec) -> b
 
 
 def passes_after_changes(run: SchedulingRun, state: HostState, spec: RequestSpec) -> bool | None:
-    """Return whether a host passes after the first changes, or None if unknown."""
+    """Return whether a host passes after the first change of each rejection.
+
+    Returns None if a change cannot be tried.
+    """
     changed_state, changed_spec, tried_filters = copy(state), spec, set[str]()
     try:
         while (report := _find_first_rejection(run, changed_state, changed_spec)) is not None:

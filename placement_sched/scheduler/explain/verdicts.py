@@ -1,9 +1,9 @@
-"""Verdicts of a run on single hosts, with all reasons and possible changes.
+"""Verdicts of a run on single hosts, with reasons and possible changes.
 
 A host has either passed, with rank and weight, or is rejected, with the stages that reject it. A
-verdict is taken from the run. Stages that the run did not evaluate for a host, because an earlier
-stage rejected it, are evaluated for this host alone. If there are many hosts and the request is
-large, only the first hosts are evaluated this way.
+verdict contains the results of the run. Stages that the run did not evaluate for a host, because an
+earlier stage rejected the host, are evaluated for this host alone. If there are many hosts and the
+request is large, only the first hosts are evaluated in this way.
 """
 
 from collections import defaultdict
@@ -91,7 +91,7 @@ _NOT_REACHED = (
 
 @dataclass(frozen=True, slots=True)
 class ReportedTree:
-    """A provider tree of the report: the root's uuid, and the names of host and node.
+    """A provider tree of a report: uuid of the root, names of host and node.
 
     ``is_node`` is false for a provider tree without a compute node.
     """
@@ -112,9 +112,9 @@ AskedHosts = Mapping[str, Sequence[ReportedTree]]
 
 
 def reported_trees(connection: Connection, names: Iterable[str]) -> AskedHosts:
-    """Return the provider trees of names: of hosts, nodes or providers, or uuids of either.
+    """Return the provider trees of hosts, nodes or providers, by name or uuid.
 
-    A child provider stands for the host of its tree.
+    The name of a child provider means the host of its tree.
     """
     wanted = tuple(dict.fromkeys(names))
     uuids = {name: uuid for name in wanted if (uuid := read_uuid(name))}
@@ -161,10 +161,10 @@ def describe_would_fit(
     *,
     several: bool,
 ) -> str:
-    """Return a clause: the hosts would fit without these terms and rejections.
+    """Return the clause that hosts would fit without terms and rejections.
 
-    ``refusals`` are pairs of stage and rejection of one host. With ``several``, other hosts have
-    the same clauses. ``name`` returns the name of an aggregate uuid.
+    ``refusals`` are pairs of stage and rejection of a single host. With ``several``, other hosts
+    have the same clauses. ``name`` returns the name of the aggregate with a uuid.
     """
     droppable = [clause for clause in map(_droppable_name, terms) if clause]
     clauses = [clause for term in terms for clause in _host_clauses(term, name, several=several)]
@@ -179,7 +179,7 @@ def describe_traits(names: Sequence[str]) -> str:
 
 
 def rejection_clause(stage: str, refusal: Rejection, *, several: bool) -> str:
-    """Return the clause of a stage that rejects a host, or several."""
+    """Return the clause about a stage that rejects a host or several hosts."""
     if several:
         return refusal.of_several or f"{stage} rejects them"
     return refusal.of_one or f"{stage} rejects it: {refusal.reason}"
@@ -203,7 +203,7 @@ def _droppable_name(term: Term) -> str:
 
 
 def _host_clauses(term: Term, name: Callable[[str], str], *, several: bool) -> Iterator[str]:
-    """Yield the clause of a constraint that concerns the hosts themselves."""
+    """Yield the clause about a constraint on the hosts themselves."""
     kind, detail = term
     their, are = ("their", "are") if several else ("its", "is")
     if term == _NOT_DISABLED_TERM:
@@ -290,7 +290,10 @@ class CloudNames:
         return {**change.values, "aggregates": self._shown(uuids)}
 
     def needed(self, uuids: Collection[str]) -> tuple[str, ...]:
-        """Return the traits needed for all of these aggregates, if all need traits."""
+        """Return the traits that a request needs for all these aggregates.
+
+        Returns no traits if any of these aggregates is not reserved by traits.
+        """
         aggregates = [self.aggregates[uuid] for uuid in uuids if uuid in self.aggregates]
         if len(aggregates) < len(uuids) or not all(each.reserving_traits for each in aggregates):
             return ()
@@ -332,7 +335,7 @@ class FirstReasons:
         self._complete = complete
 
     def of(self, host: str, node: str) -> tuple[RejectReason, ...]:
-        """Return the first reason of a node, and a note that others were not evaluated."""
+        """Return the first reason of a node, with a note on its other reasons."""
         first = self._by_host.get((host, node))
         if self._of_request:
             first = RejectReason.of_request_filter(self._of_request[0])
@@ -406,9 +409,10 @@ def _judge_rejected(
     not_passed: Sequence[ReportedTree],
     funnel: Funnel | None,
 ) -> Iterator[tuple[tuple[RejectReason, ...], bool | None]]:
-    """Yield the reasons of each rejected host, and whether it would pass after the changes.
+    """Yield the reasons of each rejected host, and whether changes help.
 
-    If the request is large, only the first hosts get all their reasons.
+    The second value is whether the host passes after the first change of each reason, or None if
+    this is unknown. For a large request, only the first hosts get all their reasons.
     """
     limit = number_with_all_reasons(run, [each.search for _, each in searches_to_explain(run)])
     # Several names may stand for the same host.
@@ -457,9 +461,10 @@ def _list_reasons(
 def _list_filter_reasons(
     run: SchedulingRun, reported: Sequence[RejectReason], state: HostState
 ) -> Iterator[RejectReason]:
-    """Yield the reasons of the host filters: first of the run, then of this host alone.
+    """Yield the reasons of host filters, first the reasons that the run found.
 
-    A filter that fails here does not fail the run, which did not reach it for this host.
+    Filters that the run did not reach for this host are evaluated for the host alone. If such a
+    filter raises an error, the explanation does not fail.
     """
     run_reasons = {reason.name: reason for reason in reported}
     is_reached = not run_reasons
@@ -494,10 +499,10 @@ def _reasons_of_run(run: SchedulingRun) -> Mapping[tuple[str, str], Sequence[Rej
 
 @dataclass(frozen=True, slots=True)
 class _TreeResults:
-    """The result of the search on single trees, by the root's uuid.
+    """The results of the search on rejected trees, by the uuid of the root.
 
-    ``relaxed`` is the query of each tree without the constraints that reject it. For the trees in
-    ``uncertain`` the effect of the changes is unknown.
+    ``relaxed`` has for each tree the query without the constraints that reject the tree. For the
+    trees in ``uncertain``, the effect of the first changes of their reasons is unknown.
     """
 
     reasons: Refusals
@@ -509,8 +514,9 @@ class _TreeResults:
 def _search_trees(connection: Connection, run: SchedulingRun, roots: Sequence[str]) -> _TreeResults:
     """Return the result of the search on these trees.
 
-    A tree may have candidates that a limit dropped, or that the run did not reach. Of the two
-    searches for pinned CPUs, the search with fewer reasons is reported, because either is enough.
+    A tree may have candidates that a limit dropped, or that the run did not reach. If pinned CPUs
+    were searched as PCPU and as VCPU, the search with fewer reasons is reported, because a single
+    search with candidates is enough.
     """
     reasons: dict[str, list[RejectReason]] = {}
     relaxed: dict[str, CandidatesQuery] = {}
@@ -554,7 +560,7 @@ def _have_known_changes(reasons: Sequence[RejectReason]) -> bool:
 
 
 def _term_to_drop(step: StepReport) -> tuple[str, str]:
-    """Return the term of the query to drop for a step, or for the change of a rule."""
+    """Return the term of the query to drop to avoid the rejection by a step."""
     (rejected,) = step.rejected
     first = next(iter(rejected.changes), None)
     if step.constraint == "combination" and first and first.action == "drop_constraint":

@@ -93,25 +93,25 @@ class BaseHostFilter(SchedulerPlugin):
     def verdicts(
         self, hosts: Sequence[HostState], spec_obj: RequestSpec
     ) -> Sequence[Verdict] | None:
-        """Return the verdicts on the hosts, in their order, or None if all pass."""
+        """Return the verdict on each host, or None if every host passes."""
         check_host = self.for_request(spec_obj)
         return None if check_host is None else [check_host(host) for host in hosts]
 
     def check(self, spec_obj: RequestSpec) -> None:
         """Validate the request, once and before any host is checked.
 
-        Raises :class:`~placement_sched.errors.Invalid` if the request is wrong whatever the host.
+        Raises :class:`~placement_sched.errors.Invalid` if the request is invalid for any host.
         """
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return changes that would each let a rejected host pass, the smallest first.
+        """Suggest changes that each let a rejected host pass, smallest first.
 
         Called only for reports on a single host.
         """
         return ()
 
     def run_filter_for_index(self, index: int) -> bool:
-        """Return whether to run for the instance of this index (from 0)."""
+        """Return whether to run for the instance with this index (from 0)."""
         return index == 0 or not self.run_filter_once_per_request
 
     # nova's names, which third-party filters override or call
@@ -149,9 +149,9 @@ class CandidateFilterMixin:
     def filter_candidates(
         self, host_state: HostState, filter_func: Callable[[Any], object]
     ) -> list[Any]:
-        """Keep the allocation candidates that pass on the host, and return them.
+        """Drop the allocation candidates of the host that a function rejects.
 
-        If the list is empty, the filter rejects the host.
+        Returns the remaining candidates. If none remain, the filter rejects the host.
         """
         passing = [
             candidate for candidate in host_state.allocation_candidates if filter_func(candidate)

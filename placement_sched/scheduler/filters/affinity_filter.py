@@ -12,7 +12,7 @@ from placement_sched.scheduler.filters.changed_requests import without_hint
 from placement_sched.scheduler.filters.simple_cidr_affinity_filter import SimpleCIDRAffinityFilter
 from placement_sched.scheduler.filters.utils import hinted_instances, members_on
 
-#: The filters of nova's module of this name.
+#: The filters in nova's module with the same name.
 __all__ = (
     "DifferentHostFilter",
     "SameHostFilter",
@@ -35,7 +35,10 @@ class DifferentHostFilter(BaseHostFilter):
     run_filter_once_per_request = True
 
     def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that rejects hosts with any of the instances."""
+        """Return the check that rejects hosts with any instance of the hint.
+
+        Returns None without the hint.
+        """
         hinted, unwanted = hinted_instances(spec_obj, "different_host")
         if not hinted:
             return None
@@ -50,7 +53,7 @@ class DifferentHostFilter(BaseHostFilter):
         return refusal
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return the request without the hint."""
+        """Suggest a request without the hint ``different_host``."""
         yield without_hint(spec_obj, "different_host")
 
 
@@ -64,7 +67,10 @@ class SameHostFilter(BaseHostFilter):
     run_filter_once_per_request = True
 
     def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that rejects hosts with none of the instances."""
+        """Return the check that rejects hosts without any instance of the hint.
+
+        Returns None without the hint.
+        """
         hinted, wanted = hinted_instances(spec_obj, "same_host")
         if not hinted:
             return None
@@ -73,21 +79,25 @@ class SameHostFilter(BaseHostFilter):
         return lambda host_state: refusal if wanted.isdisjoint(host_state.instances) else None
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return the request without the hint."""
+        """Suggest a request without the hint ``same_host``."""
         yield without_hint(spec_obj, "same_host")
 
 
 class ServerGroupAffinityFilter(BaseHostFilter):
-    """Filter for hosts with members of the request's ``affinity`` server group.
+    """Filter for hosts with members of an ``affinity`` server group.
 
-    A group without hosts passes everywhere. ``instance_group`` or the hint ``group`` names it.
+    If the group has no hosts, every host passes. ``instance_group`` of the request spec or the hint
+    ``group`` names the group.
     """
 
     server_group_policy = AFFINITY
     unlimited_hints = ("group",)
 
     def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that rejects hosts outside the group."""
+        """Return the check that rejects hosts without members of the group.
+
+        Returns None without an ``affinity`` group that has hosts.
+        """
         group = spec_obj.instance_group
         if group is None or AFFINITY not in group.policies or not group.hosts:
             return None
@@ -102,7 +112,7 @@ class ServerGroupAffinityFilter(BaseHostFilter):
         return refusal
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return the request without the group."""
+        """Suggest a request without the server group."""
         words = "request an instance outside the server group, or move its members to this host"
         yield SuggestedChange("leave_group", words, spec=replace(spec_obj, instance_group=None))
 
@@ -115,11 +125,12 @@ class GroupAffinityFilter(ServerGroupAffinityFilter):
 
 
 class ServerGroupAntiAffinityFilter(BaseHostFilter):
-    """Filter for hosts below the maximum of the request's ``anti-affinity`` group.
+    """Filter for hosts with few members of an ``anti-affinity`` server group.
 
-    A host may have ``max_server_per_host`` members (a rule of the group), or 1 if the group has no
-    such rule. The current host of an instance that moves always passes. ``instance_group`` or the
-    hint ``group`` names the group. A host that a group in the request names has a member.
+    A host may have ``max_server_per_host`` members (a rule of the group), or 1 if there is no such
+    rule. The current host of an instance that moves always passes. ``instance_group`` of the
+    request spec or the hint ``group`` names the group. A host in the ``hosts`` of that group has at
+    least 1 member.
     """
 
     server_group_policy = ANTI_AFFINITY
@@ -127,7 +138,10 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
     unlimited_hints = ("group",)
 
     def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check of the host's number of members."""
+        """Return the check that rejects hosts with the maximum number of members.
+
+        Returns None without an ``anti-affinity`` group.
+        """
         group = spec_obj.instance_group
         if group is None or group.policy != ANTI_AFFINITY:
             return None
@@ -143,7 +157,7 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
         return refusal
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return the request with a larger maximum in the group's rule."""
+        """Suggest a larger maximum in the rule of the server group."""
         group = spec_obj.instance_group
         if group is None:
             return

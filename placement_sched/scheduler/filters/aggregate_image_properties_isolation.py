@@ -19,12 +19,12 @@ from placement_sched.scheduler.plugin import options_in_group
 
 
 class AggregateImagePropertiesIsolation(BaseHostFilter):
-    """Filter for hosts whose aggregate metadata agree with the image's properties.
+    """Filter for hosts whose aggregate metadata match the image properties.
 
     If a metadata key of an aggregate is the name of an image property, such as ``os_distro``, its
-    value lists the allowed values: of several, separated by commas or in several aggregates, one
-    must be the image's. An image without the property, or with ``False`` or 0, passes. To reject
-    such images too, tag the aggregate with a required trait (:doc:`reserve_hosts`).
+    value lists the values that the image may have, separated by commas. The lists of several
+    aggregates of a host are joined. An image without the property, or with ``False`` or 0, passes.
+    To reject such images too, reserve the aggregate by a required trait (:doc:`reserve_hosts`).
 
     With ``[filter_scheduler] aggregate_image_properties_isolation_namespace`` only keys count that
     begin with it and ``aggregate_image_properties_isolation_separator``. As in nova since Liberty,
@@ -48,12 +48,16 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
     )
 
     def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check of the image's properties, in order of their names."""
+        """Return the check that compares image properties with aggregate metadata.
+
+        The properties are compared in the order of their names. Returns None if the image has no
+        property to compare.
+        """
         properties = self._compared_properties(spec_obj)
         return OncePerAggregates(partial(_check_properties, properties)).of if properties else None
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return the request without the rejected image properties."""
+        """Suggest a request without the image properties that do not match."""
         rejected = list(_iterate_rejected(self._compared_properties(spec_obj), host_state))
         alternatives = "; ".join(f"{key} {' or '.join(allowed)}" for key, _, allowed in rejected)
         words = f"use an image with {alternatives}"

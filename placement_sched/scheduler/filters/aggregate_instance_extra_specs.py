@@ -20,11 +20,11 @@ _ExtraSpec = tuple[str, str, str]
 
 
 class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
-    """Filter for hosts whose aggregate metadata satisfy the flavor's extra specs.
+    """Filter for hosts whose aggregate metadata satisfy the extra specs.
 
     Extra specs with the scope ``aggregate_instance_extra_specs:`` and without a scope are compared,
     even if they are meant for another filter. A host is rejected if none of its aggregates has the
-    key. Of several values, in several aggregates or separated by commas, one must match. The
+    key. Of several values, in several aggregates or separated by commas, at least 1 must match. The
     operators are the same as in ComputeCapabilitiesFilter.
     """
 
@@ -36,12 +36,15 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
             extra_specs_ops.check(key, wanted)
 
     def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check of the aggregates against the extra specs."""
+        """Return the check that compares extra specs with aggregate metadata.
+
+        Returns None if the flavor has no extra spec to compare.
+        """
         specs = tuple(aggregate_extra_specs(spec_obj))
         return OncePerAggregates(partial(_compare, specs)).of if specs else None
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return the request without the extra specs that do not match."""
+        """Suggest a flavor without the extra specs that do not match."""
         keys = [
             key
             for key, name, wanted in aggregate_extra_specs(spec_obj)
@@ -72,9 +75,9 @@ def aggregate_extra_specs(spec_obj: RequestSpec) -> Iterator[_ExtraSpec]:
 
 
 def any_matches(values: Iterable[str], wanted: str) -> bool:
-    """Return whether any value matches.
+    """Return whether any value satisfies the extra spec's value ``wanted``.
 
-    Raises :class:`ValueError` if none matches and a value cannot be compared.
+    Raises :class:`ValueError` if no value matches and a value cannot be compared.
     """
     errors = []
     for value in values:

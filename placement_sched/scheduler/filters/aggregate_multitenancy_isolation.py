@@ -22,7 +22,7 @@ _MAX_NAMES = 3
 
 
 class AggregateMultiTenancyIsolation(BaseHostFilter):
-    """Filter for hosts whose aggregates name the request's project, or none.
+    """Filter for hosts that are not reserved for other projects.
 
     The metadata of an aggregate name projects under ``filter_tenant_id``, or under keys with this
     prefix (``filter_tenant_id3``). Commas separate projects. The projects of all aggregates of a
@@ -33,7 +33,7 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
     run_filter_once_per_request = True
 
     def for_request(self, spec_obj: RequestSpec) -> HostCheck:
-        """Return the check that rejects hosts of other projects."""
+        """Return the check that rejects hosts reserved for other projects."""
         project = spec_obj.project_id
 
         def refusal(host_state: HostState) -> Rejection | None:
@@ -48,7 +48,7 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
         return OncePerAggregates(refusal).of
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return the request as a project that the host allows."""
+        """Suggest to add the project to the metadata of the host's aggregates."""
         names = sorted(_allowed_projects(host_state))
         words = f"add project {spec_obj.project_id} to {_KEY} of the host's aggregates"
         changed = replace(spec_obj, project_id=names[0])

@@ -21,17 +21,20 @@ def policy_hint(spec_obj: RequestSpec) -> str | None:
 
 
 class AggregateSchedulerPolicyConfigurationFilter(BaseHostFilter):
-    """Filter for hosts whose aggregates have the scheduling policy of the hint.
+    """Filter for hosts whose aggregates have the requested scheduling policy.
 
     The scheduler hint is ``sched_policy``, which is also the key in an aggregate's metadata. The
-    policy ``default`` selects hosts whose aggregates have no policy. Requests without the hint pass
-    everywhere. Use the filter with the selection of policies by hint.
+    policy ``default`` selects hosts whose aggregates have no policy. Without the hint every host
+    passes. Use the filter with the selection of policies by hint.
     """
 
     run_filter_once_per_request = True
 
     def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that compares a host's policies with the hint."""
+        """Return the check that compares a host's policies with the hint.
+
+        Returns None without the hint.
+        """
         requested = policy_hint(spec_obj)
         if requested is None:
             return None
@@ -50,5 +53,5 @@ class AggregateSchedulerPolicyConfigurationFilter(BaseHostFilter):
         return refusal
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return the request without the hint."""
+        """Suggest a request without the hint ``sched_policy``."""
         yield without_hint(spec_obj, POLICY_KEY)

@@ -26,7 +26,10 @@ class AvailabilityZoneFilter(BaseHostFilter):
     run_filter_once_per_request = True
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return the requested zones and the zones of the host."""
+        """Return the reason why the zone is wrong, or None if it is right.
+
+        If no zone is requested, every host passes.
+        """
         wanted = zones(spec_obj.availability_zone)
         if not wanted:
             return None
@@ -38,7 +41,7 @@ class AvailabilityZoneFilter(BaseHostFilter):
         return Rejection(reason, requested, actual)
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return a request for each of the host's zones."""
+        """Suggest a request for each zone of the host."""
         for zone in sorted(self._zones(host_state)):
             changed = replace(spec_obj, availability_zone=zone)
             yield SuggestedChange(

@@ -15,7 +15,7 @@ _MAX_NAMES_IN_TEXT, _MAX_NAMES_IN_VALUES = 10, 20
 
 
 def without_hint(spec: RequestSpec, name: str) -> SuggestedChange:
-    """Return the change that removes a scheduler hint."""
+    """Return the change to a request without a scheduler hint."""
     hints = {key: value for key, value in spec.scheduler_hints.items() if key != name}
     words = f"remove the scheduler hint {name} from the request"
     return SuggestedChange(
@@ -24,18 +24,21 @@ def without_hint(spec: RequestSpec, name: str) -> SuggestedChange:
 
 
 def shorten(names: Sequence[str]) -> str:
-    """Return the names as a short list, for messages."""
+    """Join names for a message, with a number in place of the last names."""
     return shorten_names(names, _MAX_NAMES_IN_TEXT)
 
 
 def list_values(key: str, names: Sequence[str]) -> Mapping[str, Any]:
-    """Return the names as JSON values, with ``more`` as the number beyond the limit."""
+    """Return the first names by ``key``, and the number of others by "more"."""
     more = len(names) - _MAX_NAMES_IN_VALUES
     return {key: list(names[:_MAX_NAMES_IN_VALUES]), **({"more": more} if more > 0 else {})}
 
 
 def without_extra_specs(spec: RequestSpec, keys: Sequence[str], otherwise: str) -> SuggestedChange:
-    """Return the change that removes extra specs, or an alternative to it."""
+    """Return the change to a flavor without some extra specs.
+
+    ``otherwise`` is an alternative for the words of the change, such as a change of the host.
+    """
     flavor, removed = spec.flavor, frozenset(keys)
     remaining = {key: value for key, value in flavor.extra_specs.items() if key not in removed}
     return SuggestedChange(
@@ -47,7 +50,7 @@ def without_extra_specs(spec: RequestSpec, keys: Sequence[str], otherwise: str) 
 
 
 def without_properties(spec: RequestSpec, keys: Collection[str], words: str) -> SuggestedChange:
-    """Return the change that removes image properties."""
+    """Return the change to an image without some properties."""
     properties = spec.image.properties
     remaining = {key: value for key, value in properties.to_dict().items() if key not in keys}
     return SuggestedChange(
@@ -59,7 +62,7 @@ def without_properties(spec: RequestSpec, keys: Collection[str], words: str) -> 
 
 
 def with_flavor(spec: RequestSpec, smaller: Flavor, field: str, unit: str) -> SuggestedChange:
-    """Return the change to a flavor with a smaller value of a field."""
+    """Return the change to a flavor with a smaller value of ``field``."""
     maximum = getattr(smaller, field)
     words = f"request at most {maximum} {unit}"
     return SuggestedChange("ask", words, {field: maximum}, spec=replace(spec, flavor=smaller))

@@ -21,7 +21,9 @@ _ADDRESS_BITS_KEY = "hw:maxphysaddr_bits"
 
 
 class _ExtraSpec(NamedTuple):
-    """An extra spec, the path of the host's value, the wanted value and its matcher.
+    """An extra spec, the path to the value of the host, and the wanted value.
+
+    ``matches`` returns whether a value of the host satisfies the wanted value.
 
     The path is empty for a key without a scope, which may be meant for another filter.
     """
@@ -54,12 +56,15 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
                 extra_specs_ops.check(extra_spec.key, extra_spec.wanted)
 
     def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check of a host's capabilities."""
+        """Return the check that compares a host's values with the extra specs.
+
+        Returns None if the flavor has no extra spec to compare.
+        """
         extra_specs = spec_obj.read_once(spec_obj.flavor, _parse_extra_specs)
         return partial(_check_host, extra_specs) if extra_specs else None
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return the request without the extra specs that do not match."""
+        """Suggest a flavor without the extra specs that do not match."""
         extra_specs = spec_obj.read_once(spec_obj.flavor, _parse_extra_specs)
         keys = [
             extra_spec.key for extra_spec in extra_specs if _check_host((extra_spec,), host_state)
@@ -85,7 +90,10 @@ def _check_host(extra_specs: Iterable[_ExtraSpec], host_state: HostState) -> Rej
 
 
 def _parse_extra_specs(flavor: Flavor) -> Sequence[_ExtraSpec]:
-    """Return the extra specs to compare, with the address bits last as in nova."""
+    """Return the extra specs to compare.
+
+    ``hw:maxphysaddr_bits`` is last, as in nova.
+    """
     extra_specs: list[_ExtraSpec] = []
     for key, wanted in flavor.extra_specs.items():
         scope, *path = key.split(":")

@@ -24,7 +24,7 @@ class ComputeFilter(BaseHostFilter):
     run_filter_once_per_request = True
 
     def for_request(self, spec_obj: RequestSpec) -> HostCheck:
-        """Return the check that rejects services that are disabled or down."""
+        """Return the check that rejects hosts whose service is disabled or down."""
         now = self.now()
         down_time: int = self.settings.DEFAULT.service_down_time
 
@@ -51,7 +51,7 @@ class ComputeFilter(BaseHostFilter):
         return refusal
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return one change that makes the service enabled and up."""
+        """Suggest a single change that makes the service enabled and up."""
         service, now = host_state.service, self.now()
         down_time: int = self.settings.DEFAULT.service_down_time
         steps = {}
@@ -69,6 +69,9 @@ class ComputeFilter(BaseHostFilter):
 
 
 def _reject(reason: str, state: str) -> Rejection:
-    """Return a rejection by the state of a service, also for several hosts."""
+    """Build the rejection of a host by the state of its service.
+
+    The rejection has texts for a single host and for several hosts.
+    """
     text = f"nova-compute {state}"
     return Rejection(reason, of_one=f"its {text}", of_several=f"their {text}")

@@ -30,7 +30,7 @@ class CoreFilter(BaseHostFilter):
     ``vcpu``, in virtual CPUs.
 
     Placement applies the same ratio to VCPU before any filter runs. This filter is for hosts whose
-    inventories do not come from their reports. nova had it until Stein.
+    inventories do not come from their reports. nova had this filter until Stein.
     """
 
     def allocation_ratio(self, host_state: HostState) -> float:
@@ -38,7 +38,7 @@ class CoreFilter(BaseHostFilter):
         return reported_ratio(host_state, "cpu_allocation_ratio", self.settings)
 
     def for_request(self, spec_obj: RequestSpec) -> HostCheck:
-        """Return the check that compares requested with free virtual CPUs."""
+        """Return the check that rejects hosts with too few free virtual CPUs."""
 
         def verdict(host_state: HostState) -> Verdict:
             if not host_state.vcpus_total:
@@ -51,7 +51,7 @@ class CoreFilter(BaseHostFilter):
         return verdict
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return the largest number of virtual CPUs that fits."""
+        """Suggest a flavor with the largest number of virtual CPUs that fits."""
         if maximum := self._room(host_state).most:
             smaller = replace(spec_obj.flavor, vcpus=maximum)
             yield with_flavor(spec_obj, smaller, "vcpus", "VCPU")
@@ -73,6 +73,6 @@ class AggregateCoreFilter(CoreFilter):
     """
 
     def allocation_ratio(self, host_state: HostState) -> float:
-        """Return the smallest ratio of the aggregates, or the host's own."""
+        """Return the smallest ratio of the aggregates, or CoreFilter's ratio."""
         own = super().allocation_ratio(host_state)
         return aggregate_ratio(host_state, "cpu_allocation_ratio", own)

@@ -25,7 +25,7 @@ class DiskFilter(BaseHostFilter):
     limit as ``disk_gb``, in GB.
 
     Placement applies the same ratio to DISK_GB before any filter runs. This filter is for hosts
-    whose inventories do not come from their reports. nova had it until Stein.
+    whose inventories do not come from their reports. nova had this filter until Stein.
     """
 
     def allocation_ratio(self, host_state: HostState) -> float:
@@ -33,7 +33,7 @@ class DiskFilter(BaseHostFilter):
         return reported_ratio(host_state, "disk_allocation_ratio", self.settings)
 
     def for_request(self, spec_obj: RequestSpec) -> HostCheck:
-        """Return the check that compares requested with free disk, in MB."""
+        """Return the check that rejects hosts with too little free disk."""
         # Swap is already in MB.
         requested = (spec_obj.root_gb + spec_obj.ephemeral_gb) * 1024 + spec_obj.swap
 
@@ -44,7 +44,7 @@ class DiskFilter(BaseHostFilter):
         return verdict
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return the largest root disk that fits."""
+        """Suggest a flavor with the largest root disk that fits."""
         fixed = spec_obj.ephemeral_gb * 1024 + spec_obj.swap
         maximum = (self._room(host_state).most - fixed) // 1024
         if maximum >= 0:
@@ -68,6 +68,6 @@ class AggregateDiskFilter(DiskFilter):
     """
 
     def allocation_ratio(self, host_state: HostState) -> float:
-        """Return the smallest ratio of the aggregates, or the host's own."""
+        """Return the smallest ratio of the aggregates, or DiskFilter's ratio."""
         own = super().allocation_ratio(host_state)
         return aggregate_ratio(host_state, "disk_allocation_ratio", own)

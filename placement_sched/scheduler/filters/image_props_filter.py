@@ -23,14 +23,14 @@ _COMPARED = ("hw_architecture", "img_hv_type", "hw_vm_mode")
 
 
 class ImagePropertiesFilter(BaseHostFilter):
-    """Filter for hosts that support the image's architecture, hypervisor and VM mode.
+    """Filter for hosts that support the image's hardware and hypervisor.
 
-    The image properties are ``hw_architecture``, ``img_hv_type`` and ``hw_vm_mode``: one of the
-    host's supported combinations must match all that are set. If any is set, two more properties
+    The image properties are ``hw_architecture``, ``img_hv_type`` and ``hw_vm_mode``. A combination
+    that the host supports must match all of them that are set. If any is set, two more properties
     are compared: ``img_hv_requested_version`` (such as ``>=4.2,<6``) with the hypervisor's version,
-    if the host reports it, and ``hw_maxphysaddr_bits`` with the bits of physical addresses in its
-    ``cpu_info``. ``[filter_scheduler] image_properties_default_architecture`` is the architecture
-    of images that name none.
+    if the host reports it, and ``hw_maxphysaddr_bits`` with the bits of physical addresses in the
+    host's ``cpu_info``. ``[filter_scheduler] image_properties_default_architecture`` is the
+    architecture of images that name none.
     """
 
     run_filter_once_per_request = True
@@ -43,7 +43,10 @@ class ImagePropertiesFilter(BaseHostFilter):
     )
 
     def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that compares the image with a host's support."""
+        """Return the check that rejects hosts that do not support the image.
+
+        Returns None if the image sets none of the three properties.
+        """
         properties = spec_obj.image.properties
         default = self.settings.filter_scheduler.image_properties_default_architecture
         arch = properties.get("hw_architecture", default)
@@ -68,7 +71,7 @@ class ImagePropertiesFilter(BaseHostFilter):
         return refusal
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return the request without the compared image properties."""
+        """Suggest an image for a combination that the host supports."""
         supported = map(tuple, host_state.supported_instances or ())
         words = f"use an image for {' or '.join(map(_join, supported)) or 'no hypervisor'}"
         default = self.settings.filter_scheduler.image_properties_default_architecture
@@ -79,7 +82,10 @@ class ImagePropertiesFilter(BaseHostFilter):
 
 
 def _supports(supported: Iterable[list[str]], required: Sequence[tuple[int, str]]) -> bool:
-    """Return whether a combination, which may lack its last element, has all values."""
+    """Return whether a supported combination has all required values.
+
+    ``required`` are pairs of a position and a value. A combination may lack its last elements.
+    """
     for combination in supported:
         for index, value in required:
             if index < len(combination) and combination[index] != value:

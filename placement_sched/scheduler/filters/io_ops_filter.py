@@ -32,11 +32,14 @@ class IoOpsFilter(BaseHostFilter):
     )
 
     def maximum(self, host_state: HostState) -> int:
-        """Return the maximum for this host."""
+        """Return the maximum number of busy instances on a host."""
         return int(self.settings.filter_scheduler.max_io_ops_per_host)
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return the number of busy instances and the maximum."""
+        """Return the reason why the host is too busy, or None if it is not.
+
+        The reason contains the number of busy instances and the maximum.
+        """
         busy, maximum = host_state.num_io_ops, self.maximum(host_state)
         if busy < maximum:
             return None
@@ -45,7 +48,7 @@ class IoOpsFilter(BaseHostFilter):
         )
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return a host with fewer busy instances, and a larger maximum."""
+        """Suggest fewer busy instances on the host, and a larger maximum."""
         busy, maximum = host_state.num_io_ops, self.maximum(host_state)
         if maximum:
             surplus = busy - maximum + 1
@@ -67,6 +70,6 @@ class AggregateIoOpsFilter(IoOpsFilter):
     """
 
     def maximum(self, host_state: HostState) -> int:
-        """Return the smallest maximum of the aggregates, or the option."""
+        """Return the smallest maximum of the host's aggregates, or the option."""
         configured = super().maximum(host_state)
         return smallest_of_aggregates(host_state, "max_io_ops_per_host", int, configured)

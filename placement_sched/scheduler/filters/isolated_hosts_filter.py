@@ -16,11 +16,12 @@ from placement_sched.scheduler.plugin import options_in_group
 
 
 class IsolatedHostsFilter(BaseHostFilter):
-    """Filter that keeps isolated images on isolated hosts, and other images off them.
+    """Filter that reserves isolated hosts for isolated images.
 
-    ``[filter_scheduler] isolated_images`` lists image ids, ``isolated_hosts`` host names. With
-    ``restrict_isolated_hosts_to_isolated_images = false`` isolated hosts accept other images too.
-    New hosts must be added to the option. Forbidden aggregates avoid this.
+    Isolated images also fit only on isolated hosts. ``[filter_scheduler] isolated_images`` lists
+    image ids, ``isolated_hosts`` host names. With ``restrict_isolated_hosts_to_isolated_images =
+    false`` isolated hosts accept other images too. Each new host must be added to
+    ``isolated_hosts``. Aggregates that are reserved by traits avoid this (:doc:`reserve_hosts`).
     """
 
     run_filter_once_per_request = True
@@ -39,7 +40,7 @@ class IsolatedHostsFilter(BaseHostFilter):
     )
 
     def for_request(self, spec_obj: RequestSpec) -> HostCheck:
-        """Return the check that rejects if only host or image is isolated."""
+        """Return the check that keeps isolated images on isolated hosts."""
         options, image = self.settings.filter_scheduler, spec_obj.image.id
         is_isolated_image, isolated_hosts = (
             image in options.isolated_images,
@@ -59,7 +60,7 @@ class IsolatedHostsFilter(BaseHostFilter):
         return refusal
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return the option that would have to change."""
+        """Suggest to change ``isolated_hosts``, or another image."""
         image, host = spec_obj.image.id, host_state.host
         if host in self.settings.filter_scheduler.isolated_hosts:
             words = f"use an isolated image, or remove {host} from isolated_hosts"

@@ -48,7 +48,10 @@ class JsonFilter(BaseHostFilter):
             raise Invalid(f"query has over {maximum}", at=_HINT)
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return the query and the host's values of its variables."""
+        """Return the reason why the condition is false, or None if it is true.
+
+        The reason contains the condition, and the host's values of the attributes in it.
+        """
         query = _get_query(spec_obj)
         result = _evaluate(query, host_state)
         if any(result) if isinstance(result, list) else result:
@@ -61,7 +64,7 @@ class JsonFilter(BaseHostFilter):
         return Rejection(f"{text} does not hold: {texts}".rstrip(": "), text, values)
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return the request without the hint."""
+        """Suggest a request without the hint ``query``."""
         yield without_hint(spec_obj, "query")
 
 
@@ -118,7 +121,10 @@ def _validate(query: Any, place: str, depth: int) -> None:
 
 
 def _evaluate(query: Any, host_state: HostState) -> Any:
-    """Return the result of a query: a truth value, or a list of them."""
+    """Evaluate a condition on a host.
+
+    Returns a list of results for ``not``, else a single result.
+    """
     if not query:
         return True
     operator, *operands = query
@@ -148,7 +154,7 @@ def _read_attribute(host_state: HostState, variable: str) -> Any:
 
 
 def _format_value(value: Any) -> str:
-    """Return a value for a reason: objects appear as the name of their type."""
+    """Format a value for a reason. An object is shown as the name of its type."""
     is_plain = value is None or isinstance(value, str | int | float | list | tuple | dict)
     return repr(value) if is_plain else f"a {type(value).__name__}"
 

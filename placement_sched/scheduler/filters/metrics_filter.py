@@ -26,7 +26,7 @@ class MetricsFilter(BaseHostFilter):
         self._names = tuple(dict(ratios(self.settings.metrics.weight_setting)))
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return the metrics that the host does not report."""
+        """Return a reason with the missing metrics, or None if none is missing."""
         reported = {metric.name for metric in host_state.metrics or ()}
         missing = [name for name in self._names if name not in reported]
         if not missing:
@@ -35,7 +35,7 @@ class MetricsFilter(BaseHostFilter):
         return Rejection(reason, self._names, sorted(reported))
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return the metrics that the host would have to report."""
+        """Suggest that the host report the missing metrics."""
         reported = {metric.name for metric in host_state.metrics or ()}
         missing = [name for name in self._names if name not in reported]
         words = f"make the host report {shorten(missing)}"

@@ -31,18 +31,21 @@ class NumInstancesFilter(BaseHostFilter):
     )
 
     def maximum(self, host_state: HostState) -> int:
-        """Return the maximum for this host."""
+        """Return the maximum number of instances on a host."""
         return int(self.settings.filter_scheduler.max_instances_per_host)
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return the number of instances and the maximum."""
+        """Return the reason why the host is full, or None if it is not.
+
+        The reason contains the number of instances and the maximum.
+        """
         count, maximum = host_state.num_instances, self.maximum(host_state)
         if count < maximum:
             return None
         return Rejection(f"{count} instances there, the maximum is {maximum}", maximum, count)
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return a host with fewer instances, and a larger maximum."""
+        """Suggest fewer instances on the host, and a larger maximum."""
         count, maximum = host_state.num_instances, self.maximum(host_state)
         if maximum:
             surplus = count - maximum + 1
@@ -64,6 +67,6 @@ class AggregateNumInstancesFilter(NumInstancesFilter):
     """
 
     def maximum(self, host_state: HostState) -> int:
-        """Return the smallest maximum of the aggregates, or the option."""
+        """Return the smallest maximum of the host's aggregates, or the option."""
         configured = super().maximum(host_state)
         return smallest_of_aggregates(host_state, "max_instances_per_host", int, configured)

@@ -28,7 +28,10 @@ class PciPassthroughFilter(BaseHostFilter):
     """
 
     def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that compares requested devices with a host's."""
+        """Return the check that rejects hosts with too few free devices.
+
+        Returns None if no devices are requested.
+        """
         requests = spec_obj.pci_requests.requests if spec_obj.pci_requests else ()
         if not requests:
             return None
@@ -46,6 +49,6 @@ class PciPassthroughFilter(BaseHostFilter):
         return verdict
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return the request without PCI devices."""
+        """Suggest a request without PCI devices."""
         words = "free such PCI devices on the host, or request none"
         yield SuggestedChange("drop_pci_requests", words, spec=replace(spec_obj, pci_requests=None))

@@ -33,7 +33,7 @@ class RamFilter(BaseHostFilter):
         return reported_ratio(host_state, "ram_allocation_ratio", self.settings)
 
     def for_request(self, spec_obj: RequestSpec) -> HostCheck:
-        """Return the check that compares requested with free memory."""
+        """Return the check that rejects hosts with too little free memory."""
 
         def verdict(host_state: HostState) -> Verdict:
             room = self._room(host_state)
@@ -42,7 +42,7 @@ class RamFilter(BaseHostFilter):
         return verdict
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return the largest amount of memory that fits."""
+        """Suggest a flavor with the largest amount of memory that fits."""
         if maximum := self._room(host_state).most:
             smaller = replace(spec_obj.flavor, memory_mb=maximum)
             yield with_flavor(spec_obj, smaller, "memory_mb", "MB of memory")
@@ -64,6 +64,6 @@ class AggregateRamFilter(RamFilter):
     """
 
     def allocation_ratio(self, host_state: HostState) -> float:
-        """Return the smallest ratio of the aggregates, or the host's own."""
+        """Return the smallest ratio of the aggregates, or RamFilter's ratio."""
         own = super().allocation_ratio(host_state)
         return aggregate_ratio(host_state, "ram_allocation_ratio", own)

@@ -17,12 +17,16 @@ from placement_sched.scheduler.filters import (
 class RetryFilter(BaseHostFilter):
     """Filter that rejects the hosts of failed attempts.
 
-    A client that retries names them in ``retry`` of the request spec, each with host and node. nova
-    had this filter until Ussuri (21), when alternates replaced it.
+    A client that repeats a request names the hosts of its failed attempts in ``retry`` of the
+    request spec, each with host and node. nova had this filter until Ussuri (21), when alternates
+    replaced it.
     """
 
     def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that rejects the nodes of earlier attempts."""
+        """Return the check that rejects the nodes of failed attempts.
+
+        Returns None without failed attempts.
+        """
         tried = spec_obj.retry.hosts if spec_obj.retry else ()
         if not tried:
             return None
@@ -31,7 +35,7 @@ class RetryFilter(BaseHostFilter):
         return lambda host: refusal if (host.host, host.nodename) in nodes else None
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return the request without its ``retry``."""
+        """Suggest a request without ``retry``."""
         yield SuggestedChange(
             "ask", "remove the host from retry of the request", spec=replace(spec_obj, retry=None)
         )

@@ -1,4 +1,4 @@
-"""Total, used and allocatable amounts of a host.
+"""Total, used and free amounts of a resource on a host.
 
 Sources: nova's "Filter Scheduler" of Icehouse to Victoria, and Liberty's release notes on ratios.
 """
@@ -40,7 +40,7 @@ def smallest_of_aggregates(
 
 @dataclass(frozen=True, slots=True)
 class HostRoom:
-    """Total and used amount of a host, and the ratio that overcommits the total."""
+    """Total and used amount of a resource on a host, and its allocation ratio."""
 
     total: int
     used: int
@@ -48,18 +48,18 @@ class HostRoom:
 
     @property
     def limit(self) -> float:
-        """Return the amount that may be used in all."""
+        """Return the total times the ratio, the maximum of the used amount."""
         return self.total * self.ratio
 
     @property
     def most(self) -> int:
-        """Return the largest whole amount that fits."""
+        """Return the largest whole amount that an instance can get."""
         return max(int(min(self.total, self.limit - self.used)), 0)
 
     def refusal(self, amount: int, unit: str) -> Rejection | None:
         """Return the reason why the amount does not fit, or None if it does.
 
-        An instance never gets more than the total, whatever the ratio.
+        An instance never gets more than the total, even if the ratio would allow more.
         """
         total, free = self.total, self.limit - self.used
         if amount > total:
@@ -84,7 +84,10 @@ def reported_ratio(host_state: HostState, name: str, settings: Settings) -> floa
 
 
 def aggregate_ratio(host_state: HostState, name: str, otherwise: float) -> float:
-    """Return the smallest ratio of this name in the host's aggregates."""
+    """Return the smallest ratio ``name`` of the host's aggregates.
+
+    Returns ``otherwise`` as :func:`smallest_of_aggregates`, also for an infinite ratio and NaN.
+    """
     return float(smallest_of_aggregates(host_state, name, _parse_ratio, otherwise))
 
 

@@ -16,8 +16,8 @@ class SimpleCIDRAffinityFilter(BaseHostFilter):
     """Filter for hosts whose address is in the same subnet as a given address.
 
     The hint ``build_near_host_ip`` is the address, and ``cidr`` the length of the subnet's prefix
-    (by default ``/24``). Requests without the address pass everywhere. Hosts that report no address
-    are rejected otherwise.
+    (by default ``/24``). Without the address every host passes. With the address, hosts that report
+    no address are rejected.
     """
 
     run_filter_once_per_request = True
@@ -27,7 +27,10 @@ class SimpleCIDRAffinityFilter(BaseHostFilter):
         _requested_subnet(spec_obj)
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return the requested subnet and the host's address."""
+        """Return the reason why the address is wrong, or None if it is right.
+
+        Without the hint ``build_near_host_ip``, every host passes.
+        """
         subnet, address = _requested_subnet(spec_obj), host_state.host_ip
         if subnet is None or (address and ip_address(address) in subnet):
             return None
@@ -37,7 +40,7 @@ class SimpleCIDRAffinityFilter(BaseHostFilter):
         )
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return the request without the hint."""
+        """Suggest a request without the hint ``build_near_host_ip``."""
         yield without_hint(spec_obj, "build_near_host_ip")
 
 

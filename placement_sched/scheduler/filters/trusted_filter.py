@@ -49,13 +49,17 @@ class TrustedFilter(BaseHostFilter):
     def verdicts(
         self, hosts: Sequence[HostState], spec_obj: RequestSpec
     ) -> Sequence[Verdict] | None:
-        """Return the verdict on each host, after one request to the service."""
+        """Return the verdict on each host, after a single request to the service."""
         if self._attested is not None and spec_obj.flavor.extra_specs.get(_KEY):
             self._attested.levels([host.nodename for host in hosts])
         return super().verdicts(hosts, spec_obj)
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return the requested and the attested level, if they differ."""
+        """Return the reason why the trust level is wrong, or None if it is not.
+
+        The reason contains the requested and the attested level. Without the extra spec, every host
+        passes.
+        """
         wanted = spec_obj.flavor.extra_specs.get(_KEY)
         if not wanted:
             return None
@@ -69,7 +73,7 @@ class TrustedFilter(BaseHostFilter):
         return Rejection(f"{wanted} requested, the host is {trust}{cause}", wanted, trust)
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return the request without the extra spec."""
+        """Suggest a request without the extra spec ``trust:trusted_host``."""
         yield without_extra_specs(spec_obj, [_KEY], "have the host attested at that level")
 
 

@@ -23,7 +23,10 @@ class TypeAffinityFilter(BaseHostFilter):
     """
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return the other flavors of instances on the host."""
+        """Return the reason why flavors differ, or None if they are the same.
+
+        The reason contains the names of the other flavors on the host.
+        """
         requested = spec_obj.flavor
         flavors = (instance.flavor for instance in host_state.instances.values())
         names = sorted(
@@ -35,7 +38,7 @@ class TypeAffinityFilter(BaseHostFilter):
         return Rejection(reason, requested.name, names)
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return the host without the instances of other flavors."""
+        """Suggest to move the instances of other flavors away from the host."""
         items = host_state.instances.items()
         remaining = {uuid: each for uuid, each in items if _is_same(each.flavor, spec_obj.flavor)}
         count = len(host_state.instances) - len(remaining)
@@ -61,7 +64,10 @@ class AggregateTypeAffinityFilter(BaseHostFilter):
     run_filter_once_per_request = True
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return the request's flavor and the host's flavors."""
+        """Return the reason why the flavor is not allowed, or None if it is.
+
+        The reason contains the flavors that the host's aggregates allow.
+        """
         values = aggregate_values_from_key(host_state, "instance_type")
         names = sorted({name.strip() for value in values for name in value.split(",")})
         requested = spec_obj.flavor.name
@@ -71,7 +77,7 @@ class AggregateTypeAffinityFilter(BaseHostFilter):
         return Rejection(reason, requested, names)
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
-        """Return the request with a flavor that the host allows."""
+        """Suggest a request with a flavor that the host's aggregates allow."""
         values = aggregate_values_from_key(host_state, "instance_type")
         names = sorted({name.strip() for value in values for name in value.split(",")})
         words = f"request flavor {' or '.join(names)}, or add {spec_obj.flavor.name} to "

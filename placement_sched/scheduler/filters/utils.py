@@ -1,4 +1,7 @@
-"""Access to a host's aggregates, instances and attributes, mostly under nova's names."""
+"""Access to a host's aggregates, instances and attributes.
+
+Most functions are named as in nova.
+"""
 
 import json
 from collections import defaultdict
@@ -58,7 +61,7 @@ class OncePerAggregates(Generic[T]):
         self._cached: dict[tuple[int, ...], tuple[object, T]] = {}
 
     def of(self, host_state: HostState) -> T:
-        """Return the value for this host."""
+        """Return the value of a host, cached by the aggregates of the host."""
         aggregates = host_state.aggregates
         key = tuple(map(id, aggregates))
         cached = self._cached.get(key)
@@ -97,14 +100,17 @@ def _parse_instances(hint: Iterable[str]) -> tuple[Sequence[str], frozenset[str]
 
 
 def members_on(host_state: HostState, spec_obj: RequestSpec, group: ServerGroup) -> int:
-    """Return the number of group members on the host, at least 1 if the group names it."""
+    """Return the number of group members on the host.
+
+    It is at least 1 if ``hosts`` of the group contains the host.
+    """
     members = spec_obj.read_once(group.members, frozenset)
     hosts = spec_obj.read_once(group.hosts, frozenset)
     return max(len(members.intersection(host_state.instances)), int(host_state.host in hosts))
 
 
 def value_at(host_state: HostState, path: Sequence[str]) -> Any:
-    """Return the value at the end of the path, or None if there is none.
+    """Return the host's value at a path, or None without such a value.
 
     The path starts at an attribute of the host, or at a key of its ``stats``. Values on the path
     may be JSON texts.
@@ -119,7 +125,7 @@ def value_at(host_state: HostState, path: Sequence[str]) -> Any:
 
 
 def is_inside(value: Any, name: str) -> Any:
-    """Return an item of a mapping, which may be a JSON text, or None."""
+    """Return an item of a mapping or of a JSON object, or None."""
     if isinstance(value, str):
         value = _decode(value)
     # Most are dicts: the exact type check takes an eighth of the time.

@@ -53,7 +53,7 @@ class Override:
         return f"{self.group}.{self.option}"
 
     def is_meant_by(self, message: str) -> bool:
-        """Return whether a message about an invalid value concerns this line."""
+        """Return whether a message about an invalid value begins with this option."""
         return message.startswith(f"[{self.group}] {self.option}")
 
 
@@ -228,7 +228,7 @@ class Policies:
 
     @cached_property
     def can_exist(self) -> bool:
-        """Return whether an aggregate may name a policy, usable or not.
+        """Return whether aggregates may name policies, usable or not.
 
         True if policies are listed, or if a section that is not a group of options is empty or sets
         an option that a policy may set. Otherwise aggregates need no check.
@@ -340,7 +340,7 @@ def ratios_of_policies(names: Iterable[str], policies: Policies) -> Ratios:
 
 @dataclass(frozen=True, slots=True)
 class ChosenPolicy:
-    """The policy of a request, with its aggregates and the report.
+    """The policy of a request, with its aggregates and a report of the choice.
 
     ``confined`` are the uuids of the aggregates that the request must use, ``avoided`` the uuids of
     forbidden aggregates. ``report`` is None if the configuration has no policies.
@@ -352,7 +352,7 @@ class ChosenPolicy:
     report: PolicyReport | None = None
 
     def confine(self, spec: RequestSpec) -> RequestSpec:
-        """Return the request confined to the aggregates, by the candidates query."""
+        """Return the request confined to the aggregates of the policy."""
         if spec.is_rebuild or not (self.confined or self.avoided):
             return spec
         destination = spec.destination
@@ -369,7 +369,9 @@ def choose(
     selectors: Sequence[BasePolicySelector],
     tagged: Sequence[HostAggregate],
 ) -> ChosenPolicy:
-    """Return the policy of a request: of the first selector with matches of a single policy.
+    """Return the policy of a request.
+
+    It is the policy of the first selector whose matching aggregates have the same policy.
 
     ``tagged`` are all aggregates with a policy. Raises :class:`PluginFailed`, naming the selector,
     if a selector fails.

@@ -1,7 +1,7 @@
 """Request filters, and the base classes for writing them.
 
-A request filter narrows a request before the candidate search. It takes the request and returns a
-narrower request. It never widens the request and never changes its argument.
+A request filter narrows a request before the candidate search: it adds constraints. It returns a
+new request with at least the same constraints, and never changes its argument.
 """
 
 import sys
@@ -54,7 +54,7 @@ ORDER = (
 
 
 class RequestFilterContext(Protocol):
-    """The cloud as request filters see it, loaded on first use."""
+    """The parts of the cloud that request filters read, loaded on first use."""
 
     def host_aggregates(self) -> tuple[HostAggregate, ...]:
         """Return all host aggregates, in order of id."""
@@ -68,7 +68,7 @@ class RequestFilterContext(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RequestFilterResult:
-    """The narrowed request, and the additions to it by name, for the report."""
+    """The narrowed request, and the added constraints by name, for the report."""
 
     spec: RequestSpec
     changes: Mapping[str, Any] = field(default_factory=dict)

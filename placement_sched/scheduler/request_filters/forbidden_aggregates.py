@@ -47,7 +47,7 @@ class ForbiddenAggregates(BaseRequestFilter):
     )
 
     def apply(self, spec: RequestSpec, context: RequestFilterContext) -> RequestFilterResult:
-        """Return the request without the aggregates that are reserved for others."""
+        """Return the request with the aggregates forbidden that it may not use."""
         return forbid_aggregates(
             spec, find_forbidden(required_traits(spec), context.host_aggregates())
         )

@@ -26,9 +26,9 @@ class RequireTenantAggregate(BaseRequestFilter):
     AggregateMultiTenancyIsolation.
 
     A project without aggregates may use any host, including hosts of tagged aggregates, unless
-    ``[scheduler] placement_aggregate_required_for_tenants`` is set: then it finds no host. A tag
-    does not exclude other projects: enable AggregateMultiTenancyIsolation for this. Enabled by
-    ``[scheduler] limit_tenants_to_placement_aggregate``. The default is false.
+    ``[scheduler] placement_aggregate_required_for_tenants`` is set. Such a project then finds no
+    host. A tag does not exclude other projects: enable AggregateMultiTenancyIsolation for this.
+    Enabled by ``[scheduler] limit_tenants_to_placement_aggregate``. The default is false.
     """
 
     name = "require_tenant_aggregate"

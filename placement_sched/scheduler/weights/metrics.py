@@ -95,5 +95,5 @@ class MetricsWeigher(BaseHostWeigher):
         for group, name in _CAUSES:
             if self.settings.source_of_override(group, name) == OF_REQUEST:
                 raise Invalid(f"{OF_REQUEST}: {group}.{name}: {words}")
-        # Raised here, so that no traceback is logged: it would explain nothing.
+        # Raised in this function, so that no useless traceback is logged.
         raise PluginFailed(f"{path_of(type(self))} failed: {words}")

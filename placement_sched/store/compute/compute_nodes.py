@@ -19,7 +19,7 @@ from placement_sched.store.compute import host_changes, services
 
 _COLUMNS = compute_nodes.c
 _VERSIONS = select(_COLUMNS.uuid, _COLUMNS.version, _COLUMNS.last_seen_up)
-#: The columns of a report whose change raises the version.
+#: The columns of a report whose change increments the version.
 _REPORTED = ("host", "hypervisor_hostname", "cell_uuid", "report")
 _HOSTS = select(_COLUMNS.host)
 _NODES = select(*(column for column in _COLUMNS if column.name != "id"))
@@ -83,7 +83,10 @@ def search(
     after: str | None = None,
     limit: int | None = None,
 ) -> tuple[ComputeNode, ...]:
-    """Return the nodes of a host, with a name, or all, by uuid, beginning after ``after``."""
+    """Return nodes in order of uuid, optionally of a host or with a name.
+
+    The list begins after the uuid ``after``.
+    """
     filters = sql.not_none(host=host, hypervisor_hostname=hypervisor_hostname)
     keys = None if after is None else [after]
     query = sql.page_after(_NODES.filter_by(**filters), [(_COLUMNS.uuid, False)], keys, limit=limit)
@@ -93,7 +96,7 @@ def search(
 def by_names(
     connection: Connection, *, hosts: Collection[str], nodes: Collection[str]
 ) -> tuple[ComputeNode, ...]:
-    """Return the nodes of any of these hosts or with any of these names, by uuid."""
+    """Return the nodes on these hosts or with these names, in order of uuid."""
     either = or_(_COLUMNS.host.in_(hosts), _COLUMNS.hypervisor_hostname.in_(nodes))
     return tuple(map(_node, connection.execute(_NODES.where(either).order_by(_COLUMNS.uuid))))
 
@@ -157,9 +160,10 @@ def uuids_by_cell(connection: Connection) -> dict[str | None, list[str]]:
 
 
 def record_seen(connection: Connection, moments: Mapping[str, datetime], now: datetime) -> None:
-    """Record when the nodes of hosts were last seen up, as ``services.see`` does.
+    """Record when the nodes of hosts were last seen up.
 
-    One statement for each moment (and each 30 000 hosts), the earliest first.
+    ``services.record_seen`` does the same for services. Executes a statement for each moment (and
+    each 30 000 hosts), the earliest first.
     """
     last_seen = _COLUMNS.last_seen_up
     for moment, hosts in sorted(sql.grouped((at, host) for host, at in moments.items()).items()):
@@ -328,8 +332,8 @@ def _concurrent_update(action: str) -> ConcurrentUpdate:
 def _first_version(row: Mapping[str, Any]) -> int:
     """Return the first version of a node, derived from its report.
 
-    A node that is deleted and created again with another report thus gets a version that no
-    process has cached.
+    If a node is deleted and created again with another report, no process has its new version in a
+    cache.
     """
     text = "\0".join(str(row[key]) for key in _REPORTED)
     return zlib.crc32(text.encode()) & 0x3FFFFFFF

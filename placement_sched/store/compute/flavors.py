@@ -29,7 +29,7 @@ _FLAVORS = flavors.c
 _SPECS = flavor_extra_specs.c
 _PROJECTS = flavor_projects.c
 _ATTRIBUTES = {attribute.name for attribute in fields(Flavor)}
-#: The columns whose values are those of a flavor's attributes.
+#: The columns with the values of a flavor's attributes.
 _PLAIN = tuple(c.name for c in _FLAVORS if c.name in _ATTRIBUTES - {"id", "is_public"})
 _TEXTS = ("flavorid", "name", "description")
 #: Attributes that are equal for all flavors, and so do not affect the order.
@@ -43,7 +43,7 @@ _MAX_CACHED = 10_000
 
 
 def by_flavorid(connection: Connection, flavorid: str) -> Flavor | None:
-    """Return the flavor of this id with its extra specs, or None."""
+    """Return the flavor with this id and its extra specs, or None."""
     candidates = _read(connection, _FLAVORS.flavorid == flavorid)
     # MariaDB ignores trailing spaces.
     return next((flavor for flavor in candidates if flavor.flavorid == flavorid), None)
@@ -55,14 +55,14 @@ def all_flavors(connection: Connection) -> tuple[Flavor, ...]:
 
 
 def by_flavorid_or_name(connection: Connection, text: str) -> Flavor | None:
-    """Return the flavor of this id, else of this name, with extra specs, or None."""
+    """Return the flavor with this id, else with this name, or None."""
     candidates = _read(connection, or_(_FLAVORS.flavorid == text, _FLAVORS.name == text))
     by_id = next((flavor for flavor in candidates if flavor.flavorid == text), None)
     return by_id or next((flavor for flavor in candidates if flavor.name == text), None)
 
 
 def flavorid_of_name(connection: Connection, name: str) -> str | None:
-    """Return the id of the flavor of this name, or None."""
+    """Return the id of the flavor with this name, or None."""
     return connection.scalar(select(_FLAVORS.flavorid).where(_FLAVORS.name == name))
 
 
@@ -226,9 +226,9 @@ def _read(connection: Connection, condition: Any) -> tuple[Flavor, ...]:
 class FlavorsWanted:
     """The filters and the order of a flavor list.
 
-    ``is_public`` None lists public and private flavors. Private flavors that the project
-    ``project_id`` has access to count as public. The list begins after the flavor with the id
-    ``marker``. With ``confined``, it may not be a private flavor of other projects.
+    If ``is_public`` is None, public and private flavors are listed. Private flavors that the
+    project ``project_id`` has access to count as public. The list begins after the flavor with the
+    id ``marker``. With ``confined``, the marker may not be a private flavor of another project.
     """
 
     is_public: bool | None = True

@@ -49,7 +49,7 @@ _ADVANCE_SEQUENCE = select(
 
 
 def all_aggregates(connection: Connection) -> tuple[HostAggregate, ...]:
-    """Return all aggregates by id, with timestamps."""
+    """Return all aggregates in order of id, with timestamps."""
     return _read(connection)
 
 
@@ -59,15 +59,15 @@ def by_id(connection: Connection, aggregate_id: int) -> HostAggregate | None:
 
 
 def id_of_name(connection: Connection, name: str) -> int | None:
-    """Return the id of the aggregate of this name, or None."""
+    """Return the id of the aggregate with this name, or None."""
     return connection.scalar(select(_AGGREGATES.id).where(_AGGREGATES.name == name))
 
 
 def snapshot(connection: Connection) -> tuple[HostAggregate, ...]:
-    """Return all aggregates by id, without timestamps, in a single statement.
+    """Return all aggregates in order of id, without timestamps.
 
-    With several statements, a reader that commits each statement could combine the aggregates of
-    one moment with the hosts of another.
+    They are read with a single statement. With several statements, a reader that commits each
+    statement could combine aggregates and hosts of different moments.
     """
     query = sa.union_all(
         select(_AGGREGATES.id, literal("name"), _AGGREGATES.uuid, _AGGREGATES.name),

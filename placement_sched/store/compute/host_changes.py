@@ -1,9 +1,10 @@
-"""Change counters that show which hosts may have changed: nodes, services, heartbeats.
+"""Change counters of the nodes, services and heartbeats of hosts.
 
-Reports of 10 000 hosts per minute must not wait for a single row, and a reader must not read
-1000 rows to find out that nothing changed. Hosts are therefore divided into groups with one
-change counter each. It rises with every transaction that changes a node or service of the group.
-Only this service writes these tables, and their store modules record each change here.
+Reports of 10 000 hosts per minute must not wait for a single row, and a reader must not read 1000
+rows to find out that nothing changed. Hosts are therefore divided into groups (parts), each with a
+change counter. Every transaction that changes a node or service of a group increments the counter.
+Only this service writes the tables of nodes and services, and their store modules record each
+change here.
 """
 
 import zlib

@@ -132,7 +132,10 @@ def search(
     after: str | None = None,
     limit: int | None = None,
 ) -> tuple[Instance, ...]:
-    """Return the instances of a host, node or project, or all, by uuid, after ``after``."""
+    """Return instances in order of uuid, by host, node or project.
+
+    The list begins after the uuid ``after``.
+    """
     filters = sql.not_none(host=host, node=node, project_id=project_id)
     query = _page_after(select(instances).filter_by(**filters), after, limit)
     return of_rows(connection, connection.execute(query))
@@ -195,8 +198,9 @@ def note_decision(
 class InstanceRecord(NamedTuple):
     """The record of an instance for comparison in bulk.
 
-    ``flavor_digest`` is that of :mod:`placement_sched.store.compute.flavors`, ``image`` is JSON,
-    ``created_at`` is ISO 8601 text. ``has_own_flavor``: the record contains the flavor itself.
+    ``flavor_digest`` is the result of ``digest_of_flavor`` in
+    :mod:`placement_sched.store.compute.flavors`. ``image`` is JSON, ``created_at`` is ISO 8601
+    text. ``has_own_flavor`` is true if the record contains the flavor itself.
     """
 
     uuid: str
@@ -463,7 +467,11 @@ def _equals(column: str, value: str | datetime) -> ColumnElement[bool]:
 
 
 def _has_status(status: str) -> ColumnElement[bool]:
-    """Return the condition for a status: ``status_of`` of the API, in SQL."""
+    """Return the SQL condition that a server has a status.
+
+    The rule is the same as for ``status`` in the Compute API (``status_of`` in
+    ``api/compute/routes/servers.py``).
+    """
     vm, task = _state("vm_state"), _state("task_state")
     if status == UNKNOWN:
         return vm.not_in(STATUSES)
@@ -488,7 +496,11 @@ def _states_of(status: str) -> Iterator[tuple[str, frozenset[str], bool]]:
 
 
 def _has_power_state(number: int) -> ColumnElement[bool]:
-    """Return the condition for a power state: ``power_state_of`` of the API, in SQL."""
+    """Return the SQL condition that a server has a power state.
+
+    The rule is the same as for ``OS-EXT-STS:power_state`` in the Compute API (``power_state_of`` in
+    ``api/compute/routes/servers.py``).
+    """
     if number == 0:
         return _state("vm_state").not_in(POWER_STATES)
     return _state("vm_state").in_([vm for vm, state in POWER_STATES.items() if state == number])

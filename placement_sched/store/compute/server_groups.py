@@ -36,7 +36,7 @@ def all_groups(connection: Connection) -> tuple[ServerGroup, ...]:
 
 
 def by_name(connection: Connection, name: str, project_id: str | None) -> tuple[ServerGroup, ...]:
-    """Return the groups of this name in a project, without members, oldest first."""
+    """Return the groups of a project with a name, without members, by age."""
     query = select(server_groups).where(_GROUPS.name == name, _GROUPS.project_id == project_id)
     return tuple(map(_group, connection.execute(query.order_by(_GROUPS.id))))
 
@@ -88,7 +88,10 @@ def with_members(
 
 
 def is_current(connection: Connection, group: ServerGroup, own: Collection[str]) -> bool:
-    """Return whether members and hosts are as stored, with or without ``own`` instances."""
+    """Return whether a group has the members and hosts of the stored group.
+
+    The instances in ``own`` may be missing.
+    """
     stored_groups = (with_members(connection, group, without=uuids) for uuids in ((), own))
     return any(
         set(stored.members) == set(group.members) and set(stored.hosts) == set(group.hosts)

@@ -111,7 +111,10 @@ def note_up(connection: Connection, host: str, binary: str, now: datetime) -> No
 def note_heartbeats(
     connection: Connection, key: Column[Any], moments: Mapping[Any, datetime], **also: Any
 ) -> None:
-    """Set ``last_seen_up`` of rows by their ``key``, and the columns ``also``."""
+    """Set ``last_seen_up`` of rows, and other columns as in ``also``.
+
+    ``moments`` are the times by the value of the column ``key``.
+    """
     statement: sa.Update = update(key.table)
     if len(set(moments.values())) == 1:
         # The common case; cheaper with drivers that send a list of rows one by one.
@@ -167,7 +170,7 @@ def set_disabled(
 
 
 def set_forced_down(connection: Connection, ids: Collection[int], *, forced_down: bool) -> None:
-    """Force services down regardless of their heartbeat, or end that."""
+    """Set whether services are forced down, regardless of their heartbeats."""
     statement = update(services).values(forced_down=int(forced_down))
     sql.change_in_batches(connection, statement, _COLUMNS.id, sorted(ids))
     _note_change(connection, ids)
@@ -192,9 +195,10 @@ def put(connection: Connection, rows: Collection[Mapping[str, Any]], now: dateti
 
 
 def _check_owners(connection: Connection, rows: Collection[Mapping[str, Any]]) -> None:
-    """Raise :class:`Duplicate` if a row has overwritten another service with the same uuid.
+    """Raise :class:`Duplicate` if a row has overwritten another service.
 
-    MariaDB does so, because it updates by any unique key that conflicts.
+    MariaDB overwrites a service with the same uuid, because it updates the row of any unique key
+    that conflicts.
     """
     query = select(_COLUMNS.uuid, _COLUMNS.host, _COLUMNS.binary)
     rows_with_uuid = sql.select_in_batches(

@@ -60,9 +60,10 @@ def of_provider(connection: Connection, provider_id: int) -> tuple[str, ...]:
 def replace(
     connection: Connection, provider_id: int, uuids: Collection[str], now: datetime
 ) -> bool:
-    """Replace a provider's aggregates, creating missing rows, and return if they changed.
+    """Replace a provider's aggregates, and return whether they changed.
 
-    The caller has locked the provider, and raises its generation if the microversion requires it.
+    Missing aggregates are created. The caller has locked the provider, and increments its
+    generation if the microversion requires it.
     """
     wanted, current = set(uuids), set(of_provider(connection, provider_id))
     removed = MEMBERS.ids(connection, current - wanted).values()

@@ -113,13 +113,14 @@ def first_with_capacity(
     locked: Collection[int],
     full: CapacityExceeded,
 ) -> tuple[int, list[RequestedAmount]]:
-    """Return the first claim that fits, by number from 1 on, with its requested amounts.
+    """Return the number of the first claim that fits, and its amounts.
 
-    The claim's providers are locked afterwards, in addition to the ids ``locked``. A read without
-    locks excludes claims that cannot fit. The others are locked and checked one by one. ``held`` is
-    as in :func:`capacity.check`. Providers are locked in order of id: a provider with a lower id
-    could cause a deadlock, so the claim is skipped if another transaction has locked that provider,
-    or if the server cannot skip locked rows.
+    Numbers begin with 1. The providers of the returned claim are locked, in addition to the ids
+    ``locked``. First, a read without locks excludes claims that cannot fit. Then, claim by claim,
+    the providers are locked and the capacity is checked. ``held`` has the same meaning as in
+    :func:`capacity.check`. Providers are locked in order of id, because another order can cause a
+    deadlock. If a provider of a claim has a lower id than a locked provider, the claim is skipped
+    if another transaction has locked the provider, or if the server cannot skip locked rows.
 
     Raises ``full`` if no claim fits.
     """
@@ -174,9 +175,10 @@ def of_consumers(connection: Connection, uuids: Collection[str]) -> tuple[Alloca
 def of_several(
     connection: Connection, uuids: Collection[str], json_path: str
 ) -> tuple[Allocation, ...]:
-    """Return the allocations of consumers named in a request at the JSON path ``named_at``.
+    """Return the allocations of several consumers.
 
-    Raises :class:`TooComplex` if several consumers have more than :data:`MAX_HELD_AMOUNTS` amounts.
+    ``json_path`` is the place of the consumers in a request, for the error. Raises
+    :class:`TooComplex` if several consumers have more than :data:`MAX_HELD_AMOUNTS` amounts.
     """
     if len(uuids) < 2:
         return of_consumers(connection, uuids)
@@ -203,9 +205,9 @@ def all_allocations(connection: Connection) -> tuple[Allocation, ...]:
 
 
 def remove(connection: Connection, uuids: Collection[str]) -> int:
-    """Delete consumers with their allocations and return the number of allocations.
+    """Delete consumers, and return the number of deleted allocations.
 
-    Raises no provider generation, as OpenStack placement.
+    Increments no provider generation, as in OpenStack placement.
     """
     records = consumers.lock(connection, uuids)
     count = sum(
@@ -225,29 +227,30 @@ def replace(
     decided: bool = False,
     json_path: str | None = None,
 ) -> None:
-    """Replace the allocations of each consumer by its claim: all claims or, on an error, none.
+    """Replace the allocations of each consumer by its claim.
 
-    Runs in the caller's write transaction. The number of statements does not depend on the numbers
-    of consumers, providers and classes. Locks the consumers (existing ones, then created ones, each
-    in order of uuid), their allocations, and the requested providers in order of id, and only then
-    checks the capacity. It therefore never over-allocates, regardless of concurrent writers.
+    On an error, no claim is made. Runs in the caller's write transaction. The number of statements
+    does not depend on the numbers of consumers, providers and classes. Locks the consumers
+    (existing ones, then created ones, each in order of uuid), their allocations, and the requested
+    providers in order of id, and only then checks the capacity. It therefore never over-allocates,
+    regardless of concurrent writers.
 
-    Raises the generations of the consumers and of the requested providers. As in OpenStack
-    placement, it also raises the generations of the providers of a consumer that gives up all
+    Increments the generations of the consumers and of the requested providers. As in OpenStack
+    placement, it also increments the generations of the providers of a consumer that gives up all
     allocations, but not of providers that a consumer moves away from.
 
     ``recorded`` allocations already exist elsewhere: they need an inventory, but no free capacity.
     Their rows are dated before the inventories, which the invariant checks interpret as inventories
     reduced after the allocation.
 
-    ``decided`` marks a claim of the scheduler, recorded with its decision. The consumers that it
-    creates are distinguishable from others.
+    ``decided`` marks a claim of the scheduler, recorded with its decision. The created consumers
+    are marked to distinguish them from others.
 
-    ``named_at`` is the JSON path of the consumers in a request, which limits their amounts.
+    ``json_path`` is the place of the consumers in a request. With this argument, raises
+    :class:`TooComplex` if several consumers have more than :data:`MAX_HELD_AMOUNTS` amounts.
 
     Raises :class:`Invalid` for an unknown provider or class, :class:`ConcurrentUpdate` for a
-    generation conflict, :class:`CapacityExceeded`, and, with ``named_at``, :class:`TooComplex` if
-    several consumers have more than :data:`MAX_HELD_AMOUNTS` amounts.
+    generation conflict, and :class:`CapacityExceeded`.
     """
     prepared = _prepare(connection, claims, now, decided=decided, json_path=json_path)
     amounts = requested_amounts(connection, prepared.holding, prepared.provider_ids)
@@ -265,12 +268,12 @@ def replace(
 def replace_by_first(
     connection: Connection, claim: ConsumerClaim, others: Iterable[ConsumerClaim], now: datetime
 ) -> int:
-    """Replace a consumer's allocations by its claim, or else by the first other that fits.
+    """Replace a consumer's allocations by the first claim that fits.
 
-    ``others`` are of the same consumer and owner, and are used only if the claim does not fit.
-    Returns the number of the written claim: 0 for the first, then 1, 2, ... A claim is rejected
-    while its providers are locked or by the last committed state, and written only while they are
-    locked. Only the scheduler uses this function: the claim is ``decided``.
+    ``others`` are further claims for the same consumer and owner, for the case that ``claim`` does
+    not fit. Returns the number of the written claim: 0 for ``claim``, then 1, 2, ... A claim is
+    written only while its providers are locked. It may be rejected without locks, by the last
+    committed state. Only the scheduler uses this function, so that the claim is ``decided``.
 
     Raises the errors of :func:`replace`.
     """
@@ -358,7 +361,7 @@ def _write(
     now: datetime,
     times: Mapping[InventoryIds, datetime] = MappingProxyType({}),
 ) -> None:
-    """Replace the consumers' allocations and raise the affected generations.
+    """Replace the consumers' allocations, and increment generations.
 
     ``times`` contains the times of allocations that are dated before ``now``.
     """

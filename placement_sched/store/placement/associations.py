@@ -75,11 +75,11 @@ class Associations:
         names_by_provider_id: Mapping[int, Collection[str]],
         now: datetime,
     ) -> frozenset[int]:
-        """Replace the members of each provider and return the ids of the providers that changed.
+        """Replace the members of each provider, and return the changed providers.
 
-        Missing members are created. The caller has locked the providers, and raises the generations
-        of the changed providers. The number of statements does not depend on the number of
-        providers.
+        Missing members are created. The caller has locked the providers, and increments the
+        generations of the changed providers. The number of statements does not depend on the number
+        of providers.
         """
         names = {name for members in names_by_provider_id.values() for name in members}
         ids = self.ensure(connection, names, now)
@@ -100,9 +100,10 @@ class Associations:
     def add(
         self, connection: Connection, name: str, provider_ids: Iterable[int], now: datetime
     ) -> frozenset[int]:
-        """Add a member, created if missing, and return the ids of the providers that lacked it.
+        """Add a member to providers, and return the changed providers.
 
-        Locks these providers and raises the generations of the providers that lacked it.
+        A missing member is created. Locks the providers, and increments the generations of the
+        providers that lacked it.
         """
         wanted = set(provider_ids)
         if not wanted:
@@ -117,9 +118,9 @@ class Associations:
     def remove(
         self, connection: Connection, name: str, provider_ids: Iterable[int], now: datetime
     ) -> frozenset[int]:
-        """Remove a member from providers and return the ids of the providers that had it.
+        """Remove a member from providers, and return the changed providers.
 
-        Locks the providers and raises the generations of the providers that had it.
+        Locks the providers and increments the generations of the providers that had it.
         """
         wanted = set(provider_ids)
         member_id = self.ids(connection, [name]).get(name)

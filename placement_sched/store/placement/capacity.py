@@ -1,6 +1,6 @@
 """Capacity rule: as an SQL condition, and as the check of a claim.
 
-The same rule in Python is in ``model.placement``. A property test compares both.
+The same rule in Python is in :mod:`placement_sched.model.provider`. A property test compares both.
 """
 
 from collections import defaultdict
@@ -21,10 +21,11 @@ from placement_sched.model.provider import Inventory, capacity_of, matches_units
 
 
 class _as_read(FunctionElement[float]):  # noqa: N801 - an SQL function is named so
-    """The value of a FLOAT column as clients read it, so that SQL and Python compute alike.
+    """The value of a FLOAT column as clients read it.
 
-    On MariaDB placement's column is single precision: 1.9 is read as 1.9, but counts as 1.89999998
-    in an expression, and ten times that is not 19.
+    On MariaDB placement's column has single precision: a client reads 1.9, but in an SQL expression
+    the value is 1.89999998, so that ten times the value is not 19. With this function, SQL and
+    Python compute the same results.
     """
 
     type = sa.Float()
@@ -54,11 +55,12 @@ def used_of(provider_id: ColumnElement[int], class_id: ColumnElement[int]) -> Co
 
 
 def have_capacity(owned: Sequence[tuple[sa.FromClause, int]]) -> ColumnElement[bool]:
-    """Return the condition that each amount fits into its inventory (table or alias).
+    """Return the condition that each amount fits into its inventory.
 
-    Two details correct PostgreSQL's estimates, as most providers pass: it expects ``amount %
-    step_size = 0`` for one row in 200 and ``capacity >= ...`` for one in three, and then reads the
-    whole cloud instead of stopping at the limit. No usage is summed if a capacity is too small.
+    ``owned`` is the table of inventories or an alias. Most providers pass, but PostgreSQL expects
+    that ``amount % step_size = 0`` is true for 1 row in 200, and ``capacity >= ...`` for 1 row in
+    3. It would then read the whole cloud instead of stopping at the limit. Two details of the
+    condition correct these estimates. Allocations are not summed if a capacity is too small.
     """
     units, too_small, fitting = [], [], []
     for inventory, amount in owned:
@@ -79,10 +81,11 @@ def _bigint(amount: int) -> ColumnElement[int]:
 def is_over_capacity(
     owned: sa.FromClause, used: ColumnElement[int] | None = None
 ) -> ColumnElement[bool]:
-    """Return the condition that allocations exceed the capacity of inventories ``owned``.
+    """Return the condition that allocations exceed the capacity of ``owned``.
 
-    ``used`` is their allocated amount (None: summed here). A reshape may reserve more than
-    the total. Such an inventory has a negative capacity and is overfull only if it has allocations.
+    ``used`` is the allocated amount of the inventories (None: summed in the condition). A reshape
+    may reserve more than the total. Such an inventory has a negative capacity, and exceeds it only
+    if it has allocations.
     """
     if used is None:
         used = used_of(owned.c.resource_provider_id, owned.c.resource_class_id)
@@ -164,7 +167,7 @@ def fits(
     amounts: Collection[RequestedAmount],
     held: Mapping[InventoryIds, int],
 ) -> bool:
-    """Return whether the amounts fit, as :func:`check` does, in inventories read earlier."""
+    """Return whether :func:`check` would pass with inventories read before."""
     if any(entry.place not in used_inventories for entry in amounts):
         return False
     try:
@@ -227,7 +230,10 @@ def _exceeded(entry: RequestedAmount, violation: str) -> CapacityExceeded:
 def read(
     connection: Connection, places: Iterable[InventoryIds]
 ) -> dict[InventoryIds, UsedInventory]:
-    """Return inventories with their usage, possibly with more of the same providers."""
+    """Return inventories with their usage.
+
+    The result may contain other inventories of the same providers.
+    """
     return {
         (row.resource_provider_id, row.resource_class_id): UsedInventory(
             Inventory(
@@ -250,8 +256,9 @@ def free(
 ) -> dict[InventoryIds, tuple[int, int]]:
     """Return the free amount and ``max_unit`` of inventories.
 
-    The free amount is negative if usage exceeds the capacity. Faster than :func:`read`, as it
-    creates no inventory values. May return more inventories of the same providers, too.
+    The free amount is negative if usage exceeds the capacity. The result may contain other
+    inventories of the same providers. The function is faster than :func:`read`, because it creates
+    no inventory objects.
     """
     return {
         (provider_id, class_id): (capacity_of(total, reserved, ratio) - int(used), max_unit)

@@ -1,6 +1,6 @@
-"""Change log of providers: the providers that any service has written, with times.
+"""Change log of providers: written providers, with times.
 
-Triggers write the log in the transactions of the writers (``db/triggers.py``). A reader
+Triggers (``db/triggers.py``) write the log in the transactions of all services. A reader
 that has loaded all providers keeps them current::
 
     position = change_log.begin(connection)
@@ -9,14 +9,16 @@ that has loaded all providers keeps them current::
     ...  # load changes.providers again, and continue from changes.position
 
 A row gets its id when it is written, not when its transaction commits, and each node of a Galera
-cluster has ids of its own. A row may therefore appear below rows that were read before. So each
-reading starts :data:`OVERLAP` seconds before the newest row and drops rows that were already read.
-Every few seconds :func:`read_late_rows` compares the number of all rows of the last hour with the
-number of rows read, which finds the rows of longer transactions. A long transaction of this
-service ends with a row that makes readers do that at once.
+cluster assigns its own ids. A row may therefore appear with a lower id than rows that were read
+before. Each reading starts :data:`OVERLAP` seconds before the newest row, and drops rows that were
+already read. The rows of longer transactions are late rows. Every few seconds
+:func:`read_late_rows` detects them: it compares the number of all rows of the last hour with the
+number of rows read. A long transaction of this service ends with a row that makes readers call
+:func:`read_late_rows` at once.
 
-A row that was read and is missing was lost with a failover or a restored backup, or has not
-reached this node of a cluster yet. Connections must commit each statement, as ``Database.read``.
+If a row that was read is missing later, it was lost with a failover or a restored backup, or has
+not reached this node of a cluster yet. Connections must commit each statement, as in
+``Database.read``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -238,7 +240,7 @@ def _count(connection: Connection, after: int, last: int) -> int:
 def _before(connection: Connection, seconds: float) -> int:
     """Return the id of the last row that is at least ``seconds`` old, or 0.
 
-    It is less than the id of the newest row. Rows above it may still be uncommitted.
+    This id is less than the id of the newest row. Rows with higher ids may still be uncommitted.
     """
     cutoff = _SECONDS_AGO.get(connection.dialect.name, _SECONDS_AGO_ON_MARIADB)
     is_old = sa.text(f"created_at < {cutoff}").bindparams(seconds=seconds)

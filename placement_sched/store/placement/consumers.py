@@ -105,7 +105,7 @@ _HELD_LIMITED = _HELD.limit(bindparam("most", type_=Integer))
 def ids_of(connection: Connection, wanted: Mapping[str, Collection[str]]) -> Ids:
     """Return the ids of existing rows, by kind and name.
 
-    ``wanted`` contains names by kind. Each further few thousand names need one more statement.
+    ``wanted`` contains names by kind. Some thousand names are read with a single statement.
     """
     parts = [sql.batches(wanted.get(kind, ()), sql.SIZE // len(COLUMNS)) for kind in COLUMNS]
     return {
@@ -251,10 +251,11 @@ def finish_records(
     owners_by_uuid: Mapping[str, Owner],
     now: datetime,
 ) -> None:
-    """Raise the generations of locked consumers with allocations, and update their owners.
+    """Increment the generations of locked consumers, and update their owners.
 
-    Consumers created by this transaction need no change. A claim without a type leaves the
-    consumer's type.
+    ``records`` are the consumers that have allocations after the claim. Consumers created by this
+    transaction keep their generation. A claim without a type does not change the type of the
+    consumer.
     """
     for batch in sql.batches(r.id for r in records.values() if r.generation is not None):
         connection.execute(_RAISE, {"ids": batch, "now": now})
@@ -298,8 +299,8 @@ def current_amounts(
 ) -> list[HeldAmount]:
     """Return the current allocations of consumers, with locked rows.
 
-    ``named_at`` is the JSON path at which a request names the consumers: raises :class:`TooComplex`
-    if several consumers have more than :data:`MAX_HELD_AMOUNTS` amounts.
+    ``json_path`` is the place of the consumers in a request. With this argument, raises
+    :class:`TooComplex` if several consumers have more than :data:`MAX_HELD_AMOUNTS` amounts.
     """
     is_limited = json_path is not None and len(uuids) > 1
     statement, limit = (

@@ -137,10 +137,10 @@ def remove(
     names_by_provider_id: Mapping[int, Collection[str]],
     existing: HeldByPlace | None = None,
 ) -> frozenset[int]:
-    """Delete existing inventories of classes and return the ids of the providers that had any.
+    """Delete inventories of classes, and return the changed providers.
 
-    The caller has locked the providers and raises the generations of the providers that had any.
-    Raises :class:`InUse` if an inventory has allocations. ``existing`` is the result of
+    The caller has locked the providers and increments the generations of the providers that had
+    any. Raises :class:`InUse` if an inventory has allocations. ``existing`` is the result of
     :func:`find` for these providers.
     """
     if existing is None:
@@ -166,9 +166,9 @@ def replace_many(
 def set_ratios(
     connection: Connection, by_provider_id: Mapping[int, Mapping[str, float]], now: datetime
 ) -> frozenset[int]:
-    """Set allocation ratios of existing inventories and return the ids of the changed providers.
+    """Set ratios of existing inventories, and return the changed providers.
 
-    Ratios are by class. The caller has locked the providers and raises the generations of the
+    Ratios are by class. The caller has locked the providers and increments the generations of the
     changed providers. A ratio may reduce the capacity below the allocations. The number of
     statements does not depend on the number of providers.
     """
@@ -286,7 +286,10 @@ def _check_unused(connection: Connection, names: Mapping[tuple[int, int], str]) 
 
 
 def find(connection: Connection, provider_ids: Iterable[int]) -> HeldByPlace:
-    """Return the inventories of providers as the database returns them, without timestamps."""
+    """Return the inventories of providers without timestamps.
+
+    Their ratios have the precision of the database.
+    """
     return {
         (row.resource_provider_id, row.name): HeldInventory(
             row.resource_class_id, _comparable(connection, _inventory(row))
@@ -297,7 +300,10 @@ def find(connection: Connection, provider_ids: Iterable[int]) -> HeldByPlace:
 
 
 def _comparable(connection: Connection, inventory: Inventory) -> Inventory:
-    """Return the inventory without timestamps, with the ratio as the database returns it."""
+    """Return the inventory without timestamps, comparable with stored values.
+
+    The ratio is rounded to the precision of the database.
+    """
     ratio = inventory.allocation_ratio
     if connection.dialect.name in {"mysql", "mariadb"}:
         # Placement's column is a FLOAT, which is read back with six digits.

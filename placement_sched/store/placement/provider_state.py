@@ -97,9 +97,10 @@ def read_all_providers(connection: Connection) -> Iterator[ProviderRows]:
 
 
 def read_sums(connection: Connection) -> dict[int, ProviderSums]:
-    """Return the sums of batches of :data:`BATCH` ids, by batch number, in two statements.
+    """Return the sums of each batch of providers, by batch number.
 
-    Allocations without an inventory are ignored.
+    Batch N is the ids from N * :data:`BATCH` to (N + 1) * :data:`BATCH` - 1. Allocations without an
+    inventory are ignored. Executes two statements.
     """
     provider, stock, usage = tables.resource_providers.c, tables.inventories.c, tables.allocations.c
     batch, generation = provider.id // BATCH, sa.func.coalesce(provider.generation, 0)
@@ -122,14 +123,14 @@ def read_sums(connection: Connection) -> dict[int, ProviderSums]:
 
 
 def ids_in(connection: Connection, numbers: Collection[int]) -> set[int]:
-    """Return the ids of existing providers in batches of ids, given by number."""
+    """Return the ids of existing providers in the batches with these numbers."""
     key = tables.resource_providers.c.id
     rows = select_in_batches(connection, sa.select(key), key // BATCH, numbers)
     return {row[0] for row in rows}
 
 
 def no_names(connection: Connection) -> KnownNames:
-    """Return empty names, for columns without summaries."""
+    """Return no names, for provider columns that are not used for summaries."""
     return KnownNames({}, {}, {}, ids_recur=False, ignores_case=_ignores_case(connection))
 
 

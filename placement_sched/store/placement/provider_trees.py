@@ -61,7 +61,7 @@ def _get_parent(connection: Connection, uuid: str | None, subject: str) -> Provi
 def _lock_unchanged(connection: Connection, expected: Collection[Provider]) -> None:
     """Lock providers and their roots.
 
-    Raises :class:`ConcurrentUpdate` if one was moved, deleted or created again before the lock.
+    Raises :class:`ConcurrentUpdate` if any was moved, deleted or created again before the lock.
     """
     # The locked rows may stay unchanged, so other Galera nodes notice only this exclusion.
     change_counters.prevent_remote_access(
@@ -80,11 +80,11 @@ def _lock_unchanged(connection: Connection, expected: Collection[Provider]) -> N
 def move(
     connection: Connection, uuid: str, parent_uuid: str | None, *, anywhere: bool, now: datetime
 ) -> None:
-    """Move a provider and its descendants to another parent (None: make it a root).
+    """Move a provider with its descendants to a parent, or make it a root.
 
-    Unless ``anywhere`` (1.37 and later), only roots can be moved. Generations stay, as they do not
-    cover the position in the tree. Raises :class:`NotFound` for the provider, and :class:`Invalid`
-    for a move that is not allowed or would create a loop.
+    Unless ``anywhere`` (1.37 and later), only roots can be moved. Generations do not change,
+    because they do not cover the position in the tree. Raises :class:`NotFound` if the provider
+    does not exist, and :class:`Invalid` if the move is not allowed or would create a loop.
     """
     provider = providers.by_uuid(connection, uuid)
     if _is_same(provider.parent_uuid, parent_uuid):

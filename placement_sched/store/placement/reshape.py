@@ -14,12 +14,13 @@ from placement_sched.store.placement import allocations, consumers, inventories,
 def lock(
     connection: Connection, generations: Mapping[str, int], claims: Sequence[ConsumerClaim]
 ) -> dict[str, Provider]:
-    """Lock all rows of a reshape and return the providers whose inventories it sets.
+    """Lock all rows of a reshape, and return its providers.
 
-    ``generations`` are expected by the caller, by provider uuid. Locks in the same order as claims,
-    so that reshapes and claims cannot deadlock. Before the inventories are read, raises
-    :class:`Invalid` for an unknown provider, :class:`ConcurrentUpdate` for a generation conflict of
-    a provider or consumer, and :class:`TooComplex` if the consumers have too many allocations.
+    ``generations`` are the expected generations by provider uuid. Rows are locked in the same order
+    as by claims, so that reshapes and claims cannot deadlock. Before the inventories are read,
+    raises :class:`Invalid` for an unknown provider, :class:`ConcurrentUpdate` for a generation
+    conflict of a provider or consumer, and :class:`TooComplex` if the consumers have too many
+    allocations.
     """
     consumers.lock(connection, [claim.consumer for claim in claims])
     requested = {uuid for claim in claims for uuid in claim.allocations}
@@ -55,9 +56,9 @@ def write(
 ) -> None:
     """Replace the inventories of providers, by id, and write the claims.
 
-    New inventories are written before allocations move to them, removed ones after allocations have
-    left them. Raises the errors of :func:`allocations.replace`, and :class:`InUse` if a removed
-    inventory still has allocations.
+    New inventories are written before allocations move to them. Inventories are removed after their
+    allocations have moved away. Raises the errors of :func:`allocations.replace`, and
+    :class:`InUse` if a removed inventory still has allocations.
     """
     # Read once, as no other transaction changes the inventories of a locked provider.
     existing = inventories.find(connection, wanted)

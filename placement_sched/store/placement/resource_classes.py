@@ -52,10 +52,11 @@ def ids_by_name(connection: Connection, names: Iterable[str]) -> dict[str, int]:
 
 
 def held_ids_by_name(connection: Connection, names: Iterable[str]) -> dict[str, int]:
-    """Return the ids of existing names, which cannot be deleted until the caller commits.
+    """Return the ids of existing names, and lock these classes.
 
-    Placement's inventories have no foreign key to their class. Writers of an inventory take this
-    lock, for which :func:`remove` waits. Standard classes are never deleted.
+    The classes cannot be deleted until the caller commits. Inventories in OpenStack placement's
+    schema have no foreign key to their class. Writers of an inventory therefore lock the class, and
+    :func:`remove` waits for the lock. Standard classes are never deleted.
     """
     ids = _ids(connection, _HELD_IDS, names)
     if not ids.keys() <= _STANDARD_IDS.keys():
@@ -96,9 +97,10 @@ def add(connection: Connection, name: str, now: datetime) -> None:
 
 
 def _add(connection: Connection, name: str, now: datetime) -> None:
-    """Create a custom class, unless OpenStack placement concurrently uses its id.
+    """Create a custom class with the next free id.
 
-    That service does not take our lock. Raises :class:`ConcurrentUpdate` in this case.
+    Raises :class:`ConcurrentUpdate` if OpenStack placement, which has no such lock, uses the id
+    concurrently.
     """
     if name in ids_by_name(connection, [name]):
         raise _duplicate(f"Conflicting resource class already exists: {name}")

@@ -63,8 +63,8 @@ PROVIDERS: Select[Any] = select(
 class UuidQuery:
     """A query by the uuid of a provider or consumer in any spelling.
 
-    A canonical uuid is compared for equality, because MariaDB may scan and lock a whole small table
-    for one of two values.
+    A canonical uuid is compared for equality. For a list of two values, MariaDB may scan and lock a
+    whole small table.
     """
 
     plain: FrequentStatement
@@ -80,7 +80,7 @@ class UuidQuery:
         )
 
     def find_rows(self, connection: Connection, uuid: str) -> Sequence[Any]:
-        """Return the rows of this uuid in every spelling, for :func:`stored_uuid`."""
+        """Return the rows with this uuid in any spelling, for :func:`stored_uuid`."""
         uuids = spellings_of(uuid)
         if uuids["canonical"] == uuid:
             return self.plain.rows(connection, {"uuid": uuid})
@@ -157,7 +157,7 @@ def find(connection: Connection, uuid: str) -> Provider | None:
 
 
 def spellings_of(uuid: str) -> dict[str, str]:
-    """Return a uuid as it is written, and in the canonical form that we store."""
+    """Return a uuid in the given and in the canonical, stored spelling."""
     return {"uuid": uuid, "canonical": canonical_uuid(uuid)}
 
 
@@ -246,7 +246,7 @@ def _generation_conflict(uuid: str, position: str, sent: int) -> ConcurrentUpdat
 
 
 def bump_generations(connection: Connection, ids: Iterable[int], now: datetime) -> None:
-    """Raise the generations of providers that the caller has locked."""
+    """Increment the generations of providers that the caller has locked."""
     for batch in sql.batches(sorted(set(ids))):
         connection.execute(_BUMP, {"ids": batch, "now": now})
 
@@ -254,10 +254,10 @@ def bump_generations(connection: Connection, ids: Iterable[int], now: datetime) 
 def bump_generation_from(
     connection: Connection, provider_id: int, uuid: str, generation: int, now: datetime
 ) -> None:
-    """Raise a provider's generation, which locks its row until the transaction ends.
+    """Increment a provider's generation, and thereby lock its row.
 
-    Raises :class:`ConcurrentUpdate` if the generation has changed since ``generation`` was read.
-    Data read with that generation therefore needed no lock.
+    Raises :class:`ConcurrentUpdate` if the current generation is not ``generation``. Otherwise,
+    data of the provider that the caller read without a lock at ``generation`` is still current.
     """
     parameters = {"provider": provider_id, "from": generation, "now": now}
     if not connection.execute(_BUMP_FROM, parameters).rowcount:

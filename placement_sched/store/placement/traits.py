@@ -148,9 +148,9 @@ def replace(
     wanted: Collection[int],
     now: datetime,
 ) -> bool:
-    """Replace the trait ids ``held`` of a provider by ``wanted`` and return if they differ.
+    """Replace the trait ids ``held`` of a provider by ``wanted``.
 
-    The caller has locked the provider and raises its generation.
+    Returns whether they differ. The caller has locked the provider and increments its generation.
     """
     removed, added = set(held).difference(wanted), set(wanted).difference(held)
     CARRIED.change(connection, provider_id, removed, added, now)

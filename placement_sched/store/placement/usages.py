@@ -76,8 +76,9 @@ def of_project(
 ) -> tuple[TypeUsage, ...]:
     """Return the usage of a project, or of a user in it, by consumer type.
 
-    ``consumer_type`` limits the result to a type, ``unknown`` to consumers without a type. Counts
-    and sums are consistent, as one statement reads both. Counting doubles its time.
+    ``consumer_type`` limits the result to a type. The type ``unknown`` stands for consumers without
+    a type. Counts and sums are consistent, because a single statement reads both. Counting doubles
+    the time of the statement.
     """
     parameters = {"project": project_id, "user": user_id, "type": consumer_type}
     statement = _by_type(

@@ -258,7 +258,7 @@ def test_server_groups_of_one_name_are_selected_by_uuid(small):
         small.load(f"server_groups: [{{name: g, uuid: {uuid}, policy: affinity}}]")
     with pytest.raises(Invalid, match="2 server groups are named g"):
         small.load("server_groups: [{name: g, policy: affinity}]")
-    with pytest.raises(Invalid, match="there are 2 server groups g"):
+    with pytest.raises(Invalid, match="2 server groups are named g, use an id"):
         small.load("instances: [{name: one, server_group: g}]")
     small.load(f"instances: [{{name: one, server_group: {uuids[1]}}}]")
     assert instance(small, "one").server_group == uuids[1]

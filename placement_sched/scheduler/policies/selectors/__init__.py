@@ -21,7 +21,10 @@ class BasePolicySelector(SchedulerPlugin):
     aliases: ClassVar[tuple[str, ...]] = ()
 
     def asked(self, spec_obj: RequestSpec) -> str | None:
-        """Return the request's selection criterion as text, or None if it has none."""
+        """Return the value of the request that selects a policy, as text.
+
+        Returns None if the request has no such value.
+        """
         raise NotImplementedError(f"{type(self).__name__} implements no asked()")
 
     def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:

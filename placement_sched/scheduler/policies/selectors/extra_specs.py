@@ -10,11 +10,11 @@ from placement_sched.scheduler.policies.selectors import BasePolicySelector
 
 
 class ExtraSpecsSelector(BasePolicySelector):
-    """Selector of the aggregates whose metadata satisfy the flavor's extra specs.
+    """Selector of aggregates whose metadata satisfy the flavor's extra specs.
 
-    Use it with AggregateInstanceExtraSpecsFilter. It compares the same keys, with the scope
-    ``aggregate_instance_extra_specs:`` or without a scope, with the same operators. A single
-    aggregate must satisfy all of them.
+    Use the selector with AggregateInstanceExtraSpecsFilter. Both compare the same keys, with the
+    scope ``aggregate_instance_extra_specs:`` or without a scope, by the same operators. A single
+    aggregate must satisfy all compared extra specs.
     """
 
     name = "extra_specs"
@@ -29,7 +29,7 @@ class ExtraSpecsSelector(BasePolicySelector):
         return ", ".join(extra_specs) or None
 
     def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:
-        """Return whether the aggregate's metadata satisfy all of them."""
+        """Return whether the aggregate satisfies all compared extra specs."""
         return all(
             _is_satisfied(aggregate.metadata.get(name), wanted)
             for _, name, wanted in aggregate_extra_specs(spec_obj)
