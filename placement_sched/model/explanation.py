@@ -1,6 +1,6 @@
 """Explanation of a scheduling run: its stages, rejections and passing hosts."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -634,81 +634,3 @@ def hosts_as_json(hosts: Iterable[HostReport], view: ExplanationView = EVERYTHIN
 
 
 PASSED, REJECTED, UNKNOWN = "passed", "rejected", "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class RejectReason:
-    """A stage that rejects a host: its family, its name in the funnel, and the reason.
-
-    ``changes`` are alternatives, each of which avoids the rejection.
-    """
-
-    stage: str
-    name: str
-    reason: str
-    changes: tuple[SuggestedChange, ...] = ()
-
-    @classmethod
-    def of_request_filter(cls, report: RequestFilterReport) -> "RejectReason":
-        """Build the reason of a request filter that rejected the whole request."""
-        return cls(REQUEST_FILTERS, report.name, report.refusal or "")
-
-    @classmethod
-    def of_step(cls, step: StepReport, prefix: str = "") -> "RejectReason":
-        """Build the reason for a rejection by a search step.
-
-        The name of the reason is ``prefix`` and the label of the step.
-        """
-        (rejected,) = step.rejected
-        name = f"{prefix}{step.label}"
-        return cls(CANDIDATES, name, rejected.reason, rejected.changes)
-
-    @classmethod
-    def of_filters(cls, report: FilterReport) -> Iterator["RejectReason"]:
-        """Yield the reason of each host that a filter rejected."""
-        for rejected in report.rejected:
-            yield cls(FILTERS, report.name, rejected.reason, rejected.changes)
-
-    def as_json(self) -> Json:
-        """Return the reason as an entry of ``reasons``."""
-        return {
-            "stage": self.stage,
-            "name": self.name,
-            "reason": self.reason,
-            "changes": [change.as_json() for change in self.changes],
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostVerdict:
-    """The verdict on a compute node that the request of an explanation names.
-
-    ``asked`` is the name in the request. A provider that is not a recorded compute node has its
-    name as ``host`` and ``node``, and no ``compute_node_uuid``. ``rank`` is the position among
-    ``of`` passing hosts, from 1. ``would_pass`` is true if a rejected host passes after the first
-    change of each reason, None if this was not tested. For an unknown name, ``did_you_mean`` has
-    similar names. Without similar names, ``there_are`` has all names if they are few.
-    """
-
-    asked: str
-    verdict: str
-    host: str | None = None
-    node: str | None = None
-    compute_node_uuid: str | None = None
-    rank: int | None = None
-    of: int | None = None
-    weight: float | None = None
-    reasons: tuple[RejectReason, ...] = ()
-    would_pass: bool | None = None
-    did_you_mean: tuple[str, ...] = ()
-    there_are: tuple[str, ...] = ()
-
-    def as_json(self) -> Json:
-        """Return the verdict as an entry of ``verdicts``, with every key."""
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        return {
-            **fields,
-            "reasons": [reason.as_json() for reason in self.reasons],
-            "did_you_mean": list(self.did_you_mean),
-            "there_are": list(self.there_are),
-        }

@@ -20,7 +20,8 @@ from placement_sched.model.decision import (
     differences,
 )
 from placement_sched.model.document import Json
-from placement_sched.model.explanation import CANDIDATES, FILTERS, ExplanationView, RejectReason
+from placement_sched.model.explanation import CANDIDATES, FILTERS, ExplanationView
+from placement_sched.model.host_verdict import RejectReason
 from placement_sched.model.names import suggest_name
 from placement_sched.model.request_ids import NO_REQUEST
 from placement_sched.scheduler.decisions import make_decision, overrides_at_decision

@@ -7,13 +7,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "placement_sched"
 PLUGIN_FOLDERS = ("filters", "weights", "request_filters")
-#: An API's document of itself has a module of this name in each API (doc/decisions/0001).
-DOCUMENTS = ("root", "versions")
+#: Modules of each API: its documents of itself, and the list of its resources (doc/decisions/0001).
+DOCUMENTS = ("root", "routes", "versions")
 #: Packages of which each module is a plugin: no module names it, it is found by its folder.
 FOUND = (*PLUGIN_FOLDERS, "selectors", "drivers", "extra_specs")
-#: Packages of which each module is one of a list: a plugin, a noun's routes or schemas, a group's
+#: Packages of which each module is one of a list: a plugin, a noun's schemas, a group's
 #: options.
-LISTED = (*FOUND, "options", "routes", "schemas")
+LISTED = (*FOUND, "options", "schemas")
 
 
 def modules() -> list[Path]:
@@ -28,7 +28,7 @@ def is_plugin(path: Path) -> bool:
 
 def may_be_short(path: Path) -> bool:
     """Whether a module with one importer may have a few lines all the same."""
-    document = path.parent.name == "routes" and path.stem in DOCUMENTS
+    document = path.parent.parent == PACKAGE / "api" and path.stem in DOCUMENTS
     top = path.parent == PACKAGE
     return top or document or path.parent.name in FOUND or path.stem == "__init__"
 

@@ -24,13 +24,13 @@ from placement_sched.model.explanation import (
     FILTERS,
     REQUEST_FILTERS,
     ExplanationView,
-    HostVerdict,
     NearMiss,
     NearMisses,
     WouldFit,
     fewest_changes,
     hosts_as_json,
 )
+from placement_sched.model.host_verdict import HostVerdict
 from placement_sched.model.image import ImageProperties
 from placement_sched.model.names import join_words
 from placement_sched.model.request_spec import RequestSpec

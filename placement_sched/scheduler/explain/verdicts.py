@@ -34,10 +34,9 @@ from placement_sched.model.explanation import (
     ExplanationView,
     FilterReport,
     Funnel,
-    HostVerdict,
-    RejectReason,
     StepReport,
 )
+from placement_sched.model.host_verdict import HostVerdict, RejectReason
 from placement_sched.model.names import join_words, names_if_few, nearest, read_uuid
 from placement_sched.model.verdict import Rejection, SuggestedChange
 from placement_sched.scheduler.explain.funnel import (

@@ -35,10 +35,7 @@ class DifferentHostFilter(BaseHostFilter):
     run_filter_once_per_request = True
 
     def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that rejects hosts with any instance of the hint.
-
-        Returns None without the hint.
-        """
+        """Return the check that rejects hosts with any instance of the hint, if it is set."""
         hinted, unwanted = hinted_instances(spec_obj, "different_host")
         if not hinted:
             return None
@@ -67,10 +64,7 @@ class SameHostFilter(BaseHostFilter):
     run_filter_once_per_request = True
 
     def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that rejects hosts without any instance of the hint.
-
-        Returns None without the hint.
-        """
+        """Return the check that rejects hosts without any instance of the hint, if it is set."""
         hinted, wanted = hinted_instances(spec_obj, "same_host")
         if not hinted:
             return None
@@ -86,18 +80,14 @@ class SameHostFilter(BaseHostFilter):
 class ServerGroupAffinityFilter(BaseHostFilter):
     """Filter for hosts with members of an ``affinity`` server group.
 
-    If the group has no hosts, every host passes. ``instance_group`` of the request spec or the hint
-    ``group`` names the group.
+    If the group has no hosts, every host passes. The hint ``group`` names the group.
     """
 
     server_group_policy = AFFINITY
     unlimited_hints = ("group",)
 
     def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that rejects hosts without members of the group.
-
-        Returns None without an ``affinity`` group that has hosts.
-        """
+        """Return the check that rejects hosts without members, if the group has hosts."""
         group = spec_obj.instance_group
         if group is None or AFFINITY not in group.policies or not group.hosts:
             return None
@@ -128,9 +118,8 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
     """Filter for hosts with few members of an ``anti-affinity`` server group.
 
     A host may have ``max_server_per_host`` members (a rule of the group), or 1 if there is no such
-    rule. The current host of an instance that moves always passes. ``instance_group`` of the
-    request spec or the hint ``group`` names the group. A host in the ``hosts`` of that group has at
-    least 1 member.
+    rule. The current host of an instance that moves always passes. The hint ``group`` names the
+    group. A host in the ``hosts`` of that group has at least 1 member.
     """
 
     server_group_policy = ANTI_AFFINITY
@@ -138,10 +127,7 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
     unlimited_hints = ("group",)
 
     def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that rejects hosts with the maximum number of members.
-
-        Returns None without an ``anti-affinity`` group.
-        """
+        """Return the check that rejects hosts with the maximum number of members."""
         group = spec_obj.instance_group
         if group is None or group.policy != ANTI_AFFINITY:
             return None

@@ -48,10 +48,7 @@ class JsonFilter(BaseHostFilter):
             raise Invalid(f"query has over {maximum}", at=_HINT)
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return the reason why the condition is false, or None if it is true.
-
-        The reason contains the condition, and the host's values of the attributes in it.
-        """
+        """Return the condition and the host's values if it is false, or None if it is true."""
         query = _get_query(spec_obj)
         result = _evaluate(query, host_state)
         if any(result) if isinstance(result, list) else result:
@@ -121,10 +118,7 @@ def _validate(query: Any, place: str, depth: int) -> None:
 
 
 def _evaluate(query: Any, host_state: HostState) -> Any:
-    """Evaluate a condition on a host.
-
-    Returns a list of results for ``not``, else a single result.
-    """
+    """Evaluate a condition on a host: a list of results for ``not``, else a single result."""
     if not query:
         return True
     operator, *operands = query
