@@ -11,7 +11,7 @@ import pytest
 
 from placement_sched.app import APIS
 from tests import identity
-from tests.api.test_auth_keystone import config
+from tests.api.test_auth import config
 from tests.house.tree import PACKAGE
 from tests.servers import BIN, Server, environment, rewrite, started, wait_until
 

@@ -15,7 +15,7 @@ from webtest import TestApp
 
 from placement_sched.app import create_app
 from tests import identity
-from tests.api.test_auth_keystone import config
+from tests.api.test_auth import config
 from tests.chaos import who_may
 from tests.chaos.asking import Within, asking
 from tests.chaos.entrances import REFUSING, Entrance, entrances_of

@@ -7,7 +7,7 @@ import pytest
 import requests
 
 from tests import identity
-from tests.api.test_auth_keystone import config
+from tests.api.test_auth import config
 from tests.cli.test_serve_log import NOVAS, line_of
 from tests.servers import serving
 

@@ -13,7 +13,7 @@ import pytest
 
 from placement_sched.api import request_log
 from tests import identity
-from tests.api.test_auth_keystone import config
+from tests.api.test_auth import config
 from tests.servers import PROGRAM, environment, started
 
 pytestmark = pytest.mark.system
