@@ -3,7 +3,7 @@
 import pytest
 from webtest import TestApp
 
-from tests.console.test_blueprint import PATHS, SAME
+from tests.console.test_routes import PATHS, SAME
 
 GUARDED = {
     "X-Content-Type-Options": "nosniff",
