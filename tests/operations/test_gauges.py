@@ -10,7 +10,7 @@ from placement_sched.model.figures import OTHER, CapacityFigures, FlavorCapacity
 from placement_sched.operations.gauges import KEPT, MOST, THREAD, CapacityGauges
 from tests.conftest import make_settings
 from tests.placing import report
-from tests.scheduler.capacity.test_capacity import ADMIN, FLAVORS, NODES, in_zone, store_flavor
+from tests.scheduler.capacity.test_report import ADMIN, FLAVORS, NODES, in_zone, store_flavor
 
 PREFIX = "placement_sched_scheduler_capacity"
 

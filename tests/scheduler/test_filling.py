@@ -12,7 +12,7 @@ from tests.conftest import make_settings
 from tests.invariants import assert_invariants
 from tests.placing import flavor, instance, report, spec
 from tests.processes import race
-from tests.scheduler.test_select_destinations import usages
+from tests.scheduler.test_scheduler import usages
 from tests.scheduler.test_select_races import select
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,7 @@ from placement_sched.scheduler.weights.ram import RAMWeigher
 from tests.clouds import uuid_of
 from tests.placing import flavor, report, spec
 from tests.scheduler.states import a_host, a_spec, settings_with
-from tests.scheduler.test_select_destinations import explain
+from tests.scheduler.test_scheduler import explain
 from tests.statements import counted
 
 

@@ -13,7 +13,7 @@ from tests.conftest import make_settings
 from tests.invariants import assert_invariants
 from tests.placing import flavor, hosts_of, instance, report, spec
 from tests.processes import race
-from tests.scheduler.test_select_destinations import usages
+from tests.scheduler.test_scheduler import usages
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 

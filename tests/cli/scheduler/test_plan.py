@@ -6,7 +6,7 @@ import pytest
 
 from placement_sched.cli.main import main
 from tests.placing import instance, report, spec
-from tests.scheduler.test_select_destinations import select
+from tests.scheduler.test_scheduler import select
 
 pytestmark = pytest.mark.slow
 

@@ -6,8 +6,8 @@ import pytest
 
 from placement_sched.cli.main import main
 from tests.placing import flavor, instance, report, spec
-from tests.scheduler.test_select_destinations import select
-from tests.scheduler.what_if.carrying_out import COMPUTE
+from tests.scheduler.carrying_out import COMPUTE
+from tests.scheduler.test_scheduler import select
 
 pytestmark = pytest.mark.slow
 

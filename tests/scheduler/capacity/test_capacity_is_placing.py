@@ -13,7 +13,7 @@ from webtest import TestApp
 from tests.conftest import make_settings
 from tests.placing import flavor, instance, report
 from tests.scheduler.capacity.placed import asked, placed
-from tests.scheduler.capacity.test_capacity import in_zone
+from tests.scheduler.capacity.test_report import in_zone
 from tests.scheduler.test_server_groups import make
 from tests.versions import LATEST_HEADERS
 

@@ -9,8 +9,8 @@ from placement_sched.scheduler.capacity.count import Deadline, count_capacity
 from tests.conftest import make_settings
 from tests.placing import flavor, instance, report, spec
 from tests.scheduler.capacity.placed import asked, placed, told
-from tests.scheduler.capacity.test_capacity import NODES, in_zone, store_flavor
 from tests.scheduler.capacity.test_capacity_is_placing import DEVICE, GPU, PROVIDERS
+from tests.scheduler.capacity.test_report import NODES, in_zone, store_flavor
 from tests.scheduler.test_server_groups import make
 from tests.versions import LATEST_HEADERS
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.fleets import load_fleet
 from tests.placing import flavor, spec
-from tests.scheduler.test_select_destinations import explain
+from tests.scheduler.test_scheduler import explain
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from placement_sched.operations import aggregates
 from tests.clouds import NOW, uuid_of
 from tests.conftest import make_settings
 from tests.placing import flavor, report, spec
-from tests.scheduler.test_select_destinations import explain, select
+from tests.scheduler.test_scheduler import explain, select
 from tests.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from placement_sched.model.request_stats import begin_stats, request_stats
 from placement_sched.scheduler.claim import ClaimMode
 from tests.clouds import uuid_of
 from tests.placing import flavor, hosts_of, instance, report, spec
-from tests.scheduler.test_select_destinations import allocations, select, usages
+from tests.scheduler.test_scheduler import allocations, select, usages
 from tests.versions import LATEST_HEADERS
 
 WHOLE = flavor(memory_mb=65536)

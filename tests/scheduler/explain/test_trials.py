@@ -10,7 +10,7 @@ from placement_sched.operations import aggregates
 from placement_sched.store.placement.capacity import UsedInventory
 from tests.clouds import NOW, uuid_of
 from tests.placing import flavor, report, spec
-from tests.scheduler.test_select_destinations import explain, select
+from tests.scheduler.test_scheduler import explain, select
 from tests.versions import LATEST_HEADERS
 
 OLD = "2020-01-01T00:00:00Z"

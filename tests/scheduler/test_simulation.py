@@ -9,7 +9,7 @@ from placement_sched.errors import Unavailable
 from placement_sched.scheduler.scheduler import MAX_EXPENSIVE_QUERIES
 from placement_sched.scheduler.simulation import changes_from
 from tests.placing import flavor, instance, report, spec
-from tests.scheduler.test_select_destinations import explain, select
+from tests.scheduler.test_scheduler import explain, select
 from tests.statements import counted
 
 COMPUTE = {"X-OpenStack-Nova-API-Version": "2.96", "X-Auth-Token": "admin"}

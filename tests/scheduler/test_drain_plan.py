@@ -8,8 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from tests.conftest import make_settings
 from tests.exploring import draws
 from tests.placing import flavor, instance, report, spec
-from tests.scheduler.test_select_destinations import select
-from tests.scheduler.what_if.carrying_out import (
+from tests.scheduler.carrying_out import (
     COMPUTE,
     FLAVORS,
     application,
@@ -21,7 +20,8 @@ from tests.scheduler.what_if.carrying_out import (
     small_clouds,
     usage,
 )
-from tests.scheduler.what_if.test_changes import dumped
+from tests.scheduler.test_scheduler import select
+from tests.scheduler.test_simulation import dumped
 
 
 def plan(app, *changes, status=200, **more):

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.fleets import load_fleet
-from tests.scheduler.test_select_destinations import explain, select
+from tests.scheduler.test_scheduler import explain, select
 
 pytestmark = pytest.mark.slow
 

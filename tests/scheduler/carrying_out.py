@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.clouds import uuid_of
 from tests.conftest import make_settings
 from tests.placing import flavor, instance, report, spec
-from tests.scheduler.test_select_destinations import select
+from tests.scheduler.test_scheduler import select
 from tests.versions import LATEST_HEADERS
 
 COMPUTE = {"X-OpenStack-Nova-API-Version": "2.96", "X-Auth-Token": "admin"}

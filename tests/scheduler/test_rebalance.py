@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.exploring import draws
 from tests.fleets import load_fleet
 from tests.placing import flavor, instance, report, spec
-from tests.scheduler.test_select_destinations import explain, select
-from tests.scheduler.what_if.carrying_out import application, carry_out, host_of, usage
-from tests.scheduler.what_if.test_changes import dumped
+from tests.scheduler.carrying_out import application, carry_out, host_of, usage
+from tests.scheduler.test_scheduler import explain, select
+from tests.scheduler.test_simulation import dumped
 
 pytestmark = pytest.mark.slow
 

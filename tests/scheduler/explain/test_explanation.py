@@ -9,7 +9,7 @@ from placement_sched.config.opts import LARGEST
 from placement_sched.db.tables import placement_aggregates
 from tests.conftest import make_settings
 from tests.placing import flavor, report, spec
-from tests.scheduler.test_select_destinations import allocations, explain, instance, select
+from tests.scheduler.test_scheduler import allocations, explain, instance, select
 from tests.statements import counted
 from tests.versions import LATEST_HEADERS
 

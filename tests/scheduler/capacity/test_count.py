@@ -14,7 +14,6 @@ from tests.conftest import make_settings
 from tests.exploring import draws
 from tests.placing import flavor, report, spec
 from tests.scheduler.capacity.placed import CAPACITY, asked
-from tests.scheduler.capacity.test_capacity import in_zone
 from tests.scheduler.capacity.test_capacity_is_placing import (
     GPU,
     LOOKING,
@@ -22,6 +21,7 @@ from tests.scheduler.capacity.test_capacity_is_placing import (
     PROVIDERS,
     drawn_hosts,
 )
+from tests.scheduler.capacity.test_report import in_zone
 from tests.versions import LATEST_HEADERS
 
 EXAMPLES = examples(

@@ -15,8 +15,8 @@ from placement_sched.scheduler.caches import AggregateCache, NodeCache, NodeHist
 from placement_sched.store.compute import host_changes, services
 from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.reports import NOW, a_report, node_uuid
-from tests.scheduler.hosts.test_nodes import write
-from tests.scheduler.hosts.test_services import beat
+from tests.scheduler.test_caches import write
+from tests.scheduler.test_caches_services import beat
 
 HOST = "cn1"
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.clouds import uuid_of
 from tests.placing import flavor, hosts_of, instance, report, spec
-from tests.scheduler.test_select_destinations import allocations, select, usages
+from tests.scheduler.test_scheduler import allocations, select, usages
 from tests.versions import LATEST_HEADERS
 
 HELD = {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}

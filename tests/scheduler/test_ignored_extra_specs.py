@@ -7,7 +7,7 @@ import pytest
 from placement_sched.model.explanation import FLAVOR, IgnoredValue
 from placement_sched.scheduler import caches
 from tests.placing import flavor, instance, report, spec
-from tests.scheduler.test_select_destinations import explain, select
+from tests.scheduler.test_scheduler import explain, select
 
 ODD = {
     "trait:HW_CPU_X86_AVX2": "optional",

@@ -133,7 +133,7 @@ def test_a_host_has_no_more_instances_than_a_filter_lets_it_have(sqlite_url, mak
 
 
 def test_a_filter_that_looks_at_instances_sees_those_placed_before(sqlite_url, make_app):
-    filters = ["tests.scheduler.test_choose.Alone"]
+    filters = ["tests.scheduler.test_selection.Alone"]
     app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=filters))
     app.post_json(NODES, [report("cn1"), report("cn2")])
     assert asked(app)["capacity"] == len(placed(app)) == 2

@@ -4,7 +4,7 @@ import pytest
 
 from placement_sched.scheduler.explain import funnel
 from tests.placing import report, spec
-from tests.scheduler.test_select_destinations import explain
+from tests.scheduler.test_scheduler import explain
 
 
 @pytest.fixture
