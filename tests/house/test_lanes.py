@@ -20,7 +20,7 @@ TESTS = ROOT / "tests"
 #: Packages whose tests start processes or use a broker, or that only nova's plugins use.
 NOT_FAST = {"cli", "notifications"}
 #: Modules that name plugins without running them.
-LISTING = "test_loading"
+LISTING = "test_plugins"
 #: A module of the lane of `make test`, with a test that has another marker.
 SAMPLE = """
 import pytest
