@@ -14,7 +14,6 @@ from tests.conforming import Answered, Document, check
 from tests.versions import LATEST
 
 VERSIONS = [Version(1, minor) for minor in range(VERSIONING.newest.minor + 1)]
-each_version = pytest.mark.parametrize("version", VERSIONS, ids=str)
 
 
 def described(version: Version) -> dict:

@@ -186,20 +186,3 @@ def test_a_plan_leaves_what_is_allocated_as_it_is(cloud):
     before = usage(cloud, "cn1"), usage(cloud, "cn2")
     plan(cloud, {"drain": ["cn1"]})
     assert (usage(cloud, "cn1"), usage(cloud, "cn2")) == before
-
-
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        ({}, "'changes' is a required property"),
-        ({"changes": [], "flavor": "m1"}, "'flavor' was unexpected"),
-        ({"changes": [], "overrides": {"filter_scheduler.nope": 1}}, "there is no option"),
-        ({"changes": [], "overrides": ["a"]}, "(at $.overrides)"),
-        ({"changes": [{"drain": ["cn4"]}]}, "(at $.changes[0].drain[0])"),
-        ({"changes": [{"remove": ["cn1", "cx"]}]}, "(at $.changes[0].remove[1])"),
-        ({"changes": [{"remove": ["cn1"]}, {"drain": ["cn1"]}]}, "(at $.changes[1].drain[0])"),
-    ],
-)
-def test_a_plan_that_cannot_be_is_told_with_its_place(cloud, body, words):
-    answer = cloud.post_json("/scheduler/v1/plan", body, status=400)
-    assert words in answer.json["errors"][0]["detail"]

@@ -240,28 +240,6 @@ def test_spreading_lowers_the_highest_load(app):
     assert re.fullmatch(r"no move lowers the highest load, which is \d+%", told["outcome"])
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        ({"goal": "fti"}, "'fti' is not one of"),
-        ({"goal": "fit"}, "the goal fit requires a request_spec (at $.goal)"),
-        (
-            {"goal": "pack", "request_spec": wanted(1)},
-            "the goal pack does not allow a request_spec",
-        ),
-        ({"goal": "pack", "moves": 0}, "(at $.moves)"),
-        (
-            {"goal": "fit", "request_spec": {**wanted(1), "availability_zone": "nowa"}},
-            "did you mean 'nova'? (at $.request_spec.availability_zone)",
-        ),
-    ],
-)
-def test_advice_that_cannot_be_is_told_with_its_place(app, body, words):
-    made(app, {"cn1": 8})
-    answer = app.post_json("/scheduler/v1/rebalance", body, status=400)
-    assert words in answer.json["errors"][0]["detail"]
-
-
 def test_spreading_that_leaves_other_hosts_as_full_says_that_the_highest_load_stays(app):
     full = [("cn1", 4), ("cn1", 4), ("cn2", 4), ("cn2", 4)]
     made(app, {"cn1": 8, "cn2": 8, "cn3": 8, "cn4": 8}, *full)

@@ -27,14 +27,6 @@ def test_more_of_a_provider_than_a_second_of_work_is_refused(sqlite_app, noun):
     assert f"(at $.{noun}). Failed validating '{keyword}'" in refused.text
 
 
-def test_more_aggregates_are_refused_where_the_body_is_their_list(sqlite_app):
-    provider = make_provider(sqlite_app.app.services.database)
-    given, _ = GIVEN["aggregates"]
-    path = f"/placement/resource_providers/{provider}/aggregates"
-    refused = sqlite_app.put_json(path, given, headers=headers("1.1"), status=400)
-    assert "(at $). Failed validating 'maxItems'" in refused.text
-
-
 @pytest.mark.parametrize("term", ["required=in:HW_CPU_X86_AVX,T{}", "required=!T{}"])
 def test_more_conditions_on_traits_than_a_second_of_work_are_refused(sqlite_app, term):
     terms = "&".join(term.format(number) for number in range(MAX_CONDITIONS + 1))

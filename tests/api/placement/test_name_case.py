@@ -20,23 +20,6 @@ def listed(app, path, key):
     return app.get(f"/placement{path}", headers=LATEST_HEADERS).json[key]
 
 
-@pytest.mark.parametrize(
-    ("name", "found"),
-    [
-        ("in:CUSTOM_A,CUSTOM_B", ["CUSTOM_A", "CUSTOM_B"]),
-        ("in:custom_a,CUSTOM_B", ["CUSTOM_B"]),
-        ("in:CUSTOM_A%20", []),
-        ("in:Custom_A", []),
-        ("startswith:CUSTOM_A", ["CUSTOM_A", "CUSTOM_AB"]),
-        ("startswith:cus", []),
-        ("startswith:CUSTOM_a", []),
-        ("startswith:CUSTOM%25", []),
-    ],
-)
-def test_traits_are_listed_by_exact_name(named, name, found):
-    assert sorted(listed(named, f"/traits?name={name}", "traits")) == found
-
-
 def test_provider_is_listed_by_exact_name(named):
     found = listed(named, "/resource_providers?name=Host", "resource_providers")
     assert [one["name"] for one in found] == ["Host"]

@@ -10,9 +10,10 @@ from placement_sched.api import openapi
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.openapi import describe
 from placement_sched.api.placement.routes import API
-from tests.api.test_openapi import described, each_version, operations
+from tests.api.test_openapi import VERSIONS, described, operations
 
 ADDRESS = "/placement/openapi.json"
+each_version = pytest.mark.parametrize("version", VERSIONS, ids=str)
 
 
 @pytest.mark.system

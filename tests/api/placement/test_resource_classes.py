@@ -69,20 +69,3 @@ def test_class_is_deleted_or_had_but_never_both(ask, status, having):
         assert (*told, name in found) in {(204, 400, False), (409, 200, True)}
         body = {"resource_provider_generation": generation, "inventories": {}}
         assert status("PUT", f"/resource_providers/{P}/inventories", body) == 200
-
-
-def test_trait_is_deleted_or_had_but_never_both(status, having):
-    for number in range(ROUNDS):
-        path = f"/traits/CUSTOM_RACED_{number}"
-        name = path.rpartition("/")[2]
-        status("PUT", path)
-        _, generation = having("traits")
-        body = {"resource_provider_generation": generation, "traits": [name]}
-        told = at_once(
-            partial(status, "DELETE", path),
-            partial(status, "PUT", f"/resource_providers/{P}/traits", body),
-        )
-        found, _ = having("traits")
-        gone = {(204, 400, False), (204, 409, False)}
-        assert (*told, name in found) in {*gone, (409, 200, True)}
-        assert status("DELETE", f"/resource_providers/{P}/traits") == 204
