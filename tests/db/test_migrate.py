@@ -82,13 +82,6 @@ def test_an_untouched_database_has_no_revision(empty):
     assert current_revision(empty) is None
 
 
-def test_own_tables_are_told_from_placements():
-    assert {table.name for table in OWN_TABLES}.isdisjoint(
-        {table.name for table in PLACEMENT_TABLES}
-    )
-    assert all(table.name.startswith("sched_") for table in OWN_TABLES)
-
-
 def test_tables_of_a_running_placement_are_left_alone(empty):
     """Its rows, its own columns and its own alembic version stay as they are."""
 

@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.errors import ServiceFailed
-from placement_sched.model.provider_sync import HostMap, SyncCode, SyncProblem, most_severe
+from placement_sched.model.provider_sync import HostMap, SyncCode, SyncProblem
 from placement_sched.operations import aggregates as own_aggregates
 from placement_sched.operations.provider_sync import OwnPlacement, by_name, sync_aggregates
 from placement_sched.store.compute import host_aggregates
@@ -127,23 +127,6 @@ def test_each_hindrance_has_novas_code_and_keeps_nobody_else_back(database):
     }
     assert gone in next(each.detail for each in synced.problems if each.about == "gone")
     assert synced.code is SyncCode.SEVERAL_NODES
-
-
-@pytest.mark.parametrize(
-    ("codes", "told"),
-    [
-        ([], 0),
-        ([4], 4),
-        ([4, 5], 5),
-        ([4, 5, 6], 6),
-        ([6, 7], 7),
-        ([3, 7], 3),
-        ([1, 3], 1),
-        ([2, 1], 2),
-    ],
-)
-def test_of_several_hindrances_the_gravest_is_the_code(codes, told):
-    assert most_severe(SyncProblem(SyncCode(code), "", "") for code in codes) == told
 
 
 class Failing(OwnPlacement):

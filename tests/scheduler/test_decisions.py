@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from placement_sched.errors import NoValidHost, Unavailable
-from placement_sched.model.decision import Decision, DecisionQuery, PlacedInstance
+from placement_sched.model.decision import Decision, PlacedInstance
 from placement_sched.model.explanation import (
     CandidatesReport,
     FilterReport,
@@ -124,24 +124,6 @@ def made_at(moment, number=0):
         places=(PlacedInstance(instance(number), "cn1"),),
         created_at=moment,
     )
-
-
-@pytest.mark.all_databases
-def test_old_decisions_go_some_at_a_time_with_their_places(database):
-    def fill(connection):
-        for number in range(5):
-            made = made_at(NOW - timedelta(days=number), number)
-            decisions.record(connection, made, made.created_at)
-
-    def purge(connection):
-        return decisions.purge(connection, NOW - timedelta(days=1), 2)
-
-    database.write(fill)
-    assert [database.write(purge) for _ in range(3)] == [2, 1, 0]
-    with database.read() as connection:
-        left = decisions.search(connection, DecisionQuery())
-    assert [one.uuid for one in left] == [instance(1001), instance(1000)]
-    assert count(database, "sched_decision_places") == 2
 
 
 def test_retention_looks_for_old_ones_now_and_then_and_keeps_up(database):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_sched.api.validation import Schema
-from placement_sched.errors import Error, Invalid
+from placement_sched.errors import Invalid
 from placement_sched.schemas.faults import (
     expectation,
     faults_in,
@@ -114,14 +114,3 @@ def test_a_value_that_does_not_fit_is_given_with_what_does(schema, value, shown,
 )
 def test_a_reason_is_put_in_plain_words(schema, value, reason):
     assert plain_reason(fault_of(schema, value)).startswith(reason)
-
-
-def test_an_error_with_a_place_has_it_as_data_too():
-    error = Error("there is no host 'x'", at="$.hosts[0]")
-    assert error.detail == "there is no host 'x' (at $.hosts[0])"
-    assert plain_reason(error.fault) == "there is no host 'x'"
-    assert error.fault["path"] == "$.hosts[0]"
-
-
-def test_an_error_without_a_place_has_no_fault():
-    assert Error("No host fits (2 are down)").fault is None
