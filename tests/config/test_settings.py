@@ -1,4 +1,4 @@
-"""Older names of an option: they work in files, the environment and overrides, and today's wins."""
+"""Older names of an option, in files, the environment and overrides; today's name wins."""
 
 import pytest
 from oslo_config import cfg

@@ -1,4 +1,4 @@
-"""The audit of allocations, beside rivals that record, claim and audit."""
+"""The audit of allocations, while rivals record, claim and audit."""
 
 import threading
 

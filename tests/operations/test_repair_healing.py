@@ -1,4 +1,4 @@
-"""Healing of allocations, beside rivals."""
+"""The healing of allocations, while rivals heal."""
 
 import threading
 

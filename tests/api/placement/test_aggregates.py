@@ -1,4 +1,4 @@
-"""Aggregates of a provider; ``gabbits/aggregates.yaml`` has the other cases."""
+"""Aggregates of a provider. ``gabbits/aggregates.yaml`` has the other cases."""
 
 from tests.api.placement.allocation_bodies import headers
 from tests.api.placement.test_bounds import GIVEN

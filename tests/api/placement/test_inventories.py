@@ -1,4 +1,4 @@
-"""Inventories that are refused; ``gabbits/inventories.yaml`` has the other cases."""
+"""Inventories that are refused. ``gabbits/inventories.yaml`` has the other cases."""
 
 import pytest
 

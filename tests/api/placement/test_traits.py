@@ -1,4 +1,4 @@
-"""Traits by exact name, and deleted by rivals; ``gabbits/traits.yaml`` has the other cases."""
+"""Traits, listed and deleted. ``gabbits/traits.yaml`` has the other cases."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Selection of a policy by availability zone, as the filter of the same requests decides."""
+"""Policy selection by availability zone."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Selection of a policy by the flavor's extra specs, as the filter of the same requests decides."""
+"""Policy selection by the flavor's extra specs."""
 
 import pytest
 

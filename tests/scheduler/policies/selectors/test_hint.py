@@ -1,4 +1,4 @@
-"""Selection of a policy by scheduler hint, as the filter of the same requests decides."""
+"""Policy selection by scheduler hint."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Selection of a policy by project, as the filter of the same requests decides."""
+"""Policy selection by project."""
 
 import pytest
 
