@@ -5,7 +5,7 @@ from webtest import TestApp
 
 from placement_sched.app import create_app, make_services, placement_app
 from tests.conftest import Client, make_settings
-from tests.versions import LATEST_HEADERS
+from tests.support.versions import LATEST_HEADERS
 
 PUBLIC = ["/placement", "/compute", "/compute/v2.1", "/image", "/image/versions", "/identity/v3"]
 

@@ -8,9 +8,9 @@ from placement_sched.api.placement import params
 from placement_sched.limits import MAX_JSON_DEPTH, MAX_JSON_VALUES
 from placement_sched.scheduler.capacity import report as report_module
 from placement_sched.scheduler.request_filters import map_az_to_placement_aggregate as by_zone
-from tests.clouds import uuid_of
-from tests.placing import flavor, report, spec
-from tests.versions import LATEST_HEADERS
+from tests.support.clouds import uuid_of
+from tests.support.scheduling import flavor, report, spec
+from tests.support.versions import LATEST_HEADERS
 
 HEADERS = {**LATEST_HEADERS, "X-Roles": "admin,service"}
 SCHEDULER = "/scheduler/v1"

@@ -17,7 +17,7 @@ from placement_sched.api.placement.style import PlacementStyle
 from placement_sched.api.request_context import set_request_context
 from placement_sched.app import create_app, make_services
 from tests.conftest import make_settings
-from tests.versions import LATEST, LATEST_HEADERS
+from tests.support.versions import LATEST, LATEST_HEADERS
 
 PLAIN = {"Accept": "text/plain", "OpenStack-API-Version": f"placement {LATEST}"}
 

@@ -10,8 +10,8 @@ from webtest import TestApp
 from placement_sched.api.request_log import AccessLog
 from placement_sched.app import create_app, make_services, placement_app
 from placement_sched.errors import ConfigurationError
-from tests import identity
-from tests.identity import PASSWORD, USER, Identity
+from tests.support import identity
+from tests.support.identity import PASSWORD, USER, Identity
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.style import PlacementStyle
 from placement_sched.api.versions import Version
 from placement_sched.app import make_services, placement_app
-from tests.versions import LATEST
+from tests.support.versions import LATEST
 
 things = Blueprint("things", __name__)
 

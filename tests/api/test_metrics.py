@@ -14,11 +14,11 @@ from placement_sched.errors import ConfigurationError, Unavailable
 from placement_sched.model.figures import CloudFigures
 from placement_sched.operations import aggregates
 from placement_sched.operations.gauges import CloudGauges
-from tests.clouds import NOW
-from tests.placing import flavor, report, spec
-from tests.providers import make_provider
-from tests.statements import counted
-from tests.versions import LATEST, LATEST_HEADERS
+from tests.support.clouds import NOW
+from tests.support.providers import make_provider
+from tests.support.scheduling import flavor, report, spec
+from tests.support.statements import counted
+from tests.support.versions import LATEST, LATEST_HEADERS
 
 
 def samples(app, name: str, **labels: str) -> dict[tuple[tuple[str, str], ...], float]:

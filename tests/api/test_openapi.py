@@ -10,8 +10,8 @@ from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.openapi import describe
 from placement_sched.api.placement.routes import API
 from placement_sched.api.versions import Version
-from tests.conforming import Answered, Document, check
-from tests.versions import LATEST
+from tests.support.conformance import Answered, Document, check
+from tests.support.versions import LATEST
 
 VERSIONS = [Version(1, minor) for minor in range(VERSIONING.newest.minor + 1)]
 

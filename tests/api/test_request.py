@@ -15,8 +15,8 @@ from placement_sched.limits import MAX_JSON_BYTES, MAX_JSON_DEPTH, MAX_JSON_VALU
 from placement_sched.model.document import is_deeper, is_larger
 from placement_sched.schemas.formats import DocumentError
 from placement_sched.schemas.reader import Reader
-from tests.clouds import uuid_of
-from tests.versions import LATEST_HEADERS
+from tests.support.clouds import uuid_of
+from tests.support.versions import LATEST_HEADERS
 
 #: What takes a body of any length.
 MANY = {("POST", "/reshaper"), ("POST", "/v1/compute_nodes")}

@@ -22,8 +22,8 @@ from tests.candidates.reference import all_candidates, candidates_of, stands
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
 from tests.candidates.strategies import clouds, groups, queries, tree_clouds
-from tests.clouds import Cloud, Host, load, stock, uuid_of
 from tests.exploring import draws
+from tests.support.clouds import Cloud, Host, load, stock, uuid_of
 
 pytestmark = pytest.mark.usefixtures("each_source")
 

@@ -5,7 +5,7 @@ import pytest
 from placement_sched.model.candidates_query import CandidatesQuery, TraitTerms
 from tests.candidates.documented import FPGAS, NICS, ONE_CARD, ROOT_TRAITS, provider
 from tests.candidates.test_explain import _explain, _group
-from tests.clouds import Cloud, Host, load, stock
+from tests.support.clouds import Cloud, Host, load, stock
 
 pytestmark = pytest.mark.usefixtures("each_source")
 

@@ -19,8 +19,8 @@ from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
-from tests.clouds import Cloud, load
-from tests.statements import counted
+from tests.support.clouds import Cloud, load
+from tests.support.statements import counted
 
 pytestmark = pytest.mark.all_databases
 

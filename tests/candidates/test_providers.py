@@ -20,8 +20,8 @@ from placement_sched.store.placement import provider_state
 from tests.candidates.changing import Changer, NotedChanges
 from tests.candidates.reload import reload
 from tests.candidates.strategies import clouds, groups, queries, tree_clouds
-from tests.clouds import uuid_of
 from tests.exploring import draws
+from tests.support.clouds import uuid_of
 
 pytestmark = pytest.mark.slow
 

@@ -16,8 +16,8 @@ from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload
 from tests.candidates.sources import cached, source_of
 from tests.candidates.strategies import queries, tree_clouds
-from tests.clouds import Cloud, load
 from tests.exploring import draws
+from tests.support.clouds import Cloud, load
 
 MOST = "placement.max_allocation_candidates"
 BUDGET = "placement.allocation_candidates_budget"

@@ -12,8 +12,8 @@ import pytest
 import requests
 
 from tests.deploy import tool
-from tests.loopback import reserved_port
-from tests.servers import PROGRAM, environment, wait_until
+from tests.support.loopback import reserved_port
+from tests.support.servers import PROGRAM, environment, wait_until
 
 pytestmark = pytest.mark.system
 

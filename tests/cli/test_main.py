@@ -16,7 +16,7 @@ import pytest
 
 from placement_sched.cli import main as program
 from placement_sched.errors import Invalid
-from tests.servers import PROGRAM, environment, wait_until
+from tests.support.servers import PROGRAM, environment, wait_until
 
 pytestmark = pytest.mark.slow
 

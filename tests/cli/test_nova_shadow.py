@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests import program
-from tests.servers import environment
+from tests.support import program
+from tests.support.servers import environment
 
 pytestmark = pytest.mark.slow
 

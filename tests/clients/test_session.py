@@ -8,7 +8,7 @@ from placement_sched.errors import ConfigurationError, ServiceFailed
 from placement_sched.model.request_spec import Port
 from placement_sched.scheduler.plugins import make_full_conf
 from placement_sched.scheduler.request import neutron_of
-from tests import identity, neutron
+from tests.support import identity, neutron
 
 PORT, NET = "aaaaaaaa-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-000000000002"
 PASSWORD = {

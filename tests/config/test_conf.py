@@ -6,7 +6,7 @@ import pytest
 from oslo_config import cfg
 
 from placement_sched.config.conf import CONF, in_effect, read_files, settings_in_effect
-from tests.scheduler.states import settings_with
+from tests.support.states import settings_with
 
 OPTIONS = {"DEFAULT__service_down_time": 7, "scheduler__max_attempts": 9}
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_sched.console.charts import BEST, funnel_picture, weights_picture
-from tests.explanations import explanation, host, stage, step, weight
+from tests.support.explanations import explanation, host, stage, step, weight
 
 counts = st.integers(min_value=0, max_value=10_000)
 weighted = st.floats(min_value=-50, max_value=50, allow_nan=False)

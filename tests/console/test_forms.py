@@ -12,7 +12,7 @@ from placement_sched.cli.main import main
 from tests.console.pages.test_ask import ASKED, PAGE, RAM, link, reports, text_of
 from tests.console.pages.test_ask import browser as browser  # noqa: PLC0414 - a fixture
 from tests.console.pages.test_ask import cloud as cloud  # noqa: PLC0414 - a fixture
-from tests.servers import started
+from tests.support.servers import started
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ from placement_sched.app import create_app
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
 from placement_sched.scheduler.plugins import make_full_conf
-from tests import identity
-from tests.identity import PASSWORD, USER
+from tests.support import identity
+from tests.support.identity import PASSWORD, USER
 
 CONFIG = """
 [api]

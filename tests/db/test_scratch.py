@@ -5,10 +5,10 @@ import pytest
 from placement_sched.db.scratch import ScratchTransaction
 from placement_sched.errors import Unavailable
 from placement_sched.scheduler.simulation import changes_from
-from tests.placing import flavor, instance, report, spec
 from tests.scheduler.test_scheduler import explain, select
 from tests.scheduler.test_simulation import EVERY, dumped
 from tests.scheduler.test_simulation import cloud as cloud  # noqa: PLC0414 - a fixture
+from tests.support.scheduling import flavor, instance, report, spec
 
 
 @pytest.mark.all_databases

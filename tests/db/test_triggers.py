@@ -17,9 +17,9 @@ from placement_sched.db.migrate import (
 from placement_sched.db.transaction import Database
 from placement_sched.store.placement import change_log
 from tests.conftest import SERVERS, make_settings
-from tests.empty_databases import KINDS, empty_database
-from tests.openstack_databases import fill, make_openstack
-from tests.store.placement.copied import Copy
+from tests.support.empty_databases import KINDS, empty_database
+from tests.support.openstack_databases import fill, make_openstack
+from tests.support.placement_copy import Copy
 
 pytestmark = pytest.mark.all_databases
 

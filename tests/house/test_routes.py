@@ -16,7 +16,7 @@ from placement_sched.api.placement.routes import API as PLACEMENT
 from placement_sched.api.policy_rules import RULES
 from placement_sched.api.scheduler.routes import API as SCHEDULER
 from tests.house.requests_sent import Sent, of_gabbi, of_module
-from tests.house.tree import PACKAGE, ROOT
+from tests.support.repository import PACKAGE, ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.api.scheduler.test_decisions import DECISIONS, NOVAS, select
 from tests.api.scheduler.test_decisions import cloud as cloud  # noqa: PLC0414 - a fixture
-from tests.placing import instance
+from tests.support.scheduling import instance
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from placement_sched.model.instance import HostInstance
 from placement_sched.model.request_spec import request_spec_from
-from tests.placing import instance
+from tests.support.scheduling import instance
 
 FLAVOR = {"name": "m1", "vcpus": 1, "memory_mb": 512, "root_gb": 1, "extra_specs": {"a": "b"}}
 IMAGE = {

@@ -7,8 +7,8 @@ import pytest
 from placement_sched.errors import NoValidHost
 from placement_sched.notifications.event import END, ERROR, START, Event, Reason
 from placement_sched.notifications.payloads import versioned
-from tests.clouds import uuid_of
-from tests.notifications.requests import (
+from tests.support.clouds import uuid_of
+from tests.support.notification_requests import (
     AGGREGATE,
     BARE,
     CELL,

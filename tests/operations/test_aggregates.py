@@ -4,8 +4,8 @@ import pytest
 
 from placement_sched.errors import Conflict, NotFound
 from placement_sched.operations import aggregates
-from tests.hosts import NOW, add_instance, add_node
-from tests.statements import counted
+from tests.support.hosts import NOW, add_instance, add_node
+from tests.support.statements import counted
 
 
 @pytest.fixture

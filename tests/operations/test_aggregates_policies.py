@@ -9,10 +9,10 @@ from placement_sched.db.tables import inventories, resource_classes, resource_pr
 from placement_sched.model.compute_node import RATIOS
 from placement_sched.operations import aggregates, reports
 from placement_sched.scheduler.policies.registry import policies_for
-from tests.at_once import at_once
-from tests.policed import DOCUMENT, policed
-from tests.reports import NOW, a_report, node_uuid
-from tests.statements import counted
+from tests.support.concurrency import at_once
+from tests.support.policies import DOCUMENT, policed
+from tests.support.reports import NOW, a_report, node_uuid
+from tests.support.statements import counted
 
 OWN = (4.0, 1.0, 1.0)
 EVERYTHING = (2.0, 1.5, 3.0)

@@ -11,10 +11,10 @@ from placement_sched.errors import Unavailable
 from placement_sched.operations import aggregates
 from placement_sched.operations.aggregates import RatioUpdater
 from placement_sched.store.compute import compute_nodes
-from tests.hosts import add_node
 from tests.operations.test_aggregates_policies import EVERYTHING, OWN, Cloud
-from tests.policed import policed
-from tests.reports import NOW, a_report
+from tests.support.hosts import add_node
+from tests.support.policies import policed
+from tests.support.reports import NOW, a_report
 
 
 class Kept:

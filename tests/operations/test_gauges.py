@@ -9,8 +9,8 @@ from placement_sched.errors import Unavailable
 from placement_sched.model.figures import OTHER, CapacityFigures, FlavorCapacity, Reliability
 from placement_sched.operations.gauges import KEPT, MOST, THREAD, CapacityGauges
 from tests.conftest import make_settings
-from tests.placing import report
 from tests.scheduler.capacity.test_report import ADMIN, FLAVORS, NODES, in_zone, store_flavor
+from tests.support.scheduling import report
 
 PREFIX = "placement_sched_scheduler_capacity"
 

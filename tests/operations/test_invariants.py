@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import delete, select, text, update
 
 from placement_sched.db import tables
-from tests.cli.repairs import Cloud, uuid
-from tests.invariants import break_tables
+from tests.support.invariants import break_tables
+from tests.support.repairs import Cloud, uuid
 
 pytestmark = pytest.mark.slow
 

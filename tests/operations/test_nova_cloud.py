@@ -6,9 +6,9 @@ import pytest
 
 from placement_sched.app import APIS
 from placement_sched.operations.nova_cloud import NovaNoun, is_read_from_nova
-from tests.placing import report
-from tests.policed import policed
-from tests.versions import LATEST_HEADERS
+from tests.support.policies import policed
+from tests.support.scheduling import report
+from tests.support.versions import LATEST_HEADERS
 
 #: Where a cloud is nova's; nothing connects to it here.
 NOVA = {"api_database.connection": "mysql+pymysql://nova:secret@db/nova_api"}

@@ -8,10 +8,18 @@ from placement_sched.operations import aggregates as own_aggregates
 from placement_sched.operations.provider_sync import OwnPlacement, by_name, sync_aggregates
 from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates, resource_providers
-from tests.host_maps import Told, add_aggregate, aggregate_uuid, here, joining, leaving, members
-from tests.hosts import NOW, add_node, add_service
-from tests.providers import make_provider
-from tests.statements import counted
+from tests.support.host_maps import (
+    Told,
+    add_aggregate,
+    aggregate_uuid,
+    here,
+    joining,
+    leaving,
+    members,
+)
+from tests.support.hosts import NOW, add_node, add_service
+from tests.support.providers import make_provider
+from tests.support.statements import counted
 
 pytestmark = pytest.mark.all_databases
 

@@ -13,10 +13,10 @@ from placement_sched.store import synced_traits
 from placement_sched.store.compute import host_aggregates as aggregates_store
 from placement_sched.store.placement import resource_providers, traits
 from tests.conftest import empty, make_settings
-from tests.host_maps import LICENSED, add_aggregate, carriers, here, members
-from tests.hosts import NOW, add_node
-from tests.invariants import assert_invariants
-from tests.processes import race
+from tests.support.host_maps import LICENSED, add_aggregate, carriers, here, members
+from tests.support.hosts import NOW, add_node
+from tests.support.invariants import assert_invariants
+from tests.support.processes import race
 
 pytestmark = pytest.mark.system
 

@@ -17,7 +17,7 @@ from placement_sched.store.placement import aggregates as provider_aggregates
 from placement_sched.store.placement import resource_providers, traits
 from tests.conftest import empty, make_settings
 from tests.exploring import draws
-from tests.host_maps import (
+from tests.support.host_maps import (
     LICENSED,
     Told,
     add_aggregate,
@@ -32,8 +32,8 @@ from tests.host_maps import (
     tag,
     taking_off,
 )
-from tests.hosts import NOW, add_node, add_service
-from tests.statements import counted
+from tests.support.hosts import NOW, add_node, add_service
+from tests.support.statements import counted
 
 pytestmark = pytest.mark.all_databases
 

@@ -9,8 +9,8 @@ from placement_sched.operations import repair as operation
 from placement_sched.operations.repair import Auditor
 from tests.cli.placement.test_audit import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.cli.placement.test_audit import small as small  # noqa: PLC0414 - a fixture
-from tests.openstack_databases import NEWEST, stamp
-from tests.statements import counted
+from tests.support.openstack_databases import NEWEST, stamp
+from tests.support.statements import counted
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ from placement_sched.operations.repair import Healer, HealRequest
 from tests.cli.placement.test_heal import CN1
 from tests.cli.placement.test_heal import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.cli.placement.test_heal import small as small  # noqa: PLC0414 - a fixture
-from tests.cli.repairs import FLAVOR, uuid
-from tests.statements import counted
+from tests.support.repairs import FLAVOR, uuid
+from tests.support.statements import counted
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from placement_sched.operations import retention
 from placement_sched.operations.retention import PAUSE, LogRetention
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
-from tests.statements import counted
+from tests.support.statements import counted
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from uuid import uuid4
 
 from hypothesis import strategies as st
 
-from tests.clouds import uuid_of
 from tests.conftest import make_settings
-from tests.placing import flavor, instance, report, spec
 from tests.scheduler.test_scheduler import select
-from tests.versions import LATEST_HEADERS
+from tests.support.clouds import uuid_of
+from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.versions import LATEST_HEADERS
 
 COMPUTE = {"X-OpenStack-Nova-API-Version": "2.96", "X-Auth-Token": "admin"}
 FLAVORS = {

@@ -5,8 +5,8 @@ import pytest
 from placement_sched.db.transaction import Database
 from placement_sched.operations import aggregates
 from placement_sched.scheduler.caches import AggregateCache
-from tests.hosts import NOW, add_node
-from tests.statements import counted
+from tests.support.hosts import NOW, add_node
+from tests.support.statements import counted
 
 pytestmark = pytest.mark.all_databases
 

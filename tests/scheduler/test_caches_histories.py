@@ -14,9 +14,9 @@ from placement_sched.operations import aggregates
 from placement_sched.scheduler.caches import AggregateCache, NodeCache, NodeHistory, ServiceCache
 from placement_sched.store.compute import host_changes, services
 from placement_sched.store.compute.compute_nodes import NodeNames
-from tests.reports import NOW, a_report, node_uuid
 from tests.scheduler.test_caches import write
 from tests.scheduler.test_caches_services import beat
+from tests.support.reports import NOW, a_report, node_uuid
 
 HOST = "cn1"
 

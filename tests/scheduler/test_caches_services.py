@@ -8,8 +8,8 @@ from placement_sched.db.transaction import Database
 from placement_sched.scheduler.caches import ServiceCache
 from placement_sched.scheduler.host_state import NO_SERVICE
 from placement_sched.store.compute import host_changes, services
-from tests.reports import NOW
-from tests.statements import counted
+from tests.support.reports import NOW
+from tests.support.statements import counted
 
 pytestmark = pytest.mark.all_databases
 

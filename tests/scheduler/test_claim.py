@@ -7,10 +7,10 @@ import pytest
 from placement_sched.model.clock import utcnow
 from placement_sched.model.request_stats import begin_stats, request_stats
 from placement_sched.scheduler.claim import ClaimMode
-from tests.clouds import uuid_of
-from tests.placing import flavor, hosts_of, instance, report, spec
 from tests.scheduler.test_scheduler import allocations, select, usages
-from tests.versions import LATEST_HEADERS
+from tests.support.clouds import uuid_of
+from tests.support.scheduling import flavor, hosts_of, instance, report, spec
+from tests.support.versions import LATEST_HEADERS
 
 WHOLE = flavor(memory_mb=65536)
 

@@ -5,10 +5,10 @@ from uuid import uuid4
 
 import pytest
 
-from tests.clouds import uuid_of
-from tests.placing import flavor, hosts_of, instance, report, spec
 from tests.scheduler.test_scheduler import allocations, select, usages
-from tests.versions import LATEST_HEADERS
+from tests.support.clouds import uuid_of
+from tests.support.scheduling import flavor, hosts_of, instance, report, spec
+from tests.support.versions import LATEST_HEADERS
 
 HELD = {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}
 

@@ -14,9 +14,9 @@ from placement_sched.scheduler.claim import ClaimMode
 from placement_sched.scheduler.decision_views import NOW, THEN, replay
 from placement_sched.store import decisions
 from tests.conftest import make_settings
-from tests.placing import flavor, instance, report, spec
-from tests.statements import counted
-from tests.versions import LATEST_HEADERS
+from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.statements import counted
+from tests.support.versions import LATEST_HEADERS
 
 RANDOM = {
     "placement__randomize_allocation_candidates": True,

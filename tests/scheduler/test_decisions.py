@@ -19,8 +19,8 @@ from placement_sched.scheduler.claim import ClaimMode
 from placement_sched.scheduler.decisions import MOST_BYTES, Retention, limit_size
 from placement_sched.store import decisions
 from tests.conftest import make_settings
-from tests.placing import flavor, hosts_of, instance, report, spec
-from tests.statements import counted
+from tests.support.scheduling import flavor, hosts_of, instance, report, spec
+from tests.support.statements import counted
 
 NOW = datetime(2026, 1, 1, 12, 0, 0)
 

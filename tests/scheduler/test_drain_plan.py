@@ -7,7 +7,6 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.conftest import make_settings
 from tests.exploring import draws
-from tests.placing import flavor, instance, report, spec
 from tests.scheduler.carrying_out import (
     COMPUTE,
     FLAVORS,
@@ -22,6 +21,7 @@ from tests.scheduler.carrying_out import (
 )
 from tests.scheduler.test_scheduler import select
 from tests.scheduler.test_simulation import dumped
+from tests.support.scheduling import flavor, instance, report, spec
 
 
 def plan(app, *changes, status=200, **more):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.fleets import load_fleet
 from tests.scheduler.test_scheduler import explain, select
+from tests.support.fleets import load_fleet
 
 pytestmark = pytest.mark.slow
 

@@ -6,9 +6,9 @@ from placement_sched.model.instance import HostInstance
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_manager import RecordedInstances, named_instances
 from tests.conftest import make_settings
-from tests.placing import hosts_of, instance, report, spec
-from tests.scheduler.states import a_spec, instances_on
-from tests.statements import counted
+from tests.support.scheduling import hosts_of, instance, report, spec
+from tests.support.statements import counted
+from tests.support.states import a_spec, instances_on
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 

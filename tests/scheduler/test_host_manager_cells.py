@@ -7,8 +7,8 @@ import pytest
 from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import NovaCell
 from placement_sched.store.compute import cells
-from tests.placing import instance, report, spec
-from tests.statements import counted
+from tests.support.scheduling import instance, report, spec
+from tests.support.statements import counted
 
 pytestmark = pytest.mark.all_databases
 

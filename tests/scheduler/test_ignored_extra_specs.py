@@ -6,8 +6,8 @@ import pytest
 
 from placement_sched.model.explanation import FLAVOR, IgnoredValue
 from placement_sched.scheduler import caches
-from tests.placing import flavor, instance, report, spec
 from tests.scheduler.test_scheduler import explain, select
+from tests.support.scheduling import flavor, instance, report, spec
 
 ODD = {
     "trait:HW_CPU_X86_AVX2": "optional",

@@ -16,8 +16,8 @@ from placement_sched.scheduler.live_settings import PAUSE, LiveSettings
 from placement_sched.scheduler.live_settings import with_options_file as read
 from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_settings
 from tests.conftest import make_settings
-from tests.placing import hosts_of, report, spec
 from tests.scheduler.test_scheduler import explain, select
+from tests.support.scheduling import hosts_of, report, spec
 
 NAME = "[scheduler] json_config_location"
 #: More than any pause is long.

@@ -10,15 +10,15 @@ from placement_sched.operations import reports
 from placement_sched.operations import services as operations
 from placement_sched.store.compute import hosts
 from placement_sched.store.compute import services as service_store
-from tests.clouds import uuid_of
 from tests.exploring import Dice
 from tests.operations.test_reports import report as record
-from tests.placing import report, spec
-from tests.reports import a_report, node_uuid
-from tests.service_changes import disable, enable
-from tests.statements import counted
-from tests.trait_carriers import TRAIT, carriers, make, put_on, remove, swap, take_off
-from tests.versions import LATEST_HEADERS
+from tests.support.clouds import uuid_of
+from tests.support.provider_traits import TRAIT, carriers, make, put_on, remove, swap, take_off
+from tests.support.reports import a_report, node_uuid
+from tests.support.scheduling import report, spec
+from tests.support.service_changes import disable, enable
+from tests.support.statements import counted
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.all_databases
 

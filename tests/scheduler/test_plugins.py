@@ -17,7 +17,7 @@ from placement_sched.scheduler.request_filters import all_request_filters
 from placement_sched.scheduler.weighing import run_weighers
 from placement_sched.scheduler.weights import all_weighers
 from tests.scheduler import third_party
-from tests.scheduler.states import NOW, a_host, a_spec, aggregates, settings_with
+from tests.support.states import NOW, a_host, a_spec, aggregates, settings_with
 
 ACME = "tests.scheduler.third_party"
 

@@ -10,9 +10,9 @@ from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.scheduler.live_settings import with_overrides
 from placement_sched.scheduler.plugins import plugins_for, read_settings
 from placement_sched.scheduler.request_filters import ORDER, all_request_filters
-from tests.placing import spec
 from tests.scheduler.explained import explained, put_hosts
-from tests.scheduler.states import settings_with
+from tests.support.scheduling import spec
+from tests.support.states import settings_with
 
 ACME = "tests.scheduler.third_party"
 OURS = "placement_sched.scheduler.request_filters"

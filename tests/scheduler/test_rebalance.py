@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.exploring import draws
-from tests.fleets import load_fleet
-from tests.placing import flavor, instance, report, spec
 from tests.scheduler.carrying_out import application, carry_out, host_of, usage
 from tests.scheduler.test_scheduler import explain, select
 from tests.scheduler.test_simulation import dumped
+from tests.support.fleets import load_fleet
+from tests.support.scheduling import flavor, instance, report, spec
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from placement_sched.scheduler.policies.registry import pci_aliases
 from placement_sched.scheduler.request import derive_defaults
 from placement_sched.scheduler.request_groups import groups_of
 from placement_sched.scheduler.resource_request import find_unknown_names
-from tests.scheduler.states import a_spec, settings_with
+from tests.support.states import a_spec, settings_with
 
 GPU = {"name": "gpu", "vendor_id": "10de", "product_id": "1db4"}
 FPGA = {"name": "fpga", "resource_class": "CUSTOM_FPGA", "traits": "custom_fast,HW_NUMA_ROOT"}

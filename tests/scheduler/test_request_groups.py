@@ -4,7 +4,7 @@ import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.scheduler.request_groups import amounts_of, groups_of
-from tests.scheduler.states import a_spec
+from tests.support.states import a_spec
 
 PINNED = {"hw:cpu_policy": "dedicated"}
 PORT = {"requester_id": "port", "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1000}}

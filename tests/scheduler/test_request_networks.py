@@ -4,8 +4,8 @@ import pytest
 
 from placement_sched.errors import Invalid, ServiceFailed
 from placement_sched.scheduler.request import neutron_of, with_network_data
-from tests.neutron import NOWHERE, asking, running
-from tests.scheduler.states import a_spec, settings_with
+from tests.support.neutron import NOWHERE, asking, running
+from tests.support.states import a_spec, settings_with
 
 SOME = "aaaaaaaa-0000-4000-8000-00000000000"
 NET, FLAT, PORT, PORT_2, SUBNET, SUBNET_2, SEGMENT, SEGMENT_2 = (

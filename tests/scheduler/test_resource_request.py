@@ -14,7 +14,7 @@ from placement_sched.scheduler.resource_request import (
     can_fall_back_to_vcpu,
     find_unknown_names,
 )
-from tests.scheduler.states import a_spec, settings_with
+from tests.support.states import a_spec, settings_with
 
 NODES = [f"{number}1111111-1111-1111-1111-111111111111" for number in (1, 2)]
 

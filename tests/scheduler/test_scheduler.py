@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.placing import flavor, hosts_of, instance, report, spec
-from tests.versions import LATEST, LATEST_HEADERS
+from tests.support.scheduling import flavor, hosts_of, instance, report, spec
+from tests.support.versions import LATEST, LATEST_HEADERS
 
 
 @pytest.fixture

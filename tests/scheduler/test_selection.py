@@ -12,8 +12,8 @@ from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.plugins import Plugins
 from placement_sched.scheduler.selection import HostSelector, RemainingCapacity
 from placement_sched.scheduler.weights import BaseHostWeigher
-from tests.placing import instance
-from tests.scheduler.states import a_host, a_spec, settings_with
+from tests.support.scheduling import instance
+from tests.support.states import a_host, a_spec, settings_with
 
 HOSTS = ("cn1", "cn2", "cn3", "cn4", "cn5")
 

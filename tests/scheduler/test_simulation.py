@@ -5,9 +5,9 @@ from sqlalchemy import select as query
 
 from placement_sched.db.tables import metadata
 from placement_sched.scheduler.scheduler import MAX_EXPENSIVE_QUERIES
-from tests.placing import flavor, instance, report, spec
 from tests.scheduler.test_scheduler import explain, select
-from tests.statements import counted
+from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.statements import counted
 
 COMPUTE = {"X-OpenStack-Nova-API-Version": "2.96", "X-Auth-Token": "admin"}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.scheduler.tagged_aggregates import policy, required_traits, tagged_with
-from tests.scheduler.states import a_spec, aggregates, settings_with
+from tests.support.states import a_spec, aggregates, settings_with
 
 A, B = {"trait:CUSTOM_A": "required"}, {"trait:CUSTOM_B": "required"}
 

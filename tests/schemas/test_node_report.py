@@ -14,7 +14,7 @@ from placement_sched.model.compute_node import ComputeNode, stored_fields
 from placement_sched.model.names import MONITOR_METRICS
 from placement_sched.model.provider import MAX_INT
 from placement_sched.schemas.node_report import Defaults, parse
-from tests.reports import NOW, a_report, node_uuid, without
+from tests.support.reports import NOW, a_report, node_uuid, without
 
 DEFAULTS = Defaults(now=NOW)
 CELL = {"id": 0, "cpuset": [3, 1, 2], "memory": 1024}

@@ -6,8 +6,8 @@ import pytest
 
 from placement_sched.model.decision import DecisionQuery
 from placement_sched.store import decisions
-from tests.placing import instance
 from tests.scheduler.test_decisions import NOW, count, made_at
+from tests.support.scheduling import instance
 
 
 @pytest.mark.all_databases

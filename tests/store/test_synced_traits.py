@@ -10,7 +10,7 @@ from placement_sched.db import tables
 from placement_sched.model.provider_sync import ChangeResult, TraitRecord
 from placement_sched.operations.provider_sync import sync_traits
 from placement_sched.store import synced_traits
-from tests.host_maps import (
+from tests.support.host_maps import (
     LICENSED,
     add_aggregate,
     carriers,
@@ -20,7 +20,7 @@ from tests.host_maps import (
     tag,
     taking_off,
 )
-from tests.hosts import add_node
+from tests.support.hosts import add_node
 
 pytestmark = pytest.mark.all_databases
 

@@ -3,7 +3,7 @@
 import pytest
 from webtest import TestApp
 
-from tests.versions import LATEST, LATEST_HEADERS
+from tests.support.versions import LATEST, LATEST_HEADERS
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Aggregates of a provider. ``gabbits/aggregates.yaml`` has the other cases."""
 
-from tests.api.placement.allocation_bodies import headers
 from tests.api.placement.test_bounds import GIVEN
-from tests.providers import make_provider
+from tests.support.allocation_bodies import headers
+from tests.support.providers import make_provider
 
 
 def test_more_aggregates_are_refused_where_the_body_is_their_list(sqlite_app):

@@ -5,9 +5,9 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.limits import MAX_CONDITIONS, MAX_PROVIDER_ITEMS
-from tests.api.placement.allocation_bodies import headers
-from tests.providers import make_provider
-from tests.versions import LATEST
+from tests.support.allocation_bodies import headers
+from tests.support.providers import make_provider
+from tests.support.versions import LATEST
 
 TOO_MANY = range(MAX_PROVIDER_ITEMS + 1)
 GIVEN = {

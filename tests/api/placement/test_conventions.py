@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.versions import LATEST_HEADERS
+from tests.support.versions import LATEST_HEADERS
 
 JSON = {**LATEST_HEADERS, "Content-Type": "application/json"}
 MISSING = "deaddead-0000-4000-8000-000000000001"

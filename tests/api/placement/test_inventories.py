@@ -4,7 +4,7 @@ import pytest
 
 from tests.api.placement.test_conventions import fault
 from tests.api.placement.test_conventions import host as host  # noqa: PLC0414 - a fixture
-from tests.versions import LATEST_HEADERS
+from tests.support.versions import LATEST_HEADERS
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from functools import partial
 
 import pytest
 
-from tests.at_once import at_once
-from tests.versions import LATEST_HEADERS
+from tests.support.concurrency import at_once
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.all_databases
 

@@ -6,9 +6,9 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.model.provider import Inventory
-from tests.providers import make_providers
-from tests.statements import counted
-from tests.versions import LATEST_HEADERS
+from tests.support.providers import make_providers
+from tests.support.statements import counted
+from tests.support.versions import LATEST_HEADERS
 
 PATH = "/placement/resource_providers"
 START = datetime(2026, 1, 1, 12, 0, 0)

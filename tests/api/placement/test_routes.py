@@ -4,7 +4,7 @@ import pytest
 
 from placement_sched.api.placement.routes import API
 from placement_sched.api.policy_rules import PLACEMENT_RULES
-from tests.versions import LATEST
+from tests.support.versions import LATEST
 
 NAMES = {rule.name for rule in PLACEMENT_RULES}
 

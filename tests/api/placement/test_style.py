@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.versions import LATEST_HEADERS
+from tests.support.versions import LATEST_HEADERS
 
 MISSING = "deaddead-0000-4000-8000-000000000001"
 JSON, HTML, TEXT = "application/json", "text/html", "text/plain"

@@ -10,7 +10,7 @@ from tests.api.placement.test_resource_classes import ROUNDS, P
 from tests.api.placement.test_resource_classes import ask as ask  # noqa: PLC0414 - a fixture
 from tests.api.placement.test_resource_classes import having as having  # noqa: PLC0414 - a fixture
 from tests.api.placement.test_resource_classes import status as status  # noqa: PLC0414 - a fixture
-from tests.at_once import at_once
+from tests.support.concurrency import at_once
 
 pytestmark = pytest.mark.all_databases
 

@@ -5,7 +5,7 @@ from datetime import datetime
 import pytest
 from sqlalchemy import text
 
-from tests.placing import flavor, instance, report, spec
+from tests.support.scheduling import flavor, instance, report, spec
 
 SELECT = "/scheduler/v1/select_destinations"
 DECISIONS = "/scheduler/v1/decisions"

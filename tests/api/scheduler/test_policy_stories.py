@@ -8,7 +8,7 @@ import pytest
 
 from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
-from tests.placing import flavor, hosts_of, instance, report, spec
+from tests.support.scheduling import flavor, hosts_of, instance, report, spec
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ import pytest
 from placement_sched.api.scheduler.request_schema import EXPLAIN, SELECT
 from placement_sched.api.versions import Version
 from placement_sched.errors import Invalid
-from tests.reports import node_uuid
+from tests.support.reports import node_uuid
 
 FLAVOR = {"vcpus": 1, "memory_mb": 512}
 ANY = Version(1, 0)

@@ -13,7 +13,7 @@ from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.store import decisions, shadow_results
 from tests.cli.test_nova_shadow import run as run  # noqa: PLC0414 - a fixture
 from tests.conftest import make_settings
-from tests.placing import instance
+from tests.support.scheduling import instance
 
 pytestmark = pytest.mark.slow
 

@@ -3,9 +3,9 @@
 import pytest
 
 from placement_sched.cli.main import main
-from tests.cli.repairs import Cloud, uuid
-from tests.openstack_databases import NEWEST, stamp
-from tests.reports import a_report, node_uuid
+from tests.support.openstack_databases import NEWEST, stamp
+from tests.support.repairs import Cloud, uuid
+from tests.support.reports import a_report, node_uuid
 
 pytestmark = pytest.mark.slow
 

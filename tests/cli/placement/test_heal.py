@@ -8,9 +8,9 @@ from sqlalchemy import delete
 from placement_sched.cli.main import main
 from placement_sched.db.tables import consumers
 from placement_sched.operations import repair as operation
-from tests.cli.repairs import CELL, FLAVOR, HELD, Cloud, uuid
-from tests.openstack_databases import NEWEST, stamp
-from tests.reports import node_uuid
+from tests.support.openstack_databases import NEWEST, stamp
+from tests.support.repairs import CELL, FLAVOR, HELD, Cloud, uuid
+from tests.support.reports import node_uuid
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from placement_sched.cli.scheduler.render_explanation import render
 from placement_sched.model.explanation_reader import obstacle
-from tests.explanations import explanation, host, selection, stage, step, weight
+from tests.support.explanations import explanation, host, selection, stage, step, weight
 
 pytestmark = pytest.mark.slow
 

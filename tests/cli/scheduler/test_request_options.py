@@ -5,8 +5,8 @@ import pytest
 from placement_sched.cli.main import main
 from placement_sched.cli.scheduler.request_options import reword, steps_of
 from placement_sched.errors import Error
-from tests.loopback import served
-from tests.placing import report
+from tests.support.loopback import served
+from tests.support.scheduling import report
 
 pytestmark = pytest.mark.slow
 

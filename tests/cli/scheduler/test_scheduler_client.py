@@ -11,7 +11,7 @@ import trustme
 from placement_sched.cli.main import main
 from placement_sched.cli.scheduler.scheduler_client import SchedulerClient
 from placement_sched.errors import Invalid, Unavailable
-from tests.loopback import served
+from tests.support.loopback import served
 
 pytestmark = pytest.mark.slow
 

@@ -3,9 +3,9 @@
 import pytest
 from webtest import TestApp
 
-from tests.host_maps import LICENSED, add_aggregate
-from tests.hosts import add_node
 from tests.operations.test_aggregate_check import add_flavor
+from tests.support.host_maps import LICENSED, add_aggregate
+from tests.support.hosts import add_node
 
 PAGE = "/console/aggregates"
 ATTACK = "<img src=x onerror=alert(1)>"

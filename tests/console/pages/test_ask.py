@@ -9,7 +9,7 @@ from webtest import TestApp
 
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from tests.console.test_reports import ATTACKS
-from tests.placing import report
+from tests.support.scheduling import report
 
 pytestmark = pytest.mark.slow
 

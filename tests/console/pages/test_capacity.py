@@ -3,7 +3,7 @@
 import pytest
 from webtest import TestApp
 
-from tests.placing import instance, report, spec
+from tests.support.scheduling import instance, report, spec
 
 PAGE = "/console/capacity"
 MOVES = f"{PAGE}/moves"

@@ -3,9 +3,9 @@
 import pytest
 from webtest import TestApp
 
-from tests.host_maps import add_aggregate
-from tests.placing import flavor, instance, report
-from tests.policed import policed
+from tests.support.host_maps import add_aggregate
+from tests.support.policies import policed
+from tests.support.scheduling import flavor, instance, report
 
 ATTACK = "<script>alert('x')</script>\"&'"
 

@@ -3,7 +3,7 @@
 import pytest
 from webtest import TestApp
 
-from tests.placing import flavor, instance, report, spec
+from tests.support.scheduling import flavor, instance, report, spec
 
 PAGE = "/console/decisions"
 SELECT = "/scheduler/v1/select_destinations"

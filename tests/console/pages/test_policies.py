@@ -7,9 +7,9 @@ from webtest import TestApp
 
 from placement_sched.console.pages.policies import SOURCES
 from placement_sched.model.explanation_reader import readable_value
-from tests import program
-from tests.policed import policed
-from tests.servers import environment
+from tests.support import program
+from tests.support.policies import policed
+from tests.support.servers import environment
 
 PAGE = "/console/policies"
 POLICIES = """

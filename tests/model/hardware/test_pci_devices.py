@@ -7,8 +7,8 @@ import pytest
 from placement_sched.errors import Conflict
 from placement_sched.model.hardware.pci_devices import Devices, PciPools, ReportedPools, devices_of
 from placement_sched.model.hardware.pci_requests import InstancePCIRequest, InstancePCIRequests
-from tests.model.hardware.fitting import asked
 from tests.model.hardware.pci_stats import Stats
+from tests.support.numa_nodes import asked
 
 A, B, C = "provider-a", "provider-b", "provider-c"
 

@@ -10,8 +10,8 @@ from sqlalchemy import create_engine, make_url, text
 from placement_sched.nova.databases import connections
 from placement_sched.store.compute import compute_nodes, host_aggregates, instances, services
 from tests.differential.duel import PEER_PYTHON, needs_peer
-from tests.empty_databases import empty_database
-from tests.nova_clouds import NovaCloud
+from tests.support.empty_databases import empty_database
+from tests.support.nova_clouds import NovaCloud
 
 MIGRATE = Path(__file__).resolve().parents[1] / "migrate.py"
 #: The newest revisions of the API database and of a cell's, when nova 27.0.0 (2023.1) came out.

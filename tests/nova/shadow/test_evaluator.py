@@ -7,7 +7,7 @@ import pytest
 from placement_sched.errors import Invalid
 from placement_sched.model.request_ids import RequestIds
 from placement_sched.nova.shadow.evaluator import read_call
-from tests.placing import instance
+from tests.support.scheduling import instance
 
 SPEC = {"nova_object.name": "RequestSpec", "nova_object.data": {}}
 SECRET = "s3cret"  # noqa: S105 - of nothing

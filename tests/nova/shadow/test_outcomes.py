@@ -10,7 +10,7 @@ from placement_sched.model.decision import SHADOW
 from placement_sched.store import decisions
 from placement_sched.store.placement import allocations
 from tests.nova.shadow.conftest import REQUEST_ID
-from tests.nova_clouds import flavor_text, wrapped
+from tests.support.nova_clouds import flavor_text, wrapped
 
 NO_HOST = ("schedule_instances", "ctl", "Error", "nova.exception.NoValidHost: ...")
 

@@ -10,7 +10,7 @@ from placement_sched.errors import Unavailable
 from placement_sched.nova.sync import cells as followed
 from placement_sched.nova.sync import follower as sync_follower
 from placement_sched.store.compute import cells, compute_nodes, instances, services
-from tests.nova_clouds import sqlite_nova
+from tests.support.nova_clouds import sqlite_nova
 
 pytestmark = pytest.mark.all_databases
 

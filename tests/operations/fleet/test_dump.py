@@ -12,8 +12,8 @@ from tests.conftest import empty
 from tests.exploring import draws
 from tests.operations.fleet.clouds import documents
 from tests.operations.fleet.conftest import Loaded
-from tests.reports import a_report, node_uuid
-from tests.versions import LATEST_HEADERS
+from tests.support.reports import a_report, node_uuid
+from tests.support.versions import LATEST_HEADERS
 
 PROVIDERS = "/placement/resource_providers"
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from placement_sched.errors import Error
-from tests.clouds import uuid_of
+from tests.support.clouds import uuid_of
 
 UUID, TWO = uuid_of("one"), uuid_of("two")
 OWNED = """\

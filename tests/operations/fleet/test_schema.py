@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.errors import Invalid
-from tests.clouds import uuid_of
+from tests.support.clouds import uuid_of
 
 UUID = uuid_of("one")
 

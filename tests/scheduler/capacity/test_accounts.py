@@ -3,8 +3,8 @@
 import pytest
 
 from tests.conftest import make_settings
-from tests.fleets import load_fleet
-from tests.placing import flavor
+from tests.support.fleets import load_fleet
+from tests.support.scheduling import flavor
 
 pytestmark = pytest.mark.slow
 

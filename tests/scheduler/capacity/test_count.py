@@ -12,7 +12,6 @@ from placement_sched.model.decision import DecisionSeed
 from placement_sched.scheduler.capacity.count import Deadline, count_hosts
 from tests.conftest import make_settings
 from tests.exploring import draws
-from tests.placing import flavor, report, spec
 from tests.scheduler.capacity.placed import CAPACITY, asked
 from tests.scheduler.capacity.test_capacity_is_placing import (
     GPU,
@@ -22,7 +21,8 @@ from tests.scheduler.capacity.test_capacity_is_placing import (
     drawn_hosts,
 )
 from tests.scheduler.capacity.test_report import in_zone
-from tests.versions import LATEST_HEADERS
+from tests.support.scheduling import flavor, report, spec
+from tests.support.versions import LATEST_HEADERS
 
 EXAMPLES = examples(
     max_examples=draws(15),

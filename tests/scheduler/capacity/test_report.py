@@ -5,10 +5,10 @@ from collections import Counter
 import pytest
 
 from tests.conftest import make_settings
-from tests.placing import flavor, report
 from tests.scheduler.capacity.placed import asked, placed
 from tests.scheduler.test_server_groups import make
-from tests.statements import counted
+from tests.support.scheduling import flavor, report
+from tests.support.statements import counted
 
 NODES = "/scheduler/v1/compute_nodes"
 FLAVORS = "/compute/v2.1/flavors"

@@ -8,10 +8,10 @@ from sqlalchemy import insert
 from placement_sched.config.opts import LARGEST
 from placement_sched.db.tables import placement_aggregates
 from tests.conftest import make_settings
-from tests.placing import flavor, report, spec
 from tests.scheduler.test_scheduler import allocations, explain, instance, select
-from tests.statements import counted
-from tests.versions import LATEST_HEADERS
+from tests.support.scheduling import flavor, report, spec
+from tests.support.statements import counted
+from tests.support.versions import LATEST_HEADERS
 
 OLD = "2020-01-01T00:00:00Z"
 

@@ -3,8 +3,8 @@
 import pytest
 
 from placement_sched.scheduler.explain import funnel
-from tests.placing import report, spec
 from tests.scheduler.test_scheduler import explain
+from tests.support.scheduling import report, spec
 
 
 @pytest.fixture

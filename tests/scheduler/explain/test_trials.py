@@ -8,10 +8,10 @@ from placement_sched.candidates.explain import largest_below, smallest_above
 from placement_sched.model.provider import Inventory, matches_units
 from placement_sched.operations import aggregates
 from placement_sched.store.placement.capacity import UsedInventory
-from tests.clouds import NOW, uuid_of
-from tests.placing import flavor, report, spec
 from tests.scheduler.test_scheduler import explain, select
-from tests.versions import LATEST_HEADERS
+from tests.support.clouds import NOW, uuid_of
+from tests.support.scheduling import flavor, report, spec
+from tests.support.versions import LATEST_HEADERS
 
 OLD = "2020-01-01T00:00:00Z"
 LICENSED = "CUSTOM_LICENSED_WINDOWS"

@@ -13,8 +13,8 @@ from placement_sched.scheduler.filters.affinity_filter import (
 from placement_sched.scheduler.filters.simple_cidr_affinity_filter import SimpleCIDRAffinityFilter
 from placement_sched.scheduler.filters.utils import hinted_instances
 from tests.conftest import make_settings
-from tests.placing import hosts_of, instance, report, spec
-from tests.scheduler.states import a_host, a_spec, instances_on, refusal_of
+from tests.support.scheduling import hosts_of, instance, report, spec
+from tests.support.states import a_host, a_spec, instances_on, refusal_of
 
 HERE, TOO, ELSEWHERE, NEW = map(instance, (1, 2, 3, 4))
 SELECT = "/scheduler/v1/select_destinations"

@@ -8,7 +8,7 @@ from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
 from placement_sched.scheduler.filters.io_ops_filter import AggregateIoOpsFilter, IoOpsFilter
 from placement_sched.scheduler.plugins import make_full_conf
-from tests.scheduler.states import a_host, a_spec, aggregates, refusal_of, settings_with
+from tests.support.states import a_host, a_spec, aggregates, refusal_of, settings_with
 
 OPTION = "max_io_ops_per_host"
 DEFAULT = 8

@@ -11,7 +11,7 @@ from placement_sched.scheduler.filters.num_instances_filter import (
     NumInstancesFilter,
 )
 from placement_sched.scheduler.plugins import make_full_conf
-from tests.scheduler.states import a_host, a_spec, aggregates, refusal_of, settings_with
+from tests.support.states import a_host, a_spec, aggregates, refusal_of, settings_with
 
 OPTION = "max_instances_per_host"
 DEFAULT = 50

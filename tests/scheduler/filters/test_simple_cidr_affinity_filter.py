@@ -4,7 +4,7 @@ import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.scheduler.filters.simple_cidr_affinity_filter import SimpleCIDRAffinityFilter
-from tests.scheduler.states import a_host, a_spec, refusal_of
+from tests.support.states import a_host, a_spec, refusal_of
 
 
 def by_address(host_ip, **hints):

@@ -6,7 +6,7 @@ from placement_sched.errors import PluginFailed
 from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_settings
 from placement_sched.scheduler.policies.registry import choose, choose_named, policies_for
 from placement_sched.scheduler.policies.selectors import BasePolicySelector, all_selectors
-from tests.scheduler.states import a_spec, an_aggregate
+from tests.support.states import a_spec, an_aggregate
 
 DENSE, ROOMY = "high_cpu_density", "low_cpu_density"
 AGGREGATES = (

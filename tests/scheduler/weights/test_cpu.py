@@ -2,8 +2,8 @@
 
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.weights.cpu import CPUWeigher
-from tests.scheduler.states import a_host
 from tests.scheduler.weights.weighing import weighed
+from tests.support.states import a_host
 
 
 def host(name, total, used, ratio):

@@ -2,8 +2,8 @@
 
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.weights.ram import RAMWeigher
-from tests.scheduler.states import a_host
 from tests.scheduler.weights.weighing import weighed
+from tests.support.states import a_host
 
 
 def test_the_host_with_the_most_free_wins_and_less_than_nothing_is_nothing():

@@ -4,9 +4,9 @@ import pytest
 
 from placement_sched.store.compute import hosts
 from tests.operations.test_reports import report
-from tests.reports import a_report, node_uuid
-from tests.service_changes import disable
-from tests.trait_carriers import TRAIT, make, put_on, remove
+from tests.support.provider_traits import TRAIT, make, put_on, remove
+from tests.support.reports import a_report, node_uuid
+from tests.support.service_changes import disable
 
 pytestmark = pytest.mark.all_databases
 

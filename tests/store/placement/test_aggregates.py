@@ -6,8 +6,8 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.store.placement import aggregates, resource_providers
-from tests.providers import NOW, make_providers
-from tests.statements import counted
+from tests.support.providers import NOW, make_providers
+from tests.support.statements import counted
 
 pytestmark = pytest.mark.all_databases
 

@@ -5,10 +5,10 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.store.placement import consumers as holders
-from tests.api.placement.allocation_bodies import body_of, headers
-from tests.placing import instance, report, spec
-from tests.providers import make_provider
-from tests.versions import LATEST
+from tests.support.allocation_bodies import body_of, headers
+from tests.support.providers import make_provider
+from tests.support.scheduling import instance, report, spec
+from tests.support.versions import LATEST
 
 AMOUNTS = {"VCPU": 1, "MEMORY_MB": 64}
 PATH = "/placement/allocations"

@@ -8,9 +8,9 @@ import pytest
 from placement_sched.errors import ConcurrentUpdate, InUse, Invalid, NotFound
 from placement_sched.model.provider import Inventory
 from placement_sched.store.placement import aggregates, inventories, provider_trees
-from tests.providers import NOW
-from tests.statements import counted
 from tests.store.placement.test_resource_providers import make, move, read
+from tests.support.providers import NOW
+from tests.support.statements import counted
 
 pytestmark = pytest.mark.all_databases
 

@@ -10,8 +10,8 @@ import pytest
 from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
 from placement_sched.store.placement import provider_trees, resource_providers, traits, usages
 from placement_sched.store.placement.resource_providers import NewProvider
-from tests.providers import NOW
-from tests.statements import counted
+from tests.support.providers import NOW
+from tests.support.statements import counted
 
 pytestmark = pytest.mark.all_databases
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.scheduler.policies.test_selection import AGGREGATES, DENSE, ROOMY, chosen
 from tests.scheduler.policies.test_selection import policies as policies  # noqa: PLC0414
-from tests.scheduler.states import a_spec
+from tests.support.states import a_spec
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers import rewrite
+from tests.support.servers import rewrite
 
 #: Set by CI: a libfaketime that is not installed is then a failure, not a skip.
 REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_TOOLS"))

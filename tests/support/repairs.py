@@ -4,7 +4,7 @@ import json
 from uuid import UUID
 
 from placement_sched.cli.main import main
-from tests.reports import a_report, node_uuid
+from tests.support.reports import a_report, node_uuid
 
 FLAVOR = {"name": "small", "vcpus": 2, "memory_mb": 1024, "root_gb": 5, "swap": 100}
 HELD = {"VCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 6}

@@ -14,8 +14,8 @@ import pytest
 
 from placement_sched.db.migrate import newest_revision
 from tests.deploy import REQUIRED, run, tool
-from tests.house.tree import ROOT
-from tests.servers import PROGRAM, environment
+from tests.support.repository import ROOT
+from tests.support.servers import PROGRAM, environment
 
 RUN = "import sys; from placement_sched.cli.main import main; sys.exit(main(sys.argv[1:]))"
 

@@ -15,8 +15,8 @@ from typing import Any
 import pymysql
 import pytest
 
-from tests.loopback import reserved_port
-from tests.postgresql import REQUIRED
+from tests.support.loopback import reserved_port
+from tests.support.postgresql import REQUIRED
 
 #: The owner of the server's files; MariaDB refuses to run as root.
 ACCOUNT = "mysql"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from placement_sched.model.request_spec import RequestSpec, request_spec_from
-from tests.clouds import uuid_of
+from tests.support.clouds import uuid_of
 
 Json = dict[str, Any]
 

@@ -9,7 +9,7 @@ from placement_sched.model.provider_sync import HostMap, ProviderChange
 from placement_sched.operations.provider_sync import OwnPlacement, read_own_hosts
 from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates, provider_trees, resource_providers, traits
-from tests.hosts import NOW
+from tests.support.hosts import NOW
 
 LICENSED = "CUSTOM_LICENSED"
 

@@ -13,8 +13,8 @@ from typing import IO, Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from tests import program as forked
-from tests.loopback import reserved_port
+from tests.support import program as forked
+from tests.support.loopback import reserved_port
 
 BIN = forked.PROGRAM.parent
 PROGRAM = forked.PROGRAM
@@ -136,9 +136,9 @@ def started(
 
     It works in ``folder``, in the environment ``variables`` (default: :func:`environment`), and is
     given once it has written ``announced`` and ``ready`` answers 200, if that is a path. It is
-    forked (``tests/program.py``), or the installed ``program``. A ``command`` is another server,
-    with ``{port}`` where it is to have the port; it announces nothing. What goes to stderr is in
-    ``log`` too, or in ``errors``; ``how`` is the signal that stops it.
+    forked (``tests/support/program.py``), or the installed ``program``. A ``command`` is another
+    server, with ``{port}`` where it is to have the port; it announces nothing. What goes to stderr
+    is in ``log`` too, or in ``errors``; ``how`` is the signal that stops it.
     """
     log = log or folder / "server.log"
     env = environment() if variables is None else variables

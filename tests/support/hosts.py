@@ -8,7 +8,7 @@ from placement_sched.db.tables import compute_nodes, instances, resource_provide
 from placement_sched.db.transaction import Database
 from placement_sched.schemas.node_report import Defaults, parse
 from placement_sched.store.compute.compute_nodes import row_of
-from tests.reports import NOW, a_report
+from tests.support.reports import NOW, a_report
 
 
 def add_node(database: Database, host: str, node: str | None = None, *, provider=True) -> str:

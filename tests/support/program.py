@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, Self
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 #: Larger than any command with its environment.
 MOST = 1 << 20
 #: What is read when Python starts, or prometheus-client is imported.

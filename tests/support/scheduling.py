@@ -4,8 +4,8 @@ from uuid import UUID, uuid4
 
 from webtest import TestApp
 
-from tests.clouds import uuid_of
-from tests.versions import LATEST_HEADERS
+from tests.support.clouds import uuid_of
+from tests.support.versions import LATEST_HEADERS
 
 FLAVOR = {"name": "m1", "vcpus": 1, "memory_mb": 1024, "root_gb": 10}
 

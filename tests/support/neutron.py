@@ -12,7 +12,7 @@ from keystoneauth1.noauth import NoAuth
 from keystoneauth1.session import Session
 
 from placement_sched.clients.neutron import Neutron
-from tests.loopback import served
+from tests.support.loopback import served
 
 Json = dict[str, Any]
 

@@ -9,7 +9,7 @@ from itertools import product
 from random import Random
 from typing import NamedTuple
 
-from tests.versions import LATEST
+from tests.support.versions import LATEST
 
 #: What the servers of the trial take at most, so that the largest bodies are refused.
 LARGEST = 512 * 1024

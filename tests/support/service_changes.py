@@ -2,7 +2,7 @@
 
 from placement_sched.model.compute_node import COMPUTE_BINARY
 from placement_sched.operations.services import ServiceChange, update_by_name
-from tests.reports import NOW
+from tests.support.reports import NOW
 
 
 def change(connection, host, now=NOW, **changed):

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import parse_qs
 from uuid import uuid4
 
-from tests.loopback import served
+from tests.support.loopback import served
 
 USER, PASSWORD = "placement", "open sesame"
 

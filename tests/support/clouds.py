@@ -25,7 +25,7 @@ from placement_sched.db.tables import (
 from placement_sched.db.transaction import Database
 from placement_sched.model.candidates_query import RequestGroup
 from placement_sched.model.provider import Inventory
-from tests.providers import fits
+from tests.support.providers import fits
 
 NOW = datetime(2026, 1, 1, 12, 0, 0)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import trustme
 
-from tests.loopback import served
+from tests.support.loopback import served
 
 API = "/OpenAttestationWebServices/V1.0"
 
