@@ -24,11 +24,7 @@ GOOD = {
     f"trait{'x' * 64}:CUSTOM_A": "required",
 }
 #: Values that do not fit, by key.
-BAD = {
-    "group_policy": "both",
-    "resources:VCPU": "some",
-    "trait:CUSTOM_A": "preferred",
-}
+BAD = {"group_policy": "both", "resources:VCPU": "some", "trait:CUSTOM_A": "preferred"}
 UNKNOWN = (
     "aggregate_instance_extra_specs:",
     "capabilities:cpu_info:",
