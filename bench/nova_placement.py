@@ -10,7 +10,7 @@ from placement_sched.db import tables
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 
-#: Total, reserved and allocation ratio of a host, as ``tests.nova_clouds.node_row`` has them.
+#: Total, reserved and allocation ratio of a host, as in ``tests.support.nova_clouds.node_row``.
 STOCK = {"VCPU": (32, 0, 16.0), "MEMORY_MB": (65536, 512, 1.5), "DISK_GB": (1000, 0, 1.0)}
 #: What each instance holds.
 HELD = {"VCPU": 1, "MEMORY_MB": 2048, "DISK_GB": 20}

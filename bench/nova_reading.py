@@ -25,8 +25,8 @@ from placement_sched.nova.sync.follower import Follower
 from placement_sched.operations.prepare import freeze_loaded_objects, sync
 from tests.conftest import make_settings
 from tests.differential.duel import PEER_PYTHON
-from tests.empty_databases import empty_database
-from tests.nova_clouds import NovaCloud, flavor_text, instance_row, node_row
+from tests.support.empty_databases import empty_database
+from tests.support.nova_clouds import NovaCloud, flavor_text, instance_row, node_row
 
 MIGRATE = Path(__file__).resolve().parents[1] / "tests" / "nova" / "migrate.py"
 KINDS = {"postgresql": "postgresql", "mariadb": "mysql"}

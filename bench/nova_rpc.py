@@ -34,14 +34,14 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from tests.conftest import BROKER, make_settings
 from tests.differential.duel import PEER_PYTHON
-from tests.empty_databases import empty_database
-from tests.loopback import reserved_port
 from tests.nova.cloud.files import write_options
 from tests.nova.cloud.processes import Program
 from tests.nova.scheduling import Conductor, own_bus
 from tests.nova.shadow.agreement import peer_job
-from tests.nova_clouds import NovaCloud
-from tests.servers import BIN
+from tests.support.empty_databases import empty_database
+from tests.support.loopback import reserved_port
+from tests.support.nova_clouds import NovaCloud
+from tests.support.servers import BIN
 
 #: Memory and disk in use differ by so many kinds of hosts, so that some are better than others.
 HOST_KINDS = 8

@@ -20,8 +20,8 @@ from sqlalchemy import make_url
 
 from tests.differential.exchange import Request
 from tests.differential.sides import PEER_PYTHON, Ours, Peer, Side
-from tests.empty_databases import empty_database
-from tests.processes import race
+from tests.support.empty_databases import empty_database
+from tests.support.processes import race
 
 CAPACITY = 8
 OURS, PEER = "placement_sched", "openstack-placement"

@@ -30,7 +30,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from placement_sched.scheduler.plugins import make_full_conf
 from placement_sched.store.placement.resource_classes import FIRST_CUSTOM_ID
-from tests.conforming import Conforming
+from tests.support.conformance import Conforming
 
 #: ``exploring`` decides on the examples of property tests, ``lanes`` on the tests of a run.
 pytest_plugins = ("tests.exploring", "tests.quick", "tests.lanes")

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from placement_sched.app import APIS
-from tests import identity
-from tests.api.test_auth_keystone import config
-from tests.house.tree import PACKAGE
-from tests.servers import BIN, Server, environment, rewrite, started, wait_until
+from tests.api.test_auth import config
+from tests.support import identity
+from tests.support.repository import PACKAGE
+from tests.support.servers import BIN, Server, environment, rewrite, started, wait_until
 
 pytestmark = pytest.mark.system
 

@@ -17,7 +17,7 @@ from placement_sched.api.placement.style import PlacementStyle
 from placement_sched.api.request_context import set_request_context
 from placement_sched.app import create_app, make_services
 from tests.conftest import make_settings
-from tests.versions import LATEST, LATEST_HEADERS
+from tests.support.versions import LATEST, LATEST_HEADERS
 
 PLAIN = {"Accept": "text/plain", "OpenStack-API-Version": f"placement {LATEST}"}
 
@@ -75,27 +75,6 @@ def test_reading_what_has_no_form_to_choose_heeds_no_accept(sqlite_app, path):
 def test_the_compute_face_answers_json_whatever_is_accepted(sqlite_app, kind):
     headers = {**PLAIN, "Accept": kind}
     assert sqlite_app.get("/compute/v2.1/os-aggregates", headers=headers).json == {"aggregates": []}
-
-
-PUBLIC = ["/placement", "/compute", "/compute/v2.1", "/image", "/image/versions", "/identity/v3"]
-
-
-@pytest.fixture
-def without_database(tmp_path):
-    application = create_app(make_settings(f"sqlite:///{tmp_path}/none/such.db"))
-    yield TestApp(application)
-    application.close()
-
-
-@pytest.mark.parametrize("path", PUBLIC)
-def test_version_documents_need_no_database(without_database, path):
-    assert without_database.get(path).status_int in {200, 300}
-
-
-def test_absent_database_says_when_to_ask_again(without_database):
-    headers = {"X-Auth-Token": "admin"}
-    answer = without_database.get("/placement/traits", headers=headers, status=503)
-    assert answer.headers["Retry-After"] == "1"
 
 
 LONG = "x" * 100_000

@@ -21,7 +21,7 @@ from werkzeug.serving import make_server
 
 from placement_sched.api.placement.microversions import VERSIONING
 from tests.conftest import make_settings
-from tests.versions import LATEST
+from tests.support.versions import LATEST
 
 FOLDER = Path(__file__).parent / "gabbits"
 STORIES = sorted(FOLDER.glob("*.yaml"))

@@ -13,9 +13,9 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import NovaCell
 from placement_sched.operations.prepare import PLACES
 from placement_sched.store.compute import cells
-from tests.clouds import uuid_of
 from tests.conftest import make_settings
-from tests.servers import wait_until
+from tests.support.clouds import uuid_of
+from tests.support.servers import wait_until
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/healthz/", "/healthz/live", "/healthz?live"])

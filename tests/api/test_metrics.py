@@ -6,21 +6,19 @@ from time import time
 from uuid import uuid4
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from webtest import TestApp
 
 from placement_sched.api.metrics import DIRECTORY, Metrics
 from placement_sched.errors import ConfigurationError, Unavailable
-from placement_sched.model.figures import OTHER, CloudFigures
+from placement_sched.model.figures import CloudFigures
 from placement_sched.operations import aggregates
 from placement_sched.operations.gauges import CloudGauges
-from tests.clouds import NOW
-from tests.placing import flavor, report, spec
-from tests.providers import make_provider
-from tests.statements import counted
-from tests.versions import LATEST, LATEST_HEADERS
+from tests.support.clouds import NOW
+from tests.support.providers import make_provider
+from tests.support.scheduling import flavor, report, spec
+from tests.support.statements import counted
+from tests.support.versions import LATEST, LATEST_HEADERS
 
 
 def samples(app, name: str, **labels: str) -> dict[tuple[tuple[str, str], ...], float]:
@@ -285,16 +283,6 @@ def test_a_database_that_is_away_leaves_the_other_numbers():
         raise Unavailable("away")
 
     assert list(CloudGauges(away, None).collect()) == []
-
-
-@given(
-    st.dictionaries(st.tuples(st.sampled_from("ABCDE"), st.sampled_from("wxyz")), st.integers(1, 9))
-)
-def test_few_zones_and_classes_are_shown_and_nothing_is_lost(amounts):
-    figures = CloudFigures({}, amounts, {}).bounded(2)
-    assert sum(figures.capacity.values()) == sum(amounts.values())
-    for at in (0, 1):
-        assert len({key[at] for key in figures.capacity} - {OTHER}) <= 2
 
 
 def test_applications_of_one_process_count_apart(sqlite_settings, make_app):

@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.api.request import origin_of
-from tests.versions import LATEST_HEADERS
+from tests.support.versions import LATEST_HEADERS
 
 ADMIN = {**LATEST_HEADERS, "X-Auth-Token": "admin"}
 SERVER = {"SERVER_NAME": "127.0.0.1", "SERVER_PORT": "8778"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.versions import LATEST_HEADERS
+from tests.support.versions import LATEST_HEADERS
 
 ADMIN = {**LATEST_HEADERS, "X-Auth-Token": "admin"}
 

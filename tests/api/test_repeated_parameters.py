@@ -14,9 +14,9 @@ from placement_sched.api.scheduler.routes import API as SCHEDULER
 from placement_sched.app import create_app
 from placement_sched.store.images import SORT_KEYS
 from tests.conftest import Client, make_settings
-from tests.placing import instance
-from tests.reports import NOW, a_report, node_uuid
-from tests.versions import LATEST
+from tests.support.reports import NOW, a_report, node_uuid
+from tests.support.scheduling import instance
+from tests.support.versions import LATEST
 
 #: By the first part of the path: the routes, and the microversion to ask for.
 APIS = {

@@ -17,7 +17,7 @@ from placement_sched.api.placement.routes import API
 from placement_sched.api.versions import Version
 from placement_sched.app import create_app
 from tests.exploring import EXPLORING, draws
-from tests.versions import LATEST, LATEST_HEADERS
+from tests.support.versions import LATEST, LATEST_HEADERS
 
 pytestmark = pytest.mark.system
 

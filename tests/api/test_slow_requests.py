@@ -10,7 +10,7 @@ from webtest import TestApp
 from placement_sched.api import request_log
 from placement_sched.api.request_log import AccessLog
 from placement_sched.scheduler.explain.funnel import funnel_summary
-from tests.placing import flavor, report, spec
+from tests.support.scheduling import flavor, report, spec
 
 ALL = "[api]\nauth_strategy = noauth2\nslow_request_seconds = 0.000001\n"
 ADMIN = {"X-Auth-Token": "admin"}

@@ -2,6 +2,6 @@
 
 import sys
 
-from tests.house.tree import ROOT
+from tests.support.repository import ROOT
 
 sys.path.append(str(ROOT / "bench"))

@@ -8,7 +8,7 @@ from answers import Expected, Same
 from both_servers import Request, WrongAnswer
 from plain_http import PEER_LATEST
 
-from tests import versions
+from tests.support import versions
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.house.tree import ROOT
+from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.exhaustive
 

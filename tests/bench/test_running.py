@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from tests.bench.test_prerequisites import run
-from tests.house.tree import ROOT
+from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.exhaustive
 

@@ -13,7 +13,7 @@ from worlds.rows import COLUMNS, Book, class_id
 from worlds.shared import GROUP_SIZE, SharedWorld
 
 from placement_sched.db import tables
-from tests.versions import LATEST_HEADERS
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
 

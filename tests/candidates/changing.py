@@ -11,7 +11,7 @@ from placement_sched.db.tables import resource_providers
 from placement_sched.db.transaction import Database
 from placement_sched.store.placement.change_log import Changes
 from tests.candidates.strategies import AGGREGATES, CHILD_CLASSES, SHARES, TRAITS
-from tests.clouds import uuid_of
+from tests.support.clouds import uuid_of
 
 _PROVIDER = resource_providers.c
 RATIOS = (1.0, 1.9, 0.1, 16.0, 1.1)

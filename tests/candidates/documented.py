@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tests.candidates.reference import SHARES
-from tests.clouds import Cloud, Host, stock, uuid_of
+from tests.support.clouds import Cloud, Host, stock, uuid_of
 
 
 def provider(

@@ -17,8 +17,8 @@ from placement_sched.model.candidates_query import (
     RequestGroup,
     TraitTerms,
 )
-from tests.clouds import Cloud, Host, uuid_of
-from tests.providers import fits
+from tests.support.clouds import Cloud, Host, uuid_of
+from tests.support.providers import fits
 
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
 

@@ -6,7 +6,7 @@ from placement_sched.db.sql import insert_missing
 from placement_sched.db.tables import PLACEMENT_TABLES, resource_classes, resource_providers, traits
 from placement_sched.db.transaction import Database
 from tests.candidates.strategies import TRAITS
-from tests.clouds import Cloud, load
+from tests.support.clouds import Cloud, load
 
 
 def reload(database: Database, cloud: Cloud) -> None:

@@ -12,7 +12,7 @@ from placement_sched.model.candidates_query import (
     TraitTerms,
 )
 from placement_sched.model.provider import MAX_INT, Inventory
-from tests.clouds import Cloud, Host, Stock, uuid_of
+from tests.support.clouds import Cloud, Host, Stock, uuid_of
 
 CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
 TRAITS = ("HW_CPU_X86_AVX", "HW_CPU_X86_AVX2", "STORAGE_DISK_SSD", "CUSTOM_GOLD")

@@ -20,8 +20,8 @@ from tests.candidates.reference import SHARES, all_candidates, as_found
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
 from tests.candidates.strategies import queries, tree_clouds
-from tests.clouds import NOW, Cloud, Host, load, stock, uuid_of
 from tests.exploring import draws
+from tests.support.clouds import NOW, Cloud, Host, load, stock, uuid_of
 
 pytestmark = pytest.mark.usefixtures("each_source")
 

@@ -34,8 +34,8 @@ from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
 from tests.candidates.sources import source_of
-from tests.clouds import Cloud, load, uuid_of
-from tests.versions import LATEST_HEADERS
+from tests.support.clouds import Cloud, load, uuid_of
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 

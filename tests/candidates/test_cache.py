@@ -19,8 +19,8 @@ from placement_sched.store.placement import provider_state
 from tests.candidates.changing import Changer, NotedChanges
 from tests.candidates.documented import provider
 from tests.candidates.reload import reload
-from tests.clouds import Cloud, Host, load, stock, uuid_of
-from tests.statements import counted
+from tests.support.clouds import Cloud, Host, load, stock, uuid_of
+from tests.support.statements import counted
 
 QUERY = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 1),)),))
 CLOUD = Cloud(tuple(provider(f"CN{number}", {"VCPU": 4}) for number in range(3)))

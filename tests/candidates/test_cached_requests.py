@@ -9,10 +9,10 @@ from placement_sched.store.placement import provider_state
 from tests.api.test_metrics import samples
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
-from tests.clouds import Cloud, load, uuid_of
 from tests.conftest import make_settings
-from tests.statements import counted
-from tests.versions import LATEST_HEADERS
+from tests.support.clouds import Cloud, load, uuid_of
+from tests.support.statements import counted
+from tests.support.versions import LATEST_HEADERS
 
 NESTED = "resources=DISK_GB:1&resources_CPU=VCPU:1&same_subtree=_CPU&group_policy=isolate"
 SHARED = "resources=VCPU:1,DISK_GB:1&required=CUSTOM_GOLD"

@@ -27,7 +27,7 @@ from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
-from tests.clouds import Cloud, uuid_of
+from tests.support.clouds import Cloud, uuid_of
 
 pytestmark = pytest.mark.slow
 

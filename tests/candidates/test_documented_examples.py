@@ -22,8 +22,8 @@ from tests.candidates.documented import (
     mapped,
     reported,
 )
-from tests.clouds import load, uuid_of
-from tests.versions import LATEST_HEADERS
+from tests.support.clouds import load, uuid_of
+from tests.support.versions import LATEST_HEADERS
 
 WHOLE = "resources=VCPU:1,MEMORY_MB:512,DISK_GB:500"
 LOCAL = {

@@ -17,8 +17,8 @@ from placement_sched.model.candidates_query import (
 )
 from placement_sched.model.provider import SHARES
 from tests.candidates.documented import provider
-from tests.clouds import Cloud, load, uuid_of
-from tests.statements import counted
+from tests.support.clouds import Cloud, load, uuid_of
+from tests.support.statements import counted
 
 NAMES = ResolvedNames(
     {"VCPU": 0},

@@ -14,8 +14,8 @@ from placement_sched.db.triggers import missing_triggers
 from placement_sched.store.placement import change_log
 from tests.candidates.documented import provider
 from tests.candidates.reload import reload
-from tests.clouds import Cloud
 from tests.conftest import make_settings
+from tests.support.clouds import Cloud
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.usefixtures("log_of_changes")]
 

@@ -12,8 +12,8 @@ from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
 from tests.candidates.strategies import clouds, groups
-from tests.clouds import Cloud, Host, candidates, load, stock
 from tests.exploring import draws
+from tests.support.clouds import Cloud, Host, candidates, load, stock
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.usefixtures("each_source")]
 

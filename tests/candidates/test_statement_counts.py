@@ -4,9 +4,9 @@ import pytest
 
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
-from tests.clouds import Cloud, load
-from tests.statements import counted
-from tests.versions import LATEST_HEADERS
+from tests.support.clouds import Cloud, load
+from tests.support.statements import counted
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 

@@ -5,7 +5,7 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.model.provider import MAX_INT
-from tests.versions import LATEST_HEADERS
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.all_databases
 

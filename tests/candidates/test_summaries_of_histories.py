@@ -15,7 +15,7 @@ from placement_sched.db.tables import inventories
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from tests.candidates.changing import NotedChanges
 from tests.candidates.documented import provider
-from tests.clouds import Cloud, load
+from tests.support.clouds import Cloud, load
 
 QUERY = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 1),)),))
 

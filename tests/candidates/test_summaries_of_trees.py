@@ -18,9 +18,9 @@ from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
 from tests.candidates.strategies import queries, tree_clouds
-from tests.clouds import Cloud, load, uuid_of
 from tests.exploring import draws
-from tests.versions import LATEST, LATEST_HEADERS
+from tests.support.clouds import Cloud, load, uuid_of
+from tests.support.versions import LATEST, LATEST_HEADERS
 
 pytestmark = pytest.mark.all_databases
 

@@ -6,7 +6,7 @@ from collections import Counter
 from http.client import HTTPConnection, HTTPException
 from urllib.parse import urlsplit
 
-from tests.versions import LATEST_HEADERS
+from tests.support.versions import LATEST_HEADERS
 
 HEADERS = {"X-Auth-Token": "admin", **LATEST_HEADERS}
 

@@ -14,9 +14,9 @@ from sqlalchemy import select
 
 from placement_sched.db.tables import allocations, consumers
 from placement_sched.db.transaction import Database
+from tests.support.versions import LATEST_HEADERS
 from tests.verifier.growth import lost
 from tests.verifier.model import AcknowledgedWrites, HeldAmounts
-from tests.versions import LATEST_HEADERS
 
 _HEADERS = {"X-Auth-Token": "admin", "Content-Type": "application/json", **LATEST_HEADERS}
 #: Without an answer; and 503 may say that it is not known whether a COMMIT was done.

@@ -14,9 +14,9 @@ from placement_sched.api.blueprint import PARAMETER
 from tests.chaos.entrances import Entrance
 from tests.chaos.queries import NEEDED, POSSIBLE
 from tests.chaos.writes import AGGREGATES, CLASSES, HOSTS, NAMES, PROVIDERS, TRAITS, VCPUS, World
-from tests.clouds import uuid_of
-from tests.identity import PASSWORD, USER
-from tests.placing import report, spec
+from tests.support.clouds import uuid_of
+from tests.support.identity import PASSWORD, USER
+from tests.support.scheduling import report, spec
 
 #: Asks for a document, or writes one: method, path, body, version; returns what is answered.
 Ask = Callable[[str, str, Any, str], Any]

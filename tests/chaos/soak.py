@@ -20,9 +20,9 @@ from rich.table import Table
 from placement_sched.db.transaction import Database
 from tests.chaos.ledger import Claimer, Ledger, check
 from tests.conftest import make_settings, server_database
-from tests.placing import instance, report, spec
-from tests.providers import make_provider
-from tests.servers import Server, environment, started
+from tests.support.providers import make_provider
+from tests.support.scheduling import instance, report, spec
+from tests.support.servers import Server, environment, started
 
 #: How often the server is looked at; the first is taken for warming up.
 LOOKS = 10

@@ -12,10 +12,10 @@ from placement_sched.operations.prepare import sync
 from tests.chaos.ledger import check, claim_at_random
 from tests.chaos.scale import times
 from tests.conftest import make_settings
-from tests.invariants import assert_invariants, generations_only_grow
-from tests.processes import PROCESSES, race
-from tests.providers import make_provider
-from tests.servers import Server
+from tests.support.invariants import assert_invariants, generations_only_grow
+from tests.support.processes import PROCESSES, race
+from tests.support.providers import make_provider
+from tests.support.servers import Server
 
 LOG = logging.getLogger(__name__)
 CLIENTS = 8

@@ -20,9 +20,9 @@ from tests.chaos.scale import TRIED, times
 from tests.chaos.ways import Way, ways_of
 from tests.chaos.writes import HOSTS, PROVIDERS, VCPUS, World
 from tests.conftest import Client
-from tests.invariants import assert_invariants, verified
-from tests.placing import report
-from tests.processes import race
+from tests.support.invariants import assert_invariants, verified
+from tests.support.processes import race
+from tests.support.scheduling import report
 from tests.verifier.model import Fault
 
 pytestmark = pytest.mark.system

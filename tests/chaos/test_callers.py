@@ -14,13 +14,13 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.app import create_app
-from tests import identity
-from tests.api.test_auth_keystone import config
+from tests.api.test_auth import config
 from tests.chaos import who_may
 from tests.chaos.asking import Within, asking
 from tests.chaos.entrances import REFUSING, Entrance, entrances_of
 from tests.chaos.right_requests import ALL_ROLES, PRIVATE, Drawn, Known, RightRequests, furnish
 from tests.chaos.scale import TRIED, times
+from tests.support import identity
 
 pytestmark = pytest.mark.slow
 

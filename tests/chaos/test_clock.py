@@ -9,8 +9,8 @@ from placement_sched.app import create_app
 from placement_sched.model.clock import utcnow
 from tests.chaos.scale import TRIED, times
 from tests.conftest import Client
-from tests.placing import flavor, instance, report, spec
-from tests.versions import LATEST_HEADERS
+from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.versions import LATEST_HEADERS
 
 JUMPS = times(20, 100)
 #: Seconds by which the clock jumps: to and fro, over a day, a year, and before the epoch.

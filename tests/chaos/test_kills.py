@@ -15,10 +15,10 @@ import pytest
 
 from tests.chaos.scale import TRIED, times
 from tests.chaos.surviving import prepared, survives
-from tests.loopback import reserved_port
-from tests.mariadb import mariadb
-from tests.postgresql import one_server
-from tests.servers import Server
+from tests.support.loopback import reserved_port
+from tests.support.mariadb import mariadb
+from tests.support.postgresql import one_server
+from tests.support.servers import Server
 
 WORKERS = 3
 #: How often each is killed; ``make test-only WHAT=chaos`` kills 200 times.

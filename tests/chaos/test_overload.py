@@ -11,10 +11,10 @@ import pytest
 
 from tests.chaos.clients import ask_for
 from tests.chaos.scale import TRIED, WHOLE, times
-from tests.invariants import assert_invariants
-from tests.placing import report
-from tests.processes import race
-from tests.servers import Server
+from tests.support.invariants import assert_invariants
+from tests.support.processes import race
+from tests.support.scheduling import report
+from tests.support.servers import Server
 
 pytestmark = pytest.mark.chaos
 

@@ -21,9 +21,9 @@ from tests.chaos.reached import Reached
 from tests.chaos.right_requests import Drawn, furnish
 from tests.chaos.scale import TRIED, times
 from tests.conftest import Client
-from tests.invariants import assert_invariants
+from tests.support.invariants import assert_invariants
+from tests.support.versions import LATEST_HEADERS
 from tests.verifier.model import Fault
-from tests.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
 

@@ -19,12 +19,12 @@ from sqlalchemy import select
 from placement_sched.db.tables import leases
 from placement_sched.db.transaction import Database
 from tests.chaos.scale import TRIED, times
-from tests.database_time import time_there
-from tests.faked_time import FakedTime, faked_time
-from tests.invariants import assert_invariants, generations_only_grow
-from tests.placing import flavor, instance, report, spec
-from tests.servers import PROGRAM, Server, environment, started, wait_until
-from tests.versions import LATEST
+from tests.support.database_time import time_there
+from tests.support.fake_time import FakedTime, faked_time
+from tests.support.invariants import assert_invariants, generations_only_grow
+from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.servers import PROGRAM, Server, environment, started, wait_until
+from tests.support.versions import LATEST
 
 JUMPS = times(12, 40)
 MINUTE, DAY, YEAR = 60, 86_400, 31_536_000

@@ -12,12 +12,12 @@ from placement_sched.db.tables import resource_provider_aggregates, resource_pro
 from placement_sched.db.transaction import Database
 from tests.chaos.scale import TRIED, times
 from tests.chaos.surviving import prepared, survives
-from tests.invariants import assert_invariants
-from tests.mariadb import MariaDB, mariadb
-from tests.postgresql import PostgreSQL, one_server
-from tests.servers import Server, wait_until
-from tests.small_disk import SmallDisk, small_disk
-from tests.versions import LATEST
+from tests.support.invariants import assert_invariants
+from tests.support.mariadb import MariaDB, mariadb
+from tests.support.postgresql import PostgreSQL, one_server
+from tests.support.servers import Server, wait_until
+from tests.support.small_disk import SmallDisk, small_disk
+from tests.support.versions import LATEST
 
 pytestmark = pytest.mark.chaos
 

@@ -7,8 +7,8 @@ from urllib.parse import quote
 from uuid import UUID
 
 from placement_sched.api.blueprint import PARAMETER
-from tests.clouds import uuid_of
-from tests.placing import flavor, report, spec
+from tests.support.clouds import uuid_of
+from tests.support.scheduling import flavor, report, spec
 
 #: Returns the document at a path, {} where there is none.
 Get = Callable[[str], Any]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import program
-from tests.servers import Server, environment, serving
+from tests.support import program
+from tests.support.servers import Server, environment, serving
 
 
 @pytest.fixture

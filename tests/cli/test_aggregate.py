@@ -6,9 +6,9 @@ import pytest
 
 from placement_sched.cli.main import main
 from placement_sched.operations.provider_sync import sync_aggregates, sync_traits
-from tests.host_maps import LICENSED, add_aggregate, aggregate_uuid, here
-from tests.hosts import add_node
 from tests.operations.test_aggregate_check import add_flavor
+from tests.support.host_maps import LICENSED, add_aggregate, aggregate_uuid, here
+from tests.support.hosts import add_node
 
 pytestmark = pytest.mark.slow
 

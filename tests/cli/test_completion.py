@@ -9,7 +9,7 @@ import pytest
 from placement_sched.cli.completion import SHELLS, all_commands
 from placement_sched.cli.main import GROUPS, main, make_parser
 from tests.deploy import tool
-from tests.house.tree import ROOT
+from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 

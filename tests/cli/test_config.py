@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from placement_sched.cli.main import main
-from tests.empty_databases import empty_database
+from tests.support.empty_databases import empty_database
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ import pytest
 
 from placement_sched.api.placement.microversions import NEWEST
 from placement_sched.api.versions import Version
-from tests.house.tree import PACKAGE, ROOT
-from tests.versions import NEXT
+from tests.support.repository import PACKAGE, ROOT
+from tests.support.versions import NEXT
 
 pytestmark = pytest.mark.exhaustive
 

@@ -11,8 +11,8 @@ from placement_sched.cli.main import main
 from placement_sched.db.migrate import TRAIN, XENA, newest_revision
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
-from tests.empty_databases import KINDS, empty_database
-from tests.openstack_databases import NEWEST, make_openstack
+from tests.support.empty_databases import KINDS, empty_database
+from tests.support.openstack_databases import NEWEST, make_openstack
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 

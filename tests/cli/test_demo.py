@@ -17,8 +17,8 @@ import pytest
 
 from placement_sched.cli.demo import repeat_lost_interrupts
 from placement_sched.operations.demo import DISABLED_HOST, DISABLED_REASON, FULL_RACK, SILENT_HOST
-from tests.servers import PROGRAM, environment, wait_until
-from tests.versions import LATEST_HEADERS
+from tests.support.servers import PROGRAM, environment, wait_until
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
 

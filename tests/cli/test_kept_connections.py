@@ -8,9 +8,9 @@ from contextlib import closing
 import pytest
 import requests
 
-from tests.kept_alive import LARGEST, answer, trial
-from tests.servers import BIN, Server, environment, started
-from tests.versions import LATEST, LATEST_HEADERS
+from tests.support.keep_alive import LARGEST, answer, trial
+from tests.support.servers import BIN, Server, environment, started
+from tests.support.versions import LATEST, LATEST_HEADERS
 
 pytestmark = pytest.mark.system
 

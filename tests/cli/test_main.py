@@ -16,7 +16,7 @@ import pytest
 
 from placement_sched.cli import main as program
 from placement_sched.errors import Invalid
-from tests.servers import PROGRAM, environment, wait_until
+from tests.support.servers import PROGRAM, environment, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -30,31 +30,6 @@ def test_without_a_command_help_is_printed(run, arguments):
     printed = run(*arguments)
     assert (printed.returncode, printed.stderr) == (0, "")
     assert printed.stdout == run("--help").stdout
-
-
-@pytest.mark.parametrize(
-    "command", ["serve", "db sync", "db version", "select", "explain", "config validate"]
-)
-def test_every_command_takes_configuration_files(run, command):
-    told = run(*command.split(), "--help")
-    assert told.returncode == 0
-    assert "--config-file" in told.stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["nonsense"], "invalid choice: 'nonsense'"),
-        (["db"], "placement-sched db: the following arguments are required"),
-        (["db", "version", "--form", "json"], "--form"),
-        (["db", "version", "--format", "yaml"], "invalid choice: 'yaml'"),
-    ],
-)
-def test_wrong_usage_is_one_line_and_status_2(run, arguments, words):
-    refused = run(*arguments)
-    assert refused.returncode == 2
-    assert words in refused.stderr
-    assert refused.stderr.count("\n") == 1
 
 
 def test_output_cut_off_by_its_reader_is_no_error(tmp_path):
@@ -218,37 +193,3 @@ def test_what_the_system_refuses_without_a_file_is_shown_with_who_asked(failing)
 def test_debug_shows_where_a_defect_is(failing):
     _, told = failing(RuntimeError("a"), "--debug")
     assert "Traceback" in told
-
-
-def test_absent_server_tells_what_the_driver_said(run):
-    url = f"postgresql://nobody:{'geheim'}@127.0.0.1:1/nothing"
-    refused = run("db", "version", OS_PLACEMENT_DATABASE__CONNECTION=url)
-    assert refused.returncode == 1
-    assert refused.stderr.startswith("placement-sched: the database does not answer: ")
-    assert "refused" in refused.stderr
-    assert "geheim" not in refused.stderr
-    assert refused.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "instead"),
-    [
-        (["fleet", "dump"], 1, ""),
-        (["aggregate", "check"], 255, ""),
-        (["placement", "audit"], 1, ""),
-        (["placement", "heal_allocations"], 255, ""),
-        (["explain", "--vcpus", "1"], 1, "--url uses a server, "),
-        (["placement", "sync_traits"], 255, "--url, --compute-url and --os-cloud use services, "),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
-)
-def test_an_absent_database_is_not_made_by_who_only_looks(
-    arguments, status, instead, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.chdir(tmp_path)
-    assert program.main(arguments) == status
-    assert capsys.readouterr().err == (
-        f"placement-sched: there is no database placement_sched.db; {instead}--config-file "
-        "names another database, and placement-sched db sync creates it\n"
-    )
-    assert list(tmp_path.iterdir()) == []

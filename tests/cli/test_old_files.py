@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.placing import hosts_of, report, spec
+from tests.support.scheduling import hosts_of, report, spec
 
 pytestmark = pytest.mark.system
 

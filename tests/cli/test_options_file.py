@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.placing import hosts_of, report, spec
-from tests.servers import rewrite, wait_until
+from tests.support.scheduling import hosts_of, report, spec
+from tests.support.servers import rewrite, wait_until
 
 pytestmark = pytest.mark.slow
 

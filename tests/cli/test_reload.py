@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_options_file import first_choices
-from tests.placing import report, spec
-from tests.servers import rewrite, wait_until
+from tests.support.scheduling import report, spec
+from tests.support.servers import rewrite, wait_until
 
 pytestmark = pytest.mark.system
 

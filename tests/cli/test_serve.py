@@ -19,9 +19,9 @@ import uvloop
 
 from placement_sched.cli.serve import _stop_at_first_signal
 from placement_sched.db.migrate import VERSION_TABLE
-from tests.loopback import reserved_port
-from tests.servers import wait_until
-from tests.versions import LATEST
+from tests.support.loopback import reserved_port
+from tests.support.servers import wait_until
+from tests.support.versions import LATEST
 
 pytestmark = pytest.mark.system
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 import pytest
 import requests
 
-from tests import identity
-from tests.api.test_auth_keystone import config
+from tests.api.test_auth import config
 from tests.cli.test_serve_log import NOVAS, line_of
-from tests.servers import serving
+from tests.support import identity
+from tests.support.servers import serving
 
 pytestmark = pytest.mark.system
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 import pytest
 
 from placement_sched.api import request_log
-from tests import identity
-from tests.api.test_auth_keystone import config
-from tests.servers import PROGRAM, environment, started
+from tests.api.test_auth import config
+from tests.support import identity
+from tests.support.servers import PROGRAM, environment, started
 
 pytestmark = pytest.mark.system
 

@@ -7,8 +7,8 @@ from uuid import uuid4
 
 import pytest
 
-from tests.notifications.listening import listening
-from tests.placing import flavor, instance, report, spec
+from tests.support.notification_listener import listening
+from tests.support.scheduling import flavor, instance, report, spec
 
 pytestmark = pytest.mark.system
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.placing import report, spec
+from tests.support.scheduling import report, spec
 
 pytestmark = pytest.mark.system
 

@@ -13,8 +13,8 @@ import pytest
 
 from placement_sched.api.serving import PATIENCE
 from tests.chaos.scale import TRIED
-from tests.servers import wait_until
-from tests.versions import LATEST, LATEST_HEADERS
+from tests.support.servers import wait_until
+from tests.support.versions import LATEST, LATEST_HEADERS
 
 pytestmark = pytest.mark.system
 

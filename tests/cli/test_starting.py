@@ -9,8 +9,8 @@ from importlib import import_module
 import pytest
 
 from placement_sched.cli.main import GROUPS
-from tests.house.tree import PACKAGE
-from tests.servers import environment
+from tests.support.repository import PACKAGE
+from tests.support.servers import environment
 
 pytestmark = pytest.mark.slow
 

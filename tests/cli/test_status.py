@@ -15,8 +15,8 @@ from placement_sched.model.instance import NovaCell
 from placement_sched.operations.prepare import CheckCode, check_upgrade, highest_code
 from placement_sched.store.compute import cells
 from tests.conftest import make_settings
-from tests.empty_databases import empty_database
-from tests.openstack_databases import make_openstack
+from tests.support.empty_databases import empty_database
+from tests.support.openstack_databases import make_openstack
 
 pytestmark = pytest.mark.slow
 

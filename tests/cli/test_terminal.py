@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.servers import environment
+from tests.support.servers import environment
 
 pytestmark = pytest.mark.slow
 

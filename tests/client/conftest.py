@@ -12,9 +12,9 @@ import openstack as openstack_sdk
 import pytest
 import yaml
 
-from tests.clouds import uuid_of
 from tests.conftest import server_database
-from tests.servers import BIN, Server, environment, serving_on
+from tests.support.clouds import uuid_of
+from tests.support.servers import BIN, Server, environment, serving_on
 
 HOSTS = ("cn1", "cn2", "cn3", "cn4")
 #: The traits of the hosts' providers; cn4 has none.

@@ -2,8 +2,8 @@
 
 from uuid import uuid4
 
-from tests.clouds import uuid_of
-from tests.servers import Server
+from tests.support.clouds import uuid_of
+from tests.support.servers import Server
 
 
 def report(server: Server, host: str, **fields: object) -> str:

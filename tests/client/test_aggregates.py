@@ -3,7 +3,7 @@
 import pytest
 
 from tests.client.reporting import record, report
-from tests.clouds import uuid_of
+from tests.support.clouds import uuid_of
 
 pytestmark = pytest.mark.system
 

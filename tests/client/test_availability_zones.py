@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.reports import a_report
+from tests.support.reports import a_report
 
 # What the client says of its own future.
 pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")]

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tests.servers import BIN, environment
+from tests.support.servers import BIN, environment
 
 pytestmark = pytest.mark.system
 

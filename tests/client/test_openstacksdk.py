@@ -6,8 +6,8 @@ import openstack
 import pytest
 from openstack import exceptions
 
-from tests.servers import Server
-from tests.versions import LATEST
+from tests.support.servers import Server
+from tests.support.versions import LATEST
 
 # What the client says of its own future.
 pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")]

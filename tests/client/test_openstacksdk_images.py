@@ -6,7 +6,7 @@ import openstack
 import pytest
 from openstack import exceptions
 
-from tests.servers import Server
+from tests.support.servers import Server
 
 # What the client says of its own future.
 pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")]

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.versions import LATEST
+from tests.support.versions import LATEST
 
 pytestmark = pytest.mark.system
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.clouds import uuid_of
-from tests.versions import LATEST
+from tests.support.clouds import uuid_of
+from tests.support.versions import LATEST
 
 pytestmark = pytest.mark.system
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.placing import instance
+from tests.support.scheduling import instance
 
 pytestmark = pytest.mark.system
 

@@ -3,7 +3,7 @@
 import pytest
 from openstack import exceptions
 
-from tests.placing import instance
+from tests.support.scheduling import instance
 
 # What the client says of its own future.
 pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")]

@@ -7,7 +7,7 @@ import trustme
 
 from placement_sched.clients.attestation import Attestation, Level
 from placement_sched.errors import ServiceFailed
-from tests.attestation import running
+from tests.support.attestation import running
 
 TIME = "2026-01-01T12:00:00Z"
 SINCE = datetime(2026, 1, 1, 12)

@@ -7,10 +7,10 @@ import pytest
 from placement_sched.clients.placement import PAGE, read_remote_hosts
 from placement_sched.errors import ServiceFailed
 from placement_sched.operations.provider_sync import read_own_hosts
-from tests.clients.in_process import InProcess, answering, compute_service, wsgi
-from tests.host_maps import add_aggregate
-from tests.hosts import add_service
-from tests.reports import a_report
+from tests.support.host_maps import add_aggregate
+from tests.support.hosts import add_service
+from tests.support.in_process import InProcess, answering, compute_service, wsgi
+from tests.support.reports import a_report
 
 URL = "http://nova/v2.1"
 

@@ -4,7 +4,7 @@ import pytest
 
 from placement_sched.errors import ServiceFailed
 from placement_sched.model.request_spec import Port
-from tests.neutron import NOWHERE, asking, running
+from tests.support.neutron import NOWHERE, asking, running
 
 SOME = "aaaaaaaa-0000-4000-8000-00000000000"
 NET, OTHER_NET, FLAT, PORT, SUBNET, SUBNET_2, SUBNET_6, SEGMENT, SEGMENT_2 = (

@@ -19,8 +19,7 @@ from placement_sched.clients.placement import (
 from placement_sched.errors import Conflict, Invalid, ServiceFailed
 from placement_sched.model.provider_sync import SyncCode
 from placement_sched.operations.provider_sync import by_name, sync_aggregates, sync_traits
-from tests.clients.in_process import InProcess, answering, placement_service, wsgi
-from tests.host_maps import (
+from tests.support.host_maps import (
     LICENSED,
     add_aggregate,
     aggregate_uuid,
@@ -32,7 +31,8 @@ from tests.host_maps import (
     put_by_hand,
     tag,
 )
-from tests.hosts import add_node
+from tests.support.hosts import add_node
+from tests.support.in_process import InProcess, answering, placement_service, wsgi
 
 URL = "http://elsewhere/placement"
 ASKING = {f"trait:{LICENSED}": "required"}

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from tests.differential.exchange import Request
 from tests.differential.sides import Side
-from tests.versions import PEER_LATEST
+from tests.support.versions import PEER_LATEST
 
 CAPACITY = 4
 PROVIDERS = 6

@@ -13,8 +13,8 @@ from tests.coexistence.test_alternating import asked
 from tests.conftest import make_settings
 from tests.differential.exchange import Reply
 from tests.differential.sides import Ours, Peer, Side
-from tests.empty_databases import empty_database
-from tests.openstack_databases import fill, make_openstack
+from tests.support.empty_databases import empty_database
+from tests.support.openstack_databases import fill, make_openstack
 
 pytestmark = pytest.mark.system
 

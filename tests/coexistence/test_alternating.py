@@ -9,7 +9,7 @@ import pytest
 from tests.coexistence.conftest import peer_url
 from tests.differential.exchange import Request
 from tests.differential.sides import Ours, Peer, Side
-from tests.versions import PEER_LATEST
+from tests.support.versions import PEER_LATEST
 
 pytestmark = pytest.mark.system
 

@@ -10,8 +10,8 @@ from tests.coexistence.conftest import OpenStack, peer_url
 from tests.conftest import make_settings
 from tests.differential.exchange import Request
 from tests.differential.sides import Ours, Peer
-from tests.empty_databases import empty_database
-from tests.versions import PEER_LATEST
+from tests.support.empty_databases import empty_database
+from tests.support.versions import PEER_LATEST
 
 pytestmark = pytest.mark.system
 

@@ -19,9 +19,9 @@ from tests.coexistence.test_alternating import asked
 from tests.conftest import make_settings
 from tests.deploy import tool
 from tests.differential.sides import Ours, Peer
-from tests.empty_databases import empty_database
-from tests.house.tree import ROOT
-from tests.servers import environment
+from tests.support.empty_databases import empty_database
+from tests.support.repository import ROOT
+from tests.support.servers import environment
 
 pytestmark = pytest.mark.system
 

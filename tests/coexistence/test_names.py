@@ -9,7 +9,7 @@ from tests.coexistence.conftest import OpenStack, peer_url
 from tests.conftest import make_settings
 from tests.differential.exchange import Request
 from tests.differential.sides import Ours, Peer
-from tests.versions import PEER_LATEST
+from tests.support.versions import PEER_LATEST
 
 pytestmark = pytest.mark.system
 

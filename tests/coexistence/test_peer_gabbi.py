@@ -18,8 +18,8 @@ from tests.coexistence.conftest import peer_url
 from tests.conftest import empty, make_settings
 from tests.differential.duel import PEER_PYTHON
 from tests.differential.lines import Lines
-from tests.loopback import served
-from tests.servers import Server, serving
+from tests.support.loopback import served
+from tests.support.servers import Server, serving
 
 pytestmark = pytest.mark.system
 

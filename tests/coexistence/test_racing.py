@@ -21,10 +21,10 @@ from tests.coexistence.ledger import excesses, open_ledger, writes
 from tests.conftest import make_settings
 from tests.differential.exchange import Request
 from tests.differential.sides import Ours, Peer
-from tests.invariants import assert_invariants
-from tests.processes import race
-from tests.providers import make_provider
-from tests.versions import PEER_LATEST
+from tests.support.invariants import assert_invariants
+from tests.support.processes import race
+from tests.support.providers import make_provider
+from tests.support.versions import PEER_LATEST
 
 pytestmark = pytest.mark.system
 

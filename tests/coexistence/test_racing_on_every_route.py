@@ -16,9 +16,9 @@ from tests.coexistence.conftest import peer_url
 from tests.conftest import Client, make_settings
 from tests.differential.exchange import Reply, Request
 from tests.differential.sides import Ours, Peer
-from tests.invariants import assert_invariants, generations_only_grow
-from tests.processes import race
-from tests.versions import PEER_LATEST
+from tests.support.invariants import assert_invariants, generations_only_grow
+from tests.support.processes import race
+from tests.support.versions import PEER_LATEST
 
 pytestmark = pytest.mark.system
 

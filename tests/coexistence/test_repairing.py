@@ -24,8 +24,8 @@ from tests.coexistence.conftest import OpenStack, peer_url
 from tests.coexistence.test_alternating import asked
 from tests.conftest import make_settings
 from tests.differential.sides import Peer
-from tests.reports import a_report, node_uuid
-from tests.versions import PEER_LATEST_HEADERS
+from tests.support.reports import a_report, node_uuid
+from tests.support.versions import PEER_LATEST_HEADERS
 
 pytestmark = pytest.mark.system
 

@@ -16,11 +16,11 @@ from placement_sched.clients.placement import (
 from placement_sched.errors import ServiceFailed
 from placement_sched.model.provider_sync import SyncCode
 from placement_sched.operations.provider_sync import sync_aggregates, sync_traits
-from tests.clients.in_process import InProcess, compute_service, peer, placement_service, wsgi
 from tests.differential.exchange import Request
 from tests.differential.sides import Peer
-from tests.host_maps import LICENSED, add_aggregate, aggregate_uuid, joining, putting, tag
-from tests.reports import a_report, node_uuid
+from tests.support.host_maps import LICENSED, add_aggregate, aggregate_uuid, joining, putting, tag
+from tests.support.in_process import InProcess, compute_service, peer, placement_service, wsgi
+from tests.support.reports import a_report, node_uuid
 
 pytestmark = pytest.mark.system
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from tests.reports import a_report
+from tests.support.reports import a_report
 
 #: Sends a request as the administrator: method, path, body.
 Send = Callable[[str, str, Any], Any]

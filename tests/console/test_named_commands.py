@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from placement_sched.cli.main import make_parser
-from tests.house.tree import PACKAGE
+from tests.support.repository import PACKAGE
 
 NAME = "placement-sched "
 CONSOLE = PACKAGE / "console"

@@ -12,7 +12,7 @@ from placement_sched.console.reports import (
     decision_report,
     explanation_report,
 )
-from tests.explanations import explanation, host, selection, stage, step, weight
+from tests.support.explanations import explanation, host, selection, stage, step, weight
 
 HEADING = Heading(title="Explanation", place="sqlite", made=datetime(2026, 11, 23, 12, 0, 0))
 AGGREGATE = "3b1f4d3c-6d22-4a7e-9b5e-0c6a4a0d7f11"

@@ -17,11 +17,11 @@ from placement_sched.operations.prepare import CheckCode, check_upgrade
 from placement_sched.store.checks import orphans
 from placement_sched.store.placement.provider_state import read_all_providers
 from tests.conftest import make_settings
-from tests.empty_databases import empty_database
-from tests.openstack_databases import make_openstack
-from tests.placing import flavor, report, spec
+from tests.support.empty_databases import empty_database
+from tests.support.openstack_databases import make_openstack
+from tests.support.scheduling import flavor, report, spec
+from tests.support.versions import LATEST_HEADERS
 from tests.verifier.verify import verify
-from tests.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from placement_sched.errors import CommitUnknown
 from placement_sched.model.clock import utcnow
 from placement_sched.operations import retention
 from placement_sched.operations.retention import PAUSE, LogRetention
-from tests.clouds import uuid_of
+from tests.support.clouds import uuid_of
 
 pytestmark = pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
 

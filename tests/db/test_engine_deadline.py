@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
-from tests.servers import wait_until
+from tests.support.servers import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.all_databases]
 

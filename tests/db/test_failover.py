@@ -6,9 +6,9 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
-from tests.placing import report, spec
-from tests.postgresql import primary_and_standby
-from tests.servers import wait_until
+from tests.support.postgresql import primary_and_standby
+from tests.support.scheduling import report, spec
+from tests.support.servers import wait_until
 
 pytestmark = pytest.mark.slow
 

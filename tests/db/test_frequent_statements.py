@@ -11,7 +11,7 @@ from placement_sched.db.tables import inventories, traits
 from placement_sched.db.transaction import Database
 from placement_sched.model.request_stats import begin_stats, request_stats
 from tests.conftest import make_settings
-from tests.providers import make_provider
+from tests.support.providers import make_provider
 
 pytestmark = pytest.mark.all_databases
 

@@ -13,10 +13,10 @@ from placement_sched.db.leases import Lease
 from placement_sched.db.tables import leases
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
-from tests.database_time import time_there
-from tests.processes import PROCESSES
-from tests.servers import wait_until
-from tests.statements import counted
+from tests.support.database_time import time_there
+from tests.support.processes import PROCESSES
+from tests.support.servers import wait_until
+from tests.support.statements import counted
 
 pytestmark = pytest.mark.all_databases
 

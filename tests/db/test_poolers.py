@@ -30,12 +30,12 @@ from placement_sched.nova.databases.tables import API, CELL
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
 from tests.deploy import tool
-from tests.invariants import assert_invariants
-from tests.loopback import reserved_port
-from tests.nova_clouds import NovaCloud
-from tests.postgresql import ACCOUNT, one_server
-from tests.servers import environment, started, wait_until
-from tests.versions import LATEST_HEADERS
+from tests.support.invariants import assert_invariants
+from tests.support.loopback import reserved_port
+from tests.support.nova_clouds import NovaCloud
+from tests.support.postgresql import ACCOUNT, one_server
+from tests.support.servers import environment, started, wait_until
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 

@@ -13,7 +13,7 @@ from placement_sched.errors import Unavailable, sentence
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
-from tests.empty_databases import empty_database
+from tests.support.empty_databases import empty_database
 
 pytestmark = pytest.mark.all_databases
 

@@ -5,7 +5,7 @@ from sqlalchemy import insert, select
 
 from placement_sched.db.sql import in_values
 from placement_sched.db.tables import resource_providers
-from tests.providers import NOW
+from tests.support.providers import NOW
 
 pytestmark = pytest.mark.all_databases
 

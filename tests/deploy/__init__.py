@@ -12,8 +12,8 @@ from uuid import UUID
 import pytest
 import requests
 
-from tests.house.tree import ROOT
-from tests.servers import wait_until
+from tests.support.repository import ROOT
+from tests.support.servers import wait_until
 
 DEPLOY = ROOT / "deploy"
 #: Set by CI: a program that is not there is a failure, not a skip.

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.deploy import DEPLOY, REQUIRED, answering, certificate, run, tool
-from tests.house.tree import ROOT
-from tests.loopback import reserved_port
+from tests.support.loopback import reserved_port
+from tests.support.repository import ROOT
 
 MODULES = Path("/usr/lib/apache2/modules")
 #: The account of Apache's processes where it is started by root.

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from tests.deploy import DEPLOY, run
 from tests.differential.duel import PEER_PYTHON
-from tests.servers import wait_until
+from tests.support.servers import wait_until
 
 ADDRESS = "192.0.2.5"
 KEYSTONE = f"http://{ADDRESS}:5000/v3"

@@ -23,8 +23,8 @@ import pytest
 
 from tests.deploy import DEPLOY, REQUIRED, run, tool
 from tests.house.test_packaging import LEFT_OUT
-from tests.house.tree import ROOT
-from tests.servers import wait_until
+from tests.support.repository import ROOT
+from tests.support.servers import wait_until
 
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
 KEPT = _CACHE / "placement_sched" / "debian"

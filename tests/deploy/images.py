@@ -13,7 +13,7 @@ import pytest
 
 from tests.deploy import REQUIRED, debian, run, tool
 from tests.deploy.test_pages_on_a_machine import packages
-from tests.house.tree import ROOT
+from tests.support.repository import ROOT
 
 #: The image that stands in for Docker's, by its name.
 BASE = f"localhost/python:{debian.PYTHON}-slim"

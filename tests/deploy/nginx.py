@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.deploy import DEPLOY, answering, certificate, tool
-from tests.loopback import reserved_port
+from tests.support.loopback import reserved_port
 
 #: Folders that nginx wants, which are root's where it is installed.
 _FOLDERS = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.deploy.debian import REPOSITORY, Machine
-from tests.house.tree import ROOT
-from tests.servers import wait_until
+from tests.support.repository import ROOT
+from tests.support.servers import wait_until
 
 #: What the reader writes for a word that the pages have in its place, and for a question of
 #: MariaDB's client, which a terminal would have to answer.

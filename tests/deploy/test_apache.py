@@ -14,7 +14,7 @@ import requests
 from placement_sched.config.conf import new_conf
 from placement_sched.scheduler.plugins import read_settings
 from tests.deploy import apache, check_long_queries
-from tests.servers import wait_until
+from tests.support.servers import wait_until
 
 pytestmark = pytest.mark.system
 

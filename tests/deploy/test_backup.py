@@ -18,9 +18,9 @@ from placement_sched.operations.prepare import check_schema_revision, sync
 from placement_sched.store.placement import change_log
 from tests.conftest import SERVERS, make_settings
 from tests.deploy import tool
-from tests.empty_databases import KINDS, empty_database
-from tests.house.tree import ROOT
-from tests.servers import environment, started
+from tests.support.empty_databases import KINDS, empty_database
+from tests.support.repository import ROOT
+from tests.support.servers import environment, started
 
 pytestmark = pytest.mark.system
 

@@ -17,10 +17,10 @@ from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
 from tests.deploy import tool
 from tests.deploy.test_monitoring import RULES, panels
-from tests.loopback import reserved_port
-from tests.placing import report, spec
-from tests.postgresql import one_server
-from tests.servers import Server, environment, started, wait_until
+from tests.support.loopback import reserved_port
+from tests.support.postgresql import one_server
+from tests.support.scheduling import report, spec
+from tests.support.servers import Server, environment, started, wait_until
 
 pytestmark = pytest.mark.system
 

@@ -8,7 +8,7 @@ import pytest
 
 from placement_sched.cli.main import make_parser
 from tests.deploy import DEPLOY, run, tool
-from tests.house.tree import ROOT
+from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 

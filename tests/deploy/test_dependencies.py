@@ -11,8 +11,8 @@ from packaging.utils import canonicalize_name
 
 from tests.deploy import DEPLOY
 from tests.deploy.audit import FOUND, UNKNOWN, main
-from tests.house.tree import ROOT
-from tests.loopback import reserved_port, served
+from tests.support.loopback import reserved_port, served
+from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import yaml
 
 from tests.deploy import DEPLOY, certificate, run, tool
 from tests.deploy.test_manifests import blocks_of_the_readme, of_kind
-from tests.house.tree import ROOT
+from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.deploy import DEPLOY
 from tests.deploy.images import BASE, Docker, refuse_where_none_can_be_built
-from tests.servers import wait_until
+from tests.support.servers import wait_until
 
 pytestmark = pytest.mark.exhaustive
 

@@ -16,7 +16,7 @@ import yaml
 from placement_sched.cli.main import main, make_parser
 from placement_sched.cli.serve import GRACE
 from tests.deploy import DEPLOY, certificate, run, tool
-from tests.house.tree import ROOT
+from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -18,9 +18,9 @@ from tests.coexistence.conftest import OpenStack
 from tests.deploy import DEPLOY, certificate, run, tool
 from tests.differential.duel import PEER_PYTHON, needs_peer
 from tests.docs.test_commands import File, parts_of
-from tests.house.tree import ROOT
-from tests.loopback import reserved_port
-from tests.servers import PROGRAM, Server, environment, started, wait_until
+from tests.support.loopback import reserved_port
+from tests.support.repository import ROOT
+from tests.support.servers import PROGRAM, Server, environment, started, wait_until
 
 pytestmark = pytest.mark.system
 

@@ -20,10 +20,10 @@ from sqlalchemy.engine import make_url
 
 from tests.conftest import SERVERS
 from tests.deploy import DEPLOY, run, tool
-from tests.empty_databases import empty_database
 from tests.house.test_packaging import LEFT_OUT
-from tests.house.tree import ROOT
-from tests.servers import PROGRAM, environment, started, wait_until
+from tests.support.empty_databases import empty_database
+from tests.support.repository import ROOT
+from tests.support.servers import PROGRAM, environment, started, wait_until
 
 pytestmark = pytest.mark.exhaustive
 

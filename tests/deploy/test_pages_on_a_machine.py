@@ -15,8 +15,8 @@ from tests.deploy.cloud import Cloud
 from tests.deploy.debian import Machine
 from tests.deploy.reader import OF_README, PAGES, Step, at_once, file_of, lines_of, read
 from tests.differential.duel import needs_peer
-from tests.house.tree import ROOT
-from tests.servers import wait_until
+from tests.support.repository import ROOT
+from tests.support.servers import wait_until
 
 #: It installs Debian before, where that was not done yet.
 pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(1800)]

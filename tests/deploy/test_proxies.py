@@ -10,8 +10,8 @@ import yaml
 from placement_sched.config.conf import new_conf
 from placement_sched.scheduler.plugins import read_settings
 from tests.deploy import DEPLOY, certificate, check_long_queries, haproxy, nginx, run, tool
-from tests.house.tree import ROOT
-from tests.servers import started
+from tests.support.repository import ROOT
+from tests.support.servers import started
 
 pytestmark = pytest.mark.slow
 

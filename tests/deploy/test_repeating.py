@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from tests.deploy import haproxy, nginx
-from tests.loopback import reserved_port
+from tests.support.loopback import reserved_port
 
 pytestmark = pytest.mark.system
 

@@ -14,10 +14,10 @@ import pytest
 from placement_sched.db.migrate import newest_revision
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
-from tests.empty_databases import KINDS, empty_database
-from tests.house.test_migrations import differences
-from tests.releases import program, sync, unpack_last_release, variables
-from tests.servers import Server, started
+from tests.db.test_migrate import differences
+from tests.support.empty_databases import KINDS, empty_database
+from tests.support.releases import program, sync, unpack_last_release, variables
+from tests.support.servers import Server, started
 
 pytestmark = pytest.mark.exhaustive
 

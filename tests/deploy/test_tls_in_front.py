@@ -14,9 +14,9 @@ import requests
 
 from tests.deploy import haproxy, nginx, run
 from tests.docs.test_commands import File, parts_of
-from tests.house.tree import ROOT
-from tests.loopback import reserved_port
-from tests.servers import BIN, Server, environment, started, wait_until
+from tests.support.loopback import reserved_port
+from tests.support.repository import ROOT
+from tests.support.servers import BIN, Server, environment, started, wait_until
 
 pytestmark = pytest.mark.exhaustive
 

@@ -15,7 +15,7 @@ from placement_sched.config.conf import new_conf
 from placement_sched.nova.shadow import service as shadow
 from placement_sched.scheduler.plugins import read_settings
 from tests.deploy import DEPLOY, run, tool
-from tests.servers import PROGRAM, environment, wait_until
+from tests.support.servers import PROGRAM, environment, wait_until
 
 pytestmark = pytest.mark.slow
 

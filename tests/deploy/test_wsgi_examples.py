@@ -15,8 +15,8 @@ from uuid import uuid4
 import pytest
 
 from tests.deploy import DEPLOY, check_long_queries
-from tests.servers import BIN, Server, environment, started
-from tests.versions import LATEST_HEADERS
+from tests.support.servers import BIN, Server, environment, started
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.system
 

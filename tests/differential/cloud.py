@@ -1,9 +1,9 @@
 """A side's providers as a value, for the naive search."""
 
 from placement_sched.model.provider import Inventory
-from tests.clouds import Cloud, Host, Stock
 from tests.differential.sides import Side
 from tests.differential.state import get
+from tests.support.clouds import Cloud, Host, Stock
 
 
 def cloud_of(side: Side) -> Cloud:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from tests.clouds import Cloud
 from tests.differential.compare import Differences, differences, normal, with_short_ratios
 from tests.differential.exchange import Reply, Request
 from tests.differential.explained import explain
@@ -14,7 +13,8 @@ from tests.differential.explained.writes import LEFT_BEHIND, SPELLING
 from tests.differential.sides import Ours, Peer
 from tests.differential.spelling import is_odd, spelled_out
 from tests.differential.state import clear, dump, resolved
-from tests.versions import PEER_LATEST
+from tests.support.clouds import Cloud
+from tests.support.versions import PEER_LATEST
 
 _READS = {"GET", "HEAD", "OPTIONS"}
 

@@ -15,9 +15,9 @@ from placement_sched.api.versions import Version
 from placement_sched.model.candidates_query import AggregateTerms, CandidatesQuery, RequestGroup
 from placement_sched.model.request_ids import NO_REQUEST
 from tests.candidates.reference import Found, all_candidates, candidates_of
-from tests.clouds import Cloud, Host, uuid_of
 from tests.conftest import make_settings
 from tests.differential.exchange import Request
+from tests.support.clouds import Cloud, Host, uuid_of
 
 #: What each class is asked of each provider, and who serves which group (none before 1.34).
 Candidate = tuple[frozenset[tuple[str, str, int]], frozenset[tuple[str, frozenset[str]]]]

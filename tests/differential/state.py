@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from tests.differential.exchange import Reply, Request
 from tests.differential.sides import Side
-from tests.versions import PEER_LATEST
+from tests.support.versions import PEER_LATEST
 
 _PROVIDER = "generation of"
 _CONSUMER = "consumer generation of"

@@ -9,7 +9,7 @@ import pytest
 from tests.coexistence.conftest import peer_url
 from tests.differential.placement import CandidatesDuel, RequestDuel
 from tests.differential.sides import Ours, Peer
-from tests.empty_databases import empty_database
+from tests.support.empty_databases import empty_database
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.all_databases]
 

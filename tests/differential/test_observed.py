@@ -6,7 +6,7 @@ import pytest
 
 from tests.differential.exchange import Request
 from tests.differential.state import clear
-from tests.versions import PEER_LATEST
+from tests.support.versions import PEER_LATEST
 
 pytestmark = pytest.mark.system
 

@@ -6,10 +6,10 @@ from typing import Any
 from placement_sched.errors import NoValidHost
 from placement_sched.notifications.bus import Bus
 from placement_sched.notifications.event import ERROR, START, Event, Reason
-from tests.house.tree import ROOT
-from tests.notifications.memory import IN_MEMORY, forget, sent
-from tests.notifications.requests import a_request
-from tests.scheduler.states import settings_with
+from tests.support.notification_memory import IN_MEMORY, forget, sent
+from tests.support.notification_requests import a_request
+from tests.support.repository import ROOT
+from tests.support.states import settings_with
 
 FOLDER = ROOT / "doc" / "source" / "notification_samples"
 

@@ -20,7 +20,7 @@ from placement_sched.app import create_app
 from placement_sched.db.transaction import Database
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
-from tests.versions import LATEST
+from tests.support.versions import LATEST
 
 FOLDER = Path(__file__).parents[2] / "api-ref" / "source" / "samples"
 

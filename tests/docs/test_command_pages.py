@@ -9,8 +9,8 @@ import pytest
 
 from placement_sched.cli.completion import all_commands
 from placement_sched.cli.main import make_parser
-from tests.house.tree import ROOT
-from tests.servers import PROGRAM, environment
+from tests.support.repository import ROOT
+from tests.support.servers import PROGRAM, environment
 
 pytestmark = pytest.mark.slow
 

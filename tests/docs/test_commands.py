@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 
 from tests.differential.duel import PEER_PYTHON
-from tests.servers import BIN, PROGRAM, started
+from tests.support.servers import BIN, PROGRAM, started
 
 pytestmark = pytest.mark.exhaustive
 

@@ -27,10 +27,10 @@ from placement_sched.cli.main import make_parser
 from tests.coexistence import test_leaving
 from tests.deploy import reader, test_backup, test_heads, test_image, test_manifests
 from tests.docs import test_typed_lines
-from tests.empty_databases import KINDS
 from tests.house import test_readme
 from tests.house.test_makefile import TARGETS
-from tests.house.tree import ROOT
+from tests.support.empty_databases import KINDS
+from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from placement_sched.scheduler.drivers import all_drivers
 from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.plugins import make_full_conf
 from placement_sched.scheduler.weights import all_weighers
-from tests.house.tree import ROOT
+from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 

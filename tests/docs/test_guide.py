@@ -16,7 +16,7 @@ from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.policies.selectors import all_selectors
 from placement_sched.scheduler.request_filters import all_request_filters
 from placement_sched.scheduler.weights import all_weighers
-from tests.house.tree import PACKAGE, ROOT
+from tests.support.repository import PACKAGE, ROOT
 
 pytestmark = pytest.mark.system
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from placement_sched import limits
-from tests.house.tree import ROOT
+from tests.support.repository import ROOT
 
 PAGE = ROOT / "doc/source/limits.rst"
 _ROW = re.compile(r"^   \* - (?P<text>.+?)\n     - (?P<value>[\d,]+)$", re.MULTILINE)

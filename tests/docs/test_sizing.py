@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.house.tree import ROOT
+from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -15,11 +15,11 @@ import pytest
 
 from tests.coexistence.conftest import OpenStack
 from tests.differential.duel import needs_peer
-from tests.empty_databases import empty_database
 from tests.house.test_readme import README
-from tests.house.tree import ROOT
-from tests.nova_clouds import sqlite_nova
-from tests.servers import BIN, PROGRAM, Server, environment, started
+from tests.support.empty_databases import empty_database
+from tests.support.nova_clouds import sqlite_nova
+from tests.support.repository import ROOT
+from tests.support.servers import BIN, PROGRAM, Server, environment, started
 
 pytestmark = pytest.mark.exhaustive
 

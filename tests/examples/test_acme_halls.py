@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import run, serve
-from tests.house.tree import ROOT
+from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.system
 

@@ -18,9 +18,9 @@ from placement_sched.db import transaction
 from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
 from tests.faults.cutting import Cut, CuttingProxy, cutting
-from tests.invariants import assert_invariants
-from tests.placing import hosts_of, report, spec
-from tests.versions import LATEST_HEADERS
+from tests.support.invariants import assert_invariants
+from tests.support.scheduling import hosts_of, report, spec
+from tests.support.versions import LATEST_HEADERS
 
 CUTS = int(os.environ.get("PLACEMENT_SCHED_TEST_CUT_COMMITS", "24"))
 #: A COMMIT to SQLite crosses no network.

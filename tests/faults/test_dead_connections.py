@@ -10,8 +10,8 @@ from placement_sched.db import engine, errors
 from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
 from tests.faults.cutting import cutting
-from tests.invariants import assert_invariants
-from tests.versions import LATEST_HEADERS
+from tests.support.invariants import assert_invariants
+from tests.support.versions import LATEST_HEADERS
 
 #: A file closes no connection.
 pytestmark = [

@@ -21,10 +21,10 @@ from placement_sched.operations.prepare import sync
 from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
 from tests.faults.cutting import CuttingProxy
-from tests.invariants import assert_invariants
-from tests.mariadb import mariadb
-from tests.postgresql import PostgreSQL, one_server, primary_and_standby
-from tests.versions import LATEST_HEADERS
+from tests.support.invariants import assert_invariants
+from tests.support.mariadb import mariadb
+from tests.support.postgresql import PostgreSQL, one_server, primary_and_standby
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
 from tests.faults.cutting import cutting
-from tests.mariadb import semi_synchronous
-from tests.servers import wait_until
+from tests.support.mariadb import semi_synchronous
+from tests.support.servers import wait_until
 
 pytestmark = pytest.mark.chaos
 

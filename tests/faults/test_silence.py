@@ -20,9 +20,9 @@ from placement_sched.errors import Unavailable
 from tests.conftest import make_settings
 from tests.faults.cutting import cutting
 from tests.faults.swallowing import swallowing
-from tests.invariants import assert_invariants
-from tests.servers import wait_until
-from tests.versions import LATEST_HEADERS
+from tests.support.invariants import assert_invariants
+from tests.support.servers import wait_until
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = [
     pytest.mark.slow,

@@ -17,7 +17,7 @@ from typing import Any
 import pymysql
 import pytest
 
-from tests.loopback import reserved_port
+from tests.support.loopback import reserved_port
 
 #: Set by CI: a Galera that is not installed is then a failure, not a skip.
 REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_GALERA"))

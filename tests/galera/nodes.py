@@ -8,10 +8,10 @@ from typing import Any
 
 from webtest import TestResponse
 
-from tests.at_once import at_once
 from tests.conftest import Client
 from tests.galera.cluster import Cluster
-from tests.versions import LATEST_HEADERS
+from tests.support.concurrency import at_once
+from tests.support.versions import LATEST_HEADERS
 
 #: How often each race is run: a few times in a suite, 300 times for a proof.
 ROUNDS = int(os.environ.get("PLACEMENT_SCHED_TEST_GALERA_ROUNDS", "15"))

@@ -19,9 +19,9 @@ from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
 from tests.galera.cluster import NODE, REQUIRED
 from tests.galera.writers import PROVIDERS, Writers
-from tests.loopback import reserved_port
-from tests.servers import wait_until
-from tests.versions import LATEST_HEADERS
+from tests.support.loopback import reserved_port
+from tests.support.servers import wait_until
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.chaos
 

@@ -12,9 +12,9 @@ import pytest
 from placement_sched.errors import NotFound
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.repair import Healer, HealRequest
-from tests.at_once import at_once
 from tests.galera.nodes import broken, pairs, statuses
-from tests.placing import report
+from tests.support.concurrency import at_once
+from tests.support.scheduling import report
 
 pytestmark = pytest.mark.system
 

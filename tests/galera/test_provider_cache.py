@@ -12,8 +12,8 @@ from placement_sched.db.migrate import sync_schema
 from placement_sched.db.transaction import Database
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
-from tests.store.placement.copied import Copy
-from tests.versions import LATEST_HEADERS
+from tests.support.placement_copy import Copy
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.system
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from tests.galera.nodes import ROUNDS, broken, pairs, statuses
-from tests.placing import flavor, report, spec
+from tests.support.scheduling import flavor, report, spec
 
 pytestmark = pytest.mark.system
 

@@ -12,10 +12,10 @@ from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
 from tests.galera.test_failures import WRITES
 from tests.galera.writers import PROVIDERS, Writers
-from tests.releases import program, sync, unpack_last_release, variables
-from tests.servers import started
+from tests.support.releases import program, sync, unpack_last_release, variables
+from tests.support.servers import started
+from tests.support.versions import LATEST_HEADERS
 from tests.verifier.verify import verify
-from tests.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.exhaustive
 

@@ -13,11 +13,11 @@ from placement_sched.db.migrate import TURN, newest_revision
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
-from tests import program
-from tests.at_once import at_once
 from tests.conftest import make_settings
 from tests.galera.nodes import ROUNDS
-from tests.servers import environment
+from tests.support import program
+from tests.support.concurrency import at_once
+from tests.support.servers import environment
 from tests.verifier.verify import verify
 
 pytestmark = pytest.mark.exhaustive

@@ -4,8 +4,8 @@ from collections import Counter
 from itertools import count
 from threading import Lock, Thread
 
-from tests.servers import wait_until
-from tests.versions import LATEST_HEADERS
+from tests.support.servers import wait_until
+from tests.support.versions import LATEST_HEADERS
 
 PROVIDERS = "/placement/resource_providers"
 

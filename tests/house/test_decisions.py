@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.house.tree import ROOT, modules
+from tests.support.repository import ROOT, modules
 
 PAGES = sorted((ROOT / "doc" / "decisions").glob("*.md"))
 #: Maximum number of words of a decision, the table included.

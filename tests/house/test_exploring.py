@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests import exploring
-from tests.house.tree import ROOT
+from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.system
 

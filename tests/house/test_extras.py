@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.house.tree import PACKAGE, ROOT
+from tests.support.repository import PACKAGE, ROOT
 
 #: Modules of each extra, and the extra that an error names.
 OPTIONAL = {

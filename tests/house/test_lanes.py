@@ -11,8 +11,8 @@ from placement_sched.scheduler.request_filters import all_request_filters
 from placement_sched.scheduler.weights import all_weighers
 from tests.chaos.parts import PARTS
 from tests.house.test_routes import is_asked, without
-from tests.house.tree import PACKAGE, ROOT
 from tests.lanes import LANES, MARKERS, is_run_elsewhere, may_have_tests
+from tests.support.repository import PACKAGE, ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ TESTS = ROOT / "tests"
 #: Packages whose tests start processes or use a broker, or that only nova's plugins use.
 NOT_FAST = {"cli", "notifications"}
 #: Modules that name plugins without running them.
-LISTING = "test_loading"
+LISTING = "test_plugins"
 #: A module of the lane of `make test`, with a test that has another marker.
 SAMPLE = """
 import pytest

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.tree import PACKAGE, ROOT
+from tests.support.repository import PACKAGE, ROOT
 
 pytestmark = pytest.mark.slow
 

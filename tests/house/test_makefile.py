@@ -8,7 +8,7 @@ import subprocess
 import pytest
 import yaml
 
-from tests.house.tree import ROOT
+from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.house.tree import modules, shown
+from tests.support.repository import modules, shown
 
 pytestmark = pytest.mark.slow
 

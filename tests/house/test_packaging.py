@@ -12,8 +12,8 @@ from zipfile import ZipFile
 import pytest
 
 from placement_sched.api.placement.microversions import VERSIONING
-from tests.house.tree import PACKAGE, ROOT
-from tests.servers import started
+from tests.support.repository import PACKAGE, ROOT
+from tests.support.servers import started
 
 pytestmark = pytest.mark.system
 

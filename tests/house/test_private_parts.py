@@ -9,7 +9,7 @@ from importlib import import_module
 
 import pytest
 
-from tests.house.tree import PACKAGE, ROOT, modules, shown
+from tests.support.repository import PACKAGE, ROOT, modules, shown
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from placement_sched.cli.main import make_parser
-from tests.house.tree import PACKAGE, ROOT
-from tests.servers import BIN, PROGRAM, started
+from tests.support.repository import PACKAGE, ROOT
+from tests.support.servers import BIN, PROGRAM, started
 
 pytestmark = pytest.mark.system
 

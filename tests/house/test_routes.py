@@ -16,7 +16,7 @@ from placement_sched.api.placement.routes import API as PLACEMENT
 from placement_sched.api.policy_rules import RULES
 from placement_sched.api.scheduler.routes import API as SCHEDULER
 from tests.house.requests_sent import Sent, of_gabbi, of_module
-from tests.house.tree import PACKAGE, ROOT
+from tests.support.repository import PACKAGE, ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -175,7 +175,7 @@ def test_every_module_of_routes_is_mounted():
     """A noun's routes that no face lists would be served to nobody."""
     for face, routes in APIS.items():
         listed = {route.handler.__module__.rpartition(".")[2] for route in routes}
-        folder = PACKAGE / "api" / face / "routes"
+        folder = PACKAGE / "api" / face
         modules = {path.stem for path in Path(folder).glob("*.py")} - {"__init__"}
         with_routes = {
             name

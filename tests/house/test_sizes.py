@@ -8,7 +8,7 @@ import ast
 
 import pytest
 
-from tests.house.tree import (
+from tests.support.repository import (
     functions,
     imported_by,
     is_listed,

@@ -9,9 +9,9 @@ from placement_sched.config.options.notifications import GROUP
 from placement_sched.notifications.announcer import SILENT, Announcer, announcer_of
 from placement_sched.notifications.event import END, ERROR, START
 from tests.conftest import make_settings
-from tests.notifications.memory import IN_MEMORY, forget, sent
-from tests.placing import flavor, instance, report, spec
-from tests.scheduler.states import settings_with
+from tests.support.notification_memory import IN_MEMORY, forget, sent
+from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.states import settings_with
 
 pytestmark = pytest.mark.slow
 

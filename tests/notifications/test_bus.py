@@ -5,9 +5,9 @@ import pytest
 from placement_sched.errors import ConfigurationError
 from placement_sched.notifications.bus import Bus
 from placement_sched.notifications.event import END, ERROR, START, Event, Reason
-from tests.notifications.memory import IN_MEMORY, forget, sent
-from tests.notifications.requests import WHOLE, a_request
-from tests.scheduler.states import settings_with
+from tests.support.notification_memory import IN_MEMORY, forget, sent
+from tests.support.notification_requests import WHOLE, a_request
+from tests.support.states import settings_with
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ import pytest
 from placement_sched.notifications import bus as module
 from placement_sched.notifications.bus import Sender
 from placement_sched.notifications.event import START, Event
-from tests.notifications.requests import BARE, a_request
-from tests.processes import PROCESSES
+from tests.support.notification_requests import BARE, a_request
+from tests.support.processes import PROCESSES
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ import pytest
 from placement_sched.errors import NoValidHost
 from placement_sched.notifications.event import END, ERROR, START, Event, Reason
 from placement_sched.notifications.payloads import run_instance, unversioned
-from tests.notifications.requests import BARE, IMAGE, INSTANCE, OTHER, WHOLE, a_request
+from tests.support.notification_requests import BARE, IMAGE, INSTANCE, OTHER, WHOLE, a_request
 
 pytestmark = pytest.mark.slow
 

@@ -5,8 +5,8 @@ from uuid import uuid4
 import pytest
 
 from tests.conftest import make_settings
-from tests.notifications.listening import listening
-from tests.placing import instance, report, spec
+from tests.support.notification_listener import listening
+from tests.support.scheduling import instance, report, spec
 
 pytestmark = pytest.mark.slow
 

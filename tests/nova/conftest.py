@@ -9,7 +9,7 @@ from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.nova.sync.follower import Follower
 from tests.nova.scheduling import own_bus
-from tests.nova_clouds import NovaCloud, sqlite_nova
+from tests.support.nova_clouds import NovaCloud, sqlite_nova
 
 
 @pytest.fixture(scope="module")

@@ -19,13 +19,13 @@ from sqlalchemy import create_engine
 
 from placement_sched.config.options.notifications import oslo_messaging
 from placement_sched.nova.objects import primitive_of
-from tests import program
 from tests.conftest import Client, make_settings
 from tests.nova.cloud.rabbitmq import private_broker
 from tests.nova.databases.test_service_record import SERVICES
-from tests.nova_clouds import NovaCloud, sqlite_nova
-from tests.placing import report
-from tests.servers import environment, wait_until
+from tests.support import program
+from tests.support.nova_clouds import NovaCloud, sqlite_nova
+from tests.support.scheduling import report
+from tests.support.servers import environment, wait_until
 
 ANNOUNCED = "placement-sched nova-scheduler serves "
 LIBRARY = oslo_messaging()

@@ -10,8 +10,8 @@ from placement_sched.config.settings import Settings
 from placement_sched.nova.messaging import ExpectedError
 from placement_sched.nova.rpc import SchedulerRpc
 from tests.nova.scheduling import hosts_of, primitive_of, spec_of
-from tests.placing import instance, report
-from tests.versions import LATEST_HEADERS
+from tests.support.scheduling import instance, report
+from tests.support.versions import LATEST_HEADERS
 
 REBUILD = {"_nova_check_type": ["rebuild"]}
 POLICY = {"sched_policy": ["default"]}

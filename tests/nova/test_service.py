@@ -15,7 +15,7 @@ from placement_sched.db.tables import leases
 from placement_sched.nova.objects import primitive_of
 from tests.nova.databases.test_service_record import rows
 from tests.nova.scheduling import LIBRARY, Service, Site, eventually, hosts_of, spec_of
-from tests.placing import instance
+from tests.support.scheduling import instance
 
 pytestmark = pytest.mark.system
 

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.deploy import DEPLOY
 from tests.nova.scheduling import Service, Site, eventually, hosts_of
-from tests.placing import instance
+from tests.support.scheduling import instance
 
 pytestmark = pytest.mark.system
 

@@ -12,7 +12,7 @@ import pytest
 from placement_sched.db.transaction import PLACES
 from tests.nova.cloud.rabbitmq import RabbitMQ, private_broker
 from tests.nova.scheduling import Site, eventually, hosts_of
-from tests.placing import instance
+from tests.support.scheduling import instance
 
 pytestmark = pytest.mark.exhaustive
 

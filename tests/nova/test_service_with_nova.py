@@ -8,7 +8,7 @@ import pytest
 from tests.differential.duel import PEER_PYTHON, needs_peer
 from tests.differential.lines import Lines
 from tests.nova.scheduling import Site, eventually, own_bus
-from tests.placing import instance
+from tests.support.scheduling import instance
 
 pytestmark = pytest.mark.system
 CONDUCTOR = Path(__file__).parent / "peer" / "conductor.py"

@@ -32,9 +32,9 @@ from placement_sched.schemas.node_report import Defaults, parse
 from placement_sched.store.compute.compute_nodes import row_of
 from placement_sched.store.placement import usages
 from tests.conftest import make_settings
-from tests.empty_databases import KINDS, empty_database
-from tests.openstack_databases import NEWEST, fill, make_openstack, stamp
-from tests.reports import NOW, a_report
+from tests.support.empty_databases import KINDS, empty_database
+from tests.support.openstack_databases import NEWEST, fill, make_openstack, stamp
+from tests.support.reports import NOW, a_report
 
 pytestmark = pytest.mark.all_databases
 

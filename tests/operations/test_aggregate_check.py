@@ -10,12 +10,12 @@ from placement_sched.store import images
 from placement_sched.store.compute import flavors, host_aggregates
 from placement_sched.store.placement import resource_providers, traits
 from placement_sched.store.placement.resource_providers import NewProvider
-from tests.clouds import uuid_of
 from tests.conftest import make_settings
-from tests.host_maps import LICENSED, add_aggregate, aggregate_uuid, here, tag
-from tests.hosts import NOW, add_node
-from tests.statements import counted
-from tests.versions import LATEST_HEADERS
+from tests.support.clouds import uuid_of
+from tests.support.host_maps import LICENSED, add_aggregate, aggregate_uuid, here, tag
+from tests.support.hosts import NOW, add_node
+from tests.support.statements import counted
+from tests.support.versions import LATEST_HEADERS
 
 ASKING = {f"trait:{LICENSED}": "required"}
 ON = {"scheduler__enable_isolated_aggregate_filtering": True}

@@ -8,10 +8,10 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import NovaCell
 from placement_sched.operations.cloud_check import CloudFault, check_cloud
 from placement_sched.store.compute import cells
-from tests.clouds import uuid_of
-from tests.placing import instance, report
-from tests.statements import counted
-from tests.versions import LATEST_HEADERS
+from tests.support.clouds import uuid_of
+from tests.support.scheduling import instance, report
+from tests.support.statements import counted
+from tests.support.versions import LATEST_HEADERS
 
 CELL = uuid_of("cell")
 COMPUTE = {"OpenStack-API-Version": "compute 2.96"}

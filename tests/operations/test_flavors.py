@@ -7,9 +7,9 @@ import pytest
 from placement_sched.errors import Conflict, Duplicate, NotFound
 from placement_sched.model.flavor import Flavor
 from placement_sched.operations import flavors
-from tests.at_once import at_once
-from tests.hosts import NOW
-from tests.statements import counted
+from tests.support.concurrency import at_once
+from tests.support.hosts import NOW
+from tests.support.statements import counted
 
 
 def create(database, flavorid, name="n", **fields):

@@ -8,9 +8,9 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import adopt
 from tests.conftest import make_settings
-from tests.empty_databases import empty_database
-from tests.openstack_databases import make_openstack
-from tests.versions import LATEST_HEADERS
+from tests.support.empty_databases import empty_database
+from tests.support.openstack_databases import make_openstack
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,8 @@ from placement_sched.errors import Unavailable
 from placement_sched.model.clock import utcnow
 from placement_sched.operations import prepare
 from placement_sched.operations.prepare import sync, warm_up
-from tests.clouds import Cloud, Host, load, stock
-from tests.statements import counted
+from tests.support.clouds import Cloud, Host, load, stock
+from tests.support.statements import counted
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from placement_sched.operations import aggregates, reports
 from placement_sched.store.compute import compute_nodes, services
 from placement_sched.store.placement import provider_trees, resource_providers
 from tests.operations.test_reports import allocate, provider, report
-from tests.reports import NOW, a_report, node_uuid
+from tests.support.reports import NOW, a_report, node_uuid
 
 
 def remove(database, number=1):

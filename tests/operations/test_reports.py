@@ -19,9 +19,9 @@ from placement_sched.store.placement import (
     traits,
 )
 from tests.conftest import make_settings
-from tests.reports import NOW, a_report, node_uuid, without
-from tests.service_changes import disable
-from tests.statements import counted
+from tests.support.reports import NOW, a_report, node_uuid, without
+from tests.support.service_changes import disable
+from tests.support.statements import counted
 
 LATER = NOW + timedelta(seconds=30)
 DISABLED = "COMPUTE_STATUS_DISABLED"

@@ -4,10 +4,10 @@ import pytest
 
 from placement_sched.operations import reports
 from placement_sched.store.placement import resource_providers
-from tests.at_once import at_once
 from tests.operations.test_reports import aggregates_of, an_aggregate, provider, report
-from tests.reports import NOW, a_report, node_uuid
-from tests.versions import LATEST_HEADERS
+from tests.support.concurrency import at_once
+from tests.support.reports import NOW, a_report, node_uuid
+from tests.support.versions import LATEST_HEADERS
 
 PROVIDERS = "/placement/resource_providers"
 #: As often a node and its provider are created at the same moment.

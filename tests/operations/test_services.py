@@ -5,9 +5,9 @@ import pytest
 from placement_sched.errors import NotFound
 from placement_sched.store.compute import services
 from tests.operations.test_reports import DISABLED, provider, report, traits_of
-from tests.reports import NOW, a_report
-from tests.service_changes import change, disable, enable
-from tests.statements import counted
+from tests.support.reports import NOW, a_report
+from tests.support.service_changes import change, disable, enable
+from tests.support.statements import counted
 
 
 def changed(database, change, host, *how, **changed):

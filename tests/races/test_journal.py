@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import text
 
 from placement_sched.store.placement import resource_providers
-from tests.providers import make_provider
 from tests.races.journal import Excess, journal, replay
+from tests.support.providers import make_provider
 
 pytestmark = pytest.mark.system
 

@@ -19,11 +19,11 @@ import requests
 from placement_sched.db.transaction import Database
 from placement_sched.store.placement import allocations
 from tests.deploy.haproxy import in_front
-from tests.invariants import assert_invariants, generations_only_grow
-from tests.loopback import reserved_port
-from tests.providers import make_provider
-from tests.servers import Server, environment, started, wait_until
-from tests.versions import LATEST
+from tests.support.invariants import assert_invariants, generations_only_grow
+from tests.support.loopback import reserved_port
+from tests.support.providers import make_provider
+from tests.support.servers import Server, environment, started, wait_until
+from tests.support.versions import LATEST
 
 pytestmark = pytest.mark.system
 

@@ -21,11 +21,11 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.checks import Invariant
 from placement_sched.store.placement import allocations, inventories, resource_providers, usages
 from tests.chaos.scale import TRIED
-from tests.invariants import assert_invariants
-from tests.processes import race
-from tests.providers import make_provider
 from tests.races.journal import journal, replay, wait_for_writes
 from tests.races.writer import TOTALS, Tale, write_at_random
+from tests.support.invariants import assert_invariants
+from tests.support.processes import race
+from tests.support.providers import make_provider
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.system]
 

@@ -6,8 +6,8 @@ import pytest
 import requests
 
 from tests.chaos.scale import TRIED
-from tests.placing import flavor, report, spec
-from tests.versions import LATEST
+from tests.support.scheduling import flavor, report, spec
+from tests.support.versions import LATEST
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.system]
 

@@ -19,7 +19,7 @@ from uuid import uuid4
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 from tests.races.journal import wait_for_writes
-from tests.versions import LATEST
+from tests.support.versions import LATEST
 
 #: The totals that an inventory is given at random: the largest is the room of a provider at most.
 TOTALS = range(24, 41)

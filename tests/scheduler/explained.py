@@ -7,8 +7,8 @@ from urllib.parse import parse_qs
 from uuid import UUID
 
 from placement_sched.operations import aggregates
-from tests.clouds import NOW, Host, give_traits
-from tests.placing import report
+from tests.support.clouds import NOW, Host, give_traits
+from tests.support.scheduling import report
 
 
 @dataclass(frozen=True)

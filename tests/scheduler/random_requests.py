@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from tests.clouds import uuid_of
-from tests.scheduler.states import a_spec, an_aggregate
 from tests.scheduler.worlds import AWorld
+from tests.support.clouds import uuid_of
+from tests.support.states import a_spec, an_aggregate
 
 #: Host aggregates are known by these numbers.
 NUMBERS = range(1, 6)

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from placement_sched.errors import NoValidHost, Unavailable
-from placement_sched.model.decision import Decision, DecisionQuery, PlacedInstance
+from placement_sched.model.decision import Decision, PlacedInstance
 from placement_sched.model.explanation import (
     CandidatesReport,
     FilterReport,
@@ -19,8 +19,8 @@ from placement_sched.scheduler.claim import ClaimMode
 from placement_sched.scheduler.decisions import MOST_BYTES, Retention, limit_size
 from placement_sched.store import decisions
 from tests.conftest import make_settings
-from tests.placing import flavor, hosts_of, instance, report, spec
-from tests.statements import counted
+from tests.support.scheduling import flavor, hosts_of, instance, report, spec
+from tests.support.statements import counted
 
 NOW = datetime(2026, 1, 1, 12, 0, 0)
 
@@ -124,24 +124,6 @@ def made_at(moment, number=0):
         places=(PlacedInstance(instance(number), "cn1"),),
         created_at=moment,
     )
-
-
-@pytest.mark.all_databases
-def test_old_decisions_go_some_at_a_time_with_their_places(database):
-    def fill(connection):
-        for number in range(5):
-            made = made_at(NOW - timedelta(days=number), number)
-            decisions.record(connection, made, made.created_at)
-
-    def purge(connection):
-        return decisions.purge(connection, NOW - timedelta(days=1), 2)
-
-    database.write(fill)
-    assert [database.write(purge) for _ in range(3)] == [2, 1, 0]
-    with database.read() as connection:
-        left = decisions.search(connection, DecisionQuery())
-    assert [one.uuid for one in left] == [instance(1001), instance(1000)]
-    assert count(database, "sched_decision_places") == 2
 
 
 def test_retention_looks_for_old_ones_now_and_then_and_keeps_up(database):

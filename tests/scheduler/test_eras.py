@@ -10,9 +10,9 @@ from placement_sched.scheduler.live_settings import with_overrides
 from placement_sched.scheduler.plugins import plugins_for, read_settings
 from placement_sched.scheduler.utils import parse_options
 from placement_sched.scheduler.weighing import run_weighers
-from tests.placing import flavor, instance, report, spec
 from tests.scheduler.explained import explained, put_aggregate
-from tests.scheduler.states import NOW, a_host, a_service, a_spec, aggregates, instances_on
+from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.states import NOW, a_host, a_service, a_spec, aggregates, instances_on
 
 ERAS = "tests.scheduler.eras"
 CONF = f"""\

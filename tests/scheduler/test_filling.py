@@ -7,13 +7,13 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.app import create_app
-from tests.clouds import uuid_of
 from tests.conftest import make_settings
-from tests.invariants import assert_invariants
-from tests.placing import flavor, instance, report, spec
-from tests.processes import race
-from tests.scheduler.test_select_destinations import usages
+from tests.scheduler.test_scheduler import usages
 from tests.scheduler.test_select_races import select
+from tests.support.clouds import uuid_of
+from tests.support.invariants import assert_invariants
+from tests.support.processes import race
+from tests.support.scheduling import flavor, instance, report, spec
 
 pytestmark = pytest.mark.slow
 

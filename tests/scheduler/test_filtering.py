@@ -10,7 +10,7 @@ from placement_sched.model.explanation import Rejected
 from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.filters import BaseHostFilter
-from tests.scheduler.states import a_host, a_spec, settings_with
+from tests.support.states import a_host, a_spec, settings_with
 
 HOSTS = [a_host(name) for name in ("cn1", "cn2", "cn3")]
 SPEC = a_spec()

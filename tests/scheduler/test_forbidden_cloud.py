@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from placement_sched.model.explanation import ExplanationView
 from placement_sched.operations import aggregates as aggregates_module
-from tests.clouds import NOW, Host, give_traits
 from tests.exploring import Dice, draws
-from tests.placing import flavor, report, spec
+from tests.support.clouds import NOW, Host, give_traits
+from tests.support.scheduling import flavor, report, spec
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ from placement_sched.scheduler.host_state import (
     service_view,
 )
 from placement_sched.schemas.node_report import Defaults, parse
-from tests.reports import NOW, a_report, node_uuid
-from tests.scheduler.states import a_spec, aggregates
+from tests.support.reports import NOW, a_report, node_uuid
+from tests.support.states import a_spec, aggregates
 
 #: Public attributes of nova 34's HostState, seen with dir() after an update.
 NOVA_NAMES = """

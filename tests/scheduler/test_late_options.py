@@ -10,7 +10,7 @@ from placement_sched.config.conf import CONF, read_files
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_settings
 from placement_sched.scheduler.weighing import run_weighers
-from tests.scheduler.states import a_host, a_spec
+from tests.support.states import a_host, a_spec
 
 MODULE = """
 from oslo_config import cfg

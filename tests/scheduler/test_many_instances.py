@@ -12,11 +12,11 @@ from placement_sched.scheduler.weights import BaseHostWeigher
 from placement_sched.scheduler.weights.io_ops import IoOpsWeigher
 from placement_sched.scheduler.weights.num_instances import NumInstancesWeigher
 from placement_sched.scheduler.weights.ram import RAMWeigher
-from tests.clouds import uuid_of
-from tests.placing import flavor, report, spec
-from tests.scheduler.states import a_host, a_spec, settings_with
-from tests.scheduler.test_select_destinations import explain
-from tests.statements import counted
+from tests.scheduler.test_scheduler import explain
+from tests.support.clouds import uuid_of
+from tests.support.scheduling import flavor, report, spec
+from tests.support.statements import counted
+from tests.support.states import a_host, a_spec, settings_with
 
 
 class Relative(BaseHostWeigher):

@@ -20,7 +20,7 @@ from placement_sched.scheduler.request_filters import (
     require_traits,
 )
 from placement_sched.schemas.formats import DocumentError
-from tests.scheduler.states import a_spec, aggregates
+from tests.support.states import a_spec, aggregates
 
 AGGREGATES = [str(UUID(int=number)) for number in (1, 2)]
 PLAIN = a_spec()

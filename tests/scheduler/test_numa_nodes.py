@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.placing import flavor, hosts_of, instance, report, spec
+from tests.support.scheduling import flavor, hosts_of, instance, report, spec
 
 
 def topology(*pinned, **cell):

@@ -11,10 +11,10 @@ from placement_sched.scheduler.host_state import (
 )
 from placement_sched.schemas.node_report import Defaults, parse
 from tests.conftest import Client, make_settings
-from tests.placing import flavor, hosts_of, instance, report, spec
-from tests.reports import NOW, a_report
-from tests.scheduler.states import a_host, a_spec
-from tests.versions import LATEST_HEADERS
+from tests.support.reports import NOW, a_report
+from tests.support.scheduling import flavor, hosts_of, instance, report, spec
+from tests.support.states import a_host, a_spec
+from tests.support.versions import LATEST_HEADERS
 
 SELECT = "/scheduler/v1/select_destinations"
 EXPLAIN = "/scheduler/v1/explain"

@@ -4,7 +4,7 @@ from oslo_config import cfg
 
 from placement_sched.config.conf import CONF, in_effect
 from placement_sched.scheduler.plugin import SchedulerPlugin, path_of
-from tests.scheduler.states import NOW, settings_with
+from tests.support.states import NOW, settings_with
 
 
 class Plugin(SchedulerPlugin):

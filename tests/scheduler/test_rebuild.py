@@ -3,8 +3,8 @@
 import pytest
 
 from placement_sched.scheduler import selection
-from tests.placing import flavor, instance, report, spec
-from tests.versions import LATEST_HEADERS
+from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.versions import LATEST_HEADERS
 
 REBUILD = {"_nova_check_type": ["rebuild"]}
 WINDOWS = {"properties": {"hypervisor_type": "hyperv"}}

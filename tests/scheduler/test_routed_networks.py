@@ -7,11 +7,11 @@ import pytest
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
 from placement_sched.scheduler.plugins import make_full_conf
-from tests.clouds import uuid_of
-from tests.neutron import NOWHERE, running
-from tests.placing import instance, report, spec
-from tests.statements import counted
-from tests.versions import LATEST_HEADERS
+from tests.support.clouds import uuid_of
+from tests.support.neutron import NOWHERE, running
+from tests.support.scheduling import instance, report, spec
+from tests.support.statements import counted
+from tests.support.versions import LATEST_HEADERS
 
 SOME = "aaaaaaaa-0000-4000-8000-00000000000"
 NET, FLAT, PORT, SMART, SUBNET_1, SUBNET_2, SEGMENT_1, SEGMENT_2 = (

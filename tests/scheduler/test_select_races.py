@@ -8,12 +8,12 @@ from webtest import TestApp
 
 from placement_sched.app import create_app
 from placement_sched.model.clock import utcnow
-from tests.clouds import uuid_of
 from tests.conftest import make_settings
-from tests.invariants import assert_invariants
-from tests.placing import flavor, hosts_of, instance, report, spec
-from tests.processes import race
-from tests.scheduler.test_select_destinations import usages
+from tests.scheduler.test_scheduler import usages
+from tests.support.clouds import uuid_of
+from tests.support.invariants import assert_invariants
+from tests.support.processes import race
+from tests.support.scheduling import flavor, hosts_of, instance, report, spec
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 

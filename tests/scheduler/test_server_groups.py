@@ -11,9 +11,9 @@ from placement_sched.limits import MAX_GROUP_MEMBERS
 from placement_sched.model.aggregates import ServerGroup
 from placement_sched.scheduler.claim import _join_group
 from tests.conftest import make_settings
-from tests.placing import hosts_of, instance, report, spec
-from tests.scheduler.states import a_spec
-from tests.statements import counted
+from tests.support.scheduling import hosts_of, instance, report, spec
+from tests.support.statements import counted
+from tests.support.states import a_spec
 
 SELECT = "/scheduler/v1/select_destinations"
 EXPLAIN = "/scheduler/v1/explain"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.placing import flavor, instance, report, spec
-from tests.statements import counted
-from tests.versions import LATEST_HEADERS
+from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.statements import counted
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.placing import hosts_of, instance, spec, with_licensed_host
-from tests.statements import counted
+from tests.support.scheduling import hosts_of, instance, spec, with_licensed_host
+from tests.support.statements import counted
 
 SELECT = "/scheduler/v1/select_destinations"
 FLAVORS = "/compute/v2.1/flavors"

@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.scheduler.utils import get_weight_multiplier
-from tests.scheduler.states import a_host, aggregates
+from tests.support.states import a_host, aggregates
 
 
 @pytest.mark.parametrize(

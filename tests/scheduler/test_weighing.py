@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from placement_sched.errors import PluginFailed
 from placement_sched.scheduler.weighing import run_weighers
 from placement_sched.scheduler.weights import BaseHostWeigher
-from tests.scheduler.states import a_host, a_spec, aggregates
+from tests.support.states import a_host, a_spec, aggregates
 
 HOSTS = [a_host(name) for name in ("cn1", "cn2", "cn3")]
 SPEC = a_spec()

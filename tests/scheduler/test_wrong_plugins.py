@@ -7,7 +7,7 @@ import pytest
 
 from placement_sched.cli.main import main
 from placement_sched.scheduler.extra_specs import all_validators
-from tests.servers import PROGRAM, environment
+from tests.support.servers import PROGRAM, environment
 
 pytestmark = pytest.mark.slow
 

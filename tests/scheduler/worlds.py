@@ -8,7 +8,7 @@ from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.request_filters import BaseRequestFilter, RequestFilterResult
-from tests.scheduler.states import aggregates, settings_with
+from tests.support.states import aggregates, settings_with
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from placement_sched.db.tables import image_properties, image_tags
 from placement_sched.errors import Duplicate
 from placement_sched.model.image import StoredImage
 from placement_sched.store import images as store
-from tests.clouds import uuid_of
-from tests.hosts import NOW
+from tests.support.clouds import uuid_of
+from tests.support.hosts import NOW
 
 pytestmark = pytest.mark.all_databases
 

@@ -5,10 +5,10 @@ import pytest
 from placement_sched.model.image import StoredImage, Viewer
 from placement_sched.store import images
 from placement_sched.store.images import SORT_KEYS, ImageSearch, search
-from tests.clouds import uuid_of
 from tests.exploring import Dice
-from tests.hosts import NOW
-from tests.statements import counted
+from tests.support.clouds import uuid_of
+from tests.support.hosts import NOW
+from tests.support.statements import counted
 
 pytestmark = pytest.mark.all_databases
 

@@ -9,7 +9,7 @@ from placement_sched.model.decision import SHADOW, Decision
 from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.store import decisions, shadow_results
-from tests.placing import instance
+from tests.support.scheduling import instance
 
 pytestmark = pytest.mark.all_databases
 

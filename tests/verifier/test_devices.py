@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import update
 
 from placement_sched.db import tables
-from tests.invariants import assert_invariants, break_tables, verified
-from tests.placing import FLAVOR, flavor, instance, report, spec
+from tests.support.invariants import assert_invariants, break_tables, verified
+from tests.support.scheduling import FLAVOR, flavor, instance, report, spec
+from tests.support.versions import LATEST_HEADERS
 from tests.verifier.model import Fault
-from tests.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
 

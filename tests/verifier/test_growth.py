@@ -4,12 +4,12 @@ import pytest
 from sqlalchemy import update
 
 from placement_sched.db.tables import consumers, resource_providers
-from tests.clouds import uuid_of
-from tests.invariants import break_tables, generations_only_grow
-from tests.placing import report
+from tests.support.clouds import uuid_of
+from tests.support.invariants import break_tables, generations_only_grow
+from tests.support.scheduling import report
+from tests.support.versions import LATEST_HEADERS
 from tests.verifier.growth import fallen, generations, lost
 from tests.verifier.model import AcknowledgedWrites
-from tests.versions import LATEST_HEADERS
 
 CN1, CONSUMER = report("cn1")["uuid"], uuid_of("consumer")
 

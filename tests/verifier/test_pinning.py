@@ -13,8 +13,8 @@ from placement_sched.model.hardware.numa import (
 )
 from placement_sched.model.hardware.numa_fit import fit_to_host, with_usage
 from placement_sched.model.verdict import Rejection
-from tests.invariants import verified
-from tests.placing import flavor, instance, report
+from tests.support.invariants import verified
+from tests.support.scheduling import flavor, instance, report
 from tests.verifier import pinning
 from tests.verifier.model import Fault
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from placement_sched.model.checks import Invariant
 from tests.exploring import draws
-from tests.invariants import generations_only_grow, verified
-from tests.placing import flavor, report, spec
-from tests.providers import NOW
-from tests.versions import LATEST_HEADERS
+from tests.support.invariants import generations_only_grow, verified
+from tests.support.providers import NOW
+from tests.support.scheduling import flavor, report, spec
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
 

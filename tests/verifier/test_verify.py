@@ -8,10 +8,10 @@ from sqlalchemy import delete, insert, select, update
 from placement_sched.db import tables
 from placement_sched.model.checks import Invariant
 from placement_sched.store.compute import instances
-from tests.invariants import assert_invariants, break_tables, verified
-from tests.placing import flavor, instance, report, spec
+from tests.support.invariants import assert_invariants, break_tables, verified
+from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.versions import LATEST_HEADERS
 from tests.verifier.model import Fault
-from tests.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ from tests.api.compute.flavors import FlavorApi
 from tests.api.compute.hosts import HostApi
 from tests.api.compute.server_groups import GroupApi
 from tests.api.compute.servers import ServerApi
-from tests.reports import NOW
+from tests.support.reports import NOW
 
 URL = "/compute/v2.1/os-aggregates"
 

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from tests.reports import NOW, a_report, node_uuid
+from tests.support.reports import NOW, a_report, node_uuid
 
 SERVICES = "/os-services"
 HYPERVISORS = "/os-hypervisors"

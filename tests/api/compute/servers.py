@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 from tests.conftest import make_settings
-from tests.placing import instance
-from tests.reports import NOW, a_report
+from tests.support.reports import NOW, a_report
+from tests.support.scheduling import instance
 
 URL = "/compute/v2.1/servers"
 READER = {"token": "bob:shop", "roles": "reader"}

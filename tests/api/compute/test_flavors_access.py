@@ -6,7 +6,7 @@ from sqlalchemy import insert, select
 from placement_sched.db.tables import flavor_projects, flavors
 from placement_sched.limits import MAX_FLAVOR_PROJECTS
 from tests.api.compute.flavors import message
-from tests.reports import NOW
+from tests.support.reports import NOW
 
 READER = {"token": "bob:shop", "roles": "member,reader"}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.api.compute.flavors import message
-from tests.statements import counted
+from tests.support.statements import counted
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from placement_sched.app import create_app
 from tests.api.compute.hosts import HYPERVISORS, SERVICES, HostApi
 from tests.conftest import Client, make_settings
 from tests.exploring import draws
-from tests.reports import NOW, node_uuid
+from tests.support.reports import NOW, node_uuid
 
 VERSIONS = ("2.1", "2.11", "2.33", "2.52", "2.53", "2.74", "2.75", "2.87", "2.88", "2.96")
 TEXT = st.text(max_size=20)

@@ -1,6 +1,6 @@
 """What operators do to services is what requests for hosts meet, at once."""
 
-from tests.placing import instance
+from tests.support.scheduling import instance
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 

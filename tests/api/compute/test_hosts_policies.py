@@ -4,7 +4,7 @@ from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
 from placement_sched.scheduler.plugins import make_full_conf
 from tests.api.compute.hosts import HYPERVISORS, SERVICES, HostApi
-from tests.reports import node_uuid
+from tests.support.reports import node_uuid
 
 NAMED = {"host": "cn1", "binary": "nova-compute"}
 CALLS = [

@@ -4,7 +4,7 @@ import pytest
 
 from placement_sched.limits import MAX_AGGREGATE_METADATA
 from tests.api.compute.conftest import URL
-from tests.hosts import add_node
+from tests.support.hosts import add_node
 
 IMAGE = "70a599e0-31e7-49b7-b260-868f441e862b"
 NUL = rb'{"aggregate": {"name": "a\u0000b"}}'

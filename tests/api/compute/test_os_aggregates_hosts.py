@@ -13,11 +13,11 @@ from placement_sched.db.tables import (
 )
 from placement_sched.limits import MAX_AGGREGATE_HOSTS
 from tests.api.compute.conftest import URL
-from tests.at_once import at_once
-from tests.hosts import add_instance, add_node, add_service
-from tests.placing import flavor, report, spec
-from tests.reports import NOW
-from tests.statements import counted
+from tests.support.concurrency import at_once
+from tests.support.hosts import add_instance, add_node, add_service
+from tests.support.reports import NOW
+from tests.support.scheduling import flavor, report, spec
+from tests.support.statements import counted
 
 
 @pytest.fixture

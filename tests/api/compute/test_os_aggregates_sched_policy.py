@@ -5,10 +5,10 @@ from functools import partial
 import pytest
 
 from tests.api.compute.conftest import AggregateApi
-from tests.at_once import at_once
-from tests.hosts import add_service
-from tests.policed import DOCUMENT, policed
-from tests.statements import counted
+from tests.support.concurrency import at_once
+from tests.support.hosts import add_service
+from tests.support.policies import DOCUMENT, policed
+from tests.support.statements import counted
 
 HIGH, LOW = "high_cpu_density", "low_cpu_density"
 

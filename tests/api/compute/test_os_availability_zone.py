@@ -6,9 +6,9 @@ import pytest
 
 from placement_sched.db.tables import services
 from tests.conftest import make_settings
-from tests.reports import NOW, a_report
-from tests.service_changes import disable
-from tests.statements import counted
+from tests.support.reports import NOW, a_report
+from tests.support.service_changes import disable
+from tests.support.statements import counted
 
 URL = "/compute/v2.1/os-availability-zone"
 

@@ -5,9 +5,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.api.compute.hosts import HYPERVISORS, message
-from tests.hosts import add_node
-from tests.reports import node_uuid
-from tests.statements import counted
+from tests.support.hosts import add_node
+from tests.support.reports import node_uuid
+from tests.support.statements import counted
 
 ONE, TWO, THREE = (node_uuid(9000 + number) for number in (1, 2, 3))
 UNKNOWN = "28b0e607-d58a-4602-a511-efe18024f4d5"

@@ -5,8 +5,8 @@ from uuid import UUID
 import pytest
 
 from tests.api.compute.flavors import message
-from tests.placing import instance
-from tests.statements import counted
+from tests.support.scheduling import instance
+from tests.support.statements import counted
 
 POLICIES = ("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity")
 BOB = {"token": "bob:shop", "roles": "member,reader"}

@@ -1,9 +1,9 @@
 """Services: what is listed of them, and what enabling, disabling and forcing down does."""
 
 from tests.api.compute.hosts import SERVICES, HostApi, message
-from tests.hosts import add_service
-from tests.reports import NOW
-from tests.statements import counted
+from tests.support.hosts import add_service
+from tests.support.reports import NOW
+from tests.support.statements import counted
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 UNKNOWN = "e81d66a4-ddd3-4aba-8a84-171d1cb4d339"

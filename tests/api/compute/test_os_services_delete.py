@@ -3,10 +3,10 @@
 from uuid import uuid4
 
 from tests.api.compute.hosts import SERVICES, message
-from tests.hosts import add_service
-from tests.reports import node_uuid
-from tests.statements import counted
-from tests.versions import LATEST_HEADERS
+from tests.support.hosts import add_service
+from tests.support.reports import node_uuid
+from tests.support.statements import counted
+from tests.support.versions import LATEST_HEADERS
 
 RP = "/placement/resource_providers"
 

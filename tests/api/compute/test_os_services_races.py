@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.at_once import at_once
-from tests.placing import instance
-from tests.reports import node_uuid
-from tests.versions import LATEST_HEADERS
+from tests.support.concurrency import at_once
+from tests.support.reports import node_uuid
+from tests.support.scheduling import instance
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.all_databases
 

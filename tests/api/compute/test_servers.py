@@ -5,12 +5,12 @@ from hashlib import sha224
 
 import pytest
 
-from tests import service_changes
 from tests.api.compute.flavors import message
 from tests.api.compute.servers import READER, URL
-from tests.placing import instance
-from tests.reports import NOW
-from tests.statements import counted
+from tests.support import service_changes
+from tests.support.reports import NOW
+from tests.support.scheduling import instance
+from tests.support.statements import counted
 
 FLAVOR = {
     "id": 7,

@@ -12,8 +12,8 @@ from placement_sched.app import create_app
 from placement_sched.store.compute.instances import SORT_KEYS
 from tests.conftest import Client, make_settings
 from tests.exploring import draws
-from tests.placing import instance
-from tests.reports import NOW
+from tests.support.reports import NOW
+from tests.support.scheduling import instance
 
 SERVERS, GROUPS = "/compute/v2.1/servers", "/compute/v2.1/os-server-groups"
 VERSIONS = st.sampled_from(["2.1", "2.15", "2.26", "2.63", "2.64", "2.73", "2.75", "2.83", "2.96"])

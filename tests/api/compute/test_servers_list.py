@@ -4,7 +4,7 @@ import pytest
 
 from tests.api.compute.flavors import message
 from tests.api.compute.servers import READER
-from tests.placing import instance
+from tests.support.scheduling import instance
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from placement_sched.limits import MAX_IMAGE_PAGE_CHARACTERS
 from placement_sched.model.image import StoredImage
 from placement_sched.store.images import add as add_image
 from tests.api.image.conftest import BANK, SHOP, ImageApi
-from tests.clouds import uuid_of
 from tests.conftest import Client
 from tests.exploring import Dice
-from tests.statements import counted
+from tests.support.clouds import uuid_of
+from tests.support.statements import counted
 
 START = datetime(2026, 1, 1, 12, 0, 0)
 

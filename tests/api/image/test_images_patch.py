@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from placement_sched.api.image.images import DRAFT
-from tests.at_once import at_once
+from tests.support.concurrency import at_once
 
 
 def op(operation, path, *value):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from placement_sched.api.placement.allocation_candidates import render
 from placement_sched.api.versions import Version
 from placement_sched.model.candidates_query import AllocationRequest, Layout
-from tests.clouds import uuid_of
+from tests.support.clouds import uuid_of
 
 ONE = Layout(({"VCPU": 2, "MEMORY_MB": 64},), {"": (0,)})
 TWO = Layout(({"VCPU": 2}, {}, {"CUSTOM_A": 1}), {"_A-1": (0, 2), "2": (1,)})

@@ -6,9 +6,9 @@ import pytest
 
 from placement_sched.api.placement import allocations
 from placement_sched.model.provider import Inventory
-from tests.api.placement.allocation_bodies import body_of, headers
-from tests.providers import make_provider
-from tests.versions import LATEST
+from tests.support.allocation_bodies import body_of, headers
+from tests.support.providers import make_provider
+from tests.support.versions import LATEST
 
 pytestmark = pytest.mark.all_databases
 

@@ -5,9 +5,9 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.limits import MAX_CONDITIONS, MAX_PROVIDER_ITEMS
-from tests.api.placement.allocation_bodies import headers
-from tests.providers import make_provider
-from tests.versions import LATEST
+from tests.support.allocation_bodies import headers
+from tests.support.providers import make_provider
+from tests.support.versions import LATEST
 
 TOO_MANY = range(MAX_PROVIDER_ITEMS + 1)
 GIVEN = {
@@ -25,14 +25,6 @@ def test_more_of_a_provider_than_a_second_of_work_is_refused(sqlite_app, noun):
     path = f"/placement/resource_providers/{provider}/{noun}"
     refused = sqlite_app.put_json(path, body, headers=headers(LATEST), status=400)
     assert f"(at $.{noun}). Failed validating '{keyword}'" in refused.text
-
-
-def test_more_aggregates_are_refused_where_the_body_is_their_list(sqlite_app):
-    provider = make_provider(sqlite_app.app.services.database)
-    given, _ = GIVEN["aggregates"]
-    path = f"/placement/resource_providers/{provider}/aggregates"
-    refused = sqlite_app.put_json(path, given, headers=headers("1.1"), status=400)
-    assert "(at $). Failed validating 'maxItems'" in refused.text
 
 
 @pytest.mark.parametrize("term", ["required=in:HW_CPU_X86_AVX,T{}", "required=!T{}"])

@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.versions import LATEST_HEADERS
+from tests.support.versions import LATEST_HEADERS
 
 CANDIDATES = "/placement/allocation_candidates"
 PROVIDERS = "/placement/resource_providers"

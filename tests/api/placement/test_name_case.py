@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.versions import LATEST_HEADERS
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.all_databases
 
@@ -18,23 +18,6 @@ def named(app):
 
 def listed(app, path, key):
     return app.get(f"/placement{path}", headers=LATEST_HEADERS).json[key]
-
-
-@pytest.mark.parametrize(
-    ("name", "found"),
-    [
-        ("in:CUSTOM_A,CUSTOM_B", ["CUSTOM_A", "CUSTOM_B"]),
-        ("in:custom_a,CUSTOM_B", ["CUSTOM_B"]),
-        ("in:CUSTOM_A%20", []),
-        ("in:Custom_A", []),
-        ("startswith:CUSTOM_A", ["CUSTOM_A", "CUSTOM_AB"]),
-        ("startswith:cus", []),
-        ("startswith:CUSTOM_a", []),
-        ("startswith:CUSTOM%25", []),
-    ],
-)
-def test_traits_are_listed_by_exact_name(named, name, found):
-    assert sorted(listed(named, f"/traits?name={name}", "traits")) == found
 
 
 def test_provider_is_listed_by_exact_name(named):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.api.placement.allocation_bodies import headers
-from tests.versions import LATEST
+from tests.support.allocation_bodies import headers
+from tests.support.versions import LATEST
 
 UUID = "0a0b0c0d-0000-4000-8000-00000000000f"
 

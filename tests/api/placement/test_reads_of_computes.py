@@ -6,10 +6,10 @@ import pytest
 from sqlalchemy import update
 
 from placement_sched.db.tables import resource_providers
-from tests.api.placement.allocation_bodies import body_of
-from tests.providers import make_provider
-from tests.statements import counted
-from tests.versions import LATEST, LATEST_HEADERS
+from tests.support.allocation_bodies import body_of
+from tests.support.providers import make_provider
+from tests.support.statements import counted
+from tests.support.versions import LATEST, LATEST_HEADERS
 
 PROVIDERS = "/placement/resource_providers"
 NOUNS = ("inventories", "aggregates", "traits", "allocations", "usages")

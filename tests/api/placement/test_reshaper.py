@@ -6,10 +6,10 @@ import pytest
 
 from placement_sched.api.placement import allocations
 from placement_sched.limits import MAX_RESHAPER_INVENTORIES
-from tests.api.placement.allocation_bodies import body_of, headers
-from tests.providers import make_provider
-from tests.statements import counted
-from tests.versions import LATEST
+from tests.support.allocation_bodies import body_of, headers
+from tests.support.providers import make_provider
+from tests.support.statements import counted
+from tests.support.versions import LATEST
 
 pytestmark = pytest.mark.all_databases
 

@@ -4,8 +4,8 @@ from uuid import uuid4
 
 import pytest
 
-from tests.statements import counted
-from tests.versions import LATEST_HEADERS
+from tests.support.statements import counted
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.all_databases
 

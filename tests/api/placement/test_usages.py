@@ -4,10 +4,10 @@ from uuid import uuid4
 
 import pytest
 
-from tests.api.placement.allocation_bodies import body_of, headers
-from tests.providers import make_provider
-from tests.statements import counted
-from tests.versions import LATEST
+from tests.support.allocation_bodies import body_of, headers
+from tests.support.providers import make_provider
+from tests.support.statements import counted
+from tests.support.versions import LATEST
 
 pytestmark = pytest.mark.all_databases
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.host_maps import LICENSED, add_aggregate, aggregate_uuid
-from tests.hosts import add_node
 from tests.operations.test_aggregate_check import add_flavor
+from tests.support.host_maps import LICENSED, add_aggregate, aggregate_uuid
+from tests.support.hosts import add_node
 
 CHECK = "/scheduler/v1/aggregate_check"
 

@@ -3,8 +3,8 @@
 import pytest
 
 from placement_sched.limits import MAX_REPORTS
-from tests.reports import a_report, node_uuid, without
-from tests.versions import LATEST_HEADERS
+from tests.support.reports import a_report, node_uuid, without
+from tests.support.versions import LATEST_HEADERS
 
 NODES = "/scheduler/v1/compute_nodes"
 

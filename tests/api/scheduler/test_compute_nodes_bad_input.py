@@ -4,8 +4,8 @@ import orjson
 import pytest
 from webtest import TestApp
 
-from tests.reports import a_report, node_uuid, without
 from tests.schemas.test_node_report import BAD
+from tests.support.reports import a_report, node_uuid, without
 
 NODES = "/scheduler/v1/compute_nodes"
 NODE = f"{NODES}/{node_uuid(1)}"

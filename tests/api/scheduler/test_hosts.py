@@ -6,12 +6,12 @@ import pytest
 
 from placement_sched.store.compute import host_aggregates
 from tests.api.compute.conftest import AggregateApi
-from tests.clouds import uuid_of
-from tests.host_maps import add_aggregate
-from tests.placing import flavor, instance, report
-from tests.policed import policed
-from tests.statements import counted
-from tests.versions import LATEST_HEADERS
+from tests.support.clouds import uuid_of
+from tests.support.host_maps import add_aggregate
+from tests.support.policies import policed
+from tests.support.scheduling import flavor, instance, report
+from tests.support.statements import counted
+from tests.support.versions import LATEST_HEADERS
 
 HOSTS = "/scheduler/v1/hosts"
 POLICIES = """

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.reports import a_report, node_uuid
-from tests.versions import LATEST_HEADERS
+from tests.support.reports import a_report, node_uuid
+from tests.support.versions import LATEST_HEADERS
 
 INSTANCES = "/scheduler/v1/instances"
 INSTANCE = f"{INSTANCES}/{node_uuid(500)}"

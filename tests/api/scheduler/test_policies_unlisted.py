@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
-from tests.placing import instance, report, spec
+from tests.support.scheduling import instance, report, spec
 
 HINT = {"scheduler_hints": {"sched_policy": "spread"}}
 

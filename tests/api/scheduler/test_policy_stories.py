@@ -8,7 +8,7 @@ import pytest
 
 from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
-from tests.placing import flavor, hosts_of, instance, report, spec
+from tests.support.scheduling import flavor, hosts_of, instance, report, spec
 
 pytestmark = pytest.mark.slow
 
@@ -222,21 +222,6 @@ def test_hint_for_the_default_policy_is_used(make_cloud):
     assert found["policy"] == "default"
     assert outcomes(found) == {"hint": "chosen"}
     assert passed(found) == {"cn5"}
-
-
-RULE = "scheduler:policies:hint"
-
-
-@pytest.mark.parametrize("path", ["explain", "select_destinations"])
-def test_hint_is_403_for_whom_the_rule_excludes(make_cloud, tmp_path, path):
-    policy = tmp_path / "policy.yaml"
-    policy.write_text(f'"{RULE}": "!"\n')
-    app = make_cloud(BY_HINT, text=f"{NOVA_CONF}[oslo_policy]\npolicy_file = {policy}\n")
-    asked = spec(instance(1), scheduler_hints={"sched_policy": "low_cpu_density"})
-    error = app.post_json(f"/scheduler/v1/{path}", {"request_spec": asked}, status=403).json
-    assert RULE in error["errors"][0]["detail"]
-    without = spec(instance(1))
-    app.post_json(f"/scheduler/v1/{path}", {"request_spec": without}, status=200)
 
 
 SELECTOR = '''

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from placement_sched.limits import MAX_AGGREGATE_METADATA, MAX_EXTRA_SPECS, MAX_PROVIDER_ITEMS
-from tests.clouds import uuid_of
+from tests.support.clouds import uuid_of
 
 
 def of_a_flavor_and_an_aggregate(many: Mapping[str, str]) -> Iterator[tuple[str, str, str, object]]:

@@ -7,7 +7,7 @@ take for a second one is for ``CUSTOM_SMUGGLED_<number>``.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.versions import LATEST
+from tests.support.versions import LATEST
 
 _COMMON = f"X-Auth-Token: admin\r\nOpenStack-API-Version: placement {LATEST}\r\n"
 #: Larger than any server takes a line, or a head, to be.

@@ -17,7 +17,7 @@ from placement_sched.limits import (
     MAX_PCI_REQUESTS,
     MAX_PCI_SPEC_KEYS,
 )
-from tests.placing import flavor, report, spec
+from tests.support.scheduling import flavor, report, spec
 
 #: Characters of an extra spec's value, and of an image property.
 VALUE, PROPERTY = 255, 65_535

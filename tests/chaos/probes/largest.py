@@ -20,8 +20,8 @@ from placement_sched.limits import (
 )
 from placement_sched.model.aggregates import POLICIES
 from tests.chaos.probes import collected
-from tests.clouds import uuid_of
-from tests.placing import flavor, report, spec
+from tests.support.clouds import uuid_of
+from tests.support.scheduling import flavor, report, spec
 
 #: Bytes of a query that servers and ``[api] max_query_string_size`` still accept.
 QUERY = 64_000

@@ -5,7 +5,7 @@ A host has 60 network cards (physical functions), of which eight have virtual fu
 
 from collections.abc import Iterator, Mapping
 
-from tests.clouds import uuid_of
+from tests.support.clouds import uuid_of
 
 #: Cards of the host, and those of them with virtual functions.
 CARDS, SHARED = 60, 8

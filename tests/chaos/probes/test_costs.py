@@ -16,8 +16,8 @@ import pytest
 from placement_sched.limits import MAX_JSON_BYTES
 from tests.chaos.probes import collected, hardware, largest, nested
 from tests.chaos.scale import TRIED, WHOLE, times
-from tests.placing import flavor, report, spec
-from tests.versions import LATEST_HEADERS
+from tests.support.scheduling import flavor, report, spec
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.chaos
 

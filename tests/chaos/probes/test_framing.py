@@ -16,8 +16,8 @@ from tests.chaos.probes.framing import PROBES
 from tests.chaos.probes.wire import Answer, Wire
 from tests.chaos.scale import TRIED
 from tests.deploy import haproxy
-from tests.servers import Server, wait_until
-from tests.versions import LATEST_HEADERS
+from tests.support.servers import Server, wait_until
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.system
 #: A request in an access log: its method and path.

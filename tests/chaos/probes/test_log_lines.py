@@ -6,8 +6,8 @@ import pytest
 
 from tests.chaos.probes.wire import Wire
 from tests.chaos.scale import TRIED
-from tests.placing import flavor, instance, report, spec
-from tests.versions import LATEST, LATEST_HEADERS
+from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.versions import LATEST, LATEST_HEADERS
 
 pytestmark = pytest.mark.system
 #: What a line of this server's log begins with; the first lines say where it serves.

@@ -5,7 +5,7 @@ import pytest
 from tests.chaos.probes.wire import Wire
 from tests.chaos.scale import TRIED
 from tests.deploy import haproxy, nginx
-from tests.versions import LATEST
+from tests.support.versions import LATEST
 
 pytestmark = pytest.mark.system
 #: Ways to what a proxy keeps to itself, for who reads a path otherwise than it does.

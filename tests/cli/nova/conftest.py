@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from placement_sched.cli.main import main
-from tests.nova_clouds import NovaCloud, sqlite_nova
+from tests.support.nova_clouds import NovaCloud, sqlite_nova
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.nova_clouds import ago
+from tests.support.nova_clouds import ago
 
 pytestmark = pytest.mark.slow
 

@@ -1,6 +1,5 @@
 """``placement heal_allocations`` gives recorded instances what their flavors ask."""
 
-import threading
 from uuid import UUID
 
 import pytest
@@ -8,19 +7,14 @@ from sqlalchemy import delete
 
 from placement_sched.cli.main import main
 from placement_sched.db.tables import consumers
-from placement_sched.errors import ConcurrentUpdate
-from placement_sched.model.clock import utcnow
 from placement_sched.operations import repair as operation
-from placement_sched.operations.repair import Healer, HealRequest
-from tests.cli.repairs import CELL, FLAVOR, HELD, Cloud, uuid
-from tests.openstack_databases import NEWEST, stamp
-from tests.reports import node_uuid
-from tests.statements import counted
+from tests.support.openstack_databases import NEWEST, stamp
+from tests.support.repairs import CELL, FLAVOR, HELD, Cloud, uuid
+from tests.support.reports import node_uuid
 
 pytestmark = pytest.mark.slow
 
 CN1, CN2 = node_uuid(1), node_uuid(2)
-NO_OWNER = ("no-project", "no-user")
 INCOMPLETE = "00000000-0000-0000-0000-000000000000"
 
 
@@ -273,52 +267,6 @@ def test_verbose_tells_of_those_that_are_left_too(small):
         f"instance {uuid(2)}: would be created: 6 DISK_GB, 1024 MEMORY_MB, 2 VCPU of {CN1}",
         "1 instances would be healed, 0 failed",
     ]
-
-
-@pytest.mark.all_databases
-def test_two_at_once_heal_everything_once(cloud, database):
-    for number in range(8):
-        cloud.record(number, flavor={**FLAVOR, "vcpus": 4})
-    found = []
-
-    def work():
-        healer = Healer(database=database, clock=utcnow, no_owner=NO_OWNER, wanted=HealRequest())
-        found.extend(healer.heal())
-
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
-    assert sorted(one.instance for one in found if one.done) == [uuid(n) for n in range(8)]
-    assert [cloud.held(number)[CN1]["VCPU"] for number in range(8)] == [4] * 8
-
-
-def test_a_rival_that_goes_on_winning_is_told(small, sqlite_database, monkeypatch):
-    small.record(1)
-
-    def raced(*_):
-        raise ConcurrentUpdate("a rival was faster")
-
-    monkeypatch.setattr(operation.allocations, "replace", raced)
-    healer = Healer(database=sqlite_database, clock=utcnow, no_owner=NO_OWNER, wanted=HealRequest())
-    (found,) = healer.heal()
-    assert (found.outcome.value, found.reason) == ("failed", "a rival was faster")
-
-
-def test_statements_do_not_depend_on_how_many_are_healed(small, sqlite_database):
-    counts = []
-    # Before the first one nobody has made the project.
-    for numbers in ((1,), (2,), range(3, 8)):
-        for number in numbers:
-            small.record(number)
-        healer = Healer(
-            database=sqlite_database, clock=utcnow, no_owner=NO_OWNER, wanted=HealRequest()
-        )
-        with counted(sqlite_database) as seen:
-            assert all(one.done for one in healer.heal())
-        counts.append(len(seen))
-    assert counts[1] == counts[2]
 
 
 def test_both_commands_run_as_processes(run, sqlite_url, small):

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from placement_sched.cli.main import main
-from tests.host_maps import LICENSED, add_aggregate, aggregate_uuid, carriers, members, tag
-from tests.hosts import add_node
-from tests.reports import a_report, node_uuid
-from tests.versions import LATEST_HEADERS
+from tests.support.host_maps import LICENSED, add_aggregate, aggregate_uuid, carriers, members, tag
+from tests.support.hosts import add_node
+from tests.support.reports import a_report, node_uuid
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
 

@@ -13,9 +13,9 @@ import yaml
 from placement_sched.cli.main import main
 from placement_sched.clients import session
 from placement_sched.errors import Invalid
-from tests.host_maps import LICENSED
-from tests.reports import a_report, node_uuid
-from tests.servers import Server, serving_on
+from tests.support.host_maps import LICENSED
+from tests.support.reports import a_report, node_uuid
+from tests.support.servers import Server, serving_on
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from placement_sched.cli.main import main
-from tests.placing import report
+from tests.support.scheduling import report
 
 pytestmark = pytest.mark.slow
 

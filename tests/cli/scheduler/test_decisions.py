@@ -12,10 +12,10 @@ from placement_sched.cli.main import main
 from placement_sched.cli.scheduler.decisions import new_decisions
 from placement_sched.cli.scheduler.scheduler_client import DirectScheduler
 from placement_sched.scheduler.claim import ClaimMode
-from tests.loopback import served
-from tests.placing import flavor, instance, report, spec
-from tests.program import start
-from tests.servers import environment, wait_until
+from tests.support.loopback import served
+from tests.support.program import start
+from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.servers import environment, wait_until
 
 pytestmark = pytest.mark.slow
 

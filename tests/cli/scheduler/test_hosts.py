@@ -5,9 +5,9 @@ import json
 import pytest
 
 from placement_sched.cli.main import main
-from tests.host_maps import add_aggregate
-from tests.loopback import served
-from tests.placing import flavor, instance, report
+from tests.support.host_maps import add_aggregate
+from tests.support.loopback import served
+from tests.support.scheduling import flavor, instance, report
 
 pytestmark = pytest.mark.slow
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from placement_sched.cli.main import main
-from tests.placing import instance, report, spec
-from tests.scheduler.test_select_destinations import select
+from tests.scheduler.test_scheduler import select
+from tests.support.scheduling import instance, report, spec
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ import pytest
 
 from placement_sched.cli.main import main
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
-from tests.placing import report
+from tests.support.scheduling import report
 
 pytestmark = pytest.mark.slow
 

@@ -8,10 +8,10 @@ from placement_sched.cli.main import main
 from placement_sched.operations import aggregates
 from placement_sched.store.placement import inventories, resource_providers
 from tests.api.compute.conftest import AggregateApi
-from tests.clouds import uuid_of
-from tests.placing import report
-from tests.policed import policed
-from tests.reports import NOW
+from tests.support.clouds import uuid_of
+from tests.support.policies import policed
+from tests.support.reports import NOW
+from tests.support.scheduling import report
 
 pytestmark = pytest.mark.slow
 

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from placement_sched.cli.main import main
-from tests.placing import flavor, instance, report, spec
-from tests.scheduler.test_select_destinations import select
-from tests.scheduler.what_if.carrying_out import COMPUTE
+from tests.scheduler.carrying_out import COMPUTE
+from tests.scheduler.test_scheduler import select
+from tests.support.scheduling import flavor, instance, report, spec
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response, sync_playwright
 
 from placement_sched.operations import demo as demos
-from tests import program
-from tests.servers import Server, environment, started
+from tests.support import program
+from tests.support.servers import Server, environment, started
 
 #: Set by CI: a browser that is not there is a failure, not a skip.
 REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_BROWSER") or os.environ.get("CI"))

@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.clouds import uuid_of
 from tests.console.browser.conftest import PHONE, accessibility_faults
+from tests.support.clouds import uuid_of
 
 pytestmark = pytest.mark.exhaustive
 

@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.console.browser.conftest import PHONE, accessibility_faults
-from tests.placing import spec
+from tests.support.scheduling import spec
 
 pytestmark = pytest.mark.exhaustive
 

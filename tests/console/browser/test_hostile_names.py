@@ -5,8 +5,8 @@ from playwright.sync_api import expect
 
 from tests.console.browser.conftest import PHONE, WIDE
 from tests.console.hostile import make_hostile, pages_of
-from tests.reports import a_report
-from tests.servers import environment, started
+from tests.support.reports import a_report
+from tests.support.servers import environment, started
 
 pytestmark = pytest.mark.exhaustive
 

@@ -3,9 +3,9 @@
 import pytest
 
 from placement_sched.operations import demo as demos
-from tests import program
 from tests.console.browser.conftest import PHONE, accessibility_faults
-from tests.servers import environment, started
+from tests.support import program
+from tests.support.servers import environment, started
 
 pytestmark = pytest.mark.exhaustive
 

@@ -3,10 +3,10 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests import identity
 from tests.console.browser.conftest import PHONE, accessibility_faults
-from tests.identity import PASSWORD, USER
-from tests.servers import environment, started
+from tests.support import identity
+from tests.support.identity import PASSWORD, USER
+from tests.support.servers import environment, started
 
 pytestmark = pytest.mark.exhaustive
 

@@ -6,12 +6,12 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
-from tests.clouds import Cloud
 from tests.differential.cloud import cloud_of
 from tests.differential.compare import Differences, normal
 from tests.differential.exchange import Reply, Request
 from tests.differential.oracle import Candidates, asked, judged, summaries, told
 from tests.differential.sides import Side
+from tests.support.clouds import Cloud
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, TypeVar
 
-from tests.versions import PEER_LATEST
+from tests.support.versions import PEER_LATEST
 
 Value = TypeVar("Value")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.differential.exchange import Request
 from tests.differential.generate.dice import ODD_VALUES, Dice
-from tests.versions import NEXT
+from tests.support.versions import NEXT
 
 
 def make_invalid(dice: Dice, request: Request) -> Request:

@@ -18,7 +18,7 @@ from tests.differential.generate.dice import (
 )
 from tests.differential.generate.nouns import name_of
 from tests.differential.state import generation
-from tests.versions import PEER_LATEST
+from tests.support.versions import PEER_LATEST
 
 
 def scene(dice: Dice) -> Iterator[Request]:

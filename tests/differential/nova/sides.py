@@ -14,8 +14,8 @@ from tests.differential.nova.generate.cloud import NODES, SERVER_GROUP, Cloud
 from tests.differential.nova.generate.draft import CUSTOM_CLASSES, CUSTOM_TRAITS
 from tests.differential.nova.generate.requests import Asked
 from tests.differential.sides import Peer
-from tests.placing import report
-from tests.versions import PEER_LATEST, PEER_LATEST_HEADERS
+from tests.support.scheduling import report
+from tests.support.versions import PEER_LATEST, PEER_LATEST_HEADERS
 
 SERVE = Path(__file__).parent / "peer" / "serve.py"
 _OWNER = "OWNER_NOVA"

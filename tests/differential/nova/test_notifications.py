@@ -11,9 +11,9 @@ import pytest
 from placement_sched.notifications.bus import Bus
 from placement_sched.notifications.event import START, Event
 from tests.differential.duel import PEER_PYTHON
-from tests.notifications.memory import IN_MEMORY, forget, sent
-from tests.notifications.requests import BARE, WHOLE, a_request
-from tests.scheduler.states import settings_with
+from tests.support.notification_memory import IN_MEMORY, forget, sent
+from tests.support.notification_requests import BARE, WHOLE, a_request
+from tests.support.states import settings_with
 
 pytestmark = pytest.mark.system
 

@@ -13,7 +13,7 @@ from placement_sched.schemas.node_report import numa_topology
 from tests.differential.duel import PEER_PYTHON
 from tests.differential.lines import Lines
 from tests.differential.numa.generate import Case
-from tests.scheduler.states import a_host, a_spec, settings_with
+from tests.support.states import a_host, a_spec, settings_with
 
 SERVE = Path(__file__).parent / "peer" / "serve.py"
 

@@ -13,7 +13,7 @@ from placement_sched.scheduler.weights.pci import PCIWeigher
 from tests.differential.duel import PEER_PYTHON
 from tests.differential.lines import Lines
 from tests.differential.pci.generate import Asked
-from tests.scheduler.states import a_host, a_spec
+from tests.support.states import a_host, a_spec
 
 SERVE = Path(__file__).parents[1] / "nova" / "peer" / "serve_pools.py"
 

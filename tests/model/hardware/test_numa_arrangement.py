@@ -14,7 +14,7 @@ from placement_sched.model.hardware.numa_fit import fit_candidates, fit_to_host
 from placement_sched.model.hardware.pci_devices import Devices, PciPools
 from placement_sched.model.hardware.pci_requests import AFFINITY_POLICIES, InstancePCIRequest
 from placement_sched.model.verdict import Rejection
-from tests.model.hardware.fitting import a_cell, a_host, an_instance, asked
+from tests.support.numa_nodes import a_cell, a_host, an_instance, asked
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from placement_sched.model.hardware.numa_fit import (
     shared_shortage,
     smallest_page,
 )
-from tests.model.hardware.fitting import CORES, THREADS, a_cell, asked, limits, pages
+from tests.support.numa_nodes import CORES, THREADS, a_cell, asked, limits, pages
 
 HOST = a_cell(
     7, shared=[8, 9], pinned=range(4), siblings=CORES, mempages=pages((4, 262144), (2048, 512))

@@ -14,7 +14,8 @@ from placement_sched.model.hardware.numa_fit import (
 )
 from placement_sched.model.hardware.pci_devices import Devices
 from placement_sched.model.verdict import Rejection
-from tests.model.hardware.fitting import (
+from tests.model.hardware.pci_stats import Stats
+from tests.support.numa_nodes import (
     CORES,
     THREADS,
     a_cell,
@@ -25,7 +26,6 @@ from tests.model.hardware.fitting import (
     pages,
     with_networks,
 )
-from tests.model.hardware.pci_stats import Stats
 
 TWO = an_instance(asked(0, shared=[0]), asked(1, shared=[1]))
 

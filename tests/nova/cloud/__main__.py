@@ -12,7 +12,7 @@ import pytest
 
 from tests.nova.cloud.cloud import Cloud, running_cloud
 from tests.nova.cloud.operating import operator_of
-from tests.servers import BIN
+from tests.support.servers import BIN
 
 USE = """
 nova runs on placement-sched: nova-api, nova-conductor, nova-compute on cn1 and cn2, RabbitMQ,

@@ -18,8 +18,6 @@ from urllib.request import Request, urlopen
 from sqlalchemy import make_url
 
 from tests.differential.duel import PEER_PYTHON, needs_peer
-from tests.empty_databases import empty_database
-from tests.loopback import reserved_port, served
 from tests.nova.cloud.files import (
     API_PASTE,
     Places,
@@ -32,7 +30,9 @@ from tests.nova.cloud.files import (
 from tests.nova.cloud.neutron import no_networks
 from tests.nova.cloud.processes import Program
 from tests.nova.cloud.rabbitmq import RabbitMQ, private_broker
-from tests.servers import BIN
+from tests.support.empty_databases import empty_database
+from tests.support.loopback import reserved_port, served
+from tests.support.servers import BIN
 
 PEER = Path(__file__).with_name("peer")
 HOSTS = ("cn1", "cn2")

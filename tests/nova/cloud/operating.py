@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.client.conftest import Session
 from tests.nova.cloud.cloud import HOSTS, Cloud, wait_for
-from tests.servers import environment
+from tests.support.servers import environment
 
 #: Runs ``openstack`` many times in one process.
 MANY_COMMANDS = Path(__file__).parents[2] / "client" / "many_commands.py"

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.servers import environment
+from tests.support.servers import environment
 
 
 @dataclass

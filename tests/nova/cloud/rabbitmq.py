@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import BROKER_REQUIRED
-from tests.loopback import reserved_port
 from tests.nova.cloud.processes import Program
-from tests.servers import wait_until
+from tests.support.loopback import reserved_port
+from tests.support.servers import wait_until
 
 #: Where Debian has the server itself; what is in the path there runs for root and rabbitmq only.
 DEBIAN = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")

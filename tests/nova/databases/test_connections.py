@@ -10,7 +10,7 @@ from placement_sched.nova.databases.connections import (
     fill_template,
 )
 from tests.conftest import make_settings
-from tests.loopback import reserved_port
+from tests.support.loopback import reserved_port
 
 pytestmark = pytest.mark.all_databases
 

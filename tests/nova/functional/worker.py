@@ -14,7 +14,7 @@ from typing import Any
 from tests.conftest import _prepare, empty
 from tests.differential.duel import PEER_PYTHON
 from tests.differential.lines import Lines
-from tests.servers import Server, serving
+from tests.support.servers import Server, serving
 
 PROGRAM = Path(__file__).with_name("nova_tests.py")
 #: nova says at each start that it is to leave eventlet.

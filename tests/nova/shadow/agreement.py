@@ -41,12 +41,12 @@ from placement_sched.store.placement import (
 from placement_sched.store.placement.resource_providers import NewProvider
 from tests.conftest import make_settings
 from tests.differential.duel import PEER_PYTHON, needs_peer
-from tests.empty_databases import empty_database
 from tests.nova.cloud.processes import Program
 from tests.nova.cloud.rabbitmq import private_broker
 from tests.nova.shadow.drawing import GPU, SSD, Drawing
-from tests.nova_clouds import NovaCloud
-from tests.servers import BIN, serving_on, wait_until
+from tests.support.empty_databases import empty_database
+from tests.support.nova_clouds import NovaCloud
+from tests.support.servers import BIN, serving_on, wait_until
 
 JOBS = Path(__file__).parent / "peer" / "jobs.py"
 FILTERS = (

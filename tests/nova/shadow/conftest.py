@@ -23,7 +23,7 @@ from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store import shadow_results
 from placement_sched.store.placement import allocations, inventories, resource_providers
 from placement_sched.store.placement.resource_providers import NewProvider
-from tests.nova_clouds import NovaCloud, flavor_text, wrapped
+from tests.support.nova_clouds import NovaCloud, flavor_text, wrapped
 
 ROOM = {"VCPU": 8, "MEMORY_MB": 8192, "DISK_GB": 1000}
 REQUEST_ID = "req-00000000-0000-4000-8000-000000000001"

@@ -17,10 +17,10 @@ from placement_sched.store.compute import (
     services,
 )
 from tests.conftest import make_settings
-from tests.empty_databases import empty_database
 from tests.nova.scheduling import hosts_of, spec_of
-from tests.nova_clouds import flavor_text
-from tests.placing import instance, report
+from tests.support.empty_databases import empty_database
+from tests.support.nova_clouds import flavor_text
+from tests.support.scheduling import instance, report
 
 pytestmark = pytest.mark.slow
 

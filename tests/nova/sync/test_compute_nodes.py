@@ -7,7 +7,7 @@ import pytest
 from placement_sched.db.tables import inventories, resource_providers
 from placement_sched.model.clock import utcnow
 from placement_sched.store.compute import compute_nodes
-from tests.nova_clouds import ago, pools, wrapped
+from tests.support.nova_clouds import ago, pools, wrapped
 
 pytestmark = pytest.mark.all_databases
 

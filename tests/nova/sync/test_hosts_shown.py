@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.nova_clouds import sqlite_nova
+from tests.support.nova_clouds import sqlite_nova
 
 pytestmark = pytest.mark.all_databases
 

@@ -13,8 +13,8 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import Instance
 from placement_sched.nova.sync.instances import InstanceSync
 from placement_sched.store.compute import flavors, instances, server_groups
-from tests.invariants import assert_invariants
-from tests.nova_clouds import flavor_text
+from tests.support.invariants import assert_invariants
+from tests.support.nova_clouds import flavor_text
 
 pytestmark = pytest.mark.all_databases
 

@@ -7,7 +7,7 @@ from placement_sched.operations.cloud_check import CloudFault, check_cloud
 from placement_sched.store.compute import compute_nodes, instances
 from placement_sched.store.placement import resource_providers
 from placement_sched.store.placement.resource_providers import NewProvider
-from tests.nova_clouds import ago, sqlite_nova
+from tests.support.nova_clouds import ago, sqlite_nova
 
 pytestmark = pytest.mark.all_databases
 #: The cell that nova maps to is the younger one, or the older.

@@ -12,7 +12,7 @@ from placement_sched.nova.request_spec import document_of
 from placement_sched.nova.selections import primitives_of
 from tests.conftest import make_settings
 from tests.nova.wire.recorded import recorded
-from tests.placing import instance, report
+from tests.support.scheduling import instance, report
 
 GROUP = "99999999-0000-4000-8000-000000000001"
 REQUEST = "99999999-0000-4000-8000-000000000002"

@@ -13,7 +13,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.operations.fleet.cloud import State, read_state
 from placement_sched.operations.fleet.load import Fleet
 from tests.conftest import make_settings
-from tests.reports import NOW
+from tests.support.reports import NOW
 
 OWNER = ("00000000-0000-0000-0000-000000000000",) * 2
 

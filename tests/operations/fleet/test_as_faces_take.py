@@ -7,11 +7,11 @@ import pytest
 from placement_sched.errors import Invalid
 from placement_sched.operations.fleet.names import escape
 from placement_sched.operations.fleet.yaml_file import to_yaml
-from tests.clouds import uuid_of
 from tests.conftest import empty
 from tests.operations.fleet.conftest import Loaded
-from tests.reports import a_report
-from tests.versions import LATEST_HEADERS
+from tests.support.clouds import uuid_of
+from tests.support.reports import a_report
+from tests.support.versions import LATEST_HEADERS
 
 ONE, TWO = uuid_of("one"), uuid_of("two")
 AT_COMPUTE = {"OpenStack-API-Version": "compute 2.90"}

@@ -19,10 +19,10 @@ from placement_sched.errors import Conflict, Invalid
 from placement_sched.model.checks import Invariant
 from placement_sched.operations.fleet import load as operation
 from placement_sched.store.placement import provider_trees
-from tests.clouds import uuid_of
-from tests.invariants import break_tables, verified
-from tests.reports import NOW
-from tests.statements import counted
+from tests.support.clouds import uuid_of
+from tests.support.invariants import break_tables, verified
+from tests.support.reports import NOW
+from tests.support.statements import counted
 from tests.verifier.model import Fault
 
 HOSTS = """

@@ -4,8 +4,8 @@ import pytest
 
 from placement_sched.errors import Conflict
 from tests.operations.fleet.conftest import Loaded
-from tests.policed import policed
-from tests.reports import node_uuid
+from tests.support.policies import policed
+from tests.support.reports import node_uuid
 
 HOSTS = f"""
 version: 1

@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from placement_sched.errors import Invalid
-from tests.clouds import uuid_of
+from tests.support.clouds import uuid_of
 
 
 def test_a_document_is_kept_as_it_is(small):

@@ -2,7 +2,7 @@
 
 from webtest import TestApp
 
-from tests.placing import spec
+from tests.support.scheduling import spec
 
 CAPACITY = "/scheduler/v1/capacity"
 SELECT = "/scheduler/v1/select_destinations"

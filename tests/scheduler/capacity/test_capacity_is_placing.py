@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from webtest import TestApp
 
 from tests.conftest import make_settings
-from tests.placing import flavor, instance, report
 from tests.scheduler.capacity.placed import asked, placed
-from tests.scheduler.capacity.test_capacity import in_zone
+from tests.scheduler.capacity.test_report import in_zone
 from tests.scheduler.test_server_groups import make
-from tests.versions import LATEST_HEADERS
+from tests.support.scheduling import flavor, instance, report
+from tests.support.versions import LATEST_HEADERS
 
 NODES = "/scheduler/v1/compute_nodes"
 PROVIDERS = "/placement/resource_providers"

@@ -7,12 +7,12 @@ import pytest
 from placement_sched.scheduler.capacity import report as report_module
 from placement_sched.scheduler.capacity.count import Deadline, count_capacity
 from tests.conftest import make_settings
-from tests.placing import flavor, instance, report, spec
 from tests.scheduler.capacity.placed import asked, placed, told
-from tests.scheduler.capacity.test_capacity import NODES, in_zone, store_flavor
 from tests.scheduler.capacity.test_capacity_is_placing import DEVICE, GPU, PROVIDERS
+from tests.scheduler.capacity.test_report import NODES, in_zone, store_flavor
 from tests.scheduler.test_server_groups import make
-from tests.versions import LATEST_HEADERS
+from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.versions import LATEST_HEADERS
 
 DEDICATED = {"flavor": flavor(vcpus=2, extra_specs={"hw:cpu_policy": "dedicated"})}
 CELLS = ("11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222")

@@ -6,7 +6,7 @@ import pytest
 
 from placement_sched.app import create_app
 from tests.conftest import Client, make_settings
-from tests.placing import flavor, hosts_of, instance, report, spec
+from tests.support.scheduling import flavor, hosts_of, instance, report, spec
 
 SELECT = "/scheduler/v1/select_destinations"
 EXPLAIN = "/scheduler/v1/explain"

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from tests.conftest import make_settings
-from tests.placing import hosts_of, instance, report, spec
+from tests.support.scheduling import hosts_of, instance, report, spec
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ from placement_sched.scheduler.drivers.chance_scheduler import ChanceScheduler
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_settings
 from tests.conftest import make_settings
-from tests.placing import report, spec
-from tests.scheduler.states import settings_with
+from tests.support.scheduling import report, spec
+from tests.support.states import settings_with
 
 
 class Backwards(FilterScheduler):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.clouds import uuid_of
-from tests.placing import flavor, report, spec
-from tests.scheduler.test_select_destinations import explain
-from tests.versions import LATEST_HEADERS
+from tests.scheduler.test_scheduler import explain
+from tests.support.clouds import uuid_of
+from tests.support.scheduling import flavor, report, spec
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.fleets import load_fleet
-from tests.placing import flavor, spec
-from tests.scheduler.test_select_destinations import explain
+from tests.scheduler.test_scheduler import explain
+from tests.support.fleets import load_fleet
+from tests.support.scheduling import flavor, spec
 
 pytestmark = pytest.mark.slow
 

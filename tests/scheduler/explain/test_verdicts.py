@@ -4,13 +4,13 @@ import pytest
 
 from placement_sched.operations import aggregates
 from placement_sched.scheduler.explain import verdicts as module
-from tests.clouds import NOW, uuid_of
 from tests.conftest import make_settings
-from tests.placing import flavor, instance, report, spec
-from tests.scheduler.test_explain import adopted as adopted  # noqa: PLC0414 - a fixture
-from tests.scheduler.test_select_destinations import explain, select
-from tests.statements import counted
-from tests.versions import LATEST_HEADERS
+from tests.scheduler.explain.test_explanation import adopted as adopted  # noqa: PLC0414 - a fixture
+from tests.scheduler.test_scheduler import explain, select
+from tests.support.clouds import NOW, uuid_of
+from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.statements import counted
+from tests.support.versions import LATEST_HEADERS
 
 OLD = "2020-01-01T00:00:00Z"
 

@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from placement_sched.operations import aggregates
-from tests.clouds import NOW, uuid_of
 from tests.conftest import make_settings
-from tests.placing import flavor, report, spec
-from tests.scheduler.test_select_destinations import explain, select
-from tests.versions import LATEST_HEADERS
+from tests.scheduler.test_scheduler import explain, select
+from tests.support.clouds import NOW, uuid_of
+from tests.support.scheduling import flavor, report, spec
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
 

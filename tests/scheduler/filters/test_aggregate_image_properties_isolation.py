@@ -8,7 +8,7 @@ from placement_sched.scheduler.filters.aggregate_image_properties_isolation impo
     AggregateImagePropertiesIsolation,
 )
 from placement_sched.scheduler.plugins import make_full_conf
-from tests.scheduler.states import a_host, a_spec, aggregates, settings_with
+from tests.support.states import a_host, a_spec, aggregates, settings_with
 
 NAMESPACE = "aggregate_image_properties_isolation_namespace"
 SEPARATOR = "aggregate_image_properties_isolation_separator"

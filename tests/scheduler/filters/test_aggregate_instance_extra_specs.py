@@ -6,7 +6,7 @@ from placement_sched.errors import Invalid
 from placement_sched.scheduler.filters.aggregate_instance_extra_specs import (
     AggregateInstanceExtraSpecsFilter,
 )
-from tests.scheduler.states import a_host, a_spec, aggregates
+from tests.support.states import a_host, a_spec, aggregates
 
 SCOPED = "aggregate_instance_extra_specs:"
 

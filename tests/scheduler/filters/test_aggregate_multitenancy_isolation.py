@@ -5,7 +5,7 @@ import pytest
 from placement_sched.scheduler.filters.aggregate_multitenancy_isolation import (
     AggregateMultiTenancyIsolation,
 )
-from tests.scheduler.states import a_host, a_spec, aggregates
+from tests.support.states import a_host, a_spec, aggregates
 
 KEY = "filter_tenant_id"
 

@@ -5,7 +5,7 @@ import pytest
 from placement_sched.scheduler.filters.aggregate_scheduler_policy_configuration_filter import (
     AggregateSchedulerPolicyConfigurationFilter,
 )
-from tests.scheduler.states import a_host, a_spec, aggregates
+from tests.support.states import a_host, a_spec, aggregates
 
 DENSE = {"sched_policy": "high_cpu_density"}
 ROOMY = {"sched_policy": "low_cpu_density"}

@@ -1,7 +1,7 @@
 """AllHostsFilter refuses nobody."""
 
 from placement_sched.scheduler.filters.all_hosts_filter import AllHostsFilter
-from tests.scheduler.states import a_host, a_service, a_spec
+from tests.support.states import a_host, a_service, a_spec
 
 
 def test_every_host_passes():

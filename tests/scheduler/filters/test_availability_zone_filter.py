@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.scheduler.filters.availability_zone_filter import AvailabilityZoneFilter
-from tests.scheduler.states import a_host, a_spec, aggregates, settings_with
+from tests.support.states import a_host, a_spec, aggregates, settings_with
 
 
 def refusal(zone, *metadata, **options):

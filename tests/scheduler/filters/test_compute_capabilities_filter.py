@@ -6,7 +6,7 @@ import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.scheduler.filters.compute_capabilities_filter import ComputeCapabilitiesFilter
-from tests.scheduler.states import a_host, a_spec
+from tests.support.states import a_host, a_spec
 
 CPU_INFO = {
     "arch": "x86_64",

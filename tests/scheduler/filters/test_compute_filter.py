@@ -6,7 +6,7 @@ import pytest
 
 from placement_sched.scheduler.filters.compute_filter import ComputeFilter
 from placement_sched.scheduler.host_state import HostState
-from tests.scheduler.states import NOW, a_host, a_service, a_spec, settings_with
+from tests.support.states import NOW, a_host, a_service, a_spec, settings_with
 
 
 def refusal(host, **options):

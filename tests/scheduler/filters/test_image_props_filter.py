@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.scheduler.filters.image_props_filter import ImagePropertiesFilter
-from tests.scheduler.states import a_host, a_spec, settings_with
+from tests.support.states import a_host, a_spec, settings_with
 
 
 def refusal(properties, host=None, **options):

@@ -7,8 +7,8 @@ import pytest
 from placement_sched.errors import Invalid
 from placement_sched.scheduler.filters.json_filter import JsonFilter
 from tests.conftest import make_settings
-from tests.placing import report, spec
-from tests.scheduler.states import a_host, a_spec
+from tests.support.scheduling import report, spec
+from tests.support.states import a_host, a_spec
 
 HINT = "at $.request_spec.scheduler_hints.query"
 

@@ -7,7 +7,7 @@ import pytest
 from placement_sched.model.compute_node import Metric
 from placement_sched.scheduler.filters.metrics_filter import MetricsFilter
 from placement_sched.scheduler.host_state import HostState
-from tests.scheduler.states import a_host, a_spec, settings_with
+from tests.support.states import a_host, a_spec, settings_with
 
 
 def refusal(setting, *names):

@@ -11,8 +11,8 @@ from placement_sched.model.hardware.pci_requests import InstancePCIRequests
 from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyFilter
 from placement_sched.scheduler.plugins import make_full_conf
 from placement_sched.schemas.node_report import numa_topology
-from tests.model.hardware.fitting import CORES, THREADS, a_cell, with_networks
-from tests.scheduler.states import a_host, a_spec, settings_with
+from tests.support.numa_nodes import CORES, THREADS, a_cell, with_networks
+from tests.support.states import a_host, a_spec, settings_with
 
 ONE = {"cells": [{"cpuset": [0], "memory": 512}]}
 TWO = {"cells": [{"cpuset": [0], "memory": 512}, {"cpuset": [1], "memory": 512}]}

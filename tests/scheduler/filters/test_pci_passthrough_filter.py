@@ -4,7 +4,7 @@ import pytest
 
 from placement_sched.model.hardware.pci_devices import PciPools
 from placement_sched.scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
-from tests.scheduler.states import a_host, a_spec
+from tests.support.states import a_host, a_spec
 
 A, B = "provider-a", "provider-b"
 ANY = {"mappings": {"": ["root"]}}

@@ -8,7 +8,7 @@ from placement_sched.scheduler.filters.core_filter import AggregateCoreFilter, C
 from placement_sched.scheduler.filters.disk_filter import AggregateDiskFilter, DiskFilter
 from placement_sched.scheduler.filters.ram_filter import AggregateRamFilter, RamFilter
 from placement_sched.scheduler.host_state import HostState
-from tests.scheduler.states import a_host, a_spec, aggregates, refusal_of, settings_with
+from tests.support.states import a_host, a_spec, aggregates, refusal_of, settings_with
 
 CPU, DISK, RAM = "cpu_allocation_ratio", "disk_allocation_ratio", "ram_allocation_ratio"
 #: The ratio, and the name of the limit, of each filter.

@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.scheduler.filters.retry_filter import RetryFilter
-from tests.scheduler.states import a_host, a_spec
+from tests.support.states import a_host, a_spec
 
 
 def refusal(retry):

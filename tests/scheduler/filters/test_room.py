@@ -10,7 +10,7 @@ from placement_sched.scheduler.filters.room import (
     reported_ratio,
     smallest_of_aggregates,
 )
-from tests.scheduler.states import a_host, aggregates, settings_with
+from tests.support.states import a_host, aggregates, settings_with
 
 
 def smallest(*values):

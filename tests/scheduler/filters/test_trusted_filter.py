@@ -8,10 +8,10 @@ from placement_sched.errors import Invalid
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.filters.trusted_filter import TrustedFilter
 from placement_sched.scheduler.live_settings import with_overrides
-from tests.attestation import running
 from tests.conftest import make_settings
-from tests.placing import flavor, hosts_of, instance, report, spec
-from tests.scheduler.states import NOW, a_host, a_spec, settings_with
+from tests.support.attestation import running
+from tests.support.scheduling import flavor, hosts_of, instance, report, spec
+from tests.support.states import NOW, a_host, a_spec, settings_with
 
 TIME = f"{NOW:%Y-%m-%dT%H:%M:%SZ}"
 LEVELS = ("trusted", "untrusted", "unknown")

@@ -8,8 +8,8 @@ from placement_sched.scheduler.filters.type_filter import (
     AggregateTypeAffinityFilter,
     TypeAffinityFilter,
 )
-from tests.placing import instance
-from tests.scheduler.states import a_host, a_spec, aggregates, refusal_of
+from tests.support.scheduling import instance
+from tests.support.states import a_host, a_spec, aggregates, refusal_of
 
 
 def beside(*flavors, **asked):

@@ -13,7 +13,7 @@ from placement_sched.scheduler.filters.utils import (
     validate_num_values,
     value_at,
 )
-from tests.scheduler.states import a_host, aggregates
+from tests.support.states import a_host, aggregates
 
 #: Too deep for any reader of JSON, and too deep for a document that is kept.
 DEEP = ("[" * 60_000, "[" * 200 + "]" * 200)

@@ -4,9 +4,9 @@ import pytest
 
 from placement_sched.scheduler.policies.registry import ratios_of, ratios_of_policies
 from tests.api.compute.conftest import AggregateApi
-from tests.clouds import uuid_of
-from tests.placing import flavor, report, spec
-from tests.policed import policed, policies_of
+from tests.support.clouds import uuid_of
+from tests.support.policies import policed, policies_of
+from tests.support.scheduling import flavor, report, spec
 
 HIGH, LOW = "high_cpu_density", "low_cpu_density"
 WITH_CORE_FILTER = """

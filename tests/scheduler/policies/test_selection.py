@@ -6,7 +6,7 @@ from placement_sched.errors import PluginFailed
 from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_settings
 from placement_sched.scheduler.policies.registry import choose, choose_named, policies_for
 from placement_sched.scheduler.policies.selectors import BasePolicySelector, all_selectors
-from tests.scheduler.states import a_spec, an_aggregate
+from tests.support.states import a_spec, an_aggregate
 
 DENSE, ROOMY = "high_cpu_density", "low_cpu_density"
 AGGREGATES = (
@@ -34,43 +34,6 @@ def chosen(policies, spec, *names):
     if names:
         settings = settings.with_overrides({"scheduler.policy_selection": list(names)})
     return choose(spec, policies, plugins_for(settings).selectors, AGGREGATES)
-
-
-def hinting(policy):
-    return a_spec(scheduler_hints={"sched_policy": policy})
-
-
-@pytest.mark.parametrize(
-    ("selector", "spec", "policy", "confined"),
-    [
-        ("availability_zone", a_spec(availability_zone="az1"), DENSE, [1]),
-        ("availability_zone", a_spec(availability_zone="az2,az1"), DENSE, [1, 2]),
-        ("availability_zone", a_spec(availability_zone="az3"), ROOMY, [3]),
-        ("availability_zone", a_spec(availability_zone="az1,az3"), "default", []),
-        ("availability_zone", a_spec(availability_zone="nova"), "default", []),
-        ("availability_zone", a_spec(), "default", []),
-        ("tenant", a_spec(project_id="acme"), DENSE, [1]),
-        ("tenant", a_spec(project_id="acme2"), ROOMY, [3]),
-        ("tenant", a_spec(project_id="nobody"), "default", []),
-        ("tenant", a_spec(), "default", []),
-        ("extra_specs", a_spec({"ssd": "true"}), DENSE, [1, 2]),
-        ("extra_specs", a_spec({"aggregate_instance_extra_specs:gpu": ">= 4"}), DENSE, [2]),
-        ("extra_specs", a_spec({"ssd": "true", "gpu": "4"}), "default", []),
-        ("extra_specs", a_spec({"ssd": "<or> false <or> true", "gpu": "8"}), DENSE, [2]),
-        ("extra_specs", a_spec({"hw:cpu_policy": "shared"}), "default", []),
-        ("extra_specs", a_spec(), "default", []),
-        ("hint", hinting(DENSE), DENSE, [1, 2]),
-        ("hint", hinting(ROOMY.upper()), ROOMY, [3]),
-        ("hint", hinting("default"), "default", []),
-        ("hint", hinting("nowhere"), "default", []),
-        ("hint", hinting("gone"), "default", []),
-        ("hint", a_spec(), "default", []),
-    ],
-)
-def test_each_selector_goes_by_what_its_filter_goes_by(policies, selector, spec, policy, confined):
-    found = chosen(policies, spec, selector)
-    assert found.policy.name == policy
-    assert found.confined == tuple(AGGREGATES[number - 1].uuid for number in confined)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from tests.exploring import Dice
-from tests.placing import flavor, report, spec
-from tests.statements import counted
+from tests.support.scheduling import flavor, report, spec
+from tests.support.statements import counted
 
 pytestmark = pytest.mark.slow
 

@@ -3,10 +3,10 @@
 import pytest
 
 from placement_sched.scheduler.request_filters.root_traits import AcceleratorsFilter
-from tests.placing import flavor, spec
 from tests.scheduler.explained import explained, put_hosts
-from tests.scheduler.states import a_spec, settings_with
 from tests.scheduler.worlds import applied, root_required
+from tests.support.scheduling import flavor, spec
+from tests.support.states import a_spec, settings_with
 
 TRAIT = "COMPUTE_ACCELERATORS"
 PROFILE = {"accel:device_profile": "fpga"}

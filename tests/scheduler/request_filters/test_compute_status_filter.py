@@ -1,10 +1,10 @@
 """compute_status_filter: disabled hosts are no candidates."""
 
 from placement_sched.scheduler.request_filters.root_traits import ComputeStatusFilter
-from tests.placing import spec
 from tests.scheduler.explained import explained, put_hosts
-from tests.scheduler.states import a_spec, settings_with
 from tests.scheduler.worlds import applied
+from tests.support.scheduling import spec
+from tests.support.states import a_spec, settings_with
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 NEWEST = {"OpenStack-API-Version": "compute 2.96"}

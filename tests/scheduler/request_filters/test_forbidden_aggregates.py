@@ -12,10 +12,10 @@ from placement_sched.config.settings import Settings
 from placement_sched.errors import Invalid
 from placement_sched.scheduler.plugins import make_full_conf
 from placement_sched.scheduler.request_filters.forbidden_aggregates import ForbiddenAggregates
-from tests.placing import flavor, spec
 from tests.scheduler.explained import explained, put_aggregate, put_hosts
-from tests.scheduler.states import a_spec, settings_with
 from tests.scheduler.worlds import AWorld
+from tests.support.scheduling import flavor, spec
+from tests.support.states import a_spec, settings_with
 
 WINDOWS = {"trait:CUSTOM_WINDOWS_LICENSED": "required"}
 XYZ = {"trait:CUSTOM_XYZ": "required"}

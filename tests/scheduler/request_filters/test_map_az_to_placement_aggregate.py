@@ -8,10 +8,10 @@ from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.request_filters.map_az_to_placement_aggregate import (
     MapAZToPlacementAggregate,
 )
-from tests.placing import spec
 from tests.scheduler.explained import explained, put_aggregate, put_hosts
-from tests.scheduler.states import a_spec, settings_with
 from tests.scheduler.worlds import AWorld
+from tests.support.scheduling import spec
+from tests.support.states import a_spec, settings_with
 
 CELL = str(UUID(int=99))
 CLOUD = (

@@ -19,10 +19,10 @@ from placement_sched.scheduler.narrowing import run_request_filters
 from placement_sched.scheduler.plugins import plugins_for
 from placement_sched.scheduler.request_filters import RequestFilterResult
 from placement_sched.scheduler.resource_request import TargetNodes, build_query
-from tests.clouds import Cloud, Host, load, stock
 from tests.exploring import Dice, draws
 from tests.scheduler.random_requests import CUSTOM, NUMBERS, SPECS, TRANSLATED, WORLDS
-from tests.scheduler.states import settings_with
+from tests.support.clouds import Cloud, Host, load, stock
+from tests.support.states import settings_with
 
 #: Everything that is switched off by default is on.
 ALL_ON = settings_with(

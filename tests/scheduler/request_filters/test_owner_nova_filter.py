@@ -7,10 +7,10 @@ import pytest
 
 from placement_sched.model.hardware.pci_requests import InstancePCIRequests
 from placement_sched.scheduler.request_filters.owner_nova_filter import OwnerNovaFilter
-from tests.placing import report, spec
 from tests.scheduler.explained import explained, put_hosts
-from tests.scheduler.states import a_spec, settings_with
 from tests.scheduler.worlds import NOWHERE, AWorld, applied, root_required
+from tests.support.scheduling import report, spec
+from tests.support.states import a_spec, settings_with
 
 OWNER = "OWNER_NOVA"
 MARKED = AWorld(common_traits=frozenset({OWNER}))

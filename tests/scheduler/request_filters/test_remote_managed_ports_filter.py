@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.scheduler.request_filters.root_traits import RemoteManagedPortsFilter
-from tests.scheduler.states import a_spec, settings_with
+from tests.support.states import a_spec, settings_with
 
 TRAIT = "COMPUTE_REMOTE_MANAGED_PORTS"
 PORT = "aaaaaaaa-0000-4000-8000-000000000001"

@@ -3,10 +3,10 @@
 import pytest
 
 from placement_sched.scheduler.request_filters.root_traits import RequireImageTypeSupport
-from tests.placing import spec
 from tests.scheduler.explained import explained, put_hosts
-from tests.scheduler.states import a_spec, settings_with
 from tests.scheduler.worlds import applied, root_required
+from tests.support.scheduling import spec
+from tests.support.states import a_spec, settings_with
 
 SWITCH = "scheduler__query_placement_for_image_type_support"
 

@@ -8,10 +8,10 @@ from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.request_filters.require_tenant_aggregate import (
     RequireTenantAggregate,
 )
-from tests.placing import spec
 from tests.scheduler.explained import explained, put_aggregate, put_hosts
-from tests.scheduler.states import a_spec, settings_with
 from tests.scheduler.worlds import AWorld, applied
+from tests.support.scheduling import spec
+from tests.support.states import a_spec, settings_with
 
 SWITCH = "scheduler__limit_tenants_to_placement_aggregate"
 NEEDED = "scheduler__placement_aggregate_required_for_tenants"

@@ -11,10 +11,10 @@ from placement_sched.scheduler.plugins import plugins_for
 from placement_sched.scheduler.request_filters.required_aggregates_by_trait import (
     RequiredAggregatesByTrait,
 )
-from tests.placing import flavor, spec
 from tests.scheduler.explained import explained, put_aggregate, put_hosts
-from tests.scheduler.states import a_spec, settings_with
 from tests.scheduler.worlds import AWorld, applied
+from tests.support.scheduling import flavor, spec
+from tests.support.states import a_spec, settings_with
 
 A, B = {"trait:CUSTOM_A": "required"}, {"trait:CUSTOM_B": "required"}
 SWITCH = "scheduler__required_aggregates_by_trait"

@@ -5,7 +5,7 @@ import pytest
 from placement_sched.model.request_spec import NetworkRequest
 from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.request_filters.routed_networks_filter import RoutedNetworksFilter
-from tests.scheduler.states import a_spec, settings_with
+from tests.support.states import a_spec, settings_with
 
 OPTION = "scheduler__query_placement_for_routed_network_aggregates"
 NET, NET_2, PORT, SUBNET = (f"aaaaaaaa-0000-4000-8000-00000000000{number}" for number in range(4))

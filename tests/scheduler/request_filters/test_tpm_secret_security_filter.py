@@ -4,10 +4,10 @@ import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.scheduler.request_filters.root_traits import TPMSecretSecurityFilter
-from tests.placing import flavor, spec
 from tests.scheduler.explained import explained, put_hosts
-from tests.scheduler.states import a_spec, settings_with
 from tests.scheduler.worlds import applied, root_required
+from tests.support.scheduling import flavor, spec
+from tests.support.states import a_spec, settings_with
 
 PREFIX = "COMPUTE_SECURITY_TPM_SECRET_SECURITY"
 TPM = {"hw:tpm_version": "2.0"}

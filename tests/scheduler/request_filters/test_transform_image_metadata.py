@@ -7,10 +7,10 @@ import pytest
 from placement_sched.scheduler.request_filters.transform_image_metadata import (
     TransformImageMetadata,
 )
-from tests.placing import spec
 from tests.scheduler.explained import explained, put_hosts
-from tests.scheduler.states import a_spec, settings_with
 from tests.scheduler.worlds import applied, root_required
+from tests.support.scheduling import spec
+from tests.support.states import a_spec, settings_with
 
 SWITCH = "scheduler__image_metadata_prefilter"
 

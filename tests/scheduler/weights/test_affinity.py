@@ -8,10 +8,10 @@ from placement_sched.scheduler.weights.affinity import (
     ServerGroupSoftAffinityWeigher,
     ServerGroupSoftAntiAffinityWeigher,
 )
-from tests.placing import hosts_of, instance, report, spec
-from tests.scheduler.states import a_host, a_spec, aggregates, instances_on
 from tests.scheduler.weights.weighing import raw, weighed
-from tests.statements import counted
+from tests.support.scheduling import hosts_of, instance, report, spec
+from tests.support.statements import counted
+from tests.support.states import a_host, a_spec, aggregates, instances_on
 
 JOINING = instance(7)
 MEMBERS = tuple(map(instance, (1, 2, 3)))

@@ -12,7 +12,7 @@ from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.weighing import weigher_of
 from placement_sched.scheduler.weights import BaseHostWeigher, WeighedHost, aggregates_of, normalize
 from placement_sched.scheduler.weights.ram import RAMWeigher
-from tests.scheduler.states import a_host, a_spec, aggregates, settings_with
+from tests.support.states import a_host, a_spec, aggregates, settings_with
 
 NUMBERS = st.floats(min_value=-1e9, max_value=1e9)
 

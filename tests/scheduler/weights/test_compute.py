@@ -5,8 +5,8 @@ from dataclasses import asdict
 from placement_sched.scheduler.weighing import run_weighers
 from placement_sched.scheduler.weights.compute import BuildFailureWeigher
 from placement_sched.scheduler.weights.ram import RAMWeigher
-from tests.scheduler.states import a_host, a_spec, aggregates, settings_with
 from tests.scheduler.weights.weighing import raw, run, weighed
+from tests.support.states import a_host, a_spec, aggregates, settings_with
 
 HOSTS = [
     a_host("cn1", failed_builds=4),

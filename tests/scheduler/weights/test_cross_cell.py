@@ -3,8 +3,8 @@
 import pytest
 
 from placement_sched.scheduler.weights.cross_cell import CrossCellWeigher
-from tests.scheduler.states import a_host, a_spec, aggregates
 from tests.scheduler.weights.weighing import raw, weighed
+from tests.support.states import a_host, a_spec, aggregates
 
 A, B = "aaaaaaaa-0000-4000-8000-00000000000a", "bbbbbbbb-0000-4000-8000-00000000000b"
 HOSTS = [a_host("cn1", cell_uuid=B), a_host("cn2", cell_uuid=A), a_host("cn3")]

@@ -2,8 +2,8 @@
 
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.weights.hypervisor_version import HypervisorVersionWeigher
-from tests.scheduler.states import a_host, aggregates
 from tests.scheduler.weights.weighing import raw, weighed
+from tests.support.states import a_host, aggregates
 
 HOSTS = [
     a_host("cn1", hypervisor_version=6_002_000),

@@ -6,10 +6,10 @@ import pytest
 
 from placement_sched.scheduler.host_manager import RecordedInstances
 from placement_sched.scheduler.weights.image_props import ImagePropertiesWeigher
-from tests.placing import instance, report, spec
-from tests.scheduler.states import a_host, a_spec, aggregates, instances_on
 from tests.scheduler.weights.weighing import raw, run, weighed
-from tests.statements import counted
+from tests.support.scheduling import instance, report, spec
+from tests.support.statements import counted
+from tests.support.states import a_host, a_spec, aggregates, instances_on
 
 MULTIPLIER = "filter_scheduler__image_props_weight_multiplier"
 SETTING = "filter_scheduler__image_props_weight_setting"

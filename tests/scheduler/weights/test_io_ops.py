@@ -3,8 +3,8 @@
 from placement_sched.config.conf import new_conf
 from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.weights.io_ops import IoOpsWeigher
-from tests.scheduler.states import a_host, aggregates
 from tests.scheduler.weights.weighing import raw, weighed
+from tests.support.states import a_host, aggregates
 
 HOSTS = [
     a_host("cn1", num_io_ops=4),

@@ -10,9 +10,9 @@ from placement_sched.model.compute_node import Metric
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from placement_sched.scheduler.weights.metrics import MetricsWeigher
-from tests.placing import report, spec
-from tests.scheduler.states import a_host, aggregates
 from tests.scheduler.weights.weighing import raw, run, weighed
+from tests.support.scheduling import report, spec
+from tests.support.states import a_host, aggregates
 
 SETTING = "metrics__weight_setting"
 REQUIRED = "metrics__required"

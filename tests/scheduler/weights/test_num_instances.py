@@ -3,8 +3,8 @@
 import pytest
 
 from placement_sched.scheduler.weights.num_instances import NumInstancesWeigher
-from tests.scheduler.states import a_host, aggregates
 from tests.scheduler.weights.weighing import raw, weighed
+from tests.support.states import a_host, aggregates
 
 HOSTS = [
     a_host("cn1", num_instances=5),

@@ -7,8 +7,8 @@ import pytest
 from placement_sched.errors import Invalid
 from placement_sched.model.hardware.pci_devices import PciPools
 from placement_sched.scheduler.weights.pci import PCIWeigher
-from tests.scheduler.states import a_host, a_spec, aggregates, settings_with
 from tests.scheduler.weights.weighing import raw, weighed
+from tests.support.states import a_host, a_spec, aggregates, settings_with
 
 WITH_PCI = a_spec(pci_requests={"requests": [{"count": 1, "spec": [{}], "alias_name": "nic"}]})
 

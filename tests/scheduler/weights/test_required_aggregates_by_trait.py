@@ -9,9 +9,9 @@ from placement_sched.scheduler.weights.ram import RAMWeigher
 from placement_sched.scheduler.weights.required_aggregates_by_trait import (
     RequiredAggregatesByTraitWeigher,
 )
-from tests.placing import report, spec
 from tests.scheduler.explained import explained, put_aggregate, put_hosts
-from tests.scheduler.states import a_host, a_spec, aggregates, an_aggregate, settings_with
+from tests.support.scheduling import report, spec
+from tests.support.states import a_host, a_spec, aggregates, an_aggregate, settings_with
 
 A, B = {"trait:CUSTOM_A": "required"}, {"trait:CUSTOM_B": "required"}
 SWITCH = "scheduler__required_aggregates_by_trait"

@@ -4,7 +4,7 @@ from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.weighing import WeighRun, run_weighers
 from placement_sched.scheduler.weights import BaseHostWeigher
-from tests.scheduler.states import a_spec, settings_with
+from tests.support.states import a_spec, settings_with
 
 
 def run(kind: type[BaseHostWeigher], hosts: list[HostState], spec=None, **options) -> WeighRun:

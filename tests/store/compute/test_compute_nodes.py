@@ -8,8 +8,8 @@ import pytest
 from placement_sched.errors import Duplicate, NotFound
 from placement_sched.schemas.node_report import Defaults, parse
 from placement_sched.store.compute import compute_nodes
-from tests.reports import NOW, a_report, node_uuid
-from tests.statements import counted
+from tests.support.reports import NOW, a_report, node_uuid
+from tests.support.statements import counted
 
 pytestmark = pytest.mark.all_databases
 

@@ -6,8 +6,8 @@ import pytest
 
 from placement_sched.model.flavor import Flavor
 from placement_sched.store.compute import flavors as store
-from tests.hosts import NOW
-from tests.statements import counted
+from tests.support.hosts import NOW
+from tests.support.statements import counted
 
 pytestmark = pytest.mark.all_databases
 

@@ -8,8 +8,8 @@ from placement_sched.errors import Invalid
 from placement_sched.model.flavor import Flavor
 from placement_sched.store.compute import flavors as store
 from placement_sched.store.compute.flavors import SORT_KEYS, FlavorsWanted, search
-from tests.hosts import NOW
-from tests.statements import counted
+from tests.support.hosts import NOW
+from tests.support.statements import counted
 
 pytestmark = pytest.mark.all_databases
 

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from placement_sched.store.compute import host_aggregates as store
-from tests.clouds import uuid_of
-from tests.hosts import NOW, add_instance, add_node, add_service
+from tests.support.clouds import uuid_of
+from tests.support.hosts import NOW, add_instance, add_node, add_service
 
 pytestmark = pytest.mark.all_databases
 

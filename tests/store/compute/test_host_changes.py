@@ -6,7 +6,7 @@ import pytest
 
 from placement_sched.schemas.node_report import Defaults, parse
 from placement_sched.store.compute import compute_nodes, host_changes, services
-from tests.reports import NOW, a_report, node_uuid
+from tests.support.reports import NOW, a_report, node_uuid
 
 pytestmark = pytest.mark.all_databases
 

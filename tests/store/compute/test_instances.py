@@ -8,8 +8,8 @@ import pytest
 from placement_sched.errors import NotFound
 from placement_sched.model.instance import Instance
 from placement_sched.store.compute import instances
-from tests.reports import NOW, node_uuid
-from tests.statements import counted
+from tests.support.reports import NOW, node_uuid
+from tests.support.statements import counted
 
 pytestmark = pytest.mark.all_databases
 

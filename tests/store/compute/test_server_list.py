@@ -9,7 +9,7 @@ from placement_sched.api.compute.servers import power_state_of, status_of
 from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
 from placement_sched.store.compute import instances
 from placement_sched.store.compute.instances import ServersWanted, search_servers
-from tests.placing import instance
+from tests.support.scheduling import instance
 
 pytestmark = pytest.mark.all_databases
 

@@ -6,9 +6,9 @@ import pytest
 
 from placement_sched.errors import Duplicate
 from placement_sched.store.compute import services
-from tests.clouds import uuid_of
-from tests.reports import NOW
-from tests.statements import counted
+from tests.support.clouds import uuid_of
+from tests.support.reports import NOW
+from tests.support.statements import counted
 
 pytestmark = pytest.mark.all_databases
 

@@ -7,7 +7,7 @@ import pytest
 from placement_sched.schemas.node_report import Defaults, parse
 from placement_sched.store import change_counters
 from placement_sched.store.compute import compute_nodes, services
-from tests.reports import NOW, a_report, node_uuid
+from tests.support.reports import NOW, a_report, node_uuid
 
 pytestmark = pytest.mark.all_databases
 

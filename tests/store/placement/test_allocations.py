@@ -19,8 +19,8 @@ from placement_sched.model.provider import (
 )
 from placement_sched.store.placement import allocations, resource_providers
 from tests.exploring import draws
-from tests.providers import NOW, make_provider, make_providers, set_inventory
-from tests.statements import counted
+from tests.support.providers import NOW, make_provider, make_providers, set_inventory
+from tests.support.statements import counted
 
 pytestmark = pytest.mark.all_databases
 

@@ -17,10 +17,10 @@ from placement_sched.db.transaction import Database
 from placement_sched.store.placement import allocations
 from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
-from tests.invariants import assert_invariants
-from tests.processes import race
-from tests.providers import make_provider
-from tests.versions import LATEST
+from tests.support.invariants import assert_invariants
+from tests.support.processes import race
+from tests.support.providers import make_provider
+from tests.support.versions import LATEST
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 

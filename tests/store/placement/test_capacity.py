@@ -11,7 +11,7 @@ from placement_sched.model.provider import MAX_INT, Inventory
 from placement_sched.store.placement import provider_search, resource_classes, resource_providers
 from placement_sched.store.placement.provider_search import ProviderQuery
 from tests.exploring import draws
-from tests.providers import NOW, fits, make_providers
+from tests.support.providers import NOW, fits, make_providers
 
 pytestmark = pytest.mark.all_databases
 

@@ -12,8 +12,8 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.request_stats import begin_stats, request_stats
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
-from tests.store.placement.copied import Copy
-from tests.versions import LATEST_HEADERS
+from tests.support.placement_copy import Copy
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.usefixtures("log_of_changes")]
 

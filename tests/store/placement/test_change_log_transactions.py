@@ -16,8 +16,8 @@ from placement_sched.db.transaction import Database
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
 from tests.exploring import draws
-from tests.processes import race
-from tests.store.placement.copied import Copy
+from tests.support.placement_copy import Copy
+from tests.support.processes import race
 
 pytestmark = [
     pytest.mark.all_databases,

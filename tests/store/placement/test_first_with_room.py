@@ -7,10 +7,10 @@ import pytest
 from placement_sched.errors import CapacityExceeded, Invalid
 from placement_sched.model.provider import ConsumerClaim
 from placement_sched.store.placement import allocations, consumers, resource_providers
-from tests.providers import NOW, make_provider, make_providers
-from tests.statements import counted
 from tests.store.placement.test_allocations import claim, consumers_kept, generation_of, held
 from tests.store.placement.test_allocations import replace as replaced
+from tests.support.providers import NOW, make_provider, make_providers
+from tests.support.statements import counted
 
 pytestmark = pytest.mark.all_databases
 

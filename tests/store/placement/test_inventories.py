@@ -9,9 +9,9 @@ import pytest
 from placement_sched.errors import InUse
 from placement_sched.model.provider import Inventory
 from placement_sched.store.placement import inventories, resource_providers
-from tests.providers import NOW, make_provider, make_providers
-from tests.statements import counted
 from tests.store.placement.test_capacity import use
+from tests.support.providers import NOW, make_provider, make_providers
+from tests.support.statements import counted
 
 pytestmark = pytest.mark.all_databases
 

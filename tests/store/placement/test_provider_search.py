@@ -16,8 +16,8 @@ from placement_sched.store.placement import (
 )
 from placement_sched.store.placement.provider_search import ProviderQuery
 from tests.exploring import Dice
-from tests.providers import NOW, make_provider, make_providers
-from tests.statements import counted
+from tests.support.providers import NOW, make_provider, make_providers
+from tests.support.statements import counted
 
 pytestmark = pytest.mark.all_databases
 

@@ -8,7 +8,7 @@ import pytest
 from placement_sched.errors import Duplicate, InUse, NotFound
 from placement_sched.model.provider import Inventory
 from placement_sched.store.placement import resource_classes
-from tests.providers import NOW, make_provider
+from tests.support.providers import NOW, make_provider
 
 pytestmark = pytest.mark.all_databases
 

@@ -4,7 +4,7 @@ import pytest
 
 from placement_sched.errors import InUse, NotFound
 from placement_sched.store.placement import resource_providers, traits
-from tests.providers import NOW, make_providers
+from tests.support.providers import NOW, make_providers
 
 pytestmark = pytest.mark.all_databases
 

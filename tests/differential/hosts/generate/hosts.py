@@ -4,10 +4,10 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from tests.clouds import uuid_of
 from tests.differential.generate.dice import Dice
 from tests.differential.hosts.case import NOW
 from tests.differential.hosts.generate.pools import CELLS, METRICS, NODES, SPECS
+from tests.support.clouds import uuid_of
 
 Document = dict[str, Any]
 

@@ -1,6 +1,6 @@
 """The names and values that all parts of a case draw from, so that they meet."""
 
-from tests.clouds import uuid_of
+from tests.support.clouds import uuid_of
 
 PROJECTS = ("p1", "p2", "p3")
 FLAVORS = ("m1.small", "m1.large", "c1.tiny")

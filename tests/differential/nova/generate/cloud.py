@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tests.clouds import uuid_of
 from tests.differential.generate.dice import Dice
 from tests.differential.nova.generate.draft import PROJECTS, TRAITS, ZONES
+from tests.support.clouds import uuid_of
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,13 @@
+"""Aggregates of a provider. ``gabbits/aggregates.yaml`` has the other cases."""
+
+from tests.api.placement.test_bounds import GIVEN
+from tests.support.allocation_bodies import headers
+from tests.support.providers import make_provider
+
+
+def test_more_aggregates_are_refused_where_the_body_is_their_list(sqlite_app):
+    provider = make_provider(sqlite_app.app.services.database)
+    given, _ = GIVEN["aggregates"]
+    path = f"/placement/resource_providers/{provider}/aggregates"
+    refused = sqlite_app.put_json(path, given, headers=headers("1.1"), status=400)
+    assert "(at $). Failed validating 'maxItems'" in refused.text

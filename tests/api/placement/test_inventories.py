@@ -1,0 +1,44 @@
+"""Inventories that are refused. ``gabbits/inventories.yaml`` has the other cases."""
+
+import pytest
+
+from tests.api.placement.test_conventions import fault
+from tests.api.placement.test_conventions import host as host  # noqa: PLC0414 - a fixture
+from tests.support.versions import LATEST_HEADERS
+
+
+@pytest.mark.parametrize(
+    "inventory",
+    [
+        {},
+        {"total": 0},
+        {"total": 2**31},
+        {"total": "1"},
+        {"total": True},
+        {"total": 1.5},
+        {"total": 1, "reserved": -1},
+        {"total": 1, "reserved": 2},
+        {"total": 1, "min_unit": 0},
+        {"total": 1, "max_unit": 0},
+        {"total": 1, "step_size": 0},
+        {"total": 1, "allocation_ratio": "1"},
+        {"total": 1, "allocation_ratio": 3.5e38},
+        {"total": 1, "allocation_ratio": -1},
+        {"total": 1, "llama": 1},
+        None,
+        [],
+    ],
+    ids=repr,
+)
+def test_a_faulty_inventory_is_refused(sqlite_app, host, inventory):
+    path = f"/placement/resource_providers/{host}/inventories"
+    body = {"resource_provider_generation": 0, "inventories": {"VCPU": inventory}}
+    fault(sqlite_app.put_json(path, body, headers=LATEST_HEADERS, status=400))
+    assert sqlite_app.get(path, headers=LATEST_HEADERS).json["inventories"] == {}
+
+
+@pytest.mark.parametrize("name", ["vcpu", "V CPU", "", "V-1", "VCPU\n"])
+def test_a_faulty_class_name_is_refused(sqlite_app, host, name):
+    path = f"/placement/resource_providers/{host}/inventories"
+    body = {"resource_class": name, "total": 1}
+    fault(sqlite_app.post_json(path, body, headers=LATEST_HEADERS, status=400))

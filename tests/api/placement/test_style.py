@@ -1,0 +1,115 @@
+"""Errors are JSON for clients that accept it, else HTML or plain text."""
+
+import pytest
+
+from tests.support.versions import LATEST_HEADERS
+
+MISSING = "deaddead-0000-4000-8000-000000000001"
+JSON, HTML, TEXT = "application/json", "text/html", "text/plain"
+
+KINDS = [
+    (None, JSON),
+    ("", JSON),
+    ("*/*", JSON),
+    ("application/*", JSON),
+    ("application/json;q=0.1", JSON),
+    ("text/html, application/json;q=0.1", JSON),
+    ("application/json, text/plain, */*", JSON),
+    ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", JSON),
+    ("garbage", JSON),
+    ("text/html", HTML),
+    ("TEXT/HTML", HTML),
+    ("text/html;q=0.5", HTML),
+    ("text/*", HTML),
+    ("text/plain, text/html;q=0.5", HTML),
+    ("application/json;q=0, */*", HTML),
+    ("text/plain", TEXT),
+    ("image/png", TEXT),
+    ("application/json;q=0", TEXT),
+    ("text/html;q=0, text/*", TEXT),
+]
+#: Method, path, headers and body of requests that are refused at different stages, and the status.
+ERRORS = [
+    ("GET", "/", {"OpenStack-API-Version": "placement 0.5"}, None, 406),
+    ("GET", "/", {"OpenStack-API-Version": "placement x"}, None, 400),
+    ("GET", "/traits", {**LATEST_HEADERS, "X-Auth-Token": ""}, None, 401),
+    ("PUT", "/traits/CUSTOM_A", {**LATEST_HEADERS, "X-Auth-Token": "joe"}, None, 403),
+    ("GET", f"/{MISSING}", LATEST_HEADERS, None, 404),
+    ("GET", "/allocation_candidates", {}, None, 404),
+    ("DELETE", "/traits", LATEST_HEADERS, None, 405),
+    ("DELETE", f"/resource_providers/{MISSING}", LATEST_HEADERS, None, 404),
+    ("POST", "/resource_providers", LATEST_HEADERS, b"{", 400),
+    ("POST", "/resource_providers", LATEST_HEADERS, b'{"name": 1}', 400),
+    ("POST", "/resource_classes", LATEST_HEADERS, b'{"name": "CUSTOM_A"}', 409),
+    ("POST", "/resource_classes", {**LATEST_HEADERS, "Content-Type": "text/xml"}, b"<a/>", 415),
+]
+
+
+@pytest.fixture
+def stocked(sqlite_app):
+    sqlite_app.put("/placement/resource_classes/CUSTOM_A", headers=LATEST_HEADERS, status=201)
+    return sqlite_app
+
+
+def ask(app, error, accept):
+    method, path, headers, body, status = error
+    headers = {"Content-Type": JSON, **headers} if body is not None else dict(headers)
+    if accept is not None:
+        headers["Accept"] = accept
+    options = {} if body is None else {"body": body}
+    return app.request(
+        f"/placement{path}", method=method, headers=headers, status=status, **options
+    )
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: f"{error[4]} {error[0]} {error[1]}")
+@pytest.mark.parametrize("kind", [HTML, TEXT])
+def test_error_of_every_stage_is_of_the_type_that_is_accepted(stocked, error, kind):
+    answer = ask(stocked, error, kind)
+    told = ask(stocked, error, None)
+    assert told.content_type == JSON
+    assert answer.headers["Content-Type"] == f"{kind}; charset=UTF-8"
+    (one,) = told.json["errors"]
+    assert answer.text.count(f"{one['status']} {one['title']}") == (2 if kind == HTML else 1)
+    assert answer.headers["X-Openstack-Request-Id"].startswith("req-")
+    for name in ("Allow", "Vary", "OpenStack-API-Version"):
+        assert answer.headers.get(name) == told.headers.get(name)
+
+
+@pytest.mark.parametrize(("accept", "kind"), KINDS)
+def test_json_before_html_before_text(stocked, accept, kind):
+    for error in ERRORS:
+        assert ask(stocked, error, accept).content_type == kind
+
+
+def test_html_has_the_detail_escaped(sqlite_app):
+    body = b'{"name": "a", "<script>alert(1)</script>": "&"}'
+    answer = ask(sqlite_app, ("POST", "/resource_providers", LATEST_HEADERS, body, 400), HTML)
+    assert "<script>" not in answer.text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in answer.text
+    assert "JSON does not validate" in answer.text
+
+
+def test_text_has_the_detail_as_it_is(sqlite_app):
+    body = b'{"name": "a", "<b>": "&"}'
+    answer = ask(sqlite_app, ("POST", "/resource_providers", LATEST_HEADERS, body, 400), TEXT)
+    assert answer.text.startswith("400 Bad Request\n\nJSON does not validate: ")
+    assert "'<b>'" in answer.text
+
+
+def test_page_of_an_unknown_path_says_that_nothing_was_found(sqlite_app):
+    for path in (f"/{MISSING}", "/resource_providers/x"):
+        error = ("DELETE", path, LATEST_HEADERS, None, 404)
+        assert ask(sqlite_app, error, HTML).text.count("The resource could not be found.") == 1
+
+
+def test_head_of_an_error_has_no_body(sqlite_app):
+    answer = ask(sqlite_app, ("HEAD", f"/{MISSING}", LATEST_HEADERS, None, 404), HTML)
+    assert answer.content_type == HTML
+    assert answer.body == b""
+
+
+@pytest.mark.parametrize("path", ["/scheduler/v1/nope", "/compute/v2.1/nope"])
+def test_errors_of_other_apis_stay_json(sqlite_app, path):
+    answer = sqlite_app.get(path, headers={"Accept": HTML}, status=404)
+    assert answer.content_type == JSON

@@ -1,0 +1,31 @@
+"""Wrong questions about capacity, and the place of each fault."""
+
+import pytest
+
+from tests.scheduler.capacity.placed import told
+from tests.scheduler.capacity.test_report import cloud as cloud  # noqa: PLC0414 - a fixture
+from tests.scheduler.capacity.test_report import store_flavor
+
+
+@pytest.mark.parametrize(
+    ("question", "status", "words"),
+    [
+        ({"request_spec": {"flavor": "smal"}}, 404, "did you mean 'small'?"),
+        ({"request_spec": {}, "flavors": ["small", "larg"]}, 404, "(at $.flavors[1])"),
+        ({"request_spec": {}}, 400, "exactly one of"),
+        ({"request_spec": {"flavor": "small"}, "all_flavors": True}, 400, "exactly one of"),
+        ({"request_spec": {"flavor": "small"}, "per": "rack"}, 400, "$.per"),
+        ({"request_spec": {"flavor": "small", "colour": 1}}, 400, "colour"),
+        (
+            {"request_spec": {"flavor": "small", "availability_zone": "az3"}},
+            400,
+            "did you mean 'az1'? (at $.request_spec.availability_zone)",
+        ),
+        ({"request_spec": {"flavor": "small"}, "policy": "gold"}, 400, "gold"),
+        ({"request_spec": {"flavor": "small"}, "overrides": {"a.b": 1}}, 400, "a.b"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_by_its_place(cloud, question, status, words):
+    store_flavor(cloud, "small")
+    answer = cloud.post_json("/scheduler/v1/capacity", question, status=status).json
+    assert words in told(answer)

@@ -1,0 +1,46 @@
+"""Wrong questions about plans and moves, and the place of each fault."""
+
+import pytest
+
+from tests.scheduler.test_drain_plan import cloud as cloud  # noqa: PLC0414 - a fixture
+from tests.scheduler.test_rebalance import made, wanted
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({}, "'changes' is a required property"),
+        ({"changes": [], "flavor": "m1"}, "'flavor' was unexpected"),
+        ({"changes": [], "overrides": {"filter_scheduler.nope": 1}}, "there is no option"),
+        ({"changes": [], "overrides": ["a"]}, "(at $.overrides)"),
+        ({"changes": [{"drain": ["cn4"]}]}, "(at $.changes[0].drain[0])"),
+        ({"changes": [{"remove": ["cn1", "cx"]}]}, "(at $.changes[0].remove[1])"),
+        ({"changes": [{"remove": ["cn1"]}, {"drain": ["cn1"]}]}, "(at $.changes[1].drain[0])"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_told_with_its_place(cloud, body, words):
+    answer = cloud.post_json("/scheduler/v1/plan", body, status=400)
+    assert words in answer.json["errors"][0]["detail"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"goal": "fti"}, "'fti' is not one of"),
+        ({"goal": "fit"}, "the goal fit requires a request_spec (at $.goal)"),
+        (
+            {"goal": "pack", "request_spec": wanted(1)},
+            "the goal pack does not allow a request_spec",
+        ),
+        ({"goal": "pack", "moves": 0}, "(at $.moves)"),
+        (
+            {"goal": "fit", "request_spec": {**wanted(1), "availability_zone": "nowa"}},
+            "did you mean 'nova'? (at $.request_spec.availability_zone)",
+        ),
+    ],
+)
+def test_advice_that_cannot_be_is_told_with_its_place(app, body, words):
+    made(app, {"cn1": 8})
+    answer = app.post_json("/scheduler/v1/rebalance", body, status=400)
+    assert words in answer.json["errors"][0]["detail"]

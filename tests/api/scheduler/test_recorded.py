@@ -1,0 +1,44 @@
+"""Wrong questions about recorded decisions, and the place of each fault."""
+
+import pytest
+
+from tests.api.scheduler.test_decisions import DECISIONS, select
+from tests.api.scheduler.test_decisions import cloud as cloud  # noqa: PLC0414 - a fixture
+from tests.support.scheduling import instance
+
+
+@pytest.mark.parametrize(
+    ("query", "place"),
+    [
+        ("outcome=maybe", "outcome"),
+        ("kind=Select", "kind"),
+        ("kind=", "kind"),
+        ("flavor=", "flavor"),
+        ("policy=", "policy"),
+        ("instance=cn1", "instance"),
+        ("since=yesterday", "since"),
+        ("limit=0", "limit"),
+        ("marker=x", "marker"),
+        ("nonsense=1", "nonsense"),
+        ("host=", "host"),
+        ("request_id=", "request_id"),
+        ("global_request_id=", "global_request_id"),
+    ],
+)
+def test_bad_parameter_is_400_with_its_name(app, query, place):
+    (error,) = app.get(f"{DECISIONS}?{query}", status=400).json["errors"]
+    assert place in error["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ({"settings": "tomorrow"}, "$.settings"),
+        ({"max_rejected": -1}, "$.max_rejected"),
+        ({"hosts": []}, "hosts"),
+    ],
+)
+def test_bad_body_of_a_replay_is_400_with_the_place(cloud, body, place):
+    uuid = select(cloud, instance(1), claim=False)["decision"]
+    (error,) = cloud.post_json(f"{DECISIONS}/{uuid}/replay", body, status=400).json["errors"]
+    assert place in error["detail"]

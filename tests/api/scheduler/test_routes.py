@@ -1,0 +1,96 @@
+"""Errors of the scheduler API carry codes of its own, wherever they were raised."""
+
+import pytest
+
+from placement_sched.api.blueprint import ErrorContext
+from placement_sched.api.scheduler.routes import SchedulerStyle
+from placement_sched.errors import ConcurrentUpdate, Error, NoValidHost, TooComplex, Unavailable
+from placement_sched.model.request_ids import RequestIds
+from tests.support.scheduling import spec
+
+SELECT = "/scheduler/v1/select_destinations"
+
+
+def code_of(answer):
+    (error,) = answer.json["errors"]
+    return error["code"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "options", "status", "code"),
+    [
+        ("GET", "/scheduler/v1/nothing", {}, 404, "scheduler.not_found"),
+        ("PUT", SELECT, {}, 405, "scheduler.method_not_allowed"),
+        (
+            "POST",
+            SELECT,
+            {"body": b"{}", "headers": {"Content-Type": "text/plain"}},
+            415,
+            "scheduler.unsupported_media_type",
+        ),
+        (
+            "POST",
+            SELECT,
+            {"body": b"{", "headers": {"Content-Type": "application/json"}},
+            400,
+            "scheduler.bad_value",
+        ),
+        ("GET", "/scheduler/v1", {"headers": {"X-Auth-Token": ""}}, 401, "scheduler.unauthorized"),
+        (
+            "GET",
+            "/scheduler/v1/compute_nodes",
+            {"headers": {"X-Auth-Token": "joe:p"}},
+            403,
+            "scheduler.forbidden",
+        ),
+        (
+            "GET",
+            "/scheduler/v1/compute_nodes",
+            {"headers": {"Accept": "text/html"}},
+            406,
+            "scheduler.not_acceptable",
+        ),
+    ],
+)
+def test_code_follows_the_status(sqlite_app, method, path, options, status, code):
+    assert code_of(sqlite_app.request(path, method=method, status=status, **options)) == code
+
+
+@pytest.mark.parametrize(
+    "request_spec",
+    [{}, spec(flavor="m1"), spec(requested_destination={"aggregates": ["x"]})],
+    ids=["malformed", "not stored", "malformed uuid"],
+)
+def test_faulty_request_has_a_code_of_this_face(sqlite_app, request_spec):
+    body = {"request_spec": request_spec}
+    answer = sqlite_app.post_json(SELECT, body, expect_errors=True)
+    assert (
+        code_of(answer)
+        == {400: "scheduler.bad_value", 404: "scheduler.not_found"}[answer.status_int]
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (ConcurrentUpdate("x"), 409, "scheduler.concurrent_update"),
+        (TooComplex("x"), 400, "scheduler.too_complex"),
+        (NoValidHost("x"), 409, "scheduler.no_valid_host"),
+        (Unavailable("x"), 503, "scheduler.unavailable"),
+        (Error("x"), 500, "scheduler.failed"),
+    ],
+)
+def test_error_that_says_more_keeps_it(error, status, code):
+    answer = SchedulerStyle().error(error, status, "title", ErrorContext(RequestIds("req-1")))
+    assert answer.body["errors"][0]["code"] == code
+
+
+def test_errors_name_the_global_request_id_that_the_caller_sent(sqlite_app):
+    sent = "req-0b6a8c1e-4d2f-4a57-9c3e-8f1d2b7a6c50"
+    headers = {"X-Openstack-Request-Id": sent}
+    answer = sqlite_app.get("/scheduler/v1/nothing", headers=headers, status=404)
+    (error,) = answer.json["errors"]
+    assert error["global_request_id"] == sent
+    assert error["request_id"] == answer.headers["X-Openstack-Request-Id"] != sent
+    (error,) = sqlite_app.get("/scheduler/v1/nothing", status=404).json["errors"]
+    assert "global_request_id" not in error

@@ -1,0 +1,23 @@
+"""The policy hint of a request, and the rule that allows it."""
+
+import pytest
+
+from tests.api.scheduler.test_policy_stories import BY_HINT, NOVA_CONF
+from tests.api.scheduler.test_policy_stories import make_cloud as make_cloud  # noqa: PLC0414
+from tests.support.scheduling import instance, spec
+
+pytestmark = pytest.mark.slow
+
+RULE = "scheduler:policies:hint"
+
+
+@pytest.mark.parametrize("path", ["explain", "select_destinations"])
+def test_hint_is_403_for_whom_the_rule_excludes(make_cloud, tmp_path, path):
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(f'"{RULE}": "!"\n')
+    app = make_cloud(BY_HINT, text=f"{NOVA_CONF}[oslo_policy]\npolicy_file = {policy}\n")
+    asked = spec(instance(1), scheduler_hints={"sched_policy": "low_cpu_density"})
+    error = app.post_json(f"/scheduler/v1/{path}", {"request_spec": asked}, status=403).json
+    assert RULE in error["errors"][0]["detail"]
+    without = spec(instance(1))
+    app.post_json(f"/scheduler/v1/{path}", {"request_spec": without}, status=200)

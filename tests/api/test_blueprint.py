@@ -1,0 +1,230 @@
+"""Paths and methods: what they lead to, and what is answered where they lead nowhere."""
+
+from dataclasses import replace
+
+import flask
+import pytest
+from webtest import TestApp
+from werkzeug.test import create_environ, run_wsgi_app
+
+from placement_sched.api.application import Application
+from placement_sched.api.blueprint import Api, Blueprint
+from placement_sched.api.call import ApiResponse
+from placement_sched.api.health import make_blueprint
+from placement_sched.api.placement.microversions import VERSIONING
+from placement_sched.api.placement.style import PlacementStyle
+from placement_sched.api.versions import Version
+from placement_sched.app import make_services, placement_app
+from tests.support.versions import LATEST
+
+things = Blueprint("things", __name__)
+
+
+@things.get("/things", until=Version(1, 5), public=True)
+def first(_call):
+    return ApiResponse(body={"answered": "first"})
+
+
+@things.get("/things", since=Version(1, 6), policy="placement:traits:list")
+def second(_call):
+    return ApiResponse(body={"answered": "second"})
+
+
+@things.get("/things/<uuid>", public=True)
+@things.put("/things/<uuid>", public=True)
+def one(call, uuid):
+    return ApiResponse(body={"answered": uuid, "base": call.base, "url": call.url})
+
+
+@things.route("/files/<path:below>", methods=["HEAD"], public=True)
+def look(_call, below):
+    return ApiResponse(headers={"X-Below": below})
+
+
+@things.get("/", public=True)
+def root(_call):
+    return ApiResponse(body={"answered": "root"})
+
+
+API = Api("a", PlacementStyle(VERSIONING), [things])
+
+
+@pytest.fixture(scope="module")
+def services(sqlite_template, tmp_path_factory):
+    from tests.conftest import make_settings
+
+    path = tmp_path_factory.mktemp("addresses") / "placement_sched.db"
+    made = make_services(make_settings(f"sqlite:///{path}"))
+    yield made
+    made.database.dispose()
+
+
+@pytest.fixture(scope="module")
+def client(services):
+    return TestApp(Application(services, {"/a": API}, make_blueprint(services)), lint=False)
+
+
+def at(version):
+    return {"OpenStack-API-Version": f"placement {version}", "X-Auth-Token": "admin"}
+
+
+@pytest.mark.parametrize(("version", "answered"), [("1.5", "first"), ("1.6", "second")])
+def test_the_version_chooses_among_the_routes_of_an_address(client, version, answered):
+    assert client.get("/a/things", headers=at(version)).json == {"answered": answered}
+
+
+def test_variable_parts_are_handed_to_the_handler(client):
+    assert client.put("/a/things/a%20b").json["answered"] == "a b"
+    assert client.head("/a/files/a/b").headers["X-Below"] == "a/b"
+
+
+@pytest.mark.parametrize("path", ["/a/things/", "/a/things/a/b", "/a/things/x//a", "/a/thing"])
+def test_other_paths_are_not_found(client, path):
+    answer = client.get(path, headers=at(LATEST), status=404)
+    assert answer.json["errors"][0]["detail"] == "The resource could not be found."
+
+
+@pytest.mark.parametrize("method", ["HEAD", "DELETE", "OPTIONS", "BREW", "get"])
+def test_other_methods_are_refused_with_those_that_are_served(client, method):
+    request = client.RequestClass.blank("/a/things/a", method=method, headers=at(LATEST))
+    answer = client.do_request(request, status=405)
+    assert answer.headers["Allow"] == "GET, PUT"
+    if method != "HEAD":
+        assert answer.json["errors"][0]["detail"] == (
+            f"The method {method} is not allowed for this resource. Allowed: GET, PUT."
+        )
+
+
+def test_an_address_is_open_only_where_all_its_routes_are(client):
+    client.get("/a/things/a")
+    client.delete("/a/things", status=401)
+    client.get("/a/things", status=401)
+    client.get("/a/nowhere", status=401)
+
+
+@pytest.mark.parametrize(
+    ("path", "answered"),
+    [
+        ("/a", "root"),
+        ("/a/", "root"),
+        ("/a//", "root"),
+        ("/a//things/x", "x"),
+        ("", None),
+        ("/", None),
+        ("/c/a", None),
+        ("/ab", None),
+        ("//a", None),
+        ("//", None),
+        ("a", None),
+        (";x=1", None),
+    ],
+)
+def test_the_first_part_of_the_path_decides_on_the_face(client, path, answered):
+    environ = {**create_environ(), "SCRIPT_NAME": "/front", "PATH_INFO": path}
+    body, status, _ = run_wsgi_app(client.app, environ)
+    if answered is None:
+        assert status == "404 Not Found"
+        assert b"Nothing is served at this path; APIs: /a" in b"".join(body)
+    else:
+        assert f'"answered":"{answered}"'.encode() in b"".join(body)
+
+
+def test_links_begin_with_the_prefixes_of_server_and_face(client):
+    environ = {"SCRIPT_NAME": "/front", "HTTP_HOST": "sched.example.com"}
+    answer = client.get("/a/things/x", extra_environ=environ).json
+    assert answer["base"] == "/front/a"
+    assert answer["url"] == "http://sched.example.com/front/a"
+
+
+def test_a_path_without_a_slash_is_no_root(sqlite_settings):
+    services = make_services(sqlite_settings)
+    environ = {**create_environ(headers={"X-Auth-Token": "admin"}), "PATH_INFO": ";x=1"}
+    _, status, _ = run_wsgi_app(placement_app(services), environ)
+    services.database.dispose()
+    assert status == "404 Not Found"
+
+
+def test_extensions_of_flask_can_be_added(services):
+    application = Application(services, {"/a": API}, make_blueprint(services))
+    client = TestApp(application)
+
+    @application.before_request
+    def in_maintenance():
+        if "X-Maintenance" in flask.request.headers:
+            return {"status": "maintenance"}, 503
+        return None
+
+    @application.after_request
+    def signed(response):
+        response.headers["X-Signed"] = "yes"
+        return response
+
+    @application.get("/extension/<name>")
+    def extension(name):
+        return {"name": name}
+
+    assert client.get("/extension/x").json == {"name": "x"}
+    answer = client.get("/a/things/x")
+    assert (answer.json["answered"], answer.headers["X-Signed"]) == ("x", "yes")
+    answer = client.get("/a/things/x", headers={"X-Maintenance": "1"}, status=503)
+    assert answer.json == {"status": "maintenance"}
+    assert client.delete("/a/things/x", headers=at(LATEST), status=405).headers["X-Signed"] == "yes"
+    assert client.post("/extension/x", status=405).headers["Allow"] == "GET, HEAD, OPTIONS"
+
+
+@pytest.fixture(params=["/a", ""], ids=["below a prefix", "alone"])
+def prefix(request):
+    return request.param
+
+
+@pytest.fixture
+def application(services, prefix):
+    return Application(services, {prefix: API}, make_blueprint(services))
+
+
+def test_rules_of_extensions_are_of_no_face(application, prefix):
+    client = TestApp(application)
+
+    @application.get("/extension/<name>")
+    @application.get(f"{prefix}/things/<name>/extension")
+    def extension(name):
+        return {"name": name, "face": flask.request.api}
+
+    for path in ("/extension/x", f"{prefix}/things/x/extension"):
+        assert client.get(path).json == {"name": "x", "face": None}
+    assert client.post("/extension/x", status=405).headers["Allow"] == "GET, HEAD, OPTIONS"
+    client.get("/extension", status=404)
+    client.post("/healthz", status=405)
+    # A token is needed where a path begins like the face's own.
+    client.get(f"{prefix}/things/x/y", status=401)
+    client.get(f"{prefix}/nowhere", status=401)
+
+
+@pytest.mark.parametrize(("version", "endpoint"), [("1.5", "first"), ("1.6", "second")])
+def test_extensions_can_wrap_the_handlers(application, prefix, version, endpoint):
+    """Flask's ``view_functions`` has what is called, and the endpoint that of the version."""
+    views = application.view_functions
+
+    def wrapped(view):
+        def counted(*args, **names):
+            answer = view(*args, **names)
+            return replace(answer, headers={"X-Endpoint": flask.request.endpoint})
+
+        return counted
+
+    views.update({name: wrapped(view) for name, view in views.items() if name.startswith("a.")})
+    answer = TestApp(application).get(f"{prefix}/things", headers=at(version))
+    assert answer.headers["X-Endpoint"] == f"a.things.{endpoint}"
+
+
+def test_extensions_can_replace_a_handler_with_a_view_of_flask(application, prefix):
+    application.view_functions["a.things.one"] = lambda _call, uuid: ({"instead": uuid}, 418)
+    answer = TestApp(application).get(f"{prefix}/things/x", status=418)
+    assert answer.json == {"instead": "x"}
+
+
+def test_applications_build_addresses_of_their_own_rules(services):
+    for prefix in ("/a", "/b"):
+        application = Application(services, {prefix: API}, make_blueprint(services))
+        with application.test_request_context():
+            assert flask.url_for("a.things.one", uuid="x y") == f"{prefix}/things/x%20y"

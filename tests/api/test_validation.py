@@ -1,0 +1,27 @@
+"""Validation of large documents: the first fault is named, without a search for the worst."""
+
+import jsonschema_rs
+import pytest
+
+from placement_sched.api.validation import Schema
+from placement_sched.errors import Invalid
+from placement_sched.schemas.faults import MAX_COMPARED, MAX_FAULTS, faults_in
+
+OBJECT = {"type": "object", "additionalProperties": {"type": "string"}}
+
+
+def test_of_a_large_document_the_first_fault_is_named_without_a_search_for_the_worst():
+    checker = jsonschema_rs.validator_for(OBJECT)
+    large = {f"key{number}": number for number in range(MAX_COMPARED)}
+    assert len(list(faults_in(checker, large, OBJECT))) == 1
+    small = {f"key{number}": number for number in range(9)}
+    assert len(list(faults_in(checker, small, OBJECT))) == 9
+    with pytest.raises(Invalid, match=r"(at \$\.key\d+\)).*'type' in schema\['additionalProp"):
+        Schema(OBJECT).check(large, "JSON does not validate")
+
+
+def test_of_a_small_document_so_many_faults_are_compared_and_no_more():
+    schema = {"type": "array", "items": {"type": "string"}}
+    document = [1] * (MAX_COMPARED - 1)
+    faults = faults_in(jsonschema_rs.validator_for(schema), document, schema)
+    assert len(list(faults)) == MAX_FAULTS

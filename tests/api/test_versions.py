@@ -1,0 +1,22 @@
+"""Negotiation of microversions."""
+
+import pytest
+
+from placement_sched.api.placement.microversions import NEWEST
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        ("1.0", 200),
+        (str(NEWEST), 200),
+        ("latest", 200),
+        (f"1.{NEWEST.minor + 1}", 406),
+        ("0.9", 406),
+        ("x", 400),
+    ],
+)
+def test_microversion_is_negotiated(app, asked, status):
+    headers = {"OpenStack-API-Version": f"placement {asked}"}
+    answer = app.get("/placement/", headers=headers, status=status)
+    assert answer.headers["X-Openstack-Request-Id"].startswith("req-")

@@ -1,0 +1,215 @@
+"""Explanations: every tree is accounted for, and what stands in the way is reported."""
+
+from collections import defaultdict
+from dataclasses import replace
+from itertools import combinations, pairwise
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from sqlalchemy import select
+
+from placement_sched.candidates.explain import SearchRun, explain, iterate_steps, rejections_by_root
+from placement_sched.candidates.search import find, prepare
+from placement_sched.db.tables import resource_providers
+from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
+from placement_sched.model.explanation import EVERYTHING, ExplanationView, NearMisses
+from placement_sched.store.compute.compute_nodes import NodeNames
+from tests.candidates.documented import FPGAS, ONE_CARD, provider
+from tests.candidates.prefixes import names, prefixes, without
+from tests.candidates.reference import all_candidates, candidates_of, stands
+from tests.candidates.reload import reload
+from tests.candidates.sources import source_of
+from tests.candidates.strategies import clouds, groups, queries, tree_clouds
+from tests.exploring import draws
+from tests.support.clouds import Cloud, Host, load, stock, uuid_of
+
+pytestmark = pytest.mark.usefixtures("each_source")
+
+EXAMPLES = examples(
+    max_examples=draws(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+def _explain(database, query, settings, view=EVERYTHING):
+    with database.read() as connection:
+        search = prepare(source_of(connection), query)
+        found = find(source_of(connection), search, settings, Random(7))
+        run = SearchRun(connection, source_of(connection), search, found, settings, AllAreNodes())
+        reported = explain(run, view)
+        _check_first_steps(run, reported)
+        return found, reported
+
+
+class AllAreNodes(NodeNames):
+    """Every provider is a compute node of its own name."""
+
+    def current(self, connection):
+        names = select(resource_providers.c.uuid, resource_providers.c.name)
+        return {uuid: (name, name) for uuid, name in connection.execute(names)}
+
+
+def _check_first_steps(run, reported):
+    """Check that the steps without reasons remove the same as those of the explanation."""
+    names, removed = run.names.current(run.connection), defaultdict(list)
+    for step, uuids in iterate_steps(run):
+        removed[step] += [names[uuid][0] for uuid in uuids]
+    expected = defaultdict(list)
+    for step in reported.steps:
+        expected[step.constraint, step.detail] += [one.host for one in step.rejected]
+    assert {step: sorted(some) for step, some in removed.items()} == {
+        step: sorted(some) for step, some in expected.items() if some
+    }
+
+
+def _serving(cloud, query):
+    return sum(bool(every) for every in candidates_of(cloud, query).values())
+
+
+def _check_misses(cloud, query, reported):
+    """Check that exactly the smallest sets of constraints that help are reported."""
+    if reported.hosts:
+        assert reported.nearest_misses == NearMisses()
+        return
+    expected = {}
+    terms = names(query)
+    for size in range(1, len(terms) + 1 if cloud.hosts else 1):
+        for dropped in combinations(terms, size):
+            if trees := _serving(cloud, without(query, dropped)):
+                expected[frozenset(dropped)] = trees
+        if expected:
+            break
+    assert {
+        frozenset({(miss.constraint, miss.detail), *miss.others}): miss.hosts
+        for miss in reported.nearest_misses.found
+    } == expected
+    counts = [miss.hosts for miss in reported.nearest_misses.found]
+    assert counts == sorted(counts, reverse=True)
+
+
+@EXAMPLES
+@given(cloud=clouds(), group=groups())
+def test_lone_providers_are_each_charged_to_the_first_constraint(database, settings, cloud, group):
+    reload(database, cloud)
+    query = CandidatesQuery(groups=(group,))
+    _, reported = _explain(database, query, settings)
+    _check_steps(cloud, query, reported)
+    assert reported.hosts == len(all_candidates(cloud, query))
+    _check_misses(cloud, query, reported)
+
+
+@pytest.mark.all_databases
+@EXAMPLES
+@given(cloud=tree_clouds(), query=queries())
+def test_trees_are_each_charged_to_the_first_constraint(database, settings, cloud, query):
+    reload(database, cloud)
+    unbounded = settings.with_overrides({"placement.allocation_candidates_budget": 0})
+    found, reported = _explain(database, query, unbounded)
+    _check_steps(cloud, query, reported)
+    assert reported.hosts == len({request.root_uuid for request in found.requests})
+    _check_misses(cloud, query, reported)
+
+
+def _check_steps(cloud, query, reported):
+    standing = {host.name for host in cloud.hosts if host.parent is None}
+    assert reported.providers == len(standing)
+    steps = iter(reported.steps)
+    for name, prefix in prefixes(query):
+        step = next(steps)
+        left = {root for root in standing if stands(cloud, prefix, cloud[root])}
+        assert (step.constraint, step.detail) == name
+        assert (step.before, step.after) == (len(standing), len(left))
+        assert {one.host for one in step.rejected} == standing - left
+        assert all(one.reason for one in step.rejected)
+        standing = left
+    rest = list(steps)
+    assert [step.constraint for step in rest] in ([], ["combination"])
+    for step in rest:
+        assert (step.before, step.after) == (len(standing), reported.hosts)
+        assert len(step.rejected) == step.before - step.after
+    if not rest:
+        assert len(standing) == reported.hosts
+    assert all(one.after == two.before for one, two in pairwise(reported.steps))
+
+
+def _group(suffix="", required=(), **resources):
+    return RequestGroup(
+        suffix=suffix,
+        resources=tuple(resources.items()),
+        traits=TraitTerms(tuple(frozenset({name}) for name in required)),
+    )
+
+
+@pytest.mark.all_databases
+@pytest.mark.parametrize("child", [(), (provider("child", under="cn00"),)], ids=["flat", "trees"])
+def test_hosts_cut_by_the_limit_are_counted_in_a_last_step(database, settings, child):
+    load(database, Cloud((*(Host(f"cn{n:02}", stock("VCPU", 4)) for n in range(20)), *child)))
+    query = CandidatesQuery(groups=(_group(VCPU=1),), limit=3)
+    _, reported = _explain(database, query, settings, ExplanationView())
+    last = reported.steps[-1]
+    assert (last.constraint, last.before, last.after) == ("limit", 20, 3)
+
+
+def _alone(database, settings, cloud, query):
+    """Return what the tree CN is rejected for, where it is asked about alone."""
+    load(database, cloud)
+    with database.read() as connection:
+        search = prepare(source_of(connection), query)
+        found = find(source_of(connection), search, settings, Random(7))
+        run = SearchRun(connection, source_of(connection), search, found, settings, NodeNames())
+        steps = rejections_by_root(run, [uuid_of("CN")])
+    return [change for step in steps[uuid_of("CN")].steps for change in step.rejected[0].changes]
+
+
+ISOLATED = CandidatesQuery(
+    groups=tuple(_group(suffix, SRIOV_NET_VF=1) for suffix in ("1", "2", "3")),
+    group_policy="isolate",
+)
+APART = CandidatesQuery(
+    groups=(_group("_A", ["CUSTOM_TYPE1"], FPGA=1), _group("_B", ["CUSTOM_TYPE2"], FPGA=1)),
+    group_policy="none",
+    same_subtrees=(("_A", "_B"),),
+)
+
+
+@pytest.mark.parametrize(
+    ("cloud", "query", "words", "after"),
+    [
+        (ONE_CARD, ISOLATED, "ask with group_policy=none", replace(ISOLATED, group_policy="none")),
+        (FPGAS, APART, "ask without same_subtree=_A,_B", replace(APART, same_subtrees=())),
+    ],
+    ids=["isolated groups", "one subtree"],
+)
+def test_rules_that_a_tree_breaks_may_be_dropped_and_it_serves_then(
+    sqlite_database, sqlite_settings, cloud, query, words, after
+):
+    (change,) = _alone(sqlite_database, sqlite_settings, cloud, query)
+    assert (change.action, change.words) == ("drop_constraint", words)
+    with sqlite_database.read() as connection:
+        search = prepare(source_of(connection), after)
+        assert find(source_of(connection), search, sqlite_settings, Random(7)).requests
+
+
+@pytest.mark.parametrize(("each", "lacking"), [(3, 2), (4, 4)])
+def test_the_room_that_groups_lack_together_is_named_exactly(
+    sqlite_database, sqlite_settings, each, lacking
+):
+    query = CandidatesQuery(
+        groups=tuple(_group(suffix, SRIOV_NET_VF=each) for suffix in ("1", "2", "3")),
+        group_policy="none",
+    )
+    (change,) = _alone(sqlite_database, sqlite_settings, ONE_CARD, query)
+    assert change.words == f"make room for {lacking} more of SRIOV_NET_VF on PF1_1"
+    assert (change.action, change.values["amount"]) == ("make_room", lacking)
+
+    def serves(more):
+        hosts = [
+            replace(one, stocks=stock("SRIOV_NET_VF", 4 + more)) if one.name == "PF1_1" else one
+            for one in ONE_CARD.hosts
+        ]
+        return bool(candidates_of(Cloud(tuple(hosts)), query)[uuid_of("CN")])
+
+    assert (serves(lacking - 1), serves(lacking)) == (False, True)

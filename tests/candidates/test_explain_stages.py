@@ -1,0 +1,112 @@
+"""Reasons for which a stage rejects a tree."""
+
+import pytest
+
+from placement_sched.model.candidates_query import CandidatesQuery, TraitTerms
+from tests.candidates.documented import FPGAS, NICS, ONE_CARD, ROOT_TRAITS, provider
+from tests.candidates.test_explain import _explain, _group
+from tests.support.clouds import Cloud, Host, load, stock
+
+pytestmark = pytest.mark.usefixtures("each_source")
+
+
+def _refusals(database, settings, cloud, query):
+    """Return the steps that refused anybody, with the reasons they gave."""
+    load(database, cloud)
+    _, reported = _explain(database, query, settings)
+    return {
+        f"{step.constraint} {step.detail}".strip(): [one.reason for one in step.rejected]
+        for step in reported.steps
+        if step.rejected
+    }
+
+
+BIG = _group(VCPU=4)
+WIDE = Cloud(
+    (
+        provider("CN"),
+        Host("NUMA0", stock("VCPU", 8, used=5), parent="CN"),
+        Host("NUMA1", stock("VCPU", 4, max_unit=3), parent="CN"),
+    )
+)
+REFUSALS = {
+    "numbers of a lone host": (
+        Cloud((Host("cn1", stock("VCPU", 8, used=5, reserved=1)),)),
+        CandidatesQuery(groups=(BIG,)),
+        {"resources VCPU:4": ["VCPU: 2 free of 7, 4 requested"]},
+    ),
+    "numbers of each child": (
+        WIDE,
+        CandidatesQuery(groups=(BIG,)),
+        {
+            "resources VCPU:4": [
+                (
+                    "VCPU: 3 free of 8, 4 requested on NUMA0; "
+                    "VCPU: at most 3 in one allocation (max_unit), 4 requested on NUMA1"
+                )
+            ]
+        },
+    ),
+    "a class that a tree lacks": (
+        WIDE,
+        CandidatesQuery(groups=(_group(DISK_GB=1),)),
+        {"resources DISK_GB:1": ["DISK_GB: none in inventory, 1 requested"]},
+    ),
+    "a group by its suffix": (
+        NICS,
+        CandidatesQuery(
+            groups=(_group(VCPU=1), _group("_NET", ["HW_NIC_OFFLOAD_GRO"], SRIOV_NET_VF=1))
+        ),
+        {
+            "required HW_NIC_OFFLOAD_GRO (group _NET)": [
+                "each of NIC1_1 and NIC1_2: lacks trait HW_NIC_OFFLOAD_GRO"
+            ]
+        },
+    ),
+    "a trait of the root": (
+        ROOT_TRAITS,
+        CandidatesQuery(
+            groups=(_group(DISK_GB=1),),
+            root=TraitTerms((), frozenset({"CUSTOM_WINDOWS_LICENSE_POOL"})),
+        ),
+        {
+            "root_required !CUSTOM_WINDOWS_LICENSE_POOL": [
+                "the root has forbidden trait CUSTOM_WINDOWS_LICENSE_POOL"
+            ]
+        },
+    ),
+    "too few providers for isolated groups": (
+        ONE_CARD,
+        CandidatesQuery(
+            groups=tuple(_group(suffix, SRIOV_NET_VF=1) for suffix in ("1", "2", "3")),
+            group_policy="isolate",
+        ),
+        {
+            "combination group_policy=isolate": [
+                "no separate provider for each group with a suffix (group_policy=isolate)"
+            ]
+        },
+    ),
+    "providers of different subtrees": (
+        FPGAS,
+        CandidatesQuery(
+            groups=(_group("_A", ["CUSTOM_TYPE1"], FPGA=1), _group("_B", ["CUSTOM_TYPE2"], FPGA=1)),
+            group_policy="none",
+            same_subtrees=(("_A", "_B"),),
+        ),
+        {"combination same_subtree=_A,_B": ["no providers in one subtree (same_subtree=_A,_B)"]},
+    ),
+    "no room for groups together": (
+        ONE_CARD,
+        CandidatesQuery(
+            groups=tuple(_group(suffix, SRIOV_NET_VF=3) for suffix in ("1", "2", "3")),
+            group_policy="none",
+        ),
+        {"combination": ["SRIOV_NET_VF: 3 + 3 + 3 requested, free on each provider: 4, 4"]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("cloud", "query", "expected"), REFUSALS.values(), ids=REFUSALS)
+def test_rejection_has_a_reason(sqlite_database, sqlite_settings, cloud, query, expected):
+    assert _refusals(sqlite_database, sqlite_settings, cloud, query) == expected

@@ -1,0 +1,232 @@
+"""The smallest sets of blocking constraints are reported, and the search for them ends."""
+
+from random import Random
+
+import pytest
+from os_resource_classes import STANDARDS
+
+from placement_sched.candidates import near_misses as near_misses_module
+from placement_sched.candidates.combine import WorkBudget
+from placement_sched.candidates.explain import SearchRun, explain
+from placement_sched.candidates.explain_stages import CheckedTrees
+from placement_sched.candidates.near_misses import explanation_budget, near_misses
+from placement_sched.candidates.search import find, prepare
+from placement_sched.errors import TooComplex
+from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
+from placement_sched.model.explanation import ExplanationView, NearMisses
+from placement_sched.store.compute.compute_nodes import NodeNames
+from tests.candidates.documented import provider
+from tests.candidates.reference import SHARES
+from tests.candidates.reload import reload
+from tests.candidates.sources import source_of
+from tests.support.clouds import Cloud, load
+from tests.support.statements import counted
+
+pytestmark = pytest.mark.all_databases
+
+BUDGET = "placement.allocation_candidates_budget"
+OLD = "CUSTOM_OLD"
+STOCK = {"VCPU": 8, "MEMORY_MB": 8, "DISK_GB": 8}
+HUGE = CandidatesQuery(
+    groups=(
+        RequestGroup(
+            resources=tuple((name, 4000) for name in STOCK), traits=TraitTerms((), frozenset({OLD}))
+        ),
+    )
+)
+AMOUNTS = [("resources", f"{name}:4000") for name in STOCK]
+TREE = provider("child", under="CN0", traits=[OLD])
+
+
+def _hosts(count, **stock):
+    return [provider(f"CN{n}", STOCK | stock, traits=[OLD]) for n in range(count)]
+
+
+def _reported(database, settings, query):
+    with database.read() as connection:
+        source = source_of(connection)
+        search = prepare(source, query)
+        found = find(source, search, settings, Random(1))
+        run = SearchRun(connection, source, search, found, settings, NodeNames())
+        return found, explain(run, ExplanationView())
+
+
+def _misses(reported):
+    return [
+        ([(miss.constraint, miss.detail), *miss.others], miss.hosts)
+        for miss in reported.nearest_misses.found
+    ]
+
+
+@pytest.mark.parametrize("child", [(), (TREE,)], ids=["flat", "trees"])
+def test_as_many_constraints_are_reported_as_have_to_go(database, settings, child):
+    reload(database, Cloud((*_hosts(3), *child)))
+    _, reported = _reported(database, settings, HUGE)
+    assert _misses(reported) == [([*AMOUNTS, ("required", f"!{OLD}")], 3)]
+    assert reported.nearest_misses.complete
+
+
+@pytest.mark.parametrize("child", [(), (TREE,)], ids=["flat", "trees"])
+def test_only_the_smallest_sets_are_reported(database, settings, child):
+    nearer = [provider(f"near{n}", STOCK) for n in range(2)]
+    memory = provider("memory", STOCK | {"VCPU": 4000}, traits=[OLD])
+    reload(database, Cloud((*_hosts(3), *nearer, memory, *child)))
+    _, reported = _reported(database, settings, HUGE)
+    assert _misses(reported) == [(AMOUNTS, 2), ([*AMOUNTS[1:], ("required", f"!{OLD}")], 1)]
+
+
+@pytest.mark.parametrize("hosts", [4, 40])
+def test_number_of_statements_is_that_of_few_hosts(sqlite_database, sqlite_settings, hosts):
+    load(sqlite_database, Cloud((*_hosts(hosts), TREE)))
+    with counted(sqlite_database) as seen:
+        _, reported = _reported(sqlite_database, sqlite_settings, HUGE)
+    assert [miss.hosts for miss in reported.nearest_misses.found] == [hosts]
+    assert len(seen) == 10
+
+
+def _crowd(providers=13):
+    """Return a tree, and a request for more traits than so many classes have providers.
+
+    That there is no such choice of providers is found out by trying nearly all of them.
+    """
+    classes = STANDARDS[1:providers]
+    stock = dict.fromkeys(classes, 4)
+    names = [f"CUSTOM_T{number}" for number in range(providers)]
+    children = [provider(f"of {name}", stock, under="CN", traits=[name]) for name in names]
+    group = RequestGroup(
+        resources=(("VCPU", 4000), *((name, 1) for name in classes)),
+        traits=TraitTerms(tuple(frozenset({name}) for name in names)),
+    )
+    return Cloud((provider("CN", {"VCPU": 8}), *children)), CandidatesQuery(groups=(group,))
+
+
+class Counted(WorkBudget):
+    """A budget that shows how many steps it gave, and how often it was asked for too many."""
+
+    def __init__(self, steps):
+        super().__init__(steps)
+        self.spent = 0
+        self.refusals = 0
+
+    def consume(self, steps):
+        try:
+            super().consume(steps)
+        except TooComplex:
+            self.refusals += 1
+            raise
+        self.spent += steps
+
+
+def _looking(database, query, budget):
+    with database.read() as connection:
+        search = prepare(source_of(connection), query)
+        source = source_of(connection)
+        return near_misses(source, search, CheckedTrees.of(source, search), budget)
+
+
+def test_all_that_is_tried_is_paid_from_one_budget(sqlite_database):
+    cloud, query = _crowd()
+    load(sqlite_database, cloud)
+    budget = Counted(50_000)
+    assert _looking(sqlite_database, query, budget) == NearMisses(complete=False)
+    assert budget.spent <= 50_000
+    assert budget.refusals == 1
+
+
+def test_those_found_before_the_budget_was_spent_are_reported_as_not_all(sqlite_database):
+    stock = {"VCPU": 8, "MEMORY_MB": 8}
+    narrow = [provider("CN0", stock | {"VCPU": 1}), provider("CN1", stock | {"MEMORY_MB": 1})]
+    load(sqlite_database, Cloud((*narrow, provider("child", under="CN0"))))
+    group = RequestGroup(resources=(("VCPU", 4), ("MEMORY_MB", 4)))
+    query = CandidatesQuery(groups=(group,))
+    whole = Counted(0)
+    every = _looking(sqlite_database, query, whole)
+    assert (len(every.found), every.complete) == (2, True)
+    part = _looking(sqlite_database, query, WorkBudget(whole.spent - 1))
+    assert part == NearMisses(every.found[:1], complete=False)
+
+
+def test_request_that_no_host_serves_is_explained_in_a_part_of_the_budget(app):
+    cloud, query = _crowd()
+    load(app.app.services.database, cloud)
+    (group,) = query.groups
+    specs = {f"resources:{name}": amount for name, amount in group.resources}
+    specs |= {f"trait:{name}": "required" for any_of in group.traits.required for name in any_of}
+    flavor = {"name": "f", "vcpus": 1, "memory_mb": 0, "root_gb": 0, "ephemeral_gb": 0, "swap": 0}
+    asked = {"flavor": flavor | {"extra_specs": specs}, "project_id": "p", "num_instances": 1}
+    answer = app.post_json(
+        "/scheduler/v1/select_destinations", {"request_spec": asked | {"image": None}}, status=409
+    )
+    (error,) = answer.json["errors"]
+    candidates = error["funnel"]["allocation_candidates"]
+    assert candidates["nearest_misses_complete"] is False
+    assert "nearest_misses" not in candidates
+    assert "VCPU:4000 rejected the last remaining host" in error["detail"]
+
+
+def test_explanation_may_make_a_quarter_of_what_the_search_may(settings):
+    steps = settings.placement.allocation_candidates_budget
+    budget = explanation_budget(settings, 0)
+    budget.consume(steps // 4)
+    with pytest.raises(TooComplex):
+        budget.consume(1)
+    explanation_budget(settings, 7).consume(steps // 4 + 700)
+    explanation_budget(settings.with_overrides({BUDGET: 0}), 0).consume(steps)
+    explanation_budget(settings.with_overrides({BUDGET: 1}), 0).consume(1)
+
+
+#: With four units each, six children have too little left for the seventh: 14 000 steps show that.
+CROWDED = CandidatesQuery(
+    groups=tuple(
+        RequestGroup(suffix=f"_{n}", resources=(("SRIOV_NET_VF", 3 if n else 2),)) for n in range(7)
+    ),
+    group_policy="none",
+)
+
+
+def _nics(host, count, free):
+    yield provider(host)
+    for number in range(count):
+        yield provider(f"{host} NIC{number}", {"SRIOV_NET_VF": free}, under=host)
+
+
+def test_what_a_limit_cut_is_counted_with_it_where_it_takes_too_long_to_try(
+    sqlite_database, sqlite_settings
+):
+    crowded = [one for n in range(3) for one in _nics(f"CN{n}", 6, 4)]
+    load(sqlite_database, Cloud((*_nics("easy", 7, 4), *crowded)))
+    query = CandidatesQuery(groups=CROWDED.groups, group_policy="none", limit=1)
+    settings = sqlite_settings.with_overrides({BUDGET: 1000})
+    with pytest.raises(TooComplex):
+        _reported(sqlite_database, settings, CROWDED)
+    found, reported = _reported(sqlite_database, settings, query)
+    assert len(found.requests) == reported.hosts == 1
+    last = reported.steps[-1]
+    assert (last.constraint, last.before, last.after) == ("limit", 4, 1)
+
+
+def test_what_the_search_could_try_and_the_explanation_cannot_is_reported_without_a_reason(
+    sqlite_database, sqlite_settings, monkeypatch
+):
+    monkeypatch.setattr(near_misses_module, "_DIVISOR", 20)
+    load(sqlite_database, Cloud(tuple(_nics("CN0", 6, 4))))
+    _, reported = _reported(
+        sqlite_database, sqlite_settings.with_overrides({BUDGET: 20_000}), CROWDED
+    )
+    last = reported.steps[-1]
+    assert (last.constraint, last.after) == ("combination", 0)
+    assert [one.reason for one in last.rejected] == [
+        "no providers serve all groups and classes together"
+    ]
+    assert reported.nearest_misses == NearMisses(complete=False)
+
+
+def test_each_host_that_the_same_pool_would_serve_counts(database, settings):
+    pool = provider("pool", {"DISK_GB": 9}, traits=[SHARES], aggregates=["rack"])
+    hosts = [provider(f"CN{number}", aggregates=["rack"]) for number in range(4)]
+    load(database, Cloud((*hosts, provider("child", under="CN0"), pool)))
+    gold = TraitTerms((frozenset({"CUSTOM_GOLD"}),))
+    load(database, Cloud((provider("elsewhere", traits=["CUSTOM_GOLD"]),)))
+    query = CandidatesQuery(groups=(RequestGroup(resources=(("DISK_GB", 1),), traits=gold),))
+    _, reported = _reported(database, settings, query)
+    assert ([("required", "CUSTOM_GOLD")], 4) in _misses(reported)

@@ -1,0 +1,141 @@
+"""What the cache answers is what the database answers, byte for byte, whatever has changed."""
+
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from placement_sched.api.placement.allocation_candidates import render
+from placement_sched.api.versions import Version
+from placement_sched.candidates import summaries
+from placement_sched.candidates.cache import ProviderCache
+from placement_sched.candidates.loader import LoadedProviders
+from placement_sched.candidates.providers import CachedProviders
+from placement_sched.candidates.search import find, find_on, prepare
+from placement_sched.candidates.summaries import KEPT_WHOLE, Summaries, SummaryFields
+from placement_sched.errors import TooComplex
+from placement_sched.model.candidates_query import CandidatesQuery
+from placement_sched.store.placement import provider_state
+from tests.candidates.changing import Changer, NotedChanges
+from tests.candidates.reload import reload
+from tests.candidates.strategies import clouds, groups, queries, tree_clouds
+from tests.exploring import draws
+from tests.support.clouds import uuid_of
+
+pytestmark = pytest.mark.slow
+
+EXAMPLES = settings(
+    max_examples=draws(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+FIELDS = (
+    SummaryFields(classes=None, traits=True, tree=True),
+    SummaryFields(classes=None, traits=False, tree=False),
+)
+CASES = st.fixed_dictionaries(
+    {
+        "placement.randomize_allocation_candidates": st.booleans(),
+        "placement.allocation_candidates_generation_strategy": st.sampled_from(
+            ["depth-first", "breadth-first"]
+        ),
+        "placement.max_allocation_candidates": st.sampled_from([-1, -1, 1, 2, 5]),
+        "placement.allocation_candidates_budget": st.sampled_from([0, 0, 200]),
+    }
+)
+
+
+def _answer(source, query, options, *, one_of_a_tree, remembered):
+    """Return all that a search finds and shows, in a form that tells any difference.
+
+    ``remembered`` makes the summaries.
+    """
+    search = prepare(source, query)
+    try:
+        found = find(source, search, options, Random(7), one_of_a_tree=one_of_a_tree)
+        alone = find_on(source, search, options, [uuid_of(f"host-{n}") for n in range(3)])
+    except TooComplex as refusal:
+        return str(refusal)
+    trees = source.whole_trees(found.providers) if found.trees is None else found.trees
+    shown = [
+        b"".join(remembered.render(source, trees, search.names.class_names, fields))
+        for fields in FIELDS
+    ]
+    ids = [*(one.id for one in trees), 10**6]
+    columns = source.free_columns(ids, search.names.classes.values())
+    free = source.free([(key, class_id) for key in ids for class_id in columns])
+    for class_id, column in columns.items():
+        there = [free[key, class_id].amount if (key, class_id) in free else 0 for key in ids]
+        assert column.tolist() == there
+    return (
+        {class_id: column.tolist() for class_id, column in columns.items()},
+        search.names.topology,
+        render(found.requests, Version(1, 39)),
+        # What shares from below the root of its tree is described in no order.
+        sorted(found.providers),
+        found.limited,
+        trees,
+        shown,
+        render(alone.requests, Version(1, 39)),
+    )
+
+
+def _check(connection, cache, query, options, *, one_of_a_tree=False, remembered=None):
+    """Hold the cache's answer against the database's; what is ``remembered`` is the cache's."""
+    assert cache.refresh(connection)
+    asked = {"query": query, "options": options, "one_of_a_tree": one_of_a_tree}
+    cached = _answer(CachedProviders(cache), **asked, remembered=remembered or Summaries())
+    assert cached == _answer(LoadedProviders(connection), **asked, remembered=Summaries())
+
+
+@pytest.mark.all_databases
+@EXAMPLES
+@given(cloud=clouds(), group=groups(), case=CASES)
+def test_single_providers_are_those_of_the_database(database, settings, cloud, group, case):
+    reload(database, cloud)
+    with database.read() as connection:
+        query = CandidatesQuery(groups=(group,))
+        _check(connection, ProviderCache(NotedChanges()), query, settings.with_overrides(case))
+
+
+@pytest.mark.all_databases
+@EXAMPLES
+@given(cloud=tree_clouds(), query=queries(), case=CASES, one_of_a_tree=st.booleans())
+def test_trees_are_those_of_the_database(database, settings, cloud, query, case, one_of_a_tree):
+    reload(database, cloud)
+    with database.read() as connection:
+        options, cache = settings.with_overrides(case), ProviderCache(NotedChanges())
+        _check(connection, cache, query, options, one_of_a_tree=one_of_a_tree)
+
+
+@EXAMPLES
+@given(
+    cloud=st.one_of(clouds(), tree_clouds()),
+    asked=st.lists(queries(), min_size=2, max_size=4),
+    case=CASES,
+    kept=st.sampled_from([0, 2, KEPT_WHOLE]),
+    seed=st.integers(0, 2**30),
+)
+def test_answers_follow_changes_of_every_kind(database, settings, cloud, asked, case, kept, seed):
+    reload(database, cloud)
+    log = NotedChanges()
+    cache, changer = ProviderCache(log), Changer(log, Random(seed))
+    options, remembered = settings.with_overrides(case), Summaries()
+    with pytest.MonkeyPatch.context() as patched, database.read() as connection:
+        patched.setattr(summaries, "KEPT_WHOLE", kept)
+        for query in asked:
+            _check(connection, cache, query, options, remembered=remembered)
+            for _ in range(changer.random.randint(0, 4)):
+                changer.change(database)
+            _check(connection, cache, query, options, remembered=remembered)
+    assert cache.figures.full_readings == 1
+
+
+@EXAMPLES
+@given(cloud=tree_clouds(), query=queries(), size=st.integers(2, 5))
+def test_cloud_read_in_parts_is_the_same(sqlite_database, sqlite_settings, cloud, query, size):
+    reload(sqlite_database, cloud)
+    with pytest.MonkeyPatch.context() as patched, sqlite_database.read() as connection:
+        patched.setattr(provider_state, "AT_ONCE", size)
+        _check(connection, ProviderCache(NotedChanges()), query, sqlite_settings)

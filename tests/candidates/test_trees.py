@@ -1,0 +1,204 @@
+"""Trees that are alike are answered together as they are one by one."""
+
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from placement_sched.candidates.batches import CandidateBatches
+from placement_sched.candidates.search import find, prepare
+from placement_sched.candidates.trees import ProviderTrees
+from placement_sched.errors import TooComplex
+from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
+from tests.candidates.documented import provider
+from tests.candidates.reference import SHARES
+from tests.candidates.reload import reload
+from tests.candidates.sources import cached, source_of
+from tests.candidates.strategies import queries, tree_clouds
+from tests.exploring import draws
+from tests.support.clouds import Cloud, load
+
+MOST = "placement.max_allocation_candidates"
+BUDGET = "placement.allocation_candidates_budget"
+
+CARDS = CandidatesQuery(
+    groups=tuple(
+        RequestGroup(suffix=suffix, resources=(("SRIOV_NET_VF", 1),)) for suffix in ("1", "2")
+    ),
+    group_policy="isolate",
+)
+
+
+@pytest.fixture(autouse=True)
+def _in_cache():
+    with cached():
+        yield
+
+
+def _hosts(number, cards):
+    """Return hosts with as many cards each, one of which has no function left on every third."""
+    return Cloud(
+        tuple(
+            member
+            for host in range(number)
+            for member in (
+                provider(f"CN{host:03}", {"MEMORY_MB": 64, "VCPU": 8}),
+                *(
+                    provider(
+                        f"CN{host:03} {card}",
+                        {"SRIOV_NET_VF": 0 if card == host % 3 == 1 else 4},
+                        under=f"CN{host:03}",
+                    )
+                    for card in range(cards)
+                ),
+            )
+        )
+    )
+
+
+def _found(database, query, options, *, alike=True, batch=None):
+    """Return the candidates; unless ``alike`` each tree is a kind by itself."""
+    with pytest.MonkeyPatch.context() as patch, database.read() as connection:
+        if batch is not None:
+            patch.setattr(CandidateBatches, "_first_size", lambda _self: batch)
+            patch.setattr(CandidateBatches, "_next_size", lambda *_: batch)
+        if not alike:
+            keys = property(lambda trees: [b"%d" % root for root in trees.roots.tolist()])
+            patch.setattr(ProviderTrees, "keys", keys)
+        source = source_of(connection)
+        return find(source, prepare(source, query), options, Random(7))
+
+
+@pytest.mark.slow
+@settings(
+    max_examples=draws(100),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    cloud=tree_clouds(most=10),
+    query=queries(),
+    limit=st.sampled_from([-1, 1, 2, 3, 5]),
+    batch=st.sampled_from([1, 2, 100]),
+)
+def test_trees_together_have_the_candidates_that_they_have_one_by_one(
+    sqlite_database, sqlite_settings, cloud, query, limit, batch
+):
+    reload(sqlite_database, cloud)
+    options = sqlite_settings.with_overrides({MOST: limit})
+    together = _found(sqlite_database, query, options, alike=True, batch=batch)
+    assert together == _found(sqlite_database, query, options, alike=False)
+
+
+@pytest.mark.parametrize("limit", [-1, 1, 5, 6, 7, 60, 1000])
+def test_a_limit_ends_the_answer_within_a_tree(sqlite_database, sqlite_settings, limit):
+    load(sqlite_database, _hosts(30, 3))
+    options = sqlite_settings.with_overrides({MOST: limit})
+    together = _found(sqlite_database, CARDS, options, alike=True)
+    assert together == _found(sqlite_database, CARDS, options, alike=False)
+    # Two of three cards in any order, or of two.
+    assert len(together.requests) == min(limit if limit > 0 else 1000, 20 * 6 + 10 * 2)
+
+
+def _hosts_with_pools(number, pools, *, disk_of_hosts=0):
+    """Return hosts in racks of two that a pool shares with; pools come before and after hosts."""
+    hosts = [
+        provider(
+            f"CN{host:03}",
+            {"MEMORY_MB": 64, "VCPU": 8, "DISK_GB": disk_of_hosts},
+            aggregates=[f"rack{host // 2 % pools}"],
+        )
+        for host in range(number)
+    ]
+    shared = [
+        provider(f"pool {one}", {"DISK_GB": 100}, traits=[SHARES], aggregates=[f"rack{one // 2}"])
+        for one in range(2 * pools)
+    ]
+    return Cloud((*shared[:pools], *hosts, *shared[pools:]))
+
+
+OF_POOLS = CandidatesQuery(
+    groups=(RequestGroup(suffix="", resources=(("DISK_GB", 1), ("MEMORY_MB", 1), ("VCPU", 1))),)
+)
+
+
+@pytest.mark.parametrize("disk_of_hosts", [0, 10])
+@pytest.mark.parametrize("limit", [-1, 1, 7, 1000])
+def test_hosts_that_share_pools_are_answered_together(
+    sqlite_database, sqlite_settings, limit, disk_of_hosts
+):
+    load(sqlite_database, _hosts_with_pools(30, 4, disk_of_hosts=disk_of_hosts))
+    options = sqlite_settings.with_overrides({MOST: limit})
+    together = _found(sqlite_database, OF_POOLS, options, alike=True)
+    assert together == _found(sqlite_database, OF_POOLS, options, alike=False)
+    each = 2 + (disk_of_hosts > 0)
+    assert len(together.requests) == min(limit if limit > 0 else 1000, 30 * each)
+
+
+def test_what_pools_alone_serve_is_answered_once(sqlite_database, sqlite_settings):
+    """Many hosts reach the same pools, which serve a request for disk without any of them."""
+    load(sqlite_database, _hosts_with_pools(30, 4))
+    query = CandidatesQuery(groups=(RequestGroup(suffix="", resources=(("DISK_GB", 1),)),))
+    together = _found(sqlite_database, query, sqlite_settings, alike=True)
+    assert together == _found(sqlite_database, query, sqlite_settings, alike=False)
+    assert len(together.requests) == 8
+
+
+def test_hosts_that_share_with_each_other_have_their_candidate_once(
+    sqlite_database, sqlite_settings
+):
+    """One has CPUs, the other a disk, and either serves with the other in its own tree."""
+    shared = {"traits": [SHARES], "aggregates": ["rack"]}
+    hosts = [provider(f"CN{one:03}", {"VCPU": 8, "DISK_GB": 10}) for one in range(70)]
+    cloud = provider("P", {"VCPU": 8}, **shared), *hosts, provider("Q", {"DISK_GB": 10}, **shared)
+    load(sqlite_database, Cloud(cloud))
+    query = CandidatesQuery(
+        groups=(RequestGroup(suffix="", resources=(("DISK_GB", 1), ("VCPU", 1))),)
+    )
+    options = sqlite_settings.with_overrides({MOST: 100})
+    together = _found(sqlite_database, query, options, alike=True, batch=25)
+    assert together == _found(sqlite_database, query, options, alike=False)
+    assert len(together.requests) == 71
+
+
+def test_trees_that_lack_a_trait_cost_no_combinations(sqlite_database, sqlite_settings):
+    """It is on a provider that serves none of what it is required of."""
+    hosts = _hosts(20, 12).hosts
+    gold = [
+        provider(f"gold {one}", under=f"CN{one:03}", traits=["CUSTOM_GOLD"]) for one in range(20)
+    ]
+    load(sqlite_database, Cloud((*hosts, *gold)))
+    both = RequestGroup(
+        suffix="",
+        resources=(("MEMORY_MB", 1), ("VCPU", 1)),
+        traits=TraitTerms((frozenset({"CUSTOM_GOLD"}),)),
+    )
+    card = RequestGroup(suffix="3", resources=(("SRIOV_NET_VF", 1),))
+    query = CandidatesQuery(groups=(both, *CARDS.groups, card), group_policy="isolate")
+    together, alone = (
+        _refused_below(sqlite_database, sqlite_settings, query, alike) for alike in (True, False)
+    )
+    assert together == alone
+
+
+def test_each_tree_costs_what_it_costs_alone(sqlite_database, sqlite_settings):
+    load(sqlite_database, _hosts(30, 3))
+    together, alone = (
+        _refused_below(sqlite_database, sqlite_settings, CARDS, alike) for alike in (True, False)
+    )
+    assert together == alone > 1000
+
+
+def _refused_below(database, options, query, alike):
+    """Return the smallest budget for which a request is answered."""
+    refused, answered = 0, 100_000
+    while answered - refused > 1:
+        budget = (refused + answered) // 2
+        try:
+            _found(database, query, options.with_overrides({BUDGET: budget}), alike=alike)
+        except TooComplex:
+            refused = budget
+        else:
+            answered = budget
+    return answered

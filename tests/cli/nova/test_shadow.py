@@ -1,0 +1,85 @@
+"""``nova shadow report``: counts, differences and times."""
+
+import json
+from datetime import datetime
+
+import pytest
+
+from placement_sched.db.transaction import Database
+from placement_sched.model import shadow_result
+from placement_sched.model.decision import SHADOW, Decision
+from placement_sched.model.request_ids import RequestIds
+from placement_sched.model.shadow_result import ShadowResult
+from placement_sched.store import decisions, shadow_results
+from tests.cli.test_nova_shadow import run as run  # noqa: PLC0414 - a fixture
+from tests.conftest import make_settings
+from tests.support.scheduling import instance
+
+pytestmark = pytest.mark.slow
+
+AT = datetime(2026, 11, 22, 12, 0, 0)
+
+
+@pytest.fixture
+def results(sqlite_url):
+    """The file of a database with one disagreement."""
+    database = Database(make_settings(sqlite_url))
+    decision = Decision(
+        uuid="d1",
+        outcome="selected",
+        project_id="p",
+        digest="d",
+        request={},
+        answer={"selections": []},
+        request_ids=RequestIds("req-1"),
+        kind=SHADOW,
+    )
+    result = ShadowResult(
+        decision="d1",
+        position=0,
+        instance=instance(1),
+        verdict=shadow_result.OTHER_HOST,
+        our_host="cn1",
+        nova_host="cn2",
+        detail={"why": "cn2 weighs less"},
+    )
+
+    def write(connection):
+        decisions.record(connection, decision, AT)
+        shadow_results.record(connection, [result], AT)
+
+    database.write(write)
+    database.dispose()
+    return f"[placement_database]\nconnection = {sqlite_url}\n"
+
+
+def test_report_names_the_disagreement(run, results):
+    done = run(results, "nova", "shadow", "report")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "1 request for 1 instance"
+    assert "  cn2 weighs less" in lines
+
+
+def test_report_is_json_for_programs(run, results):
+    report = json.loads(run(results, "nova", "shadow", "report", "--format", "json").stdout)
+    assert (report["agreement"], report["verdicts"]) == (0.0, {"other_host": 1})
+    (one,) = report["disagreements"]
+    assert (one["our_host"], one["nova_host"], one["request_id"]) == ("cn1", "cn2", "req-1")
+
+
+@pytest.mark.parametrize(
+    ("since", "requests"), [("2026-11-22T12:00:01Z", 0), ("2026-11-22T12:00:00Z", 1), ("99999d", 1)]
+)
+def test_report_is_of_requests_since_a_time(run, results, since, requests):
+    done = run(results, "nova", "shadow", "report", "--format", "json", "--since", since)
+    assert json.loads(done.stdout)["requests"] == requests
+
+
+@pytest.mark.parametrize("since", ["yesterday", "9999999999999d"])
+def test_wrong_time_is_one_line(run, results, since):
+    done = run(results, "nova", "shadow", "report", "--since", since)
+    assert done.returncode == 1
+    assert done.stderr.startswith("placement-sched: ")
+    assert "--since" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

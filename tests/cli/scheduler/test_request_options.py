@@ -1,0 +1,129 @@
+"""Wrong questions: which option, or line of a file, is wrong, and what is expected."""
+
+import pytest
+
+from placement_sched.cli.main import main
+from placement_sched.cli.scheduler.request_options import reword, steps_of
+from placement_sched.errors import Error
+from tests.support.loopback import served
+from tests.support.scheduling import report
+
+pytestmark = pytest.mark.slow
+
+EXPLAIN = ("explain", "--vcpus", "1")
+
+
+@pytest.fixture
+def told(sqlite_app, sqlite_url, monkeypatch, tmp_path, capsys):
+    """Run a command that fails on a cloud of one host; return what it says of the failure."""
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    monkeypatch.chdir(tmp_path)
+
+    def told(*arguments: str) -> str:
+        capsys.readouterr()
+        assert main(list(arguments)) == 1
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        (line,) = printed.err.splitlines()
+        return line.removeprefix("placement-sched: ")
+
+    return told
+
+
+#: Lines of a file of changes, and what is wrong with it.
+FILES = [
+    ("- drain: [cn1]\n- drain: cn1", "f:2: drain: expected a list, not 'cn1'"),
+    ("changes:\n- 5", "f:2: expected keys with values, not 5"),
+    ("- add: {count: 2}", "f:1: add: the key 'like' is missing"),
+    ("- add:\n    like: cn1\n    count: -2", "f:3: add.count: -2 is less than the minimum of 1"),
+    ("- add:\n    like: cn1\n    cuont: 2", "f:3: add: unknown key 'cuont'; did you mean 'count'?"),
+    ("- add:\n    like: cn1\n    xyz: 2", "f:3: add: unknown key 'xyz'; there are: count, like"),
+    ("- drian: [cn1]", "f:1: there is no change 'drian'; did you mean 'drain'?"),
+    ("- drain: [cn1, cn2]", "f:1: drain: there is no host 'cn2'; did you mean 'cn1'?"),
+    (
+        '[{"drain": ["cn1"]},\n {"drain": ["cn1"], "remove": ["cn1"]}]',
+        'f:2: expected one key, not the keys of {"drain": ["cn1"], "remove": ["cn1"]}',
+    ),
+    ("flavors: []\nchanges: {a: 1}", "f:2: changes: expected a list, not keys with values"),
+    ("chnages: []", "f:1: unknown key 'chnages'; did you mean 'changes'?"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), FILES)
+@pytest.mark.parametrize("command", [("plan", "f"), (*EXPLAIN, "--changes", "f")], ids=str)
+def test_a_wrong_file_of_changes_is_named_with_the_line(told, tmp_path, command, text, words):
+    (tmp_path / "f").write_text(text)
+    assert told(*command) == words
+
+
+@pytest.mark.parametrize(
+    ("flavors", "words"),
+    [
+        ("flavors: m1", "f:2: flavors: expected a list, not 'm1'"),
+        ("flavors:\n- 5", "f:3: flavors: expected a text, not 5"),
+    ],
+)
+def test_wrong_flavors_of_a_plan_are_named_with_the_line(told, tmp_path, flavors, words):
+    (tmp_path / "f").write_text(f"changes: [drain: [cn1]]\n{flavors}")
+    assert told("plan", "f") == words
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ("plan", "--change", '{"add": {"like":"a", "count":0}}'),
+            '--change {"add": {"like":"a", "count":0}}: add.count: 0 is less than the minimum of 1',
+        ),
+        (
+            (*EXPLAIN, "--change", "inventory=cn1:VCPU=-1"),
+            "--change inventory=cn1:VCPU=-1: -1 is less than the minimum of 0",
+        ),
+        (
+            ("plan", "--change", "drain=cn1", "--flavor", ""),
+            "--flavor: expected a text that is not empty",
+        ),
+        (
+            ("rebalance", "--goal", "pack", "--moves", "0"),
+            "--moves: 0 is less than the minimum of 1",
+        ),
+        (("rebalance", "m1"), "FLAVOR: There is no stored flavor 'm1'; there are none"),
+        (("decisions", "list", "--instance", "x"), "--instance: expected a UUID, not 'x'"),
+        (("decisions", "show", "--instance", "x"), "--instance: expected a UUID, not 'x'"),
+        (
+            ("decisions", "list", "--since", "x"),
+            "--since: 'x' is neither an age (30m, 2h, 7d) nor an ISO 8601 time",
+        ),
+        (
+            ("decisions", "purge", "--before", "x"),
+            "--before: 'x' is neither an age (30m, 2h, 7d) nor an ISO 8601 time",
+        ),
+    ],
+)
+def test_a_wrong_option_is_named(told, arguments, words):
+    assert told(*arguments) == words
+
+
+def test_the_answer_of_a_server_is_put_in_the_same_words(told, sqlite_app, tmp_path):
+    (tmp_path / "f").write_text("- drain: [cn1]\n- drain: [cn2]")
+    with served(sqlite_app.app) as url:
+        line = told("plan", "f", "--url", url, "--token", "admin")
+    assert line.startswith("f:2: drain: there is no host 'cn2'; did you mean 'cn1'? (400, req-")
+
+
+def test_a_parameter_that_a_server_refuses_is_put_in_the_same_words(told, sqlite_app):
+    with served(sqlite_app.app) as url:
+        line = told("decisions", "list", "--instance", "x", "--url", url, "--token", "admin")
+    assert line.startswith("--instance: expected a UUID, not 'x' (400, req-")
+
+
+def test_a_path_stays_where_no_place_is_known():
+    wrong = Error("5 is of no use", at="$.a[1].b")
+    assert reword(wrong, lambda _steps, _key: None) == "5 is of no use (at $.a[1].b)"
+    assert reword(Error("nothing of the kind"), lambda _steps, _key: "x") == "nothing of the kind"
+
+
+def test_a_path_is_taken_apart():
+    assert steps_of("$.a[1].b['c.d'][0]") == ("a", 1, "b", "c.d", 0)
+    assert steps_of("since") == ("since",)

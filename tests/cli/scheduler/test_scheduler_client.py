@@ -1,0 +1,135 @@
+"""The client of ``/scheduler/v1``."""
+
+import json
+import socket
+import ssl
+import threading
+
+import pytest
+import trustme
+
+from placement_sched.cli.main import main
+from placement_sched.cli.scheduler.scheduler_client import SchedulerClient
+from placement_sched.errors import Invalid, Unavailable
+from tests.support.loopback import served
+
+pytestmark = pytest.mark.slow
+
+
+def test_names_of_aggregates_that_cannot_be_had_are_none():
+    assert SchedulerClient("http://127.0.0.1:1", "admin").aggregate_names() == {}
+
+
+def test_a_server_that_takes_longer_may_still_be_working():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        base = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(Unavailable) as told:
+            SchedulerClient(base, "admin", timeout=0.2).post("explain", {})
+    assert told.value.detail == (
+        f"{base} did not answer within 0.2 s and may still process the request: "
+        "increase --timeout SECONDS"
+    )
+
+
+def show_path(environ, start_response):
+    """Answer with the path of the request; redirect that of the host ``moved``."""
+    path = environ["PATH_INFO"]
+    location = [("Location", "/elsewhere")] if path.endswith("/moved") else []
+    start_response("302 Found" if location else "200 OK", location)
+    return [json.dumps({"path": path}).encode()]
+
+
+def test_redirect_to_a_relative_address_is_followed():
+    with served(show_path) as url:
+        assert SchedulerClient(url, "admin").show("hosts", "moved") == {"path": "/elsewhere"}
+
+
+def test_percent_sign_in_the_address_is_kept():
+    with served(show_path) as url:
+        answer = SchedulerClient(f"{url}/a%20b", "admin").show("hosts", "x")
+    assert answer == {"path": "/a b/scheduler/v1/hosts/x"}
+
+
+def test_closed_connection_is_reported_and_the_request_not_repeated():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def close_connection():
+            connection, _ = server.accept()
+            received = b""
+            with connection:
+                while not received.endswith(b"{}"):
+                    received += connection.recv(65536)
+
+        threading.Thread(target=close_connection).start()
+        base = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(Unavailable) as told:
+            SchedulerClient(base, "admin", timeout=60).post("select_destinations", {})
+        reason = "Remote end closed connection without response"
+        assert told.value.detail == f"{base} does not answer: {reason}"
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])
+def test_certificate_is_verified_with_those_trusted_by_the_environment(
+    monkeypatch, tmp_path, variable
+):
+    authority = trustme.CA()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    for name, signer in (("other.pem", trustme.CA()), ("ours.pem", authority)):
+        signer.cert_pem.write_to_path(str(tmp_path / name))
+    monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
+    with served(show_path, tls) as url:
+        monkeypatch.setenv(variable, str(tmp_path / "other.pem"))
+        with pytest.raises(Unavailable, match=r"does not answer: .*certificate verify failed"):
+            SchedulerClient(url, "admin").policies()
+        monkeypatch.setenv(variable, str(tmp_path / "ours.pem"))
+        assert "path" in SchedulerClient(url, "admin").show("hosts", "x")
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_name_that_would_change_the_path_is_refused(name):
+    with pytest.raises(Invalid, match="is not allowed in a URL"):
+        SchedulerClient("http://127.0.0.1:1", "admin").show("hosts", name)
+
+
+def test_empty_token_is_refused():
+    with pytest.raises(Invalid, match=r"the token .* is empty"):
+        SchedulerClient("http://127.0.0.1:1", "")
+
+
+SIZES = ("--vcpus", "1", "--ram", "1", "--disk", "0")
+#: How Python hands over the argument $'\\xff'.
+BYTE = "\udcff"
+REQUESTS = [
+    (["select", *SIZES, "--zone", BYTE], "--zone: "),
+    (["explain", *SIZES, "--host", BYTE], "--host: "),
+    (["explain", *SIZES, "--policy", BYTE], "--policy: "),
+    (["select", *SIZES, "--property", f"a={BYTE}"], "--property a: "),
+    (["select", *SIZES, "--property", f"{BYTE}=a"], "--property: "),
+    (["plan", "--change", f"drain={BYTE}"], "--change drain=\\udcff: "),
+    (["decisions", "list", "--host", BYTE], ""),
+]
+
+
+@pytest.mark.parametrize("given", [[], ["--url", "http://127.0.0.1:1"]], ids=["direct", "url"])
+@pytest.mark.parametrize(("arguments", "place"), REQUESTS)
+def test_argument_that_is_not_utf8_is_refused_with_its_place(
+    sqlite_app, sqlite_url, monkeypatch, capsys, arguments, place, given
+):
+    assert sqlite_app  # its database has tables
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    main([*arguments, *given])
+    error = capsys.readouterr().err
+    assert error.startswith(f"placement-sched: {place}")
+    assert "\n" not in error[:-1]
+    assert error.endswith("'\\udcff' is not valid UTF-8\n")
+    assert "JSON" not in error
+
+
+@pytest.mark.parametrize("command", ["policy", "hosts"])
+def test_name_that_is_not_utf8_is_asked_of_no_server(capsys, command):
+    main([command, "show", BYTE, "--url", "http://127.0.0.1:1"])
+    assert capsys.readouterr().err == "placement-sched: '\\udcff' is not valid UTF-8\n"

@@ -1,0 +1,30 @@
+"""Arguments that every command has, and wrong usage."""
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "command", ["serve", "db sync", "db version", "select", "explain", "config validate"]
+)
+def test_every_command_takes_configuration_files(run, command):
+    told = run(*command.split(), "--help")
+    assert told.returncode == 0
+    assert "--config-file" in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nonsense"], "invalid choice: 'nonsense'"),
+        (["db"], "placement-sched db: the following arguments are required"),
+        (["db", "version", "--form", "json"], "--form"),
+        (["db", "version", "--format", "yaml"], "invalid choice: 'yaml'"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_status_2(run, arguments, words):
+    refused = run(*arguments)
+    assert refused.returncode == 2
+    assert words in refused.stderr
+    assert refused.stderr.count("\n") == 1

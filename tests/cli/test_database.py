@@ -1,0 +1,41 @@
+"""Databases of commands: absent servers, and files that no command may create."""
+
+import pytest
+
+from placement_sched.cli import main as program
+
+pytestmark = pytest.mark.slow
+
+
+def test_absent_server_tells_what_the_driver_said(run):
+    url = f"postgresql://nobody:{'geheim'}@127.0.0.1:1/nothing"
+    refused = run("db", "version", OS_PLACEMENT_DATABASE__CONNECTION=url)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("placement-sched: the database does not answer: ")
+    assert "refused" in refused.stderr
+    assert "geheim" not in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "instead"),
+    [
+        (["fleet", "dump"], 1, ""),
+        (["aggregate", "check"], 255, ""),
+        (["placement", "audit"], 1, ""),
+        (["placement", "heal_allocations"], 255, ""),
+        (["explain", "--vcpus", "1"], 1, "--url uses a server, "),
+        (["placement", "sync_traits"], 255, "--url, --compute-url and --os-cloud use services, "),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_an_absent_database_is_not_made_by_who_only_looks(
+    arguments, status, instead, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert program.main(arguments) == status
+    assert capsys.readouterr().err == (
+        f"placement-sched: there is no database placement_sched.db; {instead}--config-file "
+        "names another database, and placement-sched db sync creates it\n"
+    )
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,148 @@
+"""``serve`` listens on the socket that systemd passes."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.deploy import tool
+from tests.support.loopback import reserved_port
+from tests.support.servers import PROGRAM, environment, wait_until
+
+pytestmark = pytest.mark.system
+
+#: Passes on its third descriptor, as systemd does: LISTEN_PID is the process that it becomes.
+PASSING = """
+import os, socket, sys
+kind, count = sys.argv[1:3]
+one = socket.socket(socket.AF_UNIX if kind == "unix" else socket.AF_INET)
+if kind == "tcp":
+    one.bind(("127.0.0.1", 0)); one.listen()
+os.dup2(one.fileno(), 3); os.set_inheritable(3, True)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=count)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+
+@pytest.fixture
+def port():
+    with reserved_port() as held:
+        yield held.getsockname()[1]
+
+
+@pytest.fixture
+def activated(tmp_path: Path, port: int):
+    """A server that is started by its first connection, with a log."""
+    with ExitStack() as stack:
+        output = stack.enter_context((tmp_path / "log").open("w"))
+        process = subprocess.Popen(
+            [
+                *(tool("systemd-socket-activate", "systemd"), "--listen", f"127.0.0.1:{port}"),
+                *("-E", "OS_DEFAULT__LOG_FILE", PROGRAM, "serve", "--workers", "2"),
+            ],
+            cwd=tmp_path,
+            env=environment(),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        stack.callback(process.wait, timeout=120)
+        stack.callback(process.send_signal, signal.SIGTERM)
+        assert wait_until(lambda: "Listening on" in (tmp_path / "log").read_text())
+        yield process
+
+
+def test_first_connection_starts_it_and_is_answered(activated, port, tmp_path):
+    url = f"http://127.0.0.1:{port}/placement/"
+    assert requests.get(url, timeout=240).status_code == 200
+    log = (tmp_path / "log").read_text()
+    assert f"placement-sched serves http://127.0.0.1:{port} on sqlite" in log
+    children = Path(f"/proc/{activated.pid}/task/{activated.pid}/children").read_text().split()
+    assert len(children) == 2
+
+
+def test_connections_wait_while_the_server_restarts(tmp_path):
+    """What systemd does: the socket is its own, and stays."""
+    with ExitStack() as stack:
+        listening = stack.enter_context(reserved_port())
+        listening.listen()
+        port = listening.getsockname()[1]
+        answers: list[int] = []
+        asked = threading.Thread(
+            target=lambda: answers.append(
+                requests.get(f"http://127.0.0.1:{port}/healthz", timeout=240).status_code
+            )
+        )
+        for turn in range(2):
+            if turn == 1:
+                asked.start()  # while no server runs
+            server = _serving(listening, tmp_path)
+            stack.callback(server.kill)
+            url = f"http://127.0.0.1:{port}/healthz"
+            assert requests.get(url, timeout=240).status_code == 200
+            if turn == 1:
+                asked.join(timeout=240)
+            server.terminate()
+            assert server.wait(timeout=120) == 0
+        assert answers == [200]
+
+
+def _serving(listening, folder: Path) -> subprocess.Popen:
+    program = (
+        "import os, sys; os.dup2(int(sys.argv[1]), 3); os.set_inheritable(3, True);"
+        "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='1');"
+        "os.execv(sys.argv[2], sys.argv[2:])"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", program, str(listening.fileno()), PROGRAM, "serve"],
+        pass_fds=[listening.fileno()],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def served(folder: Path, passing: str, kind: str, count: str) -> subprocess.CompletedProcess[str]:
+    """Run the server with what the program ``passing`` passes to it, until it ends by itself."""
+    return subprocess.run(
+        [sys.executable, "-c", passing, kind, count, PROGRAM, "serve"],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "told"),
+    [
+        ("unix", "1", "the socket that systemd passed does not listen on a TCP port"),
+        ("tcp", "2", "systemd passed 2 sockets: use a single ListenStream="),
+    ],
+)
+def test_what_cannot_be_served_is_refused_in_one_line(tmp_path, kind, count, told):
+    done = served(tmp_path, PASSING, kind, count)
+    assert (done.returncode, done.stderr) == (1, f"placement-sched: {told}\n")
+
+
+def test_open_address_is_refused_as_any_other(tmp_path):
+    """The socket's address counts, and not ``--host``."""
+    program = PASSING.replace('"127.0.0.1"', '"0.0.0.0"')
+    done = served(tmp_path, program, "tcp", "1")
+    assert "refusing to listen on 0.0.0.0 with noauth2" in done.stderr
+
+
+def test_socket_of_another_process_is_not_taken(monkeypatch):
+    from placement_sched.cli.listening import inherited_socket
+
+    monkeypatch.setenv("LISTEN_PID", str(os.getpid() + 1))
+    monkeypatch.setenv("LISTEN_FDS", "1")
+    assert inherited_socket() is None

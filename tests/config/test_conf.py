@@ -1,0 +1,60 @@
+"""The process's CONF shows the settings of the run that a plugin is part of."""
+
+from threading import Thread
+
+import pytest
+from oslo_config import cfg
+
+from placement_sched.config.conf import CONF, in_effect, read_files, settings_in_effect
+from tests.support.states import settings_with
+
+OPTIONS = {"DEFAULT__service_down_time": 7, "scheduler__max_attempts": 9}
+
+
+@pytest.fixture(autouse=True)
+def _no_files() -> None:
+    """Have the process's CONF as without files: a command of another test may have read some."""
+    read_files(CONF)
+
+
+def test_conf_shows_the_settings_in_effect_and_then_its_own_again():
+    with in_effect(settings_with(**OPTIONS)):
+        assert CONF.service_down_time == CONF["service_down_time"] == 7
+        assert CONF.scheduler.max_attempts == CONF["scheduler"]["max_attempts"] == 9
+        assert CONF.scheduler.max_placement_results == 1000
+    assert (CONF.service_down_time, CONF.scheduler.max_attempts) == (60, 3)
+    assert settings_in_effect() is None
+
+
+def test_runs_may_lie_within_each_other():
+    with in_effect(settings_with(**OPTIONS)):
+        with in_effect(settings_with()):
+            assert CONF.scheduler.max_attempts == 3
+        assert CONF.scheduler.max_attempts == 9
+
+
+def test_settings_are_in_effect_in_their_thread_only():
+    seen = []
+    with in_effect(settings_with(**OPTIONS)):
+        thread = Thread(target=lambda: seen.append(CONF.scheduler.max_attempts))
+        thread.start()
+        thread.join(timeout=60)
+    assert seen == [3]
+
+
+def test_settings_end_with_what_they_are_for_even_if_it_fails():
+    with pytest.raises(RuntimeError), in_effect(settings_with(**OPTIONS)):
+        raise RuntimeError
+    assert CONF.scheduler.max_attempts == 3
+
+
+def test_options_that_the_settings_lack_are_asked_of_conf():
+    CONF.register_opts([cfg.IntOpt("late", default=5)], group="scheduler")
+    CONF.register_opts([cfg.IntOpt("late", default=6)], group="test_in_effect")
+    with in_effect(settings_with(**OPTIONS)):
+        assert CONF.scheduler.late == 5
+        assert CONF.test_in_effect.late == 6
+        with pytest.raises(cfg.NoSuchOptError):
+            _ = CONF.no_such_option
+        with pytest.raises(cfg.NoSuchOptError):
+            _ = CONF.scheduler.no_such_option

@@ -1,0 +1,83 @@
+"""The page Aggregates: who is where, what reserves what, and what the check finds."""
+
+import pytest
+from webtest import TestApp
+
+from tests.operations.test_aggregate_check import add_flavor
+from tests.support.host_maps import LICENSED, add_aggregate
+from tests.support.hosts import add_node
+
+PAGE = "/console/aggregates"
+ATTACK = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def browser(sqlite_app) -> TestApp:
+    return TestApp(sqlite_app.app)
+
+
+@pytest.fixture
+def switched_on(sqlite_settings, make_app) -> TestApp:
+    on = {"scheduler.enable_isolated_aggregate_filtering": True}
+    return TestApp(make_app(sqlite_settings.with_overrides(on)).app)
+
+
+def row(page, name: str) -> str:
+    """Return what the table has of an aggregate."""
+    return page.html.find(id=f"a-{name}").get_text(" ", strip=True)
+
+
+def test_an_aggregate_shows_its_zone_policy_metadata_and_hosts(browser, sqlite_database):
+    metadata = {"availability_zone": "az1", "sched_policy": "dense", "ssd": "true"}
+    add_aggregate(sqlite_database, "rack", ["cn1"], metadata)
+    page = browser.get(PAGE)
+    shown = row(page, "rack")
+    for words in ("az1", "dense", "ssd=true", "1 host", "cn1"):
+        assert words in shown
+    assert page.html.find("a", string="dense")["href"] == "/console/policies?policy=dense"
+
+
+def test_an_aggregate_that_placement_does_not_follow_is_out_of_step(browser, sqlite_database):
+    add_node(sqlite_database, "cn1")
+    add_aggregate(sqlite_database, "rack", ["cn1"])
+    add_aggregate(sqlite_database, "bare")
+    page = browser.get(PAGE)
+    assert "cn1 is in the host aggregate but not in the provider aggregate" in row(page, "rack")
+    assert "has the same hosts" in row(page, "bare")
+
+
+def test_what_reserves_an_aggregate_and_what_is_wrong_are_shown(switched_on, sqlite_database):
+    add_node(sqlite_database, "win1")
+    metadata = {f"trait:{LICENSED}": "required", "trait:X": "no"}
+    add_aggregate(sqlite_database, "windows", ["win1"], metadata)
+    add_flavor(sqlite_database, "m1.windows", LICENSED)
+    add_flavor(sqlite_database, "m1.small")
+    page = switched_on.get(PAGE)
+    assert f"{LICENSED} trait:X=no" in row(page, "windows")
+    reserved = page.html.select("section[aria-labelledby=reserved] tbody tr")
+    assert [one.get_text(" ", strip=True) for one in reserved] == [
+        f"windows {LICENSED} m1.windows 1 of 2 none none is stored"
+    ]
+    findings = [item.get_text(" ", strip=True) for item in page.html.select(".findings li")]
+    assert len(findings) == 4
+    assert findings[0].startswith("windows : trait:X=no has no effect")
+    assert f"win1 lacks trait {LICENSED}" in findings[3]
+
+
+def test_while_the_filter_is_off_the_page_says_so(browser, sqlite_database):
+    add_aggregate(sqlite_database, "windows", metadata={f"trait:{LICENSED}": "required"})
+    assert "all requests may use all hosts" in browser.get(PAGE).text
+
+
+def test_a_cloud_without_aggregates_says_what_they_are_for(browser):
+    empty = browser.get(PAGE).html.select_one(".empty").get_text()
+    assert "no host aggregates yet" in empty
+    assert "openstack aggregate create" in empty
+
+
+def test_names_stay_text(browser, sqlite_database):
+    metadata = {ATTACK: ATTACK, "availability_zone": ATTACK, "sched_policy": ATTACK}
+    add_aggregate(sqlite_database, ATTACK, [ATTACK], {**metadata, f"trait:{ATTACK}": "required"})
+    page = browser.get(PAGE)
+    assert page.html.find("img") is None
+    assert ATTACK in page.html.get_text()

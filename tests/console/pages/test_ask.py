@@ -1,0 +1,399 @@
+"""The page Ask: the form, the answer, its stages and hosts, and its report."""
+
+import json
+import shlex
+from urllib.parse import parse_qs
+
+import pytest
+from webtest import TestApp
+
+from placement_sched.scheduler.plugins import make_full_conf, read_settings
+from tests.console.test_reports import ATTACKS
+from tests.support.scheduling import report
+
+pytestmark = pytest.mark.slow
+
+PAGE = "/console/ask"
+ASKED = f"{PAGE}?vcpus=2&ram=4096&disk=20"
+TOO_LARGE = f"{PAGE}?vcpus=2&ram=300000&disk=20"
+RAM = "filter_scheduler.ram_weight_multiplier"
+#: Two policies: under ``packed`` the host with least memory free comes first.
+POLICIES = """[DEFAULT]
+service_down_time = 86400
+[scheduler]
+policies = packed
+policy_overrides = ram_weight_multiplier
+[packed]
+ram_weight_multiplier = -5.0
+"""
+
+
+def reports(count: int = 3) -> list[dict]:
+    return [report(f"cn{one}", memory_mb=65536 * one) for one in range(1, count + 1)]
+
+
+@pytest.fixture
+def cloud(sqlite_app):
+    """Three hosts, of which each has more memory than the one before."""
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", reports())
+    return sqlite_app
+
+
+@pytest.fixture
+def browser(sqlite_app) -> TestApp:
+    return TestApp(sqlite_app.app)
+
+
+@pytest.fixture
+def with_policies(tmp_path, sqlite_url, make_app, monkeypatch) -> TestApp:
+    """A cloud with the policies default and packed."""
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    file = tmp_path / "nova.conf"
+    file.write_text(POLICIES)
+    app = make_app(read_settings([str(file)], make_full_conf()))
+    app.post_json("/scheduler/v1/compute_nodes", reports())
+    return TestApp(app.app)
+
+
+def text_of(part) -> str:
+    return " ".join(part.get_text(" ").split())
+
+
+def conclusion(page) -> str:
+    return text_of(page.html.select_one(".conclusion"))
+
+
+def counts(page) -> dict[str, tuple[int, int]]:
+    """Return by stage how many hosts came in and out."""
+    return {
+        text_of(row.th): tuple(int(cell.text) for cell in row.select(".count"))
+        for row in page.html.select(".funnel tbody tr:not(.reasons)")
+    }
+
+
+def best(page) -> list[str]:
+    return [text_of(row.th) for row in page.html.select(".weights tbody tr")]
+
+
+def link(page, words: str) -> str:
+    (found,) = {one["href"] for one in page.html.find_all("a") if text_of(one) == words}
+    return found
+
+
+# The form
+
+
+def test_a_first_visit_has_a_question_ready_to_be_asked(cloud, browser):
+    page = browser.get(PAGE)
+    assert not page.html.select(".conclusion")
+    assert conclusion(page.forms[0].submit().follow()).startswith("✓ Selected. 3 hosts passed")
+
+
+def test_without_flavors_the_page_says_to_type_one(cloud, browser):
+    assert "No flavor is stored: enter sizes." in text_of(browser.get(PAGE).html)
+
+
+def test_a_stored_flavor_is_chosen_by_name(cloud, browser):
+    made = {"name": "m1.small", "vcpus": 2, "ram": 2048, "disk": 5, "id": "7"}
+    cloud.post_json("/compute/v2.1/flavors", {"flavor": made})
+    form = browser.get(PAGE).forms[0]
+    assert form["vcpus"].value == ""
+    form["flavor"].select(text="m1.small (2 VCPUs, 2,048 MiB, 5 GiB)")
+    page = form.submit().follow()
+    assert "MEMORY_MB:2048" in " ".join(counts(page))
+    assert page.forms[0]["flavor"].value == "m1.small"
+
+
+def test_a_flavor_that_is_named_as_the_id_of_another_is_chosen_by_its_id(cloud, browser):
+    for name, id_ in (("7", "8"), ("m1", "7")):
+        made = {"name": name, "vcpus": 2, "ram": 2048, "disk": 5, "id": id_}
+        cloud.post_json("/compute/v2.1/flavors", {"flavor": made})
+    values = {one["value"] for one in browser.get(PAGE).html.select("[name=flavor] option")}
+    assert values == {"", "8", "m1"}
+
+
+def test_zones_images_and_policies_can_be_chosen(with_policies, browser):
+    image = {"name": "debian", "disk_format": "qcow2", "container_format": "bare"}
+    made = with_policies.post_json("/image/v2/images", image, headers={"X-Auth-Token": "admin"})
+    html = with_policies.get(PAGE).html
+    assert [one["value"] for one in html.select("#zones option")] == ["nova"]
+    assert [one["value"] for one in html.select("#images option")] == [made.json["id"]]
+    assert [text_of(one) for one in html.select("[name=policy] option")][1:] == [
+        "default",
+        "packed",
+    ]
+
+
+def test_asking_with_nothing_chosen_says_what_to_choose(browser):
+    page = browser.get(f"{PAGE}?flavor=&vcpus=&beside=", status=400)
+    assert "Choose a flavor or enter its sizes" in page.html.find(role="alert").get_text()
+
+
+def test_a_question_is_asked_as_if_the_cloud_were_changed(cloud, browser):
+    asked = {"vcpus": "2", "ram": "1024", "change": "remove=cn1\nadd=cn2*2"}
+    page = browser.get(PAGE, params=asked)
+    assert page.forms[0]["change"].value.strip() == asked["change"]
+    assert "--change remove=cn1 --change" in page.html.find(id="command").text
+    unchanged = browser.get(PAGE, params={**asked, "change": ""}).follow()
+    assert conclusion(page) != conclusion(unchanged)
+    refused = browser.get(PAGE, params={**asked, "change": "remove=cn99"}, status="4*")
+    assert "cn99" in refused.html.find(role="alert").get_text()
+
+
+def test_every_field_reaches_the_request(cloud, browser):
+    form = browser.get(PAGE).forms[0]
+    typed = {
+        "count": "2",
+        "zone": "nova",
+        "project": "p1",
+        "property": "hw:numa_nodes=1\ntrait:HW_CPU_X86_AVX=forbidden",
+        "image_property": "hw_machine_type=q35",
+        "hint": "different_host=a\ndifferent_host=b",
+        "force_host": "cn1\ncn2",
+        "ignore_host": "cn3",
+    }
+    for name, value in typed.items():
+        form[name] = value
+    form[RAM] = "-2.5"
+    form["override"] = 'filter_scheduler.enabled_filters=["ComputeFilter"]'
+    page = form.submit().follow()
+    body = json.loads(shlex.split(page.html.select_one("#curl").text)[-1])
+    spec = body["request_spec"]
+    assert spec["num_instances"] == 2
+    assert spec["availability_zone"] == "nova"
+    assert spec["project_id"] == "p1"
+    assert spec["flavor"]["extra_specs"] == {
+        "hw:numa_nodes": "1",
+        "trait:HW_CPU_X86_AVX": "forbidden",
+    }
+    assert spec["image"] == {"properties": {"hw_machine_type": "q35"}}
+    assert spec["scheduler_hints"] == {"different_host": ["a", "b"]}
+    assert (spec["force_hosts"], spec["ignore_hosts"]) == (["cn1", "cn2"], ["cn3"])
+    assert body["overrides"] == {RAM: -2.5, "filter_scheduler.enabled_filters": ["ComputeFilter"]}
+    shown = page.forms[0]
+    for name, value in typed.items():
+        assert shown[name].value.split() == value.split()
+    assert shown[RAM].value == "-2.5"
+
+
+def test_a_weight_that_is_not_touched_is_not_sent(cloud, browser):
+    page = browser.get(PAGE).forms[0].submit().follow()
+    body = json.loads(shlex.split(page.html.select_one("#curl").text)[-1])
+    assert "overrides" not in body
+    assert page.forms[0][RAM].value == ""
+    (field,) = page.html.find_all("input", attrs={"name": RAM})
+    assert field["placeholder"] == "1"
+
+
+def test_an_option_without_a_field_of_its_own_stays_in_the_form(cloud, browser):
+    page = browser.get(f"{ASKED}&filter_scheduler.host_subset_size=2")
+    assert page.forms[0]["filter_scheduler.host_subset_size"].value == "2"
+
+
+# The answer
+
+
+def test_the_conclusion_is_first_and_names_the_host(cloud, browser):
+    page = browser.get(f"{ASKED}&{RAM}=5")
+    assert conclusion(page) == "✓ Selected. 3 hosts passed all stages; cn3 is selected."
+    assert page.html.select_one("h2").find_previous(class_="conclusion")
+    assert best(page) == ["cn3", "cn2", "cn1"]
+
+
+def test_a_request_without_a_host_shows_what_would_be_least_to_change(cloud, browser):
+    page = browser.get(TOO_LARGE)
+    assert conclusion(page).startswith("✗ No valid host.")
+    answer = cloud.post_json(
+        "/scheduler/v1/explain",
+        {"request_spec": {"flavor": {"vcpus": 2, "memory_mb": 300000, "root_gb": 20}}},
+    ).json
+    words = [one["words"] for one in answer["funnel"]["would_fit"]]
+    assert words
+    assert [text_of(one) for one in page.html.select(".nearest li")] == words
+
+
+def test_a_cloud_without_hosts_says_how_to_report_some(browser):
+    page = browser.get(ASKED)
+    assert "There is no host yet." in text_of(page.html.select_one(".empty"))
+
+
+def test_stages_that_reject_have_a_letter_and_a_colour_of_their_own(cloud, browser):
+    page = browser.get(f"{PAGE}?vcpus=2&ram=100000&ignore_host=cn3")
+    signs = [text_of(one) for one in page.html.select(".funnel .sign")]
+    assert signs == ["A", "B"]
+    colours = [one["class"] for one in page.html.select(".funnel .sign rect")]
+    assert colours == [["part1"], ["part2"]]
+    drawn = json.loads(page.html.select_one("[data-map]")["data-stages"])
+    named = {one["name"]: one["letter"] for one in drawn}
+    assert named["resources MEMORY_MB:100000"] == "A"
+
+
+def test_a_stage_lists_all_hosts_that_it_rejects_page_by_page(sqlite_app, browser):
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(f"h{n:03}") for n in range(103)])
+    page = browser.get(f"{PAGE}?vcpus=99")
+    assert "103 hosts" in text_of(page.html.select_one(".reasons"))
+    first = browser.get(link(page, "All 103 rejected hosts"))
+    listed = [text_of(row.th) for row in first.html.select("tbody tr")]
+    assert "Rejected hosts 1 to 100 of 103" in first
+    second = browser.get(link(first, "Next"))
+    listed += [text_of(row.th) for row in second.html.select("tbody tr")]
+    assert sorted(listed) == [f"h{n:03}" for n in range(103)]
+    assert "VCPU" in text_of(second.html.select_one("tbody td"))
+    assert browser.get(link(second, "Previous")).html.select_one("caption").text.endswith("of 103")
+
+
+def test_a_stage_leads_to_a_host_and_back_to_the_answer(cloud, browser):
+    page = browser.get(TOO_LARGE)
+    stage = browser.get(link(page, "resources MEMORY_MB:300000"))
+    host = browser.get(link(stage, "cn2"))
+    assert "cn2 ✗ rejected" in text_of(host.html)
+    assert counts(browser.get(link(host, "← All hosts"))) == counts(page)
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("stage=NoSuchFilter", "No host came to a stage 'NoSuchFilter'"),
+        ("stage=resources+MEMORY_MB:300000&page=2", "has 1 pages of rejected hosts, not 2"),
+        ("stage=resources+MEMORY_MB:300000&page=0", "has 1 pages of rejected hosts, not 0"),
+    ],
+)
+def test_a_stage_that_is_not_there_is_an_error(cloud, browser, query, words):
+    page = browser.get(f"{TOO_LARGE}&{query}", status=404)
+    assert words in text_of(page.html.select_one("[role=alert]"))
+
+
+def test_a_host_has_its_path_all_its_reasons_and_what_would_have_to_change(cloud, browser):
+    page = browser.get(f"{PAGE}?vcpus=99&ram=300000&host=cn1")
+    path = {
+        text_of(row.th): text_of(row.find_all("td")[-1])
+        for row in page.html.select(".path tbody tr")
+    }
+    assert path["resources VCPU:99"].startswith("✗ VCPU")
+    assert path["resources MEMORY_MB:300000"].startswith("✗ MEMORY_MB")
+    assert path["ComputeFilter"] == "✓ passes"
+    assert text_of(page.html.find(class_="path").find_parent("div")).count("to pass:") == 2
+
+
+def test_a_host_that_passes_has_its_rank(cloud, browser):
+    page = browser.get(f"{ASKED}&{RAM}=5&host=cn2")
+    assert "passed, rank 2 of 3" in page
+    assert "✗" not in text_of(page.html)
+
+
+def test_an_unknown_host_leads_to_those_that_may_be_meant(cloud, browser):
+    page = browser.get(f"{ASKED}&host=cn22")
+    assert "rank" in browser.get(link(page, "cn2"))
+
+
+# Side by side
+
+
+def test_the_same_request_is_shown_under_another_policy(with_policies):
+    page = with_policies.get(f"{ASKED}&beside=packed")
+    table = page.html.select_one(".compared")
+    first, second = (text_of(one) for one in page.html.select(".beside .conclusion"))
+    assert first == "default ✓ Selected. 3 passed, the best is cn3"
+    assert second == "packed ✓ Selected. 3 passed, the best is cn1"
+    assert "≠ cn3 is at place 3" in text_of(table)
+    assert page.forms[0]["beside"].value == "packed"
+
+
+def test_answers_that_do_not_differ_say_so(with_policies):
+    page = with_policies.get(f"{ASKED}&beside=default")
+    assert "Both answers are the same" in page
+    assert "≠" not in page
+
+
+def test_options_can_be_left_out_on_the_other_side(with_policies):
+    options = f"{RAM}=5&override=filter_scheduler.enabled_filters=[%22RamFilter%22]"
+    page = with_policies.get(f"{ASKED}&{options}&beside=default&beside_as_configured=1")
+    rows = {text_of(row.th): text_of(row) for row in page.html.select(".compared tbody tr")}
+    assert rows["RamFilter"].endswith("≠ not here")
+    assert rows["ComputeFilter"].endswith("≠ only here")
+    assert "default, options as configured" in page
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "words"),
+    [
+        ("flavor=nope", 404, "There is no stored flavor 'nope'"),
+        ("vcpus=two", 400, "VCPUs two: expected a whole number"),
+        ("vcpus=-1", 400, "VCPUs -1: expected 0 or more"),
+        (
+            "flavor=m1&ram=5",
+            400,
+            "Flavor cannot be combined with VCPUs, Memory, Disk and Extra specs",
+        ),
+        ("vcpus=1&property=nonsense", 400, "Extra specs nonsense: expected KEY=VALUE"),
+        ("vcpus=1&policy=nope", 400, "there is no policy 'nope'"),
+        ("vcpus=1&beside=nope", 400, "there is no policy 'nope'"),
+        ("vcpus=1&filter_scheduler.ram_weight=1", 400, "did you mean"),
+        (f"vcpus=1&{RAM}=heavy", 400, "heavy"),
+        ("vcpus=1&override=nonsense", 400, "Options nonsense: expected KEY=VALUE"),
+        ("vcpus=1&count=1001", 400, "Instances 1001: expected 1000 or less"),
+    ],
+)
+def test_an_error_stands_by_the_form_that_keeps_what_was_typed(
+    cloud, browser, query, status, words
+):
+    page = browser.get(f"{PAGE}?{query}", status=status)
+    assert words in text_of(page.html.select_one("[role=alert]"))
+    assert page.html.select_one("#question").has_attr("open")
+    for name, values in parse_qs(query).items():
+        assert page.forms[0][name].value == values[0]
+
+
+# The report
+
+
+def test_the_answer_is_saved_as_a_report(cloud, browser):
+    page = browser.get(f"{ASKED}&{RAM}=5")
+    saved = browser.get(link(page, "Save as report"))
+    assert saved.headers["Content-Disposition"] == 'attachment; filename="explanation.html"'
+    assert f"{RAM} = 5" in saved
+    assert best(saved) == best(page)
+    assert not saved.html.find_all(["a", "script", "link"])
+
+
+def test_a_report_of_what_cannot_be_asked_is_an_error(cloud, browser):
+    assert "expected a whole number" in browser.get(f"{PAGE}/report?vcpus=x", status=400)
+
+
+# Names
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("field", ["flavor", "zone", "hint", "policy", "beside", "host", "stage"])
+def test_what_is_typed_stays_text(cloud, browser, attack, field):
+    fields = {"vcpus": "1", field: f"x={attack}" if field == "hint" else attack}
+    page = browser.get(PAGE, params=fields, expect_errors=True)
+    assert [one.get("src") for one in page.html.find_all("script")].count(None) == 0
+    assert not page.html.find_all("img")
+    for tag in page.html.find_all(True):
+        assert not [name for name in tag.attrs if name.startswith("on")]
+        assert not tag.get("href", "").startswith("javascript:")
+
+
+@pytest.mark.parametrize("page", ["ask", "capacity"])
+def test_a_number_that_is_too_large_is_refused_in_words(sqlite_app, page):
+    browser = TestApp(sqlite_app.app)
+    asked = f"/console/{page}?vcpus=99999999999999999999&ram=1&disk=1"
+    refused = browser.get(asked, status=400)
+    assert "VCPUs 1e+20: expected 2147483647 or less" in refused.html.find(role="alert").text
+
+
+def test_a_metric_that_no_host_reports_is_the_callers_to_change(cloud, caplog):
+    answer = cloud.get(f"{ASKED}&override=metrics.weight_setting%3Da%3D1", expect_errors=True)
+    assert answer.status_int < 500
+    assert "metrics.weight_setting: host cn1, node cn1 does not report a" in text_of(answer.html)
+    assert "Traceback" not in caplog.text
+
+
+def test_an_override_that_is_nested_too_deep_is_no_failure_of_the_page(cloud):
+    brackets = "%5B" * 20_000
+    answer = cloud.get(f"{ASKED}&override=scheduler.driver%3D{brackets}", expect_errors=True)
+    assert answer.status_int < 500

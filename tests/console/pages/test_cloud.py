@@ -1,0 +1,186 @@
+"""The page Cloud and the page of a host, as the server renders them."""
+
+import pytest
+from webtest import TestApp
+
+from tests.support.host_maps import add_aggregate
+from tests.support.policies import policed
+from tests.support.scheduling import flavor, instance, report
+
+ATTACK = "<script>alert('x')</script>\"&'"
+
+
+@pytest.fixture
+def cloud(sqlite_app):
+    """A client for people, on a cloud of three hosts, one of them disabled."""
+    hosts = [report(name) for name in ("cn1", "cn2", "cn3")]
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", hosts)
+    disabling = {"host": "cn2", "binary": "nova-compute", "disabled_reason": ATTACK}
+    sqlite_app.put_json("/compute/v2.1/os-services/disable-log-reason", disabling)
+    record = {"host": "cn1", "node": "cn1", "flavor": flavor(), "display_name": ATTACK}
+    sqlite_app.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
+    return TestApp(sqlite_app.app)
+
+
+def hosts_of(page):
+    return [link.text for link in page.html.select(".host-table tbody th a")]
+
+
+def test_table_has_every_host_with_its_state_and_what_is_free(cloud):
+    page = cloud.get("/console/")
+    assert hosts_of(page) == ["cn1", "cn2", "cn3"]
+    first, second, _ = page.html.select(".host-table tbody tr")
+    cells = [" ".join(cell.text.split()) for cell in first.find_all(["th", "td"])]
+    assert cells[1:] == [
+        "cn1",
+        "nova",
+        "✓ up",
+        "default",
+        "1",
+        "64 of 64",
+        "65,536 of 65,536",
+        "1,000 of 1,000",
+    ]
+    assert "disabled" in second.text
+
+
+def test_cloud_has_an_address_of_its_own(cloud):
+    assert hosts_of(cloud.get("/console/cloud")) == ["cn1", "cn2", "cn3"]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("search=N3", ["cn3"]),
+        ("state=disabled", ["cn2"]),
+        ("zone=nova&search=cn1", ["cn1"]),
+        ("trait=COMPUTE_STATUS_DISABLED", ["cn2"]),
+        ("zone=+&aggregate=", ["cn1", "cn2", "cn3"]),
+    ],
+)
+def test_table_is_narrowed_by_the_query_string(cloud, query, found):
+    page = cloud.get(f"/console/?{query}")
+    assert hosts_of(page) == found
+
+
+def test_form_shows_what_was_asked(cloud):
+    form = cloud.get("/console/?search=cn&state=up&colour=state&group=name").forms["view"]
+    assert (form["search"].value, form["state"].value) == ("cn", "up")
+    chosen = {one["name"]: one["data-chosen"] for one in form.html.select("select[data-chosen]")}
+    assert chosen == {"colour": "state", "group": "name"}
+
+
+def test_no_match_says_so_and_leads_to_all_hosts(cloud):
+    page = cloud.get("/console/?search=nothing")
+    assert "No host matches" in page
+    assert hosts_of(page.click("Show all hosts")) == ["cn1", "cn2", "cn3"]
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("trait=COMPUTE_STATUS_DISABLE", "There is no trait COMPUTE_STATUS_DISABLE; did you mean"),
+        ("zone=nowa", "There is no zone nowa; did you mean nova?"),
+        ("aggregate=racks&zone=nova", "There is no aggregate racks; did you mean rack?"),
+        ("trait=CUSTOM_ABCDEFGHIJK", "There is no trait CUSTOM_ABCDEFGHIJK"),
+    ],
+)
+def test_a_name_that_is_not_there_is_said_with_the_nearest(cloud, query, words):
+    add_aggregate(cloud.app.services.database, "rack", ["cn1"], {})
+    assert words in cloud.get(f"/console/?{query}").html.find(id="hosts").get_text()
+
+
+def test_a_trait_that_no_host_of_the_zone_has_is_not_called_unknown(cloud):
+    page = cloud.get("/console/?trait=HW_CPU_X86_AVX2")
+    assert "No host matches" in page
+    assert "There is no trait" not in page
+
+
+def test_empty_cloud_says_what_to_do(sqlite_app):
+    page = TestApp(sqlite_app.app).get("/console/")
+    assert "POST /scheduler/v1/compute_nodes" in page
+
+
+def test_pages_of_the_table_follow_one_another(sqlite_app):
+    every = [f"cn{number:02}" for number in range(60)]
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in every])
+    browser = TestApp(sqlite_app.app)
+    first = browser.get("/console/?search=cn&colour=state")
+    second = first.click("Next hosts")
+    assert hosts_of(first) + hosts_of(second) == every
+    assert second.forms["view"]["search"].value == "cn"
+    assert not second.html.find(string="Next hosts")
+    assert hosts_of(second.click("First hosts")) == hosts_of(first)
+
+
+def test_selected_hosts_lead_to_what_if_they_are_drained_or_more_like_them_added(cloud):
+    page = cloud.get("/console/")
+    form = next(one for one in page.forms.values() if one.action.endswith("/capacity"))
+    form.set("drain", True, index=0)
+    form.set("drain", True, index=2)
+    assert form.method.lower() == "get"
+    drained, added = form.submit(), form.submit("instead")
+    assert drained.forms[0]["change"].value.strip() == "drain=cn1,cn3"
+    assert added.forms[0]["change"].value.split() == ["add=cn1*1", "add=cn3*1"]
+
+
+def test_more_than_one_like_each_selected_host_is_added(cloud):
+    page = cloud.get("/console/")
+    form = next(one for one in page.forms.values() if one.action.endswith("/capacity"))
+    form.set("drain", True, index=1)
+    form["more"] = "3"
+    assert form.submit("instead").forms[0]["change"].value.strip() == "add=cn2*3"
+
+
+def test_page_of_a_host_asks_what_if_one_more_like_it_is_added(cloud):
+    page = cloud.get("/console/hosts/cn1").click("What if another host like it is added")
+    assert page.forms[0]["change"].value.strip() == "add=cn1*1"
+
+
+def test_page_of_a_host_has_its_resources_instances_and_report(cloud):
+    page = cloud.get("/console/").click("cn1")
+    text = " ".join(page.html.main.get_text(" ").split())
+    assert "VCPU 0 of 64 used" in text
+    assert "last report" in text
+    assert instance(1) in text
+    assert "vcpus 16" in text
+
+
+def test_page_of_a_host_shows_each_provider_below_its_parent(cloud):
+    root = cloud.get("/console/api/scheduler/v1/hosts/cn1").json["nodes"][0]["uuid"]
+    latest = {"OpenStack-API-Version": "placement latest", "X-Auth-Token": "admin"}
+    for name, parent in (("numa0", root), ("card", instance(7))):
+        uuid = instance(7) if name == "numa0" else instance(8)
+        body = {"uuid": uuid, "name": name, "parent_provider_uuid": parent}
+        cloud.post_json("/placement/resource_providers", body, headers=latest)
+    page = cloud.get("/console/hosts/cn1")
+    shown = [(one["class"][1], one.h3.text) for one in page.html.select(".provider")]
+    assert shown == [("deep0", "cn1"), ("deep1", "numa0"), ("deep2", "card")]
+
+
+def test_unknown_host_is_the_error_of_the_api(cloud):
+    page = cloud.get("/console/hosts/cn9", status=404)
+    assert "there is no host" in page
+
+
+def test_names_are_never_markup(cloud):
+    database = cloud.app.services.database
+    add_aggregate(database, ATTACK, ["cn1", "cn2"], {"availability_zone": ATTACK, "x": ATTACK})
+    hostile = report("cn9") | {"host": ATTACK, "hypervisor_hostname": ATTACK}
+    headers = {"X-Auth-Token": "admin"}
+    cloud.post_json("/scheduler/v1/compute_nodes", [hostile], headers=headers)
+    page = cloud.get("/console/")
+    link = page.html.find("a", string=ATTACK)
+    hostile_page = cloud.get(link["href"])
+    for shown in (page, hostile_page, cloud.get("/console/hosts/cn2")):
+        assert "<script>alert" not in shown
+        assert all(script.get("src") for script in shown.html.find_all("script"))
+    assert hostile_page.html.h1.text == ATTACK
+
+
+def test_those_who_may_not_see_hosts_are_refused(sqlite_url, make_app, tmp_path):
+    rules = tmp_path / "policy.yaml"
+    rules.write_text('"scheduler:hosts:list": "!"\n')
+    settings = policed(sqlite_url, tmp_path, f"[oslo_policy]\npolicy_file = {rules}\n")
+    page = TestApp(make_app(settings).app).get("/console/", status=403)
+    assert "scheduler:hosts:list" in page

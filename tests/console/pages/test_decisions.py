@@ -1,0 +1,225 @@
+"""The page Decisions: the list and its filters, one decision, its report, and the replay."""
+
+import pytest
+from webtest import TestApp
+
+from tests.support.scheduling import flavor, instance, report, spec
+
+PAGE = "/console/decisions"
+SELECT = "/scheduler/v1/select_destinations"
+UNKNOWN = "11111111-2222-4333-8444-555555555555"
+ATTACK = '"><script>alert(1)</script>'
+
+
+@pytest.fixture
+def cloud(sqlite_app):
+    """Two hosts; requests of programs by ``sqlite_app``."""
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    return sqlite_app
+
+
+@pytest.fixture
+def browser(sqlite_app) -> TestApp:
+    return TestApp(sqlite_app.app)
+
+
+def decided(app, number: int, *, status: int = 200, sent: str | None = None, **fields) -> str:
+    """Have a request decided, and return the uuid of the decision."""
+    body = {"request_spec": spec(instance(number), **fields)}
+    headers = {"X-Openstack-Request-Id": sent} if sent else {}
+    answer = app.post_json(SELECT, body, headers=headers, status=status).json
+    return (answer["errors"][0] if status == 409 else answer)["decision"]
+
+
+def failed(app, number: int, **fields) -> str:
+    return decided(app, number, status=409, **{"flavor": flavor(vcpus=99), **fields})
+
+
+def listed(page) -> list[str]:
+    """Return the decisions of a list, as it has them."""
+    return [row["id"].removeprefix("d-") for row in page.html.select(".decisions tr[id]")]
+
+
+def test_decisions_are_listed_the_newest_first(cloud, browser):
+    first, second = decided(cloud, 1), failed(cloud, 2)
+    page = browser.get(PAGE)
+    assert set(listed(page)) == {first, second}
+    rows = page.html.select(".decisions tbody tr")
+    text = {row["id"]: " ".join(row.get_text(" ").split()) for row in rows}
+    assert "Selected" in text[f"d-{first}"]
+    assert "No valid host" in text[f"d-{second}"]
+    for words in ("m1", "default", "p1", instance(1), "cn"):
+        assert words in text[f"d-{first}"]
+    assert page.html.select_one(f"a[href='/console/decisions/{first}']")
+
+
+@pytest.mark.parametrize(
+    ("query", "number"),
+    [
+        ("outcome=selected", 1),
+        ("outcome=no_valid_host", 2),
+        (f"instance={instance(2)}", 2),
+        ("project_id=p1", 1),
+        ("flavor=m1&outcome=no_valid_host", 2),
+        ("policy=default&project_id=p2", 2),
+        ("kind=select&outcome=selected", 1),
+        ("since=1h&project_id=p2", 2),
+    ],
+)
+def test_a_filter_in_the_address_holds(cloud, browser, query, number):
+    made = {1: decided(cloud, 1), 2: failed(cloud, 2, project_id="p2")}
+    assert listed(browser.get(f"{PAGE}?{query}")) == [made[number]]
+
+
+def test_a_request_is_found_by_its_id(cloud, browser):
+    asked = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
+    wanted = decided(cloud, 1, sent=asked)
+    decided(cloud, 2)
+    page = browser.get(PAGE, params={"request_id": asked})
+    assert listed(page) == [wanted]
+    assert page.forms[0]["request_id"].value == asked
+
+
+def test_decisions_that_rejected_a_host_say_why(cloud, browser):
+    body = {"request_spec": spec(instance(1), flavor=flavor(vcpus=99))}
+    cloud.post_json(SELECT, body, status=409)
+    page = browser.get(PAGE, params={"refused": "cn1"})
+    assert "99 requested" in page.html.select_one(".reasons").get_text()
+    assert "1 decisions were examined" in page.text
+
+
+def test_the_form_keeps_what_was_asked(cloud, browser):
+    decided(cloud, 1)
+    form = browser.get(f"{PAGE}?outcome=selected&since=2h&host=cn1").forms[0]
+    assert (form["outcome"].value, form["since"].value, form["host"].value) == (
+        "selected",
+        "2h",
+        "cn1",
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("since=yesterday", "Since: 'yesterday' is neither"),
+        ("instance=vm1", "Instance vm1: expected a UUID"),
+        ("outcome=lost", "Outcome lost: expected no_valid_host or selected"),
+        ("since=99999999w", "before year 1"),
+        ("marker=newest", "Marker newest: expected a UUID"),
+    ],
+)
+def test_a_wrong_filter_is_refused_in_words_and_kept(cloud, browser, query, words):
+    page = browser.get(f"{PAGE}?{query}", status="4*")
+    assert words in page.html.find(role="alert").get_text()
+    assert page.forms[0]["since"].value == (query.split("=")[1] if "since" in query else "")
+
+
+def test_pages_follow_the_links_of_the_api(cloud, browser):
+    for number in range(1, 54):
+        failed(cloud, number)
+    first = browser.get(f"{PAGE}?outcome=no_valid_host")
+    second = browser.get(first.html.select_one("a[rel=next]")["href"])
+    assert (len(listed(first)), len(listed(second))) == (50, 3)
+    assert not set(listed(first)) & set(listed(second))
+    assert second.html.select_one("a[rel=next]") is None
+    assert second.forms[0]["outcome"].value == "no_valid_host"
+    assert second.html.select_one("[data-live]") is None
+
+
+def test_an_empty_list_says_what_to_do_next(browser):
+    page = browser.get(PAGE)
+    empty = page.html.select_one(".empty").get_text()
+    assert "no decisions yet" in empty
+    assert "placement-sched select" in empty
+    empty = browser.get(f"{PAGE}?host=cn9").html.select_one("#none").get_text()
+    assert "No recorded decision" in empty
+    assert "there is no host 'cn9'" in empty
+
+
+def test_a_list_can_be_read_again_without_scripts(cloud, browser):
+    page = browser.get(f"{PAGE}?outcome=selected")
+    assert page.html.find("a", string="Refresh")["href"] == "/console/decisions?outcome=selected"
+
+
+def test_a_decision_shows_its_funnel_weights_and_selections(cloud, browser):
+    page = browser.get(f"{PAGE}/{decided(cloud, 1)}")
+    for words in ("Selected.", "ComputeFilter", "Best 2 of 2 hosts", "VCPU 1", "m1; 1 VCPU,"):
+        assert words in page.text
+    assert page.html.select_one(f"a[href$='instance={instance(1)}']")
+
+
+def test_a_failed_decision_opens_the_funnel_as_it_was(cloud, browser):
+    uuid = failed(cloud, 1)
+    cloud.post_json("/scheduler/v1/compute_nodes", [report("cn3", vcpus=200)])
+    page = browser.get(f"{PAGE}/{uuid}")
+    assert "No valid host." in page.text
+    assert "2 hosts: VCPU" in page.text
+    assert "cn3" not in page.text
+
+
+def test_the_request_of_a_decision_opens_in_the_form_of_ask(cloud, browser):
+    wanted = flavor(extra_specs={"hw:cpu_policy": "shared"})
+    hints = {"different_host": [instance(8), instance(9)]}
+    uuid = decided(cloud, 1, flavor=wanted, scheduler_hints=hints, ignore_hosts=["cn2"])
+    link = browser.get(f"{PAGE}/{uuid}").html.find("a", string="Change the question in Ask")
+    asked = browser.get(link["href"])
+    assert "cn1" in asked.html.select_one("[aria-labelledby$=selections]").get_text()
+    form = next(one for one in asked.forms.values() if "vcpus" in one.fields)
+    assert (form["vcpus"].value, form["ram"].value, form["project"].value) == ("1", "1024", "p1")
+    assert form["property"].value.strip() == "hw:cpu_policy=shared"
+    assert form["hint"].value.split() == [f"different_host={instance(n)}" for n in (8, 9)]
+
+
+def test_a_request_for_which_ask_has_no_fields_has_no_link(cloud, browser):
+    uuid = decided(cloud, 1, requested_destination={"host": "cn1"})
+    assert "Change the question in Ask" not in browser.get(f"{PAGE}/{uuid}").text
+
+
+def test_a_decision_that_is_not_there_says_so(browser):
+    assert UNKNOWN in browser.get(f"{PAGE}/{UNKNOWN}", status=404).html.find(role="alert").text
+
+
+def test_a_decision_is_downloaded_as_a_report(cloud, browser):
+    uuid = failed(cloud, 1)
+    page = browser.get(f"{PAGE}/{uuid}/report")
+    assert page.headers["Content-Disposition"] == f'attachment; filename="decision-{uuid}.html"'
+    assert page.html.find("style") is not None
+    assert "No valid host." in page.text
+
+
+def test_asking_again_says_what_differs(cloud, browser):
+    uuid = failed(cloud, 1)
+    same = browser.get(f"{PAGE}/{uuid}/replay")
+    assert "There are no differences" in same.text
+    cloud.post_json("/scheduler/v1/compute_nodes", [report("cn3", vcpus=200)])
+    page = browser.get(f"{PAGE}/{uuid}/replay")
+    rows = [row.get_text(" ", strip=True) for row in page.html.select(".compared tbody tr")]
+    assert "outcome no_valid_host selected" in rows
+    ids = [tag["id"] for tag in page.html.find_all(id=True)]
+    assert len(ids) == len(set(ids))
+
+
+def test_a_request_is_asked_again_under_the_settings_of_then(cloud, browser):
+    page = browser.get(f"{PAGE}/{decided(cloud, 1)}/replay?settings=then")
+    assert page.forms[0]["settings"].value == "then"
+    assert "There are no differences" in page.text
+
+
+def test_a_replay_that_is_refused_keeps_its_form(cloud, browser):
+    page = browser.get(f"{PAGE}/{decided(cloud, 1)}/replay?settings=never", status=400)
+    assert "Settings never: expected now or then" in page.html.find(role="alert").get_text()
+    assert "settings" in page.forms[0].fields
+
+
+def test_names_stay_text(cloud, browser):
+    attacked = flavor(name=ATTACK, extra_specs={ATTACK: ATTACK}, vcpus=99)
+    uuid = failed(cloud, 1, flavor=attacked, project_id=ATTACK)
+    query = {"project_id": ATTACK, "flavor": ATTACK, "request_id": ""}
+    for page in (
+        browser.get(PAGE, params=query),
+        browser.get(f"{PAGE}/{uuid}"),
+        browser.get(f"{PAGE}/{uuid}/replay"),
+    ):
+        assert ATTACK not in page.text
+        assert all(script.get("src") for script in page.html.find_all("script"))
+    assert listed(browser.get(PAGE, params=query)) == [uuid]

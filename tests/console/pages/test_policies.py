@@ -1,0 +1,138 @@
+"""The page Policies: each policy, what sets its options, and two side by side."""
+
+import json
+
+import pytest
+from webtest import TestApp
+
+from placement_sched.console.pages.policies import SOURCES
+from placement_sched.model.explanation_reader import readable_value
+from tests.support import program
+from tests.support.policies import policed
+from tests.support.servers import environment
+
+PAGE = "/console/policies"
+POLICIES = """
+[scheduler]
+policies = dense, sparse
+[dense]
+cpu_allocation_ratio = 8.0
+ram_weight_multiplier = -2.0
+enabled_filters = NumInstancesFilter, ComputeFilter
+[sparse]
+cpu_allocation_ratio = 1.0
+"""
+
+
+@pytest.fixture
+def browser(sqlite_url, sqlite_database, tmp_path, make_app) -> TestApp:
+    return TestApp(make_app(policed(sqlite_url, tmp_path, POLICIES)).app)
+
+
+def rows(page, of: str) -> list[str]:
+    found = page.html.select(f"section[aria-labelledby={of}] tbody tr")
+    return [row.get_text(" ", strip=True) for row in found]
+
+
+def test_each_policy_is_listed_with_what_it_sets(browser):
+    default, dense, sparse = rows(browser.get(PAGE), "all")
+    assert "every host without a policy" in default
+    assert "DEFAULT.cpu_allocation_ratio = 8" in dense
+    assert sparse == "sparse none DEFAULT.cpu_allocation_ratio = 1"
+
+
+def test_an_option_says_where_its_value_comes_from(browser, monkeypatch):
+    options = rows(browser.get(PAGE, params={"policy": "dense"}), "options")
+    first = options[0]
+    assert first.startswith("DEFAULT.cpu_allocation_ratio 8 the policy's section")
+    assert "policies.conf:7" in first
+    assert "scheduler.max_attempts 3 default" in options
+
+
+def test_filters_stand_in_their_order_and_weighers_with_their_multipliers(browser):
+    page = browser.get(PAGE, params={"policy": "dense"})
+    filters = page.html.select("section[aria-labelledby=runs] ol")[1]
+    names = [item.get_text() for item in filters.find_all("li")]
+    assert names == ["NumInstancesFilter", "ComputeFilter"]
+    assert "RAMWeigher -2" in rows(page, "runs")
+
+
+def test_two_policies_are_shown_side_by_side(browser):
+    page = browser.get(PAGE, params={"policy": "dense", "beside": "sparse"})
+    differing = rows(page, "differences")
+    assert "RAMWeigher -2 1" in differing
+    assert "DEFAULT.cpu_allocation_ratio 8 1" in differing
+    assert not [row for row in differing if "max_attempts" in row]
+    same = browser.get(PAGE, params={"policy": "dense", "beside": "dense"})
+    assert "There are no differences" in same.text
+
+
+def test_a_policy_is_chosen_by_what_the_configuration_says(browser):
+    text = " ".join(browser.get(PAGE).html.select("section[aria-labelledby=all]")[0].text.split())
+    assert "chosen by the scheduler hint sched_policy, then by the availability zone" in text
+
+
+def test_one_policy_alone_says_how_to_write_another(sqlite_app):
+    page = TestApp(sqlite_app.app).get(PAGE)
+    assert "sched_policy=NAME" in page.html.select_one(".empty").get_text()
+    assert "beside" not in [name for form in page.forms.values() for name in form.fields]
+
+
+def test_a_policy_that_is_not_there_says_so(browser):
+    page = browser.get(PAGE, params={"policy": "<b>lost</b>"}, status=404)
+    assert "there is no policy '<b>lost</b>'" in page.html.find(role="alert").get_text()
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("name", ["default", "dense", "sparse"])
+def test_the_page_has_the_options_that_the_command_shows(
+    sqlite_url, sqlite_database, tmp_path, make_app, monkeypatch, name
+):
+    monkeypatch.setenv("OS_SCHEDULER__MAX_ATTEMPTS", "7")
+    more = "placement_aggregate_required_for_tenants = true\n"
+    text = POLICIES.replace("[dense]", f"{more}[filter_scheduler]\nhost_subset_size = 2\n[dense]")
+    application = make_app(policed(sqlite_url, tmp_path, text)).app
+    # In a process of its own, whose configuration no other test has added to.
+    config = ("--config-file", tmp_path / "policies.conf")
+    command = ("policy", "show", name, "--format", "json", *config)
+    done = program.run(*command, cwd=tmp_path, env=environment(OS_SCHEDULER__MAX_ATTEMPTS="7"))
+    options = json.loads(done.stdout)["options"]
+    page = TestApp(application).get(PAGE, params={"policy": name})
+    shown = {
+        row.th.get_text(): [part.get_text(" ", strip=True) for part in row.find_all("td")]
+        for row in page.html.select("section[aria-labelledby=options] tbody tr")
+        # The plugins of other tests in this process have options, too.
+        if not row.th.get_text().startswith(("acme_", "brought_"))
+    }
+    assert shown == {
+        key: [
+            readable_value(one["value"]) or "(empty)",
+            " ".join(filter(None, [SOURCES[one["source"]], one["place"]])),
+        ]
+        for key, one in options.items()
+    }
+    own = set() if name == "default" else {"policy"}
+    sources = {one["source"] for one in options.values()}
+    assert sources == {"environment", "configuration", "default"} | own
+
+
+def test_who_may_ask_what_says_that_tokens_are_not_checked(browser):
+    (text,) = [one.get_text(" ", strip=True) for one in of_access(browser.get(PAGE))]
+    assert "auth_strategy = noauth2" in text
+    assert "All rules have their defaults" in text
+
+
+def test_who_may_ask_what_names_the_policy_file_and_what_it_sets(
+    sqlite_url, sqlite_database, tmp_path, make_app
+):
+    rules = tmp_path / "rules.yaml"
+    rules.write_text('"scheduler:hosts:list": "role:reader"\n"my_own": "role:x"\n')
+    text = f"{POLICIES}[oslo_policy]\npolicy_file = {rules}\n"
+    page = TestApp(make_app(policed(sqlite_url, tmp_path, text)).app).get(PAGE)
+    (section,) = of_access(page)
+    assert str(rules) in section.get_text()
+    assert [one.get_text() for one in section.find_all("li")] == ["scheduler:hosts:list"]
+
+
+def of_access(page):
+    return page.html.select("section[aria-labelledby=access]")

@@ -1,0 +1,83 @@
+"""Pictures show the numbers of an explanation, and no others."""
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placement_sched.console.charts import BEST, funnel_picture, weights_picture
+from tests.support.explanations import explanation, host, stage, step, weight
+
+counts = st.integers(min_value=0, max_value=10_000)
+weighted = st.floats(min_value=-50, max_value=50, allow_nan=False)
+
+
+@given(st.lists(counts, min_size=2, max_size=8))
+def test_each_stage_is_as_wide_as_the_hosts_that_came_to_it(numbers):
+    numbers.sort(reverse=True)
+    pairs = list(itertools.pairwise(numbers))
+    steps = [step("resources", f"VCPU:{at}", *pair) for at, pair in enumerate(pairs)]
+    picture = funnel_picture(explanation(steps=steps)["funnel"])
+    assert [(one.before, one.after) for one in picture.stages] == [p for p in pairs if p[0]]
+    assert len(picture.unreached) == sum(not before for before, _ in pairs)
+    for one in picture.stages:
+        assert round(one.stayed + one.left, 6) == round(100 * one.before / numbers[0], 6)
+        assert one.stayed >= 0 <= one.left
+        assert one.unlisted == one.removed
+
+
+def test_the_rejected_hosts_of_a_stage_are_listed_with_their_reasons():
+    rejected = [("cn1", "no heartbeat for 93 s"), ("cn2", "no heartbeat for 95 s")]
+    filters = [stage(5, 2, rejected, name="ComputeFilter")]
+    (one,) = funnel_picture(explanation(filters=filters)["funnel"]).stages
+    assert one.rejected == tuple(rejected)
+    assert [reason.text for reason in one.reasons] == ["no heartbeat for 93..95 s"]
+    assert (one.removed, one.unlisted) == (3, 1)
+
+
+@given(st.lists(st.lists(weighted, min_size=3, max_size=3), min_size=1, max_size=2 * BEST))
+def test_the_parts_of_a_bar_fill_it_side_by_side_around_zero(amounts):
+    names = ["A", "B", "C"]
+    hosts = [
+        host(f"cn{at}", sum(some), **dict(zip(names, map(one_weight, some), strict=True)))
+        for at, some in enumerate(amounts)
+    ]
+    picture = weights_picture(hosts, [{"name": name} for name in names])
+    assert [bar.name for bar in picture.bars] == [one["host"] for one in hosts[:BEST]]
+    shown = [name for name, _ in picture.weighers]
+    assert sorted([*shown, *picture.without_effect]) == names
+    for bar, some in zip(picture.bars, amounts, strict=False):
+        parts = {part.weigher: part for part in bar.parts}
+        assert parts.keys() == {name for name, one in zip(names, some, strict=True) if one}
+        for sign in (1, -1):
+            ends = sorted(
+                (part.start, part.start + part.width)
+                for part in bar.parts
+                if part.weighted * sign > 0
+            )
+            for (_, end), (start, _) in itertools.pairwise(ends):
+                assert abs(end - start) < 1e-6
+            if ends:
+                touching = ends[0][0] if sign > 0 else ends[-1][1]
+                assert abs(touching - picture.zero) < 1e-6
+                assert ends[0][0] > -1e-6
+                assert ends[-1][1] < 100 + 1e-6
+
+
+def one_weight(amount: float) -> dict:
+    return weight(amount, raw=amount)
+
+
+def test_without_hosts_there_are_no_bars():
+    picture = weights_picture([], [{"name": "RAMWeigher"}])
+    assert not picture.bars
+    assert picture.without_effect == ("RAMWeigher",)
+
+
+def test_a_weigher_that_moves_hosts_below_the_best_ones_is_not_without_effect():
+    best = [host(f"cn{n}", 1.0, RAMWeigher=weight(1.0, 1)) for n in range(BEST)]
+    last = host("last", -2.0, RAMWeigher=weight(1.0, 1), CPUWeigher=weight(1.0, 1, -3.0))
+    weighers = [{"name": "RAMWeigher"}, {"name": "CPUWeigher"}, {"name": "IoOpsWeigher"}]
+    picture = weights_picture([*best, last], weighers)
+    assert [name for name, _ in picture.weighers] == ["RAMWeigher", "CPUWeigher"]
+    assert picture.without_effect == ("IoOpsWeigher",)

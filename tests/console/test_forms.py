@@ -1,0 +1,114 @@
+"""Queries of forms, repeated by commands, links and other pages."""
+
+import json
+import shlex
+import subprocess
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from bs4 import BeautifulSoup
+
+from placement_sched.cli.main import main
+from tests.console.pages.test_ask import ASKED, PAGE, RAM, link, reports, text_of
+from tests.console.pages.test_ask import browser as browser  # noqa: PLC0414 - a fixture
+from tests.console.pages.test_ask import cloud as cloud  # noqa: PLC0414 - a fixture
+from tests.support.servers import started
+
+pytestmark = pytest.mark.slow
+
+QUESTIONS = [
+    "vcpus=2&ram=100000&disk=20",
+    "vcpus=2&ram=300000&count=2&zone=nova&project=p1",
+    f"vcpus=1&{RAM}=-3&override=filter_scheduler.enabled_filters=[%22RamFilter%22]",
+    "vcpus=1&property=trait:HW_CPU_X86_AVX=required&hint=a=b&hint=a=it%27s&image_property=x=y+z",
+    "vcpus=1&policy=default&force_host=cn1&force_host=cn2&ignore_host=cn2",
+    "vcpus=1&host=cn1&property=hw:cpu_policy=dedicated",
+    "vcpus=1&project=--x%20$(id)&hint=-q=%22%60ls%60",
+]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """A server as users run it, with three hosts."""
+    folder = tmp_path_factory.mktemp("served")
+    config = folder / "nova.conf"
+    config.write_text(f"[placement_database]\nconnection = sqlite:///{folder}/asked.db\n")
+    assert main(["db", "sync", "--config-file", str(config)]) == 0
+    with started("--config-file", config, folder=folder) as server:
+        server.post("/scheduler/v1/compute_nodes", reports())
+        yield server
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("query", QUESTIONS)
+def test_the_commands_ask_exactly_what_the_page_asks(served, query, capsys):
+    _, _, page = served.get(f"{PAGE}?{query}")
+    html = TestPage(page)
+    by_curl = json.loads(
+        subprocess.run(
+            ["bash", "-c", html["curl"]], capture_output=True, check=True, timeout=60
+        ).stdout
+    )
+    name, *words = shlex.split(html["command"])
+    assert name == "placement-sched"
+    assert main([*words, "--format", "json"]) == 0
+    by_command = json.loads(capsys.readouterr().out)
+    assert outline(by_curl) == outline(by_command)
+    assert by_curl["outcome"] == ("selected" if "Selected." in html.text else "no_valid_host") or (
+        "host=cn1" in query
+    )
+    for report_ in by_curl["funnel"]["filters"]:
+        assert report_["name"] in html.text
+
+
+def outline(explanation: dict) -> dict:
+    """Return what the same question is answered twice, without what each run measures."""
+    funnel = explanation["funnel"]
+    return {
+        "outcome": explanation["outcome"],
+        "policy": explanation["policy"],
+        "verdicts": explanation.get("verdicts"),
+        "candidates": funnel["allocation_candidates"],
+        "filters": funnel["filters"],
+        "weighers": funnel["weighers"],
+        "hosts": sorted((one["host"], one["weight"]) for one in explanation["hosts"]),
+    }
+
+
+def test_the_link_reopens_exactly_this_question(cloud, browser):
+    query = f"vcpus=2&ram=4096&property=a%3Db%26c&{RAM}=5&beside=default"
+    page = browser.get(f"{PAGE}?{query}")
+    address = urlsplit(link(page, "Link to this question"))
+    assert parse_qs(address.query) == {
+        "vcpus": ["2"],
+        "ram": ["4096"],
+        "property": ["a=b&c"],
+        RAM: ["5"],
+        "beside": ["default"],
+    }
+    again = browser.get(f"{address.path}?{address.query}")
+    assert again.html.select_one("#curl").text == page.html.select_one("#curl").text
+    assert page.html.select_one("#address").text.endswith(f"{address.path}?{address.query}")
+
+
+def test_how_many_more_fit_is_asked_of_the_same_request(cloud, browser):
+    page = browser.get(f"{ASKED}&count=3&{RAM}=5&beside=default")
+    address = urlsplit(link(page, "How many more instances fit"))
+    assert address.path == "/console/capacity"
+    assert parse_qs(address.query) == {"vcpus": ["2"], "ram": ["4096"], "disk": ["20"], RAM: ["5"]}
+
+
+class TestPage:
+    """What a page that was read over the network has in the elements of these ids."""
+
+    __test__ = False
+
+    def __init__(self, body: bytes) -> None:
+        self.html = BeautifulSoup(body, "html.parser")
+
+    def __getitem__(self, id_: str) -> str:
+        return self.html.find(id=id_).text
+
+    @property
+    def text(self) -> str:
+        return text_of(self.html)

@@ -1,0 +1,141 @@
+"""Requests that are wrong, and what each answer of the console carries, also one of an error."""
+
+import pytest
+from webtest import TestApp
+
+from tests.console.test_routes import PATHS, SAME
+
+GUARDED = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+STYLES = "/console/static/console.css"
+LONG = "a" * 9000
+#: Paths of which nothing is served, as a client sends them.
+STRANGE = [
+    "/console//",
+    "/console//etc/passwd",
+    "/console/ask//",
+    "/console/..",
+    "/console/../../etc/passwd",
+    "/console/%2e%2e/%2e%2e/etc/passwd",
+    "/console/..%2f..%2fetc/passwd",
+    "/console/%00",
+    "/console/%ff%fe",
+    "/console/ask%00",
+    "/console/hosts/%00",
+    "/console/hosts/../../../etc/passwd",
+    "/console/decisions/%00",
+    "/console/decisions/..%2f",
+    "/console/static/",
+    "/console/static/%00",
+    "/console/static/../page.py",
+    "/console/static/%2e%2e/page.py",
+    "/console/static//etc/passwd",
+    "/console/static/..%5cpage.py",
+    "/console/api/",
+    "/console/api//scheduler/v1/policies",
+    "/console/api/%2e%2e/scheduler/v1",
+    "/console/api/scheduler/v1/%00",
+    f"/console/{LONG}",
+    f"/console/hosts/{LONG}",
+    f"/console/static/{LONG}",
+    f"/console/api/{LONG}",
+    f"/console/{'x/' * 3000}",
+    f"/console/?q={LONG * 8}",
+    f"/console/ask?flavor={LONG * 8}",
+    f"/console/api/scheduler/v1/decisions?project_id={LONG * 8}",
+    "/console/ask?flavor=%00",
+    "/console/policies?policy=%00",
+]
+
+
+@pytest.fixture
+def browser(sqlite_app) -> TestApp:
+    return TestApp(sqlite_app.app)
+
+
+def check_guarded(answer, kept: str = "no-store") -> None:
+    policy = answer.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert {name: answer.headers[name] for name in GUARDED} == GUARDED
+    assert answer.headers["Cache-Control"] == kept
+    for name in (*GUARDED, "Content-Security-Policy", "Cache-Control"):
+        assert len(answer.headers.getall(name)) == 1
+
+
+@pytest.mark.parametrize("path", STRANGE, ids=lambda path: path[:50])
+def test_a_strange_address_is_refused_in_words(browser, path, caplog):
+    answer = browser.get(path, headers={"Accept": "text/html"}, status="4*")
+    check_guarded(answer)
+    assert "Traceback" not in answer.text
+    assert len(answer.body) < 20_000
+    assert "failed" not in caplog.text
+    if answer.content_type == "text/html":
+        assert answer.html.find(role="alert").get_text().strip()
+    else:
+        assert answer.json["errors"][0]["detail"]
+
+
+@pytest.mark.parametrize(
+    "path", [*PATHS, "/console", "/console/sign-in", "/console/api/scheduler/v1/policies"]
+)
+def test_no_one_keeps_a_page_or_an_answer(browser, path):
+    check_guarded(browser.get(path, status="*"))
+
+
+@pytest.mark.parametrize("headers", [{}, {"Accept-Encoding": "gzip"}, {"Range": "bytes=0-9"}])
+def test_files_are_guarded_and_asked_for_again(browser, headers):
+    first = browser.get(STYLES, headers=headers, status="*")
+    check_guarded(first, kept="no-cache")
+    again = {"If-None-Match": first.headers["ETag"]}
+    check_guarded(browser.get(STYLES, headers=again, status=304), kept="no-cache")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize("path", ["/console/", "/console/ask", "/console/decisions/x", STYLES])
+def test_a_page_takes_no_changes_and_says_so(browser, method, path):
+    answer = browser.request(path, method=method, headers=SAME, status=405)
+    check_guarded(answer)
+    assert f"does not support {method}" in answer.html.find(role="alert").text
+    assert answer.headers["Allow"] == "GET, HEAD"
+
+
+def test_a_method_that_http_does_not_know_is_refused_with_the_headers_of_pages(sqlite_app):
+    client = TestApp(sqlite_app.app, lint=False)
+    check_guarded(client.request("/console/ask", method="STEAL", headers=SAME, status=405))
+
+
+def test_a_body_that_does_not_arrive_is_refused_with_the_headers_of_pages(browser):
+    environ = {"CONTENT_LENGTH": "100"}
+    answer = browser.request(
+        "/console/sign-in", method="POST", environ=environ, headers=SAME, status=400
+    )
+    check_guarded(answer)
+
+
+@pytest.mark.parametrize("path", ["/console/ask", "/console/api/scheduler/v1/explain", STYLES])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Origin": "https://other.example.com"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"},
+        {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "navigate"},
+    ],
+)
+def test_a_form_of_another_origin_is_refused_in_words(browser, path, headers):
+    answer = browser.post(path, "a=b", headers=headers, status=403)
+    check_guarded(answer)
+    assert "another origin" in answer.text
+
+
+def test_other_paths_are_left_alone(browser):
+    for path in ("/healthz", "/consoles", "/scheduler/v1/policies"):
+        answer = browser.get(path, headers={"X-Auth-Token": "admin"}, status="*")
+        assert "Content-Security-Policy" not in answer.headers

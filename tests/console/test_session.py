@@ -1,0 +1,321 @@
+"""Signing in to the console with keystone."""
+
+import logging
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from webtest import TestApp
+
+from placement_sched.api.request_log import AccessLog
+from placement_sched.app import create_app
+from placement_sched.config.conf import read_files
+from placement_sched.config.settings import Settings
+from placement_sched.scheduler.plugins import make_full_conf
+from tests.support import identity
+from tests.support.identity import PASSWORD, USER
+
+CONFIG = """
+[api]
+auth_strategy = keystone
+[console]
+enabled = true
+[keystone_authtoken]
+auth_type = password
+auth_url = {keystone}/v3
+username = placement
+password = open sesame
+user_domain_name = Default
+project_domain_name = Default
+project_name = service
+http_request_max_retries = 0
+token_cache_time = -1
+[placement_database]
+connection = {database}
+[placement]
+providers_in_memory = false
+"""
+FILLED = {"user": USER, "password": PASSWORD, "project": "service"}
+SAME = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate"}
+#: What the token's cookie is called by TLS, and without.
+COOKIE, PLAIN_COOKIE = "__Host-placement_sched_token", "placement_sched_token"
+HTTPS = {"wsgi.url_scheme": "https", "HTTP_HOST": "scheduler.example.com"}
+
+
+@pytest.fixture
+def keystone():
+    with identity.running() as service:
+        yield service
+
+
+@pytest.fixture
+def start(tmp_path, sqlite_url):
+    made = []
+
+    def start(keystone_url):
+        file = tmp_path / "console.conf"
+        file.write_text(CONFIG.format(keystone=keystone_url, database=sqlite_url))
+        application = create_app(Settings.from_conf(read_files(make_full_conf(), [str(file)])))
+        made.append(application)
+        return TestApp(AccessLog(application), extra_environ=HTTPS)
+
+    yield start
+    for application in made:
+        application.close()
+
+
+@pytest.fixture
+def browser(start, keystone):
+    return start(keystone.url)
+
+
+def leads_to(answer):
+    """Where on this service an answer leads."""
+    parts = urlsplit(answer.headers["Location"])
+    assert parts.netloc in {"", HTTPS["HTTP_HOST"], "localhost"}
+    return parts.path
+
+
+def sign_in(browser, **filled):
+    form = {**FILLED, **filled}
+    return browser.post("/console/sign-in", form, headers=SAME, status="*")
+
+
+def test_a_page_asks_who_has_not_signed_in_to_do_so(browser):
+    answer = browser.get("/console/policies?name=default", status=303)
+    assert leads_to(answer) == "/console/sign-in"
+    query = urlsplit(answer.headers["Location"]).query
+    assert parse_qs(query) == {"next": ["/console/policies?name=default"]}
+
+
+def test_after_signing_in_the_page_is_shown_that_was_asked_for(browser):
+    answer = sign_in(browser, next="/console/policies")
+    assert (answer.status_int, leads_to(answer)) == (303, "/console/policies")
+    page = answer.follow()
+    assert f"{USER}, service" in page.html.find(class_="person").text
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        "https://other.example.com/",
+        "//other.example.com",
+        "/\\other",
+        "javascript:1",
+        "//[",
+        "/console/\r\nX: 1",
+    ],
+)
+def test_signing_in_leads_to_no_other_site(browser, elsewhere):
+    assert leads_to(sign_in(browser, next=elsewhere)) == "/console/"
+
+
+@pytest.mark.parametrize("page", ["/?open=cn1", "/console/hosts/cn1", "/console/ask?flavor=x"])
+def test_signing_in_leads_back_to_the_page_with_its_question(browser, page):
+    assert sign_in(browser, next=page).headers["Location"].endswith(page)
+
+
+def test_the_token_is_in_a_cookie_that_neither_scripts_nor_other_sites_can_use(browser):
+    cookies = sign_in(browser).headers.getall("Set-Cookie")
+    assert len(cookies) == 2
+    for cookie in cookies:
+        assert {"Secure", "HttpOnly", "SameSite=Strict"} <= {
+            part.strip() for part in cookie.split(";")
+        }
+
+
+def test_neither_the_log_nor_an_address_has_the_token(browser, caplog):
+    caplog.set_level(logging.DEBUG)
+    answer = sign_in(browser)
+    token = browser.cookies[COOKIE]
+    assert token
+    page = browser.get("/console/policies")
+    assert token not in caplog.text
+    assert PASSWORD not in caplog.text
+    assert token not in answer.headers["Location"]
+    assert token not in page.text
+
+
+def test_a_wrong_password_is_refused_and_what_was_typed_is_kept(browser):
+    answer = sign_in(browser, password="wrong")
+    assert answer.status_int == 401
+    assert "rejected this user" in answer.html.find(role="alert").text
+    assert answer.form["user"].value == USER
+    assert answer.form["password"].value == ""
+    assert browser.cookies == {}
+
+
+def test_a_keystone_that_is_away_is_named(start, keystone):
+    browser = start("http://127.0.0.1:9")
+    answer = sign_in(browser)
+    assert answer.status_int == 503
+    assert "Keystone failed" in answer.html.find(role="alert").text
+
+
+def test_a_password_is_not_sent_without_tls(browser):
+    answer = browser.post(
+        "/console/sign-in",
+        FILLED,
+        headers=SAME,
+        extra_environ={"wsgi.url_scheme": "http"},
+        status=403,
+    )
+    assert "https" in answer.html.find(role="alert").text
+
+
+@pytest.mark.parametrize("path", ["/console/sign-in", "/console/sign-out"])
+def test_another_site_can_sign_people_neither_in_nor_out(browser, path):
+    other = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    browser.post(path, FILLED, headers=other, status=403)
+    browser.post(path, FILLED, headers={"Origin": "https://other.example.com"}, status=403)
+    browser.post(path, FILLED, status=403)
+
+
+def test_browsers_see_to_it_that_no_other_host_sets_the_cookies(browser):
+    for cookie in sign_in(browser).headers.getall("Set-Cookie"):
+        parts = [part.strip() for part in cookie.split(";")]
+        assert cookie.startswith("__Host-placement_sched_")
+        assert "Path=/" in parts
+        assert not [part for part in parts if part.startswith("Domain")]
+
+
+def test_other_applications_of_the_host_do_not_get_the_token(browser):
+    mounted = {"SCRIPT_NAME": "/scheduling"}
+    answer = browser.post("/console/sign-in", FILLED, headers=SAME, extra_environ=mounted)
+    for cookie in answer.headers.getall("Set-Cookie"):
+        assert cookie.startswith("__Secure-placement_sched_")
+        assert "Path=/scheduling" in cookie
+
+
+def test_within_the_machine_cookies_need_no_tls(browser):
+    browser.extra_environ = {}
+    answer = sign_in(browser)
+    assert answer.status_int == 303
+    for cookie in answer.headers.getall("Set-Cookie"):
+        assert cookie.startswith("placement_sched_")
+        assert "Secure" not in cookie
+        assert "SameSite=Strict" in cookie
+    browser.get("/console/policies")
+
+
+def test_signing_out_forgets_the_token(browser):
+    sign_in(browser)
+    browser.get("/console/policies")
+    browser.post("/console/sign-out", headers=SAME, status=303)
+    assert browser.cookies == {}
+    answer = browser.get("/console/policies", status=303)
+    assert "Sign in again" not in answer.follow()
+
+
+def test_signing_out_revokes_the_token(browser, keystone):
+    sign_in(browser)
+    token = browser.cookies[COOKIE]
+    browser.get("/console/sign-out", headers=SAME, status=303)
+    assert keystone.is_valid(token), "a link signs no one out"
+    browser.post("/console/sign-out", headers=SAME, status=303)
+    assert not keystone.is_valid(token)
+
+
+@pytest.mark.parametrize("token", ["unknown", '"a\\012b"', ""])
+def test_a_broken_cookie_can_be_left_by_signing_out(browser, token):
+    answer = browser.post("/console/sign-out", headers={**SAME, **cookie_of(token)}, status=303)
+    assert_forgotten(answer)
+
+
+def test_signing_out_waits_for_no_keystone_that_is_away(start, caplog):
+    browser = start("http://127.0.0.1:9")
+    answer = browser.post("/console/sign-out", headers={**SAME, **cookie_of("x" * 9)}, status=303)
+    assert_forgotten(answer)
+    assert "did not revoke a token" in caplog.text
+    assert "x" * 9 not in caplog.text
+
+
+def cookie_of(token):
+    return {"Cookie": f"{COOKIE}={token}; {COOKIE.replace('token', 'person')}=ann"}
+
+
+def assert_forgotten(answer):
+    cookies = answer.headers.getall("Set-Cookie")
+    assert len(cookies) == 2
+    for cookie in cookies:
+        assert "Max-Age=0" in cookie
+        assert {"Secure", "Path=/"} <= {part.strip() for part in cookie.split(";")}
+
+
+@pytest.mark.parametrize("path", ["/console/", "/", "/console/ask?flavor=x", "/console/decisions"])
+@pytest.mark.parametrize(
+    "token",
+    [
+        "",
+        "garbage",
+        "gAAAAABmb2xk" * 30,
+        "a b",
+        '"a\\012X-Roles: admin"',
+        '"\\303\\251"',
+        "\xe9",
+        "\xe6\x97\xa5",
+        "../../../etc/passwd",
+        "x" * 8000,
+    ],
+    ids=["empty", "word", "fernet", "space", "line", "octal", "latin", "utf-8", "path", "long"],
+)
+def test_a_broken_cookie_is_removed_and_the_form_says_so(browser, path, token):
+    headers = {"Accept": "text/html", **cookie_of(token)}
+    answer = browser.get(path, headers=headers, status=303)
+    assert leads_to(answer) == "/console/sign-in"
+    assert_forgotten(answer)
+    form = browser.get(answer.headers["Location"])
+    assert "Sign in again" in form.html.find(role="alert").text
+    assert form.form["next"].value.startswith(path)
+    browser.get("/console/sign-in", headers=headers, status=200)
+
+
+def test_an_expired_token_leads_to_the_form_which_says_so(browser, keystone):
+    headers = cookie_of(keystone.issue("ann", "demo", "admin", seconds=-60))
+    answer = browser.get("/console/policies", headers=headers, status=303)
+    assert_forgotten(answer)
+    assert "has expired" in answer.follow().html.find(role="alert").text
+
+
+def test_that_the_browser_dropped_an_expired_cookie_is_said_as_well(browser):
+    sign_in(browser)
+    ages = {}
+    for cookie in sign_in(browser).headers.getall("Set-Cookie"):
+        parts = dict(part.strip().partition("=")[::2] for part in cookie.split(";"))
+        ages[cookie.partition("=")[0]] = int(parts["Max-Age"])
+    token, name = ages[COOKIE], ages[COOKIE.replace("token", "person")]
+    assert token <= 3600 < name
+    browser.cookiejar.clear("scheduler.example.com", "/", COOKIE)
+    answer = browser.get("/console/policies", status=303)
+    assert "has expired" in answer.follow().html.find(role="alert").text
+
+
+def test_a_first_visit_says_nothing_of_an_end(browser):
+    form = browser.get("/console/policies", status=303).follow()
+    assert form.html.find(role="alert") is None
+
+
+def test_a_token_that_is_no_longer_valid_leads_to_the_form(browser, keystone):
+    sign_in(browser)
+    keystone.revoke(browser.cookies[COOKIE])
+    answer = browser.get("/console/policies", status=303)
+    assert leads_to(answer) == "/console/sign-in"
+    assert browser.cookies == {}
+    sign_in(browser)
+    browser.get("/console/policies")
+
+
+def test_scripts_are_answered_as_the_api_answers_without_a_token(browser):
+    answer = browser.get("/console/api/scheduler/v1/policies", status=401)
+    assert answer.json["errors"][0]["code"] == "scheduler.unauthorized"
+
+
+def test_pages_are_under_the_role_of_the_person(browser, keystone):
+    token = keystone.issue("reader", "demo", "reader")
+    browser.set_cookie(COOKIE, token)
+    page = browser.get("/console/decisions", status=403)
+    assert "policy" in page.html.find(role="alert").text.lower()
+
+
+def test_with_noauth2_there_is_nothing_to_sign_in_to(sqlite_app):
+    browser = TestApp(sqlite_app.app)
+    assert leads_to(browser.get("/console/sign-in", status=303)) == "/console/"

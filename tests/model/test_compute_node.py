@@ -1,0 +1,86 @@
+"""Compute nodes: their inventories, and the fields that are stored."""
+
+from datetime import datetime
+
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placement_sched.model.compute_node import inventories_of, node_of, stored_fields
+from placement_sched.model.provider import MAX_INT, Inventory
+from placement_sched.schemas.node_report import parse
+from tests.schemas.test_node_report import CELL, DEFAULTS, node
+
+
+def test_inventories_follow_totals_ratios_and_reserved():
+    found = inventories_of(
+        node(reserved={"MEMORY_MB": 512}, cpu_allocation_ratio=2, disk_allocation_ratio=1.5)
+    )
+    assert found == (
+        Inventory(resource_class="VCPU", total=8, max_unit=8, allocation_ratio=2.0),
+        Inventory(resource_class="MEMORY_MB", total=16384, reserved=512, max_unit=16384),
+        Inventory(resource_class="DISK_GB", total=100, max_unit=100, allocation_ratio=1.5),
+    )
+
+
+def test_class_of_which_there_is_none_gets_no_inventory():
+    assert [one.resource_class for one in inventories_of(node(local_gb=0))] == ["VCPU", "MEMORY_MB"]
+    assert inventories_of(node(vcpus=0, memory_mb=0, local_gb=0)) == ()
+
+
+AMOUNTS = st.integers(0, MAX_INT)
+REPORTS = st.fixed_dictionaries(
+    {
+        "uuid": st.uuids().map(str),
+        "host": st.from_regex(r"[a-z][a-z0-9.-]{0,30}", fullmatch=True),
+        "hypervisor_hostname": st.from_regex(r"[a-z][a-z0-9.-]{0,30}", fullmatch=True),
+        "vcpus": AMOUNTS,
+        "memory_mb": AMOUNTS,
+    },
+    optional={
+        "local_gb": AMOUNTS,
+        "memory_mb_used": AMOUNTS,
+        "free_disk_gb": st.none() | st.integers(-MAX_INT, MAX_INT),
+        "cpu_allocation_ratio": st.none() | st.floats(0, 1000),
+        "cpu_info": st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3),
+        "stats": st.dictionaries(
+            st.from_regex(r"x[a-z_]{1,8}", fullmatch=True), st.integers() | st.booleans()
+        ),
+        "supported_hv_specs": st.lists(st.just(["x86_64", "kvm", "hvm"]), max_size=2),
+        "pci_device_pools": st.lists(
+            st.fixed_dictionaries(
+                {
+                    "vendor_id": st.just("8086"),
+                    "product_id": st.just("1572"),
+                    "count": st.integers(0, 64),
+                    "tags": st.dictionaries(st.sampled_from("abc"), st.none() | st.just("t")),
+                }
+            ),
+            max_size=2,
+        ),
+        "numa_topology": st.none() | st.just({"cells": [CELL]}),
+        "last_seen_up": st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1)).map(
+            datetime.isoformat
+        ),
+    },
+)
+
+
+@given(REPORTS)
+def test_what_is_kept_makes_the_same_node_again(document):
+    parsed = parse(document, DEFAULTS).node
+    kept = orjson.loads(orjson.dumps(stored_fields(parsed)))
+    columns = {
+        key: getattr(parsed, key)
+        for key in (
+            "uuid",
+            "host",
+            "hypervisor_hostname",
+            "cell_uuid",
+            "version",
+            "last_seen_up",
+            "created_at",
+            "updated_at",
+        )
+    }
+    assert node_of(kept, **columns) == parsed

@@ -1,0 +1,16 @@
+"""Figures of a cloud, bounded to the largest zones and classes."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placement_sched.model.figures import OTHER, CloudFigures
+
+
+@given(
+    st.dictionaries(st.tuples(st.sampled_from("ABCDE"), st.sampled_from("wxyz")), st.integers(1, 9))
+)
+def test_few_zones_and_classes_are_shown_and_nothing_is_lost(amounts):
+    figures = CloudFigures({}, amounts, {}).bounded(2)
+    assert sum(figures.capacity.values()) == sum(amounts.values())
+    for at in (0, 1):
+        assert len({key[at] for key in figures.capacity} - {OTHER}) <= 2

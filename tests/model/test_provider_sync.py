@@ -1,0 +1,22 @@
+"""The result code of several problems of a synchronisation."""
+
+import pytest
+
+from placement_sched.model.provider_sync import SyncCode, SyncProblem, most_severe
+
+
+@pytest.mark.parametrize(
+    ("codes", "told"),
+    [
+        ([], 0),
+        ([4], 4),
+        ([4, 5], 5),
+        ([4, 5, 6], 6),
+        ([6, 7], 7),
+        ([3, 7], 3),
+        ([1, 3], 1),
+        ([2, 1], 2),
+    ],
+)
+def test_of_several_hindrances_the_gravest_is_the_code(codes, told):
+    assert most_severe(SyncProblem(SyncCode(code), "", "") for code in codes) == told

@@ -1,0 +1,20 @@
+"""Request ids that a caller sends, and the form that they must have."""
+
+import pytest
+
+from tests.api.scheduler.test_decisions import DECISIONS, NOVAS, select
+from tests.api.scheduler.test_decisions import cloud as cloud  # noqa: PLC0414 - a fixture
+from tests.support.scheduling import instance
+
+
+@pytest.mark.parametrize(
+    "sent",
+    ["nonsense", NOVAS[4:], NOVAS.upper(), f"{NOVAS}0", f"{NOVAS}\u00e9", f"x{NOVAS}", "req-"],
+)
+def test_id_of_another_form_is_ignored(cloud, sent):
+    """As OpenStack's services do: the request is answered under an id of its own."""
+    select(cloud, instance(1), sent=sent)
+    (shown,) = cloud.get(DECISIONS).json["decisions"]
+    assert shown["global_request_id"] is None
+    assert shown["request_id"].startswith("req-")
+    assert shown["request_id"] != sent

@@ -1,0 +1,192 @@
+"""What versioned notifications tell."""
+
+import json
+
+import pytest
+
+from placement_sched.errors import NoValidHost
+from placement_sched.notifications.event import END, ERROR, START, Event, Reason
+from placement_sched.notifications.payloads import versioned
+from tests.support.clouds import uuid_of
+from tests.support.notification_requests import (
+    AGGREGATE,
+    BARE,
+    CELL,
+    GROUP,
+    IMAGE,
+    INSTANCE,
+    OTHER,
+    WHOLE,
+    a_request,
+)
+
+pytestmark = pytest.mark.slow
+
+
+def an_object(name: str, version: str, /, **data: object) -> dict[str, object]:
+    return {
+        "nova_object.name": name,
+        "nova_object.namespace": "nova",
+        "nova_object.version": version,
+        "nova_object.data": data,
+    }
+
+
+FLAVOR = an_object(
+    "FlavorPayload",
+    "1.4",
+    flavorid="f-1",
+    name="m1.tiny",
+    vcpus=3,
+    memory_mb=512,
+    root_gb=1,
+    ephemeral_gb=2,
+    swap=64,
+    rxtx_factor=1.0,
+    vcpu_weight=0,
+    disabled=False,
+    is_public=True,
+    extra_specs={"hw:cpu_policy": "mixed"},
+    projects=None,
+    description=None,
+)
+WHOLE_TOLD = {
+    "instance_uuid": INSTANCE,
+    "project_id": "p1",
+    "user_id": "u1",
+    "availability_zone": "az1",
+    "num_instances": 2,
+    "flavor": FLAVOR,
+    "image": an_object(
+        "ImageMetaPayload",
+        "1.0",
+        id=IMAGE,
+        name="cirros",
+        status="active",
+        visibility="public",
+        protected=None,
+        checksum=None,
+        owner="p2",
+        size=123,
+        virtual_size=456,
+        container_format="bare",
+        disk_format="qcow2",
+        created_at=None,
+        updated_at=None,
+        tags=["small"],
+        direct_url=None,
+        min_ram=64,
+        min_disk=1,
+        properties=an_object(
+            "ImageMetaPropsPayload", "1.20", hw_architecture="x86_64", hw_cpu_sockets=1
+        ),
+    ),
+    "force_hosts": "cn1",
+    "force_nodes": "node1",
+    "ignore_hosts": ["cn9"],
+    "instance_group": an_object(
+        "ServerGroupPayload",
+        "1.1",
+        uuid=GROUP,
+        name="web",
+        user_id="u1",
+        project_id="p1",
+        policies=None,
+        policy="anti-affinity",
+        rules={"max_server_per_host": "2"},
+        members=[OTHER],
+        hosts=["cn5"],
+    ),
+    "numa_topology": an_object(
+        "InstanceNUMATopologyPayload",
+        "1.0",
+        instance_uuid=INSTANCE,
+        cells=[
+            an_object(
+                "InstanceNUMACellPayload",
+                "1.2",
+                id=0,
+                cpuset=[0],
+                pcpuset=[1, 2],
+                cpuset_reserved=None,
+                memory=512,
+                pagesize=4,
+                cpu_topology=None,
+                cpu_pinning_raw=None,
+                cpu_policy="mixed",
+                cpu_thread_policy="prefer",
+            )
+        ],
+        emulator_threads_policy="share",
+    ),
+    "pci_requests": an_object(
+        "InstancePCIRequestsPayload",
+        "1.0",
+        instance_uuid=INSTANCE,
+        requests=[
+            an_object(
+                "InstancePCIRequestPayload",
+                "1.1",
+                count=1,
+                spec=[{"vendor_id": "8086", "product_id": "1572"}],
+                alias_name="nic",
+                request_id=uuid_of("pci"),
+                numa_policy="legacy",
+            )
+        ],
+    ),
+    "requested_destination": an_object(
+        "DestinationPayload",
+        "1.0",
+        host="cn3",
+        node="node3",
+        cell=an_object("CellMappingPayload", "2.0", uuid=CELL, name=None, disabled=False),
+        aggregates=[AGGREGATE],
+    ),
+    "retry": an_object("SchedulerRetriesPayload", "1.0", num_attempts=1, hosts=["node4"]),
+    "scheduler_hints": {"group": [GROUP], "same_host": [INSTANCE, OTHER]},
+    "security_groups": ["default"],
+}
+BARE_TOLD = {
+    **dict.fromkeys(WHOLE_TOLD),
+    "instance_uuid": INSTANCE,
+    "num_instances": 1,
+    "flavor": FLAVOR,
+    "scheduler_hints": {},
+    "security_groups": [],
+}
+
+
+@pytest.mark.parametrize(("document", "told"), [(WHOLE, WHOLE_TOLD), (BARE, BARE_TOLD)])
+@pytest.mark.parametrize("phase", [START, END])
+def test_request_is_told_as_novas_object(document, told, phase):
+    payload = versioned(Event(phase, a_request(document)))
+    assert payload == an_object("RequestSpecPayload", "1.1", **told)
+
+
+def test_destination_without_a_cell_or_aggregates_has_none():
+    spec = a_request(BARE | {"requested_destination": {"host": "cn1"}})
+    told = versioned(Event(START, spec))["nova_object.data"]["requested_destination"]
+    nowhere_else = {"node": None, "cell": None, "aggregates": None}
+    assert told == an_object("DestinationPayload", "1.0", host="cn1", **nowhere_else)
+
+
+def test_error_is_an_object_of_our_own_with_the_request_and_the_reason():
+    reason = Reason.of(NoValidHost("No valid host was found: there is no such host"))
+    told = versioned(Event(ERROR, a_request(BARE), reason))
+    assert told == {
+        "nova_object.name": "SelectDestinationsErrorPayload",
+        "nova_object.namespace": "placement_sched",
+        "nova_object.version": "1.0",
+        "nova_object.data": {
+            "request_spec": an_object("RequestSpecPayload", "1.1", **BARE_TOLD),
+            "code": "scheduler.no_valid_host",
+            "reason": "No valid host was found: there is no such host",
+        },
+    }
+
+
+@pytest.mark.parametrize("document", [WHOLE, BARE])
+def test_payload_is_json(document):
+    payload = versioned(Event(START, a_request(document)))
+    assert json.loads(json.dumps(payload)) == payload

@@ -1,0 +1,137 @@
+"""Nova's own schemas, those of nova 27 and the newest, on MariaDB and PostgreSQL, are read."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, make_url, text
+
+from placement_sched.nova.databases import connections
+from placement_sched.store.compute import compute_nodes, host_aggregates, instances, services
+from tests.differential.duel import PEER_PYTHON, needs_peer
+from tests.support.empty_databases import empty_database
+from tests.support.nova_clouds import NovaCloud
+
+MIGRATE = Path(__file__).resolve().parents[1] / "migrate.py"
+#: The newest revisions of the API database and of a cell's, when nova 27.0.0 (2023.1) came out.
+ANTELOPE = ("b30f573d3377", "960aac0e09ea")
+#: What this environment's nova makes.
+NEWEST = ("head", "head")
+
+pytestmark = pytest.mark.system
+
+
+def migrate(kind: str, url: str, revision: str) -> None:
+    """Bring a database to a revision, with the driver that the peer has."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "postgresql":
+        parsed = parsed.set(drivername="postgresql+psycopg2")
+    else:
+        parsed = parsed.set(query={})
+    done = subprocess.run(
+        [PEER_PYTHON, "-P", MIGRATE, kind, parsed.render_as_string(hide_password=False), revision],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(params=[ANTELOPE, NEWEST], ids=["nova 27", "newest"])
+def revisions(request: pytest.FixtureRequest) -> tuple[str, str]:
+    return request.param
+
+
+@pytest.fixture(params=["postgresql", "mysql"])
+def real_nova(
+    request: pytest.FixtureRequest, revisions: tuple[str, str], tmp_path: Path
+) -> Iterator[NovaCloud]:
+    """An empty nova of one cell, whose databases nova itself has made."""
+    needs_peer()
+    kind = request.param
+    with (
+        empty_database(kind, tmp_path) as api,
+        empty_database(kind, tmp_path) as cell0,
+        empty_database(kind, tmp_path) as one,
+    ):
+        migrate("api", api, revisions[0])
+        for url in (cell0, one):
+            migrate("main", url, revisions[1])
+        cloud = NovaCloud(api, cell0)
+        cloud.add_cell("one", one)
+        yield cloud
+        cloud.close()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_all_that_is_read_is_in_the_schema(make_follower, real_nova, database):
+    node = real_nova.add_host("cn1", numa_topology=None)
+    real_nova.add_host("cn2", disabled=True, disabled_reason="mend it")
+    group = real_nova.add_group("pair", max_server_per_host=2)
+    uuid = real_nova.add_instance("cn1", group=group)
+    number = real_nova.add_aggregate("racks", ("cn1",), availability_zone="north")
+    before = real_nova.rows()
+    follower = make_follower(real_nova)
+    findings = follower.full()
+    follower.refresh()
+    follower.round()
+    assert findings.misfits == ()
+    assert {noun: count.new for noun, count in findings.counts.items()} == {
+        "cells": 1,
+        "services": 2,
+        "compute nodes": 2,
+        "host aggregates": 1,
+        "server groups": 1,
+        "instances": 1,
+    }
+    with database.read() as connection:
+        assert compute_nodes.by_uuid(connection, node).host_ip == "192.0.2.7"
+        assert services.by_hosts(connection, ["cn2"])["cn2"].disabled
+        assert instances.by_uuid(connection, uuid).server_group == group
+        assert host_aggregates.by_id(connection, number).hosts == {"cn1"}
+    assert follower.compare().differing == 0
+    assert real_nova.rows() == before
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_what_changes_is_found_by_rounds(make_follower, real_nova, database):
+    real_nova.add_host("cn1")
+    node = real_nova.add_host("cn2")
+    uuid, gone = real_nova.add_instance("cn1"), real_nova.add_instance("cn1")
+    follower = make_follower(real_nova)
+    follower.full()
+    cell = real_nova.cells["one"]
+    cell.change("compute_nodes", {"host": "cn2"}, vcpus_used=9)
+    cell.change("services", {"host": "cn1"}, forced_down=True)
+    cell.change("instances", {"uuid": uuid}, host="cn2", node="cn2")
+    cell.change("instances", {"uuid": gone}, vm_state="deleted")
+    cell.delete_softly("instances", uuid=gone)
+    new = real_nova.add_instance("cn1")
+    follower.round()
+    with database.read() as connection:
+        assert compute_nodes.by_uuid(connection, node).vcpus_used == 9
+        assert services.by_hosts(connection, ["cn1"])["cn1"].forced_down
+        assert {one.uuid: one.host for one in instances.search(connection)} == {
+            uuid: "cn2",
+            new: "cn1",
+        }
+    assert follower.compare().differing == 0
+
+
+@pytest.mark.exhaustive
+def test_a_reader_cannot_write(real_nova):
+    reader = connections.NovaDatabase("cell one", make_url(real_nova.cells["one"].url))
+    change = text("UPDATE services SET disabled = disabled")
+    with (
+        pytest.raises(connections.NovaDatabaseUnavailable, match=r"(?i)read.only"),
+        reader.read() as connection,
+    ):
+        connection.execute(change)
+    reader.close()
+    allowed = create_engine(real_nova.cells["one"].url)
+    with allowed.begin() as connection:
+        connection.execute(change)
+    allowed.dispose()

@@ -1,0 +1,96 @@
+"""Messages of nova's topic are read, and what cannot be is said without their content."""
+
+import json
+
+import pytest
+
+from placement_sched.errors import Invalid
+from placement_sched.model.request_ids import RequestIds
+from placement_sched.nova.shadow.evaluator import read_call
+from tests.support.scheduling import instance
+
+SPEC = {"nova_object.name": "RequestSpec", "nova_object.data": {}}
+SECRET = "s3cret"  # noqa: S105 - of nothing
+
+
+def message(**changes):
+    """Return a call as oslo.messaging sends it."""
+    inside = {
+        "method": "select_destinations",
+        "version": "4.5",
+        "args": {
+            "spec_obj": SPEC,
+            "instance_uuids": [instance(1)],
+            "return_objects": True,
+            "return_alternates": True,
+        },
+        "_context_request_id": "req-1",
+        "_context_global_request_id": "req-2",
+        "_msg_id": "m",
+        "_reply_q": "r",
+        **changes,
+    }
+    return {"oslo.version": "2.0", "oslo.message": json.dumps(inside)}
+
+
+def arguments(**changes):
+    return {"args": {"spec_obj": SPEC, "instance_uuids": [instance(1)], **changes}}
+
+
+def test_call_is_read_with_its_instances_and_ids():
+    call = read_call(message())
+    assert call.spec == SPEC
+    assert call.instances == (instance(1),)
+    assert call.ids == RequestIds("req-1", "req-2")
+    assert call.alternates
+
+
+@pytest.mark.parametrize("form", [json.dumps, lambda body: json.dumps(body).encode()])
+def test_body_may_be_a_text(form):
+    assert read_call(form(message())).instances == (instance(1),)
+
+
+def test_call_without_envelope_is_read():
+    assert read_call(json.loads(message()["oslo.message"])).spec == SPEC
+
+
+def test_alternates_need_objects_to_be_asked_for():
+    call = read_call(message(**arguments(return_objects=False, return_alternates=True)))
+    assert not call.alternates
+
+
+def test_call_of_an_old_conductor_names_no_instances():
+    assert read_call(message(**arguments(instance_uuids=None))).instances is None
+
+
+@pytest.mark.parametrize("method", ["update_aggregates", "sync_instance_info", "ping"])
+def test_other_methods_are_not_calls_for_a_host(method):
+    assert read_call(message(method=method)) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"\xff" + SECRET.encode(), "the message is not JSON"),
+        (SECRET, "the message is not JSON"),
+        ([SECRET], "the message is not a JSON object"),
+        (None, "the message is not a JSON object"),
+        ({"oslo.version": "2.0", "oslo.message": SECRET}, "the message is not JSON"),
+        ({"oslo.version": "9.1", "oslo.message": "{}"}, "the envelope has version 9.1, not 2.x"),
+        ({"password": SECRET}, "the message names no method"),
+        (message(version="5.0"), "the call has version 5.0 of nova's scheduler API, not 4.x"),
+        (
+            message(version=SECRET * 9),
+            "the call has version unknown of nova's scheduler API, not 4.x",
+        ),
+        (message(args=SECRET), "the call has no arguments"),
+        (message(args={"request_spec": SECRET}), "the call has no RequestSpec (spec_obj)"),
+        (message(**arguments(instance_uuids=SECRET)), "instance_uuids is not a list"),
+        (message(**arguments(instance_uuids=[SECRET])), "instance_uuids contains an invalid uuid"),
+    ],
+)
+def test_unreadable_message_is_described_without_its_content(body, said):
+    with pytest.raises(Invalid) as refused:
+        read_call(body)
+    assert refused.value.detail == said
+    assert SECRET not in refused.value.detail

@@ -1,0 +1,147 @@
+"""What no request could make is refused at its place, by a dry run as by a load."""
+
+from dataclasses import replace
+
+import pytest
+
+from placement_sched.errors import Error
+from tests.support.clouds import uuid_of
+
+UUID, TWO = uuid_of("one"), uuid_of("two")
+OWNED = """\
+providers: [{{name: s, inventories: {{VCPU: {{total: 9}}}}}}]
+allocations:
+- {{consumer: aaaaaaaa-0000-4000-8000-000000000001, project: {project}, user: {user},
+   allocations: {{s: {{VCPU: 1}}}}}}
+- {{consumer: aaaaaaaa-0000-4000-8000-000000000002, project: p, user: u,
+   allocations: {{s: {{VCPU: 1}}}}}}
+"""
+
+
+def refuse(cloud, text, message):
+    before = cloud.state
+    for dry_run in (True, False):
+        with pytest.raises(Error) as refused:
+            cloud.load(text, dry_run=dry_run)
+        assert str(refused.value).startswith(message)
+        assert cloud.state == before
+
+
+def test_two_services_of_one_uuid_are_refused(cloud):
+    hosts = "hosts: [{host: sv1, vcpus: 1, memory_mb: 1}]\n"
+    cloud.load(f"{hosts}services: [{{host: sv1, uuid: {UUID}, status: disabled}}]")
+    for text in (
+        f"services:\n- {{host: sv2, uuid: {UUID}}}",
+        f"services:\n- {{host: sv1, uuid: {UUID}}}\n- {{host: sv2, uuid: {UUID}}}",
+        f"services:\n- {{host: sv1}}\n- {{host: [sv2], uuid: [{UUID.upper()}]}}",
+        f"services: [{{host: sv3, uuid: {TWO}}},\n {{host: sv4, uuid: {TWO}}}]",
+    ):
+        line = text.count("\n") + 1
+        refuse(cloud, text, f"f.yaml:{line}:")
+
+
+def test_the_uuid_that_a_service_would_get_by_itself_is_refused_for_another(small):
+    small.load("services: [{host: sv1}]")
+    (service,) = small.state.services.values()
+    refuse(
+        small,
+        f"services:\n- {{host: sv2, uuid: {service.uuid}}}",
+        f"f.yaml:2:21: uuid {service.uuid} already belongs to nova-compute of sv1",
+    )
+
+
+@pytest.mark.all_databases
+@pytest.mark.parametrize(
+    ("before", "text", "message"),
+    [
+        (
+            "",
+            "providers:\n- {name: pr}\n- {name: other}\n- {name: PR}",
+            "f.yaml:4:3: provider PR: the database does not distinguish its name from pr",
+        ),
+        (
+            "providers: [{name: pr}]",
+            "providers:\n- name: other\n  providers:\n  - {name: PR}",
+            "f.yaml:4:5: provider PR: the database does not distinguish its name from pr",
+        ),
+        (
+            f"providers: [{{name: pr}}, {{name: other, uuid: {UUID}}}]",
+            f"providers:\n- {{name: PR, uuid: {UUID}}}",
+            "f.yaml:2:3: provider PR: the database does not distinguish its name from pr",
+        ),
+        (
+            "",
+            "hosts:\n- {host: h1, vcpus: 1, memory_mb: 1}\n- {host: H1, vcpus: 1, memory_mb: 1}",
+            "f.yaml:3:3: provider H1: the database does not distinguish its name from h1",
+        ),
+        (
+            "",
+            OWNED.format(project="P", user="u"),
+            "f.yaml:5:3: project p: the database does not distinguish its name from P",
+        ),
+        (
+            "",
+            OWNED.format(project="p", user="U"),
+            "f.yaml:5:3: user u: the database does not distinguish its name from U",
+        ),
+        (
+            "",
+            "providers:\n- {name: pr}\n- {name: 'pr '}",
+            "f.yaml:3:3: provider 'pr ': the database does not distinguish its name from pr",
+        ),
+        (
+            "providers: [{name: 'pr '}]",
+            "providers:\n- name: other\n  providers:\n  - {name: pr}",
+            "f.yaml:4:5: provider pr: the database does not distinguish its name from 'pr '",
+        ),
+        (
+            "",
+            OWNED.format(project="'p '", user="u"),
+            "f.yaml:3:3: project 'p ': the database does not distinguish its name from p",
+        ),
+        (
+            "",
+            OWNED.format(project="p", user="'u  '"),
+            "f.yaml:3:3: user 'u  ': the database does not distinguish its name from u",
+        ),
+    ],
+)
+def test_names_that_a_database_takes_for_one_are_refused_with_both(cloud, before, text, message):
+    cloud.load(before)
+    if cloud.database.url.get_backend_name() == "mysql":
+        refuse(cloud, text, message)
+    else:
+        cloud.load(text)
+        assert cloud.load(text) == []
+
+
+def test_a_provider_that_would_be_below_itself_is_refused_by_its_name(cloud):
+    cloud.load("providers: [{name: loopa, providers: [{name: loopb}]}]")
+    refuse(
+        cloud,
+        "providers:\n- name: loopb\n  providers:\n  - {name: loopa}",
+        "f.yaml:4:5: provider loopa below loopb: ",
+    )
+
+
+@pytest.mark.parametrize(
+    ("section", "entry"),
+    [
+        ("server_groups", "{name: web, policy: affinity}"),
+        ("aggregates", "{name: gpu}"),
+        ("hosts", "{host: cn1, vcpus: 1, memory_mb: 1}"),
+        ("services", "{host: cn1}"),
+        ("instances", f"{{uuid: {UUID}}}"),
+    ],
+)
+def test_what_is_read_from_nova_is_not_loaded_from_a_file(small, section, entry):
+    novas = {"api_database.connection": "mysql+pymysql://nova@db/nova_api"}
+    fleet = replace(small.fleet, settings=small.fleet.settings.with_overrides(novas))
+    text = f"traits: [CUSTOM_A]\n{section}:\n- {entry}\n"
+    with pytest.raises(Error) as refused:
+        fleet.load(text, "f.yaml", dry_run=False, progress=lambda _what: None)
+    said = str(refused.value)
+    assert said.startswith("f.yaml:2:1: ")
+    assert "read from nova's databases ([api_database] connection)" in said
+    harmless = f"traits: [CUSTOM_A]\nflavors: [{{name: m1, vcpus: 1, memory_mb: 1}}]\n{section}: []"
+    assert fleet.load(harmless, "f.yaml", dry_run=False, progress=lambda _what: None)

@@ -1,0 +1,193 @@
+"""An error in a fleet file is reported with its line and column, and nothing is changed."""
+
+import pytest
+
+from placement_sched.errors import Invalid
+from tests.support.clouds import uuid_of
+
+UUID = uuid_of("one")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "f.yaml:1:1: [] is not an object"),
+        ("version: 2", "f.yaml:1:10: only version 1 of the file format is supported (at version)"),
+        ("hosts: {}", "f.yaml:1:1: {} is not a list"),
+        ("hots: []", "f.yaml:1:1: the key is unknown (at hots)"),
+        ("traits: [HW_NOT]", "f.yaml:1:9: there is no standard trait HW_NOT"),
+        ("traits: [lower]", "f.yaml:1:10: 'lower' is not a valid name"),
+        ("resource_classes: [VCPUS]", "f.yaml:1:19: there is no standard resource class VCPUS"),
+        ("hosts:\n- {vcpus: 1}", "f.yaml:2:3: 'host' is required"),
+        ("hosts:\n- {host: a}", "f.yaml:2:3: 'vcpus' and 'memory_mb' are required"),
+        ("hosts:\n- {host: a, vcpus: 1}", "f.yaml:2:3: 'memory_mb' is required"),
+        (
+            "hosts:\n- host: a\n  vcpus: x\n  memory_mb: 1",
+            "f.yaml:3:10: 'x' is not an integer (at hosts.0.vcpus)",
+        ),
+        (
+            "hosts:\n- host: a\n  vcpus: 1\n  memory_mb: 1\n  stats: {num_instances: no}",
+            "f.yaml:5:26: False is not",
+        ),
+        ("hosts:\n- {host: 'a[2-1]', vcpus: 1, memory_mb: 1}", "f.yaml:2:10: 'a[2-1]': the range"),
+        (
+            "hosts:\n- {host: 'a[1-2]', node: [b], vcpus: 1, memory_mb: 1}",
+            "f.yaml:2:26: the pattern expands to 1 values, 2 expected",
+        ),
+        (
+            f"hosts:\n- {{host: 'a[1-2]', uuid: {UUID}, vcpus: 1, memory_mb: 1}}",
+            "f.yaml:2:26: the pattern expands to 1 values, 2 expected",
+        ),
+        (
+            "hosts:\n- {host: a, vcpus: 1, memory_mb: 1}\n- {host: a, vcpus: 1, memory_mb: 1}",
+            "f.yaml:3:3: the node",
+        ),
+        (
+            (
+                f"hosts:\n- {{host: a, uuid: {UUID}, vcpus: 1, memory_mb: 1}}\n"
+                f"- {{host: a, uuid: {uuid_of('two')}, vcpus: 1, memory_mb: 1}}"
+            ),
+            f"f.yaml:3:3: the names a a are already used by node {UUID}",
+        ),
+        (
+            "hosts:\n- host: a\n  vcpus: 1\n  memory_mb: 1\n  providers: [{name: '{host}'}]",
+            "f.yaml:5:22: '{host}': only {root} and {parent} are allowed",
+        ),
+        (
+            "providers:\n- {name: a}\n- {name: b, providers: [{name: a}]}",
+            "f.yaml:3:25: the provider",
+        ),
+        ("providers:\n- {name: a, inventories: {VCPU: {}}}", "f.yaml:2:27: 'total' is required"),
+        (
+            "providers:\n- {name: a, inventories: {VCPU: {total: 0}}}",
+            "f.yaml:2:41: 0 is not within",
+        ),
+        ("providers:\n- {name: a, aggregates: [x]}", "f.yaml:2:26: 'x' is not a uuid"),
+        ("aggregates:\n- {name: a, hosts: [b]}", "f.yaml:2:20: there is no host b"),
+        ("aggregates:\n- {name: a}\n- {name: a}", "f.yaml:3:3: the aggregate"),
+        (
+            "aggregates:\n- {name: a, availability_zone: y, metadata: {availability_zone: z}}",
+            "f.yaml:2:32: metadata name a different availability zone",
+        ),
+        ("aggregates:\n- {name: a, metadata: {b: true}}", "f.yaml:2:27: True is not a string"),
+        ("aggregates:\n- {name: a, metadata: {b: 1.5}}", "f.yaml:2:27: 1.5 is not a string; put"),
+        ("flavors:\n- {name: a}", "f.yaml:2:3: 'vcpus' is required"),
+        (
+            (
+                "flavors:\n- {name: a, id: x, vcpus: 1, memory_mb: 1}\n"
+                "- {name: a, id: y, vcpus: 1, memory_mb: 1}"
+            ),
+            "f.yaml:3:3: the name a is already used by flavor x",
+        ),
+        ("server_groups:\n- {name: a}", "f.yaml:2:3: 'policy' is required"),
+        ("server_groups:\n- {name: a, policy: near}", "f.yaml:2:21: 'near' is not one of"),
+        (
+            "server_groups:\n- {name: a, policy: affinity, rules: {max_server_per_host: 1}}",
+            "f.yaml:2:3: only the policy anti-affinity has rules",
+        ),
+        ("instances:\n- {name: a, server_group: x}", "f.yaml:2:27: there is no server group x"),
+        ("images:\n- {}", "f.yaml:2:3: an image requires an 'id' or a 'name'"),
+        ("images:\n- {name: a, visibility: x}", "f.yaml:2:25: 'x' is not one of"),
+        (
+            "images:\n- name: a\n  tags: [" + ",".join(f"t{n}" for n in range(129)) + "]",
+            "f.yaml:2:3: The limit has been exceeded",
+        ),
+        ("instances:\n- {host: a}", "f.yaml:2:3: an instance requires a 'uuid' or a 'name'"),
+        ("instances:\n- {name: a, flavor: x}", "f.yaml:2:21: there is no flavor x"),
+        ("instances:\n- {name: a, flavor: {vcpu: 1}}", "f.yaml:2:22: the key is unknown"),
+        ("instances:\n- {name: a, image: x}", "f.yaml:2:20: there is no image x"),
+        (
+            "instances:\n- {name: a, allocations: {x: {VCPU: 1}}}",
+            "f.yaml:2:27: there is no provider",
+        ),
+        ("instances:\n- {name: a}\n- {name: a}", "f.yaml:3:3: the instance"),
+        ("instances:\n- {name: a, uuid: x}", "f.yaml:2:19: 'x' is not a uuid"),
+        (f"allocations:\n- {{consumer: {UUID}}}", "f.yaml:2:3: 'project' is required"),
+        ("services:\n- {host: a, status: up}", "f.yaml:2:21: 'up' is not one of"),
+        ("services:\n- {host: a, last_seen_up: now}", "f.yaml:2:27: 'now' is not an ISO 8601"),
+        ("a: [", "f.yaml:2:1: "),
+        ("images:\n- {name: a, disk_format: floppy}", "f.yaml:2:26: 'floppy' is not one of"),
+        ("images:\n- {name: a, container_format: x}", "f.yaml:2:31: 'x' is not one of"),
+        ("images:\n- {name: a, status: done}", "f.yaml:2:21: 'done' is not one of"),
+        ("images:\n- {name: a, tags: [t, 't ']}", "f.yaml:2:23: 't ' is not printable, or"),
+        ("images:\n- {name: a, properties: {k: 1, 'k ': 2}}", "f.yaml:2:32: 'k ' is not print"),
+        ("images:\n- {name: a, properties: {size: 1}}", "f.yaml:2:26: Attribute 'size' is read"),
+        ("images:\n- {name: a, properties: {tags: 1}}", "f.yaml:2:26: 'tags' is an attribute"),
+        ("images:\n- {name: a, properties: {kernel_id: x}}", "f.yaml:2:37: 'x' is not a uuid"),
+        ("aggregates:\n- {name: a, availability_zone: 'a:b'}", "f.yaml:2:32: 'a:b' has a colon"),
+        ("aggregates:\n- {name: 'a '}", "f.yaml:2:10: 'a ' is not printable, or"),
+        (
+            "aggregates:\n- {name: a, metadata: {k: 1, 'k ': 2}}",
+            "f.yaml:2:30: 'k ' is not a valid key",
+        ),
+        ("aggregates:\n- {name: a, metadata: {a/b: 1}}", "f.yaml:2:24: 'a/b' is not a valid key"),
+        ("aggregates:\n- {name: a, hosts: [b c]}", "f.yaml:2:21: 'b c' is not a valid host name"),
+        ("flavors:\n- {name: ' a', vcpus: 1, memory_mb: 1}", "f.yaml:2:10: ' a' is not print"),
+        ("flavors:\n- {name: a, id: 'x '}", "f.yaml:2:17: 'x ' is not a valid id"),
+        ("flavors:\n- {name: a, vcpus: 0}", "f.yaml:2:20: 0 is not within 1 and"),
+        ("flavors:\n- {name: a, extra_specs: {a*: 1}}", "f.yaml:2:27: 'a*' is not a valid key"),
+        ("flavors:\n- {name: a, projects: [p, 'p ']}", "f.yaml:2:27: 'p ' is not printable"),
+        ('flavors:\n- {name: a, description: "x\\ny"}', "f.yaml:2:26: 'x\\ny' has characters that"),
+        ("server_groups:\n- {name: 'a ', policy: affinity}", "f.yaml:2:10: 'a ' is not print"),
+        ("services:\n- {host: 'a '}", "f.yaml:2:10: 'a ' begins or ends with a blank"),
+        ("services:\n- {host: a, binary: 'x '}", "f.yaml:2:21: 'x ' is not printable"),
+        ("hosts:\n- {host: [a, 'b '], vcpus: 1, memory_mb: 1}", "f.yaml:2:14: 'b ' begins or"),
+        (
+            f"hosts:\n- {{host: [a, {'b' * 201}], vcpus: 1, memory_mb: 1}}",
+            f"f.yaml:2:10: '{'b' * 59}... has 201 characters, not 1 to 200",
+        ),
+        (
+            "allocations:\n- {consumer: a, project: p, user: u, allocations: {}}",
+            "f.yaml:2:14: 'a' is not a",
+        ),
+        (
+            f"allocations:\n- {{consumer: '{UUID} ', project: p, user: u, allocations: {{}}}}",
+            f"f.yaml:2:14: '{UUID} ' is not a uuid",
+        ),
+        (f"allocations:\n- {{consumer: {UUID}, project: ''}}", "f.yaml:2:61: '' has 0 char"),
+        ('instances:\n- {name: "a\\tb"}', "f.yaml:2:10: 'a\\tb' has control characters"),
+        ("instances:\n- {name: a, project: ''}", "f.yaml:2:22: '' has 0 characters, not 1"),
+        ('instances:\n- {name: a, user: "u\\n"}', "f.yaml:2:19: 'u\\n' has control characters"),
+        ("instances:\n- {name: a, host: ''}", "f.yaml:2:19: '' has 0 characters, not 1 to 255"),
+        ('instances:\n- {name: a, vm_state: "\\t"}', "f.yaml:2:23: '\\t' has control"),
+        (
+            "instances:\n- {name: a, consumer: {project: ''}}",
+            "f.yaml:2:33: '' has 0 characters, not 1 to 255",
+        ),
+        (
+            f"server_groups:\n- {{name: a, policy: affinity, user: {'u' * 256}}}",
+            f"f.yaml:2:37: '{'u' * 59}... has 256 characters, not 0 to 255",
+        ),
+        (
+            f"providers:\n- {{name: [a, '{'p' * 199}[9-10]']}}",
+            f"f.yaml:2:10: '{'p' * 59}... has 201 characters, not 0 to 200",
+        ),
+        (
+            "hosts:\n- {host: 'a[1-2]', vcpus: 1, memory_mb: 1, host_ip: ['::1', here]}",
+            "f.yaml:2:61: 'here' is not an IP address",
+        ),
+        (
+            "providers:\n- {name: a, inventories: {VCPU: {total: 2, reserved: 3}}}",
+            "f.yaml:2:54: 3 is more than the total, 2",
+        ),
+        (
+            "hosts:\n- {host: a, vcpus: 1, memory_mb: 1, inventories: {A: {reserved: 2,total: 1}}}",
+            "f.yaml:2:65: 2 is more than the total, 1",
+        ),
+        ("flavors:\n- {name: a, rxtx_factor: 0}", "f.yaml:2:26: 0 is not greater than 0"),
+        ("flavors:\n- {name: a, rxtx_factor: -0.5}", "f.yaml:2:26: -0.5 is not greater than 0"),
+        (
+            "services:\n- {host: a, disabled_reason: x}",
+            "f.yaml:2:30: only a disabled service has a reason",
+        ),
+        (
+            "services:\n- {host: a, status: enabled, disabled_reason: x}",
+            "f.yaml:2:47: only a disabled service has a reason",
+        ),
+    ],
+)
+def test_an_error_names_its_place(small, text, message):
+    with pytest.raises(Invalid) as refused:
+        small.load(text)
+    assert str(refused.value).startswith(message)
+    assert small.load("") == []

@@ -1,0 +1,50 @@
+"""Host aggregates changed in bulk, as one transaction of their caller."""
+
+import pytest
+
+from placement_sched.errors import Conflict, NotFound
+from placement_sched.operations import aggregates
+from tests.support.hosts import NOW, add_instance, add_node
+from tests.support.statements import counted
+
+
+@pytest.fixture
+def zone(database):
+    """The id of an aggregate that is a zone, without hosts."""
+    return database.write(
+        lambda connection: aggregates.create(connection, "uuid", "a", "z", NOW)
+    ).id
+
+
+def add(database, number, hosts):
+    return database.write(lambda connection: aggregates.add_hosts(connection, number, hosts, NOW))
+
+
+def test_many_hosts_are_added_in_as_many_statements_as_few(database, zone):
+    hosts = [f"h{each}" for each in range(30)]
+    for host in hosts:
+        add_node(database, host)
+    with counted(database) as few:
+        add(database, zone, hosts[:2])
+    with counted(database) as many:
+        assert add(database, zone, hosts[2:]).hosts == set(hosts)
+    assert len(many) <= len(few)
+
+
+def test_one_bad_host_leaves_all_out(database, zone):
+    for host in ("h1", "h2", "busy"):
+        add_node(database, host)
+    add_instance(database, "busy")
+    with pytest.raises(NotFound, match="nope"):
+        add(database, zone, ["h1", "nope"])
+    with pytest.raises(Conflict, match="busy"):
+        add(database, zone, ["h1", "busy"])
+    assert add(database, zone, ["h2"]).hosts == {"h2"}
+
+
+def test_long_lists_of_hosts_in_the_way_are_cut(database, zone):
+    for each in range(8):
+        add_node(database, f"h{each}")
+        add_instance(database, f"h{each}")
+    with pytest.raises(Conflict, match="h0, h1, h2, h3, h4 and 3 more"):
+        add(database, zone, [f"h{each}" for each in range(8)])

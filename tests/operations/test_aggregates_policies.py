@@ -1,0 +1,295 @@
+"""Inventories have the allocation ratios of the policies that their hosts are under."""
+
+from functools import partial
+
+import pytest
+from sqlalchemy import select
+
+from placement_sched.db.tables import inventories, resource_classes, resource_providers
+from placement_sched.model.compute_node import RATIOS
+from placement_sched.operations import aggregates, reports
+from placement_sched.scheduler.policies.registry import policies_for
+from tests.support.concurrency import at_once
+from tests.support.policies import DOCUMENT, policed
+from tests.support.reports import NOW, a_report, node_uuid
+from tests.support.statements import counted
+
+OWN = (4.0, 1.0, 1.0)
+EVERYTHING = (2.0, 1.5, 3.0)
+
+
+class Cloud:
+    """Hosts that report, and aggregates, under the policies of a configuration."""
+
+    def __init__(self, database, settings):
+        self.database = database
+        self.settings = settings
+        self.policies = policies_for(settings)
+
+    def report(self, *documents):
+        found = reports.parse_reports(documents, self.settings, NOW)
+        self.database.write(
+            lambda connection: reports.record_reports(connection, found, NOW, self.policies)
+        )
+
+    def make(self, number, policy=None, *hosts):
+        """Make the aggregate of this number; return its id."""
+
+        def work(connection):
+            made = aggregates.create(connection, node_uuid(900 + number), f"a{number}", None, NOW)
+            return made.id
+
+        made = self.database.write(work)
+        if policy is not None:
+            self.tag(made, policy)
+        if hosts:
+            self.add(made, *hosts)
+        return made
+
+    def tag(self, number, policy):
+        changes = {"sched_policy": policy}
+        self._do(aggregates.set_metadata, number, changes)
+
+    def add(self, number, *hosts):
+        self._do(aggregates.add_hosts, number, hosts)
+
+    def remove(self, number, host):
+        self._do(aggregates.remove_host, number, host)
+
+    def _do(self, work, *given):
+        self.database.write(lambda connection: work(connection, *given, NOW, self.policies))
+
+    def ratios(self, number=1):
+        """Return the ratios of VCPU, MEMORY_MB and DISK_GB of the host of this number."""
+        found = self.columns(number, inventories.c.allocation_ratio)
+        return tuple(pytest.approx(found[name]) if name in found else None for name in RATIOS)
+
+    def columns(self, number, column):
+        query = (
+            select(resource_classes.c.name, column)
+            .join(inventories, inventories.c.resource_class_id == resource_classes.c.id)
+            .join(resource_providers, resource_providers.c.id == inventories.c.resource_provider_id)
+            .where(resource_providers.c.uuid == node_uuid(number))
+        )
+        with self.database.read() as connection:
+            return dict(tuple(row) for row in connection.execute(query))
+
+    def generation(self, number=1):
+        query = select(resource_providers.c.generation)
+        with self.database.read() as connection:
+            return connection.scalar(query.where(resource_providers.c.uuid == node_uuid(number)))
+
+
+@pytest.fixture
+def cloud(database, database_url, tmp_path):
+    return Cloud(database, policed(database_url, tmp_path))
+
+
+@pytest.fixture
+def sqlite_cloud(sqlite_database, sqlite_url, tmp_path):
+    return Cloud(sqlite_database, policed(sqlite_url, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("policy", "ratios"),
+    [
+        ("high_cpu_density", (8.0, 1.0, 1.0)),
+        ("low_cpu_density", (1.0, 1.0, 1.0)),
+        ("everything", EVERYTHING),
+        ("nothing", OWN),
+        ("default", OWN),
+        ("High_CPU_Density", (8.0, 1.0, 1.0)),
+    ],
+)
+def test_hosts_of_a_policy_have_its_ratios_and_others_theirs(cloud, policy, ratios):
+    cloud.report(a_report(1), a_report(2))
+    cloud.make(1, policy, "cn1")
+    assert cloud.ratios(1) == ratios
+    assert cloud.ratios(2) == OWN
+
+
+def test_host_that_reports_under_a_policy_has_its_ratios(cloud):
+    cloud.report(a_report(1))
+    cloud.make(1, "high_cpu_density", "cn1")
+    # What the host says of itself is kept, and does not count meanwhile.
+    cloud.report(a_report(1, vcpus=16, cpu_allocation_ratio=5.0), a_report(2))
+    assert cloud.ratios(1) == (8.0, 1.0, 1.0)
+    assert cloud.columns(1, inventories.c.total)["VCPU"] == 16
+    assert cloud.ratios(2) == OWN
+
+
+def test_node_that_joins_or_changes_its_host_has_the_ratios_there(cloud):
+    cloud.report(a_report(1), a_report(2))
+    cloud.make(1, "high_cpu_density", "cn1")
+    cloud.report(a_report(3, host="cn1"))
+    assert cloud.ratios(3) == (8.0, 1.0, 1.0)
+    cloud.report(a_report(3, host="cn2"))
+    assert cloud.ratios(3) == OWN
+
+
+@pytest.mark.parametrize("own", [{}, {"cpu_allocation_ratio": 5.0, "disk_allocation_ratio": 1.25}])
+@pytest.mark.parametrize("leave", ["untag", "remove"])
+def test_host_that_leaves_a_policy_has_its_own_ratios_again(cloud, own, leave):
+    cloud.report(a_report(1, **own))
+    theirs = cloud.ratios()
+    number = cloud.make(1, "everything", "cn1")
+    assert cloud.ratios() == EVERYTHING
+    if leave == "untag":
+        cloud.tag(number, None)
+    else:
+        cloud.remove(number, "cn1")
+    assert cloud.ratios() == theirs
+
+
+def test_host_that_leaves_one_of_two_aggregates_of_a_policy_stays_under_it(cloud):
+    cloud.report(a_report(1))
+    one = cloud.make(1, "everything", "cn1")
+    cloud.make(2, "everything", "cn1")
+    cloud.remove(one, "cn1")
+    assert cloud.ratios() == EVERYTHING
+
+
+def test_other_policy_of_the_aggregate_takes_the_place_of_the_first(cloud):
+    cloud.report(a_report(1))
+    number = cloud.make(1, "everything", "cn1")
+    cloud.tag(number, "high_cpu_density")
+    assert cloud.ratios() == (8.0, 1.0, 1.0)
+
+
+def test_generation_rises_where_a_ratio_changes_and_only_there(cloud):
+    cloud.report(a_report(1))
+    number = cloud.make(1, None, "cn1")
+    before = cloud.generation()
+    cloud.tag(number, "high_cpu_density")
+    assert cloud.generation() == before + 1
+    cloud.tag(number, "high_cpu_density")
+    cloud.report(a_report(1))
+    assert cloud.generation() == before + 1
+    cloud.tag(number, "nothing")
+    assert cloud.generation() == before + 2
+
+
+def test_nothing_but_ratios_is_written(cloud):
+    cloud.report(a_report(1, reserved={"VCPU": 2}, local_gb=0))
+    cloud.make(1, "everything", "cn1")
+    assert cloud.columns(1, inventories.c.reserved) == {"VCPU": 2, "MEMORY_MB": 0}
+    assert cloud.columns(1, inventories.c.total) == {"VCPU": 8, "MEMORY_MB": 16384}
+    assert cloud.ratios() == (2.0, 1.5, None)
+
+
+@pytest.mark.all_databases
+def test_host_without_a_provider_may_come_under_a_policy(cloud):
+    cloud.report(a_report(1, inventories=False))
+    cloud.make(1, "everything", "cn1")
+    cloud.report(a_report(1))
+    assert cloud.ratios() == EVERYTHING
+
+
+@pytest.mark.all_databases
+def test_report_and_tag_at_once_leave_the_ratio_of_the_tag(cloud):
+    for round_ in range(8):
+        number = round_ + 1
+        cloud.report(a_report(number))
+        made = cloud.make(number, None, f"cn{number}")
+        at_once(
+            partial(cloud.report, a_report(number, vcpus=16)),
+            partial(cloud.tag, made, "high_cpu_density"),
+            partial(cloud.report, a_report(number, vcpus=32)),
+        )
+        assert cloud.ratios(number) == (8.0, 1.0, 1.0)
+
+
+@pytest.mark.all_databases
+def test_new_node_and_tag_at_once_leave_the_ratio_of_the_tag(cloud):
+    for round_ in range(8):
+        first, new = 2 * round_ + 1, 2 * round_ + 2
+        cloud.report(a_report(first))
+        made = cloud.make(first, None, f"cn{first}")
+        at_once(
+            partial(cloud.report, a_report(new, host=f"cn{first}")),
+            partial(cloud.tag, made, "high_cpu_density"),
+        )
+        assert cloud.ratios(new) == cloud.ratios(first) == (8.0, 1.0, 1.0)
+
+
+def changed_file(cloud, url, folder, text):
+    """Return the same cloud under another configuration, as after a restart."""
+    return Cloud(cloud.database, policed(url, folder, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "ratios"),
+    [
+        pytest.param(DOCUMENT, EVERYTHING, id="unchanged"),
+        pytest.param("[everything]\ncpu_allocation_ratio = 6.0\n", (6.0, 1.0, 1.0), id="others"),
+        pytest.param("[everything]\nhost_subset_size = 2\n", OWN, id="none"),
+        pytest.param("", OWN, id="policy gone"),
+    ],
+)
+def test_job_brings_hosts_to_what_the_configuration_says_now(
+    cloud, database_url, tmp_path, text, ratios
+):
+    cloud.report(a_report(1), a_report(2))
+    cloud.make(1, "everything", "cn1")
+    after = changed_file(cloud, database_url, tmp_path, text)
+    told = []
+    expected = int(ratios != EVERYTHING)
+    done = aggregates.apply(
+        cloud.database, after.policies, lambda: NOW, lambda *each: told.append(each)
+    )
+    assert done == (1, expected)
+    assert told == [(1, 1)]
+    assert cloud.ratios(1) == ratios
+    assert cloud.ratios(2) == OWN
+    assert aggregates.apply(cloud.database, after.policies, lambda: NOW) == (1, 0)
+
+
+def test_job_that_was_stopped_goes_on(sqlite_cloud, sqlite_url, tmp_path, monkeypatch):
+    hosts = range(1, 6)
+    sqlite_cloud.report(*(a_report(number) for number in hosts))
+    sqlite_cloud.make(1, "everything", *(f"cn{number}" for number in hosts))
+    after = changed_file(sqlite_cloud, sqlite_url, tmp_path, "[everything]\n")
+    monkeypatch.setattr(aggregates, "BATCH", 2)
+
+    def stop(done, _all):
+        if done == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        aggregates.apply(sqlite_cloud.database, after.policies, lambda: NOW, stop)
+    assert [sqlite_cloud.ratios(number) == OWN for number in hosts] == [True] * 4 + [False]
+    assert aggregates.apply(sqlite_cloud.database, after.policies, lambda: NOW) == (5, 1)
+    assert sqlite_cloud.ratios(5) == OWN
+
+
+def statements_of(cloud, count):
+    hosts = range(count * 100, count * 101)
+    documents = [a_report(number) for number in hosts]
+    cloud.report(*documents)
+    number = cloud.make(count, None, *(f"cn{each}" for each in hosts))
+    with counted(cloud.database) as tagging:
+        cloud.tag(number, "everything")
+    with counted(cloud.database) as reporting:
+        cloud.report(*documents)
+    with counted(cloud.database) as applying:
+        aggregates.apply(cloud.database, cloud.policies, lambda: NOW)
+    return len(tagging), len(reporting), len(applying)
+
+
+def test_statements_do_not_grow_with_hosts(sqlite_cloud):
+    few = statements_of(sqlite_cloud, 2)
+    assert statements_of(sqlite_cloud, 40) == few
+
+
+def test_reports_take_the_same_statements_where_no_policies_are(sqlite_database, sqlite_settings):
+    plain, policed_ = (
+        Cloud(sqlite_database, sqlite_settings),
+        Cloud(sqlite_database, sqlite_settings),
+    )
+    plain.policies = None
+    plain.report(a_report(1))
+    with counted(sqlite_database) as before:
+        plain.report(a_report(1, vcpus=9))
+    with counted(sqlite_database) as after:
+        policed_.report(a_report(1, vcpus=10))
+    assert before == after

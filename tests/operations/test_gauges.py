@@ -1,0 +1,200 @@
+"""How many more instances of chosen flavors fit, as ``/metrics`` shows it."""
+
+import threading
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from placement_sched.errors import Unavailable
+from placement_sched.model.figures import OTHER, CapacityFigures, FlavorCapacity, Reliability
+from placement_sched.operations.gauges import KEPT, MOST, THREAD, CapacityGauges
+from tests.conftest import make_settings
+from tests.scheduler.capacity.test_report import ADMIN, FLAVORS, NODES, in_zone, store_flavor
+from tests.support.scheduling import report
+
+PREFIX = "placement_sched_scheduler_capacity"
+
+
+def counted():
+    """Wait for the thread that counts."""
+    for thread in threading.enumerate():
+        if thread.name == THREAD:
+            thread.join(timeout=60)
+
+
+def scraped(app):
+    """Return the gauges of capacity by name and labels, once they are counted."""
+    app.get("/metrics")
+    counted()
+    return shown(text_string_to_metric_families(app.get("/metrics").text))
+
+
+def shown(families):
+    return {
+        (one.name.removeprefix(PREFIX), *one.labels.values()): one.value
+        for family in families
+        for one in family.samples
+        if one.name.startswith(PREFIX)
+    }
+
+
+def without_age(found):
+    return {key: value for key, value in found.items() if key != ("_age_seconds",)}
+
+
+@pytest.fixture
+def watching(settings, make_app):
+    """Return an application with two hosts that watches flavors of these names."""
+
+    def made(*names):
+        app = make_app(settings.with_overrides({"scheduler.capacity_flavors": list(names)}))
+        app.post_json(NODES, [report("cn1", memory_mb=4096), report("cn2", memory_mb=8192)])
+        in_zone(app, "az1", "cn1")
+        store_flavor(app, "small")
+        store_flavor(app, "large", ram=4096)
+        return app
+
+    return made
+
+
+def test_chosen_flavors_are_shown_in_all_and_by_zone(watching):
+    found = scraped(watching("small", "large"))
+    assert 0 <= found["_age_seconds",] < KEPT
+    assert without_age(found) == {
+        ("", "small"): 12,
+        ("", "large"): 3,
+        ("_by_zone", "small", "az1"): 4,
+        ("_by_zone", "small", "nova"): 8,
+        ("_by_zone", "large", "az1"): 1,
+        ("_by_zone", "large", "nova"): 2,
+        ("_state", "small", "exact"): 1,
+        ("_state", "large", "exact"): 1,
+    }
+
+
+def test_without_the_option_there_are_none_and_nothing_is_counted(watching):
+    app = watching()
+    assert scraped(app) == {}
+    assert THREAD not in {thread.name for thread in threading.enumerate()}
+
+
+def test_unknown_flavor_is_shown_as_such_logged_once_and_hides_no_other(watching, caplog):
+    app = watching("smal", "small")
+    found = without_age(scraped(app))
+    assert found["_state", "smal", "unknown"] == 1
+    assert ("", "smal") not in found
+    assert found["", "small"] == 12
+    said = [one.getMessage() for one in caplog.records if "capacity_flavors" in one.getMessage()]
+    assert said == ["[scheduler] capacity_flavors names 'smal', but no stored flavor has this name"]
+
+
+def test_flavor_that_no_request_can_have_is_shown_as_refused(watching):
+    app = watching("odd", "small")
+    sizes = {"name": "odd", "id": "odd", "vcpus": 1, "ram": 1, "disk": 1}
+    app.post_json(FLAVORS, {"flavor": sizes}, headers=ADMIN)
+    extra = {"extra_specs": {"resources:CUSTOM_NOWHERE": "1"}}
+    app.post_json(f"{FLAVORS}/odd/os-extra_specs", extra, headers=ADMIN)
+    found = without_age(scraped(app))
+    assert found["_state", "odd", "refused"] == 1
+    assert ("", "odd") not in found
+    assert found["", "small"] == 12
+
+
+class Counting:
+    """Counts as often as it is called, while ``failure`` is not set."""
+
+    def __init__(self, now):
+        self.calls, self.now, self.failure = 0, now, None
+
+    def __call__(self, names):
+        self.calls += 1
+        if self.failure:
+            raise self.failure
+        one = FlavorCapacity(Reliability.EXACT, self.calls, {"az1": self.calls})
+        return CapacityFigures(self.now[0], dict.fromkeys(names, one))
+
+
+@pytest.fixture
+def now(monkeypatch):
+    """Return the time that the gauges see, in a list of one."""
+    clock = [1_000_000.0]
+    monkeypatch.setattr("placement_sched.operations.gauges.time.time", lambda: clock[0])
+    return clock
+
+
+def collected(gauges):
+    found = shown(gauges.collect())
+    counted()
+    return found
+
+
+def test_flavors_are_counted_beside_scrapes_at_most_once_a_minute(now):
+    gauges = CapacityGauges(lambda: ["small"], count := Counting(now), None)
+    assert collected(gauges) == {}
+    now[0] += KEPT - 1
+    found = collected(gauges)
+    assert (found["", "small"], found["_age_seconds",], count.calls) == (1, KEPT - 1, 1)
+    now[0] += 1
+    assert collected(gauges)["_age_seconds",] == KEPT  # what was counted last, while it counts
+    assert (collected(gauges)["", "small"], count.calls) == (2, 2)
+
+
+def test_flavors_are_counted_again_after_the_clock_went_back(now, tmp_path):
+    one, other = (CapacityGauges(lambda: ["small"], Counting(now), str(tmp_path)) for _ in range(2))
+    collected(one)
+    collected(other)
+    now[0] -= 365 * 86_400
+    collected(one)
+    assert collected(one)["", "small"] == collected(other)["", "small"] == 2
+
+
+def test_flavors_named_since_are_counted_at_once(now):
+    names = ["small"]
+    gauges = CapacityGauges(lambda: names, count := Counting(now), None)
+    collected(gauges)
+    names.append("large")
+    collected(gauges)
+    assert {("", "small"), ("", "large")} <= collected(gauges).keys()
+    assert count.calls == 2
+
+
+@pytest.mark.parametrize("failure", [Unavailable("away"), RuntimeError("a bug")])
+def test_failed_count_leaves_the_last_and_is_tried_again_after_a_minute(now, failure):
+    gauges = CapacityGauges(lambda: ["small"], count := Counting(now), None)
+    collected(gauges)
+    count.failure = failure
+    for _ in range(3):
+        now[0] += KEPT
+        assert collected(gauges)["", "small"] == 1
+        collected(gauges)
+    assert count.calls == 1 + 3
+    assert collected(gauges)["_age_seconds",] == 3 * KEPT
+
+
+def test_workers_share_what_one_has_counted(now, tmp_path):
+    first = CapacityGauges(lambda: ["small"], one := Counting(now), str(tmp_path))
+    second = CapacityGauges(lambda: ["small"], other := Counting(now), str(tmp_path))
+    collected(first)
+    assert collected(second) == collected(first)
+    assert (one.calls, other.calls) == (1, 0)
+
+
+def test_few_flavors_and_zones_are_shown(now):
+    names = [f"f{number:03}" for number in range(2 * MOST)]
+    gauges = CapacityGauges(lambda: names, Counting(now), None)
+    collected(gauges)
+    flavors = {labels[0] for name, *labels in collected(gauges) if name == ""}
+    assert flavors == set(names[:MOST])
+    zones = {f"az{number:03}": number for number in range(1, 60)}
+    bounded = FlavorCapacity(Reliability.EXACT, sum(zones.values()), zones).bounded()
+    assert len(bounded.zones) == 51
+    assert bounded.zones[OTHER] == sum(range(1, 10))
+    assert sum(bounded.zones.values()) == bounded.instances
+
+
+def test_metrics_have_the_gauges_with_several_workers(sqlite_url, make_app, monkeypatch, tmp_path):
+    (shared := tmp_path / "metrics").mkdir()
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(shared))
+    app = make_app(make_settings(sqlite_url, scheduler__capacity_flavors=["small"]))
+    store_flavor(app, "small")
+    assert scraped(app)["", "small"] == 0

@@ -1,0 +1,105 @@
+"""``placement audit --invariants`` prints what is violated, and ends with 7 where anything is."""
+
+from datetime import datetime
+
+import pytest
+from sqlalchemy import delete, select, text, update
+
+from placement_sched.db import tables
+from tests.support.invariants import break_tables
+from tests.support.repairs import Cloud, uuid
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def cloud(app, capsys, database_url, monkeypatch):
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", database_url)
+    return with_one_instance(Cloud(app, capsys))
+
+
+@pytest.fixture
+def small(sqlite_app, capsys, sqlite_url, monkeypatch):
+    """The cloud on SQLite alone."""
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    return with_one_instance(Cloud(sqlite_app, capsys))
+
+
+def with_one_instance(made: Cloud) -> Cloud:
+    made.record(1)
+    made.allocate(1)
+    return made
+
+
+def test_all_invariants_hold_is_0(cloud):
+    assert cloud.run("audit", "--invariants") == (0, "all invariants hold\n", "")
+    found = cloud.document("audit", "--invariants")
+    assert found == {
+        "code": 0,
+        "checked": {
+            "providers": 2,
+            "inventories": 6,
+            "allocations": 1,
+            "consumers": 1,
+            "aggregates": 0,
+        },
+        "violations": [],
+        "allowed": [],
+        "more_of": [],
+    }
+
+
+def test_violations_are_7_each_in_a_line(cloud, database):
+    break_tables(database, delete(tables.consumers))
+    expected = f"consumer {uuid(1)} holds allocations and has no record"
+    assert cloud.run("audit", "--invariants") == (
+        7,
+        f"allocation_without_consumer: {expected}\n1 violation of 1 invariant\n",
+        "",
+    )
+    found = cloud.document("audit", "--invariants")
+    assert found["violations"] == [{"invariant": "allocation_without_consumer", "detail": expected}]
+
+
+def test_what_is_allowed_is_shown_and_violates_nothing(small, sqlite_database):
+    classes = tables.resource_classes.c
+    vcpu = select(classes.id).where(classes.name == "VCPU").scalar_subquery()
+    shrunk = update(tables.inventories).where(tables.inventories.c.resource_class_id == vcpu)
+    later = datetime.fromisoformat("2038-01-01T12:00:00")
+    break_tables(sqlite_database, shrunk.values(total=1, reserved=1, updated_at=later))
+    status, printed, _ = small.run("audit", "--invariants", "--verbose")
+    assert status == 0
+    first, *allowed, last = printed.splitlines()
+    assert first == (
+        "checked in a single snapshot: 2 providers, 6 inventories, 1 allocations, 1 consumers, "
+        "0 aggregates"
+    )
+    assert last == "all invariants hold"
+    assert [line.split(" cn1")[0] for line in allowed] == [
+        "allowed: over_capacity: 1 VCPU of provider"
+    ]
+    assert small.document("audit", "--invariants")["allowed"][0]["invariant"] == "over_capacity"
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--delete",),
+        ("--resource_provider", "00000000-0000-0000-0000-000000000001"),
+        ("--instances-are-all-recorded",),
+    ],
+    ids=lambda option: option[0],
+)
+def test_options_of_the_other_audit_are_wrong_input(small, option):
+    status, printed, complaint = small.run("audit", "--invariants", *option)
+    assert (status, printed) == (127, "")
+    assert complaint == f"placement-sched: --invariants and {option[0]} exclude each other\n"
+
+
+def test_time_that_cannot_be_read_is_reported_without_a_traceback(small, sqlite_database):
+    broken = text("UPDATE inventories SET total = 1, reserved = 1, updated_at = 'yesterday'")
+    break_tables(sqlite_database, broken)
+    status, printed, complaint = small.run("audit", "--invariants")
+    assert (status, printed) == (127, "")
+    assert complaint.startswith("placement-sched: the database has a time that cannot be read: ")
+    assert complaint.count("\n") == 1

@@ -1,0 +1,147 @@
+"""Where the cloud is nova's, what is read from its databases is not changed here."""
+
+import re
+
+import pytest
+
+from placement_sched.app import APIS
+from placement_sched.operations.nova_cloud import NovaNoun, is_read_from_nova
+from tests.support.policies import policed
+from tests.support.scheduling import report
+from tests.support.versions import LATEST_HEADERS
+
+#: Where a cloud is nova's; nothing connects to it here.
+NOVA = {"api_database.connection": "mysql+pymysql://nova:secret@db/nova_api"}
+CHANGING = [(face.name, route) for face in APIS for route in face.routes if route.changes]
+NODE = "11111111-2222-3333-4444-555555555555"
+COMPUTE = {"OpenStack-API-Version": "compute 2.96"}
+
+
+@pytest.fixture
+def nova_s(make_app, sqlite_settings):
+    """The application where the cloud is nova's."""
+    return make_app(sqlite_settings.with_overrides(NOVA))
+
+
+def the_error(answer):
+    """Return the text of an error, in the shape of whichever API."""
+    document = answer.json
+    if "errors" in document:
+        (error,) = document["errors"]
+        assert error["code"] == "scheduler.read_from_nova"
+        return error["detail"]
+    (error,) = document.values()
+    assert error["code"] == 409
+    return error["message"]
+
+
+@pytest.mark.parametrize(
+    ("face", "route"), CHANGING, ids=lambda one: one if isinstance(one, str) else one.path
+)
+def test_a_change_of_what_is_novas_is_refused_with_where_to_make_it(nova_s, face, route):
+    path = re.sub(r"<[^>]+>", NODE, f"/{face}{route.path}")
+    body = {route.action: {}} if route.action else {}
+    version = min(route.until, (2, 96))
+    headers = {"OpenStack-API-Version": f"compute {version[0]}.{version[1]}"}
+    headers = headers if face == "compute" else {}
+    ask = getattr(nova_s, f"{route.method.lower()}_json")
+    answer = ask(path, body, headers=headers, status=409)
+    detail = the_error(answer)
+    assert detail == route.changes.refusal
+    things, where = route.changes.value
+    assert detail.startswith(things)
+    assert detail.endswith(f"{where}.")
+    assert "secret" not in answer.text
+
+
+def test_every_write_of_the_nouns_that_nova_has_is_such_a_change():
+    asked = {
+        (face, route.method, route.path, route.action)
+        for face, route in CHANGING
+        if route.method != "GET"
+    }
+    nouns = ("os-aggregates", "os-services", "os-server-groups", "compute_nodes", "instances")
+    writes = {
+        (face.name, route.method, route.path, route.action)
+        for face in APIS
+        for route in face.routes
+        if route.method != "GET" and face.name in {"compute", "scheduler"}
+        if route.path.split("/")[2:3] and route.path.split("/")[2] in nouns
+    }
+    (caching,) = writes - asked
+    assert caching[2].endswith("/images")  # which changes nothing
+    assert asked <= writes
+    assert {route.changes for _, route in CHANGING} == set(NovaNoun)
+
+
+def test_what_is_read_is_shown_and_a_forbidden_caller_is_refused_first(nova_s):
+    for path in ("os-aggregates", "os-services", "os-server-groups", "os-hypervisors"):
+        nova_s.get(f"/compute/v2.1/{path}", headers=COMPUTE, status=200)
+    nova_s.get("/scheduler/v1/compute_nodes", status=200)
+    nova_s.get("/scheduler/v1/instances", status=200)
+    stranger = {"X-Auth-Token": "eve:bank"}
+    nova_s.post_json("/compute/v2.1/os-aggregates", {}, headers=stranger, status=403)
+
+
+def test_the_placement_api_and_requests_to_place_work_as_ever(nova_s):
+    provider = {"name": "cn1", "uuid": NODE}
+    nova_s.post_json("/placement/resource_providers", provider, headers=LATEST_HEADERS, status=200)
+    asked = {"request_spec": {"flavor": {"vcpus": 1, "memory_mb": 512}, "num_instances": 1}}
+    nova_s.post_json("/scheduler/v1/explain", asked, status=200)
+
+
+def test_no_provider_aggregate_and_no_trait_is_touched(make_app, sqlite_settings):
+    ours = make_app(sqlite_settings)
+    ours.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    made = ours.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "gpu"}}).json
+    (service,) = ours.get("/compute/v2.1/os-services", headers=COMPUTE).json["services"]
+    (provider,) = ours.get("/placement/resource_providers").json["resource_providers"]
+    before = state(ours, provider["uuid"])
+    novas = make_app(sqlite_settings.with_overrides(NOVA))
+    action = f"/compute/v2.1/os-aggregates/{made['aggregate']['id']}/action"
+    novas.post_json(action, {"add_host": {"host": "cn1"}}, status=409)
+    change = {"status": "disabled"}
+    path = f"/compute/v2.1/os-services/{service['id']}"
+    novas.put_json(path, change, headers=COMPUTE, status=409)
+    assert state(novas, provider["uuid"]) == before
+
+
+def state(app, uuid):
+    """Return what the Placement API has of a provider."""
+    path = f"/placement/resource_providers/{uuid}"
+    return [
+        app.get(f"{path}{below}", headers=LATEST_HEADERS).json
+        for below in ("", "/aggregates", "/traits", "/inventories")
+    ]
+
+
+def test_a_cloud_is_novas_only_with_an_address_of_its_api_database(sqlite_settings):
+    assert is_read_from_nova(sqlite_settings.with_overrides(NOVA))
+    assert not is_read_from_nova(sqlite_settings)
+    assert not is_read_from_nova(sqlite_settings.with_overrides({"api_database.connection": ""}))
+
+
+def test_inventories_keep_nova_computes_ratios_whatever_a_policy_says(
+    make_app, sqlite_url, tmp_path
+):
+    (tmp_path / "before").mkdir()
+    ours = make_app(
+        policed(sqlite_url, tmp_path / "before", "[dense]\ncpu_allocation_ratio = 2.0\n")
+    )
+    ours.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    wanted = {"aggregate": {"name": "dense"}}
+    made = ours.post_json("/compute/v2.1/os-aggregates", wanted).json["aggregate"]
+    action = f"/compute/v2.1/os-aggregates/{made['id']}/action"
+    ours.post_json(action, {"set_metadata": {"metadata": {"sched_policy": "dense"}}})
+    ours.post_json(action, {"add_host": {"host": "cn1"}})
+    assert cpu_ratio(ours) == 2.0
+    denser = policed(sqlite_url, tmp_path, "[dense]\ncpu_allocation_ratio = 8.0\n")
+    assert cpu_ratio(make_app(denser.with_overrides(NOVA))) == 2.0
+    assert cpu_ratio(make_app(denser)) == 8.0
+
+
+def cpu_ratio(app):
+    """Return the ratio by which the virtual CPUs of the one provider are overcommitted."""
+    (provider,) = app.get("/placement/resource_providers").json["resource_providers"]
+    path = f"/placement/resource_providers/{provider['uuid']}/inventories"
+    return app.get(path).json["inventories"]["VCPU"]["allocation_ratio"]

@@ -1,0 +1,243 @@
+"""Provider aggregates are made to match host aggregates; nova-manage's codes."""
+
+import pytest
+
+from placement_sched.errors import ServiceFailed
+from placement_sched.model.provider_sync import HostMap, SyncCode, SyncProblem
+from placement_sched.operations import aggregates as own_aggregates
+from placement_sched.operations.provider_sync import OwnPlacement, by_name, sync_aggregates
+from placement_sched.store.compute import host_aggregates
+from placement_sched.store.placement import aggregates, resource_providers
+from tests.support.host_maps import (
+    Told,
+    add_aggregate,
+    aggregate_uuid,
+    here,
+    joining,
+    leaving,
+    members,
+)
+from tests.support.hosts import NOW, add_node, add_service
+from tests.support.providers import make_provider
+from tests.support.statements import counted
+
+pytestmark = pytest.mark.all_databases
+
+
+def join(database, name, *providers):
+    """Put providers into a placement aggregate behind nova's back."""
+
+    def work(connection):
+        found = resource_providers.by_uuids(connection, providers).values()
+        ids = [provider.id for provider in found]
+        aggregates.add_members(connection, aggregate_uuid(name), ids, NOW)
+
+    database.write(work)
+
+
+def generation(database, provider):
+    with database.read() as connection:
+        return resource_providers.by_uuid(connection, provider).generation
+
+
+def test_what_is_missing_in_placement_is_added(database):
+    one, two, other = (add_node(database, host) for host in ("cn1", "cn2", "cn3"))
+    add_aggregate(database, "fast", ["cn1", "cn2"])
+    join(database, "fast", one)
+    synced = sync_aggregates(*here(database))
+    assert synced.code is SyncCode.DONE
+    assert (by_name(synced.added), synced.stale) == ({aggregate_uuid("fast"): {two}}, set())
+    assert members(database, "fast") == {one, two}
+    assert other not in members(database, "fast")
+
+
+def test_a_second_time_nothing_is_changed_and_the_statements_are_few(database):
+    nodes = [add_node(database, f"cn{number}") for number in range(8)]
+    for name in ("a", "b", "c"):
+        add_aggregate(database, name, [f"cn{number}" for number in range(8)])
+    sync_aggregates(*here(database))
+    generations = [generation(database, node) for node in nodes]
+    with counted(database) as statements:
+        synced = sync_aggregates(*here(database))
+    assert (synced.added, synced.removed, synced.stale, synced.problems) == (
+        set(),
+        set(),
+        set(),
+        [],
+    )
+    assert len(statements) == 4
+    assert [generation(database, node) for node in nodes] == generations == [3] * 8
+
+
+def test_a_batch_takes_as_many_statements_however_large(database):
+    hosts = [f"cn{number}" for number in range(40)]
+    for host in hosts:
+        add_node(database, host)
+    add_aggregate(database, "first", hosts[:1])
+    sync_aggregates(*here(database))
+    add_aggregate(database, "small", hosts[:2])
+    with counted(database) as few:
+        sync_aggregates(*here(database))
+    add_aggregate(database, "large", hosts)
+    with counted(database) as many:
+        sync_aggregates(*here(database))
+    assert len(many) == len(few)
+    assert len(members(database, "large")) == 40
+
+
+def test_a_stale_membership_is_told_and_removed_only_if_asked(database):
+    one, left = add_node(database, "cn1"), add_node(database, "cn2")
+    add_aggregate(database, "fast", ["cn1"])
+    join(database, "fast", one, left)
+    told = sync_aggregates(*here(database))
+    fast = aggregate_uuid("fast")
+    assert told.stale == {(left, fast)}
+    assert told.code is SyncCode.DONE
+    assert members(database, "fast") == {one, left}
+    removed = sync_aggregates(*here(database), remove_stale=True)
+    assert (removed.removed, removed.stale) == ({(left, fast)}, set())
+    assert members(database, "fast") == {one}
+
+
+def test_a_provider_that_is_no_compute_node_is_never_stale(sqlite_database):
+    add_node(sqlite_database, "cn1")
+    storage = make_provider(sqlite_database, DISK_GB=1000)
+    add_aggregate(sqlite_database, "fast", ["cn1"])
+    join(sqlite_database, "fast", storage)
+    synced = sync_aggregates(*here(sqlite_database), remove_stale=True)
+    assert {aggregate for _, aggregate in synced.added} == {aggregate_uuid("fast")}
+    assert synced.stale | synced.removed == set()
+    assert storage in members(sqlite_database, "fast")
+
+
+def test_aggregates_of_placement_alone_are_left_alone(sqlite_database):
+    node = add_node(sqlite_database, "cn1")
+    join(sqlite_database, "routed-network", node)
+    synced = sync_aggregates(*here(sqlite_database), remove_stale=True)
+    assert (synced.added, synced.removed, synced.stale) == (set(), set(), set())
+    assert members(sqlite_database, "routed-network") == {node}
+
+
+def test_each_hindrance_has_novas_code_and_keeps_nobody_else_back(database):
+    good = add_node(database, "good")
+    several = {add_node(database, "several", f"node{number}") for number in (1, 2)}
+    add_service(database, "serving")
+    gone = add_node(database, "gone", provider=False)
+    add_aggregate(database, "all", ["good", "several", "serving", "gone", "ghost"])
+    join(database, "all", *several)
+    synced = sync_aggregates(*here(database), remove_stale=True)
+    assert members(database, "all") == {good} | several
+    assert {(each.code, each.about) for each in synced.problems} == {
+        (SyncCode.SEVERAL_NODES, "several"),
+        (SyncCode.NO_NODE, "serving"),
+        (SyncCode.HOST_UNKNOWN, "ghost"),
+        (SyncCode.NO_PROVIDER, "gone"),
+    }
+    assert gone in next(each.detail for each in synced.problems if each.about == "gone")
+    assert synced.code is SyncCode.SEVERAL_NODES
+
+
+class Failing(OwnPlacement):
+    """A placement that gives up at the second batch."""
+
+    batch = 1
+    service = "placement"
+
+    def change(self, change):
+        self.batches = getattr(self, "batches", 0) + 1
+        if self.batches == 2:
+            raise ServiceFailed("gone for lunch", service=self.service)
+        return super().change(change)
+
+
+def test_what_was_done_before_placement_failed_is_told(sqlite_database):
+    first, _ = sorted(add_node(sqlite_database, host) for host in ("cn1", "cn2"))
+    add_aggregate(sqlite_database, "fast", ["cn1", "cn2"])
+    read_hosts, _ = here(sqlite_database)
+    placement = Failing(sqlite_database, lambda: NOW, own_hosts=True)
+    synced = sync_aggregates(read_hosts, placement)
+    assert synced.added == {(first, aggregate_uuid("fast"))}
+    problem = SyncProblem(SyncCode.PLACEMENT_FAILED, "placement", "gone for lunch")
+    assert synced.problems == [problem]
+
+
+def test_another_service_that_fails_is_no_fault_of_placement(sqlite_database):
+    for host in ("cn1", "cn2"):
+        add_node(sqlite_database, host)
+    add_aggregate(sqlite_database, "fast", ["cn1", "cn2"])
+    read_hosts, _ = here(sqlite_database)
+    placement = Failing(sqlite_database, lambda: NOW, own_hosts=True)
+    placement.service = "compute"
+    with pytest.raises(ServiceFailed, match="gone for lunch"):
+        sync_aggregates(read_hosts, placement)
+
+
+def test_progress_and_each_change_are_told(sqlite_database):
+    node = add_node(sqlite_database, "cn1")
+    add_aggregate(sqlite_database, "fast", ["cn1"])
+    notes, steps = [], []
+    sync_aggregates(
+        *here(sqlite_database),
+        note=notes.append,
+        progress=lambda done, of: steps.append((done, of)),
+    )
+    assert notes == [f"cn1 (provider {node}) added to fast"]
+    assert steps == [(1, 1)]
+
+
+def test_a_host_that_came_while_it_was_removed_is_put_back(sqlite_database):
+    """Whoever adds it finds its provider in the aggregate already, and changes nothing."""
+    late = add_node(sqlite_database, "late")
+    add_aggregate(sqlite_database, "fast")
+    join(sqlite_database, "fast", late)
+    read_hosts, _ = here(sqlite_database)
+    before = read_hosts()
+    after = HostMap(
+        aggregates=tuple(with_host(each, "late") for each in before.aggregates),
+        known=before.known,
+        nodes=before.nodes,
+    )
+    elsewhere = OwnPlacement(sqlite_database, lambda: NOW, own_hosts=False)
+    synced = sync_aggregates(Told(before, after), elsewhere, remove_stale=True)
+    assert members(sqlite_database, "fast") == {late}
+    assert synced.removed == set()
+
+
+def test_a_host_that_left_while_it_was_added_is_taken_out_again(sqlite_database):
+    gone = add_node(sqlite_database, "gone")
+    add_aggregate(sqlite_database, "fast", ["gone"])
+    read_hosts, _ = here(sqlite_database)
+    before = read_hosts()
+    after = HostMap(aggregates=(), known=before.known, nodes=before.nodes)
+    elsewhere = OwnPlacement(sqlite_database, lambda: NOW, own_hosts=False)
+    sync_aggregates(Told(before, after), elsewhere)
+    assert members(sqlite_database, "fast") == set()
+    assert gone not in members(sqlite_database, "fast")
+
+
+def with_host(aggregate, host):
+    return type(aggregate)(
+        id=aggregate.id,
+        uuid=aggregate.uuid,
+        name=aggregate.name,
+        hosts=aggregate.hosts | {host},
+        metadata=aggregate.metadata,
+    )
+
+
+def test_own_host_aggregates_are_read_again_under_their_lock(database):
+    """What was read before a change of them does not overrule it."""
+    one, two = add_node(database, "cn1"), add_node(database, "cn2")
+    add_aggregate(database, "fast", ["cn1"])
+    read_hosts, placement = here(database)
+    stale = read_hosts()
+
+    def swap(connection):
+        number = host_aggregates.id_of_name(connection, "fast")
+        own_aggregates.remove_host(connection, number, "cn1", NOW)
+        own_aggregates.add_hosts(connection, number, ["cn2"], NOW)
+
+    database.write(swap)
+    assert placement.change(joining(stale.aggregates[0].uuid, one)).done == set()
+    assert placement.change(leaving(stale.aggregates[0].uuid, two)).done == set()
+    assert members(database, "fast") == {two}

@@ -1,0 +1,122 @@
+"""Synchronising beside whoever changes hosts, metadata and traits at the same moment."""
+
+import random
+from collections import defaultdict
+
+import pytest
+
+from placement_sched.db.transaction import Database
+from placement_sched.errors import ConcurrentUpdate
+from placement_sched.operations import aggregates
+from placement_sched.operations.provider_sync import sync_aggregates, sync_traits
+from placement_sched.store import synced_traits
+from placement_sched.store.compute import host_aggregates as aggregates_store
+from placement_sched.store.placement import resource_providers, traits
+from tests.conftest import empty, make_settings
+from tests.support.host_maps import LICENSED, add_aggregate, carriers, here, members
+from tests.support.hosts import NOW, add_node
+from tests.support.invariants import assert_invariants
+from tests.support.processes import race
+
+pytestmark = pytest.mark.system
+
+HOSTS = [f"cn{number}" for number in range(6)]
+AGGREGATES = ["a", "b"]
+ROUNDS = 4
+SYNCING, MOVING, TAGGING = 2, 1, 1
+
+
+def work(barrier, which, url, nodes):
+    """Do one's own part: synchronise, move hosts and retag aggregates, or change other traits."""
+    database, dice = Database(make_settings(url)), random.Random(which)
+    barrier.wait(120)
+    try:
+        if which < SYNCING:
+            for _ in range(ROUNDS):
+                sync_aggregates(*here(database), remove_stale=True)
+                sync_traits(*here(database))
+            return []
+        if which < SYNCING + MOVING:
+            for _ in range(4 * ROUNDS):
+                database.write(lambda connection: move(connection, dice))
+            return []
+        return [pair for number in range(4 * ROUNDS) for pair in tag(database, dice, nodes, number)]
+    finally:
+        database.dispose()
+
+
+def move(connection, dice):
+    """Take a host out of an aggregate or put it in, and ask for the trait or not."""
+    number = aggregates_store.id_of_name(connection, dice.choice(AGGREGATES))
+    host = dice.choice(HOSTS)
+    if host in aggregates.get(connection, number).hosts:
+        aggregates.remove_host(connection, number, host, NOW)
+    else:
+        aggregates.add_hosts(connection, number, [host], NOW)
+    value = dice.choice(["required", None])
+    aggregates.set_metadata(connection, number, {f"trait:{LICENSED}": value}, NOW)
+
+
+def tag(database, dice, nodes, number):
+    """Put a trait on a provider as the placement API does: all of them, by generation."""
+    node, trait = dice.choice(nodes), f"CUSTOM_THEIRS_{number}"
+    with database.read() as connection:
+        provider = resource_providers.by_uuid(connection, node)
+        had = [each.id for each in traits.of_provider(connection, provider.id)]
+
+    def replace(connection):
+        traits.add_missing(connection, [trait], NOW)
+        locked = resource_providers.lock_by_uuid(connection, node, provider.generation)
+        new = traits.ids_by_name(connection, [trait]).values()
+        traits.replace(connection, locked.id, had, [*had, *new], NOW)
+        resource_providers.bump_generations(connection, [locked.id], NOW)
+
+    try:
+        database.write(replace)
+    except ConcurrentUpdate:
+        return []
+    return [(node, trait)]
+
+
+@pytest.mark.parametrize("kind", ["postgresql_server", "mysql_server"])
+def test_nothing_is_lost_and_in_the_end_all_is_as_asked(kind, request):
+    url = request.getfixturevalue(kind)
+    assert any(they_raced(url) for _ in range(5)), "the other writer never got in"
+
+
+def they_raced(url: str) -> bool:
+    """Let all do their part; check what came of it, and return whether the other writer got in."""
+    empty(url)
+    database = Database(make_settings(url))
+    nodes = {host: add_node(database, host) for host in HOSTS}
+    for name in AGGREGATES:
+        add_aggregate(database, name, [], {})
+    theirs = race(SYNCING + MOVING + TAGGING, work, url, sorted(nodes.values()))
+    # Who moves hosts keeps the provider aggregates himself: in no moment were they to be mended.
+    asked = check_members(database, nodes)
+    sync_traits(*here(database))
+    check_members(database, nodes)
+    assert carriers(database) == asked
+    with database.read() as connection:
+        assert {uuid for uuid, _ in synced_traits.read(connection).pairs} == asked
+    put: dict[str, set[str]] = defaultdict(set)
+    for node, trait in theirs:
+        put[trait].add(node)
+    assert {trait: carriers(database, trait) for trait in put} == put
+    assert_invariants(database)
+    database.dispose()
+    return bool(put)
+
+
+def check_members(database, nodes):
+    """Compare host and provider aggregates; return the nodes that the trait is asked for on."""
+    with database.read() as connection:
+        found = aggregates_store.snapshot(connection)
+    for one in found:
+        assert members(database, one.name) == {nodes[host] for host in one.hosts}
+    return {
+        nodes[host]
+        for one in found
+        if one.metadata.get(f"trait:{LICENSED}") == "required"
+        for host in one.hosts
+    }

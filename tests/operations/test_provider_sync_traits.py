@@ -1,0 +1,427 @@
+"""Traits that aggregates ask for are put on their hosts' providers, and taken off afterwards."""
+
+import dataclasses
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from placement_sched.db.transaction import Database
+from placement_sched.errors import NotFound
+from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.provider_sync import HostMap, SyncCode
+from placement_sched.operations.provider_sync import OwnPlacement, sync_aggregates, sync_traits
+from placement_sched.store import synced_traits
+from placement_sched.store.compute import host_aggregates
+from placement_sched.store.placement import aggregates as provider_aggregates
+from placement_sched.store.placement import resource_providers, traits
+from tests.conftest import empty, make_settings
+from tests.exploring import draws
+from tests.support.host_maps import (
+    LICENSED,
+    Told,
+    add_aggregate,
+    aggregate_uuid,
+    carriers,
+    here,
+    joining,
+    leaving,
+    members,
+    put_by_hand,
+    putting,
+    tag,
+    taking_off,
+)
+from tests.support.hosts import NOW, add_node, add_service
+from tests.support.statements import counted
+
+pytestmark = pytest.mark.all_databases
+
+ASKING = {f"trait:{LICENSED}": "required"}
+NOT_ASKING = {f"trait:{LICENSED}": None}
+
+
+def take_off_by_hand(database, provider, trait=LICENSED):
+    def work(connection):
+        number = resource_providers.by_uuid(connection, provider).id
+        traits.take_off(connection, trait, [number], NOW)
+
+    database.write(work)
+
+
+def record(database):
+    with database.read() as connection:
+        return synced_traits.read(connection).pairs
+
+
+def test_the_trait_is_made_and_put_on_the_hosts_providers_alone(database):
+    inside, _ = add_node(database, "win1"), add_node(database, "cn1")
+    aggregate = add_aggregate(database, "windows", ["win1"], {**ASKING, "os_distro": "windows"})
+    synced = sync_traits(*here(database))
+    assert (synced.created, synced.added) == ([LICENSED], {(inside, LICENSED)})
+    assert synced.code is SyncCode.DONE
+    assert carriers(database) == {inside}
+    assert record(database) == {(inside, LICENSED): aggregate}
+
+
+def test_every_node_of_a_host_gets_it(sqlite_database):
+    nodes = {add_node(sqlite_database, "ironic", f"node{number}") for number in (1, 2)}
+    add_aggregate(sqlite_database, "metal", ["ironic"], ASKING)
+    assert sync_traits(*here(sqlite_database)).code is SyncCode.DONE
+    assert carriers(sqlite_database) == nodes
+
+
+def test_values_other_than_required_ask_for_nothing(sqlite_database):
+    add_node(sqlite_database, "cn1")
+    add_aggregate(
+        sqlite_database, "a", ["cn1"], {"trait:CUSTOM_A": "forbidden", "CUSTOM_B": "required"}
+    )
+    synced = sync_traits(*here(sqlite_database))
+    assert (synced.created, synced.added, synced.problems) == ([], set(), [])
+
+
+def test_an_aggregate_without_hosts_has_its_trait_made(sqlite_database):
+    """A request that names a trait which is not there is refused; so it must be there."""
+    add_aggregate(sqlite_database, "windows", [], ASKING)
+    assert sync_traits(*here(sqlite_database)).created == [LICENSED]
+    with sqlite_database.read() as connection:
+        assert traits.by_names(connection, [LICENSED])
+
+
+def test_a_second_time_nothing_is_changed_and_the_statements_are_few(database):
+    hosts = [f"cn{number}" for number in range(8)]
+    nodes = [add_node(database, host) for host in hosts]
+    for name in ("a", "b"):
+        add_aggregate(database, name, hosts, ASKING)
+    sync_traits(*here(database))
+    with counted(database) as statements:
+        synced = sync_traits(*here(database))
+    assert (synced.created, synced.added, synced.removed) == ([], set(), set())
+    assert len(statements) == 6
+    with database.read() as connection:
+        found = resource_providers.by_uuids(connection, nodes).values()
+    assert {provider.generation for provider in found} == {1}
+
+
+def test_a_batch_takes_as_many_statements_however_large(database):
+    hosts = [f"cn{number}" for number in range(40)]
+    for host in hosts:
+        add_node(database, host)
+    add_aggregate(database, "first", hosts[:1], {"trait:CUSTOM_A": "required"})
+    sync_traits(*here(database))
+    add_aggregate(database, "small", hosts[:2], {"trait:CUSTOM_B": "required"})
+    with counted(database) as few:
+        sync_traits(*here(database))
+    add_aggregate(database, "large", hosts, {"trait:CUSTOM_C": "required"})
+    with counted(database) as many:
+        sync_traits(*here(database))
+    assert len(many) == len(few)
+    assert len(carriers(database, "CUSTOM_C")) == 40
+
+
+def test_what_it_put_is_taken_off_once_nobody_asks(database):
+    node = add_node(database, "win1")
+    add_aggregate(database, "windows", ["win1"], ASKING)
+    sync_traits(*here(database))
+    tag(database, "windows", NOT_ASKING)
+    synced = sync_traits(*here(database))
+    assert synced.removed == {(node, LICENSED)}
+    assert carriers(database) == set()
+    assert record(database) == {}
+
+
+def test_what_it_did_not_put_stays(sqlite_database):
+    theirs, ours = add_node(sqlite_database, "theirs"), add_node(sqlite_database, "ours")
+    put_by_hand(sqlite_database, theirs)
+    add_aggregate(sqlite_database, "windows", ["theirs", "ours"], ASKING)
+    assert sync_traits(*here(sqlite_database)).added == {(ours, LICENSED)}
+    tag(sqlite_database, "windows", NOT_ASKING)
+    assert sync_traits(*here(sqlite_database)).removed == {(ours, LICENSED)}
+    assert carriers(sqlite_database) == {theirs}
+
+
+def test_a_host_that_left_loses_it(sqlite_database):
+    node = add_node(sqlite_database, "win1")
+    add_aggregate(sqlite_database, "windows", ["win1"], ASKING)
+    sync_traits(*here(sqlite_database))
+
+    def leave(connection):
+        number = host_aggregates.id_of_name(connection, "windows")
+        host_aggregates.remove_host(connection, number, "win1")
+
+    sqlite_database.write(leave)
+    assert sync_traits(*here(sqlite_database)).removed == {(node, LICENSED)}
+
+
+def without_nodes(hosts, *names):
+    """The same hosts, but nobody tells the compute nodes of these."""
+    nodes = {host: uuids for host, uuids in hosts.nodes.items() if host not in names}
+    return dataclasses.replace(hosts, nodes=nodes)
+
+
+def test_a_host_in_the_aggregate_keeps_it_though_its_node_is_not_told(database):
+    """What is not in a list may be missing from the list."""
+    node, other = add_node(database, "win1"), add_node(database, "win2")
+    add_aggregate(database, "windows", ["win1", "win2"], ASKING)
+    read_hosts, placement = here(database)
+    sync_traits(read_hosts, placement)
+    novas = OwnPlacement(database, lambda: NOW, own_hosts=False)
+    synced = sync_traits(Told(without_nodes(read_hosts(), "win1")), novas)
+    assert synced.removed == set()
+    assert [(each.code, each.about) for each in synced.problems] == [(SyncCode.NO_NODE, "win1")]
+    assert carriers(database) == {node, other}
+    assert record(database).keys() == {(node, LICENSED), (other, LICENSED)}
+    tag(database, "windows", NOT_ASKING)
+    synced = sync_traits(Told(without_nodes(read_hosts(), "win1")), novas)
+    assert synced.removed == {(node, LICENSED), (other, LICENSED)}
+
+
+def test_one_that_was_taken_off_by_hand_is_put_again_while_asked_for(sqlite_database):
+    node = add_node(sqlite_database, "win1")
+    add_aggregate(sqlite_database, "windows", ["win1"], ASKING)
+    sync_traits(*here(sqlite_database))
+    take_off_by_hand(sqlite_database, node)
+    assert sync_traits(*here(sqlite_database)).added == {(node, LICENSED)}
+    assert carriers(sqlite_database) == {node}
+
+
+def test_one_that_is_gone_already_is_forgotten(sqlite_database):
+    node = add_node(sqlite_database, "win1")
+    add_aggregate(sqlite_database, "windows", ["win1"], ASKING)
+    sync_traits(*here(sqlite_database))
+    take_off_by_hand(sqlite_database, node)
+    tag(sqlite_database, "windows", NOT_ASKING)
+    assert sync_traits(*here(sqlite_database)).removed == set()
+    assert record(sqlite_database) == {}
+    put_by_hand(sqlite_database, node)
+    sync_traits(*here(sqlite_database))
+    assert carriers(sqlite_database) == {node}
+
+
+def test_it_stays_while_another_aggregate_asks(database):
+    node = add_node(database, "win1")
+    add_aggregate(database, "one", ["win1"], ASKING)
+    add_aggregate(database, "two", ["win1"], ASKING)
+    sync_traits(*here(database))
+    tag(database, "one", NOT_ASKING)
+    assert sync_traits(*here(database)).removed == set()
+    assert record(database) == {(node, LICENSED): aggregate_uuid("two")}
+    tag(database, "two", NOT_ASKING)
+    assert sync_traits(*here(database), aggregate="two").removed == {(node, LICENSED)}
+
+
+def test_one_aggregate_alone_is_put_and_taken_off(sqlite_database):
+    one, two = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
+    add_aggregate(sqlite_database, "one", ["cn1"], {"trait:CUSTOM_ONE": "required"})
+    add_aggregate(sqlite_database, "two", ["cn2"], {"trait:CUSTOM_TWO": "required"})
+    assert sync_traits(*here(sqlite_database), aggregate="one").added == {(one, "CUSTOM_ONE")}
+    assert sync_traits(*here(sqlite_database), aggregate="two").added == {(two, "CUSTOM_TWO")}
+    tag(sqlite_database, "one", {"trait:CUSTOM_ONE": None})
+    assert sync_traits(*here(sqlite_database), aggregate="two").removed == set()
+    assert sync_traits(*here(sqlite_database), aggregate="one").removed == {(one, "CUSTOM_ONE")}
+
+
+def test_what_was_put_for_an_aggregate_that_is_gone_is_taken_off(sqlite_database):
+    node = add_node(sqlite_database, "cn1")
+    add_aggregate(sqlite_database, "one", ["cn1"], ASKING)
+    sync_traits(*here(sqlite_database))
+
+    def drop(connection):
+        number = host_aggregates.id_of_name(connection, "one")
+        host_aggregates.remove_host(connection, number, "cn1")
+        host_aggregates.remove(connection, number)
+
+    sqlite_database.write(drop)
+    assert sync_traits(*here(sqlite_database)).removed == {(node, LICENSED)}
+
+
+def test_what_was_put_for_an_aggregate_of_another_list_stays(database):
+    """Nova's host aggregates were followed before; now it is those of this database."""
+    node = add_node(database, "cn1")
+    theirs = HostAggregate(
+        id=1,
+        uuid=aggregate_uuid("nova's"),
+        name="nova's",
+        hosts=frozenset({"cn1"}),
+        metadata=ASKING,
+        created_at=NOW,
+    )
+    hosts = HostMap((theirs,), frozenset({"cn1"}), {"cn1": frozenset({node})})
+    elsewhere = OwnPlacement(database, lambda: NOW, own_hosts=False)
+    elsewhere.change(joining(theirs.uuid, node))
+    sync_traits(Told(hosts), elsewhere)
+    told = sync_traits(*here(database))
+    assert (told.removed, told.code) == (set(), SyncCode.AGGREGATE_UNKNOWN)
+    assert [one.about for one in told.problems] == ["cn1"]
+    assert carriers(database) == {node}
+    elsewhere.change(leaving(theirs.uuid, node))
+    assert sync_traits(*here(database)).removed == {(node, LICENSED)}
+
+
+def test_an_unknown_aggregate_is_named(sqlite_database):
+    with pytest.raises(NotFound, match="no host aggregate named 'nix'"):
+        sync_traits(*here(sqlite_database), aggregate="nix")
+
+
+@pytest.mark.parametrize(
+    "name", ["HW_CPU_X86_AVX1024", "CUSTOM_lower", "CUSTOM_", "", "CUSTOM_A,B"]
+)
+def test_a_trait_that_cannot_be_made_is_refused_and_the_others_are_put(sqlite_database, name):
+    node = add_node(sqlite_database, "cn1")
+    add_aggregate(sqlite_database, "odd", ["cn1"], {f"trait:{name}": "required", **ASKING})
+    synced = sync_traits(*here(sqlite_database))
+    assert synced.code is SyncCode.TRAIT_REFUSED
+    assert [(each.about, "aggregate odd" in each.detail) for each in synced.problems] == [
+        (name, True)
+    ]
+    assert synced.added == {(node, LICENSED)}
+
+
+def test_a_standard_trait_that_is_there_is_put(sqlite_database):
+    node = add_node(sqlite_database, "cn1")
+    add_aggregate(sqlite_database, "a", ["cn1"], {"trait:HW_CPU_X86_AVX2": "required"})
+    assert sync_traits(*here(sqlite_database)).added == {(node, "HW_CPU_X86_AVX2")}
+
+
+def test_hosts_without_provider_have_novas_codes(sqlite_database):
+    good = add_node(sqlite_database, "good")
+    add_service(sqlite_database, "serving")
+    add_node(sqlite_database, "gone", provider=False)
+    add_aggregate(sqlite_database, "all", ["good", "serving", "gone", "ghost"], ASKING)
+    add_aggregate(sqlite_database, "does not ask", ["elsewhere"])
+    synced = sync_traits(*here(sqlite_database))
+    assert carriers(sqlite_database) == {good}
+    assert {(each.code, each.about) for each in synced.problems} == {
+        (SyncCode.NO_NODE, "serving"),
+        (SyncCode.HOST_UNKNOWN, "ghost"),
+        (SyncCode.NO_PROVIDER, "gone"),
+    }
+    assert synced.code is SyncCode.NO_PROVIDER
+
+
+def test_a_dry_run_tells_the_same_and_changes_nothing(sqlite_database):
+    one, two = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
+    add_aggregate(sqlite_database, "old", ["cn1"], ASKING)
+    sync_traits(*here(sqlite_database))
+    tag(sqlite_database, "old", NOT_ASKING)
+    add_aggregate(sqlite_database, "new", ["cn2"], {"trait:CUSTOM_NEW": "required"})
+    told = sync_traits(*here(sqlite_database), dry_run=True)
+    assert (carriers(sqlite_database), carriers(sqlite_database, "CUSTOM_NEW")) == ({one}, set())
+    done = sync_traits(*here(sqlite_database))
+    assert (told.created, told.added, told.removed) == (done.created, done.added, done.removed)
+    assert (done.added, done.removed) == ({(two, "CUSTOM_NEW")}, {(one, LICENSED)})
+
+
+def test_a_dry_run_tells_which_hosts_have_no_provider(database):
+    node = add_node(database, "cn1")
+    add_node(database, "gone", provider=False)
+    asking = {**ASKING, "trait:CUSTOM_B": "required"}
+    add_aggregate(database, "a", ["cn1", "gone"], asking)
+    told = sync_traits(*here(database), dry_run=True)
+    done = sync_traits(*here(database))
+    assert (told.created, told.added, told.removed) == (done.created, done.added, done.removed)
+    assert told.problems == done.problems
+    assert done.added == {(node, LICENSED), (node, "CUSTOM_B")}
+    assert [(each.code, each.about) for each in told.problems] == [(SyncCode.NO_PROVIDER, "gone")]
+
+
+def test_own_metadata_are_read_again_under_their_lock(database):
+    node = add_node(database, "cn1")
+    add_aggregate(database, "a", ["cn1"], ASKING)
+    _, placement = here(database)
+    tag(database, "a", NOT_ASKING)
+    assert placement.change(putting(LICENSED, {node: aggregate_uuid("a")})).done == set()
+    tag(database, "a", ASKING)
+    sync_traits(*here(database))
+    assert placement.change(taking_off(LICENSED, node)).done == set()
+    assert carriers(database) == {node}
+
+
+def test_with_foreign_host_aggregates_what_was_read_counts(sqlite_database):
+    """Nova's are not here to be read again."""
+    node = add_node(sqlite_database, "cn1")
+    add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
+    read_hosts, _ = here(sqlite_database)
+    novas = Told(read_hosts())
+    tag(sqlite_database, "a", NOT_ASKING)
+    placement = OwnPlacement(sqlite_database, lambda: NOW, own_hosts=False)
+    assert sync_traits(novas, placement).added == {(node, LICENSED)}
+    assert sync_traits(read_hosts, placement).removed == {(node, LICENSED)}
+
+
+TRAITS = ["CUSTOM_A", "CUSTOM_B", "HW_CPU_X86_AVX2"]
+HOSTS = ["cn1", "cn2", "cn3"]
+AGGREGATE = st.fixed_dictionaries(
+    {
+        "hosts": st.frozensets(st.sampled_from(HOSTS)),
+        "asked": st.frozensets(st.sampled_from(TRAITS)),
+    }
+)
+CLOUD = st.lists(AGGREGATE, max_size=3)
+PUT_BY_HAND = st.frozensets(st.tuples(st.sampled_from(HOSTS), st.sampled_from(TRAITS)))
+
+
+@pytest.fixture(scope="module")
+def shared(sqlite_template, tmp_path_factory):
+    path = tmp_path_factory.mktemp("shared") / "shared.db"
+    path.write_bytes(sqlite_template.read_bytes())
+    database = Database(make_settings(f"sqlite:///{path}"))
+    yield database
+    database.dispose()
+
+
+def state(database, nodes):
+    """Who is in which aggregate and has which trait, and the generations."""
+    with database.read() as connection:
+        found = resource_providers.by_uuids(connection, nodes.values()).values()
+    return (
+        {name: members(database, name) for name in "abc"},
+        {trait: carriers(database, trait) for trait in TRAITS},
+        {provider.uuid: provider.generation for provider in found},
+        record(database),
+    )
+
+
+@settings(max_examples=draws(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(before=CLOUD, after=CLOUD, by_hand=PUT_BY_HAND)
+def test_twice_is_once_and_what_is_there_is_what_is_asked_or_put_by_hand(
+    shared, before, after, by_hand
+):
+    empty(shared.url.render_as_string(hide_password=False))
+    nodes = {host: add_node(shared, host) for host in HOSTS}
+    for host, trait in sorted(by_hand):
+        put_by_hand(shared, nodes[host], trait)
+    for cloud in (before, after):
+        make_aggregates(shared, cloud)
+        sync_aggregates(*here(shared), remove_stale=True)
+        sync_traits(*here(shared))
+        once = state(shared, nodes)
+        sync_aggregates(*here(shared), remove_stale=True)
+        sync_traits(*here(shared))
+        assert state(shared, nodes) == once
+        for trait in TRAITS:
+            asked = {nodes[host] for one in cloud if trait in one["asked"] for host in one["hosts"]}
+            theirs = {nodes[host] for host, name in by_hand if name == trait}
+            assert carriers(shared, trait) == asked | theirs
+        for name, one in zip("abc", cloud, strict=False):
+            assert members(shared, name) == {nodes[host] for host in one["hosts"]}
+
+
+def make_aggregates(database, cloud):
+    """Make these the only host aggregates, behind placement's back.
+
+    Those that were there go as requests delete them: the provider aggregate is empty by then.
+    """
+
+    def clear(connection):
+        for one in host_aggregates.snapshot(connection):
+            ids = host_aggregates.provider_ids_of_hosts(connection, HOSTS)
+            provider_aggregates.remove_members(connection, one.uuid, ids, NOW)
+            for host in one.hosts:
+                host_aggregates.remove_host(connection, one.id, host)
+            host_aggregates.remove(connection, one.id)
+
+    database.write(clear)
+    for name, one in zip("abc", cloud, strict=False):
+        asked = {f"trait:{trait}": "required" for trait in one["asked"]}
+        add_aggregate(database, name, one["hosts"], asked)

@@ -1,0 +1,65 @@
+"""The healing of allocations, while rivals heal."""
+
+import threading
+
+import pytest
+
+from placement_sched.errors import ConcurrentUpdate
+from placement_sched.model.clock import utcnow
+from placement_sched.operations import repair as operation
+from placement_sched.operations.repair import Healer, HealRequest
+from tests.cli.placement.test_heal import CN1
+from tests.cli.placement.test_heal import cloud as cloud  # noqa: PLC0414 - a fixture
+from tests.cli.placement.test_heal import small as small  # noqa: PLC0414 - a fixture
+from tests.support.repairs import FLAVOR, uuid
+from tests.support.statements import counted
+
+pytestmark = pytest.mark.slow
+
+NO_OWNER = ("no-project", "no-user")
+
+
+@pytest.mark.all_databases
+def test_two_at_once_heal_everything_once(cloud, database):
+    for number in range(8):
+        cloud.record(number, flavor={**FLAVOR, "vcpus": 4})
+    found = []
+
+    def work():
+        healer = Healer(database=database, clock=utcnow, no_owner=NO_OWNER, wanted=HealRequest())
+        found.extend(healer.heal())
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert sorted(one.instance for one in found if one.done) == [uuid(n) for n in range(8)]
+    assert [cloud.held(number)[CN1]["VCPU"] for number in range(8)] == [4] * 8
+
+
+def test_a_rival_that_goes_on_winning_is_told(small, sqlite_database, monkeypatch):
+    small.record(1)
+
+    def raced(*_):
+        raise ConcurrentUpdate("a rival was faster")
+
+    monkeypatch.setattr(operation.allocations, "replace", raced)
+    healer = Healer(database=sqlite_database, clock=utcnow, no_owner=NO_OWNER, wanted=HealRequest())
+    (found,) = healer.heal()
+    assert (found.outcome.value, found.reason) == ("failed", "a rival was faster")
+
+
+def test_statements_do_not_depend_on_how_many_are_healed(small, sqlite_database):
+    counts = []
+    # Before the first one nobody has made the project.
+    for numbers in ((1,), (2,), range(3, 8)):
+        for number in numbers:
+            small.record(number)
+        healer = Healer(
+            database=sqlite_database, clock=utcnow, no_owner=NO_OWNER, wanted=HealRequest()
+        )
+        with counted(sqlite_database) as seen:
+            assert all(one.done for one in healer.heal())
+        counts.append(len(seen))
+    assert counts[1] == counts[2]

@@ -1,0 +1,87 @@
+"""Old rows of the log of changes are deleted now and then, where there is a log."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import func, insert, select, update
+
+from placement_sched.db.tables import allocations, provider_changes
+from placement_sched.db.transaction import Database
+from placement_sched.model.clock import utcnow
+from placement_sched.operations import retention
+from placement_sched.operations.retention import PAUSE, LogRetention
+from placement_sched.store.placement import change_log
+from tests.conftest import make_settings
+from tests.support.statements import counted
+
+
+@pytest.fixture
+def now(monkeypatch):
+    moment = [0.0]
+    monkeypatch.setattr(retention, "monotonic", lambda: moment[0])
+    return moment
+
+
+def _number(database, table):
+    with database.read() as connection:
+        return connection.scalars(select(func.count()).select_from(table)).one()
+
+
+def _allocate(database, consumer):
+    rows = [
+        {"resource_provider_id": number, "resource_class_id": 0, "consumer_id": consumer, "used": 1}
+        for number in range(1, 9)
+    ]
+    database.write(lambda connection: connection.execute(insert(allocations), rows))
+
+
+def _age(connection):
+    old = utcnow() - change_log.KEEP - timedelta(minutes=1)
+    connection.execute(update(provider_changes).values(created_at=old))
+
+
+@pytest.mark.usefixtures("log_of_changes")
+def test_what_is_old_is_deleted_once_a_minute(database_url, now):
+    database = Database(make_settings(database_url, placement__providers_in_memory=True))
+    upkeep = LogRetention(database)
+    for consumer in ("one", "two"):
+        _allocate(database, consumer)
+        now[0] += PAUSE + 1
+        upkeep()
+        database.write(_age)
+    before = _number(database, provider_changes)
+    with counted(database) as seen:
+        upkeep()
+    assert seen == []
+    now[0] += PAUSE + 1
+    upkeep()
+    assert _number(database, provider_changes) < before
+    database.dispose()
+
+
+def test_without_a_log_nothing_is_asked(database, now):
+    upkeep = LogRetention(database)
+    now[0] += PAUSE + 1
+    with counted(database) as seen:
+        upkeep()
+    assert seen == []
+
+
+@pytest.mark.all_databases
+@pytest.mark.usefixtures("log_of_changes")
+def test_of_two_processes_one_deletes(database_url, now):
+    databases = [
+        Database(make_settings(database_url, placement__providers_in_memory=True)) for _ in range(2)
+    ]
+    upkeeps = [LogRetention(database) for database in databases]
+    now[0] += PAUSE + 1
+    rows = []
+    for upkeep, database in zip(upkeeps, databases, strict=True):
+        _allocate(database, str(len(rows)))
+        database.write(_age)
+        upkeep()
+        rows.append(_number(database, provider_changes))
+    assert rows[0] == 1
+    assert rows[1] > 1
+    for database in databases:
+        database.dispose()

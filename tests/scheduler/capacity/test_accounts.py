@@ -1,0 +1,74 @@
+"""Capacity of hosts that share disks: what is stranded, and what fits if all goes to one place."""
+
+import pytest
+
+from tests.conftest import make_settings
+from tests.support.fleets import load_fleet
+from tests.support.scheduling import flavor
+
+pytestmark = pytest.mark.slow
+
+SIZE = 'vcpus: 16, memory_mb: 65536, local_gb: 0, last_seen_up: "2099-01-01T00:00:00Z"'
+ONE, TWO = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
+AGGREGATES = """
+aggregates:
+- {name: az1, availability_zone: az1, hosts: a}
+- {name: az2, availability_zone: az2, hosts: b}
+"""
+ASKED = {"flavor": flavor(vcpus=1, memory_mb=512, root_gb=10), "project_id": "p"}
+
+
+def pool(number, total, aggregate):
+    return f"""
+- name: pool{number}
+  inventories: {{DISK_GB: {{total: {total}}}}}
+  traits: [MISC_SHARES_VIA_AGGREGATE]
+  aggregates: [{aggregate}]"""
+
+
+def capacity(app, fleet, **more):
+    load_fleet(app, fleet)
+    return app.post_json("/scheduler/v1/capacity", {"request_spec": ASKED, **more}).json
+
+
+def test_what_one_shared_pool_leaves_is_stranded(sqlite_app):
+    """Ten instances fill the pool, on whatever host."""
+    fleet = f"""
+hosts:
+- {{host: a, {SIZE}, provider_aggregates: [{ONE}]}}
+- {{host: b, {SIZE}, provider_aggregates: [{ONE}]}}
+providers:{pool(1, 100, ONE)}
+"""
+    answer = capacity(sqlite_app, fleet)
+    assert answer["capacity"] == 10
+    assert answer["stranded"] == {"MEMORY_MB": 2 * 65536 - 10 * 512, "VCPU": 2 * 16 * 4 - 10}
+
+
+def test_zones_are_counted_as_if_all_of_it_went_there(sqlite_app):
+    """Host a has both pools, host b the first one."""
+    fleet = f"""
+hosts:
+- {{host: a, {SIZE}, provider_aggregates: [{ONE}, {TWO}]}}
+- {{host: b, {SIZE}, provider_aggregates: [{ONE}]}}
+providers:{pool(1, 100, ONE)}{pool(2, 60, TWO)}
+{AGGREGATES}"""
+    parts = capacity(sqlite_app, fleet, per="zone")["per"]
+    assert {one["name"]: one["capacity"] for one in parts} == {"az1": 16, "az2": 10}
+
+
+def test_a_refused_host_with_two_pools_hides_others_by_one_candidate(sqlite_url, make_app):
+    """If the first pool is full: a limit of 3 then still shows the other host."""
+    settings = make_settings(
+        sqlite_url,
+        scheduler__max_placement_results=3,
+        filter_scheduler__enabled_filters=["NumInstancesFilter"],
+        filter_scheduler__max_instances_per_host=2,
+    )
+    fleet = f"""
+hosts:
+- {{host: a, {SIZE}, provider_aggregates: [{ONE}]}}
+- {{host: b, {SIZE}, provider_aggregates: [{ONE}]}}
+providers:{pool(1, 10, ONE)}{pool(2, 1000, ONE)}
+"""
+    answer = capacity(make_app(settings), fleet)
+    assert (answer["capacity"], answer["exact"]) == (4, True)

@@ -1,0 +1,65 @@
+"""Extra specs for the scheduler: resources, traits, aggregates and host states."""
+
+import os_resource_classes
+import os_traits
+import pytest
+
+from placement_sched.errors import Invalid
+from placement_sched.scheduler.extra_specs import check
+
+#: Values that fit, by key.
+GOOD = {
+    "aggregate_instance_extra_specs:ssd": "true",
+    "aggregate_instance_extra_specs:a:b": "s== x",
+    "capabilities:cpu_info:features": "<in> avx",
+    "capabilities:stats": "x",
+    "capabilities:vcpus": "> 1",
+    "group_policy": "isolate",
+    "resources:VCPU": "2",
+    "resources:CUSTOM_GOLD": "1",
+    "resources1:PCPU": "1",
+    "resources_NET-1:SRIOV_NET_VF": "1",
+    "trait:HW_CPU_X86_AVX2": "required",
+    "trait:CUSTOM_WINDOWS_LICENSED": "forbidden",
+    f"trait{'x' * 64}:CUSTOM_A": "required",
+}
+#: Values that do not fit, by key.
+BAD = {"group_policy": "both", "resources:VCPU": "some", "trait:CUSTOM_A": "preferred"}
+UNKNOWN = (
+    "aggregate_instance_extra_specs:",
+    "capabilities:cpu_info:",
+    "capabilities:nonsense",
+    "capabilities:stats:x-y",
+    "resources:vcpu",
+    "resources:NO_SUCH",
+    "trait:CUSTOM_a",
+    "trait:NO_SUCH",
+    "trait:",
+)
+
+
+@pytest.mark.parametrize(("key", "value"), GOOD.items())
+def test_value_that_fits(key, value):
+    check(key, value)
+
+
+@pytest.mark.parametrize(("key", "value"), BAD.items())
+def test_value_that_does_not_fit_is_refused(key, value):
+    with pytest.raises(Invalid, match=f"^Validation failed; '{value}' is "):
+        check(key, value)
+
+
+@pytest.mark.parametrize("key", UNKNOWN)
+def test_unknown_key_of_a_known_namespace_is_refused(key):
+    with pytest.raises(Invalid) as refused:
+        check(key, "1")
+    assert refused.value.detail == (
+        f"Validation failed; extra spec '{key}' does not appear to be a valid extra spec."
+    )
+
+
+def test_every_standard_trait_and_class_is_known():
+    for trait in os_traits.get_traits():
+        check(f"trait:{trait}", "required")
+    for name in os_resource_classes.STANDARDS:
+        check(f"resources:{name}", "1")

@@ -1,0 +1,284 @@
+"""Which groups flavor, image and outside askers make, and what of them cannot be."""
+
+import pytest
+
+from placement_sched.errors import Invalid
+from placement_sched.scheduler.request_groups import amounts_of, groups_of
+from tests.support.states import a_spec
+
+PINNED = {"hw:cpu_policy": "dedicated"}
+PORT = {"requester_id": "port", "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1000}}
+FLAVOR = {"vcpus": 4, "memory_mb": 512, "root_gb": 1}
+
+
+def amounts(extra_specs=None, properties=None, **fields):
+    """Return the amounts of each group as texts, by suffix."""
+    groups = groups_of(a_spec(extra_specs, properties, **fields))
+    return {
+        group.suffix: " ".join(
+            f"{name}:{amount}" for name, amount in sorted(group.resources.items())
+        )
+        for group in groups
+    }
+
+
+def of_flavor(extra_specs, properties=None, **flavor):
+    return amounts(None, properties, flavor=FLAVOR | flavor | {"extra_specs": extra_specs})[""]
+
+
+@pytest.mark.parametrize(
+    ("flavor", "fields", "disk"),
+    [
+        ({"root_gb": 10}, {}, 10),
+        ({"root_gb": 10, "ephemeral_gb": 5}, {}, 15),
+        ({"root_gb": 10, "swap": 1}, {}, 11),
+        ({"root_gb": 10, "swap": 1024}, {}, 11),
+        ({"root_gb": 10, "swap": 1025}, {}, 12),
+        ({"root_gb": 10, "ephemeral_gb": 5, "swap": 512}, {"is_bfv": True}, 6),
+        ({"root_gb": 10}, {"is_bfv": True}, None),
+    ],
+    ids=str,
+)
+def test_disk_is_root_ephemeral_and_swap_less_what_is_on_a_volume(flavor, fields, disk):
+    told = amounts(flavor={"vcpus": 1, "memory_mb": 1} | flavor, **fields)[""]
+    assert told == (f"DISK_GB:{disk} " if disk else "") + "MEMORY_MB:1 VCPU:1"
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "told"),
+    [
+        ({}, "DISK_GB:1 MEMORY_MB:512 VCPU:4"),
+        ({"resources:VCPU": "2"}, "DISK_GB:1 MEMORY_MB:512 VCPU:2"),
+        ({"resources:VCPU": "0"}, "DISK_GB:1 MEMORY_MB:512"),
+        ({"resources:PCPU": "4"}, "DISK_GB:1 MEMORY_MB:512 PCPU:4"),
+        ({"resources:VGPU": "1"}, "DISK_GB:1 MEMORY_MB:512 VCPU:4 VGPU:1"),
+        ({"resources:MEMORY_MB": "1", "resources:DISK_GB": "0"}, "MEMORY_MB:1 VCPU:4"),
+        (PINNED, "DISK_GB:1 MEMORY_MB:512 PCPU:4"),
+        (PINNED | {"hw:emulator_threads_policy": "isolate"}, "DISK_GB:1 MEMORY_MB:512 PCPU:5"),
+        (PINNED | {"hw:emulator_threads_policy": "share"}, "DISK_GB:1 MEMORY_MB:512 PCPU:4"),
+        (
+            {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "1-2"},
+            "DISK_GB:1 MEMORY_MB:512 PCPU:2 VCPU:2",
+        ),
+        (
+            {
+                "hw:cpu_policy": "mixed",
+                "hw:cpu_dedicated_mask": "^0",
+                "hw:emulator_threads_policy": "isolate",
+            },
+            "DISK_GB:1 MEMORY_MB:512 PCPU:4 VCPU:1",
+        ),
+        (
+            {"hw:cpu_policy": "mixed", "hw:cpu_realtime": "yes", "hw:cpu_realtime_mask": "^0-2"},
+            "DISK_GB:1 MEMORY_MB:512 PCPU:1 VCPU:3",
+        ),
+        ({"hw:cpu_policy": "shared"}, "DISK_GB:1 MEMORY_MB:512 VCPU:4"),
+        (
+            {"hw:pmem": "a,b,a"},
+            "CUSTOM_PMEM_NAMESPACE_A:2 CUSTOM_PMEM_NAMESPACE_B:1 DISK_GB:1 MEMORY_MB:512 VCPU:4",
+        ),
+    ],
+    ids=str,
+)
+def test_amounts_are_the_flavors_unless_extra_specs_say_other_ones(extra_specs, told):
+    assert of_flavor(extra_specs) == told
+
+
+def test_class_asked_for_in_a_suffixed_group_is_not_asked_for_again():
+    assert amounts({"resources_NUMA0:VCPU": "2", "resources_NUMA0:MEMORY_MB": "256"}) == {
+        "_NUMA0": "MEMORY_MB:256 VCPU:2",
+        "": "DISK_GB:1",
+    }
+
+
+def test_group_whose_amounts_are_all_0_is_left_out():
+    assert amounts({"resources1:CUSTOM_A": "0"}) == {"": "DISK_GB:1 MEMORY_MB:512 VCPU:1"}
+
+
+@pytest.mark.parametrize("suffix", ["1", "_", "-a", "_NUMA0", "Z" * 64])
+def test_suffix_is_what_placement_takes(suffix):
+    assert amounts({f"resources{suffix}:CUSTOM_A": "3"})[suffix] == "CUSTOM_A:3"
+
+
+@pytest.mark.parametrize("key", ["resources" + "Z" * 65 + ":VCPU", "resources 1:VCPU", "xtrait:A"])
+def test_other_keys_are_none_of_placements(key):
+    assert amounts({key: "1"}) == {"": "DISK_GB:1 MEMORY_MB:512 VCPU:1"}
+
+
+UEFI = {"hw_firmware_type": "uefi"}
+STATELESS = UEFI | {"hw_firmware_stateless": "true"}
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "properties", "asked"),
+    [
+        (PINNED | {"hw:cpu_thread_policy": "require"}, {}, "HW_CPU_HYPERTHREADING"),
+        (PINNED | {"hw:cpu_thread_policy": "isolate"}, {}, "!HW_CPU_HYPERTHREADING"),
+        (PINNED | {"hw:cpu_thread_policy": "prefer"}, {}, ""),
+        (PINNED, {"hw_cpu_thread_policy": "require"}, "HW_CPU_HYPERTHREADING"),
+        ({"hw:mem_encryption": "true"}, UEFI, "HW_CPU_X86_AMD_SEV"),
+        ({}, UEFI | {"hw_mem_encryption": "true"}, "HW_CPU_X86_AMD_SEV"),
+        (
+            {"hw:mem_encryption": "true", "hw:mem_encryption_model": "amd-sev-es"},
+            UEFI,
+            "HW_CPU_X86_AMD_SEV_ES",
+        ),
+        ({"hw:tpm_version": "2.0"}, {}, "COMPUTE_SECURITY_TPM_2_0 COMPUTE_SECURITY_TPM_TIS"),
+        (
+            {"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb"},
+            {},
+            "COMPUTE_SECURITY_TPM_2_0 COMPUTE_SECURITY_TPM_CRB",
+        ),
+        ({"os:secure_boot": "required"}, {}, "COMPUTE_SECURITY_UEFI_SECURE_BOOT"),
+        ({"os:secure_boot": "optional"}, {}, ""),
+        ({"hw:maxphysaddr_mode": "passthrough"}, {}, "COMPUTE_ADDRESS_SPACE_PASSTHROUGH"),
+        ({"hw:maxphysaddr_mode": "emulate"}, {}, "COMPUTE_ADDRESS_SPACE_EMULATED"),
+        ({}, STATELESS, "COMPUTE_SECURITY_STATELESS_FIRMWARE"),
+        ({"hw:pci_numa_affinity_policy": "socket"}, {}, "COMPUTE_SOCKET_PCI_NUMA_AFFINITY"),
+        ({"hw:pci_numa_affinity_policy": "required"}, {}, ""),
+        ({"trait:CUSTOM_A": "required", "trait:CUSTOM_B": "forbidden"}, {}, "CUSTOM_A !CUSTOM_B"),
+        ({}, {"trait:CUSTOM_A": "required", "trait1:CUSTOM_B": "required"}, "CUSTOM_A"),
+    ],
+    ids=str,
+)
+def test_traits_of_hardware_are_asked_for(extra_specs, properties, asked):
+    plain = groups_of(a_spec(extra_specs, properties)).plain
+    told = [*sorted(plain.required), *(f"!{name}" for name in sorted(plain.forbidden))]
+    assert " ".join(told) == asked
+
+
+def test_memory_encryption_takes_a_context():
+    told = of_flavor({"hw:mem_encryption": "true"}, UEFI)
+    assert "MEM_ENCRYPTION_CONTEXT:1" in told
+
+
+# Contradictions are told with both places.
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "properties", "places"),
+    [
+        (
+            {"trait:CUSTOM_A": "forbidden"},
+            {"trait:CUSTOM_A": "required"},
+            ["flavor extra spec 'trait:CUSTOM_A'", "image property 'trait:CUSTOM_A'"],
+        ),
+        (
+            {"trait:HW_CPU_HYPERTHREADING": "required", "hw:cpu_thread_policy": "isolate"} | PINNED,
+            {},
+            [
+                "flavor extra spec 'trait:HW_CPU_HYPERTHREADING'",
+                "flavor extra spec 'hw:cpu_thread_policy'",
+            ],
+        ),
+        (
+            {"trait:COMPUTE_SECURITY_UEFI_SECURE_BOOT": "forbidden"},
+            {"os_secure_boot": "required"},
+            [
+                "flavor extra spec 'trait:COMPUTE_SECURITY_UEFI_SECURE_BOOT'",
+                "image property 'os_secure_boot'",
+            ],
+        ),
+        (
+            {"trait:COMPUTE_SECURITY_TPM_2_0": "forbidden", "hw:tpm_version": "2.0"},
+            {},
+            [
+                "flavor extra spec 'trait:COMPUTE_SECURITY_TPM_2_0'",
+                "flavor extra spec 'hw:tpm_version'",
+            ],
+        ),
+        (
+            {"hw:cpu_policy": "shared"},
+            {"hw_cpu_policy": "dedicated"},
+            ["'hw:cpu_policy'", "'hw_cpu_policy'"],
+        ),
+    ],
+    ids=str,
+)
+def test_contradiction_names_both_places(extra_specs, properties, places):
+    with pytest.raises(Invalid) as refused:
+        groups_of(a_spec(extra_specs, properties))
+    for place in places:
+        assert place in refused.value.detail
+
+
+def test_trait_may_be_required_by_one_group_and_forbidden_to_another():
+    spec = {"trait1:CUSTOM_A": "required", "trait:CUSTOM_A": "forbidden"}
+    groups = groups_of(a_spec(spec))
+    assert (set(groups["1"].required), set(groups.plain.forbidden)) == ({"CUSTOM_A"},) * 2
+
+
+# Groups of ports and accelerators.
+
+
+def test_requested_resources_are_groups_of_their_own():
+    group = PORT | {
+        "required_traits": ["CUSTOM_PHYSNET_A"],
+        "forbidden_traits": ["CUSTOM_B"],
+        "aggregates": ["11111111-1111-1111-1111-111111111111,22222222222222222222222222222222"],
+        "forbidden_aggregates": ["33333333-3333-3333-3333-333333333333"],
+        "in_tree": "44444444-4444-4444-4444-444444444444",
+    }
+    told = groups_of(a_spec(requested_resources=[group]))["port"].build()
+    assert told.parameters() == [
+        ("resourcesport", "NET_BW_EGR_KILOBIT_PER_SEC:1000"),
+        ("requiredport", "CUSTOM_PHYSNET_A,!CUSTOM_B"),
+        (
+            "member_ofport",
+            "in:11111111-1111-1111-1111-111111111111,22222222-2222-2222-2222-222222222222",
+        ),
+        ("member_ofport", "!in:33333333-3333-3333-3333-333333333333"),
+        ("in_treeport", "44444444-4444-4444-4444-444444444444"),
+    ]
+
+
+def test_aggregates_of_a_group_may_be_lists_as_nova_has_them():
+    uuids = ["11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"]
+    joined, listed = (
+        groups_of(a_spec(requested_resources=[PORT | {"aggregates": [given]}]))["port"].aggregates
+        for given in (",".join(uuids), uuids)
+    )
+    assert joined == listed
+
+
+def test_class_that_a_port_asks_for_is_not_asked_for_of_the_flavor():
+    port = {"requester_id": "p", "resources": {"VCPU": 3}}
+    assert amounts(requested_resources=[port]) == {"p": "VCPU:3", "": "DISK_GB:1 MEMORY_MB:512"}
+
+
+@pytest.mark.parametrize(
+    ("groups", "told"),
+    [
+        ([PORT | {"requester_id": None}], "requested_resources[0].requester_id"),
+        ([PORT | {"requester_id": ""}], "requested_resources[0].requester_id"),
+        ([PORT | {"requester_id": "a b"}], "not 'a b'"),
+        ([PORT | {"requester_id": "a" * 65}], "1 to 64"),
+        ([PORT, PORT], "requested_resources[1].requester_id"),
+        ([{"requester_id": "a", "resources": {}}], "request group 'a' is empty"),
+        (
+            [PORT | {"required_traits": ["CUSTOM_A"], "forbidden_traits": ["CUSTOM_A"]}],
+            "[0].forbidden_traits and required by $.request_spec.requested_resources[0].required_",
+        ),
+    ],
+    ids=str,
+)
+def test_requested_group_that_cannot_be_is_refused_by_its_place(groups, told):
+    with pytest.raises(Invalid) as refused:
+        groups_of(a_spec(requested_resources=groups))
+    assert told in refused.value.detail
+
+
+def test_group_of_a_port_must_not_be_one_of_the_flavor():
+    spec = a_spec({"resources1:CUSTOM_A": "1"}, requested_resources=[PORT | {"requester_id": "1"}])
+    with pytest.raises(Invalid, match="duplicate request group '1', also from flavor extra spec"):
+        groups_of(spec)
+
+
+def test_amounts_of_a_flavor_are_those_of_all_its_groups():
+    flavor = a_spec({"resources1:CUSTOM_A": "2", "resources2:CUSTOM_A": "3"} | PINNED).flavor
+    assert amounts_of(flavor, boot_from_volume=False) == (
+        ("CUSTOM_A", 5),
+        ("DISK_GB", 1),
+        ("MEMORY_MB", 512),
+        ("PCPU", 1),
+    )

@@ -1,0 +1,227 @@
+"""explain with changes: as if they had been made, seen by this question alone."""
+
+import pytest
+from sqlalchemy import select as query
+
+from placement_sched.db.tables import metadata
+from placement_sched.scheduler.scheduler import MAX_EXPENSIVE_QUERIES
+from tests.scheduler.test_scheduler import explain, select
+from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.statements import counted
+
+COMPUTE = {"X-OpenStack-Nova-API-Version": "2.96", "X-Auth-Token": "admin"}
+
+
+@pytest.fixture
+def cloud(app):
+    """Three hosts, of which cn2 is the largest, and an aggregate that is a zone with cn3 in it."""
+    app.post_json(
+        "/scheduler/v1/compute_nodes",
+        [report("cn1"), report("cn2", memory_mb=131072), report("cn3", memory_mb=32768)],
+    )
+    body = {"aggregate": {"name": "gpu", "availability_zone": "az1"}}
+    made = app.post_json("/compute/v2.1/os-aggregates", body, headers=COMPUTE).json["aggregate"]
+    put(app, made["id"], {"add_host": {"host": "cn3"}})
+    return app
+
+
+def put(app, number, action):
+    app.post_json(f"/compute/v2.1/os-aggregates/{number}/action", action, headers=COMPUTE)
+
+
+def hosts(told):
+    return [one["host"] for one in told["hosts"]]
+
+
+def dumped(app):
+    """Return every row of every table."""
+    with app.app.services.database.read() as connection:
+        return {
+            table.name: sorted(map(repr, connection.execute(query(table)).all()))
+            for table in metadata.sorted_tables
+        }
+
+
+def test_a_drained_host_is_not_chosen_and_told_so(cloud):
+    told = explain(cloud, spec(), changes=[{"drain": ["cn2"]}], hosts=["cn2"])
+    assert told["selections"][0][0]["service_host"] == "cn1"
+    reasons = " ".join(one["reason"] for one in told["verdicts"][0]["reasons"])
+    assert "drained in this simulation" in reasons
+
+
+def test_a_removed_host_is_not_there(cloud):
+    select(cloud, spec(instance(1)))
+    told = explain(cloud, spec(), changes=[{"remove": ["cn2"]}])
+    assert hosts(told) == ["cn1", "cn3"]
+    of_host = explain(cloud, spec(), changes=[{"remove": ["cn2"]}], hosts=["cn2"])
+    assert of_host["verdicts"][0]["verdict"] == "unknown"
+    assert told["funnel"]["allocation_candidates"]["providers"] == 2
+
+
+def test_an_added_host_is_like_the_other_but_empty(cloud):
+    select(cloud, spec(instance(1), flavor=flavor(memory_mb=100000)))
+    asked = spec(flavor=flavor(memory_mb=120000))
+    assert hosts(explain(cloud, asked)) == []
+    changes = [{"add": {"like": "cn2", "count": 2}}]
+    assert hosts(explain(cloud, asked, changes=changes)) == ["cn2+1", "cn2+2"]
+
+
+def test_an_added_host_is_in_the_zone_of_the_other(cloud):
+    asked = spec(availability_zone="az1")
+    changes = [{"add": {"like": "cn3"}}, {"drain": ["cn3"]}]
+    assert hosts(explain(cloud, asked, changes=changes)) == ["cn3+1"]
+
+
+def test_changes_are_made_in_their_order(cloud):
+    changes = [{"add": {"like": "cn3"}}, {"add": {"like": "cn3+1"}}, {"remove": ["cn3", "cn3+1"]}]
+    told = explain(cloud, spec(availability_zone="az1"), changes=changes)
+    assert hosts(told) == ["cn3+1+1"]
+
+
+def test_a_larger_inventory_holds_more(cloud):
+    asked = spec(flavor=flavor(memory_mb=200000))
+    more = {"host": "cn1", "resource_class": "MEMORY_MB", "total": 262144}
+    assert hosts(explain(cloud, asked)) == []
+    assert hosts(explain(cloud, asked, changes=[{"inventory": more}])) == ["cn1"]
+
+
+def test_an_inventory_of_nothing_is_none(cloud):
+    gone = {"host": "cn1", "resource_class": "DISK_GB", "total": 0}
+    assert hosts(explain(cloud, spec(), changes=[{"inventory": gone}])) == ["cn2", "cn3"]
+
+
+@pytest.mark.all_databases
+def test_an_aggregate_takes_hosts_in_and_puts_others_out(cloud):
+    changed = {"name": "gpu", "add_hosts": ["cn1"], "remove_hosts": ["cn3"]}
+    told = explain(cloud, spec(availability_zone="az1"), changes=[{"aggregate": changed}])
+    assert hosts(told) == ["cn1"]
+
+
+def test_metadata_of_an_aggregate_are_those_of_the_change(cloud):
+    changed = {"name": "gpu", "metadata": {"availability_zone": "az2", "note": None}}
+    changes = [{"aggregate": changed}]
+    assert hosts(explain(cloud, spec(availability_zone="az2"), changes=changes)) == ["cn3"]
+    assert hosts(explain(cloud, spec(availability_zone="az1"), changes=changes)) == []
+
+
+EVERY = [
+    {"drain": ["cn1"]},
+    {"add": {"like": "cn2", "count": 2}},
+    {"inventory": {"host": "cn3", "resource_class": "VCPU", "total": 64}},
+    {"aggregate": {"name": "gpu", "add_hosts": ["cn1"], "metadata": {"note": "x"}}},
+    {"remove": ["cn2"]},
+]
+
+
+def test_nothing_of_a_question_is_remembered(cloud):
+    before = explain(cloud, spec())
+    explain(cloud, spec(), changes=EVERY)
+    after = explain(cloud, spec())
+    assert after["hosts"] == before["hosts"]
+
+
+def test_what_a_change_does_is_what_the_real_one_does(cloud):
+    changes = [
+        {"drain": ["cn2"]},
+        {"aggregate": {"name": "gpu", "add_hosts": ["cn1"], "metadata": {"x": "y"}}},
+    ]
+    supposed = explain(cloud, spec(availability_zone="az1"), changes=changes)
+    number = cloud.get("/compute/v2.1/os-aggregates", headers=COMPUTE).json["aggregates"][0]["id"]
+    put(cloud, number, {"add_host": {"host": "cn1"}})
+    put(cloud, number, {"set_metadata": {"metadata": {"x": "y"}}})
+    uuid = cloud.get("/compute/v2.1/os-services?host=cn2", headers=COMPUTE).json["services"][0][
+        "id"
+    ]
+    disabled = {"status": "disabled", "disabled_reason": "drained in this simulation"}
+    cloud.put_json(f"/compute/v2.1/os-services/{uuid}", disabled, headers=COMPUTE)
+    real = explain(cloud, spec(availability_zone="az1"))
+    for told in (supposed, real):
+        for one in told["funnel"]["request_filters"]:
+            del one["elapsed_ms"]
+    assert supposed["funnel"] == real["funnel"]
+    assert supposed["hosts"] == real["hosts"]
+
+
+@pytest.mark.parametrize(
+    ("change", "path", "word"),
+    [
+        ({"drain": ["cn1", "cn22"]}, "$.changes[0].drain[1]", "did you mean 'cn2'"),
+        ({"remove": ["none"]}, "$.changes[0].remove[0]", "there is no host 'none'"),
+        ({"add": {"like": "CN1"}}, "$.changes[0].add.like", "did you mean 'cn1'"),
+        ({"drian": ["cn1"]}, "$.changes[0]", "did you mean 'drain'"),
+        ({"add": {"like": "cn1", "count": 0}}, "$.changes[0].add.count", "less than"),
+        ({"add": {"liek": "cn1"}}, "$.changes[0].add", "'like' is a required"),
+        ({"drain": ["cn1"], "remove": ["cn2"]}, "$.changes[0]", "too many properties"),
+        (
+            {"inventory": {"host": "cn1", "resource_class": "VCPUS", "total": 1}},
+            "$.changes[0].inventory.resource_class",
+            "did you mean 'VCPU'",
+        ),
+        (
+            {"inventory": {"host": "cn1", "resource_class": "VGPU"}},
+            "$.changes[0].inventory",
+            "give a total",
+        ),
+        (
+            {"inventory": {"host": "cn1", "resource_class": "VCPU", "provider": "cn9", "total": 1}},
+            "$.changes[0].inventory.provider",
+            "did you mean 'cn1'",
+        ),
+        ({"aggregate": {"name": "gpus"}}, "$.changes[0].aggregate.name", "did you mean 'gpu'"),
+        (
+            {"aggregate": {"name": "gpu", "remove_hosts": ["cn1"]}},
+            "$.changes[0].aggregate.remove_hosts[0]",
+            "did you mean 'cn3'",
+        ),
+    ],
+)
+def test_what_is_not_there_is_named_with_its_place_and_the_nearest(cloud, change, path, word):
+    body = {"request_spec": spec(), "changes": [change]}
+    answer = cloud.post_json("/scheduler/v1/explain", body, status=400)
+    detail = answer.json["errors"][0]["detail"]
+    assert word in detail
+    assert f"at {path})" in detail
+
+
+def test_hosts_added_by_all_changes_together_are_limited(cloud):
+    changes = [{"add": {"like": "cn1", "count": 600}}, {"add": {"like": "cn2", "count": 401}}]
+    body = {"request_spec": spec(), "changes": changes}
+    answer = cloud.post_json("/scheduler/v1/explain", body, status=400)
+    assert answer.json["errors"][0]["detail"] == (
+        "1001 hosts are added, the maximum is 1000 (at $.changes)"
+    )
+
+
+def test_adding_many_hosts_takes_as_many_statements_as_adding_two(cloud):
+    numbers = []
+    for count in (2, 150):
+        changes = [{"add": {"like": "cn3", "count": count}}]
+        with counted(cloud.app.services.database) as statements:
+            told = explain(cloud, spec(), changes=changes)
+        assert len(hosts(told)) == 3 + count
+        numbers.append(len(statements))
+    assert numbers[0] == numbers[1]
+
+
+LONG = {
+    "capacity": ("/scheduler/v1/capacity", {"request_spec": spec()}),
+    "changes": ("/scheduler/v1/explain", {"request_spec": spec(), "changes": [{"drain": ["cn1"]}]}),
+    "plan": ("/scheduler/v1/plan", {"changes": [{"drain": ["cn1"]}]}),
+    "rebalance": ("/scheduler/v1/rebalance", {"goal": "pack"}),
+}
+
+
+@pytest.mark.all_databases
+@pytest.mark.parametrize("kind", LONG)
+def test_a_process_answers_few_questions_about_the_whole_cloud_at_once(cloud, kind):
+    path, body = LONG[kind]
+    places = cloud.app.services.scheduler.places
+    for _ in range(MAX_EXPENSIVE_QUERIES):
+        assert places.acquire(blocking=False)
+    refused = cloud.post_json(path, body, status=503)
+    assert refused.headers["Retry-After"] == "1"
+    assert "queries about the whole cloud" in refused.json["errors"][0]["detail"]
+    assert hosts(explain(cloud, spec())) == ["cn2", "cn1", "cn3"]
+    places.release()
+    for _ in range(2):  # each gives its place back
+        cloud.post_json(path, body, status=200)

@@ -1,0 +1,97 @@
+"""What several consumers of one request hold so far is bounded; of one alone it is not."""
+
+from uuid import uuid4
+
+import pytest
+
+from placement_sched.store.placement import consumers as holders
+from tests.support.allocation_bodies import body_of, headers
+from tests.support.providers import make_provider
+from tests.support.scheduling import instance, report, spec
+from tests.support.versions import LATEST
+
+AMOUNTS = {"VCPU": 1, "MEMORY_MB": 64}
+PATH = "/placement/allocations"
+
+
+@pytest.fixture
+def provider(sqlite_app):
+    return make_provider(sqlite_app.app.services.database, VCPU=8, MEMORY_MB=1024)
+
+
+@pytest.fixture
+def consumers(sqlite_app, provider, monkeypatch):
+    """Two consumers that hold one amount more than a request of several may change."""
+    found = [str(uuid4()) for _ in range(2)]
+    for one in found:
+        send(sqlite_app, {one: body_of(LATEST, {provider: AMOUNTS})})
+    monkeypatch.setattr(holders, "MAX_HELD_AMOUNTS", 3)
+    return found
+
+
+def send(app, claims, status=204):
+    return app.post_json(PATH, claims, headers=headers(LATEST), status=status)
+
+
+def generation_of(app, consumer):
+    found = app.get(f"{PATH}/{consumer}", headers=headers(LATEST)).json
+    return found.get("consumer_generation")
+
+
+@pytest.mark.parametrize("left", [{}, {"VCPU": 1}], ids=["freed", "replaced"])
+def test_more_held_than_a_second_of_work_is_refused_of_several_and_changed_of_each(
+    sqlite_app, provider, consumers, left
+):
+    claim = body_of(LATEST, {provider: left} if left else {}, generation=1)
+    refused = send(sqlite_app, dict.fromkeys(consumers, claim), status=400)
+    assert "the consumers hold more than 3 amounts, which is the limit of one" in refused.text
+    assert "(at $)" in refused.text
+    assert [generation_of(sqlite_app, one) for one in consumers] == [1, 1]
+    for one in consumers:
+        send(sqlite_app, {one: claim})
+        assert generation_of(sqlite_app, one) == (2 if left else None)
+
+
+def test_as_much_as_may_be_changed_of_several_is_changed(sqlite_app, consumers, monkeypatch):
+    monkeypatch.setattr(holders, "MAX_HELD_AMOUNTS", 4)
+    send(sqlite_app, dict.fromkeys(consumers, body_of(LATEST, {}, generation=1)))
+    assert [generation_of(sqlite_app, one) for one in consumers] == [None, None]
+
+
+def test_one_consumer_may_hold_any_number_of_amounts_and_change_them(
+    sqlite_app, provider, consumers, monkeypatch
+):
+    monkeypatch.setattr(holders, "MAX_HELD_AMOUNTS", 1)
+    path, asked = f"{PATH}/{consumers[0]}", body_of(LATEST, {provider: AMOUNTS}, generation=1)
+    sqlite_app.put_json(path, asked, headers=headers(LATEST), status=204)
+    assert generation_of(sqlite_app, consumers[0]) == 2
+    sqlite_app.delete(path, headers=headers(LATEST), status=204)
+
+
+def test_more_held_than_a_second_of_work_is_refused_by_the_reshaper(
+    sqlite_app, provider, consumers
+):
+    stock = {"inventories": {"VCPU": {"total": 9}}, "resource_provider_generation": 2}
+    claims = dict.fromkeys(consumers, body_of(LATEST, {}, generation=1))
+    body = {"inventories": {provider: stock}, "allocations": claims}
+    path = "/placement/reshaper"
+    service = {**headers(LATEST), "X-Roles": "admin,service"}
+    refused = sqlite_app.post_json(path, body, headers=service, status=400)
+    assert "(at $.allocations)" in refused.text
+    assert [generation_of(sqlite_app, one) for one in consumers] == [1, 1]
+
+
+@pytest.mark.parametrize("claim", ["new", "add"])
+def test_more_held_than_a_second_of_work_is_refused_of_several_instances(
+    sqlite_app, monkeypatch, claim
+):
+    reports, path = [report("cn1"), report("cn2")], "/scheduler/v1/select_destinations"
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
+    body = {"request_spec": spec(instance(1), instance(2))}
+    sqlite_app.post_json(path, body, status=200)
+    monkeypatch.setattr(holders, "MAX_HELD_AMOUNTS", 5)  # each holds CPU, memory and disk
+    body["claim"] = {"new": True}.get(claim, claim)
+    refused = sqlite_app.post_json(path, body, status=400)
+    assert "(at $.request_spec)" in refused.text
+    monkeypatch.setattr(holders, "MAX_HELD_AMOUNTS", 6)
+    assert sqlite_app.post_json(path, body).status_code == 200

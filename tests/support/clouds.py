@@ -1,0 +1,215 @@
+"""Small clouds as plain values, a loader, and a naive search that is plainly right.
+
+The naive model knows nothing of SQL: it looks at every provider in turn. It is for one group and
+hosts without children; ``tests.candidates.reference`` answers whole questions on trees.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import NAMESPACE_DNS, uuid5
+
+from sqlalchemy import Connection, bindparam, insert, select
+
+from placement_sched.db.sql import insert_missing
+from placement_sched.db.tables import (
+    allocations,
+    inventories,
+    placement_aggregates,
+    resource_classes,
+    resource_provider_aggregates,
+    resource_provider_traits,
+    resource_providers,
+    traits,
+)
+from placement_sched.db.transaction import Database
+from placement_sched.model.candidates_query import RequestGroup
+from placement_sched.model.provider import Inventory
+from tests.support.providers import fits
+
+NOW = datetime(2026, 1, 1, 12, 0, 0)
+
+
+def uuid_of(name: str) -> str:
+    """Return the uuid that a cloud gives to the thing of this name, always the same."""
+    return str(uuid5(NAMESPACE_DNS, name))
+
+
+@dataclass(frozen=True)
+class Stock:
+    """An inventory and how much of it is used."""
+
+    inventory: Inventory
+    used: int = 0
+
+
+@dataclass(frozen=True)
+class Host:
+    """A provider: what it has, its traits, the names of its aggregates and of its parent."""
+
+    name: str
+    stocks: Mapping[str, Stock] = field(default_factory=dict)
+    traits: frozenset[str] = frozenset()
+    aggregates: frozenset[str] = frozenset()
+    parent: str | None = None
+
+    @property
+    def uuid(self) -> str:
+        return uuid_of(self.name)
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """Hosts, in the order in which they were made: parents before their children."""
+
+    hosts: tuple[Host, ...] = field(default=())
+
+    def __getitem__(self, name: str) -> Host:
+        return next(host for host in self.hosts if host.name == name)
+
+    def line(self, host: Host) -> list[Host]:
+        """Return a host and all above it, the root last."""
+        found = [host]
+        while found[-1].parent is not None:
+            found.append(self[found[-1].parent])
+        return found
+
+    def root(self, host: Host) -> Host:
+        """Return the root of a host's tree."""
+        return self.line(host)[-1]
+
+
+def stock(name: str, total: int, used: int = 0, **more: object) -> dict[str, Stock]:
+    """Return a stock of one class, to be merged into a host's."""
+    return {name: Stock(Inventory(resource_class=name, total=total, **more), used)}
+
+
+def candidates(cloud: Cloud, group: RequestGroup) -> list[str]:
+    """Return the uuids of the hosts that can serve ``group``, looking at one after the other."""
+    return [host.uuid for host in cloud.hosts if _serves(host, group)]
+
+
+def _serves(host: Host, group: RequestGroup) -> bool:
+    aggregates = {uuid_of(name) for name in host.aggregates}
+    return (
+        all(
+            name in host.stocks and fits(host.stocks[name].inventory, host.stocks[name].used, asked)
+            for name, asked in group.resources
+        )
+        and all(host.traits & any_of for any_of in group.traits.required)
+        and not host.traits & group.traits.forbidden
+        and all(aggregates & any_of for any_of in group.aggregates.member_of)
+        and not aggregates & group.aggregates.forbidden
+        and group.in_tree in {None, host.uuid}
+    )
+
+
+def load(database: Database, cloud: Cloud) -> None:
+    """Write a cloud into an empty database, in a few statements whatever its size."""
+
+    def write(connection: Connection) -> None:
+        hosts = cloud.hosts
+        if not hosts:
+            return
+        connection.execute(
+            insert(resource_providers),
+            [{"uuid": host.uuid, "name": host.name, "generation": 0} for host in hosts],
+        )
+        ids = _ids(connection, resource_providers, "uuid")
+        connection.execute(
+            resource_providers.update()
+            .where(resource_providers.c.id == bindparam("key"))
+            .values(root_provider_id=bindparam("root"), parent_provider_id=bindparam("parent")),
+            [
+                {
+                    "key": ids[host.uuid],
+                    "root": ids[cloud.root(host).uuid],
+                    "parent": ids[uuid_of(host.parent)] if host.parent else None,
+                }
+                for host in hosts
+            ],
+        )
+        _load_traits(connection, hosts, ids)
+        _load_aggregates(connection, hosts, ids)
+        _load_stocks(connection, hosts, ids)
+
+    database.write(write)
+
+
+def give_traits(database: Database, hosts: Sequence[Host]) -> None:
+    """Give hosts that are there already the traits that these values have."""
+
+    def write(connection: Connection) -> None:
+        _load_traits(connection, hosts, _ids(connection, resource_providers, "uuid"))
+
+    database.write(write)
+
+
+def _ids(connection: Connection, table, column: str) -> dict[str, int]:
+    return dict(connection.execute(select(table.c[column], table.c.id)).all())
+
+
+def _load_traits(connection: Connection, hosts: Sequence[Host], ids: dict[str, int]) -> None:
+    names = {name for host in hosts for name in host.traits}
+    insert_missing(connection, traits, [{"name": name} for name in sorted(names)])
+    trait_ids = _ids(connection, traits, "name")
+    rows = [
+        {"resource_provider_id": ids[host.uuid], "trait_id": trait_ids[name]}
+        for host in hosts
+        for name in host.traits
+    ]
+    if rows:
+        connection.execute(insert(resource_provider_traits), rows)
+
+
+def _load_aggregates(connection: Connection, hosts: Sequence[Host], ids: dict[str, int]) -> None:
+    names = {name for host in hosts for name in host.aggregates}
+    rows = [{"uuid": uuid_of(name)} for name in sorted(names)]
+    insert_missing(connection, placement_aggregates, rows)
+    aggregate_ids = _ids(connection, placement_aggregates, "uuid")
+    rows = [
+        {"resource_provider_id": ids[host.uuid], "aggregate_id": aggregate_ids[uuid_of(name)]}
+        for host in hosts
+        for name in host.aggregates
+    ]
+    if rows:
+        connection.execute(insert(resource_provider_aggregates), rows)
+
+
+def _load_stocks(connection: Connection, hosts: Sequence[Host], ids: dict[str, int]) -> None:
+    class_ids = _ids(connection, resource_classes, "name")
+    stocks = [
+        (ids[host.uuid], class_ids[name], held)
+        for host in hosts
+        for name, held in host.stocks.items()
+    ]
+    if not stocks:
+        return
+    connection.execute(
+        insert(inventories),
+        [
+            {
+                "resource_provider_id": provider,
+                "resource_class_id": key,
+                "total": held.inventory.total,
+                "reserved": held.inventory.reserved,
+                "min_unit": held.inventory.min_unit,
+                "max_unit": held.inventory.max_unit,
+                "step_size": held.inventory.step_size,
+                "allocation_ratio": held.inventory.allocation_ratio,
+            }
+            for provider, key, held in stocks
+        ],
+    )
+    rows = [
+        {
+            "resource_provider_id": provider,
+            "resource_class_id": key,
+            "consumer_id": uuid_of(f"consumer {provider}"),
+            "used": held.used,
+        }
+        for provider, key, held in stocks
+        if held.used
+    ]
+    if rows:
+        connection.execute(insert(allocations), rows)

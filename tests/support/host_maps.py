@@ -1,0 +1,120 @@
+"""Host aggregates put straight into the tables, so that placement does not follow."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from uuid import NAMESPACE_DNS, uuid5
+
+from placement_sched.db.transaction import Database
+from placement_sched.model.provider_sync import HostMap, ProviderChange
+from placement_sched.operations.provider_sync import OwnPlacement, read_own_hosts
+from placement_sched.store.compute import host_aggregates
+from placement_sched.store.placement import aggregates, provider_trees, resource_providers, traits
+from tests.support.hosts import NOW
+
+LICENSED = "CUSTOM_LICENSED"
+
+
+def aggregate_uuid(name: str) -> str:
+    """The uuid of the aggregate of this name."""
+    return str(uuid5(NAMESPACE_DNS, name))
+
+
+def add_aggregate(
+    database: Database, name: str, hosts: Collection[str] = (), metadata: Mapping[str, str] = {}
+) -> str:
+    """Add a host aggregate that placement does not know of; return its uuid."""
+
+    def work(connection):
+        number = host_aggregates.add(connection, aggregate_uuid(name), name, NOW)
+        host_aggregates.add_hosts(connection, number, hosts, NOW)
+        host_aggregates.change_metadata(connection, number, metadata, NOW)
+
+    database.write(work)
+    return aggregate_uuid(name)
+
+
+def tag(database: Database, name: str, metadata: Mapping[str, str | None]) -> None:
+    """Change the metadata of an aggregate."""
+
+    def work(connection):
+        number = host_aggregates.id_of_name(connection, name)
+        host_aggregates.change_metadata(connection, number, metadata, NOW)
+
+    database.write(work)
+
+
+def members(database: Database, name: str) -> frozenset[str]:
+    """The uuids of the providers in the placement aggregate."""
+    with database.read() as connection:
+        uuid = aggregate_uuid(name)
+        return aggregates.providers_in(connection, [uuid]).get(uuid, frozenset())
+
+
+def carriers(database: Database, trait: str = LICENSED) -> frozenset[str]:
+    """The uuids of the providers with the trait."""
+    with database.read() as connection:
+        return traits.carriers(connection, [trait]).get(trait, frozenset())
+
+
+def put_by_hand(database: Database, provider: str, trait: str = LICENSED) -> None:
+    """Put a trait on a provider that the record knows nothing of."""
+
+    def work(connection):
+        number = resource_providers.by_uuid(connection, provider).id
+        traits.put_on(connection, trait, [number], NOW)
+
+    database.write(work)
+
+
+def make_anew(database: Database, provider: str) -> None:
+    """Delete a provider and make it again: same uuid, same name, none of its traits."""
+
+    def work(connection):
+        name = resource_providers.by_uuid(connection, provider).name
+        provider_trees.remove_whole(connection, [provider])
+        again = resource_providers.NewProvider(provider, name)
+        resource_providers.create_many(connection, [again], NOW)
+
+    database.write(work)
+
+
+def own_hosts(database: Database) -> Callable[[], HostMap]:
+    """What reads the host aggregates of a database."""
+    return partial(read_own_hosts, database)
+
+
+def here(database: Database) -> tuple[Callable[[], HostMap], OwnPlacement]:
+    """What reads, and what changes, a database that has its own host aggregates."""
+    return own_hosts(database), OwnPlacement(database, lambda: NOW, own_hosts=True)
+
+
+def joining(aggregate: str, *providers: str) -> ProviderChange:
+    """Put providers into a placement aggregate."""
+    return ProviderChange("aggregates", aggregate, dict.fromkeys(providers, aggregate), adding=True)
+
+
+def leaving(aggregate: str, *providers: str) -> ProviderChange:
+    """Take providers out of a placement aggregate."""
+    return joining(aggregate, *providers)._replace(adding=False)
+
+
+def putting(trait: str, providers: Mapping[str, str]) -> ProviderChange:
+    """Put a trait on providers, each for an aggregate."""
+    return ProviderChange("traits", trait, providers, adding=True)
+
+
+def taking_off(trait: str, *providers: str) -> ProviderChange:
+    """Take a trait off providers."""
+    return ProviderChange("traits", trait, dict.fromkeys(providers, ""), adding=False)
+
+
+class Told:
+    """Tells one map after another, as somebody changed the hosts meanwhile."""
+
+    def __init__(self, *maps: HostMap) -> None:
+        self._maps: Sequence[HostMap] = maps
+
+    def __call__(self) -> HostMap:
+        first, *rest = self._maps
+        self._maps = rest or [first]
+        return first

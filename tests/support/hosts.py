@@ -1,0 +1,49 @@
+"""Hosts, their providers and instances, put straight into the tables."""
+
+from uuid import uuid4
+
+from sqlalchemy import insert, update
+
+from placement_sched.db.tables import compute_nodes, instances, resource_providers, services
+from placement_sched.db.transaction import Database
+from placement_sched.schemas.node_report import Defaults, parse
+from placement_sched.store.compute.compute_nodes import row_of
+from tests.support.reports import NOW, a_report
+
+
+def add_node(database: Database, host: str, node: str | None = None, *, provider=True) -> str:
+    """Add a compute node to a host, with its root provider; return its uuid."""
+    uuid, name = str(uuid4()), node or host
+    report = a_report(uuid=uuid, host=host, hypervisor_hostname=name)
+
+    def work(connection):
+        connection.execute(
+            insert(compute_nodes),
+            # Whole, as all that read hosts expect, those in background threads among them.
+            {**row_of(parse(report, Defaults(now=NOW)).node), "version": 1},
+        )
+        if provider:
+            connection.execute(
+                insert(resource_providers),
+                {"uuid": uuid, "name": f"{host}-{name}", "generation": 0},
+            )
+            connection.execute(
+                update(resource_providers)
+                .where(resource_providers.c.uuid == uuid)
+                .values(root_provider_id=resource_providers.c.id)
+            )
+
+    database.write(work)
+    return uuid
+
+
+def add_service(database: Database, host: str, binary: str = "nova-compute") -> None:
+    """Add a service to a host."""
+    row = {"uuid": str(uuid4()), "host": host, "binary": binary, "last_seen_up": NOW}
+    database.write(lambda connection: connection.execute(insert(services), row))
+
+
+def add_instance(database: Database, host: str) -> None:
+    """Record an instance on a host."""
+    row = {"uuid": str(uuid4()), "host": host, "node": host, "display_name": "one"}
+    database.write(lambda connection: connection.execute(insert(instances), row))

@@ -1,0 +1,136 @@
+"""A keystone of our own: issues tokens and answers for them, over HTTP on the loopback address."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qs
+from uuid import uuid4
+
+from tests.support.loopback import served
+
+USER, PASSWORD = "placement", "open sesame"
+
+
+class Identity:
+    """Identity API v3, as far as keystonemiddleware speaks it."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        #: How often anybody asked about a token.
+        self.asked = 0
+        #: Where other services are, by type: what the catalogue tells beside itself.
+        self.services: dict[str, str] = {}
+        self._tokens: dict[str, dict[str, Any]] = {}
+
+    def issue(
+        self, user: str, project: str | None, *roles: str, seconds: float = 3600, **scope: Any
+    ) -> str:
+        """Return a token of ``user``; of a project, or of another ``scope``, as the v3 API has it.
+
+        ``seconds`` is how long it lives; below nought it expired that long ago.
+        """
+        now = datetime.now(UTC)
+        body = {
+            "methods": ["password"],
+            "user": {"id": user, "name": user, "domain": {"id": "default", "name": "Default"}},
+            "roles": [{"id": role, "name": role} for role in roles],
+            "issued_at": (now - timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%S.000000Z"),
+            "expires_at": (now + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.000000Z"),
+            "catalog": [_service("identity", "keystone", self.url)]
+            + [_service(kind, kind, url) for kind, url in self.services.items()],
+            **scope,
+        }
+        if project is not None:
+            domain = {"id": "default", "name": "Default"}
+            body["project"] = {"id": project, "name": project, "domain": domain}
+        token = uuid4().hex
+        self._tokens[token] = body
+        return token
+
+    def revoke(self, token: str) -> None:
+        """Let a token be valid no more."""
+        del self._tokens[token]
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"].rstrip("/")
+        if path == "/v3/auth/tokens" and method == "POST":
+            return self._log_in(environ, start_response)
+        if path == "/v3/auth/tokens" and method == "GET":
+            return self._tell(environ, start_response)
+        if path == "/v3/auth/tokens" and method == "DELETE":
+            return self._revoked(environ, start_response)
+        if path in {"", "/v3"}:
+            links = [{"rel": "self", "href": f"{self.url}/v3/"}]
+            version = {"id": "v3.14", "status": "stable", "links": links, "media-types": []}
+            if path:
+                return _answer(start_response, "200 OK", {"version": version})
+            return _answer(start_response, "300 Choices", {"versions": {"values": [version]}})
+        return _answer(start_response, "404 Not Found", {})
+
+    def _log_in(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        sent = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
+        user = sent["auth"]["identity"]["password"]["user"]
+        if (user["name"], user["password"]) != (USER, PASSWORD):
+            return _answer(start_response, "401 Unauthorized", {})
+        token = self.issue(USER, "service", "service")
+        return self._shown(start_response, "201 Created", token)
+
+    def _tell(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        self.asked += 1
+        if not self._valid(environ.get("HTTP_X_AUTH_TOKEN")):
+            return _answer(start_response, "401 Unauthorized", {})
+        subject = environ.get("HTTP_X_SUBJECT_TOKEN")
+        anyway = parse_qs(environ["QUERY_STRING"]).get("allow_expired") == ["1"]
+        if not (self._valid(subject) or (anyway and subject in self._tokens)):
+            return _answer(start_response, "404 Not Found", {})
+        return self._shown(start_response, "200 OK", subject)
+
+    def _revoked(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        subject = environ.get("HTTP_X_SUBJECT_TOKEN", "")
+        if not self._valid(environ.get("HTTP_X_AUTH_TOKEN")):
+            return _answer(start_response, "401 Unauthorized", {})
+        if not self._valid(subject):
+            return _answer(start_response, "404 Not Found", {})
+        self.revoke(subject)
+        start_response("204 No Content", [])
+        return []
+
+    def is_valid(self, token: str) -> bool:
+        """Return whether a token was issued and neither revoked nor expired."""
+        return self._valid(token)
+
+    def _valid(self, token: str | None) -> bool:
+        if token not in self._tokens:
+            return False
+        return datetime.fromisoformat(self._tokens[token]["expires_at"]) > datetime.now(UTC)
+
+    def _shown(self, start_response: Any, status: str, token: str) -> list[bytes]:
+        return _answer(
+            start_response, status, {"token": self._tokens[token]}, ("X-Subject-Token", token)
+        )
+
+
+def _service(kind: str, name: str, url: str) -> dict[str, Any]:
+    endpoints = [
+        {"id": each, "interface": each, "region": "here", "region_id": "here", "url": url}
+        for each in ("public", "internal", "admin")
+    ]
+    return {"type": kind, "name": name, "id": name[0], "endpoints": endpoints}
+
+
+def _answer(start_response: Any, status: str, body: Any, *headers: tuple[str, str]) -> list[bytes]:
+    content = json.dumps(body).encode()
+    length = ("Content-Length", str(len(content)))
+    start_response(status, [("Content-Type", "application/json"), length, *headers])
+    return [content]
+
+
+@contextmanager
+def running() -> Iterator[Identity]:
+    """Give an identity service that answers until the end."""
+    identity = Identity()
+    with served(identity) as url:
+        identity.url = url
+        yield identity

@@ -1,0 +1,148 @@
+"""A client that keeps its connections, sends head and body apart, and counts what it loses."""
+
+import socket
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import product
+from random import Random
+from typing import NamedTuple
+
+from tests.support.versions import LATEST
+
+#: What the servers of the trial take at most, so that the largest bodies are refused.
+LARGEST = 512 * 1024
+SIZES = (0, 10, 2_000, 60_000, 1_000_000)
+GAPS = (0.0, 0.003, 0.05)
+THREADS = 16
+
+
+class Request(NamedTuple):
+    """A request without its body, and which statuses answer it."""
+
+    method: str
+    path: str
+    statuses: tuple[int, ...]
+    user: str = "admin"
+    version: str = LATEST
+    kind: str = "application/json"
+
+
+PROVIDERS = "/placement/resource_providers"
+REQUESTS = (
+    Request("PUT", "/placement/traits/CUSTOM_A", (401,), user=""),
+    Request("PUT", "/placement/traits/CUSTOM_A", (403,), user="bob"),
+    Request("PUT", "/placement/nothing", (404,)),
+    Request("POST", "/placement/traits", (405,)),
+    Request("PUT", "/placement/traits/CUSTOM_A", (406,), version="1.99"),
+    Request("POST", PROVIDERS, (415,), kind="text/plain"),
+    # 413 above the limit; below it the body is no JSON.
+    Request("POST", PROVIDERS, (400, 413)),
+    Request("PUT", "/placement/traits/CUSTOM_A", (201, 204)),
+    Request("GET", "/placement/traits?name=in:HW_CPU_X86_AVX", (200,)),
+    Request("DELETE", "/placement/traits/CUSTOM_B", (204, 404)),
+    Request("GET", "/healthz", (200,)),
+)
+
+
+@dataclass
+class Outcome:
+    """What became of the requests: ``lost`` says how the others were."""
+
+    answered: Counter = field(default_factory=Counter)
+    lost: Counter = field(default_factory=Counter)
+
+
+class Connection:
+    """One kept connection of HTTP/1.1, made again where an answer says that it closes."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.socket: socket.socket | None = None
+
+    def ask(self, request: Request, size: int, gap: float) -> int:
+        """Send head, then body; return the status of the answer."""
+        if self.socket is None:
+            self.socket = socket.create_connection(("127.0.0.1", self.port), timeout=60)
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.sendall(head(request, size))
+        time.sleep(gap)
+        self.socket.sendall(b"{" * size)
+        status, closes = answer(self.socket)
+        if closes:
+            self.close()
+        return status
+
+    def close(self) -> None:
+        if self.socket is not None:
+            self.socket.close()
+            self.socket = None
+
+
+def head(request: Request, size: int) -> bytes:
+    lines = [
+        f"{request.method} {request.path} HTTP/1.1",
+        "Host: 127.0.0.1",
+        f"OpenStack-API-Version: placement {request.version}",
+        f"Content-Type: {request.kind}",
+        f"Content-Length: {size}",
+    ]
+    if request.user:
+        lines.append(f"X-Auth-Token: {request.user}")
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def answer(connection: socket.socket) -> tuple[int, bool]:
+    """Read one answer; return its status, and whether it says that the connection closes."""
+    text = b""
+    while b"\r\n\r\n" not in text:
+        text += received(connection)
+    start, _, content = text.partition(b"\r\n\r\n")
+    first, *lines = start.decode("latin-1").split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
+    status = int(first.split()[1])
+    closes = headers.get("connection", "").lower() == "close"
+    if "content-length" not in headers and status != 204:
+        raise ValueError(f"an answer without a length: {start!r}")
+    missing = int(headers.get("content-length", "0")) - len(content)
+    while missing > 0:
+        missing -= len(received(connection))
+    if missing:
+        raise ValueError(f"more than one answer: {text!r}")
+    return status, closes
+
+
+def received(connection: socket.socket) -> bytes:
+    data = connection.recv(2**16)
+    if not data:
+        raise ConnectionError("closed without a word")
+    return data
+
+
+def trial(port: int, number: int, seed: int = 1) -> Outcome:
+    """Send ``number`` requests of every kind, mixed, over kept connections."""
+    cases = list(product(REQUESTS, SIZES, GAPS))
+    mixed = (cases * (number // len(cases) + 1))[:number]
+    Random(seed).shuffle(mixed)
+    outcome = Outcome()
+    with ThreadPoolExecutor(THREADS) as pool:
+        shares = [mixed[first::THREADS] for first in range(THREADS)]
+        list(pool.map(lambda share: _ask_all(port, share, outcome), shares))
+    return outcome
+
+
+def _ask_all(port: int, cases: list[tuple[Request, int, float]], outcome: Outcome) -> None:
+    connection = Connection(port)
+    for request, size, gap in cases:
+        try:
+            status = connection.ask(request, size, gap)
+        except (OSError, ValueError) as failure:
+            outcome.lost[f"{request.method} {request.path} {size} B {gap} s: {failure!r}"] += 1
+            connection.close()
+            continue
+        if status in request.statuses:
+            outcome.answered[status] += 1
+        else:
+            outcome.lost[f"{request} {size} B: {status}"] += 1
+    connection.close()

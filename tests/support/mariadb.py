@@ -1,0 +1,164 @@
+"""A MariaDB server of a test's own, on a free port of loopback."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+
+from tests.support.loopback import reserved_port
+from tests.support.postgresql import REQUIRED
+
+#: The owner of the server's files; MariaDB refuses to run as root.
+ACCOUNT = "mysql"
+#: Seconds until a server that does not answer has failed.
+_PATIENCE = 60.0
+#: What makes a server that is soon thrown away quick: a COMMIT outlives it, not the machine.
+_QUICK = (
+    "--skip-log-bin",
+    "--innodb-flush-log-at-trx-commit=2",
+    "--innodb-buffer-pool-size=16M",
+    "--innodb-log-file-size=8M",
+    "--skip-name-resolve",
+)
+
+
+@dataclass
+class MariaDB:
+    """A server with its data in a folder, as its command names it."""
+
+    port: int
+    command: list[str]
+    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    def start(self, *options: str) -> None:
+        """Start it, with options beside its own, and wait until it answers."""
+        self.process = subprocess.Popen(
+            [*self.command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        until = time.monotonic() + _PATIENCE
+        while not self.answers():
+            assert self.process.poll() is None, "MariaDB ended as it started"
+            assert time.monotonic() < until, "MariaDB does not answer"
+            time.sleep(0.05)
+
+    def restart(self, *options: str) -> None:
+        """End it in order, all written, and start it with options beside its own."""
+        assert self.process is not None
+        self.process.terminate()
+        self.process.wait(timeout=60)
+        self.start(*options)
+
+    def kill(self) -> None:
+        """End it at once with SIGKILL."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(timeout=60)
+            self.process = None
+
+    def url(self, database: str, user: str) -> str:
+        """Return the SQLAlchemy URL of a database for a user without a password."""
+        return f"mysql+pymysql://{user}@127.0.0.1:{self.port}/{database}?ssl_disabled=true"
+
+    def run(self, *statements: str) -> None:
+        """Run statements as root."""
+        with self._connect() as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+    def new_database(self) -> str:
+        """Make a database with a user who may do all there and nothing else; return its URL."""
+        self.run(
+            "CREATE DATABASE placement",
+            "CREATE USER placement@127.0.0.1",
+            "GRANT ALL ON placement.* TO placement@127.0.0.1",
+        )
+        return self.url("placement", "placement")
+
+    def runs(self) -> bool:
+        """Return whether it has not ended, also where it does not answer just now."""
+        return self.process is not None and self.process.poll() is None
+
+    def answers(self) -> bool:
+        """Return whether it takes connections."""
+        with suppress(pymysql.err.OperationalError), self._connect():
+            return True
+        return False
+
+    def ask(self, statement: str) -> tuple[Any, ...] | None:
+        """Return the first row of what root is answered."""
+        with self._connect() as connection, connection.cursor() as cursor:
+            cursor.execute(statement)
+            row: tuple[Any, ...] | None = cursor.fetchone()
+            return row
+
+    def _connect(self) -> Any:
+        return pymysql.connect(
+            host="127.0.0.1", port=self.port, user="root", ssl_disabled=True, autocommit=True
+        )
+
+
+@contextmanager
+def mariadb(place: Path | None = None, options: Iterable[str] = ()) -> Iterator[MariaDB]:
+    """Give a server without databases, whose users of other names have no privileges yet.
+
+    Its data is in a folder of its own, or in ``place``; ``options`` come after those of any test.
+    """
+    install, program = shutil.which("mariadb-install-db"), shutil.which("mariadbd")
+    if install is None or program is None:
+        if REQUIRED:
+            pytest.fail("MariaDB's server programs are not installed")
+        pytest.skip("MariaDB's server programs are not installed")
+    with ExitStack() as stack:
+        folder = Path(tempfile.mkdtemp(prefix="placement_sched_mariadb_", dir=place))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        user = []
+        if os.geteuid() == 0:
+            account = pwd.getpwnam(ACCOUNT)
+            os.chown(folder, account.pw_uid, account.pw_gid)
+            user = [f"--user={ACCOUNT}"]
+        data = [f"--datadir={folder / 'data'}", f"--tmpdir={folder}", *user]
+        made = [install, "--no-defaults", "--skip-test-db", "--auth-root-authentication-method"]
+        made[-1] += "=normal"
+        subprocess.run([*made, *data], check=True, timeout=120, stdout=subprocess.DEVNULL)
+        port = int(stack.enter_context(reserved_port()).getsockname()[1])
+        where = ["--bind-address=127.0.0.1", f"--port={port}", f"--socket={folder / 'socket'}"]
+        server = MariaDB(port, [program, "--no-defaults", *data, *where, *_QUICK, *options])
+        stack.callback(server.kill)
+        server.start()
+        yield server
+
+
+@contextmanager
+def semi_synchronous(wait_point: str) -> Iterator[tuple[MariaDB, MariaDB]]:
+    """Give a primary and a replica, which must have each commit before that is acknowledged.
+
+    ``wait_point`` says whether the primary's engine commits after that, or before.
+    """
+    of_primary = (
+        "--log-bin=log",
+        # By statements, also those that change nothing are events, which a replica must have.
+        "--binlog-format=ROW",
+        "--server-id=1",
+        "--rpl-semi-sync-master-enabled=ON",
+        f"--rpl-semi-sync-master-wait-point={wait_point}",
+        # Milliseconds after which it would acknowledge without the replica.
+        "--rpl-semi-sync-master-timeout=86400000",
+    )
+    of_replica = ("--server-id=2", "--rpl-semi-sync-slave-enabled=ON")
+    with mariadb(options=of_replica) as replica, mariadb(options=of_primary) as primary:
+        replica.run(
+            f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={primary.port}, "
+            "MASTER_USER='root', MASTER_USE_GTID=slave_pos",
+            "START SLAVE",
+        )
+        yield primary, replica

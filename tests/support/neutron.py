@@ -1,0 +1,118 @@
+"""A neutron of our own: ports, subnets and extensions, over HTTP on the loopback address."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import parse_qs
+
+from keystoneauth1.adapter import Adapter
+from keystoneauth1.noauth import NoAuth
+from keystoneauth1.session import Session
+
+from placement_sched.clients.neutron import Neutron
+from tests.support.loopback import served
+
+Json = dict[str, Any]
+
+
+#: Where no service is: no program is given port 1 as a free one.
+NOWHERE = "http://127.0.0.1:1"
+
+
+class FakeNeutron:
+    """Networking API v2.0, as far as request filters need it (its API reference)."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        #: Every GET that was asked, without the version's prefix.
+        self.seen: list[str] = []
+        self.tokens: list[str | None] = []
+        self.extensions = ["router", "segment"]
+        #: What it answers whatever is asked, where it is ill.
+        self.failure: tuple[str, Any] | None = None
+        #: Cleared, it answers nobody.
+        self.awake = threading.Event()
+        self.awake.set()
+        self.page = 1000
+        #: Called whenever it is asked.
+        self.watch: Callable[[], None] = lambda: None
+        self._ports: dict[str, Json] = {}
+        self._subnets: dict[str, Json] = {}
+
+    def add_subnet(self, subnet: str, network: str, segment: str | None = None) -> None:
+        """Add a subnet of a network, on a segment where the network is routed."""
+        self._subnets[subnet] = {"id": subnet, "network_id": network, "segment_id": segment}
+
+    def add_port(self, port: str, network: str, *subnets: str, **fields: Any) -> None:
+        """Add a port of a network, with a fixed IP of each of these subnets."""
+        fixed_ips = [{"subnet_id": each, "ip_address": "192.0.2.1"} for each in subnets]
+        self._ports[port] = {
+            "id": port,
+            "network_id": network,
+            "fixed_ips": fixed_ips,
+            "binding:vnic_type": "normal",
+            **fields,
+        }
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        query = environ["QUERY_STRING"]
+        path = environ["PATH_INFO"].removeprefix("/v2.0")
+        self.seen.append(path + (f"?{query}" if query else ""))
+        self.tokens.append(environ.get("HTTP_X_AUTH_TOKEN"))
+        self.watch()
+        self.awake.wait(10)
+        status, document = self.failure or self._answer(path, parse_qs(query))
+        content = document if isinstance(document, bytes) else json.dumps(document).encode()
+        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(content)))]
+        start_response(status, headers)
+        return [content]
+
+    def _answer(self, path: str, query: dict[str, list[str]]) -> tuple[str, Any]:
+        if path == "/extensions":
+            return "200 OK", {"extensions": [{"alias": each} for each in self.extensions]}
+        if path == "/subnets":
+            return "200 OK", self._list(query)
+        kind, _, name = path.strip("/").partition("/")
+        found = {"ports": self._ports, "subnets": self._subnets}.get(kind, {}).get(name)
+        if found is None:
+            message = f"{kind[:-1].capitalize()} {name} could not be found."
+            error = {"type": "NotFound", "message": message, "detail": ""}
+            return "404 Not Found", {"NeutronError": error}
+        return "200 OK", {kind[:-1]: found}
+
+    def _list(self, query: dict[str, list[str]]) -> Json:
+        (network,) = query["network_id"]
+        found = [one for one in self._subnets.values() if one["network_id"] == network]
+        names = [one["id"] for one in found]
+        start = names.index(query["marker"][0]) + 1 if "marker" in query else 0
+        page = found[start : start + self.page]
+        if start + self.page >= len(found):
+            return {"subnets": page}
+        return {"subnets": page, "subnets_links": [{"rel": "next", "href": "elsewhere"}]}
+
+
+@contextmanager
+def running() -> Iterator[FakeNeutron]:
+    """Give a neutron that answers until the end."""
+    neutron = FakeNeutron()
+    with served(neutron) as url:
+        neutron.url = url
+        try:
+            yield neutron
+        finally:
+            neutron.awake.set()
+
+
+def asking(
+    url: str, *, clock: Callable[[], float] = lambda: 0.0, retries: int = 0, timeout: float = 10
+) -> Neutron:
+    """Return who asks the neutron at this address, as nobody."""
+    adapter = Adapter(
+        Session(auth=NoAuth(), timeout=timeout),
+        endpoint_override=url,
+        connect_retries=retries,
+        status_code_retries=retries,
+    )
+    return Neutron(adapter, remembered=600, clock=clock)

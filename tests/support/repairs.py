@@ -1,0 +1,77 @@
+"""A small cloud to be repaired, and running ``placement-sched placement`` on it."""
+
+import json
+from uuid import UUID
+
+from placement_sched.cli.main import main
+from tests.support.reports import a_report, node_uuid
+
+FLAVOR = {"name": "small", "vcpus": 2, "memory_mb": 1024, "root_gb": 5, "swap": 100}
+HELD = {"VCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 6}
+CELL = str(UUID(int=99))
+
+
+def uuid(number: int) -> str:
+    """Return the uuid of the instance of this number."""
+    return f"aaaaaaaa-0000-4000-8000-{number:012}"
+
+
+class Cloud:
+    """Two hosts of 8 CPUs, the second in a cell, and what is done to them."""
+
+    def __init__(self, app, capsys):
+        self.app = app
+        self._capsys = capsys
+        app.post_json("/scheduler/v1/compute_nodes", [a_report(1), a_report(2, cell_uuid=CELL)])
+
+    def record(self, number: int, on: int = 1, **changes) -> str:
+        """Record an instance, without allocations."""
+        body = {
+            "host": f"cn{on}",
+            "node": f"cn{on}",
+            "project_id": "p",
+            "user_id": "u",
+            "flavor": FLAVOR,
+        }
+        self.app.put_json(f"/scheduler/v1/instances/{uuid(number)}", {**body, **changes})
+        return uuid(number)
+
+    def allocate(self, number: int, amounts=None, kind="INSTANCE", project="p") -> str:
+        """Allocate for a consumer; amounts are by provider and class."""
+        amounts = amounts or {node_uuid(1): {"VCPU": 1}}
+        self.app.put_json(
+            f"/placement/allocations/{uuid(number)}",
+            {
+                "allocations": {one: {"resources": some} for one, some in amounts.items()},
+                "project_id": project,
+                "user_id": "u",
+                "consumer_generation": None,
+                "consumer_type": kind,
+            },
+            headers={"OpenStack-API-Version": "placement 1.38"},
+        )
+        return uuid(number)
+
+    def held(self, number: int) -> dict:
+        """Return what a consumer holds, by provider."""
+        answer = self.app.get(
+            f"/placement/allocations/{uuid(number)}",
+            headers={"OpenStack-API-Version": "placement 1.38"},
+        ).json
+        return {one: part["resources"] for one, part in answer["allocations"].items()}
+
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        """Run a command; return its status and what it printed."""
+        try:
+            status = main(["placement", *arguments])
+        except SystemExit as left:
+            status = left.code
+        printed = self._capsys.readouterr()
+        return status, printed.out, printed.err
+
+    def document(self, *arguments: str) -> dict:
+        """Run a command that ends with the code that its document tells; return that."""
+        status, printed, _ = self.run(*arguments, "--format", "json")
+        document = json.loads(printed)
+        assert document["code"] == status
+        return document

@@ -1,0 +1,63 @@
+"""What tests of scheduling have in common: reports of hosts, and requests to place."""
+
+from uuid import UUID, uuid4
+
+from webtest import TestApp
+
+from tests.support.clouds import uuid_of
+from tests.support.versions import LATEST_HEADERS
+
+FLAVOR = {"name": "m1", "vcpus": 1, "memory_mb": 1024, "root_gb": 10}
+
+
+def report(name: str, **changes: object) -> dict[str, object]:
+    """Return the report of a host named ``name``, with 16 vCPUs, 64 GB and a disk of 1000 GB."""
+    return {
+        "uuid": uuid_of(name),
+        "host": name,
+        "hypervisor_hostname": name,
+        "hypervisor_type": "QEMU",
+        "hypervisor_version": 8002000,
+        "vcpus": 16,
+        "memory_mb": 65536,
+        "local_gb": 1000,
+        **changes,
+    }
+
+
+def spec(*instances: str, **changes: object) -> dict[str, object]:
+    """Return a request spec for instances of these uuids (a new one where none is given)."""
+    return {
+        "project_id": "p1",
+        "user_id": "u1",
+        "instance_uuids": list(instances) or [str(uuid4())],
+        "flavor": FLAVOR,
+        "image": None,
+        **changes,
+    }
+
+
+def hosts_of(answer: dict[str, object]) -> list[str]:
+    """Return the host chosen for each instance."""
+    return [selections[0]["service_host"] for selections in answer["selections"]]
+
+
+def flavor(**changes: object) -> dict[str, object]:
+    """Return the flavor of these tests, changed."""
+    return {**FLAVOR, **changes}
+
+
+def instance(number: int) -> str:
+    """Return the uuid of an instance, the same for the same number."""
+    return str(UUID(int=number))
+
+
+def with_licensed_host(app: TestApp) -> TestApp:
+    """Report two hosts and return the application; cn2 has the trait CUSTOM_LICENSED."""
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=98304), report("cn2")])
+    app.put("/placement/traits/CUSTOM_LICENSED", headers=LATEST_HEADERS)
+    licensed = f"/placement/resource_providers/{report('cn2')['uuid']}"
+    generation = app.get(licensed, headers=LATEST_HEADERS).json["generation"]
+    body = {"resource_provider_generation": generation, "traits": ["CUSTOM_LICENSED"]}
+    app.put_json(f"{licensed}/traits", body, headers=LATEST_HEADERS)
+    return app

@@ -1,0 +1,238 @@
+"""Servers as users run them, ``placement-sched serve`` before all: processes on free ports."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from tests.support import program as forked
+from tests.support.loopback import reserved_port
+
+BIN = forked.PROGRAM.parent
+PROGRAM = forked.PROGRAM
+#: What the line begins with that says where ``placement-sched serve`` listens.
+ANNOUNCED = "placement-sched serves "
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """This process's environment without an operator's own settings, and with ``variables``."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
+    return {**kept, **variables}
+
+
+def wait_until(true: Callable[[], object], seconds: float = 60, *, pause: float = 0.05) -> bool:
+    """Ask again, after a pause, until it is so, or for so long that it never will."""
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(pause)
+    return True
+
+
+def rewrite(file: Path, text: str) -> None:
+    """Give a file another content at once: a server that follows it never sees it half written."""
+    new = file.with_name(f"{file.name}.new")
+    new.write_text(text)
+    new.replace(file)
+
+
+@dataclass
+class Server:
+    """A running server; ``startup`` is the line that announces it, ``log`` what it prints."""
+
+    process: forked.Process
+    url: str
+    startup: str
+    log: Path
+
+    def get(self, path: str, token: str = "admin", **headers: str) -> tuple[int, dict, bytes]:
+        """Return status, headers and body of an answer."""
+        request = Request(self.url + path, headers={"X-Auth-Token": token, **headers})
+        return _answer(request)
+
+    def send(self, method: str, path: str, body: object, **more: str) -> tuple[int, Any]:
+        """Send JSON as the administrator; return the status and the answer, if there is one."""
+        headers = {"X-Auth-Token": "admin", "Content-Type": "application/json", **more}
+        data = None if body is None else json.dumps(body).encode()
+        status, _, text = _answer(Request(self.url + path, data, headers, method=method))
+        return status, json.loads(text or b"{}")
+
+    def post(self, path: str, body: object) -> tuple[int, Any]:
+        """Send JSON by POST."""
+        return self.send("POST", path, body)
+
+    def ask(self, method: str, path: str, body: Any = None, version: str | None = None) -> Any:
+        """Return the answer to a request that succeeds."""
+        headers = {} if version is None else {"OpenStack-API-Version": version}
+        status, answer = self.send(method, path, body, **headers)
+        assert status < 300, answer
+        return answer
+
+    def workers(self) -> set[int]:
+        """Return the ids of its worker processes."""
+        told = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        return {int(number) for number in told.split()}
+
+    def first_status(self, path: str, **headers: str) -> int:
+        """Return the status of the first answer, once there is one."""
+        answers: list[int] = []
+
+        def answered() -> bool:
+            assert self.process.poll() is None, self.log.read_text()
+            try:
+                answers.append(_answer(Request(self.url + path, headers=headers))[0])
+            except OSError:
+                return False
+            return True
+
+        assert wait_until(answered, 240), self.log.read_text()
+        return answers[0]
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """End the server; return its exit status."""
+        self.process.send_signal(how)
+        return self.process.wait(timeout=60)
+
+    def wait_for(self, path: str, status: int, seconds: float = 60) -> None:
+        """Ask until the answer has this status."""
+        end = time.monotonic() + seconds
+        seen: object = None
+        while time.monotonic() < end:
+            try:
+                seen = self.get(path)[0]
+            except (URLError, OSError) as failure:
+                seen = failure
+            if seen == status:
+                return
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.05)
+        raise AssertionError(f"{path} is {seen}, not {status}; log: {self.log.read_text()}")
+
+
+@contextmanager
+def started(
+    *arguments: str | Path,
+    folder: Path,
+    log: Path | None = None,
+    errors: Path | None = None,
+    announced: str = ANNOUNCED,
+    ready: str | None = "/placement/",
+    variables: Mapping[str, str] | None = None,
+    program: Path | None = None,
+    command: Sequence[str | Path] | None = None,
+    how: signal.Signals = signal.SIGTERM,
+) -> Iterator[Server]:
+    """Give ``placement-sched serve`` with these arguments on a free port; stop it at the end.
+
+    It works in ``folder``, in the environment ``variables`` (default: :func:`environment`), and is
+    given once it has written ``announced`` and ``ready`` answers 200, if that is a path. It is
+    forked (``tests/support/program.py``), or the installed ``program``. A ``command`` is another
+    server, with ``{port}`` where it is to have the port; it announces nothing. What goes to stderr
+    is in ``log`` too, or in ``errors``; ``how`` is the signal that stops it.
+    """
+    log = log or folder / "server.log"
+    env = environment() if variables is None else variables
+    with ExitStack() as stack:
+        output = stack.enter_context(log.open("w"))
+        failures = output if errors is None else stack.enter_context(errors.open("w"))
+        streams = [stack.enter_context(Path(os.devnull).open()), output, failures]
+        port = "0"
+        if command is not None:
+            port = str(stack.enter_context(reserved_port()).getsockname()[1])
+        argv = [str(part).replace("{port}", port) for part in command or ()]
+        if command is None:
+            argv = ["serve", "--port", port, *map(str, arguments)]
+            env = dict(forked.with_database(argv, folder, env))
+        if command is None and program is None:
+            process = forked.start(argv, cwd=folder, env=env, streams=streams)
+        else:
+            argv = argv if program is None else [str(program), *argv]
+            process = _popen(argv, folder, env, streams)
+        stack.callback(_end, process, how)
+        line = "" if command else _announcement(announced, [log, errors or log], process)
+        url = line.split()[2] if line.startswith(ANNOUNCED) else f"http://127.0.0.1:{port}"
+        server = Server(process, url, line, log)
+        if ready is not None:
+            server.wait_for(ready, 200, 120)
+        yield server
+
+
+def _popen(
+    argv: Sequence[str], folder: Path, env: Mapping[str, str], streams: Sequence[IO[Any]]
+) -> subprocess.Popen[Any]:
+    stdin, stdout, stderr = streams
+    return subprocess.Popen(argv, stdin=stdin, stdout=stdout, stderr=stderr, cwd=folder, env=env)
+
+
+def _end(process: forked.Process, how: signal.Signals) -> None:
+    """Stop a server that still runs; kill it where it does not stop, and fail."""
+    process.send_signal(how)
+    try:
+        process.wait(timeout=120)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[Callable[..., Server]]:
+    """Give a function that starts servers, each with its log in ``folder``; stop them all."""
+    with ExitStack() as stack:
+        numbers = iter(range(1000))
+
+        def serve(*arguments: str, ready: str | None = "/placement/", **variables: str) -> Server:
+            # A slow machine may take longer for a test than hosts may be silent.
+            known = environment(**{"OS_DEFAULT__SERVICE_DOWN_TIME": "86400", **variables})
+            log = folder / f"server{next(numbers)}.log"
+            return stack.enter_context(
+                started(*arguments, folder=folder, log=log, ready=ready, variables=known)
+            )
+
+        yield serve
+
+
+@contextmanager
+def serving_on(folder: Path, connection: str | None = None) -> Iterator[Server]:
+    """Give a server on the database ``connection``, or on an embedded one in ``folder``."""
+    config = folder / "placement.conf"
+    config.write_text(
+        # However slow the tests are, a host that reported stays up.
+        "[DEFAULT]\nservice_down_time = 86400\n[placement_database]\nsync_on_startup = true\n"
+        f"connection = {connection or f'sqlite:///{folder}/sched.db'}\n"
+    )
+    with started("--config-file", config, folder=folder) as server:
+        yield server
+
+
+def _announcement(text: str, files: Sequence[Path], process: forked.Process) -> str:
+    """Return the line with this text that the server writes."""
+    end = time.monotonic() + 240  # the machine may be busy
+    while time.monotonic() < end:
+        ended = process.poll() is not None
+        for line in (line for file in files for line in file.read_text().splitlines()):
+            if text in line:
+                return line
+        if ended:
+            break
+        time.sleep(0.05)
+    written = "".join(file.read_text() for file in dict.fromkeys(files))
+    raise AssertionError(f"the server did not start: {written}")
+
+
+def _answer(request: Request) -> tuple[int, dict, bytes]:
+    try:
+        with urlopen(request, timeout=60) as answer:
+            return answer.status, dict(answer.headers), answer.read()
+    except HTTPError as refusal:
+        with refusal:
+            return refusal.code, dict(refusal.headers), refusal.read()

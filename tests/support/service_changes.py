@@ -1,0 +1,17 @@
+"""Changes of compute services by their hosts, as the compute API makes them."""
+
+from placement_sched.model.compute_node import COMPUTE_BINARY
+from placement_sched.operations.services import ServiceChange, update_by_name
+from tests.support.reports import NOW
+
+
+def change(connection, host, now=NOW, **changed):
+    update_by_name(connection, host, COMPUTE_BINARY, ServiceChange(**changed), now)
+
+
+def disable(connection, host, reason=None, now=NOW):
+    change(connection, host, now, disabled=True, reason=reason)
+
+
+def enable(connection, host):
+    change(connection, host, disabled=False)

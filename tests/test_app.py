@@ -1,0 +1,38 @@
+"""Applications without a database, and with the Placement API alone."""
+
+import pytest
+from webtest import TestApp
+
+from placement_sched.app import create_app, make_services, placement_app
+from tests.conftest import Client, make_settings
+from tests.support.versions import LATEST_HEADERS
+
+PUBLIC = ["/placement", "/compute", "/compute/v2.1", "/image", "/image/versions", "/identity/v3"]
+
+
+@pytest.fixture
+def without_database(tmp_path):
+    application = create_app(make_settings(f"sqlite:///{tmp_path}/none/such.db"))
+    yield TestApp(application)
+    application.close()
+
+
+@pytest.mark.parametrize("path", PUBLIC)
+def test_version_documents_need_no_database(without_database, path):
+    assert without_database.get(path).status_int in {200, 300}
+
+
+def test_absent_database_says_when_to_ask_again(without_database):
+    headers = {"X-Auth-Token": "admin"}
+    answer = without_database.get("/placement/traits", headers=headers, status=503)
+    assert answer.headers["Retry-After"] == "1"
+
+
+def test_mounted_alone_links_have_no_prefix(sqlite_settings):
+    services = make_services(sqlite_settings)
+    app = Client(placement_app(services))
+    answer = app.post_json("/resource_providers", {"name": "host"}, headers=LATEST_HEADERS)
+    path = f"/resource_providers/{answer.json['uuid']}"
+    assert answer.json["links"][0]["href"] == path
+    assert answer.headers["Location"] == f"http://localhost{path}"
+    services.database.dispose()
