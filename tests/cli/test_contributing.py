@@ -25,7 +25,7 @@ FILES = {
 
 from oslo_config import cfg
 
-from placement_sched.model.verdict import Refusal
+from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.filters import BaseHostFilter
 
 
@@ -38,7 +38,7 @@ class RecipeFilter(BaseHostFilter):
 
     def refusal(self, host_state, spec_obj):
         if host_state.host == f"cn{self.settings.filter_scheduler.recipe_host}":
-            return Refusal("rejected by the recipe")
+            return Rejection("rejected by the recipe")
         return None
 ''',
         "scheduler/weights/recipe.py": '''
@@ -59,7 +59,7 @@ class RecipeWeigher(BaseHostWeigher):
         "scheduler/request_filters/recipe_request_filter.py": '''
 """recipe_request_filter: changes nothing."""
 
-from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome
+from placement_sched.scheduler.request_filters import BaseRequestFilter, RequestFilterResult
 
 
 class RecipeRequestFilter(BaseRequestFilter):
@@ -67,8 +67,8 @@ class RecipeRequestFilter(BaseRequestFilter):
 
     name = "recipe_request_filter"
 
-    def apply(self, spec, world):
-        return Outcome(spec, {"recipe": "followed"})
+    def apply(self, spec, context):
+        return RequestFilterResult(spec, {"recipe": "followed"})
 ''',
         "scheduler/request_filters/another_recipe.py": '''
 """Another request filter, without a name of its own."""
@@ -79,7 +79,7 @@ from placement_sched.scheduler.request_filters import BaseRequestFilter
 class AnotherRecipe(BaseRequestFilter):
     """Is never about the request."""
 
-    def apply(self, spec, world):
+    def apply(self, spec, context):
         return None
 ''',
     },
@@ -167,7 +167,7 @@ LINES = {
     "add an option": (
         (
             "config/options/scheduler.py",
-            "SCHEDULER = described(",
+            "SCHEDULER = with_help(",
             '    cfg.IntOpt("recipe_salt", default=3, max=9),\n    "Grams of salt.",',
         ),
     ),
@@ -182,8 +182,8 @@ LINES = {
             'blueprint = Blueprint("usages", __name__)',
             """
 @blueprint.get("/recipe", policy="placement:recipe")
-def recipe(call: Call) -> Answer:
-    return Answer(body={"version": str(call.version)})
+def recipe(call: ApiCall) -> ApiResponse:
+    return ApiResponse(body={"version": str(call.version)})
 """,
         ),
     ),
@@ -194,8 +194,8 @@ def recipe(call: Call) -> Answer:
             """
 
 @blueprint.get("/recipe/new", policy="placement:recipe", since=mv.RECIPE)
-def new_recipe(call: Call) -> Answer:
-    return Answer(body={"version": str(call.version)})
+def new_recipe(call: ApiCall) -> ApiResponse:
+    return ApiResponse(body={"version": str(call.version)})
 """,
         ),
         (

@@ -12,8 +12,8 @@ from tests.support.servers import environment
 pytestmark = pytest.mark.slow
 
 PROGRAM = """
-from placement_sched.cli.terminal import progressing
-with progressing("working") as told:
+from placement_sched.cli.terminal import show_progress
+with show_progress("working") as told:
     told(1, 2)
     print("a line")
 """

@@ -470,7 +470,7 @@ def _has_status(status: str) -> ColumnElement[bool]:
     """Return the SQL condition that a server has a status.
 
     The rule is the same as for ``status`` in the Compute API (``status_of`` in
-    ``api/compute/routes/servers.py``).
+    ``api/compute/servers.py``).
     """
     vm, task = _state("vm_state"), _state("task_state")
     if status == UNKNOWN:
@@ -499,7 +499,7 @@ def _has_power_state(number: int) -> ColumnElement[bool]:
     """Return the SQL condition that a server has a power state.
 
     The rule is the same as for ``OS-EXT-STS:power_state`` in the Compute API (``power_state_of`` in
-    ``api/compute/routes/servers.py``).
+    ``api/compute/servers.py``).
     """
     if number == 0:
         return _state("vm_state").not_in(POWER_STATES)
