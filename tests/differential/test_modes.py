@@ -13,7 +13,7 @@ from tests.support.empty_databases import empty_database
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.all_databases]
 
-SEED, REQUESTS, QUESTIONS = 42, 2000, 200
+SEED, REQUESTS, QUESTIONS = 42, 1200, 120
 
 
 @pytest.fixture(params=[True, False], ids=["cached", "loaded"])
