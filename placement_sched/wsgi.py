@@ -7,7 +7,6 @@ Configuration comes from ``PLACEMENT_SCHED_CONFIG`` (files, colon-separated) and
 has no explicit authentication, the process exits with a line on stderr.
 """
 
-import os
 import sys
 from collections.abc import Callable, Iterable
 from threading import Lock
@@ -19,8 +18,9 @@ from flask.cli import routes_command
 from placement_sched import app
 from placement_sched.api.application import Application
 from placement_sched.api.request_context import WSGI
+from placement_sched.config.default_files import FILES, find_files
 from placement_sched.config.options.api import KEYSTONE_GROUP, STRATEGY
-from placement_sched.config.opts import FILES, find_files, is_explicit
+from placement_sched.config.opts import is_explicit
 from placement_sched.config.settings import Settings
 from placement_sched.errors import ConfigurationError, Error
 from placement_sched.operations.config_check import log_start
@@ -60,8 +60,8 @@ def check_noauth2(settings: Settings) -> None:
     """
     if settings.api.auth_strategy != "noauth2" or is_explicit(settings.conf, "api", STRATEGY):
         return
-    file_names = os.environ.get(FILES)
-    files = f"{FILES}={file_names}" if file_names else f"{FILES} is not set"
+    file_names = ", ".join(find_files())
+    files = f"read from {file_names}" if file_names else f"{FILES} is not set"
     raise ConfigurationError(
         f"refusing to serve: the configuration ({files}) sets neither [api] {STRATEGY} nor "
         f"an option of [{KEYSTONE_GROUP}]; set [api] {STRATEGY} = keystone and "

@@ -33,10 +33,12 @@ def add_command(
     run: Callable[[argparse.Namespace], int],
     *,
     epilog: str | None = None,
+    of_nova: bool = False,
     **statuses: int,
 ) -> Parser:
     """Add a command that calls ``run`` and return its parser.
 
+    With ``of_nova`` the command reads nova's configuration too, if no file is named.
     ``statuses`` are exit statuses of the command: ``failure``, and ``wrong_input`` for wrong input.
     """
     parser: Parser = commands.add_parser(
@@ -52,7 +54,9 @@ def add_command(
         action="append",
         default=[],
         help="configuration file in INI format, followed by the *.conf files of the directory "
-        "FILE.d; repeatable, later files override earlier files",
+        "FILE.d; repeatable, later files override earlier files (default: the files that "
+        "PLACEMENT_SCHED_CONFIG names, or /etc/placement/placement.conf and "
+        "/etc/placement_sched/placement_sched.conf, if they exist)",
     )
     parser.add_argument(
         "--config-dir",
@@ -62,7 +66,7 @@ def add_command(
         default=[],
         help="directory of configuration files (*.conf), read in order of name; repeatable",
     )
-    parser.set_defaults(run=run, **statuses)
+    parser.set_defaults(run=run, of_nova=of_nova, **statuses)
     parser.complaint = statuses.get("wrong_input", Parser.complaint)
     return parser
 

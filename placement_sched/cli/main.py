@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from placement_sched.cli.arguments import Parser
+from placement_sched.config.default_files import find_files
 from placement_sched.errors import Error, Invalid, NotFound, escaped, one_line, sentence
 
 PROGRAM = "placement-sched"
@@ -120,6 +121,8 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
         # The exit status depends on the command, which is parsed by now.
         parser.complaint = arguments.wrong_input or parser.complaint
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    if getattr(arguments, "config_file", None) == []:
+        arguments.config_file = find_files(of_nova=arguments.of_nova)
     return arguments
 
 

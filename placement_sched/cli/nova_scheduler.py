@@ -41,6 +41,7 @@ def register(commands: Commands) -> None:
         "serve nova's scheduler RPC in place of nova-scheduler",
         run,
         epilog=_EPILOG,
+        of_nova=True,
     )
     workers_help = "number of worker processes (default: [scheduler] workers)"
     parser.add_argument("--workers", type=_positive, help=workers_help)

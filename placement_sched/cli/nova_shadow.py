@@ -24,7 +24,7 @@ placement, may be in a second file. Results: placement-sched nova shadow report.
 def register(commands: Commands) -> None:
     """Add the command."""
     summary = "evaluate nova's requests alongside nova-scheduler, without claims"
-    add_command(commands, "nova-shadow", summary, run, epilog=_EPILOG)
+    add_command(commands, "nova-shadow", summary, run, epilog=_EPILOG, of_nova=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

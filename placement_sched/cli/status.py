@@ -37,7 +37,7 @@ def register(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the result of each check, and return the worst code."""
-    with read_configuration(arguments) as (settings, database):
+    with read_configuration(arguments, there=True) as (settings, database):
         results = check_upgrade(database, settings)
     code = int(highest_code(results))
     checks = [

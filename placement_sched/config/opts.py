@@ -5,15 +5,11 @@ two names without deprecating either. This module contains the code that uses pr
 oslo.config (see doc/decisions/0006).
 """
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from oslo_config import cfg
 from oslo_config.sources import ConfigurationSource
-
-#: The variable that names configuration files for the WSGI entry points.
-FILES = "PLACEMENT_SCHED_CONFIG"
 
 #: Maximum value of options for seconds (68 years), retries or list sizes. Python and system calls
 #: would reject larger values only when they are used.
@@ -21,11 +17,6 @@ LARGEST = 2**31 - 1
 #: Maximum seconds (20 days) of database timeouts, which PostgreSQL reads as milliseconds in 32-bit
 #: integers.
 LONGEST_WAIT = 20 * 24 * 3600
-
-
-def find_files() -> list[str]:
-    """Return the configuration files that ``PLACEMENT_SCHED_CONFIG`` names, colon-separated."""
-    return [name for name in os.environ.get(FILES, "").split(":") if name]
 
 
 class Conf(cfg.ConfigOpts):

@@ -46,7 +46,11 @@ def test_version_tells_both_revisions(connection, capsys):
     assert report["revision"] == report["newest"] == newest_revision()
 
 
-def test_version_of_a_database_without_our_schema_is_none(run):
+def test_version_of_a_database_without_our_schema_is_none(run, tmp_path):
+    refused = run("db", "version")
+    assert refused.returncode == 1
+    assert "there is no database placement_sched.db" in refused.stderr
+    (tmp_path / "placement_sched.db").touch()
     assert run("db", "version").stdout == (
         f"sqlite:///placement_sched.db: schema at revision none, newest {newest_revision()}\n"
     )

@@ -53,6 +53,7 @@ def test_output_cut_off_by_its_reader_is_no_error(tmp_path):
     "arguments", ["--version", "config sample", "config sample --help", "db version --format json"]
 )
 def test_output_that_the_disk_does_not_take_is_one_line(arguments, tmp_path):
+    (tmp_path / "placement_sched.db").touch()
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [PROGRAM, *arguments.split()],

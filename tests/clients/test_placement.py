@@ -336,12 +336,12 @@ HEAD = '{"format": 2, "placement": "x", "traits": '
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "this is not a record"),
-        ("\x00\n", "this is not a record"),
-        ("[]\n", "this is not a record"),
-        ('{"format": 2, "placement": "x"}\n', "this is not a record"),
-        (f'{HEAD}[{{"provider": "a"}}]}}\n', "this is not a record"),
-        (f"{HEAD}[]", "this is not a record"),
+        ("", "no record of sync_traits"),
+        ("\x00\n", "no record of sync_traits"),
+        ("[]\n", "no record of sync_traits"),
+        ('{"format": 2, "placement": "x"}\n', "no record of sync_traits"),
+        (f'{HEAD}[{{"provider": "a"}}]}}\n', "no record of sync_traits"),
+        (f"{HEAD}[]", "no record of sync_traits"),
         ('{"format": 3, "placement": "x"}\n', "a record of format 3, not of 2"),
         ('{"format": 1, "placement": "x"}\n{"provider": "p"}\n', "a record of format 1, not of 2"),
         ('{"format": 2, "placement": "y", "traits": []}\n', "the record of y, not of x"),

@@ -31,6 +31,7 @@ def register(group: Commands) -> None:
         "nova",
         "record the cloud of an existing nova, and report mismatches with placement",
         run,
+        of_nova=True,
         epilog=(
             "It reads the databases of nova.conf ([api_database] connection and the databases of "
             "the cells),\nand does not write to them. Run db adopt first, which takes over "

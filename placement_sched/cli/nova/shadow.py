@@ -22,7 +22,7 @@ def register(nova: Commands) -> None:
     """Add ``shadow report``."""
     group = add_group(nova, "shadow", "show how placement-sched nova-shadow and nova agree")
     summary = "show how often nova and this service agree, and explain each disagreement"
-    parser = add_command(group, "report", summary, run, epilog=_EXAMPLE)
+    parser = add_command(group, "report", summary, run, epilog=_EXAMPLE, of_nova=True)
     parser.add_argument(
         "--since",
         help="only requests since this time (2026-01-31T12:00:00Z) or of this age (30m, 24h, 7d)",

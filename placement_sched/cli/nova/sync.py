@@ -34,6 +34,7 @@ def register(group: Commands) -> None:
         "sync",
         "read nova's databases once, and record its hosts and instances",
         run,
+        of_nova=True,
         epilog=(
             "exit status:\n"
             "  0  the records match nova\n"

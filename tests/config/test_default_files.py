@@ -1,0 +1,85 @@
+"""Configuration files that commands and servers read if none is named."""
+
+import pytest
+
+from placement_sched.cli import main
+from placement_sched.config import default_files
+from placement_sched.config.default_files import find_files
+
+
+@pytest.fixture
+def etc(tmp_path, monkeypatch):
+    """Return an empty directory in place of ``/etc``."""
+    monkeypatch.setattr(default_files, "_ETC", tmp_path)
+    monkeypatch.delenv(default_files.FILES, raising=False)
+    monkeypatch.delenv(default_files.PLACEMENT_DIRECTORY, raising=False)
+    return tmp_path
+
+
+def write(folder, *names):
+    paths = [folder / name for name in names]
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return list(map(str, paths))
+
+
+OWN, PLACEMENT, NOVA = (
+    "placement_sched/placement_sched.conf",
+    "placement/placement.conf",
+    "nova/nova.conf",
+)
+
+
+def test_without_files_nothing_is_read(etc):
+    assert find_files(of_nova=True) == []
+
+
+def test_own_file_overrides_the_files_of_openstack(etc):
+    files = write(etc, PLACEMENT, NOVA, OWN)
+    assert find_files(of_nova=True) == files
+    assert find_files() == [files[0], files[2]]
+
+
+def test_directory_of_placement_is_honoured(etc, monkeypatch):
+    write(etc, PLACEMENT)
+    (other,) = write(etc, "other/placement.conf")
+    monkeypatch.setenv("OS_PLACEMENT_CONFIG_DIR", str(etc / "other"))
+    assert find_files() == [other]
+
+
+def test_named_files_replace_the_default_files(etc, monkeypatch):
+    write(etc, PLACEMENT, OWN)
+    monkeypatch.setenv("PLACEMENT_SCHED_CONFIG", "a.conf:b.conf")
+    assert find_files() == ["a.conf", "b.conf"]
+    monkeypatch.setenv("PLACEMENT_SCHED_CONFIG", "")
+    assert find_files() == []
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        (["db", "version"], [PLACEMENT, OWN]),
+        (["nova-scheduler"], [PLACEMENT, NOVA, OWN]),
+        (["nova", "sync"], [PLACEMENT, NOVA, OWN]),
+        (["db", "version", "--config-file", "mine.conf"], ["mine.conf"]),
+    ],
+)
+def test_commands_read_default_files(etc, monkeypatch, command, names):
+    write(etc, PLACEMENT, NOVA, OWN)
+    arguments = main._arguments(command)
+    assert arguments.config_file == [n if n == "mine.conf" else str(etc / n) for n in names]
+
+
+@pytest.mark.parametrize(
+    "command", [["db", "version"], ["status", "upgrade", "check"], ["config", "validate"]]
+)
+def test_checks_create_no_database(etc, tmp_path, monkeypatch, command):
+    write(etc, OWN)
+    database = tmp_path / "absent.db"
+    text = f"[placement_database]\nconnection = sqlite:///{database}\n"
+    etc.joinpath(OWN).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    main.main(command)
+    assert not database.exists()
+    assert list(tmp_path.rglob("*.db*")) == []
