@@ -162,7 +162,9 @@ class Request(flask.Request):
         """Return the only key of the body. Raises :class:`Invalid` for any other body."""
         document = self._parse_json()
         if not isinstance(document, dict) or len(document) != 1:
-            raise Invalid("Malformed request body: an object with exactly one key, the action")
+            raise Invalid(
+                "Malformed request body: expected an object with exactly one key, the action"
+            )
         (action,) = document
         return str(action)
 

@@ -350,10 +350,11 @@ class _WaitResult(Enum):
 
 
 class AsgiToWsgi:
-    """The ASGI application.
+    """ASGI application that runs a WSGI application on threads.
 
-    Once ``stopping`` returns true, the server is not ready, and each answer closes its connection,
-    so that a proxy sends its next request to another server before this server stops.
+    ``stopping`` is a function that returns true shortly before the server stops. From then on, the
+    server reports that it is not ready, and each answer closes its connection, so that a proxy
+    sends its next request to another server.
     """
 
     def __init__(

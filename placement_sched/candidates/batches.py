@@ -208,7 +208,10 @@ class CandidateBatches:
         return bool(len(trees))
 
     def _count_combinations(self, batch: _Batch, first: int, end: int | None) -> _Numbers:
-        """Return the number of combinations to take from each tree, and spend their cost."""
+        """Return the number of combinations to take from each tree.
+
+        The cost of these combinations is subtracted from the work budget.
+        """
         lacking, shape_numbers = self.lacking, batch.shape_numbers
         counts_by_shape = np.zeros(len(batch.firsts), np.int64)
         total = checked = paid = 0

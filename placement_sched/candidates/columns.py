@@ -113,7 +113,10 @@ class RowValues:
         self.rows = new.astype(np.int32)
 
     def span(self, rows: slice) -> slice:
-        """Return the positions of the values of a range of rows without multiple values."""
+        """Return the slice of the values that belong to a range of rows.
+
+        No row may have multiple values.
+        """
         if self._is_dense(rows.stop - 1):
             return rows
         first, last = np.searchsorted(self.rows, (rows.start, rows.stop))

@@ -303,9 +303,10 @@ def _can_choose_freely(tree: ProviderTree, rules: Rules) -> bool:
 
 
 def always_combine(rules: Rules) -> bool:
-    """Return whether the rules allow every choice of a provider for each slot.
+    """Return whether providers for all slots always form a combination.
 
-    The tree must also have a provider with a trait of each set of ``trait_choices``.
+    The result applies only to trees that also have a provider with a trait of each set in
+    ``trait_choices``.
     """
     classes = [class_id for slot in rules.slots for class_id, _ in slot.amounts]
     is_contested = len(set(classes)) < len(classes)

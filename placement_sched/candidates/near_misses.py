@@ -126,9 +126,10 @@ def _find_single_misses(checked: CheckedTrees, left_out: Collection[int]) -> Nea
 class _Term(NamedTuple):
     """A part of a request that can be dropped: a constraint or a rule.
 
-    ``name`` is the constraint and the detail in reports. For a constraint, ``suffix`` is the suffix
-    of its request group (None: the constraint is on the root), and ``constraint`` a group with this
-    constraint alone. For a ``same_subtree`` rule, ``subtree`` are its suffixes.
+    ``name`` is the pair of the fields ``constraint`` and ``detail`` that a report has for the part.
+    For a constraint, ``suffix`` is the suffix of its request group (None: the constraint is on the
+    root), and ``constraint`` a group with this constraint alone. For a ``same_subtree`` rule,
+    ``subtree`` are its suffixes.
     """
 
     name: tuple[str, str]

@@ -46,9 +46,9 @@ class ProviderContents:
 
 
 class ProviderSource(ABC):
-    """Provider columns, and the queries of a search on them.
+    """Source of provider columns for a candidate search, with its queries.
 
-    ``history`` is the history of the database that the columns were read from (``db/failover.py``).
+    ``history`` is the server epoch of the data in the columns (``db/failover.py``).
     ``reads_cheaply``: all providers are in the columns, so that no query sends an SQL statement.
     ``describes_once``: a provider is described by the same object until anything about it changes,
     including used amounts.

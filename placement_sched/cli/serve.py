@@ -204,7 +204,10 @@ class _Server(MPServer):
             LOG.info("stopped")
 
     def _serve_loop(self, spawn_target: Any, target_loader: Any) -> None:
-        """Replace workers that end until a signal stops the server or a worker cannot start."""
+        """Replace each worker that ends, until a signal stops the server.
+
+        Also returns when a worker fails to start twice in a row.
+        """
         while True:
             self.main_loop_interrupt.wait()
             self.main_loop_interrupt.clear()  # first, so that later events are not lost

@@ -211,13 +211,13 @@ def _take_cluster_lock(connection: Connection, own_process: str, holder: _LockHo
 
 
 def _is_aborted(failure: Exception) -> bool:
-    """Return whether a schema change through another node aborted a statement."""
+    """Return whether a schema change on another Galera node caused a failure."""
     error = failure.orig if isinstance(failure, OperationalError) else None
     return error is not None and error.args[0] == _LOCK_DEADLOCK
 
 
 def _retry_aborted(statement: Callable[[], T]) -> T:
-    """Run a statement, repeated if a schema change through another node aborts it."""
+    """Run a statement, with retries after schema changes on other nodes."""
     return retrying(
         statement,
         _MAX_STATEMENT_ATTEMPTS,

@@ -54,7 +54,10 @@ def time_columns() -> tuple[Column[datetime], Column[datetime]]:
 
 
 def text_of_owner(owner: str, table: str, key: str) -> tuple[Column[int], Column[str]]:
-    """Return a primary key of a reference to ``table`` and a text."""
+    """Return the two columns of a primary key: an owner's id and a text.
+
+    The column ``owner`` refers to the id of a row in ``table``. The column ``key`` has the text.
+    """
     number = Column(owner, Integer, ForeignKey(f"{table}.id"), primary_key=True)
     return number, Column(key, exact_text(255), primary_key=True)
 

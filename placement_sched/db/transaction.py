@@ -126,7 +126,10 @@ def new_mark() -> str:
 
 
 def mark_commit(connection: Connection, mark: str) -> None:
-    """Insert ``mark`` together with the COMMIT of a connection's transaction."""
+    """Prepare a transaction so that its COMMIT also inserts ``mark``.
+
+    The driver sends the INSERT and the COMMIT in a single message.
+    """
     driver: Any = connection.connection.driver_connection
     driver.commit_with = f"{_INSERT_MARK[connection.dialect.name] % mark}; COMMIT"
 

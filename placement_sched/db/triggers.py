@@ -104,9 +104,10 @@ def has_triggers(connection: Connection) -> bool:
 
 
 def remove_triggers(connection: Connection) -> None:
-    """Remove the triggers, and log that readers must reload all providers.
+    """Remove the triggers, and write a row to the change log.
 
-    If the database user lacks the privilege, the triggers remain, and a warning is logged.
+    The row makes the readers of the change log load all providers again. If the database user lacks
+    the privilege, the triggers remain, and a warning is logged.
     """
     missing = missing_triggers(connection)
     existing = [trigger for trigger in _build_triggers(connection) if trigger.name not in missing]

@@ -69,9 +69,9 @@ class CloudView:
     """The cloud during a request.
 
     Aggregates are read on first use, and then stay the same. ``known_aggregates`` are aggregates
-    that were already read. ``policies`` are all policies that hosts may have. ``states_age`` is in
-    seconds if the driver caches host reports, see ``kept_nodes``. ``shared_states`` exists if
-    several requests use this view in turn.
+    that were already read. ``policies`` are all policies that hosts may have. ``states_age`` is
+    the age of the cached host reports in seconds, or None for a request that uses no cached
+    reports. ``shared_states`` is set if several requests use this view in turn.
     """
 
     connection: Connection

@@ -197,8 +197,8 @@ def _check_hardware(spec: RequestSpec) -> None:
     instances = len(spec.instance_uuids)
     if instances > 1 and (nodes + devices) * instances > MAX_FITTED:
         raise TooComplex(
-            f"{instances} instances that request {nodes} NUMA nodes and {devices} times PCI "
-            f"devices each exceed {MAX_FITTED} of both in one request",
+            f"{instances} instances with {nodes} NUMA nodes and {devices} PCI requests each: all "
+            f"instances together may have at most {MAX_FITTED} NUMA nodes plus PCI requests",
             at="$.request_spec",
         )
 

@@ -47,7 +47,7 @@ _CLAIMED = "concurrent requests claimed the remaining capacity or locked the hos
 class RemainingCapacity:
     """The remaining capacity of inventories while instances are placed.
 
-    ``connection`` is None for a request without such accounts: a single instance, or a rebuild.
+    ``connection`` is None if no capacity is tracked: for a single instance, or for a rebuild.
     """
 
     def __init__(self, connection: Connection | None, candidates: Candidates) -> None:
@@ -64,16 +64,16 @@ class RemainingCapacity:
 
     @classmethod
     def of(cls, connection: Connection, spec: RequestSpec, candidates: Candidates) -> Self:
-        """Return the accounts of a request.
+        """Return the remaining capacity for a request.
 
-        For a single instance or a rebuild, they limit nothing.
+        For a single instance or a rebuild, it limits nothing.
         """
         has_accounts = spec.num_instances > 1 and not spec.is_rebuild
         return cls(connection, candidates) if has_accounts else cls.unlimited()
 
     @classmethod
     def unlimited(cls) -> Self:
-        """Return accounts that limit nothing."""
+        """Return a :class:`RemainingCapacity` that rejects no candidate."""
         return cls(None, Candidates())
 
     @property
@@ -624,7 +624,7 @@ class SchedulingRun:
     def use_fallback(self, other: Fallback) -> "SchedulingRun":
         """Return the run with another placement in place of the choice."""
         if self.choice is None:
-            raise AssertionError("a run without a choice has no other placement")
+            raise AssertionError("use_fallback() was called for a run that selected no hosts")
         return replace(self, choice=self.chooser.use_fallback(self.choice, other))
 
     @property

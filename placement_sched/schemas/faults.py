@@ -205,7 +205,11 @@ def _keys_of(container: Any, step: str | int) -> Iterator[str | int]:
 
 
 def _is_index(key: Any, step: int) -> bool:
-    """Return whether the validator reports a key as an index, such as "1", "+1" and "01"."""
+    """Return whether the validator reports a key as the number ``step``.
+
+    In the path of an error, it reports the keys "1", "+1" and "01" as the number 1, as if they were
+    indexes of a list.
+    """
     if not isinstance(key, str):
         return False
     digits = key.removeprefix("+")
@@ -285,7 +289,10 @@ _EXPECTED: Mapping[str, Callable[[Any], str | None]] = {
 
 
 class Expectation(NamedTuple):
-    """A value, and the description of the expected value: ``a whole number``."""
+    """An invalid value as text, and a description of the valid values.
+
+    For example, ``expected`` is ``a whole number``.
+    """
 
     value: str
     expected: str

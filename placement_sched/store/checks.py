@@ -102,7 +102,10 @@ def _without_inventory() -> Select[Any]:
 
 
 def with_names(query: Select[Any], of: Any) -> Select[Any]:
-    """Join provider and resource class, dropping rows without them (other invariants)."""
+    """Join the provider and the resource class of each row.
+
+    Rows without a provider or resource class are dropped, because they violate other invariants.
+    """
     query = query.join(resource_providers, _PROVIDERS.id == of.resource_provider_id)
     return query.join(resource_classes, resource_classes.c.id == of.resource_class_id)
 

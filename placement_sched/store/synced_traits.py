@@ -56,9 +56,10 @@ def record_pairs(
     ids: Mapping[str, int],
     now: datetime,
 ) -> None:
-    """Record the aggregates for which traits are put on providers, replacing earlier records.
+    """Record the aggregate that requires each trait set by ``sync_traits``.
 
-    ``ids`` are the provider ids by uuid.
+    ``pairs`` maps the uuid of a provider and the name of a trait to the uuid of the aggregate.
+    Earlier records of these pairs are replaced. ``ids`` are the provider ids by uuid.
     """
     rows = [
         {

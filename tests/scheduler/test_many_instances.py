@@ -259,8 +259,8 @@ def test_too_many_numa_nodes_and_devices_of_all_instances_are_refused(sqlite_app
         body = {"request_spec": spec(*uuids, **asked)}
         answer = sqlite_app.post_json("/scheduler/v1/explain", body, status=status)
     assert answer.json["errors"][0]["detail"] == (
-        "201 instances that request 4 NUMA nodes and 4 times PCI devices each exceed 1600 of both "
-        "in one request (at $.request_spec)"
+        "201 instances with 4 NUMA nodes and 4 PCI requests each: all instances together may have "
+        "at most 1600 NUMA nodes plus PCI requests (at $.request_spec)"
     )
 
 

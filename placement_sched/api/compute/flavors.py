@@ -168,7 +168,10 @@ def _parse_flavor(body: Json) -> Flavor:
         if key in body
     }
     if not 0 < factor <= MAX_FLOAT:
-        raise Invalid(f"{factor} is not in (0, {MAX_FLOAT}]", at="$.flavor.rxtx_factor")
+        raise Invalid(
+            f"rxtx_factor must be more than 0 and at most {MAX_FLOAT}, got {factor}",
+            at="$.flavor.rxtx_factor",
+        )
     return Flavor(
         flavorid=str(int(flavorid)) if isinstance(flavorid, float) else str(flavorid),
         name=body["name"],

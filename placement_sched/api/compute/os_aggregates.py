@@ -85,13 +85,19 @@ def delete(call: ApiCall, aggregate_id: str) -> ApiResponse:
 
 @_action(policy=f"{_POLICY}:add_host", action="add_host", body=ADD_HOST)
 def add_host(call: ApiCall, aggregate_id: str) -> ApiResponse:
-    """Add a host, and its providers to the provider aggregate."""
+    """Add a host to a host aggregate.
+
+    The host's providers are added to the placement aggregate with the same uuid.
+    """
     return _change(call, aggregate_id, aggregates.add_hosts, [call.body["add_host"]["host"]])
 
 
 @_action(policy=f"{_POLICY}:remove_host", action="remove_host", body=REMOVE_HOST)
 def remove_host(call: ApiCall, aggregate_id: str) -> ApiResponse:
-    """Remove a host, and its providers from the provider aggregate."""
+    """Remove a host from a host aggregate.
+
+    The host's providers are removed from the placement aggregate with the same uuid.
+    """
     host = call.body["remove_host"]["host"]
     return _change(call, aggregate_id, aggregates.remove_host, host)
 

@@ -138,7 +138,10 @@ def _list_hypervisors(call: ApiCall, *, whole: bool) -> ApiResponse:
 
 
 def _parse_query(call: ApiCall) -> tuple[str | None, int | str | None, int | None]:
-    """Return the pattern of a list, or its marker and limit."""
+    """Return the name pattern, the marker and the limit in a query string.
+
+    Raises :class:`Invalid` for a pattern together with a marker or limit.
+    """
     if not call.version.has(mv.HYPERVISOR_PAGES):
         return None, None, None
     part = call.value("hypervisor_hostname_pattern") if call.version.has(mv.UUIDS) else None

@@ -227,7 +227,7 @@ def _build_query(params: _Parameters, max_groups: int) -> CandidatesQuery:
             '"resources{N}" parameter.'
         )
     if limit is not None and not _LIMIT.fullmatch(limit):
-        raise Invalid(f"{_FAULT}: the first limit is not an amount: {limit}")
+        raise Invalid(f"{_FAULT}: the first value of limit is not a positive whole number: {limit}")
     return CandidatesQuery(
         groups=groups,
         group_policy=policy if policy in {None, "isolate"} else "none",

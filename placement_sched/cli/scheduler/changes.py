@@ -104,7 +104,12 @@ class RequestedChanges:
         return [*self.before, *self.file.listed("changes"), *map(change_of, self.texts)]
 
     def place_of(self, steps: Sequence[PathStep], key: str | None = None) -> str | None:
-        """Return the file and line or the option of a value, with its keys in the change."""
+        """Return the source of a value: file and line, or ``--change``.
+
+        ``steps`` is the JSON path of the value in the request body. The part of the path within the
+        change is appended to the source. Returns None for other values, such as the changes in
+        ``before``.
+        """
         if len(steps) < 2 or not isinstance(steps[1], int):
             return None
         position = steps[1] - len(self.before)

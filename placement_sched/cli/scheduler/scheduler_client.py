@@ -1,4 +1,7 @@
-"""Scheduler of a command: a server over HTTP, or the configured database."""
+"""Clients of the scheduler for commands: over HTTP, or inside the command.
+
+A scheduler inside the command uses the configured database.
+"""
 
 import argparse
 import os

@@ -110,7 +110,7 @@ class NodeSync:
     def follow(
         self, cell: FollowedCell, moved: "MovedNodes", account: ProgressLog, *, settling: bool
     ) -> None:
-        """Record the changed nodes in ``moved``.
+        """Read the nodes in ``moved`` again, and record the differences.
 
         With ``settling``, nodes that were written in the last second are read again.
         """
@@ -211,7 +211,11 @@ class NodeSync:
         rows: Iterable[nova_nodes.NodeRow],
         old: Mapping[str, RecordedNode],
     ) -> dict[str, str]:
-        """Return why a record of another cell is kept, by the uuids of nodes in both cells."""
+        """Return the reasons to leave nodes out, by the uuid of the node.
+
+        A node is left out if another cell has a node with the same uuid, and the recorded node is
+        the node of the other cell.
+        """
         hosts = {row.uuid: row.host or "" for row in rows}
         reasons: dict[str, str] = {}
         for peer in self._cells.every:

@@ -277,7 +277,11 @@ class _Writer:
         return report | {name: _report_value(name, value) for name, value in other_fields.items()}
 
     def _provider(self, provider: ProviderState, root: str = "") -> Json:
-        """Return the entry of a provider, with ``{root}`` for the name of its host."""
+        """Return the entry of a provider.
+
+        In the provider's name, the text ``{root}`` replaces ``root``, the name of the root provider
+        of a host.
+        """
         prefix, root_name, suffix = (
             provider.name.partition(root) if root else (provider.name, "", "")
         )

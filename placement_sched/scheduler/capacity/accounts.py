@@ -98,12 +98,12 @@ class FreeCapacity:
         return tuple([each for each in way if each[0] not in self.pooled] if self.pooled else way)
 
     def times(self, way: AllocationOption) -> int:
-        """Return the number of further instances that fit in this way."""
+        """Return the number of further instances that fit with these amounts."""
         free = self.free
         return min([free[index] // amount for index, amount in way], default=0)
 
     def take(self, way: AllocationOption, times: int = 1) -> None:
-        """Subtract the amounts of a number of instances placed in this way."""
+        """Subtract the amounts in ``way`` for each of a number of instances."""
         for index, amount in way:
             self.free[index] -= amount * times
 

@@ -553,7 +553,11 @@ def _search_trees(connection: Connection, run: SchedulingRun, roots: Sequence[st
 
 
 def _have_known_changes(reasons: Sequence[RejectReason]) -> bool:
-    """Return whether the effects of the first changes are certain."""
+    """Return whether the first change of each reason has a certain effect.
+
+    The result is False if a reason has no changes, or if the first change adds traits to the
+    request.
+    """
     changes = [next(iter(each.changes), None) for each in reasons]
     return all(each is not None and each.action != "ask_traits" for each in changes)
 

@@ -60,7 +60,7 @@ class RequestFilterContext(Protocol):
         """Return all host aggregates, in order of id."""
 
     def provider_aggregates(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
-        """Return aggregate uuids by provider uuid, without providers in no aggregate."""
+        """Return aggregate uuids by provider uuid, for providers in any aggregate."""
 
     def all_nodes_have(self, trait: str) -> bool:
         """Return whether there are enabled nodes, and all of their roots have the trait."""

@@ -46,10 +46,11 @@ def _hosts_of_unnamed_members(spec: RequestSpec) -> frozenset[str]:
 class ServerGroupSoftAffinityWeigher(_ServerGroupSoftWeigher):
     """Weigher that prefers the host with the most members of the request's server group.
 
-    For groups with policy ``soft-affinity``. Members that the same request already placed count.
-    The multiplier is ``[filter_scheduler] soft_affinity_weight_multiplier``. Aggregate metadata of
-    that name override it for the hosts in the aggregate. Of several values, the smallest applies.
-    If this weigher is not enabled, requests of such groups are rejected.
+    For groups with policy ``soft-affinity``. The members include the instances that the same
+    request has already placed. The multiplier is
+    ``[filter_scheduler] soft_affinity_weight_multiplier``. Aggregate metadata of that name override
+    it for the hosts in the aggregate. Of several values, the smallest applies. If this weigher is
+    not enabled, requests of such groups are rejected.
     """
 
     server_group_policy = "soft-affinity"
@@ -66,10 +67,11 @@ class ServerGroupSoftAffinityWeigher(_ServerGroupSoftWeigher):
 class ServerGroupSoftAntiAffinityWeigher(_ServerGroupSoftWeigher):
     """Weigher that prefers the host with the fewest members of the request's server group.
 
-    For groups with policy ``soft-anti-affinity``. Members that the same request already placed
-    count. The multiplier is ``[filter_scheduler] soft_anti_affinity_weight_multiplier``. Aggregate
-    metadata of that name override it for the hosts in the aggregate. Of several values, the
-    smallest applies. If this weigher is not enabled, requests of such groups are rejected.
+    For groups with policy ``soft-anti-affinity``. The members include the instances that the same
+    request has already placed. The multiplier is
+    ``[filter_scheduler] soft_anti_affinity_weight_multiplier``. Aggregate metadata of that name
+    override it for the hosts in the aggregate. Of several values, the smallest applies. If this
+    weigher is not enabled, requests of such groups are rejected.
     """
 
     server_group_policy = "soft-anti-affinity"

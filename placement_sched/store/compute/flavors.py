@@ -67,12 +67,18 @@ def flavorid_of_name(connection: Connection, name: str) -> str | None:
 
 
 def add(connection: Connection, flavor: Flavor, now: datetime) -> None:
-    """Create a flavor with an unused id and an unused name."""
+    """Create a flavor, without its extra specs.
+
+    The id and the name must not be in use. The caller checks this.
+    """
     connection.execute(insert(flavors), {**_row(flavor), "created_at": now})
 
 
 def add_many(connection: Connection, new: Sequence[Flavor], now: datetime) -> None:
-    """Create flavors with extra specs, with unused ids and names."""
+    """Create flavors and their extra specs.
+
+    The ids and names must not be in use. The caller checks this.
+    """
     if not new:
         return
     connection.execute(insert(flavors), [{**_row(flavor), "created_at": now} for flavor in new])

@@ -238,7 +238,10 @@ def _note_change(connection: Connection, ids: Collection[int]) -> None:
 
 
 def note_enabled_change(connection: Connection) -> None:
-    """Record, in its transaction, a change that may affect which nodes are enabled."""
+    """Record that the set of enabled nodes may have changed.
+
+    Call this function in the transaction that makes the change.
+    """
     change_counters.bump(connection, ENABLED_NODES)
 
 

@@ -142,7 +142,10 @@ class Associations:
     def providers_of(
         self, connection: Connection, names: Iterable[str]
     ) -> dict[str, frozenset[str]]:
-        """Return the uuids of the providers that have each member, by member name."""
+        """Return provider uuids by trait name or aggregate uuid.
+
+        Names without providers are left out.
+        """
         rows = sql.select_in_batches(connection, self._by_uuid, self._name, set(names))
         return {name: frozenset(uuids) for name, uuids in sql.grouped(rows).items()}
 

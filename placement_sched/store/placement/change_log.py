@@ -97,8 +97,9 @@ class Changes:
 
     ``providers`` are the ids of the providers to load again, deleted providers included. ``names``:
     names of traits, resource classes or aggregates were written. ``is_in_doubt``: all providers
-    must be loaded again. ``lacks_rows``: rows already read are missing. ``has_late_rows``: a long
-    transaction has ended, and :func:`read_late_rows` finds its rows.
+    must be loaded again. ``lacks_rows``: the log does not contain all rows that an earlier call
+    read. ``has_late_rows``: a long transaction has ended, and :func:`read_late_rows` finds its
+    rows.
     """
 
     position: LogPosition
