@@ -9,7 +9,7 @@ from tests.support.repository import ROOT, modules
 PAGES = sorted((ROOT / "doc" / "decisions").glob("*.md"))
 #: Maximum number of words of a decision, the table included.
 MAX_WORDS = 900
-SECTIONS = ("Decision", "Reason", "What it costs")
+SECTIONS = ("Decision", "Reason", "Cost")
 REFERENCE = re.compile(r"doc/decisions/(\d+)")
 
 
