@@ -12,7 +12,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 from placement_sched.cli.arguments import Parser
-from placement_sched.config.default_files import find_files
 from placement_sched.errors import Error, Invalid, NotFound, escaped, one_line, sentence
 
 PROGRAM = "placement-sched"
@@ -122,7 +121,9 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
         parser.complaint = arguments.wrong_input or parser.complaint
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     if getattr(arguments, "config_file", None) == []:
-        arguments.config_file = find_files(of_nova=arguments.of_nova)
+        # Importing the configuration takes longer than --version.
+        default_files = import_module("placement_sched.config.default_files")
+        arguments.config_file = default_files.find_files(of_nova=arguments.of_nova)
     return arguments
 
 

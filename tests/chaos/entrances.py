@@ -13,9 +13,9 @@ from placement_sched.api.versions import Version
 VERSIONS = {"placement": placement.VERSIONING, "compute": compute.VERSIONING}
 #: Endpoints that answer with a refusal whatever is asked, and why.
 REFUSING = {
-    "compute.servers.refuse": "instances are made by compute services, which report them here",
-    "identity.versions.refuse": "users and projects are keystone's",
-    "placement.inventories.not_yet": "the method came with 1.5, and is 405 before that",
+    "compute.servers.reject_action": "compute services create instances and report them here",
+    "identity.versions.reject_request": "users and projects are keystone's",
+    "placement.inventories.reject_before_1_5": "the method came with 1.5, and is 405 before that",
     "console._reject_unknown_path": "it is what answers where the console has no page",
 }
 #: Methods that Flask adds to its views.

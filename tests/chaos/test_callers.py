@@ -55,7 +55,7 @@ DRAWS = 20
 #: Callers whose token is one.
 KNOWN = {*who_may.ALL_IN_PROJECTS, *who_may.OF_SYSTEM}
 #: What is told to all, whatever they are.
-ALWAYS = {"identity.versions.refuse": FORBIDDEN}
+ALWAYS = {"identity.versions.reject_request": FORBIDDEN}
 #: Pages that lead to the form, or from it, whoever asks.
 SIGNING = {"console.sign_in", "console.sign_out"}
 #: The cookie in which the console has its token.
