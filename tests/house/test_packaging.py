@@ -115,6 +115,8 @@ def test_wheel_alone_and_elsewhere_syncs_and_serves(wheel, tmp_path):
         timeout=600,
     )
     assert json.loads(synced.stdout)["revision"]
+    server_extra = f"placement_sched[server] @ file://{wheel}"
+    subprocess.run([home / "bin/pip", "install", "--quiet", server_extra], check=True, timeout=600)
     with started(folder=tmp_path, variables=environment, program=program) as server:
         assert server.ask("GET", "/placement/")["versions"][0]["max_version"] == str(
             VERSIONING.newest
