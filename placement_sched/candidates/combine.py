@@ -25,7 +25,7 @@ _RULES_PER_STEP = 2
 _Ids = frozenset[int]
 #: The provider chosen for each slot, by the slot's position in the request.
 Combination = tuple[int, ...]
-#: Each provider that is tried costs one step, and one more per this number of slots.
+#: Trying a provider costs a step, and a further step per this number of slots.
 _SLOTS = 16
 #: Minimum number of combinations for which checking feasibility first saves time.
 _MIN_TO_CHECK = 1000

@@ -83,11 +83,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Some commands have a separate status for invalid input.
         status = arguments.wrong_input if isinstance(error, Invalid | NotFound) else None
         return _fail(sentence(error), arguments.failure if status is None else status)
-    except ModuleNotFoundError as missing:
-        if (extra := _EXTRAS.get((missing.name or "").partition(".")[0])) is None:
-            return _fail_unexpectedly(missing, arguments)
-        package = f"pip install 'placement-sched[{extra}]'"
-        return _fail(f"{missing.name} is not installed: {package}", arguments.failure)
     except KeyboardInterrupt:
         # Not raised in a background job of a shell, which ignores SIGINT (serve has its handlers).
         return _fail("interrupted", INTERRUPTED)
@@ -95,17 +90,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_stdout()
         return BROKEN_PIPE
     except Exception as failure:  # noqa: BLE001 - the outermost handler: tracebacks only with --debug
-        return _fail_unexpectedly(failure, arguments)
+        if arguments.debug:
+            traceback.print_exc()
+        if isinstance(failure, OSError):
+            return _fail(_system_error(failure), arguments.failure)
+        if isinstance(failure, ModuleNotFoundError) and failure.name in _EXTRAS:
+            package = f"pip install 'placement-sched[{_EXTRAS[failure.name]}]'"
+            return _fail(f"{failure.name} is not installed: {package}", arguments.failure)
+        defect = f"unexpected {type(failure).__name__}: {one_line(failure)}"
+        return _fail(f"{defect} (a defect; --debug shows the traceback)", arguments.failure)
     return status_code
-
-
-def _fail_unexpectedly(failure: Exception, arguments: argparse.Namespace) -> int:
-    if arguments.debug:
-        traceback.print_exc()
-    if isinstance(failure, OSError):
-        return _fail(_system_error(failure), arguments.failure)
-    defect = f"unexpected {type(failure).__name__}: {one_line(failure)}"
-    return _fail(f"{defect} (a defect; --debug shows the traceback)", arguments.failure)
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:

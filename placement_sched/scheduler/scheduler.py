@@ -117,7 +117,7 @@ class Scheduler:
         changes: Sequence[CloudChange],
         ask: Callable[["Scheduler", ScratchTransaction, AppliedChanges], T],
     ) -> T:
-        """Call ``ask`` with a scheduler on the changed cloud, return the result.
+        """Call ``ask`` with a scheduler on the changed cloud and return its result.
 
         The changes, and everything that ``ask`` writes, are rolled back and visible to no other
         request. Raises :class:`Invalid` if a change is impossible, and :class:`Unavailable` after
