@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the migrations on the connection that ``placement_sched.db.migrate`` hands in."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """${message}
 
 Revision: ${up_revision}, after ${down_revision | comma,n}.

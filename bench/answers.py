@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether an answer is right: held against all that the peer says there is."""
 
 from collections.abc import Callable, Mapping

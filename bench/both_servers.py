@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two servers of a race, started on a database and ended again."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The quickest way into each database: COPY on PostgreSQL, many-row inserts elsewhere."""
 
 from collections.abc import Iterator, Sequence

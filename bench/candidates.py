@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Races GET /allocation_candidates and other reads against openstack-placement on one database.
 
 ``make bench``, or ``python bench/candidates.py --help``. Every answer is compared with the

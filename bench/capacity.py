@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Times the count of what fits: of one flavor, and of thirty in one question.
 
 ``python bench/capacity.py --help``. A cloud of 10 000 hosts (``worlds.flat``), asked through the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the writes' race asks for, and what every answer to it must be.
 
 A chore makes batches of requests, checks the answers, and when done checks what the database then

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the first request of a worker takes, against those that follow."""
 
 import statistics

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many SQL statements a request takes of us, counted in this process."""
 
 from collections.abc import Callable, Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Databases of a run: each holds a world, filled when first asked for and dropped at the end."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Races what a fleet of nova-computes sends each minute, beside selections of hosts.
 
 ``make bench WHAT=fleet``, or ``python bench/fleet.py --help``. Each nova-compute reads the tree of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the time of a request grows with the cloud: clouds of several sizes asked in turns."""
 
 import statistics

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Times the list of all hosts, a page of it, and one host whole.
 
 ``python bench/hosts.py --help``. A cloud of 10 000 hosts of forty traits and ten consumers, flat

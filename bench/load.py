@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fills an empty database with a reproducible cloud.
 
 ``python bench/load.py URL --world nested --size 10000`` prepares the database as

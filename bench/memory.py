@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much memory a worker holds after many different requests."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """nova's filters and weighers at work on host states, for ``selecting.py``.
 
 Run by the Python of a virtual environment that has nova: reads the hosts as JSON from standard

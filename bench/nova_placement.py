@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The placement database of a nova: a provider for each host, and what its instances hold."""
 
 from collections.abc import Mapping, Sequence

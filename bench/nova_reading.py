@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long it takes to read a nova: everything, then rounds, and before a request.
 
 Fills the databases of a nova, made by its own migrations, with hosts and instances as a cloud of

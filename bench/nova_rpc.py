@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Races an RPC select of a host: nova-scheduler with OpenStack's placement, by our service.
 
 ``make bench WHAT=nova_rpc``, or ``python -m bench.nova_rpc --help``. Both schedulers have one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What ours takes in one cloud that is there already, however large.
 
 ``python bench/load.py URL --world sparse --size 1000000``, then ``python bench/one_cloud.py URL``.

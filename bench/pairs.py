@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asks both servers the same in turns, and holds every answer against the peer's whole one."""
 
 import statistics

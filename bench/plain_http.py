@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An HTTP client that costs next to nothing.
 
 The clients of a race run on the cores of the servers. ``http.client`` takes half a millisecond of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Times a plan: to drain ten hosts that have twenty instances each.
 
 ``python bench/plan.py --help``. A cloud of 10 000 hosts (``worlds.flat``), asked in process as a

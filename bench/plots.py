@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The picture of a run: growth with the cloud, and what a request takes of both."""
 
 import statistics

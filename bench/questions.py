@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is asked of each world, and how many times quicker than the peer the answer has to be."""
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The barrier test of claims, side by side: ours and openstack-placement on every database.
 
 In each round several processes, released at once, each claim a fresh provider whole. Exactly one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What each nova-compute reads every minute of its tree, and what is read of consumers."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a request costs in two trees of this repository, each in a process of its own, in turn.
 
     python bench/requests_apart.py OLD_TREE NEW_TREE [ROUNDS]

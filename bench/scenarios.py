@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scenarios of a run, in their order: each loads its world, starts servers, and measures."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lets 1, 2, 4 and 8 schedulers select and claim on one database at once, until a cloud is full.
 
 ``make bench WHAT=schedulers``, or ``python bench/schedulers.py --help``. Each of ours is a server

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Races the choice of a host against openstack-placement and nova's filters and weighers.
 
 ``make bench WHAT=selecting``, or ``python bench/selecting.py --help``. OpenStack's way is the sum

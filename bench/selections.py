@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One selection of a host with a claim, as a client of each service makes it, and what came of all.
 
 Of ours it is ``POST /select_destinations``. Of openstack-placement it is what a nova-scheduler

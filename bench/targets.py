@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is promised of each figure, and whether it was kept."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads per second: workers of both servers asked the same by several clients at once, in turns."""
 
 import multiprocessing

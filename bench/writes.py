@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Races writes and the reads beside them against openstack-placement on one PostgreSQL database.
 
 ``make bench WHAT=writes``, or ``python bench/writes.py --help``. Each answer is checked, and after

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Entry point of ``python -m placement_sched``."""
 
 import sys

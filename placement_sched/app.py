@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Composition of settings, database, scheduler and APIs into a Flask application."""
 
 import ctypes

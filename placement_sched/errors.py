@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Domain exceptions, in a single tree.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Limits of requests and resources, with their reasons.
 
 A request that exceeds a limit is answered with an error that names the limit.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """WSGI entry points for gunicorn, uwsgi, granian and mod_wsgi.
 
 ``application`` has all APIs, ``placement`` only the Placement API at the root.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Databases, settings and the application, as every test may ask for them.
 
 A test that uses ``settings``, ``database`` or ``app`` runs on SQLite, and on PostgreSQL and MariaDB

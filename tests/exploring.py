@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The random search: all property tests, again and again, with other examples each time.
 
 ``make test-only WHAT=explore`` runs this module. Other runs of the suite draw few examples, and

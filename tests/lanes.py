@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Test lanes: which tests ``make test-fast``, ``make test``, ``make test-system`` and so on run.
 
 Markers in the test files decide the lane of a test:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is done once for all tests, though each starts an application of its own.
 
 Most tests start the whole application. Three quarters of that start read the migrations again,

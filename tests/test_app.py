@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Applications without a database, and with the Placement API alone."""
 
 import pytest

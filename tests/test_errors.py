@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors with the place of a fault, and without."""
 
 from placement_sched.errors import Error

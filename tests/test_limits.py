@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a request may ask for at most: the last value that is accepted, and the first refused."""
 
 import json

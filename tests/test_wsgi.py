@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The WSGI entry points under servers that are not ours: started, or ended with one line."""
 
 import re

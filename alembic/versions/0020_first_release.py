@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Create OpenStack placement's tables where they are missing, and ours.
 
 A frozen picture of the first release: what ``db/tables.py`` says later comes by later revisions. A

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drop the table of the projects that images were shared with.
 
 Revision: 0021, after 0020.

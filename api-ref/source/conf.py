@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sphinx configuration of the API reference."""
 
 from importlib.metadata import version as _version

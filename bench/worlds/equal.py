@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trees of a host and eight children that cannot be distinguished: what combinations explode on."""
 
 from collections.abc import Iterator, Sequence

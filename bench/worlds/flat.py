@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hosts without child providers, and the compute nodes that the scheduler knows them by."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What hosts of every world are made of: purchases of hardware, traits, places."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trees of seven providers: a host, its two NUMA nodes, and two network cards on each of these."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The compute nodes that the scheduler knows hosts by, as they reported themselves."""
 
 from datetime import datetime

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rows of a world, as they are written: tables, columns, and a book that numbers them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

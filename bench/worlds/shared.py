@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hosts without disks, and pools of disk that are shared by aggregates."""
 
 from collections.abc import Iterator, Sequence

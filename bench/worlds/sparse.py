@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hosts that have little beside their inventories: for very large clouds."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares what two placement services answer about all providers and consumers.
 
 python3 compare.py http://old:8778 https://placement.example.com/placement

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings of gunicorn.
 
 ``PLACEMENT_SCHED_CONFIG=... gunicorn --config gunicorn.conf.py placement_sched.wsgi:application``

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What mod_wsgi loads: its processes have no environment that could name the configuration."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Flask application and its order of checks.
 
 Every API checks requests in this order (the same list stands in ``api-ref``):

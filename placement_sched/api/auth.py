@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Authentication by placement's ``noauth2`` or by keystonemiddleware."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Route declarations on Flask's blueprints.
 
 The handlers of a resource belong to a :class:`Blueprint` (``@blueprint.get("/traits/<name>",

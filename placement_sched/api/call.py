@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The arguments and results of handlers, independent of the web framework."""
 
 from collections.abc import Callable, Mapping

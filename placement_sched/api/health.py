@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The paths outside of the APIs: ``/``, ``/healthz`` and ``/metrics``.
 
 ``/`` lists the APIs, or shows the console to browsers. No path needs a token.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prometheus metrics.
 
 Each application has its own registry. With several worker processes, each process writes its

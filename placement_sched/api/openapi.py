@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OpenAPI 3.1 documents of an API's routes.
 
 A document describes a single microversion: its routes and their schemas (JSON Schema 2020-12, as in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pagination with ``limit`` and ``marker``."""
 
 from collections.abc import Sequence

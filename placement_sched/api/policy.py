@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """API policy: oslo.policy rules, their files and cached verdicts."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The policy rules of all APIs, for the service and the commands of oslo.policy.
 
 ``oslopolicy-sample-generator``, ``oslopolicy-policy-generator``, ``oslopolicy-list-redundant`` and

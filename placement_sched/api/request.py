@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Flask request, with fast access to the parts that every check and handler reads."""
 
 from collections import Counter

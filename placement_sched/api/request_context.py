@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The request context of log lines: the ids and the authenticated caller."""
 
 from collections.abc import Callable, Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The HTTP response of an answer, and the table of error statuses."""
 
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ASGI application of ``placement-sched serve``, around a WSGI application.
 
 The event loop reads each request completely before a thread answers it. A client that sends or

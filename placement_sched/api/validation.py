@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JSON schemas by version, and the errors of their validation."""
 
 import re

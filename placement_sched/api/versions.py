@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Microversion negotiation (API-SIG guideline "Microversions")."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nearest amounts of a resource class that fit into provider trees."""
 
 from collections.abc import Collection, Mapping

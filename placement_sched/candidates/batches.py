@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Candidates of provider trees, found in batches of trees.
 
 Trees have the same shape if their providers serve the same slots under the same limits

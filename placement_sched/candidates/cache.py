@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Provider cache of a process, loaded once and kept current by the change log."""
 
 from collections.abc import Callable, Iterator

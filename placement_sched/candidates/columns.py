@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Provider columns: inventories, used amounts, traits and aggregates of all providers."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Combinations of providers that serve a request together, within a tree.
 
 A combination has a provider for each slot (:mod:`placement_sched.candidates.request` defines

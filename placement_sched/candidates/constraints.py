@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluation of the constraints of a request on provider columns.
 
 This module evaluates both cached and loaded columns. A search needs the providers that meet all

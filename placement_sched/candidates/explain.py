@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Explanation of a candidate search: removed trees and nearest misses.
 
 An explanation has a step for each constraint, with the number of trees before and after. A tree of

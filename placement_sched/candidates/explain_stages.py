@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stages of a candidate search, and the trees that each stage rejects.
 
 A stage is a constraint of a request group or of the root. Group by group and constraint by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Provider columns loaded for a request, used without a provider cache.
 
 An SQL statement selects a superset of the providers or trees that may serve. Only their rows are

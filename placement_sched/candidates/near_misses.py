@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Near misses: smallest sets of constraints that exclude all candidates.
 
 The request is evaluated without each constraint. If no tree then serves, it is evaluated without

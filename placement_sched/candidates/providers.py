@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Provider columns for the search and its explanation, cached or loaded.
 
 :class:`CachedProviders` uses the provider cache, ``loader`` the rows loaded for a request. The same

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Candidates query with resolved names, split into slots.
 
 A slot is a part of the query for a single provider. Each request group with a suffix is a slot. The

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocation candidate search.
 
 names -> constraints -> single providers, or trees -> combinations -> allocation requests

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Provider summaries, rendered to JSON and cached except for the usages.
 
 Capacities and traits of a provider are cached as JSON as long as its generation is the same, since

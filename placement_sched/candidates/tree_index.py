@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Index of provider trees, aggregate members and sharing providers.
 
 A sharing provider has the trait MISC_SHARES_VIA_AGGREGATE. It shares its inventories with every

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Provider trees as columns, with the slots that each provider serves.
 
 :mod:`placement_sched.candidates.request` defines slots, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``aggregate check``: problems of aggregates that are reserved by traits."""
 
 import argparse

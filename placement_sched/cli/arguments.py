@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Argument parser and arguments shared by several commands."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The configured database, for commands that work on it directly."""
 
 import argparse

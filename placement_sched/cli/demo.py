@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``demo``: sample cloud, with requests that are placed and explained."""
 
 import argparse

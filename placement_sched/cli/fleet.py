@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``fleet load`` and ``fleet dump``: a whole cloud in a readable file."""
 
 import argparse

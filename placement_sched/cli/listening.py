@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Listening sockets of a server: its own address, or the socket passed by systemd."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Entry point ``placement-sched``: runs a command and reports a failure in a single line."""
 
 import argparse

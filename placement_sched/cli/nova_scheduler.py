@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``nova-scheduler``: nova's scheduler RPC in place of nova-scheduler."""
 
 import argparse

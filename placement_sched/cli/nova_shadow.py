@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``nova-shadow``: evaluation of nova's requests alongside nova-scheduler, without claims."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``serve``: HTTP server of all APIs."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``status upgrade check``: readiness of database and configuration for this release."""
 
 import argparse

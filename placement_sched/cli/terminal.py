@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Terminal output: results on stdout, and progress on stderr if it is a terminal."""
 
 import argparse

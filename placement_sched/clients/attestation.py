@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Client of an attestation service for the trust levels of hosts.
 
 It supports the services of nova's TrustedFilter until Queens: OpenAttestation and Mt. Wilson.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Client of neutron's API: ports, and the segments of routed networks."""
 
 import time

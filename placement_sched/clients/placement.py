@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Client of a placement API, OpenStack's or this service's.
 
 The API changes a single provider per request. The client reads the provider with its generation,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sessions with other services, by token, options or clouds.yaml.
 
 Requests use keystoneauth with a fixed microversion. Errors are exceptions of this service.

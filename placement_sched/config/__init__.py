@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Configuration, and the replacement of ``nova.conf`` for plugins.
 
 ``CONF`` is the process's oslo.config object, with nova's and placement's option names. The code of

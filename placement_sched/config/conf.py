@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The process's oslo.config object, and functions that create and read such objects."""
 
 import os

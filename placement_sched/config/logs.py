@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Logging with oslo.log and its options (``debug``, ``log_file``, ``use_journal``, ...)."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """oslo.config objects with the extensions of this service.
 
 oslo.config has no public way to read older option names from the environment, nor to give an option

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings: the immutable, layered view of all options.
 
 Layers, in order of precedence: overrides of a request, the section of a scheduling policy, files

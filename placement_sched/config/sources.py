@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sources of settings: assignments in files with their lines, layers, and typed values."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """File watcher: detection of changed files."""
 
 import os

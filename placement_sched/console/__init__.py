@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Web console: HTML pages on top of the APIs."""

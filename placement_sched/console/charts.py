@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Charts of explanations and capacity.
 
 A chart is 100 units wide. The templates draw the numbers of this module unchanged.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Client of the APIs for the pages: HTTP requests to the same application.
 
 Authentication, API policy rules, validation and errors apply to the pages as to any program,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Queries of the console's forms, in the query string of an address.
 
 The query string contains the whole query, so that a link repeats it.

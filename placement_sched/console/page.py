@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rendering of pages, their security headers and the checks of requests."""
 
 from collections.abc import Iterable, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reports as a single HTML file without scripts, rendered from the console's templates."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes of the console: its pages, its files and API access for its scripts.
 
 The console is read-only: it forwards only GET requests and queries sent by POST.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sign-in: a form that gets a token from keystone, none with noauth2.
 
 The token is in a cookie that scripts cannot read and that browsers do not send from other sites.

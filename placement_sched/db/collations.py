@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collations and character sets of the database's text columns.
 
 MariaDB and MySQL reject comparisons of texts in two collations. OpenStack placement compares texts

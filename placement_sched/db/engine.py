@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Database engines for SQLite, PostgreSQL and MariaDB, with limits for every wait.
 
 Statements can be counted, logged and annotated with the line that sent them.

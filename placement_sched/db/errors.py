@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Translation of database driver errors into exceptions of this service."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Server epochs: the periods between failovers and restarts of servers.
 
 Caches of a process compare versions and generations. Equal numbers prove that nothing has changed

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frequent SQL statements, passed to the driver without SQLAlchemy.
 
 For a statement that returns a few rows, SQLAlchemy's result takes more time than the driver's call,

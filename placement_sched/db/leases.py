@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Leases: work that a single process of all servers does.
 
 A process holds a lease for some seconds and renews it while it works. When it stops renewing, any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schema migrations with alembic, with a version table of this service."""
 
 import os

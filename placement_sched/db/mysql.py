@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MariaDB and MySQL connections by PyMySQL."""
 
 import socket

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PostgreSQL connections by psycopg."""
 
 from collections.abc import Generator, Sequence

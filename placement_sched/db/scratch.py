@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scratch transactions: changes of the database for a simulation, rolled back at the end.
 
 On PostgreSQL and MariaDB a scratch transaction is never committed. No other connection sees its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SQL helpers: dialect differences, statements with many values, and pagination."""
 
 from collections import defaultdict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Database tables of OpenStack placement and of this service.
 
 Placement's tables have the schema that ``placement-manage db sync`` creates, so that both services

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Database access: connections for reading, and transactions with retries.
 
 Driver errors are translated into exceptions of this service (``db/errors.py``).

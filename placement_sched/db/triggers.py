@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Triggers for the change log, on the tables of OpenStack placement.
 
 In the transaction of a writer, the triggers insert the providers of each statement into

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host aggregates and server groups, under nova's names."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Queries for allocation candidates and for lists of providers."""
 
 from collections.abc import Mapping, Sequence

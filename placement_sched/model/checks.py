@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Database invariants and their violations."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clocks, ages and durations.
 
 A clock returns the current UTC time without a zone.

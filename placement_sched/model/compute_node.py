@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compute nodes as reported, their services, and hypervisors of the compute API."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scheduling decisions: the request, its outcome and its selections."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JSON documents, and base classes of values that nova's plugins read."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Explanation of a scheduling run: its stages, rejections and passing hosts."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

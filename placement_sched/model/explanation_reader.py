@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reader of explanations, for the command line and the console."""
 
 import re

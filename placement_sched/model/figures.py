@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures of a cloud: hosts by state, capacity and usage by resource class and zone."""
 
 from collections import Counter

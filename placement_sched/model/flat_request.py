@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests as flat values: the options of a command and the fields of a form."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flavors, under nova's Flavor attribute names."""
 
 import re

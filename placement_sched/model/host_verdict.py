@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Verdicts on the hosts that the request of an explanation names."""
 
 from collections.abc import Iterator

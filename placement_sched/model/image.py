@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Images, under nova's ImageMeta attribute names and as stored by the image API.
 
 Source: Image API reference, "Images".

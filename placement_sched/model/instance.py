@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instances: the record, the plugins' view, and the server status.
 
 Source: compute API guide, "Server Concepts" (server status, vm_state and task_state).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules for names and UUIDs, and suggestions for unknown names.
 
 Sources: compute API reference ("Host aggregates", "Flavors", "Flavors extra-specs", "Compute

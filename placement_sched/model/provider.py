@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resource providers: inventories, traits, allocations and the capacity rule."""
 
 from collections.abc import Mapping

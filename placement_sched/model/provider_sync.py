@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Synchronisation of placement with host aggregates and their hosts."""
 
 from collections.abc import Iterable, Iterator, Mapping

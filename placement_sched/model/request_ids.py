@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Request ids: the service's own id, and the global id sent by a caller."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Request specs, under the attribute names of nova's plugins."""
 
 from collections import Counter

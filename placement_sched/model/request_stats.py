@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Statistics of the current request: statements, claims, stages of scheduling."""
 
 from collections import Counter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The retry loop for conflicts with concurrent writers."""
 
 from collections.abc import Callable

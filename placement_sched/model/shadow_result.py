@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results of shadow evaluation: nova's choice, this service's choice, and a verdict."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rejections of hosts and requests.
 
 Conflicts (:class:`~placement_sched.errors.ConcurrentUpdate`) and bugs in plugins

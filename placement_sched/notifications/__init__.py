@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Notifications of scheduling requests over a message bus (nova: "Notifications in Nova").
 
 Requests do not wait for the bus: notifications are queued, and a separate thread sends them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Notifications of the start and the end of scheduling requests."""
 
 import os

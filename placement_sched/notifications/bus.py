@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The oslo.messaging bus, and the thread that sends to it."""
 
 import os

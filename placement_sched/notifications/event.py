@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Events of a scheduling request: started, completed or failed."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Payloads of notifications, with unversioned or versioned objects.
 
 Names, versions and fields of versioned payloads are as in nova 34 and in the samples of

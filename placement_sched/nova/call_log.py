@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Log lines about nova's calls, with the ids of request, user and project as fields.
 
 The fields are for ``[DEFAULT] use_json``, as in the access log of HTTP requests.

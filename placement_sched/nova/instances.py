@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversion of nova's Instance objects to the records of this service.
 
 A compute host sends whole Instances with any fields absent. They contain neither the server group

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """nova's message bus: oslo.messaging, without the loss of requests.
 
 oslo.messaging acknowledges a request on arrival. If its process is then killed, the client waits in

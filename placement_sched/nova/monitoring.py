@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``/metrics`` and ``/healthz`` of ``placement-sched nova-scheduler``.
 
 The parent process of the workers answers in separate threads. It runs as long as the service, so

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nova's versioned objects as primitives: supported types, reading and building.
 
 A primitive is a JSON object with name, namespace, version and changes of the versioned object, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversion of nova's RequestSpec to a request spec document.
 
 Set fields are not changed. Unset fields, as in objects of older releases, are absent from the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """nova's scheduler RPC API, as nova-conductor, nova-api and nova-compute call it.
 
 Methods, arguments and versions follow nova's scheduler RPC API 4.0 to 4.5. Arguments arrive as

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers of ``select_destinations``, as Selection objects or in their older form."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The processes of ``placement-sched nova-scheduler``.
 
 Any number of workers answer nova's requests. Another process syncs the records with nova's

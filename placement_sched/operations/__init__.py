@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jobs of operators, for the command line and the HTTP APIs."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Adoption of an OpenStack placement database, which placement may keep using."""
 
 from dataclasses import dataclass

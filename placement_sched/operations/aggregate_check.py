@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of aggregates that are reserved by traits.
 
 Metadata ``trait:X=required`` exclude requests that do not require X. For the other requests, trait

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes of host aggregates, and of provider aggregates with them.
 
 Each function works within the caller's transaction and first bumps the change counter of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Consistency checks of a cloud and its placement data.
 
 A cloud that is read from nova may have used another placement service before, or no placement

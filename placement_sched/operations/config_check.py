@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of configuration files line by line, policies included."""
 
 import os

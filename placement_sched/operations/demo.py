@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Demo of the scheduler on a sample cloud in its own database."""
 
 from collections.abc import Iterator, Mapping

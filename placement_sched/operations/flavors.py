@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes of flavors, their extra specs and their projects.
 
 Each function works within the caller's transaction. Writers first bump the change counter of

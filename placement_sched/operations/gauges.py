@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prometheus gauges of the cloud and of the capacity for chosen flavors.
 
 If the cached figures are a minute old, a scrape starts a thread that counts the capacity. No scrape

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes of images by the rules of the image API.
 
 Each function works within the caller's transaction. A change locks the row of the image first, so

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Invariants of the database, checked in one snapshot without locks."""
 
 from collections import Counter

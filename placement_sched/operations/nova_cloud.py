@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Protection of objects that are read from nova's databases.
 
 With ``[api_database] connection``, the APIs and commands of this service cannot change these

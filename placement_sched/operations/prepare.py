@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Preparation of the database at start, with upgrade checks and warm-up."""
 
 import ctypes

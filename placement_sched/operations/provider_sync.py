@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Synchronisation of provider aggregates and traits with host aggregates.
 
 A host aggregate of nova or of this service and its provider aggregate in placement have the same

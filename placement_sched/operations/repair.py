@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Audit and repair of allocations.
 
 The audit finds orphaned allocations by the rules of ``nova-manage placement audit`` (nova's

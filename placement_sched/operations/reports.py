@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recording of host reports, with root providers, and removal of nodes."""
 
 from collections import defaultdict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Deletion of old rows: change log, transaction ids, decisions."""
 
 from datetime import datetime

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes of services, instances and server groups.
 
 Each function works within the caller's transaction and locks services first, as reports do. The

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Caches of a process between requests, correct with any number of processes."""
 
 from collections import defaultdict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Claims of selected hosts, and the record of decisions.
 
 A claim makes the allocations of all instances of a request, or no allocations.

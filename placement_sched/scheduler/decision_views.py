@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recorded decisions: search, lists, details and replay, for the API and the command line."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping

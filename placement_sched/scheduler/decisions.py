@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records of results as decisions: content, size limits and retention.
 
 Every result of ``select_destinations`` is a decision, also if no valid host was found. An

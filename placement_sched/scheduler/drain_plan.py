@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans for changes of the cloud: capacities and moves of instances.
 
 Each instance on a changed host, largest first, is scheduled on its own host again. If the host

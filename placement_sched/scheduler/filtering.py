@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host filtering: by the names in the request, then by the filters."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host states of allocation candidates, and the instances on their hosts.
 
 A host may have tens of thousands of instances, and most requests use none of them, so instances

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host states, with the attributes of nova's HostState.
 
 Unscoped extra specs refer to these attributes by name (ComputeCapabilitiesFilter), so a public

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Views of hosts for the API and the console: the list, and a single host in full."""
 
 from collections import Counter

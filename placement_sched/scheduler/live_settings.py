@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings of requests: configuration files, options file and overrides.
 
 On SIGHUP the service reads its configuration files again, for options that may vary per request.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Request filters: their run, and the validation of their results."""
 
 from collections import Counter

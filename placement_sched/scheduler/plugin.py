@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Base class and calls of request filters, host filters, weighers, drivers and selectors."""
 
 import importlib

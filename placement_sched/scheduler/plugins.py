@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plugin loading, by folder for shipped plugins, else by dotted path.
 
 Packages can also announce plugins: their entry points name the classes.

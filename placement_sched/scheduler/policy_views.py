@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Views of the policies: effective options, their origins, and their aggregates."""
 
 import math

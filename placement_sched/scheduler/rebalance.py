@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Suggested moves: make room for a flavor, empty hosts, or even out their load.
 
 Each move is scheduled by a real run in a simulation, and is valid in the order of the list. Methods

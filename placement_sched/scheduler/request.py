@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests: look up names, choose the policy, derive defaults.
 
 As nova's API does before scheduling, a missing NUMA topology and missing PCI requests are derived

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Request groups of flavor, image and requested resources, each with its sources.
 
 Source: nova's documentation, "Flavors" and "Extra Specs" (``resources:``, ``trait:``,

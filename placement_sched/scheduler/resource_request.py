@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Candidates queries: from a request spec to allocation candidates."""
 
 from collections.abc import Collection, Sequence

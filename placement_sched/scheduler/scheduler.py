@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The path of a scheduling request, from its document to the claimed host.
 
     read      look up the names in the request, choose its policy       request.py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host selection: filters, weighers, and the best host of each instance.
 
 A request for several instances places them in turn. Its accounts are the remaining capacities of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes of the cloud within a simulation, which is rolled back.
 
 The compute service of a drained host is disabled, and its root provider has the trait

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Aggregates with the tag ``trait:X=required`` for the traits of a request."""
 
 from collections.abc import Collection, Iterable, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions of ``nova.scheduler.utils`` for weighers brought from nova."""
 
 from collections.abc import Callable, Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weighing of hosts for the instances of a request in turn.
 
 All hosts are weighed for the first instance. For a later instance only changed hosts are weighed

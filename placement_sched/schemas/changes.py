@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schemas of simulated changes: ``{"drain": [...]}`` and others, each object with one key."""
 
 from placement_sched.limits import (

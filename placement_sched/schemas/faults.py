@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Faults that the JSON Schema validator (jsonschema_rs) finds in a document."""
 
 import json

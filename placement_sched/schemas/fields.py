@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Properties of flavors, images, aggregates, services, groups and providers in requests.
 
 Sources: compute, image and placement API references.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Readers of the formats that JSON Schemas name."""
 
 import re

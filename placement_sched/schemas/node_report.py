@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compute node reports: their schema, defaults and parsing.
 
 The keys are the fields of nova's ComputeNode, and in addition ``reserved`` and ``inventories``.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Common parts of schemas, and flavors and images in requests and records."""
 
 from typing import Any

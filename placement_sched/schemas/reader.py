@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of documents by a JSON Schema, and conversion of their values."""
 
 from collections.abc import Callable, Mapping

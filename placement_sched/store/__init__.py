@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """All SQL by noun: takes a connection, returns model values, never commits."""

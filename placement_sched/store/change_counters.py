@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Change counters: versions that show changes by other processes.
 
 A writer bumps the counter of a subject in the transaction that changes the subject. A reader caches

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Invariant checks: rows that need an operator's attention."""
 
 from collections.abc import Collection, Iterator, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures of the whole cloud, each summed by the database."""
 
 from datetime import datetime, timedelta

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recorded decisions of the scheduler."""
 
 from collections.abc import Collection

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Images with their properties and tags, and image lists."""
 
 import operator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Row counts by kind, and counts of inconsistent rows."""
 
 from dataclasses import dataclass

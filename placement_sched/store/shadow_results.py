@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shadow results: nova's choice for each instance evaluated in parallel."""
 
 from collections.abc import Iterable, Sequence

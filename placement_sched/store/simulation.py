@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes of a simulation (``db/scratch.py``), equal to regular writes.
 
 A simulation increments no change counter, generation or version, because every writer of these rows

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Record of the traits that ``sync_traits`` has put on providers."""
 
 from collections.abc import Collection, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests that the ASGI application of ``serve`` gets, and applications that take a while."""
 
 import asyncio

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Applications made from a configuration file, as operators write it."""
 
 from collections.abc import Callable, Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all faces do alike: content types that are accepted, and what the log tells of failures."""
 
 import logging

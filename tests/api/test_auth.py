@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``[api] auth_strategy = keystone``: tokens are checked by an identity service over HTTP."""
 
 import logging

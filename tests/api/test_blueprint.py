@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Paths and methods: what they lead to, and what is answered where they lead nowhere."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How bodies are read: by the event loop under ``serve``, by a thread under other WSGI servers."""
 
 import asyncio

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``[cors]``: browsers of the configured origins may read answers, on every face."""
 
 from collections import Counter

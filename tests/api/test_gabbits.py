@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the gabbi stories: one file is one test, from an empty database, on each database.
 
 Each is told once more over HTTP: to a server of this test's own or, with ``--url``, to one that

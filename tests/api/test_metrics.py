@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``/metrics``: what is counted, under which labels, and for whom."""
 
 import os

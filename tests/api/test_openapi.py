@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The OpenAPI document: valid, whole, and true of what is served."""
 
 from dataclasses import replace

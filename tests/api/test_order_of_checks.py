@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The order in which a request is checked: one wrong in every way is mended fault by fault."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Links lead back to where the client says that it asks, whatever the name."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who calls becomes the owner of what is made, on every database alike."""
 
 import pytest

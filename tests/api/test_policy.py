@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """oslo.policy: what the operator's file changes, which tokens are in scope, what is told of it."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """oslo.policy's own commands know this service by its entry points."""
 
 import os

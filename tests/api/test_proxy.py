@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``[oslo_middleware] enable_proxy_headers_parsing``: who is asked, when a proxy asks."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Query strings that are refused before anybody is asked, whatever bytes they are."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A query parameter may be repeated, with any values in any order, on every route that is read."""
 
 import shutil

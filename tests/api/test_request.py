@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a body costs is bounded: by its length, before it is parsed, and by what is said of it."""
 
 import json

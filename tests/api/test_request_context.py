@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors name the request that they belong to, here and in the service that called."""
 
 import json

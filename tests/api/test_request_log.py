@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The access log's line: the common format, the request id, and nothing that could forge it."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers as they go out: headers and bodies."""
 
 from datetime import datetime

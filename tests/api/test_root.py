@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The address of the service itself: what is served, and what is said where nothing is."""
 
 import pytest

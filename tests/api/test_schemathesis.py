@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """schemathesis asks whatever the OpenAPI document allows, and some that it does not."""
 
 from collections.abc import Mapping

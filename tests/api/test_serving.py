@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ASGI application of ``serve``: the environ that it makes, the answers that it passes on."""
 
 import asyncio

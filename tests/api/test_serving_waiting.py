@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which request the ASGI application of ``serve`` answers next, and what it refuses."""
 
 import asyncio

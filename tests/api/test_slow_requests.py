@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A slow request is logged with what took the time."""
 
 import json

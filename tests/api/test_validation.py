@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of large documents: the first fault is named, without a search for the worst."""
 
 import jsonschema_rs

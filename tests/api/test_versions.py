@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Negotiation of microversions."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The benchmarks are scripts beside each other: their folder is on the path while they run."""
 
 import sys

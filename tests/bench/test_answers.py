@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A fast wrong answer is a failure: the benchmark tells wrong answers from right ones."""
 
 from copy import deepcopy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The client of the races reads whole answers, and tells broken ones."""
 
 import socket

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A benchmark that lacks what it races against says so at once, and how to get it."""
 
 import os

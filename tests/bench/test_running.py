@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The race of reads runs to its end against ours alone: servers, clouds, tables."""
 
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What came of selections is counted in the database: what is too much, and what room is left."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What was promised is told apart from what was kept."""
 
 import pytest

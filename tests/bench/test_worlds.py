@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The worlds of the benchmarks are the same each time, and what they say they are."""
 
 from collections import Counter

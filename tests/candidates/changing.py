@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes of a cloud of every kind, each of which notes the providers that it changes."""
 
 from collections.abc import Callable, Iterator

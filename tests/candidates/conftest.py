@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of the search may ask for beside a database."""
 
 from collections.abc import Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The clouds of the Placement documents' examples, and candidates in a form to read.
 
 Sources: "Modeling with Provider Trees" (user guide) and the specs on granular requests, nested

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests with only the first of their constraints, and without one, to check explanations.
 
 Built here again, in the plainest way, so that the product's own order and words are checked.

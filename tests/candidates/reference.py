@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The naive, plainly right answer of whole questions: every combination tried, every rule checked.
 
 Nothing is clever here. For each tree, each slot of the request may go to each provider of the tree

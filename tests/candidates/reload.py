@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fills a database with one cloud after the other."""
 
 from sqlalchemy import Connection, delete

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The providers of the search in these tests: loaded for each request, or cached."""
 
 from collections.abc import Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random clouds and random questions for them."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trees are read in batches: the size of these, and which come first, changes no answer.
 
 Small clouds take all ways of ``batches.py`` if a batch is of one tree or two.

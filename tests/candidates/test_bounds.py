@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What would take too long is refused or ends, and what is merely much is answered."""
 
 from itertools import chain, islice, pairwise

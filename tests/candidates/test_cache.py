@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When the cache is read, brought up to date and done without."""
 
 from random import Random

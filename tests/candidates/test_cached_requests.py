@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests that a worker answers from its memory: with the log of changes that triggers write."""
 
 from threading import Event

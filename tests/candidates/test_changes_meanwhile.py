@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes by others between two statements of a search are not errors: there is an answer.
 
 Reads take no transaction, so that each statement sees a state of the cloud of its own.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole questions on trees and sharing providers, against the naive reference."""
 
 from collections import Counter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Aggregates of trees: which of a root's count for its children."""
 
 from uuid import uuid4

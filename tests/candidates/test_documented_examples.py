@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every example of the Placement documents, asked over HTTP."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Explanations: every tree is accounted for, and what stands in the way is reported."""
 
 from collections import defaultdict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reasons for which a stage rejects a tree."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traits that several providers bring together: exactly those that do serve, found without trying.
 
 The naive reference is every combination, of which those without a trait of each set are left out.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loader of one request: SQL narrows, and little more is read than is answered."""
 
 import re

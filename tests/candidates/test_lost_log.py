@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A change log that is lost is noticed and logged; the database answers until it is cured."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The smallest sets of blocking constraints are reported, and the search for them ends."""
 
 from random import Random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the cache answers is what the database answers, byte for byte, whatever has changed."""
 
 from random import Random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules that follow from others are left out, and no others."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The search against the naive model, its limit, its sample and its explanation."""
 
 from random import Random

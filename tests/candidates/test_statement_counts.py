@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many statements a search of trees takes follows its batches, not the number of trees."""
 
 import pytest

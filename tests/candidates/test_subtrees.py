@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Groups that same_subtree ties together: all combinations are found, hopeless ones given up."""
 
 from itertools import product

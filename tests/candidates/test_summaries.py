@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is remembered of provider summaries is never shown after a change."""
 
 from uuid import uuid4

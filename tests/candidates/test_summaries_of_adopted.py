@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is reported of providers where a database of OpenStack placement was adopted."""
 
 from uuid import uuid4

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Summaries that were read of a write that a failover lost are not shown for the next one."""
 
 from random import Random

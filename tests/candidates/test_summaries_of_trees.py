@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What summaries show of trees and of providers that share, at each version that shows more."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trees that are alike are answered together as they are one by one."""
 
 from random import Random

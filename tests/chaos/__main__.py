@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chaos tests at full length, with a table of results (``make test-only WHAT=chaos``).
 
 The parts are tests of the suite, which pytest runs in a short form. Here each tries more, and says

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asks an application in this process, or a server, whatever is to be asked."""
 
 import json

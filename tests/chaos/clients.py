@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clients that ask again and again, in a process of their own."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the parts have of other tests: servers, and applications with a configuration."""
 
 from tests.api.conftest import configured, configured_app

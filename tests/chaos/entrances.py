@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an application serves, from its own table of rules: routes of APIs, pages of the console."""
 
 from collections.abc import Iterator

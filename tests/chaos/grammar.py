@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests made from the table of routes: right ones, nearly right ones, and nonsense."""
 
 import json

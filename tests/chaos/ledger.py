@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clients that claim and free at random through faults, and what they know must be there."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What ``make test-only WHAT=chaos`` tries, in what order, and for how long at most."""
 
 from collections.abc import Mapping

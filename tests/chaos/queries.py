@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What right requests ask for in their query strings; a console's form is a query string, too."""
 
 from collections.abc import Mapping, Sequence

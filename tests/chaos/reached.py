@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which handlers of an application the requests of a grammar enter, and which succeed."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A right request for every entrance: its names are there, its numbers are those of now.
 
 Bodies that write are mostly those of ``writes.py``; query strings are in ``queries.py``.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much the chaos tests try: a short form with pytest, or all of it."""
 
 import os

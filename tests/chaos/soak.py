@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Long use of a server (``make test-only WHAT=soak``).
 
 Its memory, descriptors and latency must stay flat.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clients that claim through faults, and the check that nothing acknowledged was lost."""
 
 import logging

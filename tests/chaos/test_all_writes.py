@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sixteen writers at once on every route that writes, all on the same few names."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every route and page, asked by every kind of caller, under noauth2 and under keystone.
 
 The entrances are those of the application, so that one that is added is asked as well; who may do

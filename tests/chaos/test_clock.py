@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clocks that jump, as they do when a machine wakes up or its time is set."""
 
 import random

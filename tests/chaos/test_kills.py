@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SIGKILL at random moments, for servers, workers and databases: nothing acknowledged is lost.
 
 Workers are also killed in ``tests/races/test_killed_workers.py``, nodes of a cluster in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """More clients than a server can answer: it answers as many as before, and says 503 to the rest.
 
 Nor do those that ask without a token whether it is ready keep it from answering the others.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server whose wall clock is set while it serves: by libfaketime, under ``serve`` itself.
 
 On SQLite the database's clock is the server's; PostgreSQL's is right, as on another machine.

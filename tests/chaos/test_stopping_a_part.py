@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A part of the chaos tests that does not end in time is stopped and listed in the table."""
 
 import io

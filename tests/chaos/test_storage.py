@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A disk that is full: writes are refused with the reason, and work again once there is room."""
 
 import resource

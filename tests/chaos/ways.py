@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The routes that write, each for another process to ask."""
 
 from collections.abc import Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who may do what, written by hand: each route with its rule, under the callers whom that lets in.
 
 The rules are those of the policy references of placement, nova and glance, and of our guide. A

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A request for each route that writes, on so few names that writers meet all the time."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checker of the scheduler's answers: a model of its own, and the HTTP APIs, nothing else.
 
 A seed makes a small random cloud and requests for it. The checker compares the answers of

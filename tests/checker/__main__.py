@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m tests.checker --url URL --seeds 1-100``: check a service that runs already.
 
 The service must have no resource providers and ``[scheduler] enable_isolated_aggregate_filtering``.

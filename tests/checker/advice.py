@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Advice of ``explain`` carried out: on the cloud through the APIs, or on the request."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cloud behind the HTTP APIs: made, read, changed and removed."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random small clouds, as values."""
 
 from collections.abc import Iterator

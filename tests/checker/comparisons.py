@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers of the scheduler API, compared with the model and with the effect of their advice."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which hosts a request may be placed on, by trying every combination of providers."""
 
 from collections import Counter

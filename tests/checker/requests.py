@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random requests, and the same request as ``request_spec`` and as constraints of a query."""
 
 from random import Random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scheduler's answers on random clouds, checked by a model that shares no code with it."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Running ``placement-sched`` as its users do: as a process of its own."""
 
 import subprocess

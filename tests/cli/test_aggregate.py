@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``aggregate check``: what is told, and with which status."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arguments that every command has, and wrong usage."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shells complete commands, options, values and files."""
 
 import shlex

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``config sample`` and ``config validate``."""
 
 import json

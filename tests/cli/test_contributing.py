@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What CONTRIBUTING.md says of adding things is enough: each recipe is followed in a copy.
 
 All recipes are followed in one copy of the package. Its command line and its server are then run.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Databases of commands: absent servers, and files that no command may create."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``db sync``, ``db version`` and ``db adopt`` on every database."""
 
 import json

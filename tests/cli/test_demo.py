@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement-sched demo`` as a newcomer runs it: a process of its own, with nothing configured."""
 
 import json

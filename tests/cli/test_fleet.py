@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``fleet load`` and ``fleet dump``, as people and programs use them."""
 
 import json

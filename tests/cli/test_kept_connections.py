@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every answer arrives and its connection goes on, whenever the body comes, under every server."""
 
 import os

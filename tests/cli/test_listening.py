@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``serve`` listens on the socket that systemd passes."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every command does alike: one line on failure, never a traceback, clean exits."""
 
 import errno

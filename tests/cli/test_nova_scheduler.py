@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement-sched nova-scheduler`` with a configuration that it cannot start with."""
 
 import pytest

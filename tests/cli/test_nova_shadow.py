@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``nova-shadow``: a missing setting is named in a line."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server that is started with an old nova.conf places requests as that file says."""
 
 from pathlib import Path

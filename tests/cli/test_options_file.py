@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``[scheduler] json_config_location``, as operators of a running server meet it."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SIGHUP, at which a running server reads its configuration files again."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement-sched serve`` as a process: start, answers, workers, signals."""
 
 import asyncio

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """With ``use_json`` each request is a line with its ids, caller, route, status and time."""
 
 import json

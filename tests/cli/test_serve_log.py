@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What ``placement-sched serve`` writes, and where: the banner, and a log that starts and ends."""
 
 import json

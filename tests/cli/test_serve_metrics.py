@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``/metrics`` of a server with several workers: the sum of all, also of those that died."""
 
 from concurrent.futures import ThreadPoolExecutor

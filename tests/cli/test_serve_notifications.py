@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Notifications of ``placement-sched serve``, over a real RabbitMQ."""
 
 import json

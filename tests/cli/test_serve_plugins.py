@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server with strangers' plugins: it does not start on a fault, and lives on after one."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clients that send slowly, not at all, or read nothing hold a connection of ``serve``, no more."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A command imports what it needs, and nothing for the others: so that it starts at once."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``status upgrade check``: placement-status' return codes and table."""
 
 import json

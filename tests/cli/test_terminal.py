@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a person sees while a command works, and what goes elsewhere all the same."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A running server, a few reported hosts, and the unmodified ``openstack`` client."""
 
 import json

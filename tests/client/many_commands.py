@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs many ``openstack`` commands in one process, which saves each of them the start of Python.
 
 Reads a JSON list of arguments per line and answers with a JSON list per line: the exit status,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hosts that report to a server of the client tests, and recorded instances on them."""
 
 from uuid import uuid4

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Images through the unmodified ``openstack`` client."""
 
 import json

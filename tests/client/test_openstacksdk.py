@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """openstacksdk's placement proxy against a running server."""
 
 from uuid import uuid4

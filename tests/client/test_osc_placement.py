@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every command of osc-placement, run for real against a running server."""
 
 import json

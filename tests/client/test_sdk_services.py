@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """openstacksdk's compute proxy against running servers: services, hypervisors, aggregates."""
 
 import openstack

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Server groups through the unmodified ``openstack`` client."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Servers through the unmodified ``openstack`` client, and openstacksdk."""
 
 import pytest

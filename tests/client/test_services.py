@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compute services through the unmodified ``openstack`` client, of today and of earlier days."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An attestation service asked over HTTPS: what it tells, and how it is told that it does not."""
 
 from datetime import datetime

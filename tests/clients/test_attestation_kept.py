@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long what an attestation service said of hosts holds."""
 
 from concurrent.futures import ThreadPoolExecutor

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host aggregates read from a compute API, as nova's API reference has it."""
 
 from urllib.parse import parse_qs, urlsplit

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Neutron asked over HTTP: what it tells, and how it is told that it does not."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A placement changed over its API: ours here, OpenStack's in ``tests/coexistence``."""
 
 import errno

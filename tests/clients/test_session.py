@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Another service asked as a group of the configuration tells, with keystoneauth's options."""
 
 import pytest

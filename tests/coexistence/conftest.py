@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OpenStack's placement, as the tests beside it may ask for it.
 
 It is installed in an environment of its own (``make peer``). Without it these tests are skipped,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who wrote which allocations in which order, as the database itself notes it down.
 
 Triggers write a row for every change of an allocation and for every raise of a provider's

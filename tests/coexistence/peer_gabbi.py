@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the gabbi files of OpenStack placement's own tests against a server over HTTP.
 
 Run by the interpreter of the peer's virtual environment: ``python peer_gabbi.py DATABASE_URL``,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random writes to some providers, by one of two services that share a database."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Adopting what OpenStack placement's own migrations made, of every revision, on every database."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Both services write to one database in turns, and each reads what the other wrote."""
 
 from collections.abc import Callable, Iterator

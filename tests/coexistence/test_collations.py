@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Both services on one database of MariaDB with a table in another collation."""
 
 import pytest

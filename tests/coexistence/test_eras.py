@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the guide tells of nova 34 is what nova 34 has."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A database can be given back to OpenStack placement: with the commands of the guide."""
 
 import re

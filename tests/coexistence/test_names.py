@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the two services compare names, on each database: as differences.rst says."""
 
 import pytest

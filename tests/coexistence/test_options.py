@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every option of OpenStack placement's own is an option here, or known to mean nothing."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The gabbi files of OpenStack placement's own tests pass against ``placement-sched serve``.
 
 They are those that openstack-placement installs with itself, all of them, unchanged, sent over

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rules of the Placement API are called and set as OpenStack placement's own are."""
 
 import subprocess

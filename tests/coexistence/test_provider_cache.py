@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cache of a worker follows what either service writes: each change, as soon as it is made."""
 
 from collections.abc import Iterator

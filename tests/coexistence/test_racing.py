@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Both services claim from the same providers at the same moment.
 
 What the other service allocates beyond what there is, by its known faults (doc: Beside OpenStack

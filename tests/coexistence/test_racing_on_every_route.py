@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Both services write at the same moment, by every route of placement, on the same few names."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What ``audit`` and ``heal_allocations`` leave alone in a database that nova uses, too."""
 
 import json

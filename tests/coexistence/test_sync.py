@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OpenStack's placement is kept in step with host aggregates of our compute face, over HTTP.
 
 Nothing but its API is used: neither database is shared.

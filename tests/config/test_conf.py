@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The process's CONF shows the settings of the run that a plugin is part of."""
 
 from threading import Thread

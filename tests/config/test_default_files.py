@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Configuration files that commands and servers read if none is named."""
 
 import pytest

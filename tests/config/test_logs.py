@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The line of a request is the one that oslo.log would write."""
 
 import logging

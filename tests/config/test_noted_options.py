@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options that modules of plugins register when they are imported."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """nova.conf files of earlier releases work: their names of options, and what they name with them.
 
 The names are those of "Description of scheduler configuration options" in the OpenStack

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Aliased options: two names that mean the same."""
 
 import pytest

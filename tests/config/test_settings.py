@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Older names of an option, in files, the environment and overrides; today's name wins."""
 
 import pytest

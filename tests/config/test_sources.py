@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values that are not of an option's type are told in plain words."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Directories of configuration files: read after their file, or by --config-dir."""
 
 import json

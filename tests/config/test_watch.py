@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which files have changed since the last look."""
 
 import os

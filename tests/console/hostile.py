@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cloud whose every name is an attack on the pages that show it."""
 
 from collections.abc import Callable, Iterator

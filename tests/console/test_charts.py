@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pictures show the numbers of an explanation, and no others."""
 
 import itertools

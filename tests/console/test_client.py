@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is said beside a form of a value that is wrong: which field, and what is expected there."""
 
 import pytest

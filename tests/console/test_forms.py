@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Queries of forms, repeated by commands, links and other pages."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names from users are text on every page, whatever they hold."""
 
 import orjson

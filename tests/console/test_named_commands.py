@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Commands that pages and messages name: each is there, and takes what it is said to take."""
 
 import argparse

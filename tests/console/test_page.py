@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests that are wrong, and what each answer of the console carries, also one of an error."""
 
 import pytest

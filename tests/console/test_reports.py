@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A report is one file with everything in it, whatever the names in it are."""
 
 import re

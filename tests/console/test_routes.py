@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who is shown the console, what its answers carry, and what it passes on to the APIs."""
 
 import pytest

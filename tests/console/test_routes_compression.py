@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the console sends as gzip, to whom, and what it never compresses."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Signing in to the console with keystone."""
 
 import logging

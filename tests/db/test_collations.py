@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of MariaDB in several collations: what is found, what works, and what is created."""
 
 import pytest

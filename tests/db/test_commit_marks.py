@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a transaction is done can be asked of the database, and is settled by asking."""
 
 from datetime import timedelta

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Connections of the drivers: limits of silence, answers of Galera, and what they do not keep."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the options of ``[placement_database]`` do to URL, sessions and log."""
 
 import logging

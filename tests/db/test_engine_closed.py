@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Connections that the database closed while they waited in the pool are replaced unnoticed."""
 
 from time import monotonic, sleep

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A statement that would run for ever is stopped, and leaves nothing running."""
 
 from time import monotonic, sleep

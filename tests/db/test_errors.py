@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors of drivers: about the database, about a statement, or about the input."""
 
 from uuid import uuid4

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A standby of PostgreSQL takes over that lacks what its primary had committed last."""
 
 import pytest

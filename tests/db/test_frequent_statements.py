@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A frequent statement gives, counts and raises what a statement of SQLAlchemy does."""
 
 from datetime import datetime

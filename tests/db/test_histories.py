@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each connection knows the history that it reads, and those of a past one are closed."""
 
 import pytest

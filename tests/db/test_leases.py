@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One process of all holds a lease, until it no longer renews it."""
 
 import os

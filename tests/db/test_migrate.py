@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The migrations make what ``db/tables.py`` says, on every database, and spare what is there."""
 
 from collections.abc import Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whose turn it is to change the schema, where the lock is a table; tests/galera has real nodes."""
 
 from datetime import UTC, datetime, timedelta

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PgBouncer with transaction pooling: each transaction may have another session of PostgreSQL.
 
 Answers through it are those of a direct connection, whatever other clients have done before in the

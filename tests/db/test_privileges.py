@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A database user without the rights that the service needs is named, with what is missing."""
 
 from collections.abc import Iterator

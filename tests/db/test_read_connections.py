@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Connections for reading stay open for the next request, and are checked from time to time."""
 
 import pytest

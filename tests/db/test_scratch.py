@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scratch transactions: they leave nothing behind, block nobody, and end in time."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A database whose machine has vanished is given up after seconds, not after many minutes."""
 
 import os

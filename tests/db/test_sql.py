@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A column is held against many values, whatever is in them, on every database."""
 
 import pytest

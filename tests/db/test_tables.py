@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of OpenStack placement, and this service's own."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a database says of itself becomes an error in plain words."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Few writers wait for SQLite's lock at a time, and none behind those that do not get on."""
 
 import time

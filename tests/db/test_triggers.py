@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The triggers of the log of changes are made where they may be, and again where they are lost."""
 
 from contextlib import contextmanager

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What ``deploy/`` has is read by the programs that it is for, as far as they are here."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Apache httpd with mod_wsgi, as ``deploy/wsgi/apache.conf`` has it, on loopback."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``make audit``: known vulnerabilities of what is deployed, as the package index knows them.
 
 It asks the index that pip uses, by the JSON document of each release (``/pypi/NAME/VERSION/json``),

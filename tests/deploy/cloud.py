@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cloud that the machines of the how-tos are put into: its network, keystone, and placement.
 
 keystone and placement are OpenStack's, of the environment of ``make peer``. They run at one address

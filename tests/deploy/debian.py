@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A Debian of its own, as its installer leaves it: with its systemd, and nothing of ours.
 
 It is a container of systemd-nspawn on an overlay in memory: what is done in it goes with it. Its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HAProxy with TLS, as ``deploy/haproxy/haproxy.cfg`` has it, in front of servers on loopback."""
 
 import os

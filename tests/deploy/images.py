@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Podman, with storage of its own and a base image that stands in for Docker's.
 
 No registry is asked: the image that the container file begins with is a Debian with its Python,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """nginx with TLS, as ``deploy/nginx/placement-sched.conf`` has it, before servers on loopback."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A reader of the guide who types each line of it as printed, on machines of their own.
 
 What differs from what is printed stands in ``WRITTEN`` here and in what a machine has for it, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Apache httpd serves with the example for mod_wsgi."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Backup and restore, by the commands of the guide's page, while a server writes."""
 
 import re

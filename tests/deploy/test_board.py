@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prometheus asks every question of alerts and dashboard about two servers of one database."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The container file makes a small image that runs as no root, and nothing else is sent to it."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several Debians run beside each other, and show why a service did not start."""
 
 import pytest

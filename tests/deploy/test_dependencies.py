@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is deployed is written with hashes, and ``make audit`` says what is known of it."""
 
 import json

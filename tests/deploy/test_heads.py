@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the heads of the files in ``deploy/``, and its README.md, have their reader type works."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The image is built from its file, and serves as that says: no root, and nothing written."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The manifests of Kubernetes and the compose file have what each kind requires.
 
 ``schemas.yaml`` beside this module has the fields that Kubernetes' API reference requires, of the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Alerts and dashboard ask for metrics, labels and values that ``/metrics`` has."""
 
 import json

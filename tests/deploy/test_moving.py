@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the guide's page on a move from OpenStack placement uses."""
 
 import os

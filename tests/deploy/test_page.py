@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The steps of the guide's page "Deploy", with systemd, as far as a folder can stand for a machine.
 
 What only an installed systemd can do (users, units, the journal) is left out, and so are Debian's

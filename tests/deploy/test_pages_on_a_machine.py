@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The how-tos, typed line by line as printed, on two empty Debians with a running systemd.
 
 They are in a cloud with a keystone and an OpenStack placement that holds data: its database is

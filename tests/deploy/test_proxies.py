@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The configurations of HAProxy and nginx are valid, and say the same as the server."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What proxies do with a request that a server did not answer: no write is done twice."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two releases on one database: the last one before the newest revision of the schema, and this.
 
 What the guide's page on upgrades promises: servers of the last release go on while the schema is

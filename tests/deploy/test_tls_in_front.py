@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HAProxy and nginx as configured, with TLS, in front of two servers; one is replaced."""
 
 import re

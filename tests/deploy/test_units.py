@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The units of systemd are valid, harden the services, and start what there is."""
 
 import configparser

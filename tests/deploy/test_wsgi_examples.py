@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The examples for other WSGI servers serve."""
 
 import configparser

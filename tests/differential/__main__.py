@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m tests.differential``: the same random questions to the peers and to ours.
 
 Each comparison asks as much as its own default, or ``--many``, of each seed, and prints what

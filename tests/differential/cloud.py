@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A side's providers as a value, for the naive search."""
 
 from placement_sched.model.provider import Inventory

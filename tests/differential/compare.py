@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tells two replies to one request apart, as far as a client could."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Both services on empty SQLite databases; needs the virtual environment of the peers."""
 
 import pytest

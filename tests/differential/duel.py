@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every comparison with a peer is: random questions to both sides, and what differs.
 
 ``placement`` and ``nova``, ``hosts``, ``numa`` and ``pci`` beside it each say what is asked and how

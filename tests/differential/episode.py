@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Both sides asked the same from empty on, kept in step, and compared."""
 
 from collections import Counter

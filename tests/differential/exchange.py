@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests and replies as values."""
 
 import base64

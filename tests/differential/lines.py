@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program that answers each line of JSON with one, asked from here."""
 
 import json

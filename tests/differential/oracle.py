@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the naive reference search answers, where the two services disagree about candidates."""
 
 from collections import Counter

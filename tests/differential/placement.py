@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random requests to OpenStack's placement and to ours, from empty databases on."""
 
 from collections.abc import Iterable, Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two services, each asked in process: ours here, the peer in its own interpreter."""
 
 from collections.abc import Mapping

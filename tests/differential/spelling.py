@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Uuids in capitals, in braces, as URNs or without hyphens."""
 
 import json

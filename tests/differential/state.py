@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Marks in bodies for what only the moment tells: generations.
 
 A body says ``{"generation of": uuid}``; when it is sent, the number that our side shows stands

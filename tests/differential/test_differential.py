@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OpenStack's placement and ours say the same, but for what is explained."""
 
 import json

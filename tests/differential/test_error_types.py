@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors are of the type that OpenStack's placement sends, for each Accept header."""
 
 from dataclasses import replace

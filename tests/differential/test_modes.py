@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random requests are answered alike with a provider cache and without, on each database."""
 
 from collections.abc import Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is documented of OpenStack's placement, and shown by no single request, is true."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Details of errors begin as those of OpenStack's placement: clients match these phrases.
 
 ``phrases/`` has one file for each noun of the API. Each row is a request to the cloud that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The samples of the API reference: a story, played against the real application.
 
 ``python -m tests.docs.samples`` writes them anew into ``api-ref/source/samples``; the test beside

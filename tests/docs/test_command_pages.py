@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of commands has every one, as ``--help`` prints it."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the operator's guide shows on a console happens.
 
 Each page is played in a directory of its own, from top to bottom: a code block with a caption

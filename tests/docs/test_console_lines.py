@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each line that a reader is to type is run by a test, or stands here with the reason why not.
 
 A line of the guide is one after ``$`` or ``#`` of a console block: other blocks have none, but for

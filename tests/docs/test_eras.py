@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the guide tells of older releases is true of what is here."""
 
 import re

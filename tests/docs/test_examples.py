@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The plugins that the guide shows as examples work, alone and in a run."""
 
 import json

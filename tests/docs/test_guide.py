@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The operator's guide builds, and nothing that it generates is missing from it."""
 
 import html

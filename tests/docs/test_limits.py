@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of limits has those of ``placement_sched/limits.py``, with the same words and values."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The samples of the guide's page on notifications are what is sent today, and all are shown."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The samples of the API reference are what the application answers today."""
 
 import json

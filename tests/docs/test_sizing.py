@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page "Sizing" has the figures of the page "Large clouds", from which it says to take them."""
 
 import re

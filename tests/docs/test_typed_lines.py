@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lines of the guide and of README.md that stand for themselves, typed as they are printed.
 
 What differs is in ``HERE``: the files of a machine, the addresses, the port, and how large a cloud

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The example package: installed for real, tested by its own tests, and used in a real run."""
 
 import json

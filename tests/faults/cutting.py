@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A TCP proxy before a database, which cuts connections at their COMMITs."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A network of two machines on this one, which may swallow all packets; only root can make it."""
 
 import ctypes

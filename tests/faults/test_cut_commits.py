@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A write whose COMMIT loses its answer is answered truly: done once, and said to be done.
 
 ``PLACEMENT_SCHED_TEST_CUT_COMMITS`` is the number of COMMITs that are cut on each database, 24 by

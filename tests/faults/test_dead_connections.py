@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the database closes one connection after the other, nothing ends in an error of ours."""
 
 import threading

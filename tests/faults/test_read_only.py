@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A database that takes no writes: they are refused with the reason, and accepted again after."""
 
 import os

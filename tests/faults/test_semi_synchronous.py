@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What MariaDB acknowledges with a semi-synchronous replica is there where that takes over."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A database that says nothing, and closes nothing: a request ends, and says why.
 
 Either a proxy is silent whose kernel acknowledges what it is sent, or a network swallows packets.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Galera clusters of a test's own: three nodes of MariaDB on free ports of loopback."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cluster for all tests of this folder, and an application on each of its nodes."""
 
 from collections.abc import Callable, Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tests ask of applications that each are on another node of a cluster."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nodes that are killed and come back, and what a service on the others goes on with.
 
 ``PLACEMENT_SCHED_TEST_GALERA_WRITES`` is how many writes are acknowledged, 240 by default.

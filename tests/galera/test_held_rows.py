@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writers that lock a row which they leave as it is, against others on other nodes at that moment.
 
 ``tests/galera/test_races.py`` has the invariants of groups, trees, classes and claims.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The nodes of a cluster share one history: what is remembered stays as a proxy alternates."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The provider cache of each node follows what is written through all nodes."""
 
 from itertools import count

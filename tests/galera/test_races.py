@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Invariants that locks keep, against writers on different nodes at the same moment.
 
 A lock of one node is unknown to the others; what they know of each other is which rows a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The last release and this one on one cluster, while its servers and its schema are replaced."""
 
 from contextlib import ExitStack

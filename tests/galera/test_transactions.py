@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Transactions that a writer on another node has ended start again, whatever they do next."""
 
 import pytest

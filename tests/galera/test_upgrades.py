@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``db sync`` through all nodes at the same moment, as servers that start together do it."""
 
 from concurrent.futures import ThreadPoolExecutor

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Threads that write through nodes until they are told to stop, and know what was acknowledged."""
 
 from collections import Counter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m tests.house.language [--lower | --list HABIT]``: a lint of the project's English.
 
 It counts the docstrings, comments, messages and paragraphs that have a habit which makes a text

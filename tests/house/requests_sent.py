@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which requests the tests send, as far as their text shows it: method, path and source.
 
 Gabbi files say it plainly. In Python, a request is a call such as ``client.put(f"{PATH}/{x}")``, or

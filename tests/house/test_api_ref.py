@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The API reference documents what is served: everything, and nothing else."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nothing that the tests wait for can keep them waiting for ever."""
 
 import ast

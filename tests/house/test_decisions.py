@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Length, numbers and structure of the decisions in ``doc/decisions``."""
 
 import re

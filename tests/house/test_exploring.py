@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Property tests draw the same examples in CI, and other examples with each seed."""
 
 import os

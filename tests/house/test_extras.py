@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The package declares its imports and runs without its extras."""
 
 import ast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lanes of the tests hold what they promise."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lint of language finds its habits, and lets plain English pass."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each layer imports only the layers below it; the contracts stand in setup.cfg."""
 
 import configparser

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``make`` says what there is, what takes a while, and where its results are."""
 
 import configparser

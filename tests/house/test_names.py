@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names and docstrings of modules."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every option tells the operator what it is for."""
 
 import re

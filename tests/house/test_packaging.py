@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is packaged is what is in the tree, and it works alone, elsewhere."""
 
 import configparser

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every shipped plugin says to operators what it does and by which options, and is tested."""
 
 import inspect

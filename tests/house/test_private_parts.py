@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Private parts of libraries are used only where nothing public does it, each with its reason."""
 
 import ast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What README.md tells newcomers to do works."""
 
 import ast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every route of every face is guarded, checked, documented and tested."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Modules, plugins and functions are small enough to see whole, and modules worth a file.
 
 Maxima alone make a code base fall into splinters, so there are counterweights: a package has few

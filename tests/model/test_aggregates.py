@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Zones as requests and aggregates name them."""
 
 import pytest

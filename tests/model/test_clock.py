@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Durations are shown in a unit that people can picture."""
 
 import pytest

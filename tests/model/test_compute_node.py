@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compute nodes: their inventories, and the fields that are stored."""
 
 from datetime import datetime

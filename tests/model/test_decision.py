@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is told of a chosen host is JSON, whatever a filter left in its limits."""
 
 import json

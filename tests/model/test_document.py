@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A whole number is an integer, however JSON wrote it."""
 
 from datetime import UTC, datetime

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The explanation as JSON: its keys, bounded lists, exact counts."""
 
 from dataclasses import asdict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many refusals in few lines."""
 
 import pytest

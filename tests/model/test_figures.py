@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures of a cloud, bounded to the largest zones and classes."""
 
 from hypothesis import given

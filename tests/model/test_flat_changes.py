@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes in short are read as what they were made of, whatever the names of hosts."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Image properties: glance's raw ones become nova's names and values (nova 34 observed)."""
 
 import copy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What plugins are told of an instance on a host, by the names that nova's instances have."""
 
 from placement_sched.model.flavor import Flavor

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """UUIDs in every spelling, and the known names nearest to one that is not known."""
 
 import pytest

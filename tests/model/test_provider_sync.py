@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The result code of several problems of a synchronisation."""
 
 import pytest

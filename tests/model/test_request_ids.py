@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Request ids that a caller sends, and the form that they must have."""
 
 import pytest

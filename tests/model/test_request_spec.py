@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The request spec: nova's names in a JSON document."""
 
 from dataclasses import replace

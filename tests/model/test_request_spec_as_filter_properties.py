@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A request read like the dictionaries of former days; what nova 34 tells was seen there."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Statements and claims are counted in the statistics of the request, and of no other."""
 
 from threading import Thread

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The one loop that tries again."""
 
 import pytest

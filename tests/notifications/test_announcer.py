@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What others are told of a request while it is answered."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which messages an event becomes, and who sends them where."""
 
 import pytest

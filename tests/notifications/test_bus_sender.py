@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A queue that nobody waits for, and the thread behind it."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Notifications over a real RabbitMQ, to oslo.messaging's own listener."""
 
 from uuid import uuid4

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Brings a database to a revision of nova's schema, with nova's own migrations.
 
 Run by the interpreter of the peer's virtual environment: ``python migrate.py KIND URL REVISION``,

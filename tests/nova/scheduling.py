@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A nova in SQLite files, ``placement-sched nova-scheduler`` on it, and what conductor sends."""
 
 import os

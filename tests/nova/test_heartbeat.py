@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the heartbeat of a scheduler writes, and what it says of other schedulers."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Aggregates and instances, as nova-api and nova-compute announce them."""
 
 from datetime import datetime

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """oslo.messaging as nova's requests are served with it, over the library's own bus in memory."""
 
 import json

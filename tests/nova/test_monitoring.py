@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What ``placement-sched nova-scheduler`` answers to Prometheus, and on which addresses."""
 
 import socket

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors of ours as exceptions that nova's clients know."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RequestSpec primitives that nova 34 made, read here."""
 
 from typing import Any

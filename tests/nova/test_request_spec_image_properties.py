@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ImageMetaProps, typed, as glance's raw properties."""
 
 import pytest

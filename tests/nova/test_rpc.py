@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The hints of users over nova's RPC API: none skips the claim or chooses a policy unasked."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers as Selection primitives, and as what callers had before there were any."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement-sched nova-scheduler`` on a real RabbitMQ, called as nova-conductor does."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``/metrics`` of ``placement-sched nova-scheduler``, scraped while conductors call it."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement-sched nova-scheduler`` where RabbitMQ restarts while calls are being answered."""
 
 import gc

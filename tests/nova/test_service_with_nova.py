@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement-sched nova-scheduler``, called by nova's own client of the scheduler."""
 
 from collections.abc import Iterator

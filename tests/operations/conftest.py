@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fixture that runs a command."""
 
 from tests.cli.conftest import run

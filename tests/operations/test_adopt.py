@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Adopting OpenStack placement's database: what is added, what is spared, what is refused."""
 
 from uuid import uuid4

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is wrong with reserved aggregates is found before requests run into it."""
 
 import pytest

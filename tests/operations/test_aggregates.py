@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host aggregates changed in bulk, as one transaction of their caller."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inventories have the allocation ratios of the policies that their hosts are under."""
 
 from functools import partial

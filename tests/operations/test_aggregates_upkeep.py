@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server keeps inventories at the ratios of policies while its configuration changes."""
 
 import threading

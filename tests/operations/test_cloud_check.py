@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What does not fit between the cloud that is recorded and placement."""
 
 from datetime import timedelta

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sections of scheduler policies, as ``config validate`` and the start of a server find them."""
 
 import json

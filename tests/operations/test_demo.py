@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sample cloud is what the demo says of it, and is the same every time."""
 
 from collections import Counter, defaultdict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flavors under the rules that span several rows."""
 
 from functools import partial

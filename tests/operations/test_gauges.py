@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many more instances of chosen flavors fit, as ``/metrics`` shows it."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement audit --invariants`` prints what is violated, and ends with 7 where anything is."""
 
 from datetime import datetime

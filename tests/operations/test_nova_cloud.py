@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the cloud is nova's, what is read from its databases is not changed here."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A database that cannot keep every character says so, on every face."""
 
 import pytest

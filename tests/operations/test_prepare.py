@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A worker that has rehearsed answers its first request from what is kept."""
 
 from random import Random

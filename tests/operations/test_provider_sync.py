@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Provider aggregates are made to match host aggregates; nova-manage's codes."""
 
 import pytest

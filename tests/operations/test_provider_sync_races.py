@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Synchronising beside whoever changes hosts, metadata and traits at the same moment."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traits that aggregates ask for are put on their hosts' providers, and taken off afterwards."""
 
 import dataclasses

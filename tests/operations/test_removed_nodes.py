@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Deleting compute nodes: what goes with them, and what keeps them."""
 
 import pytest

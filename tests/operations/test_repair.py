@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The audit of allocations, while rivals record, claim and audit."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The healing of allocations, while rivals heal."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recording reports: what they make, what they leave alone, and what it costs."""
 
 from concurrent.futures import ThreadPoolExecutor

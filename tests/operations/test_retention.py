@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Old rows of the log of changes are deleted now and then, where there is a log."""
 
 from datetime import timedelta

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The root provider of a compute node joins its host's aggregates, whoever creates it, and when."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Disabling, enabling and forcing down compute services."""
 
 import pytest

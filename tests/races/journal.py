@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The order in which writes took effect, as the database itself notes it down.
 
 Triggers write a row for every change of an allocation or a total, and for every raise of a

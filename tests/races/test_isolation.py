@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The level at which transactions run, whatever the server's default is."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The journal of a race tells a write that used too much from those that did not."""
 
 from collections.abc import Callable

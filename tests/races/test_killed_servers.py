@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Three servers of two workers after HAProxy, on one PostgreSQL; one after the other is killed.
 
 Clients claim and free meanwhile, and know of each consumer what was answered last.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sixteen clients fill ten small providers while the server's workers are killed.
 
 ``PLACEMENT_SCHED_TEST_RACE_SECONDS`` says for how long on each database, 10 by default.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What one server is told of aggregates, another on the same database heeds at once."""
 
 from collections.abc import Callable

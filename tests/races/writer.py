@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One of many clients that write allocations and inventories at random, and remember what held.
 
 A request ends in one of three ways: acknowledged, refused, or without an answer because the worker

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clouds with instances, plans for them, and their moves carried out through the API."""
 
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tests of plugins from elsewhere have in common."""
 
 import pytest

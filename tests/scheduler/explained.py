@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests explained over HTTP, on hosts with traits and in aggregates."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests and host aggregates drawn by lot, for what must be true of any."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cache of compute nodes: parsed once, never stale, bounded."""
 
 from datetime import timedelta

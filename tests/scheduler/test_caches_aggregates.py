@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scheduler's memory of host aggregates is right, whoever changes them."""
 
 import pytest

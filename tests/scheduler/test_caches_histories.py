@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a process remembers of hosts is of one history of the database, and says nothing of another.
 
 A server that takes over lacks what was written last; the next writer gives the same version to

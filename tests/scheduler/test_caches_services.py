@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The services that a process remembers: read again once a host of their part has changed."""
 
 from datetime import timedelta

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What becomes of a selection whose host others took between the choice and the claim."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Claims beside what instances hold, as nova's scheduler makes them for an evacuation."""
 
 from concurrent.futures import ThreadPoolExecutor

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replay: on the same data a decision is made again as it was; on other data it is said how not."""
 
 import shutil

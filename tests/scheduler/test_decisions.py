@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is written down of answers: with the claim or not at all, bounded, and for a while."""
 
 from contextlib import contextmanager

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """POST /plan: what changes come to, and moves that hold when they are carried out."""
 
 from random import Random

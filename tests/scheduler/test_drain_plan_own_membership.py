@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A move of an instance ignores its own membership in its server group, as nova does."""
 
 import pytest

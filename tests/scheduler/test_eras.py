@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Filters and weighers of nova's eras work with their import lines changed and nothing else."""
 
 from uuid import UUID

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several schedulers fill one cloud: nothing is over-allocated, and none refuses too early."""
 
 from collections import Counter

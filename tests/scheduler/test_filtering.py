@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The run of the host filters: what it counts, names and turns into errors."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cloud of 2 000 hosts with 20 aggregates reserved by traits, against a naive model."""
 
 from dataclasses import dataclass

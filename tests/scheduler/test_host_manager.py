@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instances on host states: read when a plugin looks at them, and no more of them than it asks."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hosts of cells that are disabled in nova, or whose databases do not answer, get no instances."""
 
 from datetime import timedelta

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host states: nova's names, nova's arithmetic."""
 
 import pytest

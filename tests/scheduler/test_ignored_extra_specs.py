@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extra specs that nova logs and ignores do not keep an instance from finding a host."""
 
 import logging

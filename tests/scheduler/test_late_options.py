@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options that plugins register when they are made, or later, and attributes that they set."""
 
 from pathlib import Path

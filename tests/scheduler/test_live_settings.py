@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The JSON file of scheduler options: what it changes, when it is read, and what is refused."""
 
 import json

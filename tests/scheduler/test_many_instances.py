@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests for many instances: weighed step by step as if all at once, and refused by counting."""
 
 from random import Random

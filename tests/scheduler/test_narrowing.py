@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The run of the request filters, and what each of them may return."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether the providers of all enabled nodes have a trait, by whomever it changes."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NUMA nodes from a host's report to the instances of one request."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Devices that instances of a request take: of their own host state, and of the right provider."""
 
 import pytest

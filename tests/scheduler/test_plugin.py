@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every plugin has: settings, a clock, options that are known."""
 
 from oslo_config import cfg

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finding plugins: by folder, dotted path, nova's paths and entry points."""
 
 from importlib import import_module

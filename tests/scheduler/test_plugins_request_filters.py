@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Request filters of strangers, and the order in which all of them run."""
 
 import sys

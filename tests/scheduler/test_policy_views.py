@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Policies as the scheduler API shows them."""
 
 import json

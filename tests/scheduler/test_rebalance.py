@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """POST /rebalance: advice on moves, held against brute force on small clouds."""
 
 import re

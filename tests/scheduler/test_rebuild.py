@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A rebuild (the hint ``_nova_check_type``) asks the filters for it, and nothing else."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is derived of a request that leaves NUMA nodes and PCI devices out."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which groups flavor, image and outside askers make, and what of them cannot be."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is asked of neutron for a request, and what is not."""
 
 import pytest

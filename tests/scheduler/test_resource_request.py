@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What placement is asked for a request, and what of a request cannot be asked."""
 
 from urllib.parse import parse_qs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests for routed networks and remote-managed ports, end to end, with a neutron to ask."""
 
 from urllib.parse import parse_qs

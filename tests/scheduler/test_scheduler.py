@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """select_destinations, from the request to the allocations in the database."""
 
 import pytest

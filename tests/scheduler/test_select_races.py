@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """select_destinations by several processes at once: every room is given once, none is lost."""
 
 from collections import Counter

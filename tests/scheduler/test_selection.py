@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which filters are asked of which hosts for each instance of a request, and for alternates.
 
 What nova 34 asks was observed by counting what its scheduler calls.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests that name a server group."""
 
 from concurrent.futures import ThreadPoolExecutor

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """explain with changes: as if they had been made, seen by this question alone."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The number of SQL statements follows the question, not the size of the cloud."""
 
 import pytest

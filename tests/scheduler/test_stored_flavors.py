@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests and records that name a stored flavor."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which aggregates are tagged with the traits of a request."""
 
 import pytest

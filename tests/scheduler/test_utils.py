@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What weighers brought from nova ask of its utilities."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The run of the weighers: how weights add up, order hosts and are checked."""
 
 from dataclasses import asdict

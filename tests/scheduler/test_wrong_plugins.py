@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plugins that cannot be: one clear line when the service starts, and in ``config validate``."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Third-party plugins: written for nova, with the import lines changed and nothing else."""
 
 from oslo_config import cfg

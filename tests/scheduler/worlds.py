@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cloud as request filters see it, as plain values, and what a filter says of a request."""
 
 from collections.abc import Collection, Mapping

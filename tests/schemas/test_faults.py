@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Faults against JSON schemas: the phrases for programs, and the plain words for people."""
 
 import jsonschema

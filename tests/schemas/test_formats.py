@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Formats: the texts that have them, and what they are read as."""
 
 from datetime import datetime

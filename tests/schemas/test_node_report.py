@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a report may say, in which forms, and what holds for what it leaves out."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Documents are read by their schema, and a wrong one is refused with the place of the error."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Change counters rise with each change, and hold while they are held."""
 
 from threading import Event, Thread

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Old decisions: they are deleted in batches, with their places."""
 
 from datetime import timedelta

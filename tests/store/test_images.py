@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the store tells of images."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pages of images: in whatever order, each image is on exactly one of them."""
 
 import pytest

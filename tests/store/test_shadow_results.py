@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shadow results: recorded, settled, read and deleted with their decisions."""
 
 from datetime import datetime, timedelta

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A provider that was made anew under its uuid has nothing of what was put on the one before.
 
 Nothing of ours need see that: OpenStack's placement on the same database deletes and makes it too.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bodies of allocation writes as each microversion wants them."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An attestation service of our own, over HTTPS on the loopback address."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small clouds as plain values, a loader, and a naive search that is plainly right.
 
 The naive model knows nothing of SQL: it looks at every provider in turn. It is for one group and

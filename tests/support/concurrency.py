@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Things done at the same moment, each in a thread of its own."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Holds every answer of the Placement API to the OpenAPI document of its microversion."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Databases with nothing in them at all, for tests of what makes a schema."""
 
 from collections.abc import Iterator

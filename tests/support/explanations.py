@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Explanations as the scheduler API answers them, made by hand."""
 
 

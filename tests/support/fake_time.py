@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Processes whose wall clock a test sets as it likes, by libfaketime; other clocks go on."""
 
 import os

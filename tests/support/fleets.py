@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clouds that a test describes as a fleet file."""
 
 from webtest import TestApp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host aggregates put straight into the tables, so that placement does not follow."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hosts, their providers and instances, put straight into the tables."""
 
 from uuid import uuid4

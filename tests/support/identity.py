@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A keystone of our own: issues tokens and answers for them, over HTTP on the loopback address."""
 
 import json

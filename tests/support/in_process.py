@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Services asked as over HTTP, by the same client, but in this process: each on an address."""
 
 import base64

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What must always hold of a database, for tests of anything that writes there."""
 
 from collections.abc import Collection, Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A client that keeps its connections, sends head and body apart, and counts what it loses."""
 
 import socket

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loopback address: a port of one's own, and WSGI applications that a thread serves there."""
 
 import socket

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A MariaDB server of a test's own, on a free port of loopback."""
 
 import os

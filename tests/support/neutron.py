@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A neutron of our own: ports, subnets and extensions, over HTTP on the loopback address."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A consumer of notifications: oslo.messaging's own listener, as ceilometer and others use it."""
 
 from collections.abc import Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """oslo.messaging's own driver ``test``, which keeps what is sent in memory."""
 
 from typing import Any, NamedTuple

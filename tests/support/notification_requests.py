@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests of which is told, as documents of the scheduler API."""
 
 from typing import Any

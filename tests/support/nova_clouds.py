@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The databases of a nova, with whatever hosts and instances a test puts into them.
 
 On SQLite they have the tables and columns that are read; on servers a test brings nova's own

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NUMA nodes of hosts and instances, for tests of how they fit."""
 
 from typing import Any

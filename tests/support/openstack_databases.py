@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Databases as ``placement-manage db sync`` of a release leaves them, made without that release.
 
 What a real one makes is compared in ``tests/coexistence``.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A copy of placement's tables that reads again only what the log of changes names."""
 
 from collections import defaultdict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings with policies, as an operator's file has them."""
 
 from pathlib import Path

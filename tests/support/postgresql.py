@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PostgreSQL servers of a test's own: a primary with a hot standby, on free ports of loopback."""
 
 import os

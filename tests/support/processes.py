@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several processes that do the same thing at the same moment."""
 
 import multiprocessing

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement-sched`` in a process of its own, forked from one that has imported it already.
 
 Importing takes most of the time of a short command, and hundreds of tests run one. What the forked

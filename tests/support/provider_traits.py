@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Providers and the traits they carry, changed by plain SQL as another service would."""
 
 from sqlalchemy import delete, insert, select, update

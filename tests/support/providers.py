@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A builder of single providers with inventories, for tests of what is allocated from them."""
 
 from collections.abc import Sequence

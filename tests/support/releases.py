@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The release before this one, as tests of upgrades run it: the source before the newest revision.
 
 A release is named ``last`` or ``this``.

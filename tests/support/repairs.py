@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small cloud to be repaired, and running ``placement-sched placement`` on it."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reports of compute nodes, as hosts send them."""
 
 from datetime import datetime

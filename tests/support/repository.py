@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where things are in this repository, for tests that check the house itself."""
 
 import ast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tests of scheduling have in common: reports of hosts, and requests to place."""
 
 from uuid import UUID, uuid4

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Servers as users run them, ``placement-sched serve`` before all: processes on free ports."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes of compute services by their hosts, as the compute API makes them."""
 
 from placement_sched.model.compute_node import COMPUTE_BINARY

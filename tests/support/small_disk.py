@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A disk of a test's own, so small that it can be filled: memory, mounted in a folder."""
 
 import os

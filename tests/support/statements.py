@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counts the SQL statements that a piece of work takes."""
 
 from collections.abc import Iterator

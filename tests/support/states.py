@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host states, requests and settings for tests of plugins, without a database."""
 
 from collections.abc import Mapping

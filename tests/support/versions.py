@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The microversions of the Placement API that tests ask for."""
 
 from placement_sched.api.placement.microversions import NEWEST

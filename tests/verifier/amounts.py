@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocations that no single claim may have asked for."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What kept decisions say of where an instance was claimed, and when: for what reports lack.
 
 Only decisions that claimed count. nova-compute takes devices after the decision was answered, so

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares amounts by resource class where a class may have another name by now.
 
 Up to microversion 1.6 clients rename classes of their own (``CUSTOM_...``). An allocation then goes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decisions and what is recorded of them, one to one: their places, and who claimed for whom.
 
 A decision has a place for each instance of its request, in their order, whatever it came to: both

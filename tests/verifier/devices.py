@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds instances for which their host lacks PCI devices, by what it had free in its last report.
 
 Only those are counted whose devices that report cannot have taken away already: nova-compute claims

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Verifies with what is known from before what one moment cannot show.
 
 Generations of what stays only grow, and what clients were answered is there: whole, and nothing of

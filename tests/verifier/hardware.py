@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The recorded instances that request pinned CPUs or PCI devices, and the nodes they are on.
 
 What of them cannot be read, because it was written by hand, is handed back by its uuid and why.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds hosts where two recorded instances must share a pinned CPU or a PCI device.
 
 Which CPUs and devices an instance has is known to its nova-compute alone, and reported in sums: so

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What must hold of a database beyond what ``placement audit --invariants`` verifies."""
 
 from collections.abc import Mapping

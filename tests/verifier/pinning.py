@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the recorded instances of a host pin at least, in all and on each of its NUMA nodes.
 
 Everything here is a lower bound of what they withhold, and an upper bound of what the host has room

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decisions without what they claimed, and claims that are unlike them."""
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows that refer to rows which are not there, and generations."""
 
 from collections.abc import Mapping

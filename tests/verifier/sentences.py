@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sentence of each fault, with the names and uuids that it is about."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decisions, places and claims match one to one, and what moves and rebuilds leave does too."""
 
 from datetime import datetime, timedelta

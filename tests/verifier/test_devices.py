@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instances for which PCI devices lack are those that no report can have counted already."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is known from before shows which generations fell, and which acknowledged writes lack."""
 
 import pytest

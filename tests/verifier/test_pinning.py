@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instances that pin more CPUs than a host, or its NUMA nodes, can have are reported; no others."""
 
 import random

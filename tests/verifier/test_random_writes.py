@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever is written through the APIs, in whichever order, the invariants hold afterwards."""
 
 from datetime import timedelta

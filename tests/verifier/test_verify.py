@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each invariant, broken by hand in the tables, is reported with what it is about; no other is."""
 
 from datetime import datetime, timedelta

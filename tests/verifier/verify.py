@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Verifies all that must hold of a database, for tests of anything that writes there."""
 
 from collections.abc import Iterator, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``era-*``: what nova's releases had, beside what is here now.
 
 What this service has comes from its code. What nova had is below, for Icehouse (2014.1), Stein

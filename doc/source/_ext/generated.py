@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Directives whose content comes from the code, so that these pages cannot become outdated.
 
 ``plugins``, ``request-filter-order``, ``error-classes``, ``error-codes``, ``policies``, ``tables``,

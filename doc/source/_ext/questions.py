@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``asks``: the allocation candidates query of flavors and images, as the code makes it now.
 
 Each line has extra specs as ``key=value`` and, after ``|``, image properties. The parameters shown

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FewInstancesWeigher: prefer hosts with few instances."""
 
 from collections.abc import Sequence

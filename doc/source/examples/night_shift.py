@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NightShiftFilter: hosts that sleep at night take no new instances then."""
 
 from oslo_config import cfg

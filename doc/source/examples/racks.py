@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extra specs of our own: ``acme:racks`` and ``acme:rack.N``."""
 
 from placement_sched.scheduler.extra_specs import ExtraSpecValidator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tenants_aggregate: a project that has aggregates of its own goes there."""
 
 from placement_sched.config import Settings

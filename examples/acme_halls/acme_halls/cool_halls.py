@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CoolHallsWeigher: prefer the halls that are easily cooled."""
 
 from oslo_config import cfg

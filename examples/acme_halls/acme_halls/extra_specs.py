@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The extra specs that our plugins use."""
 
 from placement_sched.scheduler.extra_specs import ExtraSpecValidator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """acme_hall: a flavor may be for one hall."""
 
 from oslo_config import cfg

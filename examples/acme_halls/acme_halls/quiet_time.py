@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """QuietTimeFilter: nothing new starts in a hall shortly before its maintenance."""
 
 from datetime import UTC, datetime

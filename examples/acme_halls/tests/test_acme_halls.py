@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our plugins alone, made with no arguments as placement_sched makes them, and found by it."""
 
 from datetime import datetime

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shared parts of the compute API: schemas, parsing, times, ids and policy checks."""
 
 from datetime import datetime

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes of flavors (compute API reference, "Flavors")."""
 
 from collections.abc import Callable

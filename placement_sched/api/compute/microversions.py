@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The microversions of the compute API, named by their changes.
 
 Source: "REST API Version History" of the nova documentation.

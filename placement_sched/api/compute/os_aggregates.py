@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes of host aggregates (compute API reference, "Host aggregates")."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes of availability zones."""
 
 from placement_sched.api.blueprint import Blueprint

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes of extra specs (compute API reference, "Flavors extra-specs")."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes of hypervisors, the compute nodes with their services (API: "Hypervisors")."""
 
 from collections import defaultdict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes of server groups (compute API reference, "Server groups")."""
 
 from uuid import uuid4

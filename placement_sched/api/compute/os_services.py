@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes of services (compute API reference, "Compute services")."""
 
 from functools import partial

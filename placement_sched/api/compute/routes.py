@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The compute API: its routes, version negotiation and error format."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes of servers: read-only views of recorded instances (API reference, "Servers")."""
 
 import re

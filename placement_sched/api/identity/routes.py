@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The identity API: its routes and error format."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The version documents of the identity API. Any other path is 403.
 
 The ``openstack`` client reads the documents before some commands, and looks up projects and users.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shared parts of the image API: attributes, documents and access.
 
 Links are glance's, without the prefix of the API, since clients prepend the endpoint.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes of image data, which this service does not store, and of import methods."""
 
 from placement_sched.api.blueprint import Blueprint

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes of the JSON schemas of images."""
 
 from placement_sched.api.blueprint import Blueprint

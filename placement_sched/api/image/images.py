@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes of images and their tags (Image API reference, "Images"), and JSON patches.
 
 Source of patches and their two media types: glance's specification "Image API v2 HTTP PATCH media

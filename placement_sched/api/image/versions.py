@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The version documents of the image API."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes of provider aggregates.
 
 Source: Placement API reference, "Resource provider aggregates".

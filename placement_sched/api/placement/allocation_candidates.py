@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Route of allocation candidates: ``GET /allocation_candidates``."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes of allocations."""
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shared parts of the Placement API: schemas, the Last-Modified header and error texts."""
 
 from collections.abc import Iterable, Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Microversions of the Placement API, named by the change that each introduced.
 
 Source: "REST API Version History" of the Placement documentation.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OpenAPI document of the Placement API, built from its routes."""
 
 from typing import cast

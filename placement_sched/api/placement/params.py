@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parser of query strings: ``resources``, ``required``, ``member_of`` and request groups.
 
 Sources: Placement API reference, the parameters of these names of "List resource providers" and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Route of the reshaper, which moves inventories and allocations between providers."""
 
 from placement_sched.api.blueprint import Blueprint

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes of resource classes.
 
 Source: Placement API reference, "Resource classes".

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes of resource providers.
 
 Source: Placement API reference, "Resource providers".

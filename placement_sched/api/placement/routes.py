@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Placement API: routes, version negotiation and error responses."""
 
 from placement_sched.api.blueprint import Api

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Version negotiation and error responses of the Placement API."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes of traits.
 
 Source: Placement API reference, "Traits" and "Resource provider traits".

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes of usages of a provider and of a project or user."""
 
 from collections import Counter

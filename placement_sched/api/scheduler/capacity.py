@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Route of capacity: ``POST /capacity``."""
 
 from placement_sched.api.blueprint import Blueprint

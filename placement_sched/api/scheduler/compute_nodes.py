@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes of compute nodes and their reports."""
 
 from dataclasses import fields

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes of hosts and of the check of host aggregates."""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes of plans and of advice on moves: ``POST /plan`` and ``POST /rebalance``.
 
 Both simulate changes in a transaction that is rolled back. The request of a rebalance may name

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schemas and views of recorded decisions, for the routes and the command line."""
 
 from collections.abc import Mapping

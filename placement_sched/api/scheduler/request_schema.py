@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schemas of scheduler requests: nova's RequestSpec in JSON, and the operations on it."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Version document of the scheduler API."""
 
 from placement_sched.api.blueprint import Blueprint

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scheduler API: routes, version negotiation and error responses."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes of scheduling: ``POST /select_destinations`` and ``POST /explain``.
 
 A request may name a scheduling policy. ``GET /policies`` lists the policies.

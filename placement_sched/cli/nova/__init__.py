@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``adopt`` and ``nova``: adoption of a nova, and synchronization with its databases."""
 
 from placement_sched.cli.arguments import Commands, add_group

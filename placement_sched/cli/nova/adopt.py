@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``adopt nova``: record of the cloud of an existing nova and report of mismatches."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Follower of nova's databases, for commands."""
 
 import argparse

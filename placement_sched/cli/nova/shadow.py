@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``nova shadow report``: agreement of nova and this service, with reasons of differences."""
 
 import argparse

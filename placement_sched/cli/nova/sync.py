@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``nova sync``: synchronization or comparison with nova's databases."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement``: the commands of ``nova-manage placement``."""
 
 from placement_sched.cli.arguments import Commands, add_group

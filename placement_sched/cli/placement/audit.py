@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement audit``: orphaned allocations, and hosts with several policies.
 
 With ``--invariants`` it verifies the invariants of the database instead.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement heal_allocations``: creation of missing allocations of recorded instances."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement sync_aggregates`` and ``placement sync_traits``."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``capacity``: number of instances that still fit, and the limits of the hosts."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``decisions``: list, show, replay and purge recorded decisions of the scheduler."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``plan``: effect of changes to the cloud, with the moves of instances."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``policy``: scheduling policies and the sources of their options."""
 
 import argparse

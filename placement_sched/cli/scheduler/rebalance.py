@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``rebalance``: proposed moves, which are not executed."""
 
 import argparse

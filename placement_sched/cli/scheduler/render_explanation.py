@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Text output of an explanation: rejections by stage and best hosts."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options that describe a request, and errors that name the options instead of JSON paths."""
 
 import argparse

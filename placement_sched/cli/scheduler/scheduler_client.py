@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clients of the scheduler for commands: over HTTP, or inside the command.
 
 A scheduler inside the command uses the configured database.

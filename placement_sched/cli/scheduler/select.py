@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``select`` and ``explain``: placement of a request, or its explanation."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Core options by group, for registration, the sample configuration and the documentation.
 
 The modules of filters, weighers and request filters define their own options, which

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options of [api], [console], [cors] and [oslo_middleware]."""
 
 from oslo_config import cfg

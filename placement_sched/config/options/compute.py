@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options of [DEFAULT], [pci] and [workarounds]: nova.conf's options of compute hosts."""
 
 from socket import gethostname

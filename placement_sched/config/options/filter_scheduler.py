@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options of [filter_scheduler] and [metrics]."""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options of ``placement.conf`` and ``nova.conf`` that are ignored, with the reasons.
 
 Files may contain them. ``config validate`` and the operator's guide list them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options of [notifications] and [oslo_messaging_notifications].
 
 The latter group belongs to oslo.messaging, which takes a quarter of a second to load and has many

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options of [placement] and [placement_database]."""
 
 from oslo_config import cfg

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options of [neutron] and [trusted_computing]: the clients of other services.
 
 The options of [trusted_computing] are read only when the server starts. If requests could override

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Aggregates page: host aggregates, reserved hosts and findings of the check."""
 
 from collections import defaultdict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ask page: the explanation of a request."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

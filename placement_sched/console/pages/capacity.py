@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Capacity page: how many more instances fit, and the effect of changes."""
 
 from collections.abc import Callable, Mapping, Sequence

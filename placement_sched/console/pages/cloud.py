@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cloud page: hosts as a map and a table, and the page of a host."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decisions page: recorded decisions, and a decision compared with its replay."""
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Policies page: the effective options of each scheduling policy and their sources."""
 
 from collections.abc import Callable, Mapping, Sequence

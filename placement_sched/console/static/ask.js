@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ask page: sliders for weight multipliers, mutually exclusive fields, and the map of hosts with the
 // colour and letter of the stage that rejects each host.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Forms and links whose requests take long: shows progress and can be cancelled.
 //
 // A form or link with the attribute data-asks is fetched without leaving the page: the <main> of the

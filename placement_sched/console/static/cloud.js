@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cloud page: the map of all hosts, filtered and coloured by the form. The address contains the
 // fields of the form, so that a link shows the same map. An opened host is shown in a panel with the
 // HTML of its own page.

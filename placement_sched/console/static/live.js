@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Live list of decisions: while the page is visible, newer decisions are fetched every few seconds
 // and inserted at the top, as rows of the same page.
 

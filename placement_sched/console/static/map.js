@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Map of hosts on a canvas: a cell for each host, in groups.
 //
 //   import { HostMap } from "./map.js";

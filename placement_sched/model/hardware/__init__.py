@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hardware: requests of flavors and images, devices of hosts, and whether they fit.
 
 Values and pure functions. Reading a request raises :class:`~placement_sched.errors.Invalid`, with

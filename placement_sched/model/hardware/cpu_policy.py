@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CPU policies, masks and resource classes of instances.
 
 Sources: nova's documentation, "CPU topologies", "Real Time" and "Extra Specs" (``hw:cpu_*``,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sets of virtual CPUs in text form: ``0-3,^2,8``.
 
 Source: nova's documentation, "CPU topologies".

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NUMA nodes of hosts and instances, under the names of nova's NUMATopology.
 
 Values are immutable, so that requests can share the values of a report.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Placement of the NUMA nodes of an instance on the NUMA nodes of a host.
 
 Sources: nova's documentation, "CPU topologies", "Huge pages" and "Networking" ("NUMA Affinity"),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Free PCI devices of a host, in pools of similar devices, with their location.
 
 Source: nova's documentation, "Attaching physical PCI devices to guests", and nova 34's

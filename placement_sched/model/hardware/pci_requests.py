@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PCI requests of instances, and the aliases by which flavors request devices.
 
 Sources: nova's documentation, "Attaching physical PCI devices to guests", "PCI tracking in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hardware requests of a flavor and an image, including NUMA nodes.
 
 Pinned CPUs, page sizes and persistent memory require NUMA nodes, a single node if no number is set.

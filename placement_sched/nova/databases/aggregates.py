@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host aggregates in nova's API database."""
 
 from collections.abc import Collection

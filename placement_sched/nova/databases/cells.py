@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cell and host mappings in nova's API database."""
 
 from collections.abc import Mapping

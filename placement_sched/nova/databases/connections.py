@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Read-only connections to nova's databases, with small pools and short timeouts."""
 
 from collections.abc import Iterator, Mapping

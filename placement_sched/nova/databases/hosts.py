@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compute nodes and compute services in the database of a cell."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instances in the database of a cell."""
 
 from collections.abc import Collection, Iterable, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scheduling outcomes in nova's databases: hosts, migrations and action events."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

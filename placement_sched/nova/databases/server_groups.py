@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Server groups and their members in nova's API database."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The row of this scheduler in nova's table ``services``.
 
 With the row, ``openstack compute service list`` and nova-manage show the scheduler as up. No other

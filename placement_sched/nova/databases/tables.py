@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nova's tables, reduced to the columns that are read.
 
 The columns are the same in the schemas of nova 27 (2023.1) to 34. Deleted rows stay in the tables

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Comparison of nova's placements with the placements of this service.
 
 nova chooses any of several hosts of equal weight, so that each of these hosts counts as agreement.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluation of nova's scheduler calls, without claims, and their record as decisions."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Outcomes of nova's requests, and their verdicts.
 
 The allocations of an instance in placement show the host that nova has chosen, exactly and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Report of nova-shadow: how often nova and this service agree, and why they do not."""
 
 from collections import Counter

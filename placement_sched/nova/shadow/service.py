@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The process of ``placement-sched nova-shadow``.
 
 The main thread reads and evaluates nova's calls, a second thread follows nova's databases, and a

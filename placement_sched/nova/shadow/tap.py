@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A queue on nova's exchange, with a copy of each call to a scheduler.
 
 nova-scheduler's queues are not changed, and no call is answered. RabbitMQ drops the oldest of more

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sync of this service's records with nova's databases."""

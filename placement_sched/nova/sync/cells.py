@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nova's cells in a process: databases, states, and rows that were read.
 
 A cell is away if its database did not answer the last attempt to read it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sync of compute nodes."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Report of a sync with nova's databases: counts, differences and issues."""
 
 from collections import Counter, defaultdict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Background sync with nova's databases, and the refresh before each request."""
 
 from collections.abc import Callable, Collection, Sequence

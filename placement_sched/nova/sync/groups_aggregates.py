@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sync of server groups and host aggregates."""
 
 from collections.abc import Collection, Mapping

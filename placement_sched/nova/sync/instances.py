@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sync of instances."""
 
 from collections import Counter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sync of compute services and their heartbeats."""
 
 from collections.abc import Collection, Mapping

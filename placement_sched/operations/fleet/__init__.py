@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fleet files: a whole cloud as a readable YAML file."""

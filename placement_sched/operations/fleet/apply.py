@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writing of the cloud in a fleet file, within a single transaction.
 
 The operations are the same as for reports of hosts and requests of operators. All objects of a kind

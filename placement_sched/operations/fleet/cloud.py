@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """State of a cloud without database ids, and the draft of a load."""
 
 from collections import defaultdict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dump of a cloud as a fleet file, with shared entries for similar objects."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loads of fleet files, the changes they make, and dumps."""
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Merging of a decoded fleet file into the state of the cloud."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

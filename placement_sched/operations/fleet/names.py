@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Name patterns: ``host-[001-120]`` means ``host-001`` to ``host-120``.
 
 Brackets contain numbers and ranges of numbers, separated by commas. The numbers of a range have as

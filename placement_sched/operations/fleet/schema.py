@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schema of a fleet file (doc/source/fleet.rst), with name patterns expanded."""
 
 from collections.abc import Callable

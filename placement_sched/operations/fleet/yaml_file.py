@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YAML decoder that reports errors with line and column."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Accounts of hosts and shared providers while instances are counted.
 
 A way is an allocation candidate as pairs of a free amount and a requested amount. The stock of a

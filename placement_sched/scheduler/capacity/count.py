@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Count of the further instances of a request that fit.
 
 The words way, stock, pool and account are defined in ``accounts.py``. The steps, in order::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Capacity reports for a request, or for a request with each of several flavors."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scheduler drivers, which choose among the hosts of the candidate search.
 
 All drivers share the path of ``scheduler/scheduler.py``. A driver chooses the filters and weighers

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CachingScheduler: the filter scheduler with cached host states."""
 
 from oslo_config import cfg

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ChanceScheduler: random choice among the hosts that are up."""
 
 from collections.abc import Collection, Sequence

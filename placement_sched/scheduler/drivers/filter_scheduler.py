@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FilterScheduler: choice of the best host by filters and weighers."""
 
 from collections.abc import Collection, Sequence

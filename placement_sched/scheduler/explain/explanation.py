@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The explanation of a run, optionally with verdicts on single hosts."""
 
 from bisect import bisect_left

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The funnel of a run: the hosts before and after each stage, and the rejections."""
 
 from collections.abc import Iterator, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluation of a changed request on a few hosts.
 
 The same candidate search and the same filters as for a scheduling request evaluate the changed

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Verdicts of a run on single hosts, with reasons and possible changes.
 
 A host has either passed, with rank and weight, or is rejected, with the stages that reject it. A

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validation of the extra specs of flavors.
 
 An extra spec in a namespace with validators (``hw:``) must have a validator itself. All others are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validators of ``hw:``, ``os:``, ``quota:`` and other extra specs of virtual hardware."""
 
 from placement_sched.scheduler.extra_specs.validator import (

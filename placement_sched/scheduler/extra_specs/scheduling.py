@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validators of extra specs for the scheduler.
 
 ``resources:``, ``trait:`` and ``group_policy`` become part of the candidates query. Filters compare

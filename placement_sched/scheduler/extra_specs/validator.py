@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extra spec validators: names, allowed values, and the registry."""
 
 import pkgutil

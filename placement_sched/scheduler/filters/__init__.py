@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host filters, and the base class for writing them.
 
 Implement :meth:`~BaseHostFilter.refusal`, which returns the reason why a host is rejected.

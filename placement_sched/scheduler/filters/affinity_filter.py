@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Filters by scheduler hints and server groups that keep instances together or apart."""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AggregateImagePropertiesIsolation: filter by image properties and aggregate metadata."""
 
 from collections.abc import Iterable, Iterator, Sequence

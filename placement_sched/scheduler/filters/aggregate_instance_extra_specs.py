@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AggregateInstanceExtraSpecsFilter: filter by extra specs and aggregate metadata."""
 
 from collections.abc import Iterable, Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AggregateMultiTenancyIsolation: filter that reserves aggregates for projects."""
 
 from collections.abc import Iterable

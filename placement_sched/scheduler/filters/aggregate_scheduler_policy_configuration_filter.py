@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AggregateSchedulerPolicyConfigurationFilter: filter by the requested scheduling policy."""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AllHostsFilter: filter that passes every host."""
 
 from placement_sched.scheduler.filters import BaseHostFilter, HostState, Rejection, RequestSpec

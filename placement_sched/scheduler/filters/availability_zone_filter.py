@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AvailabilityZoneFilter: filter for hosts of the requested availability zone."""
 
 from collections.abc import Iterable

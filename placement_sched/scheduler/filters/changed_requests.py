@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes of a request that would let a host pass a filter."""
 
 from collections.abc import Collection, Mapping, Sequence

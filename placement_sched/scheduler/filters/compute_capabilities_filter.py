@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ComputeCapabilitiesFilter: filter for hosts that satisfy the flavor's extra specs."""
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ComputeFilter: filter for hosts whose compute service is enabled and up."""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CoreFilter and AggregateCoreFilter: filters by free virtual CPUs."""
 
 from collections.abc import Iterable

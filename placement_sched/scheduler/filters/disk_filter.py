@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DiskFilter and AggregateDiskFilter: filters by free disk."""
 
 from collections.abc import Iterable

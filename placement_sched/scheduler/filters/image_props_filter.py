@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ImagePropertiesFilter: filter for hosts that support the image."""
 
 from collections.abc import Iterable, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """IoOpsFilter and AggregateIoOpsFilter: filters by disk-intensive operations."""
 
 from collections.abc import Iterable

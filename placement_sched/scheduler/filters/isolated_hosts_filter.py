@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """IsolatedHostsFilter: filter that confines certain images to certain hosts."""
 
 from collections.abc import Iterable

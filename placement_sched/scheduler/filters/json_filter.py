@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JsonFilter: filter by a condition in JSON."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MetricsFilter: filter for hosts that report the weighed metrics."""
 
 from collections.abc import Iterable

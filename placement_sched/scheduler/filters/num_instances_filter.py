@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NumInstancesFilter and AggregateNumInstancesFilter: filters by number of instances."""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NUMATopologyFilter: filter for hosts with NUMA nodes that fit the instance."""
 
 from collections.abc import Iterable, Mapping

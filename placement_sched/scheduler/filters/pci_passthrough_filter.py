@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PciPassthroughFilter: filter for hosts with the requested PCI devices."""
 
 from collections.abc import Iterable

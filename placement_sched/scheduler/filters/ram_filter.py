@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RamFilter and AggregateRamFilter: filters by free memory."""
 
 from collections.abc import Iterable

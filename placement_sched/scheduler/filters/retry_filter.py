@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RetryFilter: filter that rejects hosts of earlier attempts."""
 
 from collections.abc import Iterable

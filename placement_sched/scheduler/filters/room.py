@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Total, used and free amounts of a resource on a host.
 
 Sources: nova's "Filter Scheduler" of Icehouse to Victoria, and Liberty's release notes on ratios.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SimpleCIDRAffinityFilter: filter for hosts in the subnet of a given address."""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TrustedFilter: filter for hosts with an attested trust level."""
 
 from collections.abc import Iterable, Sequence

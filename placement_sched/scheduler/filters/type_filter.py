@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TypeAffinityFilter and AggregateTypeAffinityFilter: filters by flavor."""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Access to a host's aggregates, instances and attributes.
 
 Most functions are named as in nova.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scheduling policies: named sets of options, selected per request.
 
 A policy is a section of the configuration that overrides options. Aggregates name their policy with

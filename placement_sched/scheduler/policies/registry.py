@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Registry of the scheduling policies, and the choice of a request's policy."""
 
 from collections import defaultdict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Request filters, and the base classes for writing them.
 
 A request filter narrows a request before the candidate search: it adds constraints. It returns a

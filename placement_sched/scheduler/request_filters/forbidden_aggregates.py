@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """forbidden_aggregates: request filter that avoids aggregates reserved by traits."""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """map_az_to_placement_aggregate: request filter by availability zone."""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """owner_nova_filter: request filter for providers that nova owns."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """require_tenant_aggregate: request filter that confines projects to aggregates."""
 
 from oslo_config import cfg

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """required_aggregates_by_trait: request filter for aggregates reserved by traits."""
 
 from placement_sched.config.settings import Settings

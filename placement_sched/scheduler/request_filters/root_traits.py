@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Request filters that require or forbid traits of the root provider."""
 
 from collections.abc import Sequence

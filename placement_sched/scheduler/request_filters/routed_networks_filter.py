@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """routed_networks_filter: request filter by the segments of routed networks."""
 
 from oslo_config import cfg

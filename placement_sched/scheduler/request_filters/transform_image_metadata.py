@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """transform_image_metadata: request filter for the devices in image properties."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weighers, and the base class for writing them.
 
     weight = multiplier_1 * normalized_1 + multiplier_2 * normalized_2 + ...

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weighers by the soft policies of server groups."""
 
 from typing import ClassVar

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """BuildFailureWeigher: weigher that avoids hosts with failed builds."""
 
 from oslo_config import cfg

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CPUWeigher: weigher by free virtual CPUs."""
 
 from oslo_config import cfg

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CrossCellWeigher: weigher that prefers the current cell of an instance."""
 
 from oslo_config import cfg

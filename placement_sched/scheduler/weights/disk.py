@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DiskWeigher: weigher by free disk."""
 
 from oslo_config import cfg

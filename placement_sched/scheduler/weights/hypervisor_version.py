@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HypervisorVersionWeigher: weigher by the version of the hypervisor."""
 
 from oslo_config import cfg

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ImagePropertiesWeigher: weigher by shared image properties."""
 
 from collections.abc import Iterator, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """IoOpsWeigher: weigher by disk-intensive operations."""
 
 from oslo_config import cfg

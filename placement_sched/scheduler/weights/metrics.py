@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MetricsWeigher: weigher by the metrics that hosts report."""
 
 from math import isfinite

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NumInstancesWeigher: weigher by number of instances."""
 
 from oslo_config import cfg

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PCIWeigher: weigher that keeps PCI devices for requests that need them."""
 
 from oslo_config import cfg

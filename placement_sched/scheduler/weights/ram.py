@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RAMWeigher: weigher by free memory."""
 
 from oslo_config import cfg

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RequiredAggregatesByTraitWeigher: weigher that prefers hosts reserved for the traits."""
 
 from oslo_config import cfg

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nova cells and the reachability of their databases."""
 
 from collections.abc import Collection

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flavors with extra specs and project access, flavor lists, and flavors of instances."""
 
 from collections import defaultdict

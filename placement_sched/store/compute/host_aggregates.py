@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host aggregates with hosts and metadata, and the zones and providers of hosts."""
 
 from collections import defaultdict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Change counters of the nodes, services and heartbeats of hosts.
 
 Reports of 10 000 hosts per minute must not wait for a single row, and a reader must not read 1000

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hosts with their services, sums over provider trees, and whole trees.
 
 Whole-cloud queries need a fixed number of statements. The database aggregates the rows of a tree

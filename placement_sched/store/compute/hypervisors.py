@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hypervisors: the compute nodes of hosts that have a compute service, by id."""
 
 from collections.abc import Collection, Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recorded instances: their hosts, owners and contents, and instances without allocations."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

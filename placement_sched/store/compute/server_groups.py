@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Server groups and their members: the instances whose records name the group."""
 
 from collections.abc import Collection

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Services of hosts: their heartbeats, and whether operators have disabled them."""
 
 from collections.abc import Collection, Mapping

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resource providers and their data, by the nouns of the placement API."""

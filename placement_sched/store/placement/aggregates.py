@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Placement aggregates: uuids that group providers."""
 
 from collections.abc import Collection

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocations, and the single write function of all claims."""
 
 from collections import defaultdict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Associations of providers with traits and aggregates, stored as pairs of ids."""
 
 from collections.abc import Collection, Iterable, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Capacity rule: as an SQL condition, and as the check of a claim.
 
 The same rule in Python is in :mod:`placement_sched.model.provider`. A property test compares both.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Change log of providers: written providers, with times.
 
 Triggers (``db/triggers.py``) write the log in the transactions of all services. A reader

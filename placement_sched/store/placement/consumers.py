@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Consumers with their projects, users and types, created and deleted with allocations."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

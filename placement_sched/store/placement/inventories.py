@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inventories: the amounts that providers offer of each resource class."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Search of resource providers."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping

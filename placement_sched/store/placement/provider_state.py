@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bulk reads of the scheduling data of providers, thousands per statement.
 
 Each row is a text with JSON arrays of numbers for about ten providers, because a row costs more

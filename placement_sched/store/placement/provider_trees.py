@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Provider trees: parents, moves and deletion."""
 
 from collections.abc import Collection

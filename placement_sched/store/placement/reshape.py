@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reshape: moves of inventories and allocations between providers."""
 
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resource classes: standard classes of os-resource-classes, and custom classes."""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resource providers with their trees, generations and locks."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traits: standard traits, custom traits, and the traits of providers."""
 
 from collections.abc import Collection, Iterable

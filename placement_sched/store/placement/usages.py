@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Usages: sums of allocations by provider, or by project, user and consumer type."""
 
 from collections import defaultdict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The flavor calls of the compute API, short, for the tests of flavors."""
 
 URL = "/compute/v2.1/flavors"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hosts that report, and the calls about their services and hypervisors, short."""
 
 from datetime import timedelta

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The server group calls of the compute API, short."""
 
 URL = "/compute/v2.1/os-server-groups"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The server calls of the compute API, short, and instances recorded to be seen by them."""
 
 from datetime import timedelta

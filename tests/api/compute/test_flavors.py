@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flavors: made, shown, described, deleted, at the edges of their microversions."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Private flavors: who sees them, and who is let in."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flavors listed: filters, order, pages."""
 
 import pytest

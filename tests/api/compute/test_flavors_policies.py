@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who may do what with flavors and their extra specs."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever services and hypervisors are asked, the answer is the API's, never a failure."""
 
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What operators do to services is what requests for hosts meet, at once."""
 
 from tests.support.scheduling import instance

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who may do what with services and hypervisors."""
 
 from placement_sched.config.conf import read_files

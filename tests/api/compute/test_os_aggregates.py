@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host aggregates: made, listed, shown, changed, tagged, deleted."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hosts of host aggregates: zones hold, instances keep theirs, provider aggregates follow."""
 
 from functools import partial

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Policies of host aggregates: there is such a policy, and no host is under two."""
 
 from functools import partial

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Availability zones over HTTP."""
 
 from datetime import timedelta

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extra specs of flavors: set, shown, deleted, and from 2.86 looked at."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hypervisors: their documents by version, search, pages and sums."""
 
 from urllib.parse import urlsplit

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Server groups over HTTP."""
 
 from uuid import UUID

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Services: what is listed of them, and what enabling, disabling and forcing down does."""
 
 from tests.api.compute.hosts import SERVICES, HostApi, message

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Deleting a service: what goes with it, and what keeps it."""
 
 from uuid import uuid4

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A service is deleted while others want its host: one of them wins, and nothing is left over."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Microversions of the compute API, and its errors in the formats of nova."""
 
 import pytest

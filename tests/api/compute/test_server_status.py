@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The status of a server, from its states."""
 
 import pytest

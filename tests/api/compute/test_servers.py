@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recorded instances as servers, one by one."""
 
 from datetime import timedelta

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lists of servers: narrowed, sorted, paged."""
 
 import pytest

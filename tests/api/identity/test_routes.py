@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Paths below the version document of the identity API: all are forbidden."""
 
 import pytest

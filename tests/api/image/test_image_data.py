@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Image data: none is kept, and an upload of no bytes makes an image active."""
 
 from io import BytesIO

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Image tags, one by one."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lists of images: filters, order, pages, and who sees which."""
 
 from datetime import datetime, timedelta

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Images changed by JSON patch, of both media types."""
 
 from functools import partial

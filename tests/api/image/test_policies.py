@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who may do what with images: the rules, which are asked before anything is looked up."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Aggregates of a provider. ``gabbits/aggregates.yaml`` has the other cases."""
 
 from tests.api.placement.test_bounds import GIVEN

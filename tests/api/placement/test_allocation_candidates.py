@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocation requests as JSON say the same, filled in or written out."""
 
 import orjson

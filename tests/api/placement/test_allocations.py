@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocations over HTTP: what each microversion takes, tells and refuses."""
 
 from uuid import uuid4

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What one request gives to a provider, or asks for, is bounded: more would take seconds of CPU."""
 
 from uuid import uuid4

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is malformed is told, and nothing of it is kept."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Of several faults, the one told is the one that OpenStack placement tells."""
 
 from uuid import uuid4

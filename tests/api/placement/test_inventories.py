@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inventories that are refused. ``gabbits/inventories.yaml`` has the other cases."""
 
 import pytest

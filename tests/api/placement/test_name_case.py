@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names are compared exactly, case and spaces included, on every database."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is named has no newline at its end, wherever it is named."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The OpenAPI document of the Placement API, as served at each version."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the values of resources, required and member_of mean, by version."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors have the phrases by which clients, and their tests, know them: these are interface."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What each nova-compute asks of its providers every minute: one SQL statement each."""
 
 from uuid import uuid4

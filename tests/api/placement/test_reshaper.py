@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reshaper over HTTP: inventories and allocations move together, or not at all."""
 
 from uuid import uuid4

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Classes and traits are made, deleted and used at one moment: one of two wins, none fails."""
 
 from functools import partial

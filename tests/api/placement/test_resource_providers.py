@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lists of providers, links and times; the stories of the noun stand in gabbits."""
 
 from datetime import datetime, timedelta

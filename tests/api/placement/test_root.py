@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The version document of the Placement API."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who may do what: every route is guarded by a rule, with placement's defaults."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each write takes as few SQL statements as doc/decisions/0004 says, whatever it writes."""
 
 from uuid import uuid4

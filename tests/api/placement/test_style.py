@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors are JSON for clients that accept it, else HTML or plain text."""
 
 import pytest

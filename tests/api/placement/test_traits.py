@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traits, listed and deleted. ``gabbits/traits.yaml`` has the other cases."""
 
 from functools import partial

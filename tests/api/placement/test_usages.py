@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Usages over HTTP: of a provider, of a project and its users, by consumer type."""
 
 from uuid import uuid4

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is wrong with reserved aggregates, over HTTP as at the command line."""
 
 import pytest

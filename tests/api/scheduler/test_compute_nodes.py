@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compute nodes over HTTP."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Malformed requests about compute nodes: what is answered, and that nothing is half written."""
 
 import orjson

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decisions: listed, filtered, paged and shown."""
 
 from datetime import datetime

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hosts over HTTP: the whole cloud in one answer, and one host whole."""
 
 from datetime import datetime, timedelta

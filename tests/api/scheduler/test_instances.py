@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instances over HTTP: records of what is where."""
 
 import pytest

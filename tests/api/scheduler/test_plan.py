@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wrong questions about plans and moves, and the place of each fault."""
 
 import pytest

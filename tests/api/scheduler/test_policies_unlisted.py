@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Unlisted policies: sections that aggregates name, even empty or broken ones."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The user stories of the founding document, with its own example configuration.
 
 Its lost section headers are restored, and AvailabilityFilter is read as AvailabilityZoneFilter

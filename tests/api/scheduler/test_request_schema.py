@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a request to place or to explain may say, and where its faults are reported."""
 
 import pytest

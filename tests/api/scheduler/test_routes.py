@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors of the scheduler API carry codes of its own, wherever they were raised."""
 
 import pytest

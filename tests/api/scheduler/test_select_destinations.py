@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The policy hint of a request, and the rule that allows it."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The largest requests that give things the most of what they may have, and more."""
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests of which it can be doubted where they end, whole or broken.
 
 Each is one request for ``/placement/traits/CUSTOM_PROBE_<number>``; what a careless reader would

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The largest questions about hardware: NUMA nodes, PCI devices, extra specs, image properties.
 
 Each is to be asked of hosts with several NUMA nodes and many pools of PCI devices, and with filters

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The largest bodies, queries and questions of a request, by what is large in them."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The costliest queries of candidates in a tree of many providers, and what makes it.
 
 A host has 60 network cards (physical functions), of which eight have virtual functions.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JSON that breaks readers of JSON, to every route that takes some."""
 
 import json

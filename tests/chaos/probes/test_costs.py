@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the largest requests cost a worker in seconds of CPU; ``/healthz`` waits for none."""
 
 import http.client

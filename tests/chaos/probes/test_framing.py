@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a request ends: known to the server alone, and after HAProxy to both in the same way."""
 
 import re

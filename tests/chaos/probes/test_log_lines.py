@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What clients name things is one line of the log at most, and nothing that moves a terminal."""
 
 import re

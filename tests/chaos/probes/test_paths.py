@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Paths that are written otherwise than they are read: none opens what is closed."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bytes to a server and what comes back, on one connection that no library interprets."""
 
 import re

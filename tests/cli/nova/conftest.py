@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A nova in SQLite files, and the command line in this process."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``adopt nova``: records the cloud, and reports what does not fit, each with what to do."""
 
 from uuid import uuid4

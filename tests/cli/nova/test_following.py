@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Databases that a command needs to follow nova: each that is missing is named in a line."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``nova shadow report``: counts, differences and times."""
 
 import json

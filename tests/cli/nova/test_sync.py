@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``nova sync``: what it lists, what it writes, and its exit status."""
 
 import sqlite3

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement audit`` finds what no recorded instance holds, and deletes it if asked."""
 
 import pytest

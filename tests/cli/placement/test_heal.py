@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement heal_allocations`` gives recorded instances what their flavors ask."""
 
 from uuid import UUID

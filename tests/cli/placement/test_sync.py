@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement sync_aggregates`` and ``sync_traits``: what is told, and with which status."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``placement sync_*`` on services elsewhere, over real HTTP: by address and token, by clouds.yaml.
 
 The server is ours: for these commands one like OpenStack's placement, and one like nova. What is

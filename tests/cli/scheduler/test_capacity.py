@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``capacity``, on the database directly."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``explain`` of a cloud that is changed for one question."""
 
 import json

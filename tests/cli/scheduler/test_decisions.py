@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``decisions``: list, show, replay and purge, on the database directly and over HTTP."""
 
 import json

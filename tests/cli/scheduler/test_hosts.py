@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``hosts list`` and ``hosts show``."""
 
 import json

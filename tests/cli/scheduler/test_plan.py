@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``plan``: changes from a file or from options, and what they come to."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``policy list``, ``policy show``, and ``explain`` under a policy or several."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``policy apply``, and the commands that tell which aggregates and hosts are at odds."""
 
 import json

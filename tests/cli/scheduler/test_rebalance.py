@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``rebalance``: advice on moves at the command line."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wrong questions: which option, or line of a file, is wrong, and what is expected."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The client of ``/scheduler/v1``."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``select`` and ``explain``, on the database directly and by a server's address."""
 
 import json

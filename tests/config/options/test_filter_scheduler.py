@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which metrics count and by how much, as [metrics] weight_setting says."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every option that the Placement documentation lists works here, or is known to mean nothing.
 
 The list is that of "Config Reference", Placement 2026.1: of placement itself, and of the libraries

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A real browser on a real server: Debian's chromium, and the sample cloud of ``demo``.
 
 Errors of scripts, answers with an error status and requests to another origin fail the test in

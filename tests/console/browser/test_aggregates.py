@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page Aggregates of the sample cloud in a real browser."""
 
 import pytest

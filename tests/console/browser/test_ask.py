@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page Ask in a real browser: the flows from a question to its stages and hosts."""
 
 import pytest

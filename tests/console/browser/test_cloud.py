@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page Cloud in a real browser: the map, its keys and pointer, the panel, the address."""
 
 import json

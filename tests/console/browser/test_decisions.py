@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page Decisions in a real browser: filters, live rows, one decision, and asking again."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """In a real browser, no name of a hostile cloud is anything but text, however long it is."""
 
 import pytest

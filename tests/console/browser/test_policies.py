@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page Policies in a real browser, of a server with several policies."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pictures of the console in README and guide (``make test-only WHAT=screenshots``).
 
 A picture that is drawn again is never equal to the last bit (times, fonts): it is held by its size.

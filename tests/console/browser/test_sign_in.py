@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Signing in with keystone and out again, in a real browser."""
 
 import pytest

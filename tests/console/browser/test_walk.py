@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A walk through the console in a real browser, which every change must pass."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page Aggregates: who is where, what reserves what, and what the check finds."""
 
 import pytest

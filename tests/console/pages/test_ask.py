@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page Ask: the form, the answer, its stages and hosts, and its report."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page Capacity: how many more fit, what changes come to, and advice on moves."""
 
 import pytest

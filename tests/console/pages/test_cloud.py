@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page Cloud and the page of a host, as the server renders them."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page Decisions: the list and its filters, one decision, its report, and the replay."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page Policies: each policy, what sets its options, and two side by side."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Differences that are meant: each with what tells it, and why ours is better for users.
 
 An explanation claims aspects, not whole replies: what it does not claim still has to be the same.

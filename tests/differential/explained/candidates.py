@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Differences in candidates: defects of the peer, each proved by a naive search of the cloud."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Differences in what is refused, and how it is told."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Differences in what is written, kept and taken."""
 
 from urllib.parse import unquote

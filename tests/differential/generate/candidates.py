@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests for allocation candidates, with every parameter."""
 
 from tests.differential.exchange import Request

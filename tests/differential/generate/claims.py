@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes of allocations, in every form, and reshapes."""
 
 from typing import Any

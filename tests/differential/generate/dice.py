@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Draws values: small pools, so that what one request makes another finds."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes a sound request unsound, or strange: bodies, types, headers, methods, spellings."""
 
 import json

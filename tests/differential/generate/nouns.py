@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests on providers, inventories, traits, classes and aggregates."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Query strings: values of their parameters, and the ways of writing them."""
 
 from urllib.parse import quote

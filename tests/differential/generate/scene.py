@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cloud to begin with: trees, inventories, traits, aggregates, something that shares."""
 
 from collections.abc import Iterator

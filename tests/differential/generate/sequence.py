@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Endless sequences of requests, as random as their seed."""
 
 from collections.abc import Callable, Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cloud of hosts, a request, and the options under which both judge it: plain values."""
 
 from dataclasses import asdict, dataclass, field

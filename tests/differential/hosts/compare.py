@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tells two answers to one case apart."""
 
 from itertools import pairwise

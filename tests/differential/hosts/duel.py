@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random hosts and requests to nova's own filters and weighers, and to ours."""
 
 from collections.abc import Iterable, Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Both sides judge a case: nova's classes in their own interpreter, and our plugins here."""
 
 from collections.abc import Callable, Iterator, Sequence

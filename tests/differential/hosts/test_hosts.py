@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nova's own filters and weighers judge hosts as ours do, but for what is explained."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random requests to nova's own functions and to our scheduler: what they ask of placement."""
 
 from collections.abc import Iterable, Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Differences that are meant: each with what tells it, and why ours is better for users."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A query string as a value: equal for two queries that ask placement the same."""
 
 import re

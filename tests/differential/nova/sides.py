@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two ways from a request to its query: nova's, in its own interpreter, and ours."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What nova 34 itself sends of a request, beside what we send."""
 
 import json

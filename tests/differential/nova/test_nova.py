@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nova's own functions and our scheduler ask placement the same, but for what is explained."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random hosts with NUMA nodes, and instances, to nova's fit and to ours."""
 
 from collections.abc import Iterable, Iterator, Mapping

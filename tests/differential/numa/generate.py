@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random hosts, and instances for them: values near the edge of what fits.
 
 A case has the ``host``'s cells as a report is kept, the ``instance``'s topology, what is said of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What nova would do with an instance if it were asked of each NUMA node alone.
 
 nova 34 writes what it found for one node into the request that it asks about the next: the host's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two sides of the fit: nova's, in its own interpreter, and ours."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random NUMA nodes for the filter of nova and for ours."""
 
 from random import Random

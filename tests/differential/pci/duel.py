@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random PCI devices of hosts, and requests, to nova's classes and to ours."""
 
 from collections.abc import Iterable, Iterator

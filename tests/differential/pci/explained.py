@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Differences that are meant: each with a question that nova answers as we answer the other."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random hosts' pools, and requests that may find something there."""
 
 from dataclasses import asdict, dataclass

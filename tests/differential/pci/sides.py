@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two sides: nova's PCI pools, filter and weigher in their own interpreter, and ours."""
 
 from dataclasses import dataclass, field

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nova's PCI pools, filter and weigher decide as ours do, but for what is explained."""
 
 from collections import Counter

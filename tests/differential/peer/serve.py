@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Serves openstack-placement, line by line: a request as JSON comes in, its answer goes out.
 
 Run by the interpreter of the peer's own virtual environment: ``python serve.py DATABASE_URL``.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One WSGI call in process; used by our interpreter and by the peer's, so it needs nothing else."""
 
 import base64

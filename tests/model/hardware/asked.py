@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flavors and images by what they request of hardware."""
 
 import pytest

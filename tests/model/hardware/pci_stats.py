@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PCI devices of a host, as far as NUMA nodes care for them."""
 
 from collections.abc import Collection

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How virtual CPUs share those of the host (nova 34 observed)."""
 
 import pytest

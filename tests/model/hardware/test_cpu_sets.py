@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sets of virtual CPUs, as operators write them."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a flavor and an image may both set."""
 
 import pytest

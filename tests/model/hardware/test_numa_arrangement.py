@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which NUMA nodes an instance gets where sets of nodes will not do: the first that a search finds.
 
 All sets are searched, each that differs from others once.

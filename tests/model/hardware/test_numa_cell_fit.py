@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One NUMA node of an instance on one of a host's, as nova 34 decides the same cases."""
 
 import pytest

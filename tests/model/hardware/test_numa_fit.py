@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The NUMA nodes of an instance on a host's, as nova 34 decides the same cases."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PciPools, as nova 34's PciDeviceStats decides the same cases."""
 
 from types import SimpleNamespace

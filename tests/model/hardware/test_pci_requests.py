@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PCI devices that an instance requests (nova 34 observed)."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PCI aliases (nova 34 observed)."""
 
 import json

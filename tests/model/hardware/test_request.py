@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The NUMA nodes requested, explicitly or by implication (nova 34 observed)."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Devices and firmware that a flavor and an image request (nova 34 observed)."""
 
 import pytest

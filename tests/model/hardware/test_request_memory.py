@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is requested of memory (nova 34 observed)."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``make nova-cloud``: start a cloud, say how to use it, and end it at Ctrl-C."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A real nova on this service: nova-api, nova-conductor, two nova-computes, RabbitMQ, a database.
 
 nova is the peer environment's (``make peer``). There is no keystone (a token is

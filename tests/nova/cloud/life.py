@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The life of servers, step by step: what comes of each is the same whichever scheduler chooses."""
 
 import traceback

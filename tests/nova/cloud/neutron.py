@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A neutron with nothing in it: nova asks it for a server's ports even where there are none."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an operator of the cloud does with ``openstack``, and sees of servers and allocations."""
 
 import json

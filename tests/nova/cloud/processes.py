@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Processes of a cloud: each in a group of its own, so that it ends with all its children."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A RabbitMQ of the cloud's own, which can be stopped and started without harm to others."""
 
 import shutil

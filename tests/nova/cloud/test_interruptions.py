@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our scheduler under a real nova: killed, stopped, cut off from the broker, and looked at."""
 
 from concurrent.futures import ThreadPoolExecutor

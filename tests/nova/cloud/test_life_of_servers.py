@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Servers of a real nova on our placement, first with nova-scheduler and then with ours."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """URLs of nova's databases: as they stand, or templates filled in from [database] connection."""
 
 import pytest

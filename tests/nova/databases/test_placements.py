@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What nova has on record of instances is read from the cells that they are mapped to."""
 
 from datetime import timedelta

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The record of this scheduler among nova's services."""
 
 from datetime import datetime, timedelta

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nova's own schemas, those of nova 27 and the newest, on MariaDB and PostgreSQL, are read."""
 
 import subprocess

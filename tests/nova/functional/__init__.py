@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """nova's own functional tests, with this service in placement's place.
 
 They are those that nova installs with itself, unchanged; ``nova_tests.py`` gives them a server over

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m tests.nova.functional``: nova's functional tests on our placement.
 
 It prints how many tests of each module pass, and fails where a test fails that is not known to fail

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs nova's own functional tests, one by one, with a placement service of the caller's choice.
 
 Run by the interpreter of the peer's virtual environment: ``python nova_tests.py ours``, or

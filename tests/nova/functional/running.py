@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs many of nova's functional tests in several processes, and counts how they end."""
 
 from collections import Counter, defaultdict

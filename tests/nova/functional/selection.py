@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which of nova's functional tests are run, and which of them fail with placement itself."""
 
 from collections.abc import Mapping

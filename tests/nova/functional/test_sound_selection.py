@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A selection of nova's own functional tests passes on our placement.
 
 Together they send every request that nova's functional tests send (``sound_selection.yaml``).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A process that runs nova's functional tests, and the placement service behind it.
 
 The service is ``ours``, whole servers on an embedded database that is emptied before each test, or

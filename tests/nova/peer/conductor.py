@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """nova's own client of the scheduler, asked by lines of JSON; run in nova's own environment."""
 
 import json

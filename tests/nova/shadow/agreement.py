@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m tests.nova.shadow.agreement --requests 500``: a nova-scheduler and its shadow.
 
 A real nova-scheduler (of the peer environment) places requests drawn at random on a cloud whose

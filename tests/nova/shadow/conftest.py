@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A nova in SQLite files with hosts that have resource providers, and a shadow beside it."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cloud of unlike hosts, and requests of every common kind, drawn at random from one seed."""
 
 from random import Random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """nova's exchange on a real RabbitMQ, under a name of the test's own, and what sends to it."""
 
 import socket

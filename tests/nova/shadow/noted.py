@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Notes and outcomes for tests of the comparison, by names of hosts."""
 
 from placement_sched.nova.shadow.comparing import (

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The verdict on each instance: nova's host beside the one chosen here."""
 
 import pytest

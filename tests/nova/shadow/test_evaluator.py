@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages of nova's topic are read, and what cannot be is said without their content."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is noted of an evaluation, and read again."""
 
 from types import SimpleNamespace

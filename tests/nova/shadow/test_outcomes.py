@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A request is evaluated, nova places it or not, and the verdict is recorded."""
 
 import json

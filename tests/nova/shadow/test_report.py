@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The report: counts of requests by verdict, and every disagreement."""
 
 from datetime import datetime

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The queue on nova's exchange, with a real RabbitMQ and oslo.messaging's own client."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """nova's message bus is read from nova.conf as oslo.messaging reads it."""
 
 import ssl

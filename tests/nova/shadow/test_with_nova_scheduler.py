@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A real nova-scheduler and its shadow agree, and both stay as they are."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cell whose database is away stays as it was, the others go on, and operators are told once."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A row is read whole when what moves of it has moved, and once more after its second."""
 
 from datetime import datetime, timedelta

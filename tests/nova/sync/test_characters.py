@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A database that lacks characters of nova's: one bad object is left out, the rest goes on."""
 
 import pytest

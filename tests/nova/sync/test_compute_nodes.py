@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compute nodes and services: what cannot be read, what moves, comes back, or is in two cells."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is recorded here follows nova: everything at first, then what changes."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host aggregates and server groups: nova's numbers, uuids, names and rules."""
 
 import pytest

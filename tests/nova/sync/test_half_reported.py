@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hosts that nova has in part only: they are named, and nothing is placed there."""
 
 import pytest

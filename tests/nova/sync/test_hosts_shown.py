@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hosts that were read from nova are shown as those that reported themselves."""
 
 import pytest

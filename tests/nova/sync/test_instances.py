@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instances: what was claimed here stays until nova knows, and what nova deletes goes."""
 
 from datetime import timedelta

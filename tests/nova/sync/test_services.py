@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clocks of hosts that are ahead or behind: what nova's rows say now counts."""
 
 from datetime import timedelta

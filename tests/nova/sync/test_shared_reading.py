@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Callers that come at the same time share a reading, but none that began before they called."""
 
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hosts, nodes and instances that are in two cells: nova's mapping decides which of them counts."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares what we understood of an object with what nova holds of it."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers of ``select_destinations`` in the form of the scheduler API."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nova's objects and serializer, in nova's own environment."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Objects as nova 34 sends them, each field with a value; ``peer/serve.py`` made them."""
 
 import json

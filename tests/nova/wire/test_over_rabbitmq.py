@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nova's own client of the scheduler, and a server of ours, on a real RabbitMQ."""
 
 from importlib import import_module

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests as nova sends them, placed by the scheduler."""
 
 import json

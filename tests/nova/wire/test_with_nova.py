@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nova's own objects, serialised by nova, beside what we understand of them."""
 
 import json

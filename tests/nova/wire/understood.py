@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What we understood of a RequestSpec, as plain JSON under the names of nova's fields."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole clouds as fleet documents, at random."""
 
 from hypothesis import strategies as st

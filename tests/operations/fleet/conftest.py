@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clouds to be loaded and dumped."""
 
 import shutil

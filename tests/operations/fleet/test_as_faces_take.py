@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A fleet file may hold just the texts that requests give: each dump is taken, and no more is."""
 
 from urllib.parse import quote

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is dumped and loaded into an empty database is the same cloud."""
 
 from collections.abc import Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A fleet file makes the cloud what it says, wholly or not at all, and leaves the rest alone."""
 
 import threading

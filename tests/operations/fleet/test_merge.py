@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What no request could make is refused at its place, by a dry run as by a load."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Policies of aggregates in fleet files: they are there, and hosts have their ratios."""
 
 import pytest

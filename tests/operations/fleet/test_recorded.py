@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flavors and images given whole are what the scheduler API takes for a record, and no more."""
 
 import orjson

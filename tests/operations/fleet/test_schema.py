@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An error in a fleet file is reported with its line and column, and nothing is changed."""
 
 import pytest

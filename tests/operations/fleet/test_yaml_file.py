@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YAML is read the one way in which it reads everywhere, and every fault has its place."""
 
 import pytest

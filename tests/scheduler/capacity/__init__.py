@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Capacity: how many more instances fit."""

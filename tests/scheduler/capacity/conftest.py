@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Applications on new databases, many for one test."""
 
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Place for real until nothing fits: what capacity has to say beforehand."""
 
 from webtest import TestApp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Capacity of hosts that share disks: what is stranded, and what fits if all goes to one place."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Capacity equals placing for real, one instance after the other, in clouds drawn at random."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Filling a host comes to the same as placing one by one, and flavors share one cloud."""
 
 from contextlib import contextmanager

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Capacity is what is placed also with several nodes of a host, in cells, and with hardware."""
 
 from collections import Counter

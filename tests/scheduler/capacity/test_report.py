@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many more instances fit, and what stops the hosts, in clouds of a few hosts."""
 
 from collections import Counter

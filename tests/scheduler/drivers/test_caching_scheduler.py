@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CachingScheduler: reports are read now and then, claims are made as ever."""
 
 from datetime import datetime, timedelta

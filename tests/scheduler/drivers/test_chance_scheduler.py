@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ChanceScheduler: any host that is up, as nova had it until 18 (Rocky)."""
 
 from collections import Counter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """[scheduler] driver: how drivers are named, and the filter scheduler, which is the default."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """explain: the very same run, told stage by stage, with nothing claimed."""
 
 from uuid import UUID

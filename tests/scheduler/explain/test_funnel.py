@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hosts that a request names and that are not there: explain warns of them, capacity refuses."""
 
 import pytest

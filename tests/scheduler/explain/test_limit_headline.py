@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A headline says that the limit of candidates left out hosts that may fit."""
 
 import pytest

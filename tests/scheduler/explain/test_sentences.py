@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sentences about what keeps hosts from a request: short, and in plain English."""
 
 import pytest

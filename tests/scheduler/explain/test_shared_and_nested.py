@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reasons and advice if providers share or nest: each is about the provider that it names."""
 
 import pytest

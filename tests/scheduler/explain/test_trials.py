@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What would have to change for a host to pass: the smallest change, and it does."""
 
 import pytest

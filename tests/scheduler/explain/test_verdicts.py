@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """explain of single hosts: the verdict on each, with all reasons, beside an unchanged run."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is least to change for a request that found no host: each sentence is true of real runs."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extra specs of virtual hardware and quotas."""
 
 import pytest

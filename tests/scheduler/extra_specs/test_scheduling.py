@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extra specs for the scheduler: resources, traits, aggregates and host states."""
 
 import os_resource_classes

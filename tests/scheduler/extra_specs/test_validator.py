@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extra specs of a flavor: those of nova, of the operator and of installed packages."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AggregateSchedulerPolicyConfigurationFilter: the hint's policy against that of a host."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AllHostsFilter refuses nobody."""
 
 from placement_sched.scheduler.filters.all_hosts_filter import AllHostsFilter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AvailabilityZoneFilter. Source: nova's "Filter Scheduler", Stein: commas mean any zone."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The operators, each against the answers that nova 34 gives."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JsonFilter, as nova had it until 18 (Rocky): its user documentation, and scheduler-history.md."""
 
 import json

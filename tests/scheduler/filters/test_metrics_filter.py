@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MetricsFilter, as nova 34 decides the same cases."""
 
 import logging

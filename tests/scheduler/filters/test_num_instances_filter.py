@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NumInstancesFilter and AggregateNumInstancesFilter, as nova 34 decides the same cases."""
 
 import logging

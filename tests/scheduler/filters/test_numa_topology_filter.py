@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NUMATopologyFilter, as nova 34 decides the same cases; tests/differential/numa has many more."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CPUs, memory and disk times a ratio. Sources: nova's "Filter Scheduler" of Icehouse and Stein."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RetryFilter, as nova had it until 21 (Ussuri)."""
 
 import pytest

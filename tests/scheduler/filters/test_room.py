@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a host has, what is used of it and the numbers of its aggregates."""
 
 import logging

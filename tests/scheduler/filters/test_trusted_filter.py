@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TrustedFilter against a real attestation service, over HTTPS."""
 
 from datetime import timedelta

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TypeAffinityFilter, as nova 16 (Pike) decides, and that of aggregates, as nova 34 does."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading aggregate metadata, the one number that counts, and what a host reports."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The allocation ratios of policies, as filters and weighers see them: as the inventories have."""
 
 import pytest

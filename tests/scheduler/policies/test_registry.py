@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sections of policies: what their lines mean, and which of them are refused."""
 
 import pytest

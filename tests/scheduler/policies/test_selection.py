@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Selection: which policy a request comes under, and what is told of the choice."""
 
 import pytest

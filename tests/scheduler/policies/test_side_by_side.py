@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many requests at once, under several policies: each goes as where there is its policy alone."""
 
 from concurrent.futures import ThreadPoolExecutor

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """accelerators_filter: accelerators need hosts that can handle them."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """compute_status_filter: disabled hosts are no candidates."""
 
 from placement_sched.scheduler.request_filters.root_traits import ComputeStatusFilter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ephemeral_encryption_filter: encrypted local disks need hosts that can encrypt them."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """forbidden_aggregates: every example of the spec, the rule's edges, and a naive model of it."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """No request filter widens a request: what was asked is asked still, and maybe more."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """owner_nova_filter: requests keep to nova's own providers, once all nodes mark theirs."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """packed_virtqueue_filter: packed queues need hosts that can pack them."""
 
 import pytest

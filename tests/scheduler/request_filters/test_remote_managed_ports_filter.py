@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """remote_managed_ports_filter: the trait is required where a port is remote-managed."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """require_image_type_support: hosts must be able to use the image's disk format."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """require_tenant_aggregate: projects go to the aggregates that are tagged with them."""
 
 from uuid import UUID

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """required_aggregates_by_trait: who requires a trait goes where it is reserved."""
 
 from uuid import UUID

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """routed_networks_filter: hosts that every routed network reaches ("Routed networks" of nova)."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tpm_secret_security_filter: the secret of a TPM is kept as the flavor says."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """transform_image_metadata: what image properties name, hosts must have."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """virtio_sound_filter: virtio sound needs hosts that have it."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Normalisation, clamping and multipliers per aggregate."""
 
 import logging

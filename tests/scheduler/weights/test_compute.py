@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """BuildFailureWeigher, as nova 34 weighs the same hosts."""
 
 from dataclasses import asdict

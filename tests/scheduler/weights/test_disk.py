@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DiskWeigher: free disk space counts."""
 
 from placement_sched.scheduler.host_state import HostState

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HypervisorVersionWeigher, as nova 34 weighs the same hosts."""
 
 from placement_sched.scheduler.host_state import HostState

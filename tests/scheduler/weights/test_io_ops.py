@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """IoOpsWeigher, as nova 34 weighs the same hosts."""
 
 from placement_sched.config.conf import new_conf

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MetricsWeigher, as nova 34 weighs the same hosts."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RAMWeigher: free memory counts."""
 
 from placement_sched.scheduler.host_state import HostState

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RequiredAggregatesByTraitWeigher: reserved hosts come first for those they are reserved for."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What one weigher alone makes of hosts, under given options."""
 
 from placement_sched.model.request_spec import RequestSpec

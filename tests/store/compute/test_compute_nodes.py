@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The store of compute nodes: what a report changes, what it costs, and whose names it may take."""
 
 from dataclasses import replace

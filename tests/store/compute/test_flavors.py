@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the store keeps of flavors, their extra specs and their projects."""
 
 from datetime import timedelta

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flavors listed: who sees which, in the same order on every database, from a marker on."""
 
 from datetime import timedelta

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the store tells of host aggregates and their hosts."""
 
 from datetime import timedelta

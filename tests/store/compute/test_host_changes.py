@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The change counters of the hosts rise with each change of a node or a service, heartbeats too."""
 
 from datetime import timedelta

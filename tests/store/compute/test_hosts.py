@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether all enabled nodes have a trait."""
 
 import pytest

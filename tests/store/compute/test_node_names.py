@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names that are remembered for explanations are those of the nodes as they are now."""
 
 import pytest

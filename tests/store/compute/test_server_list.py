@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What SQL says of the status of servers is what the rule says."""
 
 from datetime import datetime

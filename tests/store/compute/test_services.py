@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The store of services: heartbeats, and what operators set."""
 
 from datetime import timedelta

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The change counter of enabled nodes rises with each change of them and their names, no other."""
 
 from datetime import timedelta

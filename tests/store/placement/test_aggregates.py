@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Placement aggregates: made when first named, their members' generations kept true."""
 
 from datetime import timedelta

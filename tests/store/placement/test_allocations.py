@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The write that every claim goes through: what it makes true, refuses and costs."""
 
 from uuid import uuid4

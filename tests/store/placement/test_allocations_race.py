@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Claims of several processes at once: never more than there is, and never half of anything.
 
 Real processes, released by a barrier, each with its own application on the same database. The

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What SQL says of capacity is what Python says of it, on every database."""
 
 from uuid import uuid4

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The log of changes names what was written, by whatever statement, once it is committed."""
 
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """No committed change is missed, whatever transactions are under way and however they end."""
 
 import random

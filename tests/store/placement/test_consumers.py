@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What several consumers of one request hold so far is bounded; of one alone it is not."""
 
 from uuid import uuid4

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A claim that goes to the next best where others took what it asks for."""
 
 from uuid import uuid4

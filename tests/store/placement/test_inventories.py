@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inventories: written in bulk where they differ, kept where they are used."""
 
 from dataclasses import replace

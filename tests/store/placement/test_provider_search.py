@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lists of providers by many traits, aggregates and classes: right, and by one short statement."""
 
 from itertools import pairwise

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Provider trees: subtrees move whole, make no loop, and a parent is not deleted."""
 
 from concurrent.futures import ThreadPoolExecutor

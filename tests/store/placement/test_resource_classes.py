@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resource classes: standard ones by their fixed numbers, custom ones from 10000 on."""
 
 from concurrent.futures import ThreadPoolExecutor

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Providers: made by the thousand, and locked in order."""
 
 from concurrent.futures import ThreadPoolExecutor

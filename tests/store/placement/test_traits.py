@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traits: named exactly, put on and taken off many providers at once."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Policy selectors, which find the aggregates that match a request.
 
 To add a selector, derive it from :class:`BasePolicySelector`, and name it in ``[scheduler]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Policy selection by availability zone."""
 
 from placement_sched.model.aggregates import HostAggregate, zones

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole cases, options included."""
 
 from typing import Any

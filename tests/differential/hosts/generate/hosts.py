@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hosts: what they report, and what is known of their services."""
 
 import json

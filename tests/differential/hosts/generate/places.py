@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What hosts are in, and what is on them: aggregates, instances, server groups."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The names and values that all parts of a case draw from, so that they meet."""
 
 from tests.support.clouds import uuid_of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conditions on hosts, as the hint ``query`` has them."""
 
 import json

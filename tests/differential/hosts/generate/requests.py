@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests: each subject adds what some filter or weigher heeds."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asks nova's host filters and weighers about hosts.
 
 An answer has ``filters``: by the class's name, what each says of each host alone; ``chain``: the

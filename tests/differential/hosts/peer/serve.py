@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Serves nova's host filters and weighers, line by line.
 
 Run by the interpreter of the peer's own virtual environment: ``python serve.py``. What comes in,

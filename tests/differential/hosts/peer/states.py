@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nova's host states, made of reports as its host manager makes them of its databases."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extra specs that ask placement for classes and traits by name, in groups."""
 
 from tests.differential.generate.dice import Dice

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The facts of a cloud: nodes, the aggregates of their hosts, and whose the providers are."""
 
 from dataclasses import dataclass

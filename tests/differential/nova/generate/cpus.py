@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extra specs and properties about CPUs, NUMA nodes and pages."""
 
 from tests.differential.generate.dice import Dice

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PCI devices, by aliases that are configured."""
 
 import json

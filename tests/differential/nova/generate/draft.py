@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A request in the making: each subject adds its part."""
 
 from collections.abc import Callable

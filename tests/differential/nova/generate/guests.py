@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extra specs and properties that say what a guest is made of, and which nova makes traits of."""
 
 from tests.differential.generate.dice import Dice

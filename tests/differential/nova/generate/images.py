@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an image is, beside what flavors say as well."""
 
 from tests.differential.generate.dice import Dice

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes one value of a request one that cannot be, or that contradicts another."""
 
 from tests.differential.generate.dice import Dice

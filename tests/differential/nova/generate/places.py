@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a request may go, and the groups that others than flavors ask for."""
 
 from tests.differential.generate.dice import Dice

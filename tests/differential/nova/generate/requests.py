@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole requests: a few subjects each, often sound, sometimes contradictory."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs nova's request filters and its translation into a query.
 
 An answer has ``query`` and, where nova asks a second time with pinned CPUs for shared ones,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nova's objects of a request, made as its API makes them."""
 
 from nova import objects

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What nova would look up in its databases, answered from the facts that a request brings.
 
 ``aggregates`` (``uuid`` and ``metadata``), ``nodes`` (``uuid``, ``host`` and ``node``) and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What nova sends of the request on stdin, as JSON: its context, and payloads by publisher.
 
 Run in nova's own environment. Nova's notifiers send through oslo.messaging's driver ``test``.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What nova's PCI pools, its filter and its weigher say of one host and one request."""
 
 import nova.conf

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Serves nova's way from a request to its query, line by line.
 
 Run by the interpreter of the peer's own virtual environment: ``python serve.py``. A request has

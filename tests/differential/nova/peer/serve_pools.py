@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Serves nova's PCI pools, its filter and its weigher, line by line.
 
 Run by the interpreter of the peer's own virtual environment: ``python serve_pools.py``. What comes

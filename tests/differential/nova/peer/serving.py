@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers line by line: JSON comes in, JSON goes out; the first line that goes out is ``ready``.
 
 With ``--log`` what nova prints and logs is shown as well.

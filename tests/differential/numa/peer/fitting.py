@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs nova's NUMATopologyFilter, its fit and what it takes away, instance after instance.
 
 An answer is a list of rounds, the last of which may be a refusal (``{"passes": false}``). One that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Serves nova's fit of NUMA nodes, line by line: a case as JSON comes in, what nova does goes out.
 
 Run by the interpreter of the peer's own virtual environment: ``python serve.py``. The first line

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs several of nova-manage's jobs in one process, which saves each of them the start of nova.
 
 ``prepare.py databases NOVA.CONF CELL0_URL`` is ``api_db sync``, ``cell_v2 map_cell0``,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A virtualisation driver for nova-compute: nova's fake one, as a host of modest size.
 
 ``compute_driver = small_hosts.SmallHost``. While there is a file ``out_of_order`` in the host's

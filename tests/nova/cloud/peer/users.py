@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A filter of api-paste.ini in the place of keystone's: a token is ``user[:project]``.
 
 It is placement's ``noauth2``, which nova no longer has: ``admin`` is an administrator.

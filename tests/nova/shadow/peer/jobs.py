@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two jobs in nova's own environment: ``jobs.py tables API_URL CELL_URL...`` and ``jobs.py specs``.
 
 The first makes nova's tables, without the history of their changes. The second reads a JSON list of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random objects of nova's own, as its API and conductor make them; run in nova's environment."""
 
 import uuid

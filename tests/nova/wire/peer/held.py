@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What nova's objects hold, as plain JSON, read by their attributes; run in nova's environment."""
 
 from nova import objects
