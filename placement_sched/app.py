@@ -4,11 +4,15 @@
 import ctypes
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
+from contextvars import copy_context
+from dataclasses import replace
+from functools import cache, partial
 from random import Random, SystemRandom
 
+from oslo_log import log
 from oslo_middleware.cors import CORS
 from oslo_middleware.http_proxy_to_wsgi import HTTPProxyToWSGI
+from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 from placement_sched.api import auth
 from placement_sched.api.application import Application
@@ -41,16 +45,20 @@ from placement_sched.model.request_stats import begin_stats
 from placement_sched.notifications.announcer import announcer_of
 from placement_sched.operations.aggregates import RatioUpdater
 from placement_sched.operations.nova_cloud import is_read_from_nova
+from placement_sched.operations.plugin_check import check_enabled
 from placement_sched.operations.prepare import Preparation, freeze_loaded_objects
 from placement_sched.operations.retention import LogRetention
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.capacity.report import flavor_capacities
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.live_settings import with_options_file
+from placement_sched.scheduler.nova_shim.report_client import set_placement
 from placement_sched.scheduler.policies.registry import check_plugins, policies_for
 from placement_sched.scheduler.request import neutron_of
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store import cloud_figures
+
+LOG = log.getLogger(__name__)
 
 APIS = (PLACEMENT, COMPUTE, IMAGE, IDENTITY, SCHEDULER)
 
@@ -100,7 +108,7 @@ def make_services(
         lambda: scheduler.live.settings().scheduler.capacity_flavors,
         partial(_count_capacities, scheduler, preparation),
     )
-    return Services(
+    services = Services(
         settings=settings,
         database=database,
         policy=Policy(settings, RULES),
@@ -112,6 +120,25 @@ def make_services(
         ready=preparation,
         keep_up=preparation.run_refresh,
     )
+    if settings.filter_scheduler.nova_shim:
+        set_placement(_placement_getter(services))
+    return services
+
+
+def _placement_getter(services: Services) -> Callable[[str, str], tuple[int, bytes]]:
+    """Return a function that answers GET requests of plugins, which are trusted."""
+    settings = services.settings.with_overrides({"api.auth_strategy": "noauth2"})
+    application = cache(lambda: placement_app(replace(services, settings=settings)))
+
+    def get(path: str, microversion: str) -> tuple[int, bytes]:
+        version = f"placement {microversion}"
+        headers = [("X-Auth-Token", "admin"), ("OpenStack-API-Version", version)]
+        builder = EnvironBuilder(path=path, headers=headers)
+        body, status, _headers = run_wsgi_app(application(), builder.get_environ())
+        return int(status.split()[0]), b"".join(body)
+
+    # In a context of its own, for the statistics belong to the request that is scheduled.
+    return lambda path, microversion: copy_context().run(get, path, microversion)
 
 
 def _periodic_tasks(
@@ -151,6 +178,8 @@ def check_parts(settings: Settings, clock: Clock = utcnow) -> None:
     """
     _check_parts(settings, clock)
     check_files(settings, RULES)
+    for finding in check_enabled(settings):
+        LOG.warning("plugin: %s", finding)
 
 
 def _check_parts(settings: Settings, clock: Clock) -> None:

@@ -105,6 +105,12 @@ class ProcessConf(Conf):
         group = getattr(settings, name, None)
         return _Group(group, name, self) if isinstance(group, OptionGroup) else self.own(name)
 
+    def import_opt(self, name: str, module_str: str, group: Any = None) -> None:
+        """Check that an option of nova exists, without an import of its module."""
+        is_nova = module_str.partition(".")[0] == "nova"
+        if not is_nova or name not in CONF.registered.get(str(group or "DEFAULT"), {}):
+            super().import_opt(name, module_str, group)
+
     def own(self, name: str) -> Any:
         """Return an option or group of this object, ignoring the settings in effect."""
         return super().__getattr__(name)

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Logging with oslo.log and its options (``debug``, ``log_file``, ``use_journal``, ...)."""
 
+import faulthandler
 import logging
+import signal
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from tempfile import TemporaryFile
+from threading import Thread
 from traceback import TracebackException
 from types import TracebackType
 from typing import Any
@@ -15,6 +19,8 @@ from oslo_log import log
 from oslo_log.formatters import ContextFormatter
 
 from placement_sched.errors import ConfigurationError, escaped
+
+LOG = log.getLogger(__name__)
 
 PRODUCT = "placement_sched"
 #: Prefixes of library messages that are useless to operators, by logger. (``serve`` has its own
@@ -54,6 +60,24 @@ def setup(conf: cfg.ConfigOpts) -> None:
     for handler in logging.getLogger().handlers:
         if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stdout:
             handler.setStream(sys.stderr)
+
+
+def log_stacks_on_signal() -> None:
+    """Let SIGUSR2 write the stacks of all threads to the log of this process and its forks.
+
+    A separate thread writes them, as the signal may interrupt a handler of the log.
+    """
+    signal.signal(
+        signal.SIGUSR2, lambda *_signal: Thread(target=_log_stacks, name="stacks").start()
+    )
+
+
+def _log_stacks() -> None:
+    with TemporaryFile() as file:
+        faulthandler.dump_traceback(file, all_threads=True)
+        file.seek(0)
+        for line in filter(None, file.read().decode(errors="replace").splitlines()):
+            LOG.warning("%s", line)
 
 
 def report_missing_handler(conf: cfg.ConfigOpts) -> None:

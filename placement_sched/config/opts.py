@@ -25,6 +25,8 @@ class Conf(cfg.ConfigOpts):
 
     def __init__(self) -> None:
         self._options: dict[str, dict[str, cfg.Opt]] = {"DEFAULT": {}}
+        #: Options of oslo.log for the command lines of services, all in ``[DEFAULT]``.
+        self.command_line_options: list[cfg.Opt] = []
         #: Whether the environment was read with the files.
         self.environment_is_read = True
         super().__init__()
@@ -40,6 +42,8 @@ class Conf(cfg.ConfigOpts):
         is_new = bool(super().register_opt(opt, group, cli=cli, **more))
         if is_new:
             self._options.setdefault(_group_name(group), {})[opt.dest] = opt
+            if cli and opt.dest not in {"config_file", "config_dir"}:
+                self.command_line_options.append(opt)
         return is_new
 
     def unregister_opt(self, opt: cfg.Opt, group: Any = None, **cache: Any) -> None:

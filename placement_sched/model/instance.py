@@ -55,6 +55,7 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
     task_state: str | None = None
     flavor: Flavor | None = None
     image: Image | Mapping[str, Any] | None = None
+    created_at: datetime | None = None
 
     @classmethod
     def recorded(cls, record: Instance) -> Self:

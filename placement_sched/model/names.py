@@ -135,9 +135,9 @@ FEW = 10
 _ROUTES = {
     "aggregate": "GET /compute/v2.1/os-aggregates",
     "flavor": "GET /compute/v2.1/flavors",
-    "host": "placement-sched hosts list (GET /scheduler/v1/hosts)",
+    "host": "placement-sched host list (GET /scheduler/v1/hosts)",
     "image": "GET /image/v2/images",
-    "node": "placement-sched hosts list (GET /scheduler/v1/hosts)",
+    "node": "placement-sched host list (GET /scheduler/v1/hosts)",
     "option": "placement-sched config sample",
     "plugin": "the page Plugins of the documentation",
     "policy": "placement-sched policy list (GET /scheduler/v1/policies)",

@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.aggregates import ServerGroup
+from placement_sched.model.caller import RequestContext, build_context
 from placement_sched.model.document import Document, NovaObject
 from placement_sched.model.flavor import Flavor, SizedByFlavor
 from placement_sched.model.hardware.numa import InstanceNUMATopology
@@ -310,8 +311,8 @@ class RequestSpec(SizedByFlavor):
     lower case with hyphens, is empty if the caller named no instances. ``scheduler_hints`` has
     lists of strings. Filters of Icehouse to Liberty can read a request spec like
     ``filter_properties``, the dictionary that preceded request specs:
-    ``filter_properties.get("instance_type")["memory_mb"]``. The keys ``context`` and
-    ``config_options`` are missing, because they cannot be provided. Sources: nova's developer
+    ``filter_properties.get("instance_type")["memory_mb"]``. The key ``config_options`` is missing,
+    because it cannot be provided. Sources: nova's developer
     documentation of the time, and nova 34 observed.
     """
 
@@ -448,6 +449,11 @@ class RequestSpec(SizedByFlavor):
         return self.requested_destination or Destination()
 
     @property
+    def _context(self) -> RequestContext:
+        """Return the context of the request (nova's name, used by plugins)."""
+        return build_context(self.user_id, self.project_id)
+
+    @property
     def _sizes(self) -> Flavor:
         return self.flavor
 
@@ -523,6 +529,7 @@ _FILTER_PROPERTIES: Mapping[str, _Maker] = {
     # Always set: filters wrote limits, and read hints without a test.
     "scheduler_hints": _hints,
     "limits": _limits,
+    "context": attrgetter("_context"),
     "request_spec": RequestSpec.to_legacy_request_spec_dict,
     "instance_type": attrgetter("flavor"),
     "instance_uuids": _list_of("instance_uuids"),

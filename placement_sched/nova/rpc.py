@@ -12,6 +12,7 @@ from typing import Any
 
 from placement_sched import errors
 from placement_sched.model.aggregates import POLICY_KEY
+from placement_sched.model.caller import set_caller
 from placement_sched.model.document import Json
 from placement_sched.model.request_spec import REBUILD_HINT
 from placement_sched.nova.call_log import Context, fields_of, ids_of, log_refusal, log_selection
@@ -115,6 +116,7 @@ class SchedulerRpc:
         if REBUILD_HINT in hints:
             self._follower.read_instances(document.get("instance_uuids") or ())
             document = drop_invalid_rebuild(self._scheduler.database, document)
+        set_caller(lambda: context)
         answer = self._scheduler.select_destinations(
             document, alternates=alternates, claiming=claiming, ids=ids_of(context)
         )

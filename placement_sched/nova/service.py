@@ -25,6 +25,7 @@ import cotyledon
 from cotyledon.types import WorkerId
 from oslo_log import log
 
+from placement_sched.clients.systemd import Notifier
 from placement_sched.config.conf import CONF
 from placement_sched.config.settings import Settings
 from placement_sched.db.engine import database_url
@@ -205,6 +206,7 @@ def run(
     requests to another scheduler. Raises :class:`SystemExit`.
     """
     _reduce_logging()
+    notifier = Notifier()
     listening = multiprocessing.RawArray(ctypes.c_bool, workers)
     live = LiveSettings(settings, in_use=lambda: policies_in_use(live.configured))
     shared = SharedState(live, check_policy_hint, listening, figures)
@@ -220,11 +222,12 @@ def run(
         reason = f"killed by {signal.Signals(-status).name}" if status < 0 else f"status {status}"
         LOG.warning("%s ended (%s); starting another", name, reason)
 
-    manager.register_hooks(
-        on_reload=live.reload,
-        on_dead_worker=log_death,
-        on_terminate=lambda: LOG.info("stopping: SIGTERM"),
-    )
+    def log_stop() -> None:
+        notifier.stop()
+        LOG.info("stopping: SIGTERM")
+
+    manager.register_hooks(on_reload=live.reload, on_dead_worker=log_death, on_terminate=log_stop)
+    notifier.start()
     Thread(target=_announce, args=(shared, announcement), daemon=True).start()
     if monitor is not None:
         monitor.is_ready = lambda: shared.is_listening

@@ -38,10 +38,38 @@ NO_SERVICE: Mapping[str, Any] = MappingProxyType(
 )
 
 
+#: Functions that return further attributes of a host for third-party plugins.
+_HOST_ATTRIBUTES: list[Callable[[Any], Mapping[str, Any]]] = []
+
+
+def set_host_attributes(functions: Iterable[Callable[[Any], Mapping[str, Any]]]) -> None:
+    """Set the functions that return further attributes of a host for third-party plugins."""
+    _HOST_ATTRIBUTES[:] = functions
+
+
+def has_host_attributes() -> bool:
+    """Return whether there are such functions."""
+    return bool(_HOST_ATTRIBUTES)
+
+
 class _Annotated:
-    """Storage for attributes that third-party plugins set on a host."""
+    """Storage for attributes that third-party plugins set or read on a host."""
 
     __slots__ = ("__dict__",)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the entry points ``placement_sched.host_attributes``.
+
+        They are called at most once for each host, and only if a plugin reads an attribute that
+        nova's HostState lacks.
+        """
+        if not name.startswith("_") and _HOST_ATTRIBUTES and "_is_complete" not in self.__dict__:
+            self.__dict__["_is_complete"] = True
+            for read_attributes in _HOST_ATTRIBUTES:
+                self.__dict__ = {**read_attributes(self), **self.__dict__}
+            if name in self.__dict__:
+                return self.__dict__[name]
+        raise AttributeError(f"'HostState' object has no attribute {name!r}")
 
 
 @dataclass(slots=True, eq=False, repr=False)

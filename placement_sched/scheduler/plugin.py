@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
 from functools import cache, lru_cache
+from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType, TracebackType
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -135,7 +137,25 @@ class calling(in_effect):  # noqa: N801 - a context manager is named so
         level = logging.DEBUG if _TOLERANT.get() else logging.ERROR
         LOG.log(level, "%s failed", path, exc_info=failure)
         reason = errors.one_line(f"{type(failure).__name__}: {_safe_text(failure)}").rstrip(": ")
-        raise errors.PluginFailed(f"{path} failed: {reason}") from failure
+        place = _place_of(self._kind, failure)
+        raise errors.PluginFailed(f"{path} failed: {reason}{place}") from failure
+
+
+def _place_of(kind: type, failure: BaseException) -> str:
+    """Return file and line of a failure in a third-party plugin, with advice."""
+    if kind.__module__.startswith("placement_sched."):
+        return ""
+    frames = extract_tb(failure.__traceback__)
+    own = [frame for frame in frames if not _is_library(Path(frame.filename))]
+    place = f"{own[-1].filename}:{own[-1].lineno}" if own else "this file"
+    return f" ({place}, see placement-sched plugin check {path_of(kind)})"
+
+
+def _is_library(file: Path) -> bool:
+    return file.is_relative_to(_PACKAGE) or "oslo_config" in file.parts
+
+
+_PACKAGE = Path(__file__).parents[1]
 
 
 @contextmanager

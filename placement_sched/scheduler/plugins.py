@@ -7,7 +7,6 @@ Packages can also announce plugins: their entry points name the classes.
 import inspect
 import linecache
 import logging
-import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from itertools import chain
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, Self, TypeVar
 
@@ -39,6 +39,10 @@ from placement_sched.model.names import did_you_mean, nearest, suggest_name
 from placement_sched.scheduler.drivers import BaseDriver, all_drivers
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
+from placement_sched.scheduler.host_state import HostState, set_host_attributes
+from placement_sched.scheduler.nova_shim import finder
+from placement_sched.scheduler.nova_shim.lookups import get_cloud
+from placement_sched.scheduler.nova_shim.names import list_names
 from placement_sched.scheduler.plugin import GroupedOption, SchedulerPlugin, path_of, register
 from placement_sched.scheduler.policies.selectors import BasePolicySelector, all_selectors
 from placement_sched.scheduler.request_filters import BaseRequestFilter, all_request_filters
@@ -47,18 +51,6 @@ from placement_sched.scheduler.weights import BaseHostWeigher, all_weighers
 LOG = logging.getLogger(__name__)
 
 Loaded = TypeVar("Loaded")
-
-#: The modules of nova that plugins import, and their counterparts here.
-_IMPORTS = {
-    "nova.scheduler": "placement_sched.scheduler",
-    "nova.conf": "placement_sched.config",
-    "nova.api.validation.extra_specs": "placement_sched.scheduler.extra_specs",
-}
-_IMPORT = re.compile(
-    r"\s*(?:from\s+(?P<package>nova[\w.]*)\s+import\s+\(?\s*(?P<first>\w*)|import\s+(?P<module>nova[\w.]*))"
-)
-#: The documentation of these counterparts.
-_PAGE = '"Plugins written for nova" in doc/source/writing_plugins.rst'
 
 Plugin = TypeVar("Plugin", bound=SchedulerPlugin)
 Listed = TypeVar("Listed", bound=BaseRequestFilter | BasePolicySelector)
@@ -81,39 +73,63 @@ def load_plugin(load: Callable[[], Loaded]) -> Loaded:
 
 
 def describe_import_error(failure: Exception) -> str:
-    """Return the message of an import error, with the lines to change if nova is imported."""
+    """Return the message of an import error, with the place and the names of nova in the file."""
     reason = one_line(failure)
-    if not isinstance(failure, ModuleNotFoundError) or not _is_nova(failure.name or ""):
-        return reason
     # The failed import is in the last file that is not part of Python's import system.
-    files = [frame.filename for frame in traceback.extract_tb(failure.__traceback__)]
-    import_files = [file for file in files if not file.startswith("<")]
-    return f"{reason}{_lines_to_change(import_files[-1] if import_files else None)}"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(failure.__traceback__)
+        if not frame.filename.startswith("<") and not _is_own(frame.filename)
+    ]
+    if isinstance(failure, ImportError) and _is_nova(failure.name or ""):
+        if finder.is_installed() and frames:
+            return f"{reason}; {frames[-1].filename}:{frames[-1].lineno}"
+        return f"{reason}{_describe_imports(frames[-1].filename if frames else None)}"
+    if frames and not isinstance(failure, ModuleNotFoundError):
+        return f"{reason}; {frames[-1].filename}:{frames[-1].lineno}"
+    return reason
+
+
+def describe_creation_error(kind: type, failure: Exception) -> str:
+    """Return the message of an error in ``__init__`` of a plugin, with its place."""
+    path, reason = path_of(kind), describe_import_error(failure)
+    if isinstance(failure, TypeError) and "argument" in reason:
+        return f"{path} cannot be created without arguments: {reason}"
+    return f"{path} cannot be created: {type(failure).__name__}: {reason}"
 
 
 def describe_nova_base(kind: object) -> str:
     """Return a note if a class has nova's base class instead of ours, else an empty text."""
     if not isinstance(kind, type) or not any(_is_nova(base.__module__) for base in kind.__mro__):
         return ""
-    return f": its base is nova's{_lines_to_change(inspect.getsourcefile(kind))}"
+    return f": its base is nova's{_describe_imports(inspect.getsourcefile(kind))}"
 
 
-def _lines_to_change(file: str | None) -> str:
-    """Return the end of a sentence that lists the imports to change in a file."""
-    changes: list[str] = []
-    for number, line in enumerate(linecache.getlines(file) if file else (), 1):
-        if match := _IMPORT.match(line):
-            name = match["module"] or match["package"]
-            if name == "nova" and match["first"]:
-                name = f"nova.{match['first']}"
-            old = next((old for old in _IMPORTS if f"{name}.".startswith(f"{old}.")), None)
-            hint = f"change {old} to {_IMPORTS[old]}" if old else f"{name} has no counterpart here"
-            changes.append(f"{file}:{number}: {hint}")
-    return f"; {'; '.join(changes)} (see {_PAGE})" if changes else ""
+def _describe_imports(file: str | None) -> str:
+    """Return the end of a sentence that lists the names of nova in a file, with advice."""
+    try:
+        source = "".join(linecache.getlines(file)) if file else ""
+        names = list_names(source, imports_only=True)
+    except SyntaxError:
+        return ""
+    hints = [f"{file}:{each.line}: {each.hint}" for each in names]
+    return "".join(f"; {hint}" for hint in dict.fromkeys([*hints, _USE_SHIM] if hints else ()))
+
+
+_USE_SHIM = f"or set [filter_scheduler] nova_shim = true (see {finder.PAGE})"
 
 
 def _is_nova(module: str) -> bool:
-    return module.partition(".")[0] == "nova"
+    return module.partition(".")[0] in ("nova", "oslo")
+
+
+def _is_own(file: str) -> bool:
+    """Return whether a file belongs to this package, to Python or to oslo.config."""
+    path = Path(file)
+    return path.is_relative_to(_PACKAGE) or not {"importlib", "oslo_config"}.isdisjoint(path.parts)
+
+
+_PACKAGE = Path(__file__).parents[1]
 
 
 def classes_of(module: ModuleType, base: type) -> list[str]:
@@ -136,7 +152,12 @@ def path_suggestion(path: str, known: Mapping[str, str], missing: Exception) -> 
     A path with a similar class name takes precedence over a similar path. The text is empty if
     ``missing`` is the error of another module that the named module imports.
     """
-    if isinstance(missing, ModuleNotFoundError) and not f"{path}.".startswith(f"{missing.name}."):
+    named = missing.name if isinstance(missing, (ImportError, AttributeError)) else None
+    if isinstance(missing, ModuleNotFoundError):
+        is_of_path = f"{path}.".startswith(f"{named}.")
+    else:  # otherwise the error comes from the module itself
+        is_of_path = isinstance(missing, AttributeError) and named == path.rpartition(".")[2]
+    if not is_of_path and not isinstance(missing, ValueError):
         return ""
     matches = [known[name] for name in nearest(path.rpartition(".")[2], known, alike=0.8)]
     return did_you_mean(matches or nearest(path, known.values(), alike=0.4))
@@ -235,7 +256,7 @@ class _PluginType(Generic[Plugin]):
             try:
                 kinds = load_plugin(lambda: list(value()))
             except Exception as failure:
-                reason = one_line(failure)
+                reason = describe_import_error(failure)
                 raise ConfigurationError(f"{words} returns no classes: {reason}") from failure
         for kind in kinds:
             if not isinstance(kind, type) or not issubclass(kind, self.base):
@@ -254,8 +275,9 @@ class _PluginType(Generic[Plugin]):
                 return self.shipped
             if name in shipped:
                 return shipped[name]
-            hint = suggestion(name, shipped)
-            raise ConfigurationError(f"{option}: there is no {path!r} here{hint}")
+            if not (finder.is_installed() and finder.has_fork_module(module_name)):
+                hint = suggestion(name, shipped)
+                raise ConfigurationError(f"{option}: there is no {path!r} here{hint}")
         is_ours = module_name.rpartition(".")[0] == self.shipped.__module__
         if is_ours and name in shipped and find_spec(module_name) is None:
             return shipped[name]  # its module was renamed
@@ -274,6 +296,25 @@ class _PluginType(Generic[Plugin]):
             raise ConfigurationError(
                 f"{option}: {path!r} cannot be imported ({reason})"
             ) from failure
+
+
+def host_attributes(point: EntryPoint) -> Callable[[HostState], Mapping[str, Any]]:
+    """Return the function of an entry point, with the traits of the host as second argument.
+
+    Raises :class:`ConfigurationError` if it cannot be imported.
+    """
+    try:
+        function = load_plugin(point.load)
+    except Exception as failure:
+        words = f"entry point {point.name} ({point.value}) of {point.group}"
+        reason = describe_import_error(failure)
+        raise ConfigurationError(f"{words} cannot be loaded: {reason}") from failure
+
+    def read_attributes(host: HostState) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = function(host, get_cloud().traits_of(str(host.uuid)))
+        return found
+
+    return read_attributes
 
 
 @lru_cache
@@ -317,7 +358,7 @@ def plugins_for(settings: Settings, clock: Clock = utcnow) -> Plugins:
         try:
             return kind.with_settings(settings, clock)
         except Exception as failure:
-            reason = f"{path_of(kind)} cannot be created without arguments: {one_line(failure)}"
+            reason = describe_creation_error(kind, failure)
             raise ConfigurationError(reason) from failure
 
     return Plugins(
@@ -382,6 +423,9 @@ def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
     """
     register_options(conf)
     settings = Settings.from_conf(share_files(read_files(conf, files)))
+    if settings.filter_scheduler.nova_shim:
+        finder.install()
+    set_host_attributes(map(host_attributes, _announcements("placement_sched.host_attributes")))
     for kind in (
         # A disabled plugin may be enabled by overrides of a request, and needs its options then.
         *all_announced(),

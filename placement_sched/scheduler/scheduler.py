@@ -49,8 +49,10 @@ from placement_sched.scheduler.decisions import check_kept, make_decision, no_va
 from placement_sched.scheduler.explain.explanation import make_explanation
 from placement_sched.scheduler.explain.funnel import funnel_of
 from placement_sched.scheduler.host_manager import ClosedCells, CloudView, get_host_states
+from placement_sched.scheduler.host_state import has_host_attributes
 from placement_sched.scheduler.live_settings import LiveSettings
 from placement_sched.scheduler.narrowing import check_request, run_request_filters
+from placement_sched.scheduler.nova_shim.lookups import set_cloud
 from placement_sched.scheduler.request import NetworkDirectory, RequestReader, SchedulingRequest
 from placement_sched.scheduler.resource_request import find_candidates
 from placement_sched.scheduler.selection import (
@@ -258,6 +260,8 @@ class Scheduler:
         """
         random, durations = seed.random(), request_stats().stages
         cloud = cloud or CloudView.of(connection, request, self.memory)
+        if request.settings.filter_scheduler.nova_shim or has_host_attributes():
+            set_cloud(cloud)
         closed_cells = ClosedCells(connection, request.settings, request.plugins.driver.now)
         chooser = HostSelector(
             plugins=request.plugins,

@@ -52,6 +52,10 @@ FILTER_SCHEDULER = with_help(
     cfg.BoolOpt("pci_in_placement", default=False, mutable=True),
     "Request the PCI devices of flavors from placement. Hosts must report their devices there. "
     "Each alias may then have a single line only, which may set a resource_class instead of ids.",
+    cfg.BoolOpt("nova_shim", default=False),
+    "Provide the modules of nova that filters and weighers import (nova.scheduler, nova.objects, "
+    "nova.context, ...), so that plugins written for nova run unchanged. Without effect if nova is "
+    "installed in the same environment.",
 )
 
 METRICS = with_help(

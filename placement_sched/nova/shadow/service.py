@@ -15,6 +15,7 @@ from time import monotonic
 
 from oslo_log import log
 
+from placement_sched.clients.systemd import Notifier
 from placement_sched.config.settings import Settings
 from placement_sched.db.engine import database_url
 from placement_sched.db.transaction import Database
@@ -209,14 +210,17 @@ class Shadow:
 
 def serve(settings: Settings, transport: NovaBus, started: Callable[[str], None]) -> None:
     """Run until SIGTERM or SIGINT, and call ``started`` with the name of the queue."""
+    notifier = Notifier()
     shadow = Shadow(settings, transport)
 
     def stop(number: int, _frame: object) -> None:
+        notifier.stop()
         LOG.info("stopping: %s", signal.Signals(number).name)
         shadow.stop()
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGHUP, lambda _number, _frame: shadow.read_all_again())
+    notifier.start()
     shadow.run(lambda: started(shadow.tap.name))
     LOG.info("stopped")

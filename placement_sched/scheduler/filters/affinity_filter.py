@@ -95,12 +95,9 @@ class ServerGroupAffinityFilter(BaseHostFilter):
         group_hosts = spec_obj.read_once(group.hosts, frozenset)
         hosts = spec_obj.read_once(group_hosts, sorted)
         reason = f"the server group is on {shorten_names(hosts, _MAX_NAMES)}"
-
-        def refusal(host_state: HostState) -> Rejection | None:
-            host = host_state.host
-            return None if host in group_hosts else Rejection(reason, hosts, host)
-
-        return refusal
+        return lambda host_state: (
+            None if host_state.host in group_hosts else Rejection(reason, hosts, host_state.host)
+        )
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
         """Suggest a request without the server group."""

@@ -15,7 +15,12 @@ from placement_sched.scheduler.filters import (
     extra_specs_ops,
 )
 from placement_sched.scheduler.filters.changed_requests import without_extra_specs
-from placement_sched.scheduler.filters.utils import ADDRESS_BITS, is_inside, value_at
+from placement_sched.scheduler.filters.utils import (
+    ADDRESS_BITS,
+    HOST_ATTRIBUTES,
+    is_inside,
+    value_at,
+)
 from placement_sched.scheduler.host_state import HostState
 
 _ADDRESS_BITS_KEY = "hw:maxphysaddr_bits"
@@ -77,7 +82,7 @@ def _check_host(extra_specs: Iterable[_ExtraSpec], host_state: HostState) -> Rej
     parent_path: list[str] = []
     parent: Any = None
     for key, path, wanted, matches in extra_specs:
-        if not path and not hasattr(host_state, key) and key not in host_state.stats:
+        if not path and key not in HOST_ATTRIBUTES and key not in host_state.stats:
             continue
         *names, last = path or [key]
         if names and names != parent_path:  # many extra specs share a parent

@@ -12,13 +12,8 @@ import orjson
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_QUERY_CHARACTERS, MAX_QUERY_DEPTH, MAX_QUERY_VALUES
 from placement_sched.model.document import is_larger
-from placement_sched.scheduler.filters import (
-    BaseHostFilter,
-    HostState,
-    Rejection,
-    RequestSpec,
-    SuggestedChange,
-)
+from placement_sched.model.verdict import SuggestedChange
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Rejection, RequestSpec
 from placement_sched.scheduler.filters.changed_requests import without_hint
 
 _HINT = "$.request_spec.scheduler_hints.query"

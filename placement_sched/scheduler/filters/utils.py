@@ -110,6 +110,10 @@ def members_on(host_state: HostState, spec_obj: RequestSpec, group: ServerGroup)
     return max(len(members.intersection(host_state.instances)), int(host_state.host in hosts))
 
 
+#: The attributes of nova that extra specs and expressions can name.
+HOST_ATTRIBUTES = frozenset((*HostState.__slots__, "allocation_candidates"))
+
+
 def value_at(host_state: HostState, path: Sequence[str]) -> Any:
     """Return the host's value at a path, or None without such a value.
 
@@ -117,7 +121,8 @@ def value_at(host_state: HostState, path: Sequence[str]) -> Any:
     may be JSON texts.
     """
     first, *names = path
-    value = getattr(host_state, first, None)
+    # Attributes that packages add are only for their plugins.
+    value = getattr(host_state, first, None) if first in HOST_ATTRIBUTES else None
     if value is None:
         value = host_state.stats.get(first)
     for name in names:

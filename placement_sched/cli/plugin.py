@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``plugin check`` and ``plugin list``: third-party filters and weighers."""
+
+import argparse
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
+from pathlib import Path
+
+from placement_sched.cli.arguments import Commands, add_command, add_format, add_group, add_output
+from placement_sched.cli.output import Column, Output, print_output
+from placement_sched.cli.terminal import print_result
+from placement_sched.errors import ConfigurationError
+from placement_sched.operations.plugin_check import (
+    Finding,
+    check_source,
+    describe_interface,
+    dry_run,
+    load_classes,
+    source_of,
+)
+from placement_sched.scheduler.plugin import path_of
+from placement_sched.scheduler.plugins import plugins_for, read_settings
+
+
+def register(commands: Commands) -> None:
+    """Add the commands."""
+    group = add_group(commands, "plugin", "check filters and weighers of other packages")
+    summary = "check whether plugins run: names of nova, options, and a dry run on made-up hosts"
+    parser = add_command(
+        group,
+        "check",
+        summary,
+        run_check,
+        epilog="Exit status 1: a plugin needs something that is missing, or fails.",
+    ).add_examples("placement_sched.scheduler.filters.disk_filter")
+    help_text = "file or folder with plugins, or dotted path of a module, class or function"
+    parser.add_argument("targets", nargs="+", metavar="PATH|DOTTED.NAME", help=help_text)
+    add_format(parser)
+    parser = add_command(group, "list", "list the plugins that are enabled", run_list)
+    add_output(parser.add_examples(""))
+
+
+def run_check(arguments: argparse.Namespace) -> int:
+    """Print a line per finding, and return 1 if there is a problem."""
+    settings = read_settings(arguments.config_file)
+    findings: dict[Finding, None] = {}
+    kinds: dict[type, None] = {}
+    for target in _expand(arguments.targets):
+        if target.endswith(".py"):
+            findings |= dict.fromkeys(check_source(target, settings.conf))
+        try:
+            loaded = load_classes(target)
+        except ConfigurationError as error:
+            findings[Finding(target, 0, "import", "fails", error.detail)] = None
+            continue
+        for file in dict.fromkeys(map(source_of, loaded)):
+            findings |= dict.fromkeys(check_source(file, settings.conf))
+        kinds |= dict.fromkeys(loaded)
+    findings |= dict.fromkeys(dry_run(kinds, settings))
+    documents = [
+        {name: getattr(finding, name) for name in ("file", "line", "subject", "state", "problem")}
+        for finding in findings
+    ]
+    lines = _list_lines(findings) or ["no filter or weigher was found"]
+    print_result(arguments, documents, lines)
+    return int(not findings or any(finding.problem for finding in findings))
+
+
+def _list_lines(findings: Iterable[Finding]) -> list[str]:
+    """Return a line for each problem and dry run, and a line for the names that are provided."""
+    findings = list(findings)
+    provided: dict[str, list[str]] = {}
+    for finding in findings:
+        if finding.line and not finding.problem:
+            provided.setdefault(finding.file, []).append(finding.subject)
+    lines = [f"{file}: provided: {', '.join(names)}" for file, names in provided.items()]
+    return lines + [str(each) for each in findings if each.problem or not each.line]
+
+
+def _expand(targets: list[str]) -> list[str]:
+    """Return the targets, with the Python files of folders in their place."""
+    expanded: list[str] = []
+    for target in targets:
+        path = Path(target)
+        files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+        is_path = path.is_dir() or target.endswith(".py")
+        expanded += [str(file.resolve()) for file in files] if is_path else [target]
+    return expanded
+
+
+def run_list(arguments: argparse.Namespace) -> int:
+    """Print the enabled plugins in running order."""
+    plugins = plugins_for(read_settings(arguments.config_file))
+    rows = [
+        {
+            "kind": kind,
+            "name": type(plugin).__name__,
+            "path": path_of(type(plugin)),
+            "file": source_of(type(plugin)),
+            "interface": describe_interface(plugin),
+        }
+        for kind, enabled in (
+            ("request filter", plugins.request_filters),
+            ("filter", plugins.filters),
+            ("weigher", plugins.weighers),
+        )
+        for plugin in enabled
+    ]
+    columns = (
+        Column("Kind", itemgetter("kind")),
+        Column("Name", itemgetter("name")),
+        Column("File", itemgetter("file"), _describe_file),
+        Column("Interface", itemgetter("interface")),
+        Column("Path", itemgetter("path"), hidden=True),
+    )
+    print_output(arguments, Output(rows, columns, rows))
+    return 0
+
+
+def _describe_file(row: Mapping[str, str]) -> str:
+    return "shipped" if row["path"].startswith("placement_sched.") else row["file"]

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The caller of the current request, as plugins written for nova read it."""
+
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import Any, Self
+
+from oslo_context import context
+
+#: The fields of the caller of the request that this thread serves, by nova's names.
+_CALLER: ContextVar[Callable[[], Mapping[str, Any]]] = ContextVar("the caller of the request")
+_FIELDS: tuple[str, ...] = (
+    "user_id",
+    "project_id",
+    "roles",
+    "user_domain_id",
+    "project_domain_id",
+    "domain_id",
+)
+_FIELDS += ("system_scope", "request_id", "global_request_id")
+
+
+class RequestContext(context.RequestContext):
+    """A request context with the attributes of nova's.
+
+    It has no token: plugins cannot call other services in the name of the user.
+    """
+
+    def __init__(
+        self,
+        user_id: str | None = None,
+        project_id: str | None = None,
+        is_admin: bool | None = None,
+        read_deleted: str = "no",
+        **fields: Any,
+    ) -> None:
+        fields = {name: value for name, value in fields.items() if name in _FIELDS}
+        super().__init__(
+            user_id=user_id,
+            project_id=project_id,
+            is_admin=bool(is_admin),
+            overwrite=False,
+            **fields,
+        )
+        self.read_deleted = read_deleted
+        if is_admin is None:
+            self.is_admin = "admin" in self.roles
+
+    @property
+    def tenant(self) -> str | None:
+        """Return the project, under its name in old releases."""
+        return self.project_id
+
+    @property
+    def user(self) -> str | None:
+        """Return the user, under its name in old releases."""
+        return self.user_id
+
+    def elevated(self, read_deleted: str | None = None) -> Self:
+        """Return a copy with the rights of an administrator."""
+        fields = {name: getattr(self, name, None) for name in _FIELDS}
+        fields["roles"] = [*dict.fromkeys([*self.roles, "admin"])]
+        return type(self)(is_admin=True, read_deleted=read_deleted or self.read_deleted, **fields)
+
+
+def set_caller(read: Callable[[], Mapping[str, Any]]) -> None:
+    """Set the function that returns the caller of the request that this thread serves."""
+    _CALLER.set(read)
+
+
+def build_context(user_id: str | None, project_id: str | None) -> RequestContext:
+    """Return the context of the current request.
+
+    ``user_id`` and ``project_id`` are the owner in the request spec, who applies if the caller is
+    unknown.
+    """
+    caller = dict(_CALLER.get(dict)())
+    caller["roles"] = list(caller.get("roles") or ())
+    owner = {"user_id": user_id, "project_id": project_id}
+    return RequestContext(**{**owner, **{key: value for key, value in caller.items() if value}})

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of third-party plugins: names of nova, options, and a dry run."""
+
+import ast
+import inspect
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from placement_sched.config.conf import CONF
+from placement_sched.config.opts import Conf
+from placement_sched.config.settings import Settings
+from placement_sched.db.transaction import Database
+from placement_sched.errors import ConfigurationError, Error, one_line
+from placement_sched.model.clock import utcnow
+from placement_sched.model.explanation import ExplanationView
+from placement_sched.operations import reports
+from placement_sched.operations.prepare import sync
+from placement_sched.scheduler.caches import ProcessCaches
+from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.scheduler.nova_shim.finder import is_installed
+from placement_sched.scheduler.nova_shim.names import NovaName, list_names
+from placement_sched.scheduler.plugin import overrides, path_of, tolerate_failures
+from placement_sched.scheduler.plugins import describe_import_error, load_plugin, plugins_for
+from placement_sched.scheduler.scheduler import Scheduler
+from placement_sched.scheduler.weights import BaseHostWeigher
+
+#: The methods of nova's interface.
+NOVA_FILTER = ("host_passes", "_filter_one", "filter_all")
+NOVA_WEIGHER = ("_weigh_object", "weigh_objects")
+#: The methods that make a class a plugin, if it implements any of them.
+_METHODS: Mapping[type, tuple[str, ...]] = {
+    BaseHostFilter: ("refusal", "for_request", "verdicts", *NOVA_FILTER),
+    BaseHostWeigher: ("column", "weights", *NOVA_WEIGHER),
+}
+_FLAVOR = {"id": "check", "name": "check", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
+_PLAIN = {"flavor": {**_FLAVOR, "extra_specs": {}}, "num_instances": 1, "project_id": "check"}
+#: The requests of the dry run: with and without extra specs, image and hints.
+REQUESTS: Mapping[str, Mapping[str, Any]] = {
+    "a plain request": _PLAIN,
+    "a request with extra specs, image and hints": {
+        **_PLAIN,
+        "user_id": "check",
+        "num_instances": 2,
+        "flavor": {**_FLAVOR, "extra_specs": {"hw:cpu_policy": "shared", "quota:cpu_shares": "10"}},
+        "image": {"name": "check", "properties": {"os_type": "linux", "hw_disk_bus": "virtio"}},
+        "scheduler_hints": {"check": ["1"]},
+        "availability_zone": None,
+    },
+}
+_HOSTS = ("check1", "check2")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A name, option or dry run of a plugin. ``problem`` is empty if it is in order."""
+
+    file: str
+    line: int
+    subject: str
+    state: str
+    problem: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{place}: {self.subject}: {self.problem or self.state}"
+
+
+def check_source(file: str, conf: Conf) -> list[Finding]:
+    """Return a finding for each name of nova and each undeclared option in a file."""
+    try:
+        source = Path(file).read_text()
+        names = list_names(source)
+    except (OSError, UnicodeDecodeError) as failure:
+        return [Finding(file, 0, "source", "unreadable", one_line(failure))]
+    except SyntaxError as failure:
+        return [Finding(file, failure.lineno or 0, "syntax", "invalid", f"{failure.msg}")]
+    findings = [_describe_name(file, name) for name in names]
+    return [*findings, *_undeclared_options(file, source, conf)]
+
+
+def _describe_name(file: str, name: NovaName) -> Finding:
+    if not name.is_provided:
+        return Finding(file, name.line, name.name, "missing", name.problem)
+    if is_installed():
+        return Finding(file, name.line, name.name, "provided by the nova shim")
+    problem = "set [filter_scheduler] nova_shim = true"
+    problem += f", or {name.hint}" if name.counterpart else ""
+    return Finding(file, name.line, name.name, "needs the nova shim", problem)
+
+
+def _undeclared_options(file: str, source: str, conf: Conf) -> Iterator[Finding]:
+    """Yield the options that a file reads from CONF and that nothing declares."""
+    tree = ast.parse(source)
+    declared = {
+        str(argument.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and _last_name(node.func).endswith("Opt")
+        for argument in node.args[:1]
+        if isinstance(argument, ast.Constant)
+    }
+    declared = {name.replace("-", "_") for name in declared}
+    known = {**conf.registered, **CONF.registered}
+    seen = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Attribute):
+            continue
+        group, option = node.value.attr, node.attr
+        if _last_name(node.value.value) not in ("CONF", "FLAGS") or option in declared:
+            continue
+        is_declared = group not in known or option in {
+            *known[group],
+            *CONF.registered.get(group, ()),
+        }
+        if is_declared or hasattr(CONF, option) or (group, option) in seen:
+            continue
+        seen.add((group, option))
+        problem = (
+            "no option has this name: declare it, for example by "
+            f"CONF.register_opt(cfg.StrOpt({option!r}), {group!r}) in the plugin's module"
+        )
+        yield Finding(file, node.lineno, f"[{group}] {option}", "not declared", problem)
+
+
+def _last_name(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def load_classes(target: str) -> list[type]:
+    """Return the filters and weighers of a file, a module, or the class at a dotted path.
+
+    Raises :class:`ConfigurationError` if it cannot be imported.
+    """
+    try:
+        if target.endswith(".py"):
+            return _classes_of(load_plugin(lambda: _import_file(Path(target))))
+        try:
+            return _classes_of(load_plugin(lambda: import_module(target)))
+        except ModuleNotFoundError as failure:
+            module, _, name = target.rpartition(".")
+            if failure.name != target or not module:
+                raise
+            found = getattr(load_plugin(lambda: import_module(module)), name)
+        return [found] if isinstance(found, type) else list(load_plugin(found))
+    except Exception as failure:
+        reason = describe_import_error(failure)
+        raise ConfigurationError(f"{target} cannot be imported: {reason}") from failure
+
+
+def _import_file(path: Path) -> Any:
+    name = path.stem
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ModuleNotFoundError(f"No module named {name!r}")
+    module = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _classes_of(module: Any) -> list[type]:
+    return [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and value.__module__ == module.__name__
+        and any(issubclass(value, base) and _implements(value, base) for base in _METHODS)
+    ]
+
+
+def _implements(kind: type, base: type) -> bool:
+    """Return whether a class implements a method of a base class, and is no base class itself."""
+    return any(getattr(kind, name) is not getattr(base, name) for name in _METHODS[base])
+
+
+def third_party_classes(settings: Settings) -> list[type]:
+    """Return the enabled filters and weighers that do not belong to this package."""
+    plugins = plugins_for(settings)
+    kinds = dict.fromkeys(type(plugin) for plugin in (*plugins.filters, *plugins.weighers))
+    return [kind for kind in kinds if not kind.__module__.startswith("placement_sched.")]
+
+
+def describe_interface(plugin: object) -> str:
+    """Return which interface a plugin implements: nova's, or this package's."""
+    of_nova = {BaseHostFilter: NOVA_FILTER, BaseHostWeigher: NOVA_WEIGHER}
+    is_of_nova = any(
+        isinstance(plugin, base) and overrides(plugin, base, names)
+        for base, names in of_nova.items()
+    )
+    return "nova" if is_of_nova else "placement_sched"
+
+
+def source_of(kind: type) -> str:
+    """Return the file of a class."""
+    try:
+        return inspect.getsourcefile(kind) or kind.__module__
+    except TypeError:
+        return kind.__module__
+
+
+def dry_run(kinds: Iterable[type], settings: Settings) -> list[Finding]:
+    """Return a finding for each class, from requests on two made-up hosts.
+
+    The hosts are in a temporary database.
+    """
+    kinds = list(kinds)
+    if not kinds:
+        return []
+    with _made_up_cloud(settings) as scheduler:
+        return [_try(scheduler, kind) for kind in kinds]
+
+
+def _try(scheduler: Scheduler, kind: type) -> Finding:
+    path, file = path_of(kind), source_of(kind)
+    option = "weight_classes" if issubclass(kind, BaseHostWeigher) else "enabled_filters"
+    available = [*scheduler.settings.filter_scheduler.available_filters]
+    if option == "enabled_filters":
+        available.append(path)
+    values = {f"filter_scheduler.{option}": [path], "filter_scheduler.available_filters": available}
+    for title, request in REQUESTS.items():
+        try:
+            trial = replace(scheduler, settings=scheduler.settings.with_overrides(values))
+            with tolerate_failures():
+                trial.explain(dict(request), overrides={}, view=ExplanationView())
+        except Error as error:
+            return Finding(file, 0, path, "fails", f"fails for {title}: {error.detail}")
+    return Finding(file, 0, path, "runs")
+
+
+@contextmanager
+def _made_up_cloud(settings: Settings) -> Iterator[Scheduler]:
+    with TemporaryDirectory() as folder:
+        values = {
+            "placement_database.connection": f"sqlite:///{folder}/check.db",
+            "placement.providers_in_memory": False,
+        }
+        settings = settings.with_overrides(values)
+        database = Database(settings)
+        try:
+            sync(database, utcnow)
+            documents = [_report(number, host) for number, host in enumerate(_HOSTS, 1)]
+            now = utcnow()
+            parsed = reports.parse_reports(documents, settings, now)
+            database.write(lambda one: reports.record_reports(one, parsed, now, None))
+            yield Scheduler(
+                database=database,
+                settings=settings,
+                clock=utcnow,
+                random=Random(1),  # noqa: S311 - no secrets
+                memory=ProcessCaches(),
+            )
+        finally:
+            database.dispose()
+
+
+def _report(number: int, host: str) -> dict[str, Any]:
+    return {
+        "uuid": f"00000000-0000-4000-8000-{number:012d}",
+        "host": host,
+        "hypervisor_hostname": host,
+        "hypervisor_type": "QEMU",
+        "hypervisor_version": 8_002_000,
+        "supported_hv_specs": [["x86_64", "kvm", "hvm"]],
+        "vcpus": 16 * number,
+        "memory_mb": 65536,
+        "local_gb": 1000,
+    }
+
+
+def check_enabled(settings: Settings) -> Sequence[Finding]:
+    """Return the problems of the enabled third-party plugins."""
+    kinds = third_party_classes(settings)
+    files = dict.fromkeys(source_of(kind) for kind in kinds)
+    findings = [each for file in files for each in check_source(file, settings.conf)]
+    findings += dry_run(kinds, settings)
+    return [finding for finding in findings if finding.problem]

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Import finder for the modules of nova that plugins use."""
+
+import builtins
+import importlib.machinery
+import sys
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module, metadata
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+#: The documentation of the shim.
+PAGE = '"Bring your filters" in doc/source/bring_your_filters.rst'
+_SHIM = "placement_sched.scheduler.nova_shim"
+_SCHEDULER = "placement_sched.scheduler"
+_OBJECTS: tuple[str, ...] = (
+    "aggregate",
+    "base",
+    "cell_mapping",
+    "compute_node",
+    "flavor",
+    "host_mapping",
+)
+_OBJECTS += ("image_meta", "instance", "instance_group", "instance_mapping", "request_spec")
+_OBJECTS += ("service",)
+
+#: Each provided module, and our modules whose names it has. A module without any is a package.
+MODULES: dict[str, tuple[str, ...]] = {
+    "nova": (),
+    "nova.api": (),
+    "nova.api.validation": (),
+    "nova.api.validation.extra_specs": (f"{_SCHEDULER}.extra_specs",),
+    "nova.api.validation.extra_specs.base": (f"{_SCHEDULER}.extra_specs",),
+    "nova.availability_zones": (f"{_SHIM}.db",),
+    "nova.compute": (),
+    "nova.compute.task_states": (f"{_SHIM}.task_states",),
+    "nova.compute.vm_states": (f"{_SHIM}.vm_states",),
+    "nova.conf": (f"{_SHIM}.conf",),
+    "nova.config": (f"{_SHIM}.conf",),
+    "nova.context": (f"{_SHIM}.context",),
+    "nova.db": (f"{_SHIM}.db",),
+    "nova.db.api": (f"{_SHIM}.db",),
+    "nova.db.main": (),
+    "nova.db.main.api": (f"{_SHIM}.db",),
+    "nova.exception": (f"{_SHIM}.exception",),
+    "nova.filters": (f"{_SHIM}.filters",),
+    "nova.flags": (f"{_SHIM}.conf",),
+    "nova.i18n": (f"{_SHIM}.i18n",),
+    "nova.objects": (f"{_SHIM}.objects",),
+    **{f"nova.objects.{name}": (f"{_SHIM}.objects",) for name in _OBJECTS},
+    "nova.openstack": (),
+    "nova.openstack.common": (),
+    "nova.openstack.common.cfg": ("oslo_config.cfg",),
+    "nova.openstack.common.gettextutils": (f"{_SHIM}.i18n",),
+    "nova.openstack.common.importutils": ("oslo_utils.importutils",),
+    "nova.openstack.common.jsonutils": ("oslo_serialization.jsonutils",),
+    "nova.openstack.common.log": ("oslo_log.log",),
+    "nova.openstack.common.timeutils": ("oslo_utils.timeutils",),
+    "nova.scheduler": (),
+    "nova.scheduler.client": (),
+    "nova.scheduler.client.report": (f"{_SHIM}.report_client",),
+    "nova.scheduler.filters": (f"{_SCHEDULER}.filters",),
+    "nova.scheduler.host_manager": (f"{_SCHEDULER}.host_state",),
+    "nova.scheduler.utils": (f"{_SHIM}.functions", f"{_SCHEDULER}.utils"),
+    "nova.scheduler.weights": (f"{_SCHEDULER}.weights",),
+    "nova.utils": (f"{_SHIM}.functions",),
+    "nova.weights": (f"{_SHIM}.weights",),
+    "oslo": (),
+    "oslo.config": ("oslo_config",),
+    "oslo.config.cfg": ("oslo_config.cfg",),
+    "oslo.serialization": ("oslo_serialization",),
+    "oslo.serialization.jsonutils": ("oslo_serialization.jsonutils",),
+    "oslo.utils": ("oslo_utils",),
+    "oslo.utils.timeutils": ("oslo_utils.timeutils",),
+}
+#: The packages of nova whose modules have the names of ours.
+_SAME_NAMES = {
+    "nova.scheduler.filters": f"{_SCHEDULER}.filters",
+    "nova.scheduler.weights": f"{_SCHEDULER}.weights",
+}
+#: Why a module is missing, by the beginning of its name.
+_REASONS = {
+    "nova.virt": "it controls hypervisors, and the scheduler runs on none",
+    "nova.pci": "its devices are attributes of host_state.pci_stats",
+    "nova.compute": "it calls compute services",
+    "nova.network": "it calls neutron with the token of a user",
+    "nova.volume": "it calls cinder with the token of a user",
+    "nova.image": "it calls glance with the token of a user",
+    "nova.db": "plugins have no session of nova's database",
+    "nova.objects": "no such object is read for plugins",
+}
+_FORK = "it is not part of the interface of plugins, or belongs to a fork of nova"
+
+
+def is_provided(name: str) -> bool:
+    """Return whether the shim provides a module of nova."""
+    return sources_of(name) is not None
+
+
+@cache
+def sources_of(name: str) -> tuple[str, ...] | None:
+    """Return our modules whose names a module of nova has, or None if it is not provided."""
+    if name in MODULES:
+        return MODULES[name]
+    package, _, module = name.rpartition(".")
+    if package in _SAME_NAMES:
+        own = f"{_SAME_NAMES[package]}.{module}"
+        return (own,) if find_spec(own) is not None else None
+    return None
+
+
+def describe_missing(name: str) -> str:
+    """Return the sentence about a name of nova that is not provided."""
+    prefixes = [prefix for prefix in _REASONS if f"{name}.".startswith(f"{prefix}.")]
+    reason = _REASONS[max(prefixes, key=len)] if prefixes else _FORK
+    return f"{name} is not provided here: {reason} (see {PAGE})"
+
+
+def has_real_nova() -> bool:
+    """Return whether nova itself is installed, whose modules then take precedence."""
+    try:
+        metadata.distribution("nova")
+    except metadata.PackageNotFoundError:
+        return any((Path(folder) / "nova/scheduler/manager.py").exists() for folder in sys.path)
+    return True
+
+
+def fork_paths(name: str) -> list[str]:
+    """Return the folders on ``sys.path`` with further modules of a package of nova."""
+    parts = name.split(".")
+    folders = (Path(folder or ".").joinpath(*parts) for folder in sys.path)
+    return [str(folder) for folder in folders if folder.is_dir()]
+
+
+def fork_files(name: str) -> list[Path]:
+    """Return the files on ``sys.path`` that add names to a provided module."""
+    paths = [Path(folder or ".").joinpath(*name.split(".")) for folder in sys.path]
+    files = (file for path in paths for file in (path.with_suffix(".py"), path / "__init__.py"))
+    return [file for file in files if file.is_file()]
+
+
+def has_fork_module(name: str) -> bool:
+    """Return whether a fork's folder has a module that the shim does not provide."""
+    package, _, module = name.rpartition(".")
+    return sources_of(name) is None and any(
+        (Path(folder) / f"{module}.py").exists() for folder in fork_paths(package)
+    )
+
+
+class _ShimLoader(Loader):
+    """Fill a module of nova with the names of our modules."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Return None, for the default."""
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Copy the names of our modules, and run a fork's file for the module.
+
+        Other names raise an error that explains it.
+        """
+        sources = [import_module(source) for source in sources_of(module.__name__) or ()]
+        for source in reversed(sources):
+            names = {key: value for key, value in vars(source).items() if key[:2] != "__"}
+            vars(module).update(names)
+        for file in fork_files(module.__name__):
+            exec(compile(file.read_text(), str(file), "exec"), vars(module))  # noqa: S102 - a module
+
+        def get_missing(name: str) -> Any:
+            for source in sources:
+                if hasattr(source, "__getattr__"):
+                    return source.__getattr__(name)
+            raise AttributeError(describe_missing(f"{module.__name__}.{name}"))
+
+        module.__getattr__ = get_missing  # type: ignore[method-assign] # PEP 562
+
+
+class ShimFinder(MetaPathFinder):
+    """Find the modules of nova that the shim or a fork provides."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the spec of a module of nova.
+
+        Raises :class:`ImportError`, which explains why the module is not provided.
+        """
+        if name.partition(".")[0] not in ("nova", "oslo"):
+            return None
+        if sources_of(name) is not None:
+            # Every module is a package: this finder then explains each name that is missing.
+            spec = ModuleSpec(name, _ShimLoader(), is_package=True)
+            spec.submodule_search_locations = fork_paths(name)
+            return spec
+        package = name.rpartition(".")[0]
+        found: importlib.machinery.ModuleSpec | None = PathFinder.find_spec(
+            name, [*(path or ()), *fork_paths(package)]
+        )
+        if found is None and name.startswith("nova."):
+            raise ImportError(describe_missing(name), name=name)
+        return found
+
+
+def is_installed() -> bool:
+    """Return whether the modules are importable."""
+    return any(isinstance(each, ShimFinder) for each in sys.meta_path)
+
+
+def install() -> bool:
+    """Make the modules importable for the life of the process.
+
+    Returns False if nova itself is installed: nothing is changed then.
+    """
+    if is_installed():
+        return True
+    if has_real_nova():
+        return False
+    sys.meta_path.insert(0, ShimFinder())
+    # nova's commands install it, and old plugins use it without an import.
+    vars(builtins).setdefault("_", lambda text: text)
+    return True

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names of nova that the source of a plugin uses."""
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from placement_sched.scheduler.nova_shim.finder import (
+    MODULES,
+    describe_missing,
+    fork_files,
+    fork_paths,
+    is_installed,
+    sources_of,
+)
+
+#: The modules of nova that have a counterpart for imports without the shim.
+COUNTERPARTS = {
+    "nova.scheduler": "placement_sched.scheduler",
+    "nova.conf": "placement_sched.config",
+    "nova.api.validation.extra_specs": "placement_sched.scheduler.extra_specs",
+}
+#: Functions with the name of a module in a string.
+_IMPORTING = {"import_opt", "import_group", "import_module", "import_class", "import_object"}
+#: Modules that provide any name.
+_ANY_NAME = {"nova.exception", "nova.compute.task_states"}
+
+
+class NovaName(NamedTuple):
+    """A name of nova, or of an old library, in a line of a file."""
+
+    line: int
+    name: str
+
+    @property
+    def is_provided(self) -> bool:
+        """Return whether the shim, or a fork's folder, provides it."""
+        package, _, attribute = self.name.rpartition(".")
+        if sources_of(self.name) is not None or package in _ANY_NAME:
+            return True
+        sources = sources_of(package) or ()
+        if any(hasattr(import_module(source), attribute) for source in sources):
+            return True
+        return _is_of_fork(self.name) or _is_added(package, attribute)
+
+    @property
+    def counterpart(self) -> tuple[str, str] | None:
+        """Return the part of the name to change, and its replacement, for imports without shim."""
+        for old, new in COUNTERPARTS.items():
+            if f"{self.name}.".startswith(f"{old}."):
+                path = new + self.name.removeprefix(old)
+                return (old, new) if _exists(path) else None
+        return None
+
+    @property
+    def hint(self) -> str:
+        """Return the advice for a service without the shim."""
+        if self.counterpart:
+            return "change {} to {}".format(*self.counterpart)
+        if self.is_provided:
+            return f"{self.name} is provided by the nova shim"
+        return self.problem
+
+    @property
+    def problem(self) -> str:
+        """Return why the name is not provided."""
+        return describe_missing(_first_missing(self.name))
+
+
+def list_names(source: str, *, imports_only: bool = False) -> Sequence[NovaName]:
+    """Return the names of nova that a source uses, by line, each name once.
+
+    Every form of an import counts, also inside functions, and so do names of modules in strings of
+    ``CONF.import_opt`` and the like. Raises :class:`SyntaxError`.
+    """
+    tree = ast.parse(source)
+    modules: dict[str, str] = {}
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if _is_old(alias.name):
+                    names.add(NovaName(node.lineno, alias.name))
+                    local = alias.asname or alias.name.partition(".")[0]
+                    modules[local] = alias.name if alias.asname else local
+        elif isinstance(node, ast.ImportFrom) and not node.level and _is_old(node.module or ""):
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}" if alias.name != "*" else str(node.module)
+                names.add(NovaName(node.lineno, name))
+                modules[alias.asname or alias.name] = name
+        elif isinstance(node, ast.Call):
+            names.update(_names_in_strings(node))
+    if not imports_only:
+        names.update(_attributes(tree, modules))
+    first_uses = {each.name: each for each in sorted(names, reverse=True)}
+    return sorted(first_uses.values())
+
+
+def _is_old(module: str) -> bool:
+    return module.partition(".")[0] in ("nova", "oslo")
+
+
+def _names_in_strings(call: ast.Call) -> Iterator[NovaName]:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    for argument in call.args if name in _IMPORTING else ():
+        if isinstance(argument, ast.Constant) and _is_old(str(argument.value)):
+            yield NovaName(call.lineno, str(argument.value))
+
+
+def _attributes(tree: ast.AST, modules: Mapping[str, str]) -> Iterator[NovaName]:
+    """Yield the names that are read from provided modules."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute):
+            continue
+        path = _dotted(node)
+        if path is None or path[0] not in modules:
+            continue
+        name = modules[path[0]]
+        for part in path[1:]:
+            if sources_of(name) is None:
+                break
+            name = f"{name}.{part}"
+        if name not in MODULES:
+            yield NovaName(node.lineno, name)
+
+
+def _dotted(node: ast.expr) -> list[str] | None:
+    if isinstance(node, ast.Name):
+        return [node.id]
+    if isinstance(node, ast.Attribute) and (path := _dotted(node.value)):
+        return [*path, node.attr]
+    return None
+
+
+def _is_of_fork(name: str) -> bool:
+    package, _, module = name.rpartition(".")
+    own_module = any(
+        (Path(folder) / f"{module}.py").exists() or (Path(folder) / module).is_dir()
+        for folder in fork_paths(package)
+    )
+    # A name of a module of the fork, which only an import can check.
+    return own_module or (bool(package) and sources_of(package) is None and _is_of_fork(package))
+
+
+def _is_added(package: str, attribute: str) -> bool:
+    """Return whether a fork's file adds a name to a provided module."""
+    if not is_installed() or not fork_files(package):
+        return False
+    with suppress(Exception):  # the import of the plugin reports it
+        return hasattr(import_module(package), attribute)
+    return False
+
+
+def _first_missing(name: str) -> str:
+    """Return the shortest beginning of a name that is not provided."""
+    parts = name.split(".")
+    for end in range(1, len(parts)):
+        beginning = ".".join(parts[:end])
+        if not NovaName(0, beginning).is_provided:
+            return beginning
+    return name
+
+
+def _exists(path: str) -> bool:
+    with suppress(ImportError):
+        if find_spec(path) is not None:
+            return True
+    package, _, attribute = path.rpartition(".")
+    with suppress(ImportError):
+        return hasattr(import_module(package), attribute)
+    return False

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``nova.objects``: look-ups by the names of nova's objects.
+
+Results are this service's own objects, under nova's attribute names. Nothing can be saved.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.aggregates import ServerGroup as _ServerGroup
+from placement_sched.model.compute_node import ComputeNode as _ComputeNode
+from placement_sched.model.flavor import Flavor
+from placement_sched.model.image import Image as ImageMeta
+from placement_sched.model.image import ImageProperties as ImageMetaProps
+from placement_sched.model.instance import HostInstance, NovaCell
+from placement_sched.model.request_spec import Destination, RequestSpec
+from placement_sched.scheduler.nova_shim import exception
+from placement_sched.scheduler.nova_shim.lookups import get_cloud
+
+__all__ = ["Destination", "Flavor", "ImageMeta", "ImageMetaProps", "RequestSpec"]
+
+T = TypeVar("T")
+
+
+def register_all() -> None:
+    """Do nothing: all objects are registered."""
+
+
+class ObjectList(list[Any]):
+    """A list of objects, with nova's attribute ``objects``."""
+
+    @property
+    def objects(self) -> list[Any]:
+        """Return the list."""
+        return self
+
+
+def _only(found: Iterable[T], error: str, name: object) -> T:
+    """Return the first object, or raise an exception of nova with this name."""
+    for item in found:
+        return item
+    raise getattr(exception, error)(f"{error}: {name} could not be found.")
+
+
+class Aggregate(HostAggregate):
+    """Host aggregates by id or uuid."""
+
+    @staticmethod
+    def get_by_id(context: Any, aggregate_id: int) -> HostAggregate:
+        """Return an aggregate by its id."""
+        found = (each for each in get_cloud().aggregates if each.id == aggregate_id)
+        return _only(found, "AggregateNotFound", aggregate_id)
+
+    @staticmethod
+    def get_by_uuid(context: Any, aggregate_uuid: str) -> HostAggregate:
+        """Return an aggregate by its uuid."""
+        found = (each for each in get_cloud().aggregates if each.uuid == aggregate_uuid)
+        return _only(found, "AggregateNotFound", aggregate_uuid)
+
+
+class AggregateList(ObjectList):
+    """Host aggregates."""
+
+    @classmethod
+    def get_all(cls, context: Any) -> "AggregateList":
+        """Return all aggregates."""
+        return cls(get_cloud().aggregates)
+
+    @classmethod
+    def get_by_host(cls, context: Any, host: str, key: str | None = None) -> "AggregateList":
+        """Return the aggregates of a host, restricted to a metadata key if it is given."""
+        found = get_cloud().aggregates_of(host)
+        return cls(each for each in found if key is None or key in each.metadata)
+
+    @classmethod
+    def get_by_metadata_key(
+        cls, context: Any, key: str, hosts: Iterable[str] | None = None
+    ) -> "AggregateList":
+        """Return the aggregates with a key in their metadata, and with any of these hosts."""
+        wanted = None if hosts is None else set(hosts)
+        found = (each for each in get_cloud().aggregates if key in each.metadata)
+        return cls(each for each in found if wanted is None or wanted & each.hosts)
+
+    @classmethod
+    def get_by_metadata(
+        cls, context: Any, key: str | None = None, value: str | None = None
+    ) -> "AggregateList":
+        """Return the aggregates with this key, this value, or both in their metadata."""
+        return cls(
+            each
+            for each in get_cloud().aggregates
+            if (key is None or key in each.metadata)
+            and (
+                value is None
+                or value in ([each.metadata.get(key)] if key else each.metadata.values())
+            )
+        )
+
+
+class ComputeNode(_ComputeNode):
+    """Compute nodes by uuid or name."""
+
+    @staticmethod
+    def get_by_uuid(context: Any, uuid: str) -> _ComputeNode:
+        """Return a node by its uuid."""
+        node = get_cloud().nodes.get(str(uuid))
+        return _only([] if node is None else [node], "ComputeHostNotFound", uuid)
+
+    @staticmethod
+    def get_by_host_and_nodename(context: Any, host: str, nodename: str) -> _ComputeNode:
+        """Return a node by its host and hypervisor hostname."""
+        nodes = get_cloud().nodes_by_host.get(host, ())
+        found = (node for node in nodes if node.hypervisor_hostname == nodename)
+        return _only(found, "ComputeHostNotFound", host)
+
+    @staticmethod
+    def get_first_node_by_host_for_old_compat(context: Any, host: str) -> _ComputeNode:
+        """Return the first node of a host."""
+        return _only(get_cloud().nodes_by_host.get(host, ()), "ComputeHostNotFound", host)
+
+
+class ComputeNodeList(ObjectList):
+    """Compute nodes."""
+
+    @classmethod
+    def get_all(cls, context: Any) -> "ComputeNodeList":
+        """Return all nodes."""
+        return cls(get_cloud().nodes.values())
+
+    @classmethod
+    def get_all_by_host(cls, context: Any, host: str) -> "ComputeNodeList":
+        """Return the nodes of a host."""
+        nodes = get_cloud().nodes_by_host.get(host, ())
+        _only(nodes, "ComputeHostNotFound", host)
+        return cls(nodes)
+
+
+class Service:
+    """Compute services by host."""
+
+    @staticmethod
+    def get_by_compute_host(context: Any, host: str) -> Any:
+        """Return the nova-compute service of a host."""
+        service = get_cloud().services.get(host)
+        return _only([] if service is None else [service], "ComputeHostNotFound", host)
+
+
+class Instance(HostInstance):
+    """Instances by uuid."""
+
+    @staticmethod
+    def get_by_uuid(context: Any, uuid: str, expected_attrs: Any = None) -> HostInstance:
+        """Return a recorded instance."""
+        return _only(get_cloud().instances([uuid]), "InstanceNotFound", uuid)
+
+
+class InstanceList(ObjectList):
+    """Instances on a host."""
+
+    @classmethod
+    def get_by_host(
+        cls, context: Any, host: str, expected_attrs: Any = None, use_slave: bool = False
+    ) -> "InstanceList":
+        """Return the recorded instances on a host."""
+        return cls(get_cloud().instances_by_host.get(host, ()))
+
+    @classmethod
+    def get_uuids_by_host(cls, context: Any, host: str) -> list[str]:
+        """Return the uuids of the recorded instances on a host."""
+        return [instance.uuid for instance in get_cloud().instances_by_host.get(host, ())]
+
+
+class InstanceGroup(_ServerGroup):
+    """Server groups by uuid, instance or hint."""
+
+    @staticmethod
+    def get_by_uuid(context: Any, uuid: str) -> _ServerGroup:
+        """Return a group with its members and their hosts."""
+        group = get_cloud().group_with_members(uuid)
+        return _only([] if group is None else [group], "InstanceGroupNotFound", uuid)
+
+    @staticmethod
+    def get_by_instance_uuid(context: Any, instance_uuid: str) -> _ServerGroup:
+        """Return the group of an instance."""
+        group = get_cloud().group_of_instance(instance_uuid)
+        return _only([] if group is None else [group], "InstanceGroupNotFound", instance_uuid)
+
+    @classmethod
+    def get_by_hint(cls, context: Any, hint: str) -> _ServerGroup:
+        """Return the group of a hint: its uuid or name."""
+        named = (uuid for uuid, group in get_cloud().groups.items() if group.name == hint)
+        return cls.get_by_uuid(context, hint if hint in get_cloud().groups else next(named, hint))
+
+
+@dataclass(frozen=True)
+class CellMapping:
+    """A cell of nova."""
+
+    uuid: str
+    name: str | None = None
+    disabled: bool = False
+
+    @classmethod
+    def _of(cls, uuid: str | None) -> "CellMapping":
+        cell = get_cloud().cells.get(uuid or "") or NovaCell(uuid=uuid or "")
+        return cls(cell.uuid, cell.name, cell.disabled)
+
+
+@dataclass(frozen=True)
+class HostMapping:
+    """The cell of a host."""
+
+    host: str
+    cell_mapping: CellMapping
+
+    @classmethod
+    def get_by_host(cls, context: Any, host: str) -> "HostMapping":
+        """Return the mapping of a host."""
+        node = _only(get_cloud().nodes_by_host.get(host, ()), "HostMappingNotFound", host)
+        return cls(host, CellMapping._of(node.cell_uuid))  # noqa: SLF001 - of this module
+
+
+@dataclass(frozen=True)
+class InstanceMapping:
+    """The cell of an instance."""
+
+    instance_uuid: str
+    cell_mapping: CellMapping | None
+
+    @classmethod
+    def get_by_instance_uuid(cls, context: Any, instance_uuid: str) -> "InstanceMapping":
+        """Return the mapping of an instance."""
+        found = get_cloud().instances([instance_uuid])
+        instance = _only(found, "InstanceMappingNotFound", instance_uuid)
+        if instance.host is None:
+            return cls(instance_uuid, None)
+        return cls(instance_uuid, HostMapping.get_by_host(context, instance.host).cell_mapping)

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``nova.compute.task_states``: each state is its name in lower case, but for three.
+
+Source: compute API guide, "Server Concepts".
+"""
+
+_HYPHENATED = ("POWERING_OFF", "POWERING_ON", "SOFT_DELETING")
+
+
+def __getattr__(name: str) -> str:
+    if not name.isupper():
+        raise AttributeError(f"nova.compute.task_states.{name} is not provided here")
+    return name.lower().replace("_", "-") if name in _HYPHENATED else name.lower()

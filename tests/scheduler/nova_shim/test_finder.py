@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The modules of nova that can be imported, and the errors of the others."""
+
+import sys
+from importlib import import_module
+
+import pytest
+
+from placement_sched.scheduler import filters, weights
+from placement_sched.scheduler.nova_shim import finder
+from tests.support.repository import ROOT
+
+PAGE = (ROOT / "doc/source/bring_your_filters.rst").read_text()
+
+
+def test_every_module_of_the_table_can_be_imported(shim):
+    for name in finder.MODULES:
+        assert import_module(name).__name__ == name
+
+
+@pytest.mark.parametrize("name", [name for name, sources in finder.MODULES.items() if sources])
+def test_the_guide_names_every_module(name):
+    package, _, module = name.rpartition(".")
+    listed = f"``{name}``" in PAGE or (f"``{package}``" in PAGE and f"``{module}``" in PAGE)
+    assert listed or package in {"nova.objects", "oslo.config", "oslo.serialization", "oslo.utils"}
+
+
+def test_classes_are_those_of_this_package(shim):
+    assert import_module("nova.scheduler.filters").BaseHostFilter is filters.BaseHostFilter
+    assert import_module("nova.scheduler.weights").BaseHostWeigher is weights.BaseHostWeigher
+    own = import_module("placement_sched.scheduler.filters.disk_filter").DiskFilter
+    assert import_module("nova.scheduler.filters.disk_filter").DiskFilter is own
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("nova.virt.hardware", "nova.virt is not provided here: it controls hypervisors"),
+        ("nova.volume.cinder", "nova.volume is not provided here: it calls cinder"),
+        ("nova.quota", "nova.quota is not provided here: it is not part of the interface"),
+        ("nova.scheduler.filters.acme", "nova.scheduler.filters.acme is not provided here"),
+    ],
+)
+def test_another_module_says_why_it_is_missing(shim, name, reason):
+    with pytest.raises(ImportError, match=reason) as error:
+        import_module(name)
+    assert "doc/source/bring_your_filters.rst" in str(error.value)
+
+
+def test_another_name_says_why_it_is_missing(shim):
+    objects = import_module("nova.objects")
+    assert not hasattr(objects, "Quotas")
+    with pytest.raises(ImportError, match=r"nova\.objects\.Quotas is not provided here: no such"):
+        exec("from nova.objects import Quotas")  # noqa: S102 - the statement of a plugin
+
+
+def test_a_fork_adds_modules_and_names(shim, tmp_path, monkeypatch):
+    folder = tmp_path / "nova" / "scheduler"
+    (folder / "filters").mkdir(parents=True)
+    (folder / "mixins.py").write_text("from nova.scheduler.utils import acme\nNAME = acme()\n")
+    (folder / "utils.py").write_text("def acme():\n    return 'acme'\n")
+    (folder / "filters" / "acme.py").write_text("VALUE = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert import_module("nova.scheduler.mixins").NAME == "acme"
+    assert import_module("nova.scheduler.filters.acme").VALUE == 1
+    assert import_module("nova.scheduler.utils").get_weight_multiplier
+
+
+def test_installed_nova_takes_precedence(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    assert not finder.has_real_nova()
+    (tmp_path / "nova" / "scheduler").mkdir(parents=True)
+    (tmp_path / "nova" / "scheduler" / "manager.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert not finder.install()
+    assert not finder.is_installed()

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filters and weighers that are written for nova run unchanged."""
+
+import pytest
+
+from tests.conftest import make_settings
+from tests.scheduler.nova_shim.conftest import THIRD_PARTY
+from tests.support.scheduling import instance, report, spec
+from tests.support.versions import LATEST_HEADERS
+
+HOSTS = ("cn1", "cn2", "cn3")
+AGGREGATES = {
+    "rack-a": ("cn1", {"rack": "a", "availability_zone": "az1", "reservation": "p1"}),
+    "rack-b": ("cn2", {"rack": "b", "role": "operator", "reservation": "p2"}),
+}
+RACK = {"extra_specs": {"acme:rack": "<in> b"}}
+IMAGE = {"name": "linux", "properties": {"os_distro": "cn2 cn3"}}
+
+#: The filter, changes of the request, and the hosts that pass.
+FILTERS = [
+    ("reservation_filter.ReservationFilter", {}, "cn1 cn3"),
+    ("reservation_filter.ReservationFilter", {"project_id": "p2"}, "cn2 cn3"),
+    ("failure_domain_filter.FailureDomainFilter", {}, "cn1 cn2 cn3"),
+    (
+        "failure_domain_filter.FailureDomainFilter",
+        {"scheduler_hints": {"away_from": ["cn1"]}},
+        "cn2 cn3",
+    ),
+    ("trait_filter.list_filters", {}, "cn2"),
+    ("idle_filter.IdleFilter", {}, "cn2 cn3"),
+    ("roles_filter.RolesFilter", {}, "cn1 cn3"),
+    ("old_aggregate_filter.OldAggregateFilter", {}, "cn2 cn3"),
+    ("zone_filter.ZoneFilter", {}, "cn2 cn3"),
+    ("flags_filter.FlagsFilter", {}, "cn3"),
+    ("rebuild_filter.NotRebuildFilter", {}, "cn2 cn3"),
+    ("same_cpu_filter.SameCpuFilter", {"scheduler_hints": {"like": [instance(1)]}}, "cn1 cn2"),
+    ("same_cpu_filter.SameCpuFilter", {"scheduler_hints": {"like": [instance(9)]}}, ""),
+    ("max_unit_filter.MaxUnitFilter", {}, "cn3"),
+    ("group_filter.NoGroupFilter", {}, "cn2 cn3"),
+    ("hostname_filter.HostnameFilter", {"scheduler_hints": {"hostname": ["cn[12]"]}}, "cn1 cn2"),
+    ("base_filter.BaseFilter", {"image": IMAGE}, "cn2 cn3"),
+    ("operators_filter.OperatorsFilter", {"flavor": RACK}, "cn2"),
+    ("building_filter.BuildingFilter", {}, "cn2 cn3"),
+    ("old_utils_filter.OldUtilsFilter", {}, "cn1 cn2 cn3"),
+]
+#: The weigher, and the raw weights that it gives.
+WEIGHERS = [
+    ("idle_filter.IdleWeigher", {"cn1": 0, "cn2": 0, "cn3": 0}),
+    ("cpu_weigher.FreeCpuWeigher", {"cn1": 16, "cn2": 16, "cn3": 32}),
+    ("cpu_weigher.OldWeigher", {"cn1": 16, "cn2": 16, "cn3": 32}),
+    ("usage_weigher.UsageWeigher", {"cn1": -1, "cn2": 0, "cn3": 0}),
+]
+
+
+@pytest.fixture
+def build_cloud(shim, sqlite_url, make_app):
+    """Return a function that builds an application with options and three hosts."""
+
+    def build(**options):
+        names = {f"filter_scheduler__{name}": value for name, value in options.items()}
+        settings = make_settings(sqlite_url, filter_scheduler__nova_shim=True, **names)
+        app = make_app(settings)
+        vcpus = {"cn3": 32}
+        reports = [report(host, vcpus=vcpus.get(host, 16)) for host in HOSTS]
+        app.post_json("/scheduler/v1/compute_nodes", reports)
+        for name, (host, metadata) in AGGREGATES.items():
+            body = {"aggregate": {"name": name, "availability_zone": None}}
+            created = app.post_json("/compute/v2.1/os-aggregates", body).json["aggregate"]
+            action = f"/compute/v2.1/os-aggregates/{created['id']}/action"
+            app.post_json(action, {"set_metadata": {"metadata": metadata}})
+            app.post_json(action, {"add_host": {"host": host}})
+        app.put("/placement/traits/CUSTOM_GOLD", headers=LATEST_HEADERS)
+        provider = f"/placement/resource_providers/{report('cn2')['uuid']}"
+        generation = app.get(provider, headers=LATEST_HEADERS).json["generation"]
+        body = {"resource_provider_generation": generation, "traits": ["CUSTOM_GOLD"]}
+        app.put_json(f"{provider}/traits", body, headers=LATEST_HEADERS)
+        placed = spec(instance(1), force_hosts=["cn1"])
+        app.post_json("/scheduler/v1/select_destinations", {"request_spec": placed})
+        return app
+
+    return build
+
+
+def explain(app, **changes):
+    flavor = {"name": "m1", "vcpus": 1, "memory_mb": 1024, "root_gb": 10}
+    flavor |= changes.pop("flavor", {})
+    body = {"request_spec": spec(flavor=flavor, **changes)}
+    return app.post_json("/scheduler/v1/explain", body).json
+
+
+@pytest.mark.parametrize(("plugin", "request_changes", "hosts"), FILTERS)
+def test_filter_passes_the_hosts_that_it_passes_in_nova(
+    build_cloud, plugin, request_changes, hosts
+):
+    name = "TraitFilter" if plugin.startswith("trait_filter") else plugin.rpartition(".")[2]
+    app = build_cloud(available_filters=[plugin], enabled_filters=[name])
+    explanation = explain(app, **request_changes)
+    assert sorted(host["host"] for host in explanation["hosts"]) == hosts.split()
+
+
+@pytest.mark.parametrize(("plugin", "weights"), WEIGHERS)
+def test_weigher_gives_the_weights_that_it_gives_in_nova(build_cloud, plugin, weights):
+    app = build_cloud(enabled_filters=[], weight_classes=[plugin])
+    name = plugin.rpartition(".")[2]
+    hosts = explain(app)["hosts"]
+    assert {host["host"]: host["weights"][name]["raw"] for host in hosts} == weights
+
+
+def test_older_instances_lower_the_weight(build_cloud):
+    app = build_cloud(enabled_filters=[], weight_classes=["age_weigher.AgeWeigher"])
+    weights = {host["host"]: host["weights"]["AgeWeigher"]["raw"] for host in explain(app)["hosts"]}
+    assert weights["cn1"] < -1 < weights["cn2"] == weights["cn3"] == 0
+
+
+def test_a_filter_reads_the_roles_of_the_caller(build_cloud):
+    app = build_cloud(
+        available_filters=["roles_filter.RolesFilter"], enabled_filters=["RolesFilter"]
+    )
+    body = {"request_spec": spec()}
+    headers = {"X-Roles": "admin,operator"}
+    hosts = app.post_json("/scheduler/v1/explain", body, headers=headers).json["hosts"]
+    assert sorted(host["host"] for host in hosts) == list(HOSTS)
+
+
+def test_every_plugin_is_tried():
+    tried = {plugin.partition(".")[0] for plugin, *_ in [*FILTERS, *WEIGHERS]} | {"age_weigher"}
+    assert tried == {path.stem for path in THIRD_PARTY.glob("*.py")}
+    assert len(tried) == 20
