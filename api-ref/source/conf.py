@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sphinx configuration of the API reference."""
 
+import sys
 from importlib.metadata import version as _version
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -11,11 +13,13 @@ from sphinx.util.docutils import ReferenceRole
 
 from placement_sched.api.placement.microversions import VERSIONING
 
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
 project = "placement_sched"
 author = copyright = "the placement_sched authors"  # noqa: A001 - Sphinx's name
 release = version = _version("placement_sched")
 
-extensions = ["os_api_ref"]
+extensions = ["os_api_ref", "openapi_operations"]
 nitpicky = True
 
 # Not OpenStack's own theme: it would bring that site's navigation and trackers along.

@@ -55,6 +55,7 @@ from placement_sched.api.response import (
 from placement_sched.api.validation import shorten
 from placement_sched.api.versions import NotAcceptable, Version
 from placement_sched.errors import Error, Invalid, NotFound, PluginFailed
+from placement_sched.model.caller import set_caller
 from placement_sched.model.request_stats import begin_stats
 from placement_sched.operations.nova_cloud import check_not_read_from_nova
 
@@ -159,6 +160,7 @@ class Application(flask.Flask):
         is_public = path in self._public_paths
         if not is_public:
             request.identity = self._authenticate(request.sent_headers)
+            set_caller(request.identity.credentials)
         request.version = api.style.negotiate(request.sent_headers)
         request.check_length_and_label()  # before 404 and 405
         if not is_public:  # version documents need no database

@@ -18,6 +18,7 @@ from placement_sched.api.call import ApiResponse, Handler
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import EVER, NEVER, Headers, Version
 from placement_sched.errors import Error
+from placement_sched.model.document import Json
 from placement_sched.model.request_ids import RequestIds
 from placement_sched.operations.nova_cloud import NovaNoun
 
@@ -36,6 +37,8 @@ class Route:
     * ``action`` distinguishes routes with the same path, method and versions. It is the only key of
       the request body (nova's ``{"add_host": {...}}``).
     * ``body`` has the schemas of a required JSON body.
+    * ``documented_body`` is the schema in the OpenAPI document, if the handler validates the body
+      further.
     * ``data``: the required body is bytes, and ``call.body`` is their number.
     * ``content_types`` are the allowed types of the body.
     * ``takes_many``: the body may have any length. Other bodies have at most
@@ -62,6 +65,7 @@ class Route:
     until: Version = NEVER
     action: str | None = None
     body: Schemas | None = None
+    documented_body: Json | None = None
     data: bool = False
     takes_many: bool = False
     changes: NovaNoun | None = None

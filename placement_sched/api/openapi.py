@@ -8,7 +8,7 @@ Source: OpenAPI Specification 3.1. ``x-openstack`` is defined by OpenStack's cod
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
@@ -17,6 +17,7 @@ from placement_sched.api.response import HTML, JSON, TEXT
 from placement_sched.api.validation import REPEATED, Schemas
 from placement_sched.api.versions import EVER, NEVER, Version
 from placement_sched.model.document import Json
+from placement_sched.schemas.node_report import NOVA_OBJECT
 
 _TOKEN = "token"  # noqa: S105 - the name of a security scheme
 #: The query parameter that describes all keys with a pattern rather than a name.
@@ -28,8 +29,10 @@ class Description:
     """The API that a document describes, with its routes.
 
     At any version, a method and path have at most a single route. ``names`` are the schemas of the
-    path parameters, ``errors`` is the schema of errors by version. From ``dated_since`` on, answers
-    have Last-Modified.
+    path parameters, ``errors`` is the schema of errors by version, and ``error_types`` are their
+    media types. From ``dated_since`` on, answers have Last-Modified. ``about`` describes the API,
+    with ``{version}`` for the version. ``schemas`` are named components: schemas that contain a
+    component refer to it.
     """
 
     title: str
@@ -37,7 +40,13 @@ class Description:
     routes: tuple[Route, ...]
     names: Mapping[str, Json]
     errors: Schemas
-    dated_since: Version
+    dated_since: Version = NEVER
+    error_types: tuple[str, ...] = (JSON, HTML, TEXT)
+    about: str = (
+        "As of microversion {version}. To get the document of another microversion, send "
+        "the header OpenStack-API-Version."
+    )
+    schemas: Mapping[str, Json] = field(default_factory=dict)
 
 
 def document(described: Description, version: Version, server: str) -> dict[str, Any]:
@@ -45,27 +54,41 @@ def document(described: Description, version: Version, server: str) -> dict[str,
     paths: dict[str, dict[str, Any]] = {}
     for route in described.routes:
         if route.serves(version):
-            # The path in OpenAPI's syntax: ``/traits/{name}``.
-            path = paths.setdefault(PARAMETER.sub(r"{\1}", route.path), {})
-            path[route.method.lower()] = _operation(described, route, version)
+            # The path in OpenAPI's syntax: ``/traits/{name}``. A path and the same path with a
+            # final slash are served alike.
+            path = PARAMETER.sub(r"{\1}", route.path).rstrip("/") or "/"
+            operation = _operation(described, route, version)
+            paths.setdefault(path, {})[route.method.lower()] = operation
+    named = {id(schema): name for name, schema in described.schemas.items()}
+    schemas = {
+        name: {key: _refer(value, named) for key, value in schema.items()}
+        for name, schema in described.schemas.items()
+    }
     return {
         "openapi": "3.1.0",
         "info": {
             "title": described.title,
             "version": str(version),
-            "description": (
-                f"As of microversion {version}. To get the document of another microversion, send "
-                "the header OpenStack-API-Version."
-            ),
+            "description": described.about.format(version=version),
         },
         "servers": [{"url": server}],
-        "paths": paths,
+        "paths": _refer(paths, named),
         "components": {
-            "schemas": {"Errors": _schema(described.errors, version)},
+            "schemas": {"Errors": _schema(described.errors, version), **schemas},
             "headers": _HEADERS,
             "securitySchemes": {_TOKEN: {"type": "apiKey", "in": "header", "name": "X-Auth-Token"}},
         },
     }
+
+
+def _refer(value: Any, named: Mapping[int, str]) -> Any:
+    """Return ``value`` with a reference for each object that is a component (by identity)."""
+    if isinstance(value, dict):
+        if name := named.get(id(value)):
+            return {"$ref": f"#/components/schemas/{name}"}
+        items = value.items()
+        return {key: _refer(inner, named) for key, inner in items if key != NOVA_OBJECT}
+    return [_refer(inner, named) for inner in value] if isinstance(value, list) else value
 
 
 def _operation(described: Description, route: Route, version: Version) -> dict[str, Any]:
@@ -91,8 +114,10 @@ def _operation(described: Description, route: Route, version: Version) -> dict[s
         },
         "security": [] if route.public else [{_TOKEN: []}],
     }
+    if route.policy is not None:
+        operation["x-policy"] = route.policy
     if route.body is not None:
-        schema = _schema(route.body, version)
+        schema = route.documented_body or _schema(route.body, version)
         content = {kind: {"schema": schema} for kind in route.content_types}
         operation["requestBody"] = {"required": True, "content": content}
     window = {} if route.since == EVER else {"min-ver": str(route.since)}
@@ -126,7 +151,7 @@ def _query_parameter(name: str, schema: Json, *, required: bool) -> dict[str, An
     return {**parameter, "style": "form", "explode": True}
 
 
-#: Errors are HTML or text for clients that accept no JSON.
+#: The schema of an error by media type: HTML or text for clients that accept no JSON.
 _ERRORS: Json = {
     JSON: {"schema": {"$ref": "#/components/schemas/Errors"}},
     **{kind: {"schema": {"type": "string"}} for kind in (HTML, TEXT)},
@@ -153,7 +178,7 @@ def _response(
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},
     }
     if status >= HTTPStatus.BAD_REQUEST:
-        response["content"] = _ERRORS
+        response["content"] = {kind: _ERRORS[kind] for kind in described.error_types}
     elif route.answer and (schema := route.answer.at(version)) is not None:
         response["content"] = {JSON: {"schema": schema.definition}}
     return response

@@ -29,6 +29,8 @@ from placement_sched.schemas.reader import Conversion, Reader
 
 #: Key of the fields of a serialised nova object (oslo.versionedobjects).
 _NOVA_DATA = "nova_object.data"
+#: The keyword of a schema that also allows such objects, with the schema of plain objects.
+NOVA_OBJECT = "x-nova"
 #: Metrics have 64 bits, because CPU times are in nanoseconds.
 _MAX_METRIC = 2**63 - 1
 #: Whole numbers. More digits are outside of every accepted range.
@@ -63,7 +65,7 @@ def _nova_object(inner: Json) -> Json:
     """Return the schema of a plain object, or of the nova object that contains it."""
     wrapped = {"type": "object", "required": [_NOVA_DATA]}
     within = {"properties": {_NOVA_DATA: inner}}
-    return {"if": wrapped, "then": within, "else": inner, "x-nova": inner}
+    return {"if": wrapped, "then": within, "else": inner, NOVA_OBJECT: inner}
 
 
 def _unwrap_conversion(
@@ -166,9 +168,21 @@ REPORT: Json = object_schema(
     *("uuid", "host", "hypervisor_hostname", "vcpus", "memory_mb"),
 )
 
-_report_reader = Reader(REPORT, {"x-nova": _unwrap_conversion})
+#: A report as sent: the uuid may be in the path, these values may also be JSON strings, and numbers
+#: in ``stats`` may be text.
+SENT_REPORT: Json = {
+    **REPORT,
+    "required": [name for name in REPORT["required"] if name != "uuid"],
+    "properties": {
+        **REPORT["properties"],
+        **{key: {"anyOf": [{"type": "string"}, REPORT["properties"][key]]} for key in _STRINGS},
+        "stats": nullable(map_schema(_LABEL, _LABELLED)),
+    },
+}
+
+_report_reader = Reader(REPORT, {NOVA_OBJECT: _unwrap_conversion})
 _metric_value_reader = Reader(_METRIC_VALUE)
-_topology_reader = Reader(_TOPOLOGY, {"x-nova": _unwrap_conversion})
+_topology_reader = Reader(_TOPOLOGY, {NOVA_OBJECT: _unwrap_conversion})
 
 _DEFAULTS: Json = {
     **dict.fromkeys(("cell_uuid", "host_ip", "disk_available_least")),

@@ -3,6 +3,7 @@
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
+from placement_sched.api.scheduler import answers
 from placement_sched.api.scheduler.request_schema import OVERRIDES, REQUEST_SPEC
 from placement_sched.api.scheduler.select_destinations import check_policy_hint
 from placement_sched.api.validation import Schemas
@@ -15,7 +16,7 @@ from placement_sched.scheduler.simulation import changes_from
 from placement_sched.schemas.changes import CHANGES
 from placement_sched.schemas.parts import BOOLEAN, NAME, list_schema, nullable, object_schema
 
-blueprint = Blueprint("capacity", __name__)
+blueprint = Blueprint("capacity", __name__, policy="scheduler:capacity")
 
 #: ``request_spec`` needs no flavor if the body has ``flavors`` or ``all_flavors``.
 _REQUEST_SPEC: Json = {key: value for key, value in REQUEST_SPEC.items() if key != "required"}
@@ -34,7 +35,7 @@ _PROPERTIES: Json = {
 CAPACITY = Schemas(object_schema(_PROPERTIES, "request_spec"))
 
 
-@blueprint.post("/v1/capacity", policy="scheduler:capacity", body=CAPACITY, refusals=(404, 500))
+@blueprint.post("/v1/capacity", body=CAPACITY, refusals=(404, 500), answer=answers.CAPACITY)
 def count(call: ApiCall) -> ApiResponse:
     """Count how many more instances of a request fit, without claiming."""
     check_policy_hint(call)

@@ -8,6 +8,7 @@ import orjson
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.paging import limit_and_marker, page
+from placement_sched.api.scheduler import answers
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
@@ -18,7 +19,7 @@ from placement_sched.operations import reports
 from placement_sched.operations.nova_cloud import NovaNoun
 from placement_sched.schemas import formats
 from placement_sched.schemas.formats import usual_uuid
-from placement_sched.schemas.node_report import parse
+from placement_sched.schemas.node_report import SENT_REPORT, parse
 from placement_sched.schemas.parts import NAME, PAGING, list_schema, object_schema
 from placement_sched.store.compute import compute_nodes
 
@@ -33,13 +34,23 @@ _ALL = "/v1/compute_nodes"
 _ONE = "/v1/compute_nodes/<uuid>"
 _POLICY = "scheduler:compute_nodes"
 
+NODE = answers.open_schema(SENT_REPORT, _FIELDS)
+SHOW_ANSWER = Schemas(NODE)
+LIST_ANSWER = answers.page_schema("compute_nodes", NODE)
 LIST = Schemas(object_schema(dict.fromkeys(_FILTERS, NAME) | PAGING))
 #: ``placement_sched.schemas.node_report`` validates the reports.
 PUT = Schemas({"type": "object"})
 POST = Schemas(list_schema({"type": "object"}, maxItems=MAX_REPORTS))
 
 
-@blueprint.post(_ALL, policy=f"{_POLICY}:report", body=POST, takes_many=True, refusals=(409,))
+@blueprint.post(
+    _ALL,
+    policy=f"{_POLICY}:report",
+    body=POST,
+    documented_body=list_schema({"allOf": [SENT_REPORT], "required": ["uuid"]}),
+    takes_many=True,
+    answer=answers.COUNTS,
+)
 def report_many(call: ApiCall) -> ApiResponse:
     """Record a list of reports, all or nothing, and count new and changed nodes."""
     now = call.now()
@@ -49,7 +60,9 @@ def report_many(call: ApiCall) -> ApiResponse:
     return ApiResponse(body={name: getattr(recorded, name) for name in counts})
 
 
-@blueprint.put(_ONE, policy=f"{_POLICY}:report", body=PUT, refusals=(409,))
+@blueprint.put(
+    _ONE, policy=f"{_POLICY}:report", body=PUT, documented_body=SENT_REPORT, answer=SHOW_ANSWER
+)
 def report(call: ApiCall, uuid: str) -> ApiResponse:
     """Record the report of a node and return the node."""
     now = call.now()
@@ -69,7 +82,7 @@ def report(call: ApiCall, uuid: str) -> ApiResponse:
     return ApiResponse(body=_as_document(call.services.database.write(write_report)))
 
 
-@blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST)
+@blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST, answer=LIST_ANSWER)
 def index(call: ApiCall) -> ApiResponse:
     """List compute nodes by uuid, filtered by host or hypervisor_hostname."""
     limit, marker = limit_and_marker(call)
@@ -78,7 +91,7 @@ def index(call: ApiCall) -> ApiResponse:
     return page(call, "compute_nodes", [_as_document(node) for node in nodes])
 
 
-@blueprint.get(_ONE, policy=f"{_POLICY}:show")
+@blueprint.get(_ONE, policy=f"{_POLICY}:show", answer=SHOW_ANSWER)
 def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show a compute node."""
     return ApiResponse(body=_as_document(call.read(compute_nodes.by_uuid, usual_uuid(uuid))))

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.paging import pairs_after
-from placement_sched.api.scheduler import recorded
+from placement_sched.api.scheduler import answers, recorded
 
 blueprint = Blueprint("decisions", __name__)
 
@@ -15,7 +15,7 @@ _ONE = "/v1/decisions/<uuid>"
 _POLICY = "scheduler:decisions"
 
 
-@blueprint.get(_ALL, policy=f"{_POLICY}:list", query=recorded.LIST)
+@blueprint.get(_ALL, policy=f"{_POLICY}:list", query=recorded.LIST, answer=answers.LIST_DECISIONS)
 def index(call: ApiCall) -> ApiResponse:
     """List decisions, newest first, page by page.
 
@@ -30,14 +30,18 @@ def index(call: ApiCall) -> ApiResponse:
     return ApiResponse(body={**body, "links": links})
 
 
-@blueprint.get(_ONE, policy=f"{_POLICY}:show")
+@blueprint.get(_ONE, policy=f"{_POLICY}:show", answer=answers.SHOW_DECISION)
 def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show a decision with its request and funnel."""
     return ApiResponse(body=recorded.show_decision(call.services.scheduler, uuid))
 
 
 @blueprint.post(
-    f"{_ONE}/replay", policy=f"{_POLICY}:replay", body=recorded.REPLAY, refusals=(404, 500)
+    f"{_ONE}/replay",
+    policy=f"{_POLICY}:replay",
+    body=recorded.REPLAY,
+    refusals=(404, 500),
+    answer=answers.REPLAY,
 )
 def replay(call: ApiCall, uuid: str) -> ApiResponse:
     """Evaluate the request of a decision again and return the differences."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.paging import limit_and_marker, page
+from placement_sched.api.scheduler import answers
 from placement_sched.api.validation import Schemas
 from placement_sched.model.document import Json
 from placement_sched.operations.aggregate_check import check_aggregates
@@ -28,7 +29,7 @@ LIST = Schemas(
 )
 
 
-@blueprint.get("/v1/hosts", policy=f"{_POLICY}:list", query=LIST)
+@blueprint.get("/v1/hosts", policy=f"{_POLICY}:list", query=LIST, answer=answers.HOSTS)
 def index(call: ApiCall) -> ApiResponse:
     """List hosts with state, zone, policy, aggregates, traits and total resources."""
     limit, marker = limit_and_marker(call)
@@ -55,13 +56,13 @@ def search_hosts(
     return list_hosts(scheduler, filters)
 
 
-@blueprint.get("/v1/hosts/<path:host>", policy=f"{_POLICY}:show")
+@blueprint.get("/v1/hosts/<path:host>", policy=f"{_POLICY}:show", answer=answers.HOST)
 def show(call: ApiCall, host: str) -> ApiResponse:
     """Show a host with its nodes, providers and instances."""
     return ApiResponse(body=show_host(call.services.scheduler, host))
 
 
-@blueprint.get("/v1/aggregate_check", policy="scheduler:aggregate_check")
+@blueprint.get("/v1/aggregate_check", policy="scheduler:aggregate_check", answer=answers.CHECK)
 def check(call: ApiCall) -> ApiResponse:
     """Check the aggregates that reserve hosts by traits, and list who may use them."""
     scheduler = call.services.scheduler

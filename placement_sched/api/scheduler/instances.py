@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
 from placement_sched.api.paging import limit_and_marker, page
+from placement_sched.api.scheduler import answers
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.model.document import Json
@@ -40,10 +41,13 @@ _INSTANCE = parts.object_schema(
     }
 )
 PUT = Schemas(_INSTANCE)
+INSTANCE = answers.open_schema(_INSTANCE, _FIELDS)
+SHOW_ANSWER = Schemas(INSTANCE)
+LIST_ANSWER = answers.page_schema("instances", INSTANCE)
 LIST = Schemas(parts.object_schema(dict.fromkeys(_FILTERS, parts.NAME) | parts.PAGING))
 
 
-@blueprint.put(_ONE, policy=f"{_POLICY}:record", body=PUT)
+@blueprint.put(_ONE, policy=f"{_POLICY}:record", body=PUT, answer=SHOW_ANSWER)
 def record(call: ApiCall, uuid: str) -> ApiResponse:
     """Record an instance. Omitted fields are cleared."""
     return _write_record(call, _parse_instance(formats.read(formats.uuid, uuid, "uuid"), call.body))
@@ -69,7 +73,7 @@ def _parse_instance(uuid: str, body: Json) -> Instance:
     )
 
 
-@blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST)
+@blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST, answer=LIST_ANSWER)
 def index(call: ApiCall) -> ApiResponse:
     """List instances by uuid, filtered by host, node or project."""
     limit, marker = limit_and_marker(call)
@@ -78,7 +82,7 @@ def index(call: ApiCall) -> ApiResponse:
     return page(call, "instances", [_as_document(instance) for instance in rows])
 
 
-@blueprint.get(_ONE, policy=f"{_POLICY}:show")
+@blueprint.get(_ONE, policy=f"{_POLICY}:show", answer=SHOW_ANSWER)
 def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show an instance."""
     return ApiResponse(body=_as_document(call.read(instances.by_uuid, usual_uuid(uuid))))

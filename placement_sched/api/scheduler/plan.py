@@ -7,13 +7,13 @@ a scheduling policy, as in ``select_destinations``.
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
-from placement_sched.api.scheduler import request_schema
+from placement_sched.api.scheduler import answers, request_schema
 from placement_sched.model.aggregates import POLICY_KEY
 
-blueprint = Blueprint("plan", __name__)
+blueprint = Blueprint("plan", __name__, refusals=(404, 500))
 
 
-@blueprint.post("/v1/plan", policy="scheduler:plan", body=request_schema.PLAN, refusals=(404, 500))
+@blueprint.post("/v1/plan", policy="scheduler:plan", body=request_schema.PLAN, answer=answers.PLAN)
 def plan(call: ApiCall) -> ApiResponse:
     """Return the moves that changes of the cloud require, without applying them.
 
@@ -27,7 +27,7 @@ def plan(call: ApiCall) -> ApiResponse:
     "/v1/rebalance",
     policy="scheduler:rebalance",
     body=request_schema.REBALANCE,
-    refusals=(404, 500),
+    answer=answers.REBALANCE,
 )
 def rebalance(call: ApiCall) -> ApiResponse:
     """Return moves that make room, empty hosts or even out load, without moving instances.

@@ -3,6 +3,7 @@
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
+from placement_sched.api.scheduler import answers
 
 #: Resources below ``/v1/``.
 _COLLECTIONS = ("aggregate_check", "compute_nodes", "decisions", "hosts", "instances", "policies")
@@ -11,9 +12,14 @@ _OPERATIONS = ("select_destinations", "explain", "plan", "rebalance", "capacity"
 blueprint = Blueprint("root", __name__)
 
 
-@blueprint.get("/", policy="scheduler:root:show")
-@blueprint.get("/v1", policy="scheduler:root:show")
-@blueprint.get("/v1/", policy="scheduler:root:show")
+@blueprint.get("/", policy="scheduler:root:show", answer=answers.ROOT)
+def index(call: ApiCall) -> ApiResponse:
+    """List the resources at the root of the API."""
+    return show(call)
+
+
+@blueprint.get("/v1", policy="scheduler:root:show", answer=answers.ROOT)
+@blueprint.get("/v1/", policy="scheduler:root:show", answer=answers.ROOT)
 def show(call: ApiCall) -> ApiResponse:
     """List the resources and their addresses."""
     links = {name: f"{call.base}/v1/{name}" for name in (*_COLLECTIONS, *_OPERATIONS)}

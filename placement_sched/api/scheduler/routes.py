@@ -13,6 +13,7 @@ from placement_sched.api.scheduler import (
     decisions,
     hosts,
     instances,
+    openapi,
     plan,
     root,
     select_destinations,
@@ -61,6 +62,16 @@ class SchedulerStyle(PlacementStyle):
         return self.in_json(error, status, title, seen)  # even if the client does not accept JSON
 
 
-_MODULES = (root, capacity, compute_nodes, decisions, hosts, instances, plan, select_destinations)
+_MODULES = (
+    root,
+    capacity,
+    compute_nodes,
+    decisions,
+    hosts,
+    instances,
+    openapi,
+    plan,
+    select_destinations,
+)
 
 API = Api("scheduler", SchedulerStyle(), [module.blueprint for module in _MODULES])

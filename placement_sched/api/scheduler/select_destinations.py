@@ -6,7 +6,7 @@ A request may name a scheduling policy. ``GET /policies`` lists the policies.
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
-from placement_sched.api.scheduler import request_schema
+from placement_sched.api.scheduler import answers, request_schema
 from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.scheduler import policy_views
 
@@ -17,7 +17,11 @@ _POLICIES = "scheduler:policies"
 
 
 @blueprint.post(
-    "/v1/select_destinations", policy=_POLICY, body=request_schema.SELECT, refusals=(404, 409, 500)
+    "/v1/select_destinations",
+    policy=_POLICY,
+    body=request_schema.SELECT,
+    refusals=(404, 409, 500),
+    answer=answers.SELECT,
 )
 def select(call: ApiCall) -> ApiResponse:
     """Select hosts for a request spec and claim them unless ``claim`` is false."""
@@ -26,7 +30,11 @@ def select(call: ApiCall) -> ApiResponse:
 
 
 @blueprint.post(
-    "/v1/explain", policy="scheduler:explain", body=request_schema.EXPLAIN, refusals=(404, 500)
+    "/v1/explain",
+    policy="scheduler:explain",
+    body=request_schema.EXPLAIN,
+    refusals=(404, 500),
+    answer=answers.EXPLAIN,
 )
 def explain(call: ApiCall) -> ApiResponse:
     """Return the funnel and hosts of a request without claiming."""
@@ -34,7 +42,7 @@ def explain(call: ApiCall) -> ApiResponse:
     return ApiResponse(body=request_schema.explain(call.services.scheduler, call.body, call.ids))
 
 
-@blueprint.get("/v1/policies", policy=f"{_POLICIES}:list")
+@blueprint.get("/v1/policies", policy=f"{_POLICIES}:list", answer=answers.POLICIES)
 def list_policies(call: ApiCall) -> ApiResponse:
     """List the policies, the default first, the selectors and the access rules."""
     services = call.services
@@ -47,7 +55,7 @@ def list_policies(call: ApiCall) -> ApiResponse:
     return ApiResponse(body=body)
 
 
-@blueprint.get("/v1/policies/<name>", policy=f"{_POLICIES}:show")
+@blueprint.get("/v1/policies/<name>", policy=f"{_POLICIES}:show", answer=answers.POLICY)
 def show_policy(call: ApiCall, name: str) -> ApiResponse:
     """Show a policy."""
     return ApiResponse(body=policy_views.show_policy(call.services.scheduler, name))

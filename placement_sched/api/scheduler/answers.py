@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schemas of the answers of the scheduler API.
+
+Objects may have more keys than a schema names: later releases add keys, and clients ignore unknown
+keys. Keys that an answer may lack are not required.
+"""
+
+from typing import Any
+
+from placement_sched.api.validation import Schemas
+from placement_sched.model import decision
+from placement_sched.model.document import Json
+from placement_sched.scheduler.host_views import STATES
+from placement_sched.schemas.parts import BOOLEAN, NULLABLE_UUID, UUID, list_schema, nullable
+
+_TEXT: Json = {"type": "string"}
+_INTEGER: Json = {"type": "integer"}
+_NUMBER: Json = {"type": "number"}
+_OBJECT: Json = {"type": "object"}
+_NULLABLE_TEXT, _NULLABLE_OBJECT = nullable(_TEXT), nullable(_OBJECT)
+_TEXTS, _INTEGERS, _OBJECTS = list_schema(_TEXT), list_schema(_INTEGER), list_schema(_OBJECT)
+
+
+def _answer(required: Json, optional: Json | None = None) -> Json:
+    properties = {**required, **(optional or {})}
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def _texts(*names: str) -> Json:
+    return dict.fromkeys(names, _TEXT)
+
+
+def _map(values: Json) -> Json:
+    return {"type": "object", "additionalProperties": values}
+
+
+_LINKS = list_schema(_answer(_texts("rel", "href")))
+
+
+def open_schema(schema: Json, fields: tuple[str, ...]) -> Json:
+    """Build the schema of an answer with all ``fields`` from the schema of a request."""
+    return {**_allow_more_keys(schema), "required": list(fields)}
+
+
+def _allow_more_keys(value: Any) -> Any:
+    """Allow further keys in all objects of a schema."""
+    if isinstance(value, dict):
+        items = [(key, inner) for key, inner in value.items() if inner is not False]
+        return {key: _allow_more_keys(inner) for key, inner in items}
+    return [_allow_more_keys(inner) for inner in value] if isinstance(value, list) else value
+
+
+def page_schema(noun: str, item: Json, optional: Json | None = None) -> Schemas:
+    """Build the schema of a page of a list."""
+    return Schemas(_answer({noun: list_schema(item), "links": _LINKS}, optional))
+
+
+ROOT = Schemas(_answer({**_texts("id", "status"), "resources": _map(_TEXT)}))
+COUNTS = Schemas(_answer(dict.fromkeys(("created", "changed", "unchanged"), _INTEGER)))
+
+SELECTION = _answer(
+    {
+        **_texts("service_host", "nodename", "availability_zone"),
+        "compute_node_uuid": UUID,
+        "cell_uuid": NULLABLE_UUID,
+        "limits": _OBJECT,
+        "weight": _NUMBER,
+        "allocation_request": _NULLABLE_OBJECT,
+        "allocation_request_version": _NULLABLE_TEXT,
+    }
+)
+#: A list for each instance: the chosen host, then the alternates.
+_SELECTIONS = list_schema(list_schema(SELECTION, minItems=1))
+_RESULT: Json = {"decision": UUID, "policy": _TEXT, "selections": _SELECTIONS}
+SELECT = Schemas(_answer(_RESULT, {"instance_uuids": list_schema(UUID)}))
+
+_COUNTS: Json = {"before": _INTEGER, "after": _INTEGER}
+_REJECTIONS: Json = {"rejected": list_schema(_answer(_texts("host", "node", "reason")))}
+_STEP = _answer({"constraint": _TEXT, **_COUNTS}, {**_texts("detail", "option"), **_REJECTIONS})
+_REQUEST_FILTER = _answer(
+    {"name": _TEXT, "applied": BOOLEAN, "elapsed_ms": _NUMBER},
+    {"changes": _OBJECT, "refusal": _TEXT},
+)
+_SEARCH = _answer(
+    {"query": _TEXT, "providers": _INTEGER, "hosts": _INTEGER, "steps": list_schema(_STEP)},
+    {"nearest_misses": _OBJECTS, "nearest_misses_complete": BOOLEAN, "fallback": _OBJECT},
+)
+#: A funnel, or the outline of a funnel that is too large to record.
+FUNNEL = _answer(
+    {
+        "request_filters": list_schema(_REQUEST_FILTER),
+        "allocation_candidates": _SEARCH,
+        "filters": list_schema(_answer({"name": _TEXT, **_COUNTS}, _REJECTIONS)),
+        "weighers": list_schema(_answer({"name": _TEXT, "multiplier": _NUMBER})),
+    },
+    {
+        **dict.fromkeys(("policy", "host_states", "room", "obstacle", "later_instance"), _OBJECT),
+        **dict.fromkeys(("warnings", "would_fit"), _OBJECTS),
+        "outline": BOOLEAN,
+    },
+)
+_HOST = _answer({**_texts("host", "node"), "weight": _NUMBER, "weights": _map(_OBJECT)})
+_OUTCOME: Json = {"enum": [decision.SELECTED, decision.NO_VALID_HOST]}
+EXPLANATION = _answer(
+    {
+        "outcome": _OUTCOME,
+        "policy": _TEXT,
+        "funnel": FUNNEL,
+        "hosts": list_schema(_HOST),
+        "selections": _SELECTIONS,
+    },
+    {"verdicts": _OBJECTS, "stages": _OBJECTS, "decision": UUID},
+)
+EXPLAIN = Schemas(EXPLANATION)
+
+_NAMES = ("flavor", "project_id", "policy", "request_id", "global_request_id")
+_SUMMARY: Json = {
+    "uuid": UUID,
+    "outcome": _OUTCOME,
+    "kind": {"enum": [decision.SELECT, decision.NO_CLAIM, decision.EXPLAIN, decision.SHADOW]},
+    "created_at": _NULLABLE_TEXT,
+    **dict.fromkeys(_NAMES, _NULLABLE_TEXT),
+    "instances": list_schema(_answer({"uuid": UUID, "host": _NULLABLE_TEXT})),
+}
+_ENTRY = _answer(_SUMMARY, {"rejections": _OBJECTS})
+LIST_DECISIONS = page_schema("decisions", _ENTRY, {"refused": _OBJECT, "warnings": _OBJECTS})
+DECISION = _answer(
+    {
+        **_SUMMARY,
+        "request": _OBJECT,
+        "funnel": nullable(FUNNEL),
+        "best": list_schema(_HOST),
+        "selections": _SELECTIONS,
+        "conditions": _NULLABLE_OBJECT,
+    }
+)
+SHOW_DECISION = Schemas(DECISION)
+REPLAY = Schemas(_answer({"then": DECISION, "now": EXPLANATION, "differences": _OBJECTS}))
+
+_LIMIT = _answer({"reason": _TEXT, "hosts": _INTEGER}, {"detail": _TEXT, "names": _map(_TEXT)})
+_PART: Json = {"capacity": _INTEGER, "limited_by": list_schema(_LIMIT), "stranded": _map(_INTEGER)}
+_PARTS = list_schema(_answer({"name": _TEXT, **_PART}))
+_COUNT = _answer(
+    {**_PART, "exact": BOOLEAN},
+    {**_texts("policy", "refused", "flavor"), "inexact_because": _TEXTS, "per": _PARTS},
+)
+#: A count, or a list of counts if the request has flavors.
+CAPACITY = Schemas({"anyOf": [_COUNT, _answer({"flavors": list_schema(_COUNT)})]})
+
+_MOVE: Json = {"instance": UUID, **_texts("from", "to")}
+_FLAVOR_CHANGE = _answer({"flavor": _TEXT, "before": _INTEGER, "after": _INTEGER, "exact": BOOLEAN})
+_MOVES = list_schema(_answer(_MOVE, {"reason": _TEXT}))
+_STUCK = list_schema(_answer({"instance": UUID, **_texts("host", "reason")}))
+PLAN = Schemas(_answer({"capacity": list_schema(_FLAVOR_CHANGE), "moves": _MOVES, "stuck": _STUCK}))
+_ADVICE: Json = {"reached": BOOLEAN, "outcome": _TEXT, "complete": BOOLEAN}
+_ADVISED_MOVE = _answer({**_MOVE, "reason": _TEXT, "passed": _TEXTS, "weight": _NUMBER})
+REBALANCE = Schemas(_answer({**_ADVICE, "moves": list_schema(_ADVISED_MOVE)}))
+
+_STATE: Json = {"enum": list(STATES)}
+_LISTED_HOST = _answer(
+    {
+        **_texts("host", "node", "zone", "policy"),
+        "uuid": UUID,
+        "state": _STATE,
+        **dict.fromkeys(("aggregates", "traits"), _INTEGERS),
+        "instances": _INTEGER,
+        "resources": _map(_answer({"capacity": _INTEGER, "used": _INTEGER})),
+    }
+)
+_SHARED: Json = {"aggregates": _OBJECTS, "traits": _TEXTS, "cells": _OBJECTS}
+HOSTS = page_schema("hosts", _LISTED_HOST, _SHARED)
+_POLICY = _answer(
+    {
+        "name": _TEXT,
+        "usable": BOOLEAN,
+        "error": _NULLABLE_TEXT,
+        "options": _map(_OBJECT),
+        **dict.fromkeys(("aggregates", "weighers"), _OBJECTS),
+        **dict.fromkeys(("request_filters", "filters"), _TEXTS),
+    }
+)
+_DETAILS = dict.fromkeys(("aggregates", "services", "nodes", "instances"), _OBJECTS)
+HOST = Schemas(_answer({**_texts("host", "zone"), "state": _STATE, "policy": _POLICY, **_DETAILS}))
+POLICY = Schemas(_POLICY)
+_LISTS: Json = {"policies": list_schema(_POLICY), "selectors": _TEXTS}
+POLICIES = Schemas(_answer({**_LISTS, "access": _OBJECT}))
+CHECK = Schemas(_answer({"filtering": BOOLEAN, "aggregates": _OBJECTS, "findings": _OBJECTS}))
