@@ -30,7 +30,7 @@ def register(commands: Commands) -> None:
         ),
         failure=_COULD_NOT_CHECK,
     )
-    add_format(parser)
+    add_format(parser.add_examples(""))
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -2,9 +2,11 @@
 """Argument parser and arguments shared by several commands."""
 
 import argparse
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 
 class Parser(argparse.ArgumentParser):
@@ -17,10 +19,71 @@ class Parser(argparse.ArgumentParser):
         # An abbreviation that is unique now would become ambiguous with the next option.
         kwargs.setdefault("allow_abbrev", False)
         super().__init__(*args, **kwargs)
+        self.set_defaults(parser=self)
+
+    def add_subparsers(self, **kwargs: Any) -> Any:
+        """Add commands, whose names an error suggests."""
+        self._commands = super().add_subparsers(**kwargs)
+        return self._commands
 
     def error(self, message: str) -> NoReturn:
         """Print the error with a hint at the help, and exit."""
+        if unknown := _UNKNOWN_COMMAND.match(message):
+            name, names = unknown[1], self._commands.choices
+            message = f"unknown command {name!r}{_suggest(name, names)}"
         self.exit(self.complaint, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+    def add_examples(self, *examples: str) -> Self:
+        """Add examples to the help: the arguments after the name of the command."""
+        lines = [f"  {self.prog} {example}".rstrip() for example in examples]
+        heading = f"example{'s'[: len(lines) > 1]}:"
+        self.epilog = "\n".join([heading, *lines, "", self.epilog or ""]).rstrip()
+        return self
+
+    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        """Print the arguments that the command does not have, and exit."""
+        suggestion, name = "", unknown[0].partition("=")[0]
+        if name.startswith("--"):
+            options = re.findall(r"--[\w-]+", self.format_help())
+            suggestion = _suggest(name, options, prefix="--")
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{suggestion}")
+
+
+#: An error about a word in the place of a command.
+_UNKNOWN_COMMAND = re.compile(r"argument COMMAND: invalid choice: '(.*?)' \(")
+
+
+def _suggest(word: str, names: Iterable[str], prefix: str = "") -> str:
+    """Return the end of an error that suggests the most similar name.
+
+    The ``prefix`` of all names does not make them similar.
+    """
+    # Imported only for an error: --help starts without it.
+    model = import_module("placement_sched.model.names")
+    stems = [name.removeprefix(prefix) for name in names]
+    near = model.nearest(word.removeprefix(prefix), stems)
+    suggestion: str = model.did_you_mean(prefix + stem for stem in near)
+    return suggestion
+
+
+class EmbeddedParser(Parser):
+    """A parser that adds the arguments of a command to a parser of the ``openstack`` command.
+
+    That command has its own options for login, output and configuration. ``commands`` are the
+    subparsers of a group.
+    """
+
+    def __init__(self, target: argparse.ArgumentParser, commands: Any = None) -> None:
+        super().__init__(prog=target.prog, add_help=False)
+        self._group = commands
+        self.add_argument = target.add_argument  # type: ignore[method-assign]
+        self.add_argument_group = target.add_argument_group  # type: ignore[method-assign]
+        self.add_mutually_exclusive_group = target.add_mutually_exclusive_group  # type: ignore[method-assign]
+        self.set_defaults = target.set_defaults  # type: ignore[method-assign]
+
+    def add_subparsers(self, **_options: Any) -> Any:
+        """Return the subparsers of the group."""
+        return self._group
 
 
 #: Type of the result of ``parser.add_subparsers()``.
@@ -33,13 +96,14 @@ def add_command(
     summary: str,
     run: Callable[[argparse.Namespace], int],
     *,
-    epilog: str | None = None,
-    of_nova: bool = False,
+    epilog: str = "",
+    of_nova: bool | None = False,
     **statuses: int,
 ) -> Parser:
     """Add a command that calls ``run`` and return its parser.
 
-    With ``of_nova`` the command reads nova's configuration too, if no file is named.
+    With ``of_nova`` the command reads nova's configuration too, if no file is named. If ``of_nova``
+    is None, it reads no configuration.
     ``statuses`` are exit statuses of the command: ``failure``, and ``wrong_input`` for wrong input.
     """
     parser: Parser = commands.add_parser(
@@ -49,11 +113,24 @@ def add_command(
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.set_defaults(run=run, of_nova=of_nova, **statuses)
+    parser.complaint = statuses.get("wrong_input", Parser.complaint)
+    if of_nova is not None and not isinstance(parser, EmbeddedParser):
+        add_files(parser)
+    return parser
+
+
+def add_files(parser: Parser, *, of_parent: bool = False) -> None:
+    """Add the options of configuration files.
+
+    With ``of_parent`` the files of the parent command stay if these options are not given.
+    """
+    default: Any = argparse.SUPPRESS if of_parent else []
     parser.add_argument(
         "--config-file",
         metavar="FILE",
         action="append",
-        default=[],
+        default=default,
         help="configuration file in INI format, followed by the *.conf files of the directory "
         "FILE.d; repeatable, later files override earlier files (default: the files that "
         "PLACEMENT_SCHED_CONFIG names, or /etc/placement/placement.conf and "
@@ -64,12 +141,9 @@ def add_command(
         dest="config_file",
         metavar="DIR",
         action=_Directory,
-        default=[],
+        default=default,
         help="directory of configuration files (*.conf), read in order of name; repeatable",
     )
-    parser.set_defaults(run=run, of_nova=of_nova, **statuses)
-    parser.complaint = statuses.get("wrong_input", Parser.complaint)
-    return parser
 
 
 class _Directory(argparse.Action):
@@ -82,7 +156,7 @@ class _Directory(argparse.Action):
         if not folder.is_dir():
             parser.error(f"there is no directory {folder}")
         files = map(str, sorted(folder.glob("[!.]*.conf")))
-        setattr(namespace, self.dest, [*getattr(namespace, self.dest), *files])
+        setattr(namespace, self.dest, [*getattr(namespace, self.dest, ()), *files])
 
 
 def add_group(commands: Commands, name: str, summary: str) -> Commands:
@@ -93,14 +167,43 @@ def add_group(commands: Commands, name: str, summary: str) -> Commands:
     return parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
 
+def underscored(word: str) -> str:
+    """Return a value that may be written with hyphens with underscores."""
+    return word.replace("-", "_")
+
+
 def add_format(parser: argparse.ArgumentParser) -> None:
-    """Add ``--format``."""
+    """Add ``--format`` of a command that prints a text."""
     parser.add_argument(
-        "--format",
-        choices=("text", "json"),
+        *("-f", "--format"),
+        choices=("text", "json", "yaml"),
         default="text",
         help="output format (default: %(default)s)",
     )
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add the output options of the openstack command, for a list, show or report."""
+    if isinstance(parser, EmbeddedParser):
+        return
+    output = parser.add_argument_group("output")
+    output.add_argument(
+        *("-f", "--format"),
+        choices=("table", "json", "yaml", "csv", "value"),
+        default="table",
+        help="output format (default: %(default)s)",
+    )
+    column: dict[str, Any] = {"action": "append", "default": [], "metavar": "COLUMN"}
+    output.add_argument("-c", "--column", help="print only this column (repeatable)", **column)
+    output.add_argument("--sort-column", help="sort by this column (repeatable)", **column)
+
+
+def add_verbose(parser: argparse.ArgumentParser) -> None:
+    """Add ``--verbose``, for commands that print the stages of a request."""
+    parser.set_defaults(verbose=False)
+    if not isinstance(parser, EmbeddedParser):
+        words = "also print the query for allocation candidates"
+        parser.add_argument("--verbose", action="store_true", help=words)
 
 
 def add_html(parser: argparse.ArgumentParser) -> None:

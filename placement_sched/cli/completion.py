@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``completion``: shell completion scripts."""
+"""``completion``: shell completion scripts, and the names that they complete."""
 
 import argparse
+import os
+import shlex
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stderr, suppress
+from importlib import import_module
+from io import StringIO
+from pathlib import Path
+from threading import Timer
+from typing import Any
 
 import shtab
 
-from placement_sched.cli.arguments import Commands
-from placement_sched.cli.main import PROGRAM, make_parser
+from placement_sched.cli.arguments import Commands, add_command
+from placement_sched.cli.main import PROGRAM, make_parser, parse_arguments
 
 #: Command that installs the script, by shell.
 SHELLS = {
@@ -16,31 +24,72 @@ SHELLS = {
     "zsh": "placement-sched completion zsh > /usr/share/zsh/vendor-completions/_placement-sched",
     "fish": "placement-sched completion fish > /etc/fish/completions/placement-sched.fish",
 }
+#: Functions of each shell that complete names of a kind: the line is that before the cursor.
+_FUNCTIONS = {
+    "bash": """\
+_placement_sched_{kind}() {{
+  placement-sched completion --names {kind} "${{COMP_LINE:0:COMP_POINT}}" 2>/dev/null
+}}
+""",
+    "zsh": """\
+_placement_sched_{kind}() {{
+  compadd -- ${{(f)"$(placement-sched completion --names {kind} "$LBUFFER" 2>/dev/null)"}}
+}}
+""",
+    "fish": """\
+function _placement_sched_{kind}
+  placement-sched completion --names {kind} (commandline -cp | string collect) 2>/dev/null
+end
+""",
+}
+#: bash splits words at colons, as in a URL: the words of the line are read again.
+_WHOLE_WORDS = """\
+_placement_sched() {
+  local line="${COMP_LINE:0:COMP_POINT}" COMP_WORDS COMP_CWORD
+  read -ra COMP_WORDS <<< "$line"
+  [[ "$line" == *" " ]] && COMP_WORDS+=("")
+  COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+  _shtab_placement_sched
+}
+complete -o bashdefault -F _placement_sched placement-sched
+"""
+#: Kind of the names that an argument takes, by its placeholder.
+_KINDS = {"FLAVOR": "flavors", "FLAVOR|REQUEST.json": "flavors", "HOST": "hosts"}
+#: Maximum time until the server has sent the names, in seconds.
+PATIENCE = 2.0
 
 
 def register(commands: Commands) -> None:
     """Add the command."""
-    summary = "print a completion script for bash, zsh or fish"
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "completion",
-        help=summary,
-        description=f"{summary[0].upper()}{summary[1:]}.",
-        epilog="\n".join(["to install it:", *(f"  {line}" for line in SHELLS.values())]),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "print a completion script for bash, zsh or fish",
+        run,
+        epilog="The examples install the script. Names of flavors and hosts come from the server.",
+        of_nova=None,
     )
+    parser.add_examples(*(line.removeprefix(f"{parser.prog} ") for line in SHELLS.values()))
     parser.add_argument("shell", choices=tuple(SHELLS), help="the shell")
-    parser.set_defaults(run=run)
+    parser.add_argument("--names", nargs=2, action=_PrintNames, help=argparse.SUPPRESS)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the completion script."""
+    shell: str = arguments.shell
     parser = make_parser((), whole=True)
     for _, command in all_commands(parser):
         for action in command._actions:  # noqa: SLF001 - argparse has no public list of them
-            if action.metavar == "FILE":
-                action.complete = shtab.FILE  # type: ignore[attr-defined] # shtab reads it
-    script: str = shtab.complete(parser, shell=arguments.shell)
-    sys.stdout.write(f"{script}\n")
+            if action.metavar in {"FILE", "DIR"}:
+                completer: Any = shtab.FILE if action.metavar == "FILE" else shtab.DIRECTORY
+                action.complete = completer  # type: ignore[attr-defined] # shtab reads it
+            elif kind := _KINDS.get(str(action.metavar)):
+                name = f"_placement_sched_{kind}"
+                completer = {"bash": name, "zsh": name, "fish": f"({name})"}
+                action.complete = completer  # type: ignore[attr-defined]
+    functions = (_FUNCTIONS[shell].format(kind=kind) for kind in sorted(set(_KINDS.values())))
+    script: str = shtab.complete(parser, shell=shell, preamble="".join(functions))
+    sys.stdout.write(f"{script}\n{_WHOLE_WORDS if shell == 'bash' else ''}")
     return 0
 
 
@@ -53,3 +102,41 @@ def all_commands(
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - as above
             for word, command in action.choices.items():
                 yield from all_commands(command, f"{name} {word}")
+
+
+class _PrintNames(argparse.Action):
+    """Print the names of a kind for the last word of a command line, and exit."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *values: Any) -> None:
+        _, (kind, line), _ = values
+        # Any failure completes nothing, as an error would appear inside the line.
+        with suppress(Exception, SystemExit), redirect_stderr(StringIO()):
+            sys.stdout.writelines(f"{name}\n" for name in find_names(kind, line))
+        parser.exit()
+
+
+def find_names(kind: str, line: str) -> list[str]:
+    """Return the names of flavors or hosts that complete a command line.
+
+    The program ends without output if they are not read within two seconds.
+    """
+    words = shlex.split(line)
+    prefix = "" if line[-1:].isspace() else words.pop()
+    begin = max(n for n, word in enumerate(words) if Path(word).name == PROGRAM)
+    # The options of the command select the server. Without a name, its arguments may be invalid.
+    arguments = parse_arguments([*words[begin + 1 :], prefix or "NAME"])
+    # Imported only here, as it takes longer than the script.
+    client = import_module("placement_sched.cli.scheduler.scheduler_client")
+    timer = Timer(PATIENCE, os._exit, [0])
+    timer.daemon = True
+    timer.start()
+    try:
+        with client.open_scheduler(arguments) as scheduler:
+            if kind == "flavors":
+                names = set(scheduler.flavor_names())
+            else:
+                query = [("search", prefix)] if prefix else []
+                names = {row["host"] for row in scheduler.hosts(query)["hosts"]}
+    finally:
+        timer.cancel()
+    return sorted(name for name in names if name.startswith(prefix))

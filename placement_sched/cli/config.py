@@ -27,6 +27,7 @@ from placement_sched.operations import config_check
 from placement_sched.operations.adopt import check_adopted
 from placement_sched.operations.aggregates import find_faults
 from placement_sched.operations.config_check import NAMESPACES, PACKAGES, Problem
+from placement_sched.operations.plugin_check import check_enabled
 from placement_sched.operations.prepare import check_schema_revision, may_sync
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from placement_sched.scheduler.policies.registry import policies_for
@@ -36,11 +37,11 @@ from placement_sched.store.compute import host_aggregates
 def register(commands: Commands) -> None:
     """Add the commands."""
     group = add_group(commands, "config", "show all options and validate a configuration")
-    parser = group.add_parser(
-        "sample", help="print a configuration file with every option, its meaning and its default"
-    )
-    parser.set_defaults(run=run_sample)
+    summary = "print a configuration file with every option, its meaning and its default"
+    parser = add_command(group, "sample", summary, run_sample, of_nova=None)
+    parser.add_examples("> placement_sched.conf")
     parser = add_command(group, "validate", "check configuration files line by line", run_validate)
+    parser.add_examples("--config-file placement_sched.conf", "--database")
     parser.add_argument(
         "--database",
         action="store_true",
@@ -107,6 +108,8 @@ def _problems(arguments: argparse.Namespace, conf: Conf) -> list[Problem]:
     texts = {problem.text for problem in problems}
     problems += [problem for problem in value_problems if problem.text not in texts]
     problems += config_check.check_policies(settings)
+    if not any(problem.fatal for problem in problems):
+        problems += [Problem(None, str(finding)) for finding in check_enabled(settings)]
     problems += _check_keystone(settings, problems)
     if arguments.database and not any(problem.fatal for problem in problems):
         problems += _check_database(settings)

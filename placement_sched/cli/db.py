@@ -25,11 +25,13 @@ def register(commands: Commands) -> None:
     group = add_group(commands, "db", "create, upgrade and show the database schema")
     summary = "create or upgrade the schema, the standard traits and the resource classes"
     epilog = "A database of OpenStack placement is rejected until db adopt takes it over."
-    add_format(add_command(group, "sync", summary, _run_sync, epilog=epilog))
+    parser = add_command(group, "sync", summary, _run_sync, epilog=epilog)
+    add_format(parser.add_examples("", "--config-file placement_sched.conf"))
     summary = "show the owner of the database, its schema revision and the newest revision"
-    add_format(add_command(group, "version", summary, _run_version))
+    add_format(add_command(group, "version", summary, _run_version).add_examples(""))
     summary = "take over an existing OpenStack placement database, which may stay in use"
-    add_format(add_command(group, "adopt", summary, _run_adopt))
+    parser = add_command(group, "adopt", summary, _run_adopt)
+    add_format(parser.add_examples("--config-file /etc/placement/placement.conf"))
 
 
 def _run_sync(arguments: argparse.Namespace) -> int:

@@ -22,10 +22,10 @@ from rich.table import Table
 from rich.text import Text
 
 from placement_sched.api.placement.microversions import NEWEST
-from placement_sched.cli.arguments import Commands, add_format
+from placement_sched.cli.arguments import Commands, add_command, add_format
 from placement_sched.cli.listening import free_port
 from placement_sched.cli.scheduler.render_explanation import render
-from placement_sched.cli.terminal import print_json, show_waiting
+from placement_sched.cli.terminal import print_document, show_waiting
 from placement_sched.errors import Error, Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
@@ -133,24 +133,25 @@ _TEMPORARY = "placement-sched-demo-"
 def register(commands: Commands) -> None:
     """Add the command."""
     summary = "place requests on a sample cloud of 300 hosts (needs no configuration)"
-    parser = commands.add_parser(
-        "demo",
-        help=summary,
-        description=summary[0].upper() + summary[1:] + ". No files remain without --keep.",
-    )
+    epilog = "No files remain without --keep."
+    parser = add_command(commands, "demo", summary, run, epilog=epilog, of_nova=None)
+    parser.add_examples("--keep cloud", "--console")
     keep_help = "keep the database of the cloud and a configuration file in this directory"
     parser.add_argument("--keep", metavar="DIR", type=Path, help=keep_help)
     console_help = "then serve the cloud and the console on this machine until Ctrl-C"
     parser.add_argument("--console", action="store_true", help=console_help)
+    host_help = (
+        "address of the console, which accepts any client as administrator (default: %(default)s)"
+    )
+    parser.add_argument("--host", default=_LOOPBACK, help=host_help)
     add_format(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Create the cloud, place the requests and show each result."""
     now, keep = utcnow(), arguments.keep
-    if arguments.console and arguments.format == "json":
-        raise Invalid("--console cannot be combined with --format json")
+    if arguments.console and arguments.format != "text":
+        raise Invalid(f"--console cannot be combined with --format {arguments.format}")
     with ExitStack() as stack:
         # Signals end the process as Ctrl-C does, so that temporary files are removed.
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -168,12 +169,12 @@ def run(arguments: argparse.Namespace) -> int:
             with show_waiting("creating a sample cloud of 300 hosts"):
                 # The clock is fixed, so that each run prints the same.
                 demo = resources.enter_context(demos.open_demo(directory, lambda: now, chance))
-            if arguments.format == "json":
+            if arguments.format != "text":
                 placings = [demo.place(request) for request in demos.REQUESTS]
-                print_json(_document(demo.cloud, placings, keep))
+                print_document(_document(demo.cloud, placings, keep), arguments.format)
             else:
                 _show(demo, keep, console=arguments.console)
-        return _serve(directory) if arguments.console else 0
+        return _serve(directory, arguments.host) if arguments.console else 0
 
 
 @contextmanager
@@ -196,19 +197,21 @@ def repeat_lost_interrupts() -> Iterator[None]:
         sys.unraisablehook = hook
 
 
-def _serve(directory: Path) -> int:
+def _serve(directory: Path, host: str) -> int:
     """Serve the cloud until a signal ends it, with the environment's ``OS_*`` ignored."""
     # The server takes long to import, and only the console needs it.
     serve = import_module("placement_sched.cli.serve")
     run: Callable[[argparse.Namespace], int] = serve.run
     for name in [name for name in os.environ if name.startswith("OS_")]:
         del os.environ[name]
+    # Without these settings a server on another address refuses noauth2 and shows no console.
+    os.environ |= {"OS_API__AUTH_STRATEGY": "noauth2", "OS_CONSOLE__ENABLED": "true"}
     try:
-        port = free_port(_LOOPBACK, _PORT)
+        port = free_port(host, _PORT)
     except Error:
         port = 0  # another server has it
     config = str(directory / demos.CONFIG_NAME)
-    return run(argparse.Namespace(config_file=[config], host=_LOOPBACK, port=port, workers=1))
+    return run(argparse.Namespace(config_file=[config], host=host, port=port, workers=1))
 
 
 def _show(demo: demos.Demo, keep: Path | None, *, console: bool) -> None:

@@ -30,15 +30,16 @@ def register(commands: Commands) -> None:
     """Add the commands."""
     group = add_group(commands, "fleet", "describe a whole cloud in a readable file")
     summary = "apply a file to the cloud, in a single transaction; absent sections are not changed"
-    epilog = "doc/source/fleet.rst describes the file"
+    epilog = "The page fleet of the documentation describes the file."
     parser = add_command(group, "load", summary, run_load, epilog=epilog)
+    parser.add_examples("cloud.yaml --dry-run", "cloud.yaml")
     parser.add_argument("file", metavar="FILE", help="the file, in YAML; - is standard input")
     parser.add_argument(
         "--dry-run", action="store_true", help="show the changes without making them"
     )
     add_format(parser)
     summary = "write a file that recreates this cloud if loaded into an empty database"
-    parser = add_command(group, "dump", summary, run_dump)
+    parser = add_command(group, "dump", summary, run_dump).add_examples("dump.yaml")
     help_ = "the file to write (default: standard output)"
     parser.add_argument("file", metavar="FILE", nargs="?", default="-", help=help_)
 

@@ -12,8 +12,16 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
-from placement_sched.cli.arguments import Parser
-from placement_sched.errors import Error, Invalid, NotFound, escaped, one_line, sentence
+from placement_sched.cli.arguments import Parser, add_command
+from placement_sched.errors import (
+    Error,
+    Invalid,
+    NotFound,
+    NoValidHost,
+    escaped,
+    one_line,
+    sentence,
+)
 
 PROGRAM = "placement-sched"
 #: Modules of commands in the order of ``--help``, with the summaries of their commands. A module is
@@ -39,9 +47,9 @@ GROUPS = {
         "plan": "show the effect of changes to the cloud and the moves of instances"
     },
     "placement_sched.cli.scheduler.decisions": {
-        "decisions": "list, show, replay and purge recorded decisions"
+        "decision": "list, show, replay and purge recorded decisions"
     },
-    "placement_sched.cli.scheduler.hosts": {"hosts": "list hosts, or show a host in detail"},
+    "placement_sched.cli.scheduler.hosts": {"host": "list hosts, or show a host in detail"},
     "placement_sched.cli.scheduler.rebalance": {
         "rebalance": "propose moves that free capacity, empty hosts or balance the load"
     },
@@ -50,20 +58,29 @@ GROUPS = {
     },
     "placement_sched.cli.scheduler.policy": {"policy": "show and apply scheduling policies"},
     "placement_sched.cli.aggregate": {"aggregate": "check host aggregates"},
+    "placement_sched.cli.plugin": {"plugin": "check filters and weighers of other packages"},
     "placement_sched.cli.fleet": {"fleet": "describe a whole cloud in a readable file"},
     "placement_sched.cli.placement": {
         "placement": "synchronise, audit and heal placement, as nova-manage placement does"
     },
-    "placement_sched.cli.nova": {
-        "adopt": "take over the cloud of an existing nova",
-        "nova": "read nova's databases, and compare with nova's scheduler",
-    },
+    "placement_sched.cli.nova": {"nova": "read nova's databases, and take over its cloud"},
     "placement_sched.cli.status": {"status": "check upgrade readiness"},
     "placement_sched.cli.config": {"config": "show all options and validate a configuration"},
     "placement_sched.cli.completion": {
         "completion": "print a completion script for bash, zsh or fish"
     },
 }
+
+#: Earlier spellings of commands, which stay valid, with the current spelling.
+EARLIER = {
+    ("hosts",): ("host",),
+    ("decisions",): ("decision",),
+    ("adopt", "nova"): ("nova", "adopt"),
+    ("adopt",): ("nova",),
+    ("nova", "shadow", "report"): ("nova-shadow", "report"),
+}
+_HELP = "show the help of a command"
+_EPILOG = "Earlier spellings stay valid: {}. Commands with _ may also be written with -."
 
 INTERRUPTED = 130  # 128 + SIGINT, as in shells
 BROKEN_PIPE = 141  # 128 + SIGPIPE
@@ -75,14 +92,16 @@ _EXTRAS = {"granian": "server"}
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that ``argv`` names and return its exit status."""
-    arguments = argparse.Namespace(failure=1, wrong_input=None, debug=False)
+    arguments = argparse.Namespace(failure=1, wrong_input=None, no_host=None, debug=False)
     try:
-        arguments = _arguments(sys.argv[1:] if argv is None else argv)
+        arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
         status_code: int = arguments.run(arguments)
         sys.stdout.flush()
     except Error as error:
-        # Some commands have a separate status for invalid input.
+        # Some commands have separate statuses for invalid input and for a request without a host.
         status = arguments.wrong_input if isinstance(error, Invalid | NotFound) else None
+        if isinstance(error, NoValidHost):
+            status = arguments.no_host
         return _fail(sentence(error), arguments.failure if status is None else status)
     except KeyboardInterrupt:
         # Not raised in a background job of a shell, which ignores SIGINT (serve has its handlers).
@@ -103,8 +122,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status_code
 
 
-def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+def main_of_status() -> int:
+    """Run ``placement-sched-status``, which takes the arguments after ``status``."""
+    return main(["status", *sys.argv[1:]])
+
+
+def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     """Parse ``argv``. Invalid arguments and help end the program."""
+    argv = current_spelling(argv)
     parser = make_parser(argv)
     try:
         arguments, unknown = parser.parse_known_args(argv)
@@ -112,14 +137,34 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
         # --help and --version print and exit.
         sys.stdout.flush()
     if unknown:
-        # The exit status depends on the command, which is parsed by now.
-        parser.complaint = arguments.wrong_input or parser.complaint
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        # The exit status and the options depend on the command, which is parsed by now.
+        arguments.parser.refuse(unknown)
     if getattr(arguments, "config_file", None) == []:
         # Importing the configuration takes longer than --version.
         default_files = import_module("placement_sched.config.default_files")
         arguments.config_file = default_files.find_files(of_nova=arguments.of_nova)
+        arguments.is_default_config = True
     return arguments
+
+
+def current_spelling(argv: Sequence[str]) -> list[str]:
+    """Return ``argv`` with the current spelling of its command.
+
+    ``help COMMAND`` becomes ``COMMAND --help``.
+    """
+    words = list(argv)
+    # No option before the command takes a value, so the first other word is its name.
+    first = next((n for n, word in enumerate(words) if not word.startswith("-")), len(words))
+    options, words = words[:first], words[first:]
+    if words[:1] == ["help"] and words[1:2] != ["--help"]:
+        words = [*words[1:], "--help"]
+    if words[:1] == ["placement"] and len(words) > 1 and not words[1].startswith("-"):
+        words[1] = words[1].replace("-", "_")
+    for earlier, current in EARLIER.items():
+        if tuple(words[: len(earlier)]) == earlier:
+            words[: len(earlier)] = current
+            break
+    return options + words
 
 
 def make_parser(argv: Sequence[str], *, whole: bool = False) -> Parser:
@@ -129,16 +174,17 @@ def make_parser(argv: Sequence[str], *, whole: bool = False) -> Parser:
     has all commands.
     """
     parser = Parser(
-        prog=PROGRAM, description="Selects hosts for virtual machines and explains the choice."
+        prog=PROGRAM,
+        description="Selects hosts for virtual machines and explains the choice.",
+        epilog=_EPILOG.format(", ".join(map(" ".join, EARLIER))),
     )
     parser.add_argument(
         "--version", action="version", version=f"{PROGRAM} {version('placement_sched')}"
     )
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     # A command with another meaning of status 1 changes it.
-    parser.set_defaults(failure=1, wrong_input=None, run=partial(_help, parser))
+    parser.set_defaults(failure=1, wrong_input=None, no_host=None, run=partial(_help, parser))
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    # No option before the command takes a value, so the first other word is its name.
     called = next((word for word in argv if not word.startswith("-")), None)
     for module, summaries in GROUPS.items():
         if whole or called in summaries:
@@ -150,6 +196,10 @@ def make_parser(argv: Sequence[str], *, whole: bool = False) -> Parser:
                     raise
         for name, summary in summaries.items():
             commands.add_parser(name, help=summary)
+    # Calls are written as COMMAND --help above.
+    command = add_command(commands, "help", _HELP, partial(_help, parser), of_nova=None)
+    command.add_examples("host list")
+    command.add_argument("command", metavar="COMMAND", nargs="*", help="words of the command")
     return parser
 
 

@@ -17,6 +17,8 @@ from placement_sched.api.metrics import Metrics
 from placement_sched.api.policy_rules import POLICY_HINT, RULES
 from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.database import check_database_adopted
+from placement_sched.cli.log_options import add_log_options, apply_log_options
+from placement_sched.config import logs
 from placement_sched.config.settings import Settings
 from placement_sched.config.sources import named_files
 from placement_sched.db.engine import database_url
@@ -44,18 +46,22 @@ def register(commands: Commands) -> None:
         epilog=_EPILOG,
         of_nova=True,
     )
+    parser.add_examples("--config-file /etc/nova/nova.conf --config-file placement_sched.conf")
     workers_help = "number of worker processes (default: [scheduler] workers)"
     parser.add_argument("--workers", type=_positive, help=workers_help)
+    add_log_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT, and return 0 after a clean stop."""
+    apply_log_options(arguments)
     files = [str(Path(name).resolve()) for name in arguments.config_file]
     settings = read_settings(files)
     service.check(settings)
     check_policy_hint = policy_hint_check(settings)
     check_database_adopted(settings)
     log_start(settings, of_nova=True)
+    logs.log_stacks_on_signal()
     workers = service.workers_of(settings, arguments.workers)
     announcement = announcement_of(settings, workers)
     with start_monitoring(settings) as (figures, monitor):

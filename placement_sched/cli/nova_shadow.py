@@ -6,8 +6,11 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from placement_sched.cli import shadow_report
 from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.database import check_database_adopted
+from placement_sched.cli.log_options import add_log_options, apply_log_options
+from placement_sched.config import logs
 from placement_sched.config.settings import Settings
 from placement_sched.config.sources import named_files
 from placement_sched.db.engine import database_url
@@ -19,22 +22,27 @@ from placement_sched.scheduler.plugins import read_settings
 _EPILOG = """\
 nova.conf is used unchanged: [DEFAULT] transport_url, [api_database] and [database] connection,
 [scheduler], [filter_scheduler]. [placement_database] connection, the database of the cloud's
-placement, may be in a second file. Results: placement-sched nova shadow report."""
+placement, may be in a second file. The report command shows the results."""
 
 
 def register(commands: Commands) -> None:
     """Add the command."""
     summary = "evaluate nova's requests alongside nova-scheduler, without claims"
-    add_command(commands, "nova-shadow", summary, run, epilog=_EPILOG, of_nova=True)
+    parser = add_command(commands, "nova-shadow", summary, run, epilog=_EPILOG, of_nova=True)
+    add_log_options(parser)
+    parser.add_examples("--config-file /etc/nova/nova.conf --config-file placement_sched.conf")
+    shadow_report.register(parser.add_subparsers(title="commands", metavar="COMMAND"))
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT, and return 0 after a clean stop."""
+    apply_log_options(arguments)
     files = [str(Path(name).resolve()) for name in arguments.config_file]
     settings = read_settings(files)
     transport = service.check(settings)
     check_database_adopted(settings)
     log_start(settings, of_nova=True)
+    logs.log_stacks_on_signal()
     service.serve(settings, transport, partial(_announce, settings, transport))
     return 0
 

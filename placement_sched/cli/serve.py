@@ -7,6 +7,7 @@ import ctypes
 import logging
 import multiprocessing
 import os
+import re
 import signal
 import socket
 import sys
@@ -17,7 +18,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from ipaddress import ip_address
 from multiprocessing.connection import wait
-from multiprocessing.sharedctypes import RawValue
+from multiprocessing.sharedctypes import RawArray, RawValue
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -34,6 +35,8 @@ from placement_sched.api.serving import AsgiToWsgi
 from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.database import check_database_adopted
 from placement_sched.cli.listening import connections, free_port, inherited_socket, resolve
+from placement_sched.cli.log_options import add_log_options, apply_log_options
+from placement_sched.clients.systemd import Notifier
 from placement_sched.config import logs
 from placement_sched.config.conf import CONF
 from placement_sched.config.opts import is_explicit
@@ -56,6 +59,11 @@ THREADS = 4
 GRACE = 30
 #: Seconds in which a worker that ends with an error counts as unable to start.
 START = 5.5
+#: Seconds after which a worker hangs if its event loop does not run. The watchdog of systemd then
+#: gets no messages.
+HANGS_AFTER = 15
+#: Number of the times of the last run that workers share, each by its process id modulo this.
+_BEATS = 1024
 #: Number of the parameter of glibc (malloc.h) that limits memory arenas.
 _M_ARENA_MAX = -8
 #: Logging configuration of granian: messages go to the log of the service, with their times.
@@ -69,15 +77,23 @@ _GRANIAN_LOGGING = {
 def register(commands: Commands) -> None:
     """Add the command."""
     parser = add_command(commands, "serve", "serve every API over HTTP", run)
+    parser.add_examples("", "--bind 0.0.0.0:8778 --workers 4 --config-file placement_sched.conf")
     parser.add_argument(
         "--host",
         default="127.0.0.1",
         help="address to listen on, unless systemd passes a socket (default: %(default)s)",
     )
+    parser.add_argument(
+        "--bind",
+        type=_address,
+        metavar="HOST:PORT",
+        help="address and port, instead of --host and --port: 0.0.0.0:8778, [::1]:8778",
+    )
     port_help = "port to listen on; 0 selects a free port (default: %(default)s)"
     parser.add_argument("--port", type=_port, default=8778, help=port_help)
     workers_help = "number of worker processes (default: %(default)s)"
     parser.add_argument("--workers", type=_positive, default=1, help=workers_help)
+    add_log_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -86,11 +102,14 @@ def run(arguments: argparse.Namespace) -> int:
     SIGINT stops the server even if the process inherited it as ignored, as a background job of a
     shell does.
     """
+    apply_log_options(arguments)
     files = [str(Path(name).resolve()) for name in arguments.config_file]
     settings = read_settings(files)
     app.check_parts(settings)  # reports an error here instead of in every worker
     passed = inherited_socket()
-    host, port = passed.getsockname()[:2] if passed else (arguments.host, arguments.port)
+    # The demo has no --bind.
+    host, port = getattr(arguments, "bind", None) or (arguments.host, arguments.port)
+    host, port = passed.getsockname()[:2] if passed else (host, port)
     check_noauth2(settings, host)
     check_database_adopted(settings)  # workers would answer every request with this error
     port = port if passed else free_port(host, port)
@@ -112,16 +131,19 @@ def run(arguments: argparse.Namespace) -> int:
     )
     server.passed = passed
     server.delay = settings.api.shutdown_delay
+    server.notifier = Notifier()
     log_start(settings)
+    logs.log_stacks_on_signal()
     warn_of_idle(arguments.workers)
     server.live = LiveSettings(settings, in_use=lambda: policies_in_use(server.live.configured))
     server.on_startup(partial(_announce, settings, host, port, arguments.workers))
+    server.on_startup(partial(server.notifier.start, server.is_ready, server.is_alive))
     with ExitStack() as resources:
         if metrics.DIRECTORY not in os.environ:
             metrics.share_numbers(
                 resources.enter_context(TemporaryDirectory(prefix="placement_sched_"))
             )
-        worker = _Worker(server.live, os.getpid(), server.stopping)
+        worker = _Worker(server.live, os.getpid(), server.stopping, server.beats)
         server.serve(target_loader=worker.load, wrap_loader=False)
     return 0
 
@@ -137,6 +159,7 @@ class _Server(MPServer):
     live: LiveSettings
     #: Seconds after SIGTERM in which requests are still answered.
     delay = 0.0
+    notifier: Notifier
     #: Listening socket passed by systemd.
     passed: socket.socket | None = None
     #: Name of the signal that stops the server.
@@ -147,6 +170,8 @@ class _Server(MPServer):
         self.started = os.getpid()
         #: Whether ``delay`` has begun; shared with the workers.
         self.stopping = RawValue(ctypes.c_bool, False)
+        #: Monotonic time of the last run of each worker's event loop (0 before the first run).
+        self.beats = RawArray(ctypes.c_double, _BEATS)
 
     def _init_shared_socket(self) -> None:
         """Let all workers accept from the passed socket, otherwise each from its own socket.
@@ -174,11 +199,23 @@ class _Server(MPServer):
         if os.getpid() != self.started:
             os._exit(0)  # a worker that does not serve yet
         is_first, self.stopped_by = not self.stopped_by, signal.Signals(args[0]).name
+        self.notifier.stop()
         stop = partial(super().signal_handler_interrupt, *args, **kwargs)
         if is_first and self.delay and self.stopped_by == "SIGTERM":
             threading.Thread(target=self._stop_after_delay, args=(stop,), daemon=True).start()
         else:
             stop()
+
+    def is_ready(self) -> bool:
+        """Return whether a worker serves."""
+        return any(self.beats)
+
+    def is_alive(self) -> bool:
+        """Return whether no worker hangs."""
+        oldest = time.monotonic() - HANGS_AFTER
+        workers: list[Any] = list(self.wrks)
+        beats = [self.beats[worker.inner.pid % _BEATS] for worker in workers]
+        return not any(0 < beat < oldest for beat in beats)
 
     def _stop_after_delay(self, stop: Callable[[], None]) -> None:
         LOG.info("stopping in %g s; /healthz/ready answers 503 now", self.delay)
@@ -233,10 +270,12 @@ class _Worker:
     """State that a forked worker process inherits.
 
     ``parent`` is the process id of the server. ``stopping`` becomes true before the server stops.
+    ``beats`` has the times when the event loops ran.
     """
 
-    def __init__(self, live: LiveSettings, parent: int, stopping: Any) -> None:
+    def __init__(self, live: LiveSettings, parent: int, stopping: Any, beats: Any) -> None:
         self._live, self._parent, self._stopping = live, parent, stopping
+        self._beats = beats
         #: Whether a worker verified the database, and whether a worker logged that it is away.
         self._accepted, self._is_away = (RawValue(ctypes.c_bool, False) for _ in range(2))
 
@@ -245,7 +284,10 @@ class _Worker:
 
         The database is prepared now if it is reachable, otherwise at a later request.
         """
-        _stop_at_first_signal(asyncio.get_event_loop())  # the loop that granian made for the worker
+        loop = asyncio.get_event_loop()  # the loop that granian made for the worker
+        self._beats[os.getpid() % _BEATS] = 0
+        loop.call_soon(self._beat, loop)
+        _stop_at_first_signal(loop)
         _run_every_second(self._leave_without_parent, "parent-watch")
         # glibc has an arena per thread and does not return its memory: a worker would keep the
         # memory of its largest response once per thread.
@@ -270,6 +312,10 @@ class _Worker:
             patience=settings.api.queue_timeout,
             stopping=lambda: bool(self._stopping.value),
         )
+
+    def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._beats[os.getpid() % _BEATS] = time.monotonic()
+        loop.call_later(PAUSE, self._beat, loop)
 
     def _leave_without_parent(self) -> None:
         """Exit if the server process is gone, as an orphan would keep serving its port."""
@@ -375,6 +421,13 @@ def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text} is not a port (0 to 65535)")
     return int(text)
+
+
+def _address(text: str) -> tuple[str, int]:
+    match = re.fullmatch(r"(?:\[([^][]+)\]|([^][:]+)):(\d+)", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text} is not HOST:PORT or [IPV6]:PORT")
+    return match[1] or match[2], _port(match[3])
 
 
 def _positive(text: str) -> int:

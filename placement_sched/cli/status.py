@@ -2,18 +2,18 @@
 """``status upgrade check``: readiness of database and configuration for this release."""
 
 import argparse
-from collections.abc import Iterator, Sequence
-from textwrap import wrap
+from collections.abc import Mapping
+from typing import Any
+
+from oslo_upgradecheck.upgradecheck import Code, Result, UpgradeCommands
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import read_configuration
-from placement_sched.cli.terminal import print_result
-from placement_sched.operations.prepare import Result, check_upgrade, highest_code
+from placement_sched.cli.terminal import print_document
+from placement_sched.operations.upgrade_check import check_upgrade
 
 #: Exit status of placement-status if the checks could not be run.
 _COULD_NOT_CHECK = 255
-_TITLE = "Upgrade Check Results"
-_WIDTH = 68
 
 
 def register(commands: Commands) -> None:
@@ -33,38 +33,45 @@ def register(commands: Commands) -> None:
         ),
         failure=_COULD_NOT_CHECK,
     )
-    add_format(parser)
+    add_format(parser.add_examples(""))
+    parser.add_argument(
+        "--json", action="store_true", help="print the JSON document of placement-status"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the result of each check, and return the worst code."""
     with read_configuration(arguments, there=True) as (settings, database):
         results = check_upgrade(database, settings)
-    code = int(highest_code(results))
-    checks = [
-        {"check": result.check, "result": result.code.name.capitalize(), "details": result.details}
-        for result in results
+    code = max((result.code for result in results.values()), default=Code.SUCCESS)
+    if arguments.json:
+        document = {"name": str(UpgradeCommands.display_title), "checks": _checks(results)}
+        print_document(document, "json")
+    elif arguments.format != "text":
+        named = [
+            {**check, "result": check["result"].name.capitalize()} for check in _checks(results)
+        ]
+        print_document({"code": int(code), "checks": named}, arguments.format)
+    else:
+        _Table(results).check()
+    return int(code)
+
+
+def _checks(results: Mapping[str, Result]) -> list[dict[str, Any]]:
+    return [
+        {"check": name, "result": result.code, "details": result.details}
+        for name, result in results.items()
     ]
-    print_result(arguments, {"code": code, "checks": checks}, _table(results))
-    return code
 
 
-def _table(results: Sequence[Result]) -> Iterator[str]:
-    """Yield the results in the layout of placement-status, for scripts that parse it."""
-    cells = [[_TITLE]]
-    for result in results:
-        details = wrap(
-            f"Details: {result.details or 'None'}",
-            _WIDTH,
-            subsequent_indent="  ",
-            break_long_words=False,
-            break_on_hyphens=False,
+class _Table(UpgradeCommands):
+    """oslo.upgradecheck's command, which prints the table of placement-status."""
+
+    def __init__(self, results: Mapping[str, Result]) -> None:
+        self._upgrade_checks = tuple(
+            (name, (_result, {"result": result})) for name, result in results.items()
         )
-        cells.append(
-            [f"Check: {result.check}", f"Result: {result.code.name.capitalize()}", *details]
-        )
-    width = max(len(line) for cell in cells for line in cell)
-    yield (rule := f"+{'-' * (width + 2)}+")
-    for cell in cells:
-        yield from (f"| {line.ljust(width)} |" for line in cell)
-        yield rule
+
+
+def _result(_table: _Table, result: Result) -> Result:
+    return result

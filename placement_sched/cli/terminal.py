@@ -3,33 +3,83 @@
 
 import argparse
 import json
+import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import yaml
 from rich import box, progress
 from rich.console import Console
 from rich.table import Table
 
 from placement_sched.operations import Progress
 
+#: Width of a pipe or file in characters, unless $COLUMNS sets another.
+_MAX_WIDTH = 100_000
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID_LENGTH = 36
 
-def print_json(document: object) -> None:
-    """Print ``document`` as JSON."""
-    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+class TextConsole(Console):
+    """Standard output as a console: a pipe or file gets whole lines, without padding."""
+
+    def __init__(self) -> None:
+        self._is_pipe = not sys.stdout.isatty()
+        columns = os.environ.get("COLUMNS", "")
+        width = int(columns) if columns.isdecimal() and int(columns) else _MAX_WIDTH
+        super().__init__(width=width if self._is_pipe else None)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print objects. Columns that do not fit the terminal continue beyond its edge."""
+        options["crop"] = False
+        if not self._is_pipe:
+            super().print(*objects, **options)
+            return
+        with self.capture() as capture:
+            super().print(*objects, **options)
+        lines = capture.get().splitlines()
+        sys.stdout.writelines(f"{line.rstrip()}\n" for line in lines)
+
+
+class TextTable(Table):
+    """A table whose columns are at least as wide as the UUIDs in them."""
+
+    def add_row(self, *cells: Any, **options: Any) -> None:
+        """Add a row of texts or renderables."""
+        super().add_row(*cells, **options)
+        for column, cell in zip(self.columns, cells, strict=False):
+            if _UUID.search(str(cell)):
+                column.min_width = _UUID_LENGTH
+                column.no_wrap = _UUID.fullmatch(str(cell)) is not None
+
+
+def print_document(document: object, form: str) -> None:
+    """Print ``document`` as ``json`` or ``yaml``."""
+    as_json = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    sys.stdout.write(format_yaml(document) if form == "yaml" else as_json)
+
+
+def format_yaml(document: object) -> str:
+    """Return ``document`` as YAML."""
+    plain = json.loads(json.dumps(document))  # enumerations and tuples are no YAML
+    text: str = yaml.safe_dump(plain, allow_unicode=True, sort_keys=False, width=_MAX_WIDTH)
+    return text
 
 
 def print_result(arguments: argparse.Namespace, document: object, lines: Iterable[str]) -> None:
-    """Print ``document`` as JSON or ``lines`` of text, according to ``--format``."""
-    if arguments.format == "json":
-        print_json(document)
-    else:
+    """Print ``document`` or ``lines`` of text, according to ``--format``."""
+    if arguments.format == "text":
         sys.stdout.writelines(f"{line}\n" for line in lines)
+    else:
+        print_document(document, arguments.format)
 
 
-def make_table(*headings: str) -> Table:
-    """Return a table with a line under its headings, without any columns."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
+def make_table(*headings: str) -> TextTable:
+    """Return a table with these columns, and a line under its headings."""
+    table = TextTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in headings:
         table.add_column(heading, overflow="fold")
     return table

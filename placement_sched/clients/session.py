@@ -1,32 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions with other services, by token, options or clouds.yaml.
+"""Clients of other services, and sessions by options of the configuration.
 
 Requests use keystoneauth with a fixed microversion. Errors are exceptions of this service.
 """
 
 import logging
-import os
-import ssl
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPException
-from importlib import import_module
 from importlib.metadata import entry_points
-from logging.handlers import BufferingHandler
 from typing import Any, TypeVar
-from urllib.parse import urljoin
 
 from keystoneauth1 import loading
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.exceptions import ClientException
 from keystoneauth1.noauth import NoAuth
-from keystoneauth1.session import Session
-from keystoneauth1.token_endpoint import Token
 from oslo_config import cfg
-from requests import RequestException, Response
+from requests import RequestException
 
-from placement_sched.errors import ConfigurationError, Invalid, ServiceFailed
+from placement_sched.errors import ConfigurationError, ServiceFailed
 
 T = TypeVar("T")
 
@@ -84,11 +77,11 @@ class ServiceResponse:
 class RemoteService:
     """Client of a service, with the microversion of its type, if any.
 
-    ``kind`` is the type in OpenStack's service catalogue.
+    ``kind`` is the type in OpenStack's service catalogue. ``timeout`` is in seconds.
     """
 
-    def __init__(self, adapter: Adapter, kind: str) -> None:
-        self._adapter, self.kind = adapter, kind
+    def __init__(self, adapter: Adapter, kind: str, timeout: float | None = None) -> None:
+        self._adapter, self.kind, self._timeout = adapter, kind, timeout
         self._version, self._since = MICROVERSIONS.get(kind, ("", ""))
 
     @property
@@ -128,7 +121,7 @@ class RemoteService:
                 microversion=self._version or None,
                 microversion_service_type=self.kind,
                 raise_exc=False,
-                timeout=adapter.session.timeout or TIMEOUT,
+                timeout=self._timeout or adapter.session.timeout or TIMEOUT,
                 logger=_QUIET,
                 connect_retries=RETRIES if retries is None else retries,
                 status_code_retries=RETRIES if statuses is None else statuses,
@@ -221,32 +214,6 @@ def silence_library_logs() -> Iterator[None]:
             logger.propagate = propagated
 
 
-def adapter_for_token(
-    url: str, token: str, *, timeout: float | None = None, retries: int | None = None
-) -> Adapter:
-    """Return an adapter for the service at ``url``, with a token of keystone or noauth2.
-
-    Certificates are verified with ``$REQUESTS_CA_BUNDLE``, else with ``$SSL_CERT_FILE`` or the CA
-    bundle of this machine.
-    """
-    paths = ssl.get_default_verify_paths()
-    verify = os.environ.get("REQUESTS_CA_BUNDLE") or paths.cafile or paths.capath or True
-    session = Session(auth=Token(url, token.strip()), verify=verify, timeout=timeout)
-    session.session.hooks["response"].append(_complete_location)
-    return Adapter(
-        session,
-        endpoint_override=url.rstrip("/"),
-        connect_retries=retries,
-        status_code_retries=retries,
-    )
-
-
-def _complete_location(response: Response, **_: Any) -> None:
-    # keystoneauth follows only redirects to absolute URLs.
-    if "Location" in response.headers:
-        response.headers["Location"] = urljoin(response.url, response.headers["Location"])
-
-
 def check_installed(group: str, auth_type: str | None) -> None:
     """Raise :class:`ConfigurationError` if keystoneauth lacks a plugin.
 
@@ -280,41 +247,3 @@ def adapter_for_options(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Ad
     if adapter.status_code_retries is None:
         adapter.status_code_retries = retries
     return adapter
-
-
-def adapter_for_cloud(name: str, urls: Mapping[str, str | None]) -> dict[str, Adapter]:
-    """Return an adapter for each service type of a cloud in clouds.yaml.
-
-    The service types are the keys of ``urls``. A URL in ``urls`` takes precedence over the URL of
-    the cloud. Raises :class:`Invalid` if openstacksdk is not installed, or cannot use the cloud.
-    """
-    try:
-        # An extra of this package that takes half a second to load.
-        config: Any = import_module("openstack.config")
-    except ImportError:
-        raise Invalid("--os-cloud needs openstacksdk: pip install 'placement-sched[osc]'") from None
-    warnings = BufferingHandler(1000)  # for example that a file is skipped, and why
-    warnings.setLevel(logging.WARNING)
-    logger = logging.getLogger("openstack")
-    logger.addHandler(warnings)
-    try:
-        region = config.OpenStackConfig().get_one(cloud=name)
-        return {
-            kind: Adapter(
-                region.get_session(),
-                service_type=region.get_service_type(kind),
-                service_name=region.get_service_name(kind),
-                interface=region.get_interface(kind),
-                region_name=region.get_region_name(kind),
-                endpoint_override=url or region.get_endpoint(kind),
-            )
-            for kind, url in urls.items()
-        }
-    except (ClientException, import_module("openstack.exceptions").SDKException) as failure:
-        lines = [str(failure), *(record.getMessage() for record in warnings.buffer)]
-    except (TypeError, AttributeError, ValueError, LookupError) as failure:
-        # The file is YAML, but lacks the structure that openstacksdk expects.
-        lines = [f"openstacksdk cannot use this cloud of clouds.yaml: {failure}"]
-    finally:
-        logger.removeHandler(warnings)
-    raise Invalid(f"--os-cloud {name}: {' '.join(' '.join(lines).split())}")

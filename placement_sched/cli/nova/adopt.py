@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``adopt nova``: record of the cloud of an existing nova and report of mismatches."""
+"""``nova adopt``: record of the cloud of an existing nova and report of mismatches."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ _MAX_NAMES = 10
 
 
 class AdoptExit(IntEnum):
-    """Exit status of ``adopt nova``."""
+    """Exit status of ``nova adopt``."""
 
     RECORDED = 0
     FAILED = 1
@@ -29,7 +29,7 @@ def register(group: Commands) -> None:
     """Add the command."""
     parser = add_command(
         group,
-        "nova",
+        "adopt",
         "record the cloud of an existing nova, and report mismatches with placement",
         run,
         of_nova=True,
@@ -44,6 +44,7 @@ def register(group: Commands) -> None:
         ),
         failure=AdoptExit.FAILED,
     )
+    parser.add_examples("--config-file /etc/nova/nova.conf --config-file placement_sched.conf")
     add_format(parser)
 
 

@@ -45,6 +45,9 @@ def register(group: Commands) -> None:
         ),
         failure=SyncExit.FAILED,
     )
+    parser.add_examples(
+        "--check --config-file /etc/nova/nova.conf --config-file placement_sched.conf"
+    )
     parser.add_argument(
         "--check", action="store_true", help="list differences from nova without writing"
     )

@@ -135,6 +135,7 @@ def register(group: shared.Commands) -> None:
         failure=AuditCode.UNEXPECTED,
         wrong_input=AuditCode.WRONG_INPUT,
     )
+    parser.add_examples("--verbose", "--invariants")
     parser.add_argument("--delete", action="store_true", help="delete the orphaned allocations")
     parser.add_argument(
         "--resource_provider",

@@ -8,7 +8,7 @@ from enum import IntEnum
 
 from placement_sched.cli import arguments as shared
 from placement_sched.cli.database import read_configuration
-from placement_sched.cli.terminal import print_json, print_result, show_progress
+from placement_sched.cli.terminal import print_result, show_progress
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.repair import (
@@ -60,6 +60,7 @@ def register(group: shared.Commands) -> None:
         failure=HealCode.UNEXPECTED,
         wrong_input=HealCode.WRONG_INPUT,
     )
+    parser.add_examples("--dry-run --verbose")
     count_help = f"heal at most N instances (default: all, in batches of {BATCH})"
     parser.add_argument("--max-count", metavar="N", help=count_help)
     parser.add_argument("--verbose", action="store_true", help="report every instance")
@@ -87,8 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
                 "here. Use --dry-run, heal a single instance with --instance or, if every "
                 f"recorded instance exists, repeat the command with {shared.ALL_RECORDED}\n"
             )
-            if arguments.format == "json":
-                print_json(_document([], HealCode.OUTDATED))
+            print_result(arguments, _document([], HealCode.OUTDATED), [])
             return HealCode.OUTDATED
         healer = Healer(
             database=database, clock=utcnow, no_owner=settings.unknown_owner, wanted=request

@@ -11,16 +11,10 @@ from pathlib import Path
 
 from placement_sched.cli.arguments import Commands, add_command, add_format
 from placement_sched.cli.database import check_file_exists, open_database
-from placement_sched.cli.scheduler.scheduler_client import add_token, check_address, check_token
+from placement_sched.cli.login import add_login_arguments, make_adapters
 from placement_sched.cli.terminal import print_result, show_progress
 from placement_sched.clients.placement import RemotePlacement, open_trait_file, read_remote_hosts
-from placement_sched.clients.session import (
-    MICROVERSIONS,
-    RemoteService,
-    adapter_for_cloud,
-    adapter_for_token,
-    silence_library_logs,
-)
+from placement_sched.clients.session import MICROVERSIONS, RemoteService, silence_library_logs
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
@@ -58,9 +52,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         help="the compute API to read host aggregates from (http://controller:8774/v2.1), nova's "
         f"or ours; microversion {MICROVERSIONS['compute'][0]} or newer",
     )
-    add_token(services, "these addresses")
-    cloud_help = "use the addresses and credentials of this cloud in clouds.yaml for both"
-    services.add_argument("--os-cloud", metavar="NAME", help=cloud_help)
+    add_login_arguments(services)
 
 
 #: Exit status of nova-manage for an unexpected failure.
@@ -92,6 +84,7 @@ def register(group: Commands) -> None:
         epilog=_CODES.format(as_nova="as of nova-manage", first=_SEVERAL, last=""),
         failure=_UNEXPECTED,
     )
+    parser.add_examples("--verbose", "--os-cloud mycloud")
     parser.add_argument(
         "--remove-stale",
         action="store_true",
@@ -108,6 +101,7 @@ def register(group: Commands) -> None:
         epilog=_CODES.format(as_nova=as_nova, first="", last=_REFUSED),
         failure=_UNEXPECTED,
     )
+    parser.add_examples("--dry-run")
     parser.add_argument("--dry-run", action="store_true", help="only report the changes")
     parser.add_argument("--aggregate", metavar="NAME", help="only for this host aggregate")
     parser.add_argument(
@@ -207,18 +201,11 @@ def _synchronise(
 
 def _open_services(arguments: argparse.Namespace) -> dict[str, RemoteService]:
     """Return the remote placement and compute API by kind, except for APIs in the database."""
-    urls = {"placement": arguments.url, "compute": arguments.compute_url}
-    for flag, url in (("--url", arguments.url), ("--compute-url", arguments.compute_url)):
-        if url is not None:
-            check_address(flag, url)
-    if arguments.os_cloud is None:
-        if any(urls.values()):
-            check_token(arguments.token)
-        adapters = {
-            kind: adapter_for_token(url, arguments.token) for kind, url in urls.items() if url
-        }
-    else:
-        adapters = adapter_for_cloud(arguments.os_cloud, urls)
+    urls = {
+        "placement": ("--url", arguments.url),
+        "compute": ("--compute-url", arguments.compute_url),
+    }
+    adapters = make_adapters(arguments, urls)
     return {kind: RemoteService(adapter, kind) for kind, adapter in adapters.items()}
 
 

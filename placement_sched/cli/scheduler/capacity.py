@@ -2,27 +2,26 @@
 """``capacity``: number of instances that still fit, and the limits of the hosts."""
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import partial
+from operator import itemgetter
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from placement_sched.cli.arguments import Commands, add_command, add_format, add_html
+from placement_sched.cli.arguments import Commands, add_command, add_html, add_output
+from placement_sched.cli.output import Column, Output, format_amount, print_output
 from placement_sched.cli.scheduler import render_explanation, request_options
 from placement_sched.cli.scheduler.changes import add_change_arguments, with_changes
 from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
-from placement_sched.cli.terminal import make_table, print_json
+from placement_sched.cli.terminal import make_table
 from placement_sched.console.reports import capacity_report
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import with_names
 from placement_sched.scheduler.capacity.count import CloudPart
 
-_EXAMPLE = """examples:
-  placement-sched capacity --flavor m1.small --per zone
-  placement-sched capacity --all-flavors
-"""
 #: Maximum number of limiting reasons per row.
 _MAX_REASONS = 3
 
@@ -30,7 +29,8 @@ _MAX_REASONS = 3
 def register(commands: Commands) -> None:
     """Add the command."""
     summary = "count the instances of a flavor that still fit"
-    parser = add_command(commands, "capacity", summary, _run, epilog=_EXAMPLE)
+    parser = add_command(commands, "capacity", summary, _run)
+    parser.add_examples("m1.small --per zone", "m1.small --change drain=cn1", "--all-flavors")
     request_options.add_request_arguments(parser, repeatable=("--flavor",))
     parser.add_argument(
         "--all-flavors", action="store_true", help="show every stored flavor, one per line"
@@ -48,7 +48,7 @@ def register(commands: Commands) -> None:
     )
     add_change_arguments(parser)
     add_server_arguments(parser)
-    add_format(parser)
+    add_output(parser)
     add_html(parser)
 
 
@@ -61,20 +61,25 @@ def _run(arguments: argparse.Namespace) -> int:
         if arguments.html is not None:
             heading = render_explanation.with_heading("Capacity", scheduler.place)
             render_explanation.write(arguments.html, capacity_report(answer, body, heading, names))
-        if arguments.format == "json":
-            print_json(answer)
-            return 0
-        answer = with_names(answer, names)
-    if "flavors" in answer:
-        _print_flavors(answer["flavors"], Console())
-    else:
-        _print(answer, Console())
+    report = partial(_print, with_names(answer, names))
+    print_output(arguments, Output(answer, _COLUMNS, list(_list_rows(answer)), report))
     return 0
+
+
+def _list_rows(answer: Json) -> Iterator[Json]:
+    """Yield the capacity of each flavor, followed by the capacity of its parts of the cloud."""
+    for total in answer.get("flavors", [answer]):
+        flavor = {"flavor": total.get("flavor")}
+        yield {**total, **flavor, "name": None}
+        for part in total.get("per", ()):
+            yield {**part, **flavor, "exact": total["exact"]}
 
 
 def _body(arguments: argparse.Namespace) -> Json:
     """Return the request body. Contradicting options raise :class:`Invalid`."""
-    flavors = arguments.flavor or []
+    arguments.flavor = arguments.flavor or []  # a list also with FLAVOR
+    request_options.read_flavor(arguments)
+    flavors = arguments.flavor
     if arguments.count is not None:
         raise Invalid("--count is not valid here, as the count is the result")
     if arguments.all_flavors:
@@ -104,6 +109,9 @@ def _body(arguments: argparse.Namespace) -> Json:
 
 
 def _print(answer: Json, console: Console) -> None:
+    if "flavors" in answer:
+        _print_flavors(answer["flavors"], console)
+        return
     words = "more fit" if answer["exact"] else "more fit, counted so far"
     console.print(Text.assemble((f"{answer['capacity']:,}", "bold"), f" {words}"))
     _print_doubts(answer, console)
@@ -115,10 +123,10 @@ def _print(answer: Json, console: Console) -> None:
     if answer["stranded"]:
         console.print(Text(f"Stranded: {_amounts(answer['stranded'])}"), soft_wrap=True)
     if answer.get("per"):
-        table = _parts("Where")
+        parts = _parts("Where")
         for entry in answer["per"]:
-            _add_part(table, entry["name"] or "-", entry)
-        console.print(table)
+            _add_part(parts, entry["name"] or "-", entry)
+        console.print(parts)
 
 
 def _print_flavors(flavors: Iterable[Json], console: Console) -> None:
@@ -142,11 +150,15 @@ def _parts(heading: str) -> Table:
 
 
 def _add_part(table: Table, name: str, part: Json) -> None:
-    stops = part["limited_by"]
-    words = [f"{limit['hosts']:,} {_reason(limit)}" for limit in stops[:_MAX_REASONS]]
-    more = len(stops) - _MAX_REASONS
-    text = ", ".join(words) + (f", {more} more" if more > 0 else "")
-    table.add_row(Text(name), f"{part['capacity']:,}", Text(text), Text(_amounts(part["stranded"])))
+    cells = (name, f"{part['capacity']:,}", _format_limits(part), _amounts(part["stranded"]))
+    table.add_row(*map(Text, cells))
+
+
+def _format_limits(part: Json) -> str:
+    limits = part["limited_by"]
+    words = [f"{limit['hosts']:,} {_reason(limit)}" for limit in limits[:_MAX_REASONS]]
+    more = len(limits) - _MAX_REASONS
+    return ", ".join(words) + (f", {more} more" if more > 0 else "")
 
 
 def _print_doubts(answer: Json, console: Console) -> None:
@@ -161,4 +173,14 @@ def _reason(limit: Json) -> str:
 
 
 def _amounts(stranded: Json) -> str:
-    return ", ".join(f"{name} {free:,}" for name, free in stranded.items())
+    return ", ".join(f"{name} {format_amount(name, free)}" for name, free in stranded.items())
+
+
+_COLUMNS = (
+    Column("Flavor", itemgetter("flavor")),
+    Column("Where", itemgetter("name")),
+    Column("Fit", itemgetter("capacity"), right=True),
+    Column("Exact", itemgetter("exact")),
+    Column("Hosts by limit", itemgetter("limited_by"), _format_limits),
+    Column("Stranded", itemgetter("stranded"), lambda row: _amounts(row["stranded"])),
+)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``decisions``: list, show, replay and purge recorded decisions of the scheduler."""
+"""``decision``: list, show, replay and purge recorded decisions of the scheduler."""
 
 import argparse
 import json
@@ -7,16 +7,36 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
+from operator import itemgetter
 from time import sleep
 from typing import Any
 
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
-from placement_sched.cli.arguments import Commands, add_command, add_format, add_group, add_html
+from placement_sched.cli.arguments import (
+    Commands,
+    EmbeddedParser,
+    add_command,
+    add_format,
+    add_group,
+    add_html,
+    add_output,
+    add_verbose,
+    underscored,
+)
 from placement_sched.cli.database import read_configuration
+from placement_sched.cli.output import (
+    Column,
+    Output,
+    build_table,
+    find_columns,
+    print_csv,
+    print_output,
+    print_rows,
+)
 from placement_sched.cli.scheduler import render_explanation
 from placement_sched.cli.scheduler.render_explanation import render
 from placement_sched.cli.scheduler.request_options import PathStep, in_words_of, keys_in
@@ -25,12 +45,10 @@ from placement_sched.cli.scheduler.scheduler_client import (
     add_server_arguments,
     open_scheduler,
 )
-from placement_sched.cli.terminal import make_table, print_json, print_result, show_progress
+from placement_sched.cli.terminal import format_yaml, make_table, print_result, show_progress
 from placement_sched.console.reports import decision_report
 from placement_sched.errors import Invalid, NotFound
-from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.clock import AGE, parse_time, utcnow
-from placement_sched.model.decision import SELECT
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import readable_value, with_all_keys, with_names
 from placement_sched.model.names import read_uuid
@@ -41,13 +59,16 @@ from placement_sched.scheduler.decision_views import read_query
 _MAX_INSTANCES = 3
 
 
-def render_list(page: Json, console: Console, refused: str | None) -> None:
-    """Print a page of decisions, with a hint at decisions that are not on it."""
+def render_list(page: Json, console: Console, refused: str | None, recorded: str) -> None:
+    """Print a page of decisions, with a hint at decisions that are not on it.
+
+    ``recorded`` describes all recorded decisions, for an empty page.
+    """
     decisions = page["decisions"]
     if not decisions:
-        console.print("no decision found")
+        console.print(f"no decision matches; {recorded}", soft_wrap=True)
     elif refused is None:
-        console.print(_table(decisions))
+        console.print(build_table(_COLUMNS, decisions))
     else:
         _render_rejections(decisions, console)
     if counts := page.get("refused"):
@@ -58,18 +79,6 @@ def render_list(page: Json, console: Console, refused: str | None) -> None:
         )
     if page["next"] is not None:
         console.print(f"there may be more: --marker {page['next']}", soft_wrap=True)
-
-
-def _table(decisions: Iterable[Json]) -> Table:
-    table = make_table()
-    table.add_column("Made", no_wrap=True)
-    table.add_column("Decision", no_wrap=True)
-    table.add_column("Host", overflow="fold")
-    for decision in decisions:
-        about = "".join(f"\n{line}" for line in _detail_lines(decision))
-        cell = Text.assemble(decision["uuid"], (about, "dim"))
-        table.add_row(Text(_time(decision)), cell, _hosts(decision))
-    return table
 
 
 def _render_rejections(decisions: Iterable[Json], console: Console) -> None:
@@ -83,22 +92,12 @@ def _render_rejections(decisions: Iterable[Json], console: Console) -> None:
             console.print(Padding(Text(reason, style="yellow"), (0, 0, 0, 4)))
 
 
-def format_line(decision: Json) -> str:
-    """Return the line of a decision for ``--follow``."""
-    words = (
-        _time(decision),
-        decision["uuid"],
-        decision["kind"],
-        decision["outcome"],
-        decision["flavor"] or "-",
-        ", ".join(_places(decision)),
-        decision["request_id"] or "-",
-    )
-    return "  ".join(words)
-
-
 def render_decision(
-    decision: Json, console: Console, names: Mapping[str, str] | None = None
+    decision: Json,
+    console: Console,
+    names: Mapping[str, str] | None = None,
+    *,
+    verbose: bool = False,
 ) -> None:
     """Print a decision in the layout of an explanation."""
     for label, value in _heading(decision):
@@ -112,7 +111,7 @@ def render_decision(
     if not candidates["steps"] and candidates["hosts"]:
         console.print(
             f"{candidates['hosts']} hosts had allocation candidates (a selection does not count "
-            "the steps of the search; 'explain' and 'decisions replay' do)",
+            "the steps of the search; 'explain' and 'decision replay' do)",
             style="dim",
         )
     explanation = {
@@ -125,7 +124,7 @@ def render_decision(
     selected = [{**best, "instance": place["uuid"]} for place, (best, *_) in pairs]
     claimed = decision["kind"] == "select"
     title = "Claimed" if claimed else "Selected, not claimed"
-    render(explanation, console, selected, title, names)
+    render(explanation, console, selected, title, names, verbose=verbose)
 
 
 def _heading(decision: Json) -> list[tuple[str, str]]:
@@ -163,31 +162,14 @@ def render_differences(
             console.print(Text(f"{verdict['host']}: {reason}", style="yellow"), soft_wrap=True)
 
 
-def _detail_lines(decision: Json) -> Iterator[str]:
-    """Yield further lines of a decision in a list: flavor, kind, policy and request."""
-    policy = decision["policy"] or DEFAULT_POLICY
-    about = (
-        decision["flavor"],
-        None if decision["kind"] == SELECT else decision["kind"],
-        None if policy == DEFAULT_POLICY else f"policy {policy}",
-    )
-    if line := "  ".join(filter(None, about)):
-        yield line
-    if decision["request_id"]:
-        yield decision["request_id"]
+def _list_hosts(decision: Json) -> list[str | None]:
+    return [instance["host"] for instance in decision["instances"]]
 
 
-def _hosts(decision: Json) -> Text:
-    hosts = [instance["host"] for instance in decision["instances"] if instance["host"] is not None]
-    if not hosts:
-        return Text("no valid host", style="red")
-    more = len(hosts) - _MAX_INSTANCES
-    return Text("\n".join([*hosts[:_MAX_INSTANCES], *([f"{more} more"] if more > 0 else [])]))
-
-
-def _places(decision: Json) -> Iterator[str]:
-    for instance in decision["instances"]:
-        yield f"{instance['uuid']} on {instance['host'] or 'no host'}"
+def _format_hosts(decision: Json) -> str:
+    hosts = list(filter(None, _list_hosts(decision)))
+    more = [f"{len(hosts) - _MAX_INSTANCES} more"] if len(hosts) > _MAX_INSTANCES else []
+    return ", ".join([*hosts[:_MAX_INSTANCES], *more]) or "no valid host"
 
 
 def _reasons(rejections: Iterable[Json]) -> list[str]:
@@ -198,6 +180,25 @@ def _time(decision: Json) -> str:
     return str(decision["created_at"]).removesuffix("Z").replace("T", " ")
 
 
+#: Columns of decisions.
+_COLUMNS = (
+    Column("Made", itemgetter("created_at"), _time),
+    Column("Decision", itemgetter("uuid")),
+    Column("Hosts", _list_hosts, _format_hosts),
+    Column("Flavor", itemgetter("flavor")),
+    Column("Kind", itemgetter("kind")),
+    Column("Request", itemgetter("request_id"), hidden=True),
+    Column("Policy", itemgetter("policy"), hidden=True),
+    Column("Outcome", itemgetter("outcome"), hidden=True),
+    Column("Project", itemgetter("project_id"), hidden=True),
+    Column("Rejections", lambda row: _reasons(row.get("rejections", ())), hidden=True),
+    Column("Instances", lambda row: [entry["uuid"] for entry in row["instances"]], hidden=True),
+)
+_DIFFERENCES = (
+    Column("What", itemgetter("what")),
+    Column("Then", itemgetter("then"), lambda row: readable_value(row["then"])),
+    Column("Now", itemgetter("now"), lambda row: readable_value(row["now"])),
+)
 #: Default of ``--limit``, and maximum number of decisions per page.
 _LIMIT, _PAGE = 50, 1000
 #: Seconds between two queries for new decisions.
@@ -210,19 +211,19 @@ _TIMES = "an ISO 8601 time (UTC without a zone), or an age such as 90s, 30m, 2h,
 _OPTION_OF = {"project_id": "project"}
 _FILTERS = ("outcome", "kind", "policy", "flavor", "project", "instance", "host", "request_id")
 
-_EXAMPLE = """examples:
-  placement-sched decisions list --outcome no_valid_host --since 2h
-  placement-sched decisions list --refused cn7 --since 1d
-  placement-sched decisions show --request-id req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40
-  placement-sched decisions replay --instance 5f3c2d1e-0000-4000-8000-000000000001
-"""
+#: Examples of a command about a decision.
+_EXAMPLES = (
+    "--request-id req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40",
+    "--instance 5f3c2d1e-0000-4000-8000-000000000001",
+)
 
 
 def register(commands: Commands) -> None:
     """Add the commands."""
-    group = add_group(commands, "decisions", "list, show, replay and purge recorded decisions")
+    group = add_group(commands, "decision", "list, show, replay and purge recorded decisions")
     summary = "list recorded decisions, newest first"
-    parser = add_command(group, "list", summary, run_list, epilog=_EXAMPLE)
+    parser = add_command(group, "list", summary, run_list)
+    parser.add_examples("--outcome no_valid_host --since 2h", "--refused cn1 --since 1d")
     _add_filters(parser)
     parser.add_argument(
         "--refused",
@@ -236,17 +237,19 @@ def register(commands: Commands) -> None:
         help="maximum number of decisions (default: %(default)s)",
     )
     parser.add_argument("--marker", metavar="UUID", help="begin after this decision")
-    parser.add_argument(
-        "--follow", action="store_true", help="then print new decisions until Ctrl-C"
-    )
+    parser.set_defaults(follow=False)
+    if not isinstance(parser, EmbeddedParser):
+        words = "then print new decisions until Ctrl-C"
+        parser.add_argument("--follow", action="store_true", help=words)
     _add_common(parser)
     summary = "show a decision in the layout of explain"
-    parser = add_command(group, "show", summary, run_show, epilog=_EXAMPLE)
+    parser = add_command(group, "show", summary, run_show).add_examples(*_EXAMPLES)
     _add_which(parser)
     _add_common(parser)
+    add_verbose(parser)
     add_html(parser)
     summary = "repeat the request of a decision without a claim and show the differences"
-    parser = add_command(group, "replay", summary, run_replay, epilog=_EXAMPLE)
+    parser = add_command(group, "replay", summary, run_replay).add_examples(*_EXAMPLES)
     _add_which(parser)
     parser.add_argument(
         "--settings",
@@ -267,20 +270,26 @@ def register(commands: Commands) -> None:
             "while its decision exists."
         ),
     )
+    parser.add_examples("--older-than 30d --dry-run", "--before 2026-01-31 --kind explain")
     _add_purge(parser)
 
 
 def _add_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--outcome", choices=("selected", "no_valid_host"), help="only decisions with this outcome"
+        "--outcome",
+        type=underscored,
+        choices=("selected", "no_valid_host"),
+        help="only decisions with this outcome",
     )
     kinds = ("select", "no_claim", "explain", "shadow")
-    parser.add_argument("--kind", choices=kinds, help="only decisions of this kind")
+    parser.add_argument(
+        "--kind", type=underscored, choices=kinds, help="only decisions of this kind"
+    )
     parser.add_argument("--policy", metavar="NAME", help="only under this scheduling policy")
-    parser.add_argument("--flavor", metavar="NAME", help="only for this flavor")
+    parser.add_argument("--flavor", metavar="FLAVOR", help="only for this flavor")
     parser.add_argument("--project", metavar="ID", help="only for this project")
     parser.add_argument("--instance", metavar="UUID", help="only about this instance")
-    parser.add_argument("--host", help="only decisions that selected this host")
+    parser.add_argument("--host", metavar="HOST", help="only decisions that selected this host")
     parser.add_argument(
         "--request-id", metavar="REQ", help="only of this request: its own id, or nova's (req-...)"
     )
@@ -299,7 +308,7 @@ def _add_which(parser: argparse.ArgumentParser) -> None:
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
     add_server_arguments(parser)
-    add_format(parser)
+    add_output(parser)
 
 
 def _add_purge(parser: argparse.ArgumentParser) -> None:
@@ -310,9 +319,14 @@ def _add_purge(parser: argparse.ArgumentParser) -> None:
     )
     which.add_argument("--all", action="store_true", help="delete all decisions made until now")
     kinds = ("select", "no_claim", "explain", "shadow")
-    parser.add_argument("--kind", choices=kinds, help="only decisions of this kind")
     parser.add_argument(
-        "--outcome", choices=("selected", "no_valid_host"), help="only with this outcome"
+        "--kind", type=underscored, choices=kinds, help="only decisions of this kind"
+    )
+    parser.add_argument(
+        "--outcome",
+        type=underscored,
+        choices=("selected", "no_valid_host"),
+        help="only with this outcome",
     )
     parser.add_argument("--project", metavar="ID", help="only for this project")
     parser.add_argument("--dry-run", action="store_true", help="count without deleting")
@@ -327,10 +341,12 @@ def run_list(arguments: argparse.Namespace) -> int:
             _follow(scheduler, arguments, query)
             return 0
         page = _list_decisions(scheduler, query, arguments.limit, arguments.marker)
-        if arguments.format == "json":
-            print_json(page)
-        else:
-            render_list(page, Console(), arguments.refused)
+
+        def report(console: Console) -> None:
+            recorded = "" if page["decisions"] else _describe_recorded(scheduler)
+            render_list(page, console, arguments.refused, recorded)
+
+        print_output(arguments, Output(page, _COLUMNS, page["decisions"], report))
         _refuse_unknown(page)
     return 0
 
@@ -345,10 +361,8 @@ def run_show(arguments: argparse.Namespace) -> int:
                 f"Decision {decision['uuid']}", scheduler.place
             )
             render_explanation.write(arguments.html, decision_report(decision, heading, names))
-        if arguments.format == "json":
-            print_json(decision)
-        else:
-            render_decision(decision, Console(), names)
+        report = partial(render_decision, decision, names=names, verbose=arguments.verbose)
+        print_output(arguments, Output(decision, _COLUMNS, [decision], report, is_show=True))
     return 0
 
 
@@ -357,10 +371,11 @@ def run_replay(arguments: argparse.Namespace) -> int:
     with open_scheduler(arguments) as scheduler, in_words_of(_option_of):
         uuid = _which(scheduler, arguments)
         answer = scheduler.replay(uuid, {"settings": arguments.settings})
-        if arguments.format == "json":
-            print_json(answer)
-        else:
-            render_differences(answer, Console(), scheduler.aggregate_names())
+
+        def report(console: Console) -> None:
+            render_differences(answer, console, scheduler.aggregate_names())
+
+        print_output(arguments, Output(answer, _DIFFERENCES, answer["differences"], report))
     return 0
 
 
@@ -428,9 +443,20 @@ def _which(scheduler: SchedulerApi, arguments: argparse.Namespace) -> str:
     newest = scheduler.decisions({**query, "limit": "1"})["decisions"]
     if not newest:
         ((name, value),) = query.items()
-        raise NotFound(f"no decision of {name.replace('_', ' ')} {value} is recorded")
+        recorded = _describe_recorded(scheduler)
+        raise NotFound(f"no decision of {name.replace('_', ' ')} {value} is recorded; {recorded}")
     uuid: str = newest[0]["uuid"]
     return uuid
+
+
+def _describe_recorded(scheduler: SchedulerApi) -> str:
+    """Return the number of recorded decisions, and the time of the newest, as a clause."""
+    page = scheduler.decisions({"limit": str(_PAGE)})
+    if not (rows := page["decisions"]):
+        return "none is recorded"
+    number = f"{'at least ' * (page['next'] is not None)}{len(rows)}"
+    verb = "decisions are" if len(rows) > 1 else "decision is"
+    return f"{number} {verb} recorded, the newest from {_time(rows[0])}"
 
 
 def _list_decisions(
@@ -460,14 +486,21 @@ def _refuse_unknown(page: Json) -> None:
 
 def _follow(scheduler: SchedulerApi, arguments: argparse.Namespace, query: dict[str, str]) -> None:
     """Print existing decisions, oldest first, and then new decisions until Ctrl-C."""
+    form: str = arguments.format
+    columns = find_columns(_COLUMNS, arguments.column)
 
     def show(decisions: list[Json]) -> None:
-        for decision in reversed(decisions):
-            line = json.dumps(decision, ensure_ascii=False) if as_json else format_line(decision)
-            sys.stdout.write(f"{line}\n")
+        rows = decisions[::-1]
+        if form == "json":
+            sys.stdout.writelines(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+        elif form == "yaml":
+            sys.stdout.writelines(format_yaml([row]) for row in rows)
+        else:
+            print_rows(form, columns, rows)
         sys.stdout.flush()
 
-    as_json = arguments.format == "json"
+    if form == "csv":
+        print_csv([column.name for column in columns])
     try:
         page = _list_decisions(scheduler, query, max(_PAGE, arguments.limit), None)
         _refuse_unknown(page)

@@ -1,30 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``hosts list`` and ``hosts show``: hosts of the cloud."""
+"""``host list`` and ``host show``: hosts of the cloud."""
 
 import argparse
 from collections.abc import Iterator
+from functools import partial
+from operator import itemgetter
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
+from placement_sched.cli.arguments import Commands, add_command, add_group, add_output
+from placement_sched.cli.output import Column, Output, format_amount, is_report, print_output
 from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
-from placement_sched.cli.terminal import make_table, print_json, show_waiting
+from placement_sched.cli.terminal import make_table, show_waiting
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.document import Json
+from placement_sched.model.names import suggest_name
 from placement_sched.scheduler.host_views import STATES
 
 #: Columns of the list by resource class; the JSON output has all resource classes.
-_COLUMNS = {"VCPU": "Free VCPU", "MEMORY_MB": "Free MB", "DISK_GB": "Free GB"}
+_COLUMNS = {"VCPU": "Free VCPU", "MEMORY_MB": "Free memory", "DISK_GB": "Free disk"}
 _FILTERS = ("host", "search", "zone", "aggregate", "state", "trait")
 
 
 def register(commands: Commands) -> None:
     """Add the commands."""
-    group = add_group(commands, "hosts", "list hosts, or show a host in detail")
+    group = add_group(commands, "host", "list hosts, or show a host in detail")
     summary = "list hosts with their zones, states and free resources"
     parser = add_command(group, "list", summary, run_list)
-    parser.add_argument("--host", metavar="NAME", help="only this host")
+    parser.add_examples("--zone az1 --state up", "--trait HW_CPU_X86_AVX2")
+    parser.add_argument("--host", metavar="HOST", help="only this host")
     parser.add_argument("--search", metavar="TEXT", help="only hosts with this text in their names")
     parser.add_argument("--zone", metavar="ZONE", help="only hosts in this availability zone")
     parser.add_argument(
@@ -37,43 +43,73 @@ def register(commands: Commands) -> None:
         "--trait", metavar="TRAIT", action="append", help="only hosts with this trait; repeatable"
     )
     add_server_arguments(parser)
-    add_format(parser)
+    add_output(parser)
     summary = "show a host: its provider tree, instances, services and policy"
-    parser = add_command(group, "show", summary, run_show)
+    parser = add_command(group, "show", summary, run_show).add_examples("cn1")
     parser.add_argument("host", metavar="HOST", help="name of the host")
     add_server_arguments(parser)
-    add_format(parser)
+    add_output(parser)
 
 
 def run_list(arguments: argparse.Namespace) -> int:
     """Print a line for each compute node."""
     with open_scheduler(arguments) as scheduler, show_waiting("reading hosts"):
         document = scheduler.hosts(list(_query_pairs(arguments)))
-    if arguments.format == "json":
-        print_json(document)
-        return 0
-    policies = any(host["policy"] != DEFAULT_POLICY for host in document["hosts"])
-    texts = ("Host", "Zone", "State", *(("Policy",) if policies else ()))
-    table = make_table(*texts, "Instances", *_COLUMNS.values())
-    for column in table.columns[len(texts) :]:
-        column.justify = "right"
-    for host in document["hosts"]:
-        free = (_free(host["resources"], name) for name in _COLUMNS)
-        under = (host["policy"],) if policies else ()
-        cells = (_name(host), host["zone"], _state(host), *under, str(host["instances"]), *free)
-        table.add_row(*map(Text, cells))
-    Console().print(table)
+        # Only an empty table needs all hosts.
+        is_empty = is_report(arguments) and not document["hosts"]
+        everything = scheduler.hosts([]) if is_empty else document
+    rows = document["hosts"]
+    has_policies = any(host["policy"] != DEFAULT_POLICY for host in rows)
+    free = (
+        Column(heading, partial(_free, name), partial(_free, name, is_text=True), right=True)
+        for name, heading in _COLUMNS.items()
+    )
+    columns = (
+        Column("Host", itemgetter("host"), _name),
+        Column("Node", itemgetter("node"), hidden=True),
+        Column("Zone", itemgetter("zone")),
+        Column("State", itemgetter("state"), _state),
+        Column("Reason", lambda host: host.get("disabled_reason"), hidden=True),
+        Column("Policy", itemgetter("policy"), hidden=not has_policies),
+        Column("Instances", itemgetter("instances"), right=True),
+        *free,
+    )
+
+    def report(console: Console) -> None:
+        console.print(Text(_describe_hosts(everything, arguments)), soft_wrap=True)
+
+    print_output(arguments, Output(document, columns, rows, report if is_empty else None))
     return 0
+
+
+def _return_first(value: Any, _row: object) -> Any:
+    return value
 
 
 def run_show(arguments: argparse.Namespace) -> int:
     """Print a host."""
     with open_scheduler(arguments) as scheduler:
         host = scheduler.show("hosts", arguments.host)
-    if arguments.format == "json":
-        print_json(host)
-        return 0
-    console = Console()
+    facts = [
+        Column(name.capitalize(), partial(_return_first, value)) for name, value in _facts(host)
+    ]
+    columns = (
+        Column("Host", itemgetter("host")),
+        Column("State", itemgetter("state"), _state),
+        *facts,
+        Column("Nodes", lambda host: [node["node"] for node in host["nodes"]]),
+        Column(
+            "Traits",
+            lambda host: sorted({name for node in host["nodes"] for name in _list_traits(node)}),
+        ),
+        Column("Instances", lambda host: [instance["uuid"] for instance in host["instances"]]),
+    )
+    output = Output(host, columns, [host], partial(_print_host, host), is_show=True)
+    print_output(arguments, output)
+    return 0
+
+
+def _print_host(host: Json, console: Console) -> None:
     console.print(Text.assemble((host["host"], "bold"), f"  {_state(host)}"))
     for name, value in _facts(host):
         console.print(Text(f"{name}: {value}"))
@@ -81,20 +117,22 @@ def run_show(arguments: argparse.Namespace) -> int:
         console.print(Text(f"\nnode {node['node']}, last seen {_when(node['last_seen_up'])}"))
         table = make_table("Provider", "Resource class", "Used", "Capacity")
         for provider in node["providers"]:
-            for name, stock in provider["inventories"].items() or [("-", None)]:
-                amounts = ("", "") if stock is None else (stock["used"], stock["capacity"])
-                table.add_row(Text(provider["name"]), name, *map(str, amounts))
+            for name, stock in provider["inventories"].items() or [("-", {})]:
+                amounts = (format_amount(name, stock.get(key)) for key in ("used", "capacity"))
+                table.add_row(Text(provider["name"]), name, *(amounts if stock else ()))
         console.print(table)
-        traits = sorted({trait for provider in node["providers"] for trait in provider["traits"]})
-        console.print(Text(f"traits: {', '.join(traits) or '-'}"))
+        console.print(Text(f"traits: {', '.join(_list_traits(node)) or '-'}"))
     if host["instances"]:
         console.print()
         table = make_table("Instance", "Uuid", "Flavor", "Project")
-        for trait in host["instances"]:
-            cells = (trait["name"], trait["uuid"], trait["flavor"], trait["project_id"])
+        for instance in host["instances"]:
+            cells = (instance[key] for key in ("name", "uuid", "flavor", "project_id"))
             table.add_row(*(Text(str(cell or "-")) for cell in cells))
         console.print(table)
-    return 0
+
+
+def _list_traits(node: Json) -> list[str]:
+    return sorted({trait for provider in node["providers"] for trait in provider["traits"]})
 
 
 def _query_pairs(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
@@ -103,6 +141,31 @@ def _query_pairs(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
         for item in value if isinstance(value, list) else [value]:
             if item is not None:
                 yield name, item
+
+
+def _describe_hosts(document: Json, arguments: argparse.Namespace) -> str:
+    """Return a sentence about all hosts for an empty list, with the first unknown name."""
+    rows, aggregates = document["hosts"], document["aggregates"]
+    if not rows:
+        return "no host has reported yet"
+    hosts = {row["host"] for row in rows}
+    names = {
+        "host": hosts,
+        "search": hosts,
+        "zone": {zone for row in rows for zone in row["zone"].split(",")},
+        "aggregate": {aggregate[key] for aggregate in aggregates for key in ("name", "uuid")},
+        "trait": set(document["traits"]),
+    }
+    for option, value in _query_pairs(arguments):
+        existing = names.get(option, {value})
+        if option == "search":
+            is_known = any(value.lower() in host.lower() for host in hosts)
+        else:
+            is_known = value in existing
+        if not is_known:
+            noun = "host" if option == "search" else option
+            return f"no host matches --{option} {value!r}{suggest_name(noun, value, existing)}"
+    return f"no host matches; {len(rows)} {'hosts exist' if len(rows) > 1 else 'host exists'}"
 
 
 def _name(entry: Json) -> str:
@@ -123,9 +186,10 @@ def _when(moment: str | None) -> str:
     return "never" if moment is None else f"{moment.replace('T', ' ')[:19]} UTC"
 
 
-def _free(resources: Json, name: str) -> str:
-    stock = resources.get(name)
-    return "-" if stock is None else str(stock["capacity"] - stock["used"])
+def _free(name: str, entry: Json, *, is_text: bool = False) -> Any:
+    stock = entry["resources"].get(name)
+    free = None if stock is None else stock["capacity"] - stock["used"]
+    return format_amount(name, free) if is_text else free
 
 
 def _facts(host: Json) -> Iterator[tuple[str, str]]:

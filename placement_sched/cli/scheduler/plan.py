@@ -4,22 +4,22 @@
 import argparse
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
+from operator import itemgetter
 
 from rich.console import Console
 
-from placement_sched.cli.arguments import Commands, add_command, add_format
+from placement_sched.cli.arguments import Commands, add_command, add_output
+from placement_sched.cli.output import Column, Output, print_output
 from placement_sched.cli.scheduler import request_options
 from placement_sched.cli.scheduler.changes import NO_FILE, ChangesFile, RequestedChanges, read_file
 from placement_sched.cli.scheduler.request_options import PathStep, reword, rewording
 from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
-from placement_sched.cli.terminal import make_table, print_json, show_waiting
+from placement_sched.cli.terminal import make_table, show_waiting
 from placement_sched.errors import Error, Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.flat_request import FORMS
 
-_EXAMPLE = """example:
-  placement-sched plan --change drain=cn1,cn2 --flavor m1.small
-"""
 #: Prefix of an error about an option; an unknown option has no JSON path.
 _OF_OVERRIDES = "overrides: "
 
@@ -27,7 +27,8 @@ _OF_OVERRIDES = "overrides: "
 def register(commands: Commands) -> None:
     """Add the command."""
     summary = "show the effect of changes to the cloud and the moves of instances"
-    plan = add_command(commands, "plan", summary, _run, epilog=_EXAMPLE)
+    plan = add_command(commands, "plan", summary, _run)
+    plan.add_examples("--change drain=cn1,cn2 --flavor m1.small", "changes.yaml")
     plan.add_argument(
         "file",
         metavar="FILE",
@@ -52,7 +53,7 @@ def register(commands: Commands) -> None:
     )
     request_options.add_override(plan, "simulate this value of an option")
     add_server_arguments(plan)
-    add_format(plan)
+    add_output(plan)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -77,10 +78,12 @@ def _run(arguments: argparse.Namespace) -> int:
 
     with open_scheduler(arguments) as scheduler, show_waiting("planning"), rewording(in_words):
         plan = scheduler.post("plan", body)
-    if arguments.format == "json":
-        print_json(plan)
-        return 0
-    console = Console()
+    rows = [*plan["moves"], *({**row, "from": row["host"]} for row in plan["stuck"])]
+    print_output(arguments, Output(plan, MOVE_COLUMNS, rows, partial(_print_plan, plan)))
+    return 0
+
+
+def _print_plan(plan: Json, console: Console) -> None:
     for heading, key, columns in _PARTS:
         if rows := plan.get(key):
             table = make_table(*columns)
@@ -90,7 +93,6 @@ def _run(arguments: argparse.Namespace) -> int:
             console.print(table)
             console.print()
     console.print(_summary(plan), soft_wrap=True)
-    return 0
 
 
 def _place_of_overrides(file: ChangesFile, arguments: argparse.Namespace) -> str:
@@ -100,6 +102,13 @@ def _place_of_overrides(file: ChangesFile, arguments: argparse.Namespace) -> str
     return f"{file.place(['overrides'])}: overrides"
 
 
+#: Columns of moves. An instance that is stuck has no destination.
+MOVE_COLUMNS = (
+    Column("Instance", itemgetter("instance")),
+    Column("From", itemgetter("from")),
+    Column("To", lambda move: move.get("to")),
+    Column("Reason", lambda move: move.get("reason")),
+)
 #: Heading, key and columns of each printed part; the column names are the keys of a row.
 _PARTS = (
     ("Capacity", "capacity", ("Flavor", "Before", "After")),

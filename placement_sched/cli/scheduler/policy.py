@@ -2,14 +2,18 @@
 """``policy``: scheduling policies and the sources of their options."""
 
 import argparse
+from collections.abc import Sequence
+from functools import partial
+from operator import itemgetter
 
 from rich.console import Console
 from rich.text import Text
 
-from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
+from placement_sched.cli.arguments import Commands, add_command, add_format, add_group, add_output
 from placement_sched.cli.database import read_configuration
+from placement_sched.cli.output import Column, Output, print_output
 from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
-from placement_sched.cli.terminal import make_table, print_json, print_result, show_progress
+from placement_sched.cli.terminal import make_table, print_result, show_progress
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
 from placement_sched.operations import aggregates
@@ -24,14 +28,14 @@ def register(commands: Commands) -> None:
     """Add the commands."""
     group = add_group(commands, "policy", "show and apply scheduling policies")
     summary = "list the policies with the options that each policy sets"
-    parser = add_command(group, "list", summary, run_list)
+    parser = add_command(group, "list", summary, run_list).add_examples("")
     add_server_arguments(parser)
-    add_format(parser)
+    add_output(parser)
     summary = "show the options of a policy with the source of each value"
-    parser = add_command(group, "show", summary, run_show)
+    parser = add_command(group, "show", summary, run_show).add_examples("default")
     parser.add_argument("name", metavar="NAME", help="name of a policy, such as 'default'")
     add_server_arguments(parser)
-    add_format(parser)
+    add_output(parser)
     parser = add_command(
         group,
         "apply",
@@ -42,25 +46,20 @@ def register(commands: Commands) -> None:
             "It works in batches alongside running servers, and can be interrupted and repeated."
         ),
     )
-    add_format(parser)
+    add_format(parser.add_examples(""))
 
 
 def run_list(arguments: argparse.Namespace) -> int:
     """Print a line for each policy."""
     with open_scheduler(arguments) as scheduler:
         policies = scheduler.policies()
-    if arguments.format == "json":
-        print_json(policies)
-        return 0
-    table = make_table("Policy", "Aggregates", "Sets")
-    for policy in policies:
-        options = policy["options"].items() if policy["usable"] else ()
-        changed = [
-            _format(name, option) for name, option in options if option["source"] == "policy"
-        ]
-        sets = Text("\n".join(changed) or "-") if policy["usable"] else _unusable_reason(policy)
-        table.add_row(Text(policy["name"]), Text(_aggregates(policy)), sets)
-    Console().print(table)
+    columns = (
+        Column("Policy", itemgetter("name")),
+        Column("Aggregates", _aggregates),
+        Column("Sets", _list_own_options, _format_own_options),
+        Column("Error", itemgetter("error"), hidden=True),
+    )
+    print_output(arguments, Output(policies, columns, policies))
     return 0
 
 
@@ -68,26 +67,34 @@ def run_show(arguments: argparse.Namespace) -> int:
     """Print the options of a policy that may differ between requests."""
     with open_scheduler(arguments) as scheduler:
         policy = scheduler.show("policies", arguments.name)
-    if arguments.format == "json":
-        print_json(policy)
-        return 0
-    console = Console()
-    console.print(Text.assemble((policy["name"], "bold"), f"  aggregates: {_aggregates(policy)}"))
-    if not policy["usable"]:
-        console.print(_unusable_reason(policy))
-        return 0
-    table = make_table("Option", "From")
-    in_order = sorted(
+    options = sorted(
         policy["options"].items(), key=lambda item: (_ORDER.index(item[1]["source"]), item[0])
     )
-    for name, option in in_order:
+    columns = (
+        Column("Option", itemgetter(0)),
+        Column("Value", lambda row: row[1]["value"]),
+        Column("From", lambda row: row[1]["source"]),
+        Column("Place", lambda row: row[1]["place"]),
+    )
+    report = partial(_print_policy, policy, options)
+    print_output(arguments, Output(policy, columns, options, report))
+    return 0
+
+
+def _print_policy(policy: Json, options: Sequence[tuple[str, Json]], console: Console) -> None:
+    aggregates = ", ".join(_aggregates(policy)) or "-"
+    console.print(Text.assemble((policy["name"], "bold"), f"  aggregates: {aggregates}"))
+    if not policy["usable"]:
+        console.print(Text(_unusable_reason(policy), style="red"))
+        return
+    table = make_table("Option", "From")
+    for name, option in options:
         source, place = option["source"], option["place"]
         # The text output has only the name of a file.
         origin = source if place is None else place.rpartition("/")[2]
         style = "dim" if source == "default" else ""
         table.add_row(Text(_format(name, option)), Text(origin), style=style)
     console.print(table)
-    return 0
 
 
 def run_apply(arguments: argparse.Namespace) -> int:
@@ -111,12 +118,25 @@ def run_apply(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _aggregates(policy: Json) -> str:
-    return ", ".join(aggregate["name"] for aggregate in policy["aggregates"]) or "-"
+def _aggregates(policy: Json) -> list[str]:
+    return [aggregate["name"] for aggregate in policy["aggregates"]]
 
 
-def _unusable_reason(policy: Json) -> Text:
-    return Text(f"cannot be used: {policy['error']}", style="red")
+def _list_own_options(policy: Json) -> Json:
+    """Return the values of the options that a policy sets."""
+    options = policy["options"].items() if policy["usable"] else ()
+    return {name: option["value"] for name, option in options if option["source"] == "policy"}
+
+
+def _format_own_options(policy: Json) -> str:
+    if not policy["usable"]:
+        return _unusable_reason(policy)
+    changed = _list_own_options(policy)
+    return "\n".join(_format(name, policy["options"][name]) for name in changed) or "-"
+
+
+def _unusable_reason(policy: Json) -> str:
+    return f"cannot be used: {policy['error']}"
 
 
 def _format(name: str, option: Json) -> str:

@@ -3,13 +3,16 @@
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 
 from rich.console import Console
 
-from placement_sched.cli.arguments import Commands, add_command, add_format
+from placement_sched.cli.arguments import Commands, add_command, add_output
+from placement_sched.cli.output import Output, print_output
+from placement_sched.cli.scheduler.plan import MOVE_COLUMNS
 from placement_sched.cli.scheduler.request_options import PathStep, in_words_of, keys_in
 from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
-from placement_sched.cli.terminal import make_table, print_json, show_waiting
+from placement_sched.cli.terminal import make_table, show_waiting
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 
@@ -19,15 +22,13 @@ _ARGUMENTS = {
     "request_spec.flavor": "FLAVOR",
     "request_spec.availability_zone": "--zone",
 }
-_EXAMPLE = """example:
-  placement-sched rebalance --goal fit m1.large --moves 3
-"""
 
 
 def register(commands: Commands) -> None:
     """Add the command."""
     summary = "propose moves that free capacity, empty hosts or balance the load"
-    rebalance = add_command(commands, "rebalance", summary, _run, epilog=_EXAMPLE)
+    rebalance = add_command(commands, "rebalance", summary, _run)
+    rebalance.add_examples("m1.large --moves 3", "--goal spread")
     rebalance.add_argument(
         "flavor",
         metavar="FLAVOR",
@@ -50,7 +51,7 @@ def register(commands: Commands) -> None:
     )
     rebalance.add_argument("--zone", help="with --goal fit: availability zone")
     add_server_arguments(rebalance)
-    add_format(rebalance)
+    add_output(rebalance)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -58,10 +59,12 @@ def _run(arguments: argparse.Namespace) -> int:
     body = _body(arguments)
     with open_scheduler(arguments) as scheduler, show_waiting("searching"), in_words_of(_place_of):
         proposal = scheduler.post("rebalance", body)
-    if arguments.format == "json":
-        print_json(proposal)
-        return 0
-    console = Console()
+    report = partial(_print_proposal, proposal)
+    print_output(arguments, Output(proposal, MOVE_COLUMNS, proposal["moves"], report))
+    return 0
+
+
+def _print_proposal(proposal: Json, console: Console) -> None:
     if proposal["moves"]:
         table = make_table("Instance", "From", "To", "Reason")
         for move in proposal["moves"]:
@@ -71,7 +74,6 @@ def _run(arguments: argparse.Namespace) -> int:
         names = proposal["moves"][0]["passed"]
         console.print(f"Each host was selected by the scheduler and passed {', '.join(names)}.")
     console.print(proposal["outcome"], soft_wrap=True)
-    return 0
 
 
 def _place_of(steps: Sequence[PathStep], _key: str | None) -> str | None:

@@ -4,6 +4,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -12,6 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from placement_sched.cli.output import Column
 from placement_sched.cli.terminal import make_table
 from placement_sched.console.reports import Heading
 from placement_sched.errors import Invalid
@@ -43,11 +45,13 @@ def render(
     selected: Sequence[Json] = (),
     title: str = "Claimed",
     names: Mapping[str, str] | None = None,
+    *,
+    verbose: bool = False,
 ) -> None:
     """Print an explanation of ``POST /explain`` and the selections under ``title``.
 
     Each selection has the additional key ``instance`` (uuid). ``names`` are names of aggregates by
-    uuid, which replace the uuids.
+    uuid, which replace the uuids. With ``verbose`` the candidates query is printed too.
     """
     funnel = with_names(explanation["funnel"], names or {})
     explanation = {**explanation, "funnel": funnel}
@@ -69,7 +73,7 @@ def render(
             for entry in funnel.get("warnings", ())
         ),
         _request_filters(funnel["request_filters"]),
-        _labelled((Text("Query", style="bold"), Text(query, style="dim"))),
+        *([_labelled((Text("Query", style="bold"), Text(query, style="dim")))] * verbose),
         _stages(funnel, full),
         conclusion,
     ]
@@ -157,7 +161,7 @@ def _stages(funnel: Json, full: str) -> RenderableType:
         table.add_row(str(count_before), str(count_after), bar, _stage(name, stage, color))
     if unreached:
         table.add_row("", "", "", Text(f"not reached: {', '.join(unreached)}", style="dim"))
-    return Padding(table, (1, 0))
+    return Padding(table, (1, 0), expand=False)
 
 
 def _stage(name: str, stage: Json, color: str) -> RenderableType:
@@ -205,7 +209,7 @@ def _best(explanation: Json, weighers: Sequence[Json]) -> RenderableType:
         else:
             no_effect.append(name)
     if not no_effect:
-        return Padding(table, (1, 0))
+        return Padding(table, (1, 0), expand=False)
     without_effect = Text(f"Weighers without effect: {', '.join(no_effect)}", style="dim")
     return Group(Padding(table, (1, 0, 0, 0)), Padding(without_effect, (0, 0, 1, 0)))
 
@@ -240,6 +244,30 @@ def _selected(selected: Sequence[Json], title: str) -> RenderableType:
     each = f"  {'each ' if is_several else ''}{amounts[0]}" if is_same and amounts[0] else ""
     top = Text.assemble((title, "bold green"), spread, each)
     return Group(top, Padding(table, (1, 0, 0, 0)))
+
+
+def _format_reasons(row: tuple[str, str, Json]) -> list[str]:
+    reasons = group_reasons(row[2]["rejected"])
+    return [f"{reason.count}: {reason.text} ({reason.example})" for reason in reasons]
+
+
+#: Columns of the stages of explanations. A row has the policy, the name and the report of a stage.
+STAGE_COLUMNS = (
+    Column("Policy", itemgetter(0)),
+    Column("Stage", itemgetter(1)),
+    Column("In", lambda row: row[2]["before"], right=True),
+    Column("Out", lambda row: row[2]["after"], right=True),
+    Column("Reasons", _format_reasons),
+)
+
+
+def list_stages(*explanations: Json) -> list[tuple[str, str, Json]]:
+    """Return the rows of :data:`STAGE_COLUMNS`."""
+    return [
+        (explanation["policy"], name, report)
+        for explanation in explanations
+        for name, report in stages(explanation["funnel"])
+    ]
 
 
 def _hosts(count: int) -> str:

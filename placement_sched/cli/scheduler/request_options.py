@@ -111,15 +111,16 @@ OPTION_OF = {
 def add_request_arguments(
     parser: argparse.ArgumentParser, repeatable: Collection[str] = ()
 ) -> None:
-    """Add the argument for a request file, and options that replace the file.
+    """Add the argument for a flavor or request file, and options that replace it.
 
     ``repeatable`` are the options that may be repeated.
     """
     parser.add_argument(
         "request",
-        metavar="REQUEST.json",
+        metavar="FLAVOR|REQUEST.json",
         nargs="?",
-        help="body of POST select_destinations, or only its request_spec; - is stdin",
+        help="id or name of a stored flavor, as --flavor, or a file (an existing file, a name that "
+        "ends in .json, - for stdin): body of POST select_destinations, or only its request_spec",
     )
     flags = parser.add_argument_group("instead of a file")
     for name, help_, kind in _FLAGS:
@@ -129,15 +130,30 @@ def add_request_arguments(
             flags.add_argument(name, help=help_, **kind)
 
 
+def read_flavor(arguments: argparse.Namespace) -> None:
+    """Move a flavor in the place of the request file to the value of ``--flavor``.
+
+    Raises :class:`Invalid` for two flavors, unless ``--flavor`` is repeatable.
+    """
+    word, flavor = arguments.request, arguments.flavor
+    if word is None or word == "-" or word.endswith(".json") or Path(word).exists():
+        return
+    if isinstance(flavor, str):
+        raise Invalid(f"FLAVOR {word} and --flavor {flavor} exclude each other")
+    arguments.request = None
+    arguments.flavor = word if flavor is None else [word, *flavor]
+
+
 def request_body(arguments: argparse.Namespace) -> Json:
     """Return the body for ``POST /select_destinations``.
 
     Raises :class:`Invalid` if the file is not a JSON object or options contradict.
     """
+    read_flavor(arguments)
     values = {name: getattr(arguments, name[2:].replace("-", "_")) for name, *_ in _FLAGS}
     flags = [name for name, value in values.items() if value not in (None, [])]
     if arguments.request is None and not flags:
-        raise Invalid("no request: add a REQUEST.json, or --vcpus, --ram and --disk")
+        raise Invalid("no request: add a FLAVOR, a REQUEST.json, or --vcpus, --ram and --disk")
     if arguments.request is not None and flags:
         raise Invalid(f"{flags[0]} cannot be combined with a request file")
     if arguments.request is None:

@@ -5,26 +5,31 @@ A scheduler inside the command uses the configured database.
 """
 
 import argparse
-import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from operator import itemgetter
+from typing import Any
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import orjson
+from keystoneauth1.adapter import Adapter
+from keystoneauth1.exceptions import ClientException, EndpointNotFound
 from requests import ConnectTimeout
 
 from placement_sched.api.scheduler import capacity, hosts, recorded, request_schema
 from placement_sched.api.validation import Schemas, check_texts
 from placement_sched.api.versions import Version
 from placement_sched.app import make_services
+from placement_sched.cli.arguments import EmbeddedParser
 from placement_sched.cli.database import check_file_exists, url_without_password
+from placement_sched.cli.login import add_login_arguments, make_adapters
 from placement_sched.clients.session import (
     RemoteService,
     ServiceResponse,
-    adapter_for_token,
     exception_chain,
+    silence_library_logs,
 )
 from placement_sched.errors import Error, Invalid, NoValidHost, ServiceFailed, Unavailable
 from placement_sched.model.document import Json
@@ -33,7 +38,7 @@ from placement_sched.scheduler.host_views import show_host as host_shown
 from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.policy_views import list_policies, show_policy
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.store.compute import host_aggregates
+from placement_sched.store.compute import flavors, host_aggregates
 
 #: Maximum timeout of a request, in seconds: a day.
 _MAX_TIMEOUT = 86_400
@@ -42,6 +47,8 @@ TIMEOUT = 120
 #: Prefix of the message about a document that does not match its schema.
 _PREFIX = "JSON does not validate"
 _ANY_STATUS = range(1000)
+#: Path of an API of the server, which its URL in a catalogue may have.
+_API_PATH = re.compile(r"/(placement|scheduler(/v1)?)$")
 
 #: Schemas and handler of the body of each POST to ``/scheduler/v1``.
 _ACTIONS = {
@@ -70,6 +77,11 @@ class DirectScheduler:
         """Return the names of host aggregates by uuid."""
         with self._scheduler.database.read() as connection:
             return {row.uuid: row.name for row in host_aggregates.all_aggregates(connection)}
+
+    def flavor_names(self) -> list[str]:
+        """Return the names of stored flavors."""
+        with self._scheduler.database.read() as connection:
+            return [flavor.name for flavor in flavors.all_flavors(connection)]
 
     def post(self, action: str, body: Json) -> Json:
         """Return the response to ``body``.
@@ -111,25 +123,21 @@ def _check(schemas: Schemas, body: Json) -> None:
         schema.check(body, _PREFIX)
 
 
-def add_token(group: argparse._ArgumentGroup, use: str) -> None:
-    """Add ``--token``. The help names the services in ``use``."""
-    words = f"token for {use} (default: $OS_TOKEN, otherwise admin)"
-    group.add_argument("--token", default=os.environ.get("OS_TOKEN", "admin"), help=words)
-
-
 def add_server_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of a server."""
+    if isinstance(parser, EmbeddedParser):
+        return
     server = parser.add_argument_group("server")
     server.add_argument(
         "--url", help="use this server (http://127.0.0.1:8778) instead of the configured database"
     )
-    add_token(server, "--url")
+    add_login_arguments(server)
     server.add_argument(
         "--timeout",
         type=_seconds,
         default=TIMEOUT,
         metavar="SECONDS",
-        help="timeout of requests to --url (default: %(default)s)",
+        help="timeout of requests to the server (default: %(default)s)",
     )
 
 
@@ -145,49 +153,25 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def check_address(flag: str, url: str) -> None:
-    """Raise :class:`Invalid` if a text is not the URL of a service."""
-    try:
-        parts = urlsplit(url)
-        # Both properties parse the text and may raise.
-        host, _ = parts.hostname or "", parts.port
-        host.encode("idna")
-    except ValueError:
-        host = ""
-    if not host or parts.scheme not in {"http", "https"}:
-        raise Invalid(f"{flag} {url}: expected an http:// or https:// URL")
-
-
-def check_token(token: str) -> None:
-    """Raise :class:`Invalid`, without the token, if it is not allowed in a header."""
-    if not token.strip():
-        raise Invalid("the token (--token or $OS_TOKEN) is empty")
-    # Clients write headers in latin-1.
-    if not token.isprintable() or max(token, default="") > "\xff":
-        raise Invalid(
-            "the token (--token or $OS_TOKEN) has characters that are not allowed in a header"
-        )
-
-
 class SchedulerClient:
-    """Client of the scheduler API of the server at ``base``.
+    """Client of the scheduler API of a server.
 
     Methods raise the errors of the server. ``timeout`` is in seconds.
     """
 
-    def __init__(self, base: str, token: str, timeout: float = TIMEOUT) -> None:
-        check_address("--url", base)
-        if not urlsplit(base).path.isascii():
-            raise Invalid(f"--url {base}: not ASCII")
-        check_token(token)
-        #: URL of the server.
-        self.place = base.rstrip("/")
-        self._timeout = timeout
+    def __init__(self, adapter: Adapter, timeout: float = TIMEOUT) -> None:
+        with suppress(ClientException):
+            if not _find_endpoint(adapter) and _find_endpoint(adapter, service_type="placement"):
+                # The catalogue has only the Placement API of the server.
+                adapter.service_type = "placement"
         # A repeated selection could claim twice, and the server may close an idle connection at the
         # moment of the next request.
-        self._adapter = adapter_for_token(base, token, timeout=timeout, retries=0)
-        self._adapter.additional_headers["Connection"] = "close"
-        self._service = RemoteService(self._adapter, "scheduler")
+        adapter.connect_retries = adapter.status_code_retries = 0
+        adapter.additional_headers["Connection"] = "close"
+        self._adapter, self._timeout = adapter, timeout
+        self._service = RemoteService(adapter, "scheduler", timeout)
+        #: URL of the server, without the path of an API.
+        self.place = _API_PATH.sub("", self._service.place)
 
     def post(self, action: str, body: Json) -> Json:
         """Return the response to ``body``.
@@ -225,11 +209,17 @@ class SchedulerClient:
 
         If the caller may not list aggregates, there are no names.
         """
-        compute = RemoteService(self._adapter, "compute")
+        compute = RemoteService(self._adapter, "compute", self._timeout)
         path = f"{self.place}/compute/v2.1/os-aggregates"
         with suppress(ServiceFailed):
             return dict(compute.listed(path, "aggregates", itemgetter("uuid", "name")))
         return {}
+
+    def flavor_names(self) -> list[str]:
+        """Return the names of stored flavors."""
+        compute = RemoteService(self._adapter, "compute")
+        path = f"{self.place}/compute/v2.1/flavors"
+        return compute.listed(path, "flavors", itemgetter("name"))
 
     def _ask(
         self, *path: str, query: Sequence[tuple[str, str]] = (), body: Json | None = None
@@ -264,6 +254,13 @@ class SchedulerClient:
         )
 
 
+def _find_endpoint(adapter: Adapter, **criteria: Any) -> str | None:
+    try:
+        return adapter.get_endpoint(**criteria)
+    except EndpointNotFound:
+        return None
+
+
 #: Scheduler of a command.
 SchedulerApi = DirectScheduler | SchedulerClient
 
@@ -271,13 +268,17 @@ SchedulerApi = DirectScheduler | SchedulerClient
 @contextmanager
 def open_scheduler(arguments: argparse.Namespace) -> Iterator[SchedulerApi]:
     """Yield the scheduler of the arguments and close its connections at the end."""
-    if arguments.url:
-        yield SchedulerClient(arguments.url, arguments.token, arguments.timeout)
+    if client := getattr(arguments, "scheduler", None):  # of the openstack command
+        yield client
+        return
+    for adapter in make_adapters(arguments, {"scheduler": ("--url", arguments.url)}).values():
+        with silence_library_logs():
+            yield SchedulerClient(adapter, arguments.timeout)
         return
     # For a single request, filling the provider cache would take longer than the search.
     services = make_services(read_settings(arguments.config_file), memory=ProcessCaches())
     try:
-        check_file_exists(services.database, "--url uses a server")
+        check_file_exists(services.database, "--url and --os-cloud use a server")
         services.ready()
         yield DirectScheduler(services.scheduler)
     finally:

@@ -3,22 +3,29 @@
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from placement_sched.cli.arguments import Commands, add_command, add_format, add_html
+from placement_sched.cli.arguments import Commands, add_command, add_html, add_output, add_verbose
+from placement_sched.cli.output import Column, Output, check_columns, is_report, print_output
 from placement_sched.cli.scheduler import render_explanation, request_options
 from placement_sched.cli.scheduler.changes import add_change_arguments, with_changes
-from placement_sched.cli.scheduler.render_explanation import BEST, render
+from placement_sched.cli.scheduler.render_explanation import (
+    BEST,
+    STAGE_COLUMNS,
+    list_stages,
+    render,
+)
 from placement_sched.cli.scheduler.scheduler_client import (
     SchedulerApi,
     add_server_arguments,
     open_scheduler,
 )
-from placement_sched.cli.terminal import make_table, print_json
+from placement_sched.cli.terminal import TextConsole, make_table, print_document
 from placement_sched.console.reports import explanation_report, facts_of
 from placement_sched.errors import Invalid, NotFound, NoValidHost
 from placement_sched.model.document import Json
@@ -36,9 +43,8 @@ from placement_sched.model.names import did_you_mean, suggest_names
 _MAX_COLUMNS = 3
 #: Cell of a stage that a policy does not have.
 _NONE = "-"
-_EXAMPLE = """example:
-  placement-sched explain --vcpus 4 --ram 8192 --disk 40 --property trait:HW_CPU_X86_AVX2=required
-"""
+#: Exit status with ``--fail-on-no-host``: not 1 of an error, and not 2 of wrong usage.
+_NO_HOST = 3
 
 
 def render_verdicts(explanation: Json, console: Console, names: Mapping[str, str]) -> None:
@@ -54,9 +60,9 @@ def render_verdicts(explanation: Json, console: Console, names: Mapping[str, str
     if len(verdicts) > 1:
         for index in range(0, len(verdicts), _MAX_COLUMNS):
             table = _compare_hosts(explanation, verdicts[index : index + _MAX_COLUMNS], names)
-            parts.append(Padding(table, (1, 0, 0, 0)))
+            parts.append(Padding(table, (1, 0, 0, 0), expand=False))
     if parts:
-        console.print(Padding(Group(*parts), (0, 0, 1, 0)))
+        console.print(Group(*parts, ""))
 
 
 def _compare_hosts(explanation: Json, verdicts: Sequence[Json], names: Mapping[str, str]) -> Table:
@@ -193,17 +199,41 @@ def _host(hosts: Sequence[Json], place: int) -> str:
 def register(commands: Commands) -> None:
     """Add the two commands."""
     summary = "select hosts for a request and claim its resources"
-    select = add_command(commands, "select", summary, _run_select, epilog=_EXAMPLE)
-    _add_common(select)
+    statuses = (
+        "exit status:\n"
+        "  0  a host was selected for each instance\n"
+        "  1  no host remains, or an error\n"
+        "  3  with --fail-on-no-host: no host remains"
+    )
+    select = add_command(commands, "select", summary, _run_select, epilog=statuses)
+    select.add_examples(
+        "m1.small --no-claim",
+        "--vcpus 4 --ram 8192 --disk 40 --zone az1 --count 2 --fail-on-no-host",
+    )
+    _add_common(select, no_host=1)
     select.add_argument("--no-claim", action="store_true", help="select without allocations")
     select.add_argument(
-        "--alternates", action="store_true", help="also return alternate hosts in the same cell"
+        "--alternates",
+        action="store_true",
+        help="also return alternate hosts in the same cell, which only --format json prints",
     )
     summary = "show how a request would be placed, stage by stage, without a claim"
-    explain = add_command(commands, "explain", summary, _run_explain, epilog=_EXAMPLE)
-    _add_common(explain)
+    statuses = (
+        "exit status:\n"
+        "  0  the request was explained, also if no host remains\n"
+        "  1  an error, such as an unknown flavor\n"
+        "  3  with --fail-on-no-host: no host remains, or with --compare under any of the policies"
+    )
+    explain = add_command(commands, "explain", summary, _run_explain, epilog=statuses)
+    explain.add_examples(
+        "m1.small --host cn1",
+        "--vcpus 4 --ram 8192 --disk 40 --property trait:HW_CPU_X86_AVX2=required",
+        "m1.small --url http://127.0.0.1:8778 --fail-on-no-host",
+    )
+    _add_common(explain, no_host=0)
     explain.add_argument(
         "--host",
+        metavar="HOST",
         action="append",
         default=[],
         help="show the verdict on this host first and show only this host (all hosts are still "
@@ -213,7 +243,7 @@ def register(commands: Commands) -> None:
     explain.add_argument(
         "--keep",
         action="store_true",
-        help="record the explanation as a decision, for 'decisions show' and 'decisions replay'",
+        help="record the explanation as a decision, for 'decision show' and 'decision replay'",
     )
     policies = explain.add_mutually_exclusive_group()
     policies.add_argument(
@@ -230,14 +260,24 @@ def register(commands: Commands) -> None:
     add_html(explain)
 
 
-def _add_common(parser: argparse.ArgumentParser) -> None:
+def _add_common(parser: argparse.ArgumentParser, no_host: int) -> None:
+    """Add common arguments. ``no_host`` is the exit status if no host remains."""
     request_options.add_request_arguments(parser)
+    parser.add_argument(
+        "--fail-on-no-host",
+        dest="no_host",
+        action="store_const",
+        const=_NO_HOST,
+        default=no_host,
+        help="exit with status %(const)s if no host remains (default: %(default)s)",
+    )
     add_server_arguments(parser)
-    add_format(parser)
+    add_output(parser)
+    add_verbose(parser)
 
 
 def _run_explain(arguments: argparse.Namespace) -> int:
-    """Print the explanation, and return 0 even if no host passes.
+    """Print the explanation, and return ``no_host`` of the arguments if no host passes.
 
     Raises :class:`NotFound` for unknown hosts.
     """
@@ -252,21 +292,31 @@ def _run_explain(arguments: argparse.Namespace) -> int:
             heading = render_explanation.with_heading(
                 "Explanation", scheduler.place, *facts_of(body)
             )
-            report = explanation_report(explanation, body["request_spec"], heading, names)
-            render_explanation.write(arguments.html, report)
-        if arguments.format == "json":
-            print_json(explanation)
-        elif not verdicts or any(verdict["verdict"] != UNKNOWN for verdict in verdicts):
+            page = explanation_report(explanation, body["request_spec"], heading, names)
+            render_explanation.write(arguments.html, page)
+
+        def report(console: Console) -> None:
+            if verdicts and all(verdict["verdict"] == UNKNOWN for verdict in verdicts):
+                return
             names = scheduler.aggregate_names()
-            render_verdicts(explanation, Console(), names)
-            render(explanation, Console(), names=names)
+            render_verdicts(explanation, console, names)
+            render(explanation, console, names=names, verbose=arguments.verbose)
             if decision := explanation.get("decision"):
-                Console().print(f"Recorded as decision {decision}", soft_wrap=True)
+                console.print(f"Recorded as decision {decision}", soft_wrap=True)
             if _is_empty(explanation):
-                Console().print(f"{scheduler.place} has no resource provider", soft_wrap=True)
+                console.print(f"{scheduler.place} has no resource provider", soft_wrap=True)
+
+        rows = list_stages(explanation)
+        print_output(arguments, Output(explanation, STAGE_COLUMNS, rows, report))
     check_names(verdicts)
     request_options.check_hosts(explanation["funnel"], arguments)
-    return 0
+    return _status(arguments, explanation)
+
+
+def _status(arguments: argparse.Namespace, *explanations: Json) -> int:
+    """Return the exit status: under each policy a host has to remain."""
+    is_selected = all(explanation["outcome"] == "selected" for explanation in explanations)
+    return 0 if is_selected else int(arguments.no_host)
 
 
 def _explain_body(arguments: argparse.Namespace) -> Json:
@@ -297,12 +347,14 @@ def _compare(scheduler: SchedulerApi, body: Json, arguments: argparse.Namespace)
         raise Invalid("--compare: expected at least two policies, separated by commas")
     body = request_options.with_instances(body)
     explanations = {name: scheduler.post("explain", {**body, "policy": name}) for name in policies}
-    if arguments.format == "json":
-        print_json(explanations)
-    else:
-        render_comparison(explanations, Console(), scheduler.aggregate_names())
+
+    def report(console: Console) -> None:
+        render_comparison(explanations, console, scheduler.aggregate_names())
+
+    rows = list_stages(*explanations.values())
+    print_output(arguments, Output(explanations, STAGE_COLUMNS, rows, report))
     check_names(next(iter(explanations.values())).get("verdicts", []))
-    return 0
+    return _status(arguments, *explanations.values())
 
 
 def _run_select(arguments: argparse.Namespace) -> int:
@@ -312,18 +364,24 @@ def _run_select(arguments: argparse.Namespace) -> int:
     is requested first. Another request may claim a host between the explanation and the selection.
     Only the response to the selection shows the claims.
     """
+    check_columns(arguments, _SELECTION_COLUMNS)
     body = request_options.with_instances(request_options.request_body(arguments))
     if arguments.no_claim:
         body["claim"] = False
     if arguments.alternates:
         body["return_alternates"] = True
     with open_scheduler(arguments) as scheduler, request_options.with_option_names(arguments):
-        if arguments.format == "json":
+        if not is_report(arguments):
             try:
-                print_json(scheduler.post("select_destinations", body))
+                answer = scheduler.post("select_destinations", body)
             except NoValidHost as failure:
-                print_json({"code": failure.code, "detail": failure.detail, **failure.extra})
+                if getattr(arguments, "format", None) in {"json", "yaml"}:
+                    document = {"code": failure.code, "detail": failure.detail, **failure.extra}
+                    print_document(document, arguments.format)
                 raise
+            print_output(
+                arguments, Output(answer, _SELECTION_COLUMNS, _list_selections(body, answer))
+            )
             return 0
         explanation = scheduler.post(
             "explain", {"request_spec": body["request_spec"], "max_rejected": 0}
@@ -335,14 +393,28 @@ def _run_select(arguments: argparse.Namespace) -> int:
             # If the explanation still found a host, the funnel of the selection counts.
             funnel = {} if explanation["outcome"] == "no_valid_host" else failure.extra
             rejected = {**explanation, "outcome": "no_valid_host", **funnel}
-            render(rejected, Console(), names=names)
+            render(rejected, TextConsole(), names=names, verbose=arguments.verbose)
             suffix = f" in {scheduler.place}" if _is_empty(rejected) else ""
             raise NoValidHost(f"no valid host: {obstacle(rejected)}{suffix}") from None
-    chosen = zip(body["request_spec"]["instance_uuids"], answer["selections"], strict=True)
-    selected = [{**best, "instance": uuid} for uuid, (best, *_) in chosen]
     title = "Claimed" if body.get("claim", True) else "Selected, not claimed"
-    render(explanation, Console(), selected, title, names)
+    selected, verbose = _list_selections(body, answer), arguments.verbose
+    render(explanation, TextConsole(), selected, title, names, verbose=verbose)
     return 0
+
+
+def _list_selections(body: Json, answer: Json) -> list[Json]:
+    """Return the first selection of each instance, with its uuid."""
+    chosen = zip(body["request_spec"]["instance_uuids"], answer["selections"], strict=True)
+    return [{**best, "instance": uuid} for uuid, (best, *_) in chosen]
+
+
+_SELECTION_COLUMNS = (
+    Column("Instance", itemgetter("instance")),
+    Column("Host", itemgetter("service_host")),
+    Column("Node", itemgetter("nodename")),
+    Column("Zone", itemgetter("availability_zone")),
+    Column("Weight", itemgetter("weight"), right=True),
+)
 
 
 def _is_empty(explanation: Json) -> bool:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova shadow report``: agreement of nova and this service, with reasons of differences."""
+"""``nova-shadow report``: agreement of nova and this service, with reasons of differences."""
 
 import argparse
 from datetime import datetime, timedelta
 
-from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
+from placement_sched.cli.arguments import Commands, add_command, add_files, add_format
 from placement_sched.cli.database import read_configuration
 from placement_sched.cli.terminal import print_result
 from placement_sched.errors import Invalid
@@ -13,17 +13,16 @@ from placement_sched.nova.shadow.report import format_report, report_of
 from placement_sched.schemas import formats
 from placement_sched.store import shadow_results
 
-_EXAMPLE = """\
-example:
-  placement-sched nova shadow report --since 24h"""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def register(nova: Commands) -> None:
-    """Add ``shadow report``."""
-    group = add_group(nova, "shadow", "show how placement-sched nova-shadow and nova agree")
+def register(group: Commands) -> None:
+    """Add the command."""
     summary = "show how often nova and this service agree, and explain each disagreement"
-    parser = add_command(group, "report", summary, run, epilog=_EXAMPLE, of_nova=True)
+    parser = add_command(group, "report", summary, run, of_nova=None)
+    parser.add_examples("--since 24h")
+    parser.set_defaults(of_nova=True)
+    add_files(parser, of_parent=True)
     parser.add_argument(
         "--since",
         help="only requests since this time (2026-01-31T12:00:00Z) or of this age (30m, 24h, 7d)",

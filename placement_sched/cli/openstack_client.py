@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plugin of python-openstackclient: ``openstack scheduler explain`` and further commands.
+
+A command has the arguments of the same command of ``placement-sched``, and the login and output of
+the ``openstack`` command, which loads this module at every start.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any, ClassVar
+
+from cliff.columns import FormattableColumn
+from keystoneauth1.adapter import Adapter
+from osc_lib import exceptions, utils
+from osc_lib.command import command
+
+from placement_sched.cli.arguments import EmbeddedParser, Parser
+from placement_sched.errors import Error, sentence
+
+API_NAME = "scheduler"
+API_VERSION_OPTION = "os_scheduler_api_version"
+API_VERSIONS = ("1",)
+DEFAULT_API_VERSION = "1"
+
+_FOLDER = "placement_sched.cli.scheduler"
+
+
+def make_client(instance: Any) -> Any:
+    """Return the client of the scheduler API, with the session of the ``openstack`` command."""
+    adapter = Adapter(
+        instance.session,
+        service_type=API_NAME,
+        region_name=instance.region_name,
+        interface=instance.interface,
+        endpoint_override=instance.sdk_connection.config.get_endpoint(API_NAME),
+    )
+    # Other commands of openstack need not wait for its import.
+    return import_module(f"{_FOLDER}.scheduler_client").SchedulerClient(adapter)
+
+
+def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Add the option of the API version."""
+    parser.add_argument(
+        "--os-scheduler-api-version",
+        metavar="<scheduler-api-version>",
+        default=utils.env("OS_SCHEDULER_API_VERSION"),
+        help="Scheduler API version, default=1 (Env: OS_SCHEDULER_API_VERSION)",
+    )
+    return parser
+
+
+class _Commands:
+    """Subparsers of ``placement-sched`` that add the arguments of a command to a parser."""
+
+    def __init__(self, words: Sequence[str], parser: argparse.ArgumentParser) -> None:
+        self._words, self._parser = words, parser
+
+    def add_parser(self, name: str, **_options: Any) -> Parser:
+        """Return a parser for the command or its group, and otherwise an unused parser."""
+        word, *rest = self._words
+        if word not in {name, name.removesuffix("s")}:
+            return Parser(prog=name)
+        return EmbeddedParser(self._parser, _Commands(rest, self._parser) if rest else None)
+
+
+class _Cell(FormattableColumn[Any]):
+    """A value with another text for people."""
+
+    def __init__(self, value: Any, text: str) -> None:
+        super().__init__(value)
+        self._text = text
+
+    def human_readable(self) -> str:
+        """Return the text for people."""
+        return self._text
+
+
+class _SchedulerCommand(command.Command):
+    """A command of ``placement-sched`` that returns its output to the ``openstack`` command."""
+
+    module: ClassVar[str]
+    words: ClassVar[Sequence[str]]
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser, with the arguments of the same command of ``placement-sched``."""
+        parser = super().get_parser(prog_name)
+        import_module(f"{_FOLDER}.{self.module}").register(_Commands(self.words, parser))
+        return parser
+
+    def find_output(self, arguments: argparse.Namespace) -> Any:
+        """Run the command and return its output."""
+        outputs: list[Any] = []
+        arguments.receive = outputs.append
+        try:
+            manager: Any = self.app.client_manager
+            arguments.scheduler = manager.scheduler
+            status = arguments.run(arguments)
+        except Error as failure:
+            raise exceptions.CommandError(sentence(failure)) from None
+        if status:
+            raise exceptions.CommandError("no host remains")
+        return outputs[0]
+
+
+def _build_cells(columns: Sequence[Any], row: Any) -> Iterator[Any]:
+    for column in columns:
+        value = column.value(row)
+        is_simple = column.text is None and not isinstance(value, list | dict)
+        yield value if is_simple else _Cell(value, column.format(row))
+
+
+class _List(_SchedulerCommand, command.Lister):
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        """Return the names and rows of a table."""
+        output = self.find_output(parsed_args)
+        has_all = parsed_args.formatter != "table" or parsed_args.columns
+        columns = [column for column in output.columns if has_all or not column.hidden]
+        names = [column.name for column in columns]
+        return names, [tuple(_build_cells(columns, row)) for row in output.rows]
+
+
+class _Show(_SchedulerCommand, command.ShowOne):
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
+        """Return the names and values of a single object."""
+        output = self.find_output(parsed_args)
+        names = [column.name for column in output.columns]
+        return names, tuple(_build_cells(output.columns, output.rows[0]))
+
+
+def _define(base: type, module: str, words: str, summary: str) -> Any:
+    """Return the class of a command with a summary for the list of commands."""
+    members = {"module": module, "words": words.split(), "__doc__": summary, "__module__": __name__}
+    return type(words.title().replace(" ", ""), (base,), members)
+
+
+Capacity = _define(_List, "capacity", "capacity", "Count the instances that still fit.")
+DecisionList = _define(_List, "decisions", "decision list", "List recorded decisions.")
+DecisionReplay = _define(_List, "decisions", "decision replay", "Repeat the request of a decision.")
+DecisionShow = _define(_Show, "decisions", "decision show", "Show a recorded decision.")
+Explain = _define(_List, "select", "explain", "Show the stages of a request, without a claim.")
+HostList = _define(_List, "hosts", "host list", "List hosts with their free resources.")
+HostShow = _define(_Show, "hosts", "host show", "Show a host.")
+Plan = _define(_List, "plan", "plan", "Show the moves that changes of the cloud cause.")
+PolicyList = _define(_List, "policy", "policy list", "List scheduling policies.")
+PolicyShow = _define(_List, "policy", "policy show", "Show the options of a scheduling policy.")
+Rebalance = _define(_List, "rebalance", "rebalance", "Propose moves of instances.")
+Select = _define(_List, "select", "select", "Select hosts for a request and claim its resources.")

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Output of lists, shows and reports as tables, JSON, YAML, CSV or values."""
+
+import argparse
+import csv
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from placement_sched.cli.terminal import TextConsole, make_table, print_document
+from placement_sched.errors import Invalid
+from placement_sched.model.names import suggest_name
+
+#: Units of an amount of memory or disk, each 1024 times the previous unit.
+_UNITS = ("MiB", "GiB", "TiB")
+#: Index of the unit of a resource class.
+_UNIT_OF = {"MEMORY_MB": 0, "DISK_GB": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a list, or a field of a show.
+
+    ``value`` returns the exact value of a row, for programs. ``text`` returns the text for people,
+    by default the value. A table has the ``hidden`` columns only if ``-c`` names them.
+    """
+
+    name: str
+    value: Callable[[Any], Any]
+    text: Callable[[Any], str] | None = None
+    right: bool = False
+    hidden: bool = False
+
+    def format(self, row: Any) -> str:
+        """Return the text of a row for people."""
+        return _format_value(self.value(row)) if self.text is None else self.text(row)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The result of a command.
+
+    ``document`` is its JSON. ``report`` prints the text for people, by default a table of
+    ``columns``. A show has a single row.
+    """
+
+    document: Any
+    columns: Sequence[Column]
+    rows: Sequence[Any]
+    report: Callable[[Console], None] | None = None
+    is_show: bool = False
+
+
+def is_report(arguments: argparse.Namespace) -> bool:
+    """Return whether the arguments select the text for people."""
+    if "receive" in arguments:  # of the openstack command
+        return False
+    return bool(arguments.format == "table" and not (arguments.column or arguments.sort_column))
+
+
+def print_output(arguments: argparse.Namespace, output: Output) -> None:
+    """Print a result in the format of the arguments, or pass it to the openstack command."""
+    if receive := getattr(arguments, "receive", None):
+        receive(output)
+        return
+    columns = find_columns(output.columns, arguments.column)
+    rows = list(output.rows)
+    for name in reversed(arguments.sort_column):
+        column = _find(output.columns, name)
+        rows.sort(key=lambda row, value=column.value: _build_sort_key(value(row)))  # type: ignore[misc]
+    if arguments.format == "table":
+        if output.report is not None and is_report(arguments):
+            output.report(TextConsole())
+        else:
+            has_all, is_show = bool(arguments.column), output.is_show
+            TextConsole().print(build_table(columns, rows, is_show=is_show, has_all=has_all))
+        return
+    if arguments.format in {"json", "yaml"}:
+        document = output.document
+        if arguments.column or arguments.sort_column:
+            documents = [{column.name: column.value(row) for column in columns} for row in rows]
+            document = documents[0] if output.is_show else documents
+        print_document(document, arguments.format)
+        return
+    if arguments.format == "csv":
+        print_csv([column.name for column in columns])
+    print_rows(arguments.format, columns, rows, is_show=output.is_show)
+
+
+def print_rows(
+    form: str, columns: Sequence[Column], rows: Sequence[Any], *, is_show: bool = False
+) -> None:
+    """Print each row as a line, without a header."""
+    for row in rows:
+        values = [column.value(row) for column in columns]
+        if form == "table":
+            sys.stdout.write("  ".join(column.format(row) for column in columns) + "\n")
+        elif form == "csv":
+            print_csv([_format_cell(value) for value in values])
+        else:
+            words = ["None" if value is None else str(_format_cell(value)) for value in values]
+            sys.stdout.write(("\n" if is_show else " ").join(words) + "\n")
+
+
+def print_csv(values: Sequence[Any]) -> None:
+    """Print a line of CSV."""
+    csv.writer(sys.stdout, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC).writerow(values)
+
+
+def build_table(
+    columns: Sequence[Column], rows: Sequence[Any], *, is_show: bool = False, has_all: bool = False
+) -> Table:
+    """Return a table for people, with ``hidden`` columns if ``has_all``."""
+    columns = [column for column in columns if has_all or not column.hidden]
+    if is_show:
+        table = make_table("Field", "Value")
+        for column in columns:
+            table.add_row(Text(column.name), Text(column.format(rows[0])))
+        return table
+    table = make_table(*(column.name for column in columns))
+    for heading, column in zip(table.columns, columns, strict=True):
+        heading.justify = "right" if column.right else "left"
+    for row in rows:
+        table.add_row(*(Text(column.format(row)) for column in columns))
+    return table
+
+
+def check_columns(arguments: argparse.Namespace, columns: Sequence[Column]) -> None:
+    """Raise :class:`Invalid` for an unknown column, before a command changes anything."""
+    if "receive" not in arguments:
+        find_columns(columns, [*arguments.column, *arguments.sort_column])
+
+
+def find_columns(columns: Sequence[Column], names: Sequence[str]) -> Sequence[Column]:
+    """Return the columns of these names, or all columns without names."""
+    return [_find(columns, name) for name in names] or columns
+
+
+def _find(columns: Sequence[Column], name: str) -> Column:
+    """Return the column of a name, regardless of case, or raise :class:`Invalid`."""
+    by_key = {_normalise_name(column.name): column for column in columns}
+    if _normalise_name(name) not in by_key:
+        names = [column.name for column in columns]
+        near = suggest_name("column", name, names)
+        there_are = "" if "there are" in near else f"; there are: {', '.join(names)}"
+        raise Invalid(f"there is no column {name!r}{near}{there_are}")
+    return by_key[_normalise_name(name)]
+
+
+def _normalise_name(name: str) -> str:
+    return name.lower().replace("_", " ").replace("-", " ")
+
+
+def _build_sort_key(value: Any) -> tuple[int, Any]:
+    """Order numbers before texts, and None last."""
+    if value is None:
+        return 2, ""
+    return (0, value) if isinstance(value, int | float) else (1, str(_format_cell(value)))
+
+
+def _format_cell(value: Any) -> Any:
+    """Return a value for a cell of CSV: lists and objects as JSON."""
+    return (
+        json.dumps(value, ensure_ascii=False) if isinstance(value, list | tuple | dict) else value
+    )
+
+
+def _format_value(value: Any) -> str:
+    """Return the text of a value for people."""
+    if value is None or value in ("", [], {}):
+        return "-"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={part}" for key, part in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def format_amount(resource_class: str, amount: int | None) -> str:
+    """Return an amount of a resource class with a readable unit: ``64 GiB``."""
+    if amount is None:
+        return "-"
+    unit = _UNIT_OF.get(resource_class)
+    if unit is None:
+        return f"{amount:,}"
+    size = float(amount)
+    while abs(size) >= 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{round(size, 1):g} {_UNITS[unit]}"
