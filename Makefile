@@ -84,13 +84,16 @@ test-all: $(VENV)/.develop $(PEER)/.ready ## dev: run everything, chaos and all 
 peer: $(PEER)/.ready ## dev: install OpenStack's placement and nova, so that the tests that compare with them run too
 
 # The commands of "make test-only".
-LONG_TESTS = chaos differential explore galera gabbi nova-functional peer-gabbi race screenshots soak
+LONG_TESTS = chaos constraints differential explore galera gabbi nova-functional peer-gabbi race screenshots soak
 # Kill, cut, fill, overload and attack the service, and print a table (ONLY="kill disk").
 RUN_chaos = $(BIN)/python -m tests.chaos $(if $(ONLY),--only $(ONLY))
+# Run the fast tests, and the tests of SQL on every database, with the libraries of an OpenStack release (SQLAlchemy 2.0).
+CONSTRAINED = $(MAKE) --no-print-directory VENV=.venv-constraints
+RUN_constraints = export PIP_CONSTRAINT=$(CURDIR)/tests/constraints.txt; $(CONSTRAINED) test-fast && $(CONSTRAINED) test WORKERS=2 PYTEST_ARGS='tests/candidates tests/db tests/store $(PYTEST_ARGS)'
 # Send the same random requests to OpenStack's services and ours (COMPARISONS="nova pci" SEEDS="1 2" MANY=2000).
 RUN_differential = $(BIN)/python -m tests.differential $(COMPARISONS) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MANY),--many $(MANY))
-# Search with random examples for MINUTES=30 (SEED=1).
-RUN_explore = $(BIN)/python -m tests.exploring --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(PYTEST_ARGS)
+# Run the property tests with five times as many random examples (SEED=1; without it, a random seed, which is printed).
+RUN_explore = HYPOTHESIS_PROFILE=explore $(PYTEST) --numprocesses 2 -m property --timeout 3600 --hypothesis-seed $(or $(SEED),$(shell $(PYTHON) -c 'import random; print(random.randrange(10**9))')) $(PYTEST_ARGS)
 # Run the tests on a cluster of three nodes of MariaDB, each race RACE_ROUNDS times.
 RUN_galera = PLACEMENT_SCHED_REQUIRE_GALERA=1 PLACEMENT_SCHED_TEST_GALERA_ROUNDS=$(RACE_ROUNDS) PLACEMENT_SCHED_TEST_GALERA_WRITES=2000 $(BIN)/pytest --timeout 0 $(PYTEST_ARGS) tests/galera
 # Run the gabbi files, in-process or against URL=http://host:port.
@@ -115,10 +118,12 @@ lint: $(VENV)/.develop ## dev: check style, types, layers and language
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.house.language
+	$(BIN)/python -m tests.house.spdx
 
 format: $(VENV)/.develop ## dev: let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/python -m tests.house.spdx --write
 
 bench: $(VENV)/.develop $(VENV)/.bench $(PEER)/.ready ## dev: race OpenStack's services, as bench/README.md says (WHAT=writes DATABASE=mariadb QUICK=1)
 	PYTHONPATH=. $(BIN)/python bench/$(or $(WHAT),candidates).py $(if $(QUICK),--quick) $(ON_DATABASE) $(BENCH_ARGS)
@@ -145,4 +150,4 @@ audit: $(VENV)/.develop $(if $(UPGRADE),$(VENV)/.release) ## dev: look for known
 	@$(BIN)/python -m tests.deploy.audit
 
 clean: ## remove the virtual environment and everything built
-	rm -rf $(VENV) $(PEER) build dist *.egg-info doc/build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(PEER) .venv-constraints build dist *.egg-info doc/build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -93,7 +93,7 @@ TRAIN, XENA = "b5c396305c25", "422ece571366"
 REVISIONS: Mapping[str, str] = {
     TRAIN: "Train to Wallaby (2.0 to 5.0)",
     XENA: "Xena to 2023.1 (6.0 to 9.0)",
-    "a082b8bb98d0": "2023.2 to 2026.1 (10.0 to 16.0)",
+    "a082b8bb98d0": "2023.2 to 2026.2 (10.0 to 16.0)",
 }
 #: The tables that show that this service has used a database. Alembic creates the first before the
 #: others, so that an incomplete schema of ours is recognised.

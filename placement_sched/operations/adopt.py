@@ -225,8 +225,8 @@ def describe_adoption(adoption: Adoption) -> tuple[str, ...]:
         )
     if counted.roots_without_node:
         notes.append(
-            f"{counted.roots_without_node} root providers are not hosts yet: placement-sched adopt "
-            "nova --config-file nova.conf records the compute nodes of a nova; others report them "
+            f"{counted.roots_without_node} root providers are not hosts yet: placement-sched nova "
+            "adopt --config-file nova.conf records the compute nodes of a nova; others report them "
             "under the provider's uuid (PUT /scheduler/v1/compute_nodes/{uuid})"
         )
     if counted.overfull_inventories:

@@ -1,26 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preparation of the database at start, with upgrade checks and warm-up."""
+"""Preparation of the database at start, with warm-up."""
 
 import ctypes
 import gc
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from enum import IntEnum
-from pathlib import Path
 from random import Random
 from threading import Lock, Semaphore
 
-import orjson
 from oslo_log import log
-from oslo_policy import opts as policy_options
 
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.summaries import Summaries, SummaryFields
 from placement_sched.config.settings import Settings
-from placement_sched.db import migrate
-from placement_sched.db.collations import describe_mismatches, find_mismatches
 from placement_sched.db.migrate import (
     check_revision,
     current_revision,
@@ -30,10 +23,8 @@ from placement_sched.db.migrate import (
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import Invalid, NewerSchema, Unavailable
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
-from placement_sched.model.clock import Clock, utcnow
-from placement_sched.operations.adopt import check_adopted, missing_standards, sync_standards
-from placement_sched.operations.nova_cloud import is_read_from_nova, reading_of
-from placement_sched.store import row_counts
+from placement_sched.model.clock import Clock
+from placement_sched.operations.adopt import check_adopted, sync_standards
 
 LOG = log.getLogger(__name__)
 #: Maximum number of threads that prepare or wait for it. A server has more threads, so that others
@@ -49,11 +40,6 @@ _WARM_UP_QUERY = CandidatesQuery(
     groups=(RequestGroup(resources=(("VCPU", 1), ("MEMORY_MB", 1), ("DISK_GB", 1))),), limit=1000
 )
 _WARM_UP_FIELDS = SummaryFields(classes=None, traits=True, tree=True)
-#: The default file of oslo.policy, and its fallback.
-_YAML_POLICY, _JSON_POLICY = "policy.yaml", "policy.json"
-_NOT_CHECKED = "Not checked, because the schema is not up to date."
-#: Minimum age, in seconds, at which records of nova's cells are outdated.
-_MIN_OUTDATED_AGE = 60
 
 
 def sync(database: Database, clock: Clock) -> None:
@@ -185,147 +171,6 @@ def warm_up(
         candidates = find(source, search, settings, random)
         providers = candidates.providers if candidates.trees is None else candidates.trees
         summaries.render(source, providers, search.names.class_names, _WARM_UP_FIELDS)
-
-
-class CheckCode(IntEnum):
-    """The code of a check, as in placement-status."""
-
-    SUCCESS = 0
-    WARNING = 1
-    FAILURE = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The result of a check, with details of a problem and its fix."""
-
-    check: str
-    code: CheckCode = CheckCode.SUCCESS
-    details: str | None = None
-
-
-def check_upgrade(
-    database: Database, settings: Settings, clock: Clock = utcnow
-) -> tuple[Result, ...]:
-    """Run all checks, or raise :class:`Unavailable` without a database."""
-    schema = _check_schema(database)
-    read = (
-        [_check_reading(database, schema, settings, clock)] if is_read_from_nova(settings) else []
-    )
-    checks = (*_check_rows(database, schema), *_check_collations(database), *read)
-    return (schema, *checks, _check_policy_file(settings))
-
-
-def highest_code(results: Iterable[Result]) -> CheckCode:
-    """Return the highest code of the results."""
-    return max((result.code for result in results), default=CheckCode.SUCCESS)
-
-
-def _check_schema(database: Database) -> Result:
-    name = "Database Schema"
-    with database.read() as connection:
-        contents = migrate.inspect_schema(connection)
-    own, wanted = current_revision(database), newest_revision()
-    if contents.complete and own == wanted:
-        return Result(name)
-    problem = (
-        f"The schema is at revision {own or 'none'}, this release requires {wanted}. "
-        'Run the "placement-sched db sync" command.'
-    )
-    if contents.foreign or (contents.revisions and contents.tables and not contents.complete):
-        problem = (
-            "The database belongs to OpenStack placement and is not adopted. "
-            'Run the "placement-sched db adopt" command.'
-        )
-    return Result(name, CheckCode.FAILURE, problem)
-
-
-def _check_rows(database: Database, schema: Result) -> Sequence[Result]:
-    checks = {
-        "Missing Root Provider IDs": CheckCode.FAILURE,
-        "Incomplete Consumers": CheckCode.WARNING,
-        "Standard Traits and Resource Classes": CheckCode.WARNING,
-    }
-    if schema.code is CheckCode.FAILURE:
-        return [Result(name, CheckCode.FAILURE, _NOT_CHECKED) for name in checks]
-    with database.read() as connection:
-        roots = row_counts.without_root(connection)
-        consumers = row_counts.incomplete_consumers(connection)
-        missing = missing_standards(connection)
-    names = [*missing.resource_classes, *missing.traits]
-    fix = 'Run the "placement-manage db online_data_migrations" command of OpenStack placement.'
-    details = (
-        roots
-        and f"{roots} resource providers have no root provider id, so nothing is allocated from "
-        f"them. {fix}",
-        consumers
-        and f"{consumers} consumers hold allocations and have no record, so they are missing in "
-        f"the usage of projects. {fix}",
-        names
-        and f"{len(names)} standard traits or resource classes are not in the database, such as "
-        f"{names[0]}. The server adds them when it starts; "
-        '"placement-sched db sync" does so now.',
-    )
-    return [
-        Result(name, code, str(text)) if text else Result(name)
-        for (name, code), text in zip(checks.items(), details, strict=True)
-    ]
-
-
-def _check_collations(database: Database) -> list[Result]:
-    if database.url.get_backend_name() != "mysql":
-        return []
-    with database.read() as connection:
-        mismatches = find_mismatches(connection)
-    if not mismatches:
-        return [Result("Table Collations")]
-    is_refused = any(mismatch.is_refused for mismatch in mismatches)
-    code = CheckCode.FAILURE if is_refused else CheckCode.WARNING
-    return [Result("Table Collations", code, describe_mismatches(mismatches))]
-
-
-def _check_reading(database: Database, schema: Result, settings: Settings, clock: Clock) -> Result:
-    name = "Reading of Nova"
-    if schema.code is CheckCode.FAILURE:
-        return Result(name, CheckCode.FAILURE, _NOT_CHECKED)
-    with database.read() as connection:
-        reading = reading_of(connection, clock())
-    if reading.oldest is None:
-        problem = 'No cell of nova was read yet. Run the "placement-sched adopt nova" command.'
-    elif reading.away:
-        problem = f"The databases of these cells are unavailable: {', '.join(reading.away)}."
-    elif reading.oldest > max(_MIN_OUTDATED_AGE, 3 * settings.scheduler.nova_sync_interval):
-        problem = (
-            f"A cell of nova was last read {reading.oldest} seconds ago. Check that "
-            'placement-sched nova-scheduler runs, or run the "placement-sched nova sync" command.'
-        )
-    else:
-        return Result(name)
-    return Result(name, CheckCode.WARNING, problem)
-
-
-def _check_policy_file(settings: Settings) -> Result:
-    name = "Policy File JSON to YAML Migration"
-    conf = settings.conf
-    # oslo.policy registers its options only when it enforces a rule.
-    for group, options in policy_options.list_opts():
-        conf.register_opts(options, group)
-    written = conf.oslo_policy.policy_file
-    path = conf.find_file(written)
-    if path is None and written == _YAML_POLICY:
-        path = conf.find_file(_JSON_POLICY)
-    if path is None:
-        return Result(name)
-    try:
-        orjson.loads(Path(path).read_bytes())
-    except ValueError:
-        return Result(name)
-    return Result(
-        name,
-        CheckCode.FAILURE,
-        f"The policy file {path} is written in JSON, which oslo.policy has deprecated. "
-        'The "oslopolicy-convert-json-to-yaml" command converts it to YAML.',
-    )
 
 
 def freeze_loaded_objects() -> None:
