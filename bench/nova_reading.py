@@ -27,7 +27,7 @@ from placement_sched.operations.prepare import freeze_loaded_objects, sync
 from tests.conftest import make_settings
 from tests.differential.duel import PEER_PYTHON
 from tests.support.empty_databases import empty_database
-from tests.support.nova_clouds import NovaCloud, flavor_text, instance_row, node_row
+from tests.support.nova_clouds import NovaCloud, build_flavor_json, instance_row, node_row
 
 MIGRATE = Path(__file__).resolve().parents[1] / "tests" / "nova" / "migrate.py"
 KINDS = {"postgresql": "postgresql", "mariadb": "mysql"}
@@ -197,7 +197,7 @@ def rows(nova: NovaCloud, given: argparse.Namespace) -> None:
     def uuid() -> str:
         return str(UUID(int=drawn.getrandbits(128), version=4))
 
-    flavors = [flavor_text(f"m{number}", flavorid=str(number)) for number in range(_FLAVORS)]
+    flavors = [build_flavor_json(f"m{number}", flavorid=str(number)) for number in range(_FLAVORS)]
     uuids = [uuid() for _ in range(given.instances)]
     service = {"binary": "nova-compute", "topic": "compute", "report_count": 9, "version": 66}
     service |= {"disabled": False, "forced_down": False, "last_seen_up": utcnow()}

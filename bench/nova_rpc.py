@@ -40,7 +40,7 @@ from tests.nova.cloud.processes import Program
 from tests.nova.scheduling import Conductor, own_bus
 from tests.nova.shadow.agreement import peer_job
 from tests.support.empty_databases import empty_database
-from tests.support.loopback import reserved_port
+from tests.support.loopback import reserve_port
 from tests.support.nova_clouds import NovaCloud
 from tests.support.servers import BIN
 
@@ -269,7 +269,7 @@ def staged(given: argparse.Namespace) -> Iterator[Stage]:
         show(f"{given.database}: {given.hosts} hosts, {given.instances} instances")
         broker = BROKER.replace("amqp://", "rabbit://")
         buses = [stack.enter_context(own_bus(broker)) for _ in range(2)]
-        port = stack.enter_context(reserved_port()).getsockname()[1]
+        port = stack.enter_context(reserve_port()).getsockname()[1]
         placement = placement_of(own, folder, port)
         theirs = configured("theirs", buses[0], urls, folder, given.limit)
         url = f"http://127.0.0.1:{port}"

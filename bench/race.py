@@ -22,7 +22,7 @@ from sqlalchemy import make_url
 from tests.differential.exchange import Request
 from tests.differential.sides import PEER_PYTHON, Ours, Peer, Side
 from tests.support.empty_databases import empty_database
-from tests.support.processes import race
+from tests.support.processes import run_in_processes
 
 CAPACITY = 8
 OURS, PEER = "placement_sched", "openstack-placement"
@@ -115,7 +115,7 @@ def run(name: str, claimants: int, service: str, rounds: int) -> Outcome:
             side = open_side(place)
             providers = [make_provider(side) for _ in range(rounds)]
             started = time.monotonic()
-            shown = race(claimants, claim_whole, place, providers)
+            shown = run_in_processes(claimants, claim_whole, place, providers)
             seconds = time.monotonic() - started
             used = [usage(side, provider) for provider in providers]
             side.close()
