@@ -31,7 +31,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from placement_sched.scheduler.plugins import make_full_conf
 from placement_sched.store.placement.resource_classes import FIRST_CUSTOM_ID
-from tests.support.conformance import Conforming
+from tests.support.conformance import CheckedApplication
 
 #: ``exploring`` decides on the examples of property tests, ``lanes`` on the tests of a run.
 pytest_plugins = ("tests.exploring", "tests.quick", "tests.lanes")
@@ -226,7 +226,7 @@ def make_app() -> Iterator[Callable[..., Client]]:
         if not in_memory:  # as make_settings has it; those of a file have the default
             settings = settings.with_overrides({"placement.providers_in_memory": False})
         made.append(create_app(settings, **parts))
-        return Client(Conforming(made[-1]))
+        return Client(CheckedApplication(made[-1]))
 
     yield make
     for thread in threading.enumerate():

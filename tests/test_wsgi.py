@@ -14,7 +14,7 @@ from placement_sched.app import APIS
 from tests.api.test_auth import config
 from tests.support import identity
 from tests.support.repository import PACKAGE
-from tests.support.servers import BIN, Server, environment, rewrite, started, wait_until
+from tests.support.servers import BIN, Server, environment, rewrite, start_server, wait_until
 
 pytestmark = pytest.mark.system
 
@@ -68,7 +68,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Server]]:
             wanted = f"placement_sched.wsgi:{application}"
             command = [BIN / program, *(one.replace("{application}", wanted) for one in arguments)]
             return stack.enter_context(
-                started(
+                start_server(
                     command=command,
                     folder=tmp_path,
                     ready=None,
@@ -216,7 +216,7 @@ def test_noauth2_in_the_environment_is_served(start):
 def test_keystone_section_alone_means_keystone(start, tmp_path, application):
     """As a placement.conf has it that leaves OpenStack's default out."""
     prefix = "/placement" if application == "application" else ""
-    with identity.running() as keystone:
+    with identity.run_keystone() as keystone:
         text = config(keystone.url).replace("auth_strategy = keystone\n", "")
         (tmp_path / "placement.conf").write_text(f"{text}\n{DATABASE}")
         running = start("gunicorn", application, PLACEMENT_SCHED_CONFIG="placement.conf")

@@ -47,7 +47,7 @@ def config(url: str, password: str = PASSWORD, **replaced: str) -> str:
 
 @pytest.fixture
 def keystone() -> Iterator[Identity]:
-    with identity.running() as service:
+    with identity.run_keystone() as service:
         yield service
 
 

@@ -18,7 +18,7 @@ from placement_sched.operations.gauges import CloudGauges
 from tests.support.clouds import NOW
 from tests.support.providers import make_provider
 from tests.support.scheduling import flavor, report, spec
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 from tests.support.versions import LATEST, LATEST_HEADERS
 
 
@@ -242,7 +242,7 @@ def test_the_cloud_is_read_at_most_once_a_minute(sqlite_app):
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
     assert total(sqlite_app, "hosts") == 1
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn2")])
-    with counted(sqlite_app.app.services.database) as seen:
+    with record_statements(sqlite_app.app.services.database) as seen:
         assert total(sqlite_app, "hosts") == 1
     assert len(seen) == 0
 

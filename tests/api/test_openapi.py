@@ -11,7 +11,7 @@ from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.openapi import describe
 from placement_sched.api.placement.routes import API
 from placement_sched.api.versions import Version
-from tests.support.conformance import Answered, Document, check
+from tests.support.conformance import Document, Exchange, check_exchange
 from tests.support.versions import LATEST
 
 VERSIONS = [Version(1, minor) for minor in range(VERSIONING.newest.minor + 1)]
@@ -88,7 +88,7 @@ def test_parameter_that_a_version_requires_is_required():
     assert [each["required"] for each in asked.values()] == [True, False]
 
 
-SHOWN = Answered(
+SHOWN = Exchange(
     method="GET",
     path="/traits",
     status="200",
@@ -110,7 +110,7 @@ def without(name: str) -> dict[str, str]:
 
 
 def test_answer_as_documented_passes():
-    check(SHOWN)
+    check_exchange(SHOWN)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_answer_as_documented_passes():
 def test_answer_that_is_not_as_documented_is_told(faults):
     """What holds every Placement answer of the suite to the document does hold it."""
     with pytest.raises(AssertionError):
-        check(replace(SHOWN, **faults))
+        check_exchange(replace(SHOWN, **faults))
 
 
 def test_body_where_none_is_documented_is_told():
@@ -150,8 +150,8 @@ def test_body_where_none_is_documented_is_told():
     }
     gone = replace(SHOWN, method="DELETE", path="/traits/CUSTOM_A", status="204", headers=headers)
     with pytest.raises(AssertionError, match="undocumented body"):
-        check(gone)
-    check(replace(gone, body=b""))
+        check_exchange(gone)
+    check_exchange(replace(gone, body=b""))
 
 
 def test_documents_operation_is_found_by_its_path_and_method():

@@ -14,7 +14,7 @@ from tests.support import versions
 pytestmark = pytest.mark.slow
 
 
-def summary(root: str, parent: str | None = None) -> dict:
+def build_summary(root: str, parent: str | None = None) -> dict:
     return {
         "resources": {"VCPU": {"capacity": 8, "used": 1}},
         "traits": ["HW_CPU_X86_AVX", "HW_CPU_X86_SSE"],
@@ -23,7 +23,7 @@ def summary(root: str, parent: str | None = None) -> dict:
     }
 
 
-def candidate(provider: str) -> dict:
+def build_candidate(provider: str) -> dict:
     return {
         "allocations": {provider: {"resources": {"VCPU": 1}}},
         "mappings": {"": [provider], "_A": [provider, "other"]},
@@ -31,17 +31,21 @@ def candidate(provider: str) -> dict:
 
 
 WHOLE = {
-    "allocation_requests": [candidate("numa1"), candidate("numa2"), candidate("host2")],
+    "allocation_requests": [
+        build_candidate("numa1"),
+        build_candidate("numa2"),
+        build_candidate("host2"),
+    ],
     "provider_summaries": {
-        "host1": summary("host1"),
-        "numa1": summary("host1", "host1"),
-        "numa2": summary("host1", "host1"),
-        "host2": summary("host2"),
+        "host1": build_summary("host1"),
+        "numa1": build_summary("host1", "host1"),
+        "numa2": build_summary("host1", "host1"),
+        "host2": build_summary("host2"),
     },
 }
 
 
-def part(*providers: str) -> dict:
+def build_answer(*providers: str) -> dict:
     """A right answer of these candidates."""
     roots = {WHOLE["provider_summaries"][one]["root_provider_uuid"] for one in providers}
     summaries = {
@@ -51,13 +55,13 @@ def part(*providers: str) -> dict:
     }
     return deepcopy(
         {
-            "allocation_requests": [candidate(one) for one in providers],
+            "allocation_requests": [build_candidate(one) for one in providers],
             "provider_summaries": summaries,
         }
     )
 
 
-def check(answer: dict, limit: int | None) -> int:
+def check_answer(answer: dict, limit: int | None) -> int:
     return Expected("a question", orjson.dumps(WHOLE)).check("ours", orjson.dumps(answer), limit)
 
 
@@ -72,71 +76,71 @@ def check(answer: dict, limit: int | None) -> int:
     ],
 )
 def test_a_part_of_the_whole_of_the_right_size_is_right(providers, limit):
-    assert check(part(*providers), limit) == len(providers)
+    assert check_answer(build_answer(*providers), limit) == len(providers)
 
 
 def test_the_order_of_traits_and_mappings_does_not_matter():
-    answer = part("numa1")
+    answer = build_answer("numa1")
     answer["provider_summaries"]["host1"]["traits"].reverse()
     answer["allocation_requests"][0]["mappings"]["_A"].reverse()
-    assert check(answer, 1) == 1
+    assert check_answer(answer, 1) == 1
 
 
-def too_few(answer):
+def remove_candidate(answer):
     del answer["allocation_requests"][1]
 
 
-def the_same_twice(answer):
+def repeat_candidate(answer):
     answer["allocation_requests"][1] = answer["allocation_requests"][0]
 
 
-def another_amount(answer):
+def change_amount(answer):
     answer["allocation_requests"][0]["allocations"]["numa1"]["resources"]["VCPU"] = 2
 
 
-def another_mapping(answer):
+def change_mapping(answer):
     answer["allocation_requests"][0]["mappings"]["_A"] = ["numa1"]
 
 
-def no_summary_of_a_parent(answer):
+def remove_parent_summary(answer):
     del answer["provider_summaries"]["host1"]
 
 
-def no_summary_of_what_is_used(answer):
+def remove_used_summary(answer):
     del answer["provider_summaries"]["numa1"]
 
 
-def a_summary_too_many(answer):
-    answer["provider_summaries"]["host2"] = summary("host2")
+def add_summary(answer):
+    answer["provider_summaries"]["host2"] = build_summary("host2")
 
 
-def another_usage(answer):
+def change_usage(answer):
     answer["provider_summaries"]["numa1"]["resources"]["VCPU"]["used"] = 2
 
 
-def a_trait_less(answer):
+def remove_trait(answer):
     answer["provider_summaries"]["numa1"]["traits"].pop()
 
 
 @pytest.mark.parametrize(
     "spoil",
     [
-        too_few,
-        the_same_twice,
-        another_amount,
-        another_mapping,
-        no_summary_of_a_parent,
-        no_summary_of_what_is_used,
-        a_summary_too_many,
-        another_usage,
-        a_trait_less,
+        remove_candidate,
+        repeat_candidate,
+        change_amount,
+        change_mapping,
+        remove_parent_summary,
+        remove_used_summary,
+        add_summary,
+        change_usage,
+        remove_trait,
     ],
 )
 def test_what_differs_is_wrong(spoil):
-    answer = part("numa1", "numa2")
+    answer = build_answer("numa1", "numa2")
     spoil(answer)
     with pytest.raises(WrongAnswer, match="ours, a question"):
-        check(answer, 2)
+        check_answer(answer, 2)
 
 
 def test_the_benchmarks_ask_at_the_version_of_the_other_comparisons():

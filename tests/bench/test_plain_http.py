@@ -14,7 +14,7 @@ Server = Callable[..., tuple[int, list[list[bytes]]]]
 
 
 @pytest.fixture
-def answering() -> Iterator[Server]:
+def start_server() -> Iterator[Server]:
     """Give a function that starts a server of these answers; it returns port and what was sent.
 
     The answers of one list go out on one connection, which is then closed; after an empty one
@@ -51,9 +51,9 @@ def answering() -> Iterator[Server]:
         listener.close()
 
 
-def test_answer_is_read_whole(answering):
+def test_answer_is_read_whole(start_server):
     body = b"x" * 3_000_000
-    port, seen = answering([b"HTTP/1.1 200 OK\r\nContent-Length: 3000000\r\n\r\n" + body])
+    port, seen = start_server([b"HTTP/1.1 200 OK\r\nContent-Length: 3000000\r\n\r\n" + body])
     client = Client(port)
     message = client.message("PUT /a HTTP/1.1\r\nX-Auth-Token: admin", b"{}")
     assert client.ask(message) == (200, body)
@@ -66,9 +66,9 @@ def test_answer_is_read_whole(answering):
     ]
 
 
-def test_connection_that_a_server_leaves_open_is_used_again(answering):
+def test_connection_that_a_server_leaves_open_is_used_again(start_server):
     empty = b"HTTP/1.1 204 No Content\r\nserver: here\r\n\r\n"
-    port, seen = answering([empty, empty, b""])
+    port, seen = start_server([empty, empty, b""])
     client = Client(port)
     assert [client.ask(client.message(f"DELETE /{name} HTTP/1.1")) for name in "ab"] == [
         (204, b"")
@@ -77,9 +77,9 @@ def test_connection_that_a_server_leaves_open_is_used_again(answering):
     assert [len(requests) for requests in seen] == [2]
 
 
-def test_server_that_closes_gets_a_connection_for_each_request(answering):
+def test_server_that_closes_gets_a_connection_for_each_request(start_server):
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na"
-    port, seen = answering([answer], [answer], [answer])
+    port, seen = start_server([answer], [answer], [answer])
     client = Client(port)
     assert [client.ask(client.message("GET /a HTTP/1.1")) for _ in range(3)] == [(200, b"a")] * 3
     assert [len(requests) for requests in seen] == [1, 1, 1]
@@ -96,7 +96,7 @@ def test_server_that_closes_gets_a_connection_for_each_request(answering):
         b"HTTP/1.1 200 OK\r\nContent-Le",
     ],
 )
-def test_broken_answer_is_told(answering, answer):
-    port, _ = answering([answer])
+def test_broken_answer_is_told(start_server, answer):
+    port, _ = start_server([answer])
     with pytest.raises(Broken):
         Client(port).ask(b"GET /a HTTP/1.1\r\n\r\n")

@@ -13,7 +13,7 @@ from tests.support.repository import ROOT
 pytestmark = pytest.mark.exhaustive
 
 
-def run(script, *arguments, folder=ROOT, **variables):
+def run_benchmark(script, *arguments, folder=ROOT, **variables):
     return subprocess.run(
         [sys.executable, *script, *arguments],
         cwd=folder,
@@ -26,24 +26,26 @@ def run(script, *arguments, folder=ROOT, **variables):
 
 
 @pytest.fixture
-def elsewhere(tmp_path):
+def empty_checkout(tmp_path):
     """Return a folder with the benchmarks and without any environment."""
     shutil.copytree(ROOT / "bench", tmp_path / "bench", ignore=shutil.ignore_patterns("out"))
     return tmp_path
 
 
-def test_choice_of_a_host_wants_nova(elsewhere):
-    refused = run(["bench/selecting.py"], "--quick", folder=elsewhere)
+def test_choice_of_a_host_wants_nova(empty_checkout):
+    refused = run_benchmark(["bench/selecting.py"], "--quick", folder=empty_checkout)
     assert refused.returncode == 2
     assert refused.stdout == ""
     assert refused.stderr == (
-        f"there is no {elsewhere}/bench/../.venv-peer/bin/python: "
+        f"there is no {empty_checkout}/bench/../.venv-peer/bin/python: "
         "make peer installs nova and openstack-placement\n"
     ).replace("/bench/..", "")
 
 
 def test_race_of_claims_wants_the_peer(tmp_path):
-    refused = run(["-m", "bench.race"], PLACEMENT_SCHED_PEER_PYTHON=str(tmp_path / "python"))
+    refused = run_benchmark(
+        ["-m", "bench.race"], PLACEMENT_SCHED_PEER_PYTHON=str(tmp_path / "python")
+    )
     assert refused.returncode == 2
     assert refused.stderr.endswith("make peer installs openstack-placement\n")
     assert refused.stderr.count("\n") == 1
@@ -51,7 +53,7 @@ def test_race_of_claims_wants_the_peer(tmp_path):
 
 @pytest.mark.parametrize("script", ["candidates", "writes", "fleet", "schedulers"])
 def test_environment_that_is_named_has_to_be_there(script, tmp_path):
-    refused = run([f"bench/{script}.py"], "--peer-venv", str(tmp_path))
+    refused = run_benchmark([f"bench/{script}.py"], "--peer-venv", str(tmp_path))
     assert refused.returncode == 2
     assert refused.stderr.startswith(f"there is no {tmp_path}/bin/uwsgi: pip install ")
     assert refused.stderr.count("\n") == 1
@@ -59,14 +61,14 @@ def test_environment_that_is_named_has_to_be_there(script, tmp_path):
 
 def test_race_of_rpc_wants_nova(tmp_path):
     nowhere = str(tmp_path / "python")
-    refused = run(["-m", "bench.nova_rpc"], PLACEMENT_SCHED_PEER_PYTHON=nowhere)
+    refused = run_benchmark(["-m", "bench.nova_rpc"], PLACEMENT_SCHED_PEER_PYTHON=nowhere)
     assert refused.returncode == 2
     assert refused.stdout == ""
     assert refused.stderr == f"there is no {nowhere}: make peer installs nova\n"
 
 
 def test_databases_are_named_that_there_are():
-    refused = run(["bench/candidates.py"], "--database", "postgresql,oracle")
+    refused = run_benchmark(["bench/candidates.py"], "--database", "postgresql,oracle")
     assert refused.returncode == 2
     assert refused.stderr.endswith(
         "--database: not oracle, but postgresql, mariadb, sqlite, galera\n"

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from tests.bench.test_prerequisites import run
+from tests.bench.test_prerequisites import run_benchmark
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.exhaustive
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.exhaustive
 @pytest.mark.parametrize("scenario", ["flat", "nested", "shared", "equal", "reads"])
 def test_candidates_of_each_kind_of_cloud_are_measured(scenario, tmp_path):
     shutil.copytree(ROOT / "bench", tmp_path / "bench", ignore=shutil.ignore_patterns("out"))
-    measured = run(
+    measured = run_benchmark(
         ["bench/candidates.py", "--only", scenario, "--hosts", "60", "--rounds", "1", "--no-peer"],
         *("--database", "sqlite", "--server", f"sqlite:///{tmp_path}/"),
         folder=tmp_path,
@@ -37,7 +37,7 @@ def test_candidates_of_each_kind_of_cloud_are_measured(scenario, tmp_path):
 )
 def test_fleets_and_schedulers_are_measured(script, options, tmp_path):
     shutil.copytree(ROOT / "bench", tmp_path / "bench", ignore=shutil.ignore_patterns("out"))
-    measured = run(
+    measured = run_benchmark(
         [f"bench/{script}.py", *options, "--no-peer"],
         *("--database", "sqlite", "--server", f"sqlite:///{tmp_path}/"),
         folder=tmp_path,

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 KINDS = sorted(WORLDS)
 
 
-class Numbered(dict):
+class NumberedTraits(dict):
     """Gives every trait an id."""
 
     def __missing__(self, name: str) -> int:
@@ -29,8 +29,8 @@ class Numbered(dict):
         return self[name]
 
 
-def rows_of(world):
-    book = Book(Numbered())
+def read_rows(world):
+    book = Book(NumberedTraits())
     for _ in world.fill(book):
         pass
     return book.take()
@@ -39,18 +39,18 @@ def rows_of(world):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_seed_makes_the_same_rows_again(kind):
     make = WORLDS[kind]
-    assert rows_of(make(20, 1)) == rows_of(make(20, 1))
+    assert read_rows(make(20, 1)) == read_rows(make(20, 1))
 
 
 @pytest.mark.parametrize("kind", ["flat", "nested", "shared"])
 def test_another_seed_makes_other_rows(kind):
     make = WORLDS[kind]
-    assert rows_of(make(20, 1)) != rows_of(make(20, 2))
+    assert read_rows(make(20, 1)) != read_rows(make(20, 2))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_small_world_is_the_beginning_of_a_larger_one(kind):
-    small, large = rows_of(WORLDS[kind](10, 1)), rows_of(WORLDS[kind](25, 1))
+    small, large = read_rows(WORLDS[kind](10, 1)), read_rows(WORLDS[kind](25, 1))
     # Racks and pools come after the other aggregates, so their ids follow from the size.
     for table in COLUMNS.keys() - {tables.resource_provider_aggregates}:
         assert large[table][: len(small[table])] == small[table]
@@ -58,7 +58,7 @@ def test_a_small_world_is_the_beginning_of_a_larger_one(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_provider_gives_more_than_it_has(kind):
-    rows = rows_of(WORLDS[kind](100, 1))
+    rows = read_rows(WORLDS[kind](100, 1))
     used = Counter()
     for provider, _consumer, resource_class, amount in rows[tables.allocations]:
         used[provider, resource_class] += amount
@@ -67,7 +67,7 @@ def test_no_provider_gives_more_than_it_has(kind):
 
 
 def test_a_nested_tree_has_seven_providers():
-    rows = rows_of(NestedWorld(10))
+    rows = read_rows(NestedWorld(10))
     roots = Counter(root for *_, root, _parent in rows[tables.resource_providers])
     assert set(roots.values()) == {7}
     assert len(roots) == 10
@@ -76,7 +76,7 @@ def test_a_nested_tree_has_seven_providers():
 def test_each_host_of_a_shared_world_reaches_a_pool():
     size = 2 * GROUP_SIZE + 1
     world = SharedWorld(size)
-    rows = rows_of(world)
+    rows = read_rows(world)
     pools = {row[0] for row in rows[tables.inventories] if row[1] == class_id("DISK_GB")}
     members = rows[tables.resource_provider_aggregates]
     reached = {aggregate for provider, aggregate in members if provider in pools}
@@ -86,7 +86,7 @@ def test_each_host_of_a_shared_world_reaches_a_pool():
     assert max(reached) == len(world.aggregates)
 
 
-def ask(app, question):
+def find_candidates(app, question):
     return app.get(f"/placement{question.path}", headers=LATEST_HEADERS)
 
 
@@ -94,7 +94,7 @@ def ask(app, question):
 def test_a_flat_world_is_found_as_it_was_written(app, database):
     world = FlatWorld(60)
     load(database, world)
-    rows = rows_of(world)
+    rows = read_rows(world)
     used = Counter()
     for provider, _consumer, resource_class, amount in rows[tables.allocations]:
         used[provider, resource_class] += amount
@@ -104,7 +104,10 @@ def test_a_flat_world_is_found_as_it_was_written(app, database):
         for provider, one, total, reserved, *_, ratio in rows[tables.inventories]
         if used[provider, one] + asked[one] > (total - reserved) * ratio
     }
-    found = {one.name: ask(app, one).json["allocation_requests"] for one in questions.flat(world)}
+    found = {
+        one.name: find_candidates(app, one).json["allocation_requests"]
+        for one in questions.flat(world)
+    }
     assert 0 < len(full) < world.size
     assert len(found["no limit"]) == len(found["limit=1000"]) == world.size - len(full)
     assert len(found["limit=10"]) == 10
@@ -121,7 +124,7 @@ def test_nested_candidates_are_of_one_numa_node(app, database):
     world = NestedWorld(15)
     load(database, world)
     unlimited = questions.nested(world)[-1]
-    answer = ask(app, unlimited).json
+    answer = find_candidates(app, unlimited).json
     summaries = answer["provider_summaries"]
     assert answer["allocation_requests"]
     for candidate in answer["allocation_requests"]:
@@ -138,7 +141,7 @@ def test_shared_candidates_take_disk_of_a_pool(app, database):
     world = SharedWorld(30)
     load(database, world)
     question = questions.shared(world)[0]
-    answer = ask(app, question).json
+    answer = find_candidates(app, question).json
     assert answer["allocation_requests"]
     for candidate in answer["allocation_requests"]:
         kinds = sorted(
@@ -160,7 +163,7 @@ def test_equal_children_are_all_combined(app, database):
 
 
 def test_no_host_has_the_unused_trait():
-    world, traits = FlatWorld(200), Numbered()
+    world, traits = FlatWorld(200), NumberedTraits()
     book = Book(traits)
     for _ in world.fill(book):
         pass

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tests.candidates.reference import SHARES
-from tests.support.clouds import Cloud, Host, stock, uuid_of
+from tests.support.clouds import Cloud, Host, build_stock, uuid_of
 
 
 def provider(
@@ -23,7 +23,7 @@ def provider(
     """Return a provider with so much of each class."""
     held = {}
     for resource_class, total in (stocks or {}).items():
-        held |= stock(resource_class, total)
+        held |= build_stock(resource_class, total)
     return Host(name, held, frozenset(traits), frozenset(aggregates), under)
 
 

@@ -7,13 +7,13 @@ from placement_sched.db.sql import insert_missing
 from placement_sched.db.tables import PLACEMENT_TABLES, resource_classes, resource_providers, traits
 from placement_sched.db.transaction import Database
 from tests.candidates.strategies import TRAITS
-from tests.support.clouds import Cloud, load
+from tests.support.clouds import Cloud, load_cloud
 
 
 def reload(database: Database, cloud: Cloud) -> None:
     """Replace all providers; every trait that a request may name exists, even on no provider."""
     database.write(_empty)
-    load(database, cloud)
+    load_cloud(database, cloud)
 
 
 def _empty(connection: Connection) -> None:

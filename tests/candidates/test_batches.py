@@ -22,7 +22,7 @@ from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
 from tests.candidates.strategies import queries, tree_clouds
 from tests.exploring import draws
-from tests.support.clouds import NOW, Cloud, Host, load, stock, uuid_of
+from tests.support.clouds import NOW, Cloud, Host, build_stock, load_cloud, uuid_of
 
 pytestmark = pytest.mark.usefixtures("each_source")
 
@@ -137,7 +137,7 @@ def test_size_of_batches_changes_no_answer(database, settings, cloud, query, lim
 @pytest.mark.parametrize("options", [{}, BREADTH_FIRST, SHUFFLED], ids=["deep", "broad", "random"])
 def test_last_of_many_trees_is_found_under_a_limit(database, settings, options, noted):
     cloud = _cloud(60, {59})
-    load(database, cloud)
+    load_cloud(database, cloud)
     # With this seed it is not among the first that are drawn.
     found = _find(database, TWO_CARDS, settings.with_overrides({MOST: 10, **options}), seed=2)
     assert {as_found(one) for one in found.requests} == all_candidates(cloud, TWO_CARDS)
@@ -171,7 +171,7 @@ def test_trees_without_a_trait_required_together_are_passed_over(
     database, settings, noted, options, number
 ):
     traits = [f"CUSTOM_TRAIT_{one}" for one in range(number)]
-    load(database, Cloud(tuple(_hosts_with_disks(60, traits))))
+    load_cloud(database, Cloud(tuple(_hosts_with_disks(60, traits))))
     # With this seed it is not among the first that are drawn; and trying would be too much work.
     small = settings.with_overrides({MOST: 10, **options, BUDGET: 40})
     found = _find(database, _spread(*traits), small, seed=2)
@@ -183,14 +183,14 @@ def test_trees_without_a_trait_required_together_are_passed_over(
 
 def test_no_provider_has_a_trait_required_together(database, settings, noted):
     elsewhere = provider("lone", traits=["CUSTOM_TRAIT"])
-    load(database, Cloud((*_hosts_with_disks(60, ()), elsewhere)))
+    load_cloud(database, Cloud((*_hosts_with_disks(60, ()), elsewhere)))
     small = settings.with_overrides({MOST: 10, BUDGET: 1})
     assert _find(database, _spread("CUSTOM_TRAIT"), small).requests == ()
     assert noted == [16]
 
 
 def test_limit_is_reached_in_the_second_batch(database, settings, noted):
-    load(database, _cloud(60, set(range(0, 60, 2))))
+    load_cloud(database, _cloud(60, set(range(0, 60, 2))))
     found = _find(database, TWO_CARDS, settings.with_overrides({MOST: 40}))
     # Half of the first 16 trees serve, with two candidates each: 24 are lacking then.
     expected = [uuid_of(f"CN{number:03}") for number in range(0, 40, 2) for _ in range(2)]
@@ -199,7 +199,7 @@ def test_limit_is_reached_in_the_second_batch(database, settings, noted):
 
 
 def test_last_batch_is_all_that_is_left(database, settings, noted):
-    load(database, _cloud(40, set(range(10))))
+    load_cloud(database, _cloud(40, set(range(10))))
     found = _find(database, TWO_CARDS, settings.with_overrides({MOST: 100}))
     assert len(found.requests) == 20
     assert not found.limited
@@ -214,7 +214,7 @@ def test_trees_that_may_serve_are_read_in_as_many_batches_as_are_needed(
 ):
     monkeypatch.setattr(batches, "_MIN_BATCH", 2)
     monkeypatch.setattr(batches, "_MIN_NEXT_BATCH", 1)
-    load(database, _cloud(40, set(range(0, 40, 2))))
+    load_cloud(database, _cloud(40, set(range(0, 40, 2))))
     with database.read() as connection:
         cheap = source_of(connection).reads_cheaply
     found = _find(database, TWO_CARDS, settings.with_overrides({MOST: 24}))
@@ -234,7 +234,7 @@ def test_trees_that_seem_to_serve_and_do_not_are_followed_by_more(
     alone = [member for number in range(2, 30) for member in _tree(number, "A")]
     last = _tree(0, "AB", prefix="last ")
     cloud = Cloud((*_cloud(2, set()).hosts, *alone, *last))
-    load(database, cloud)
+    load_cloud(database, cloud)
     found = _find(database, TWO_CARDS, settings.with_overrides({MOST: 2}))
     assert _roots(found) == [uuid_of("last CN000")] * 2
     assert noted == [2, 2, 8, 19]
@@ -246,7 +246,7 @@ def test_each_tree_is_as_likely_as_another_in_a_sample(
     sqlite_database, sqlite_settings, every, monkeypatch
 ):
     serving = range(0, 6 * every, every)
-    load(sqlite_database, _cloud(6 * every, set(serving)))
+    load_cloud(sqlite_database, _cloud(6 * every, set(serving)))
     monkeypatch.setattr(batches, "_MIN_BATCH", 4)
     options = sqlite_settings.with_overrides({**SHUFFLED, **BREADTH_FIRST, MOST: 2})
     drawn = Counter(
@@ -260,7 +260,7 @@ def test_each_tree_is_as_likely_as_another_in_a_sample(
 
 
 def test_a_sample_takes_the_providers_of_a_tree_at_random_too(sqlite_database, sqlite_settings):
-    load(sqlite_database, _cloud(1, {0}))
+    load_cloud(sqlite_database, _cloud(1, {0}))
     options = sqlite_settings.with_overrides({**SHUFFLED, MOST: 1})
     first = {
         _find(sqlite_database, TWO_CARDS, options, seed).requests[0].mappings["1"]
@@ -278,7 +278,7 @@ def test_depth_first_empties_a_tree_and_breadth_first_goes_round(
     database, settings, options, first
 ):
     cloud = Cloud(tuple(one for number in range(4) for one in _tree(number, "ABC")))
-    load(database, cloud)
+    load_cloud(database, cloud)
     found = _find(database, TWO_CARDS, settings.with_overrides({**options, MOST: 4}))
     assert _roots(found) == [uuid_of(f"CN{number:03}") for number in first]
     found = _find(database, TWO_CARDS, settings.with_overrides({**options, MOST: 20}))
@@ -288,7 +288,7 @@ def test_depth_first_empties_a_tree_and_breadth_first_goes_round(
 
 @pytest.mark.parametrize("options", [{}, BREADTH_FIRST, SHUFFLED], ids=["deep", "broad", "random"])
 def test_operator_who_allows_none_gets_none(sqlite_database, sqlite_settings, options):
-    load(sqlite_database, _cloud(3, {0}))
+    load_cloud(sqlite_database, _cloud(3, {0}))
     found = _find(sqlite_database, TWO_CARDS, sqlite_settings.with_overrides({**options, MOST: 0}))
     assert found.requests == ()
 
@@ -298,8 +298,10 @@ def test_candidates_of_several_trees_keep_their_own_roots(
     sqlite_database, sqlite_settings, strategy
 ):
     names = ("cn1", "cn2", "cn3")
-    hosts = tuple(Host(name, stock("VCPU", 8) | stock("MEMORY_MB", 1024)) for name in names)
-    load(sqlite_database, Cloud(hosts))
+    hosts = tuple(
+        Host(name, build_stock("VCPU", 8) | build_stock("MEMORY_MB", 1024)) for name in names
+    )
+    load_cloud(sqlite_database, Cloud(hosts))
     child = uuid_of("a child makes a tree")
     sqlite_database.write(
         lambda connection: provider_trees.create(
@@ -323,7 +325,7 @@ def test_what_a_sharing_provider_serves_in_its_own_tree_is_answered_once(
     """Its own tree is read before the tree that it shares with."""
     shared = {"traits": [SHARES], "aggregates": ["rack"]}
     tree = provider("CN1"), provider("PF1", {"VCPU": 8}, under="CN1", **shared)
-    load(database, Cloud((*tree, provider("CN2", aggregates=["rack"]))))
+    load_cloud(database, Cloud((*tree, provider("CN2", aggregates=["rack"]))))
     query = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 1),)),))
     _small(monkeypatch)
     assert _roots(_find(database, query, settings)) == [uuid_of("CN1")]
@@ -331,8 +333,8 @@ def test_what_a_sharing_provider_serves_in_its_own_tree_is_answered_once(
 
 @pytest.mark.parametrize("ratio", [1e18, 3e38])
 def test_capacity_beyond_whole_numbers_is_no_limit(database, settings, ratio):
-    host = Host("CN1", stock("VCPU", 8, used=1, allocation_ratio=ratio))
-    load(database, Cloud((host, provider("child", under="CN1"))))
+    host = Host("CN1", build_stock("VCPU", 8, used=1, allocation_ratio=ratio))
+    load_cloud(database, Cloud((host, provider("child", under="CN1"))))
     groups = (RequestGroup(suffix=suffix, resources=(("VCPU", 1),)) for suffix in ("1", "2"))
     query = CandidatesQuery(groups=tuple(groups), group_policy="none")
     assert _roots(_find(database, query, settings)) == [uuid_of("CN1")]

@@ -35,7 +35,7 @@ from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
 from tests.candidates.sources import source_of
-from tests.support.clouds import Cloud, load, uuid_of
+from tests.support.clouds import Cloud, load_cloud, uuid_of
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
@@ -64,7 +64,7 @@ def _get(app, query, status=200):
 @pytest.fixture
 def equal(sqlite_settings, make_app):
     """Return how to make clients of a cloud with eight equal children, under such bounds."""
-    load(make_app(sqlite_settings).app.services.database, EQUAL)
+    load_cloud(make_app(sqlite_settings).app.services.database, EQUAL)
 
     def open_with(**options):
         return make_app(sqlite_settings.with_overrides(options))
@@ -245,7 +245,7 @@ def test_many_groups_pinned_to_one_child_cannot_fill_the_memory(sqlite_settings,
     app = make_app(sqlite_settings.with_overrides({BUDGET: 50_000}))
     gold = provider("PF0", {"SRIOV_NET_VF": 64}, under="CN", traits=["CUSTOM_GOLD"])
     plain = provider("PF1", {"SRIOV_NET_VF": 64}, under="CN")
-    load(app.app.services.database, Cloud((provider("CN"), gold, plain)))
+    load_cloud(app.app.services.database, Cloud((provider("CN"), gold, plain)))
     pinned = "&".join(f"required{number}=CUSTOM_GOLD" for number in range(1, 47))
     query = f"{_asking(64, 'none')}&{pinned}"
     (error,) = _get(app, query, status=400).json["errors"]
@@ -259,7 +259,7 @@ def test_what_is_found_again_by_another_tree_is_not_counted_again(sqlite_setting
     app = make_app(sqlite_settings.with_overrides({BUDGET: 1000}))
     pool = provider("SS", {"DISK_GB": 99}, traits=[SHARES], aggregates=["a"])
     hosts = [provider(f"CN{number}", aggregates=["a"]) for number in range(500)]
-    load(app.app.services.database, Cloud((pool, *hosts)))
+    load_cloud(app.app.services.database, Cloud((pool, *hosts)))
     assert len(_get(app, "resources=DISK_GB:1").json["allocation_requests"]) == 1
 
 
@@ -271,7 +271,7 @@ def _pools_and_hosts(count, **stock):
 
 
 def test_hosts_that_only_the_same_pools_serve_are_one_tree(database):
-    load(database, _pools_and_hosts(200))
+    load_cloud(database, _pools_and_hosts(200))
     asked = (RequestGroup(suffix=str(n), resources=(("SRIOV_NET_VF", 1),)) for n in range(20))
     query = CandidatesQuery(groups=tuple(asked), group_policy="isolate")
     with database.read() as connection:
@@ -286,7 +286,7 @@ def test_hosts_that_only_the_same_pools_serve_are_one_tree(database):
 @pytest.mark.parametrize(("stock", "status"), [({}, 200), ({"SRIOV_NET_VF": 1}, 400)])
 def test_trees_cost_what_they_differ_in(sqlite_settings, make_app, stock, status):
     app = make_app(sqlite_settings.with_overrides({BUDGET: 3000}))
-    load(app.app.services.database, _pools_and_hosts(400, **stock))
+    load_cloud(app.app.services.database, _pools_and_hosts(400, **stock))
     answer = _get(app, f"{_asking(20)}&limit=1", status=status).json
     if status == 400:
         assert answer["errors"][0]["code"] == "placement.query.too_complex"
@@ -308,7 +308,7 @@ def test_sixty_sets_of_aggregates_are_met_by_itself_or_by_the_root(database, set
             provider("CN3", {"VCPU": 1}, aggregates=places[:-1]),
         )
     )
-    load(database, cloud)
+    load_cloud(database, cloud)
     sets = tuple(frozenset({uuid_of(place), uuid_of("nowhere")}) for place in places)
     group = RequestGroup(resources=(("VCPU", 1),), aggregates=AggregateTerms(sets))
     with database.read() as connection:
@@ -353,7 +353,7 @@ def test_forty_groups_are_answered_and_explained_in_seconds(database, settings, 
             *shares,
         )
     )
-    load(database, cloud)
+    load_cloud(database, cloud)
     group = RequestGroup(
         resources=(("VCPU", 1),),
         traits=TraitTerms((frozenset({"CUSTOM_GOLD"}),)),
@@ -387,7 +387,7 @@ def test_forty_groups_are_answered_and_explained_in_seconds(database, settings, 
 @pytest.mark.parametrize("child", [(), (provider("child", under="CN"),)], ids=["flat", "trees"])
 def test_hundred_required_traits_are_answered_in_seconds(database, settings, child):
     traits = [f"CUSTOM_TRAIT_{number}" for number in range(100)]
-    load(database, Cloud((provider("CN", {"VCPU": 8}, traits=traits), *child)))
+    load_cloud(database, Cloud((provider("CN", {"VCPU": 8}, traits=traits), *child)))
     required = TraitTerms(tuple(frozenset({name}) for name in traits))
     group = RequestGroup(resources=(("VCPU", 1),), traits=required)
     began = monotonic()

@@ -20,8 +20,8 @@ from placement_sched.store.placement import provider_state
 from tests.candidates.changing import Changer, NotedChanges
 from tests.candidates.documented import provider
 from tests.candidates.reload import reload
-from tests.support.clouds import Cloud, Host, load, stock, uuid_of
-from tests.support.statements import counted
+from tests.support.clouds import Cloud, Host, build_stock, load_cloud, uuid_of
+from tests.support.statements import record_statements
 
 QUERY = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 1),)),))
 CLOUD = Cloud(tuple(provider(f"CN{number}", {"VCPU": 4}) for number in range(3)))
@@ -43,7 +43,7 @@ def test_all_that_is_asked_takes_no_statement(filled, settings):
     cache = ProviderCache(NotedChanges())
     with filled.read() as connection:
         assert cache.refresh(connection)
-    with counted(filled) as seen:
+    with record_statements(filled) as seen:
         assert _found(cache, settings) == [uuid_of(f"CN{number}") for number in range(3)]
     assert seen == []
 
@@ -56,10 +56,10 @@ def test_what_changed_is_read_with_one_statement(filled, settings):
         for _ in range(20):
             changer.change(filled)
         log.names = False
-        with counted(filled) as seen:
+        with record_statements(filled) as seen:
             assert cache.refresh(connection)
         assert len(seen) == 1
-        with counted(filled) as seen:
+        with record_statements(filled) as seen:
             assert cache.refresh(connection)
         assert seen == []
 
@@ -81,7 +81,7 @@ def test_log_in_doubt_lets_everything_be_read_again(filled, settings):
     cache = ProviderCache(log)
     with filled.read() as connection:
         cache.refresh(connection)
-        load(filled, Cloud((provider("new", {"VCPU": 4}),)))
+        load_cloud(filled, Cloud((provider("new", {"VCPU": 4}),)))
         assert cache.refresh(connection)
         assert uuid_of("new") not in _found(cache, settings)
         log.doubted = True
@@ -118,7 +118,7 @@ def test_very_many_changes_let_everything_be_read_again(filled, settings, monkey
     cache = ProviderCache(log)
     with filled.read() as connection:
         cache.refresh(connection)
-        load(filled, Cloud((provider("new", {"VCPU": 4}),)))
+        load_cloud(filled, Cloud((provider("new", {"VCPU": 4}),)))
         log.noted += connection.scalars(select(resource_providers.c.id)).all()
         assert cache.refresh(connection)
     assert uuid_of("new") in _found(cache, settings)
@@ -132,7 +132,7 @@ def test_what_changes_while_all_is_read_is_read_again(filled, settings, monkeypa
 
     def begin_before_a_change(connection):
         position = begin(connection)
-        load(filled, Cloud((provider("late", {"VCPU": 4}),)))
+        load_cloud(filled, Cloud((provider("late", {"VCPU": 4}),)))
         log.noted.append(10**6)
         return position
 
@@ -292,9 +292,9 @@ def test_threads_may_ask_while_others_change_the_cloud(filled, settings):
 
 @pytest.mark.all_databases
 def test_single_precision_ratio_counts_as_it_is_read(database, settings):
-    load(database, Cloud((provider("CN"),)))
-    more = stock("VCPU", 10, used=18, allocation_ratio=1.9)
-    load(database, Cloud((Host("tenth", more),)))
+    load_cloud(database, Cloud((provider("CN"),)))
+    more = build_stock("VCPU", 10, used=18, allocation_ratio=1.9)
+    load_cloud(database, Cloud((Host("tenth", more),)))
     cache = ProviderCache(NotedChanges())
     with database.read() as connection:
         cache.refresh(connection)
@@ -338,7 +338,7 @@ class TestComparing:
     @pytest.mark.all_databases
     @pytest.mark.parametrize("column", ["generation", "used"])
     def test_change_that_the_log_missed_is_repaired(self, filled, settings, column, caplog):
-        load(filled, Cloud((Host("held", stock("VCPU", 4, used=2)),)))
+        load_cloud(filled, Cloud((Host("held", build_stock("VCPU", 4, used=2)),)))
         cache = ProviderCache(NotedChanges())
         with filled.read() as connection:
             cache.refresh(connection)
@@ -373,7 +373,7 @@ class TestComparing:
         cache = ProviderCache(NotedChanges())
         with filled.read() as connection:
             cache.refresh(connection)
-            load(filled, Cloud((provider("new", {"VCPU": 4}),)))
+            load_cloud(filled, Cloud((provider("new", {"VCPU": 4}),)))
             assert len(cache.compare(connection)) == 1
         assert uuid_of("new") in _found(cache, settings)
 

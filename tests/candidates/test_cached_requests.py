@@ -11,8 +11,8 @@ from tests.api.test_metrics import samples
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
 from tests.conftest import make_settings
-from tests.support.clouds import Cloud, load, uuid_of
-from tests.support.statements import counted
+from tests.support.clouds import Cloud, load_cloud, uuid_of
+from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
 NESTED = "resources=DISK_GB:1&resources_CPU=VCPU:1&same_subtree=_CPU&group_policy=isolate"
@@ -90,11 +90,11 @@ def test_unchanged_cloud_takes_one_statement(keeping, kind):
     query, cloud = CLOUDS[kind]
     cached, plain = keeping(placement__providers_in_memory=True), keeping()
     database = cached.app.services.database
-    load(database, cloud)
+    load_cloud(database, cloud)
     expected = _ask(plain, query)
     assert len(expected.json["allocation_requests"]) > 0
     for _ in range(2):
-        with counted(database) as seen:
+        with record_statements(database) as seen:
             assert _ask(cached, query).body == expected.body
     assert len(seen) == 1
 
@@ -102,7 +102,7 @@ def test_unchanged_cloud_takes_one_statement(keeping, kind):
 def test_worker_reads_what_another_has_written(keeping):
     query, cloud = CLOUDS["flat"]
     one, other = (keeping(placement__providers_in_memory=True) for _ in range(2))
-    load(one.app.services.database, cloud)
+    load_cloud(one.app.services.database, cloud)
     assert len(_ask(one, query).json["allocation_requests"]) == 4
     body = {
         "allocations": {uuid_of("CN0"): {"resources": {"VCPU": 4}}},
@@ -134,7 +134,7 @@ def test_worker_reads_what_another_has_written(keeping):
 def test_metrics_show_what_is_kept(keeping):
     query, cloud = CLOUDS["flat"]
     app = keeping(placement__providers_in_memory=True)
-    load(app.app.services.database, cloud)
+    load_cloud(app.app.services.database, cloud)
     _ask(app, query)
     (providers,) = samples(app, "mirror_providers").values()
     (readings,) = samples(app, "mirror_full_readings_total").values()

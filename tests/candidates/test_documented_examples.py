@@ -23,7 +23,7 @@ from tests.candidates.documented import (
     mapped,
     reported,
 )
-from tests.support.clouds import load, uuid_of
+from tests.support.clouds import load_cloud, uuid_of
 from tests.support.versions import LATEST_HEADERS
 
 WHOLE = "resources=VCPU:1,MEMORY_MB:512,DISK_GB:500"
@@ -305,7 +305,7 @@ EXAMPLES = {
 
 
 def _ask(app, cloud, query):
-    load(app.app.services.database, cloud)
+    load_cloud(app.app.services.database, cloud)
     return app.get(f"/placement/allocation_candidates?{query}", headers=LATEST_HEADERS).json
 
 

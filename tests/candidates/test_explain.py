@@ -24,7 +24,7 @@ from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
 from tests.candidates.strategies import clouds, groups, queries, tree_clouds
 from tests.exploring import draws
-from tests.support.clouds import Cloud, Host, load, stock, uuid_of
+from tests.support.clouds import Cloud, Host, build_stock, load_cloud, uuid_of
 
 pytestmark = pytest.mark.usefixtures("each_source")
 
@@ -147,7 +147,9 @@ def _group(suffix="", required=(), **resources):
 @pytest.mark.all_databases
 @pytest.mark.parametrize("child", [(), (provider("child", under="cn00"),)], ids=["flat", "trees"])
 def test_hosts_cut_by_the_limit_are_counted_in_a_last_step(database, settings, child):
-    load(database, Cloud((*(Host(f"cn{n:02}", stock("VCPU", 4)) for n in range(20)), *child)))
+    load_cloud(
+        database, Cloud((*(Host(f"cn{n:02}", build_stock("VCPU", 4)) for n in range(20)), *child))
+    )
     query = CandidatesQuery(groups=(_group(VCPU=1),), limit=3)
     _, reported = _explain(database, query, settings, ExplanationView())
     last = reported.steps[-1]
@@ -156,7 +158,7 @@ def test_hosts_cut_by_the_limit_are_counted_in_a_last_step(database, settings, c
 
 def _alone(database, settings, cloud, query):
     """Return what the tree CN is rejected for, where it is asked about alone."""
-    load(database, cloud)
+    load_cloud(database, cloud)
     with database.read() as connection:
         search = prepare(source_of(connection), query)
         found = find(source_of(connection), search, settings, Random(7))
@@ -208,7 +210,9 @@ def test_the_room_that_groups_lack_together_is_named_exactly(
 
     def serves(more):
         hosts = [
-            replace(one, stocks=stock("SRIOV_NET_VF", 4 + more)) if one.name == "PF1_1" else one
+            replace(one, stocks=build_stock("SRIOV_NET_VF", 4 + more))
+            if one.name == "PF1_1"
+            else one
             for one in ONE_CARD.hosts
         ]
         return bool(candidates_of(Cloud(tuple(hosts)), query)[uuid_of("CN")])

@@ -18,8 +18,8 @@ from placement_sched.model.candidates_query import (
 )
 from placement_sched.model.provider import SHARES
 from tests.candidates.documented import provider
-from tests.support.clouds import Cloud, load, uuid_of
-from tests.support.statements import counted
+from tests.support.clouds import Cloud, load_cloud, uuid_of
+from tests.support.statements import record_statements
 
 NAMES = ResolvedNames(
     {"VCPU": 0},
@@ -107,7 +107,7 @@ FLAT = {
 @pytest.mark.parametrize("limit", [None, 7])
 @pytest.mark.parametrize("asked", FLAT.values(), ids=FLAT)
 def test_no_more_providers_are_loaded_than_are_answered(database, settings, asked, limit):
-    load(database, Cloud(tuple(hosts(60))))
+    load_cloud(database, Cloud(tuple(hosts(60))))
     with database.read() as connection:
         source = LoadedProviders(connection)
         search = prepare(source, CandidatesQuery(groups=(asked,), limit=limit))
@@ -125,7 +125,7 @@ def trees(number):
 
 
 def test_few_trees_are_loaded_under_a_limit(sqlite_database, sqlite_settings):
-    load(sqlite_database, Cloud(tuple(trees(200))))
+    load_cloud(sqlite_database, Cloud(tuple(trees(200))))
     asked = CandidatesQuery(groups=(group(VCPU=4, MEMORY_MB=1),), limit=5)
     with sqlite_database.read() as connection:
         source = LoadedProviders(connection)
@@ -138,13 +138,13 @@ def test_few_trees_are_loaded_under_a_limit(sqlite_database, sqlite_settings):
 def test_sharing_providers_are_loaded_with_the_trees_that_they_share_with(
     sqlite_database, sqlite_settings
 ):
-    load(sqlite_database, Cloud(tuple(trees(20))))
+    load_cloud(sqlite_database, Cloud(tuple(trees(20))))
     asked = CandidatesQuery(groups=(group(VCPU=1, DISK_GB=1),))
     with sqlite_database.read() as connection:
         source = LoadedProviders(connection)
         search = prepare(source, asked)
         found = find(source, search, sqlite_settings, Random(1))
-        with counted(sqlite_database) as seen:
+        with record_statements(sqlite_database) as seen:
             described = source.whole_trees(found.providers)
     assert len(found.requests) == 10
     assert {uuid_of("pool"), uuid_of("CN001"), uuid_of("CN001 NUMA")} <= {

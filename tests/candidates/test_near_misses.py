@@ -20,8 +20,8 @@ from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
-from tests.support.clouds import Cloud, load
-from tests.support.statements import counted
+from tests.support.clouds import Cloud, load_cloud
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
@@ -78,8 +78,8 @@ def test_only_the_smallest_sets_are_reported(database, settings, child):
 
 @pytest.mark.parametrize("hosts", [4, 40])
 def test_number_of_statements_is_that_of_few_hosts(sqlite_database, sqlite_settings, hosts):
-    load(sqlite_database, Cloud((*_hosts(hosts), TREE)))
-    with counted(sqlite_database) as seen:
+    load_cloud(sqlite_database, Cloud((*_hosts(hosts), TREE)))
+    with record_statements(sqlite_database) as seen:
         _, reported = _reported(sqlite_database, sqlite_settings, HUGE)
     assert [miss.hosts for miss in reported.nearest_misses.found] == [hosts]
     assert len(seen) == 10
@@ -127,7 +127,7 @@ def _looking(database, query, budget):
 
 def test_all_that_is_tried_is_paid_from_one_budget(sqlite_database):
     cloud, query = _crowd()
-    load(sqlite_database, cloud)
+    load_cloud(sqlite_database, cloud)
     budget = Counted(50_000)
     assert _looking(sqlite_database, query, budget) == NearMisses(complete=False)
     assert budget.spent <= 50_000
@@ -137,7 +137,7 @@ def test_all_that_is_tried_is_paid_from_one_budget(sqlite_database):
 def test_those_found_before_the_budget_was_spent_are_reported_as_not_all(sqlite_database):
     stock = {"VCPU": 8, "MEMORY_MB": 8}
     narrow = [provider("CN0", stock | {"VCPU": 1}), provider("CN1", stock | {"MEMORY_MB": 1})]
-    load(sqlite_database, Cloud((*narrow, provider("child", under="CN0"))))
+    load_cloud(sqlite_database, Cloud((*narrow, provider("child", under="CN0"))))
     group = RequestGroup(resources=(("VCPU", 4), ("MEMORY_MB", 4)))
     query = CandidatesQuery(groups=(group,))
     whole = Counted(0)
@@ -149,7 +149,7 @@ def test_those_found_before_the_budget_was_spent_are_reported_as_not_all(sqlite_
 
 def test_request_that_no_host_serves_is_explained_in_a_part_of_the_budget(app):
     cloud, query = _crowd()
-    load(app.app.services.database, cloud)
+    load_cloud(app.app.services.database, cloud)
     (group,) = query.groups
     specs = {f"resources:{name}": amount for name, amount in group.resources}
     specs |= {f"trait:{name}": "required" for any_of in group.traits.required for name in any_of}
@@ -195,7 +195,7 @@ def test_what_a_limit_cut_is_counted_with_it_where_it_takes_too_long_to_try(
     sqlite_database, sqlite_settings
 ):
     crowded = [one for n in range(3) for one in _nics(f"CN{n}", 6, 4)]
-    load(sqlite_database, Cloud((*_nics("easy", 7, 4), *crowded)))
+    load_cloud(sqlite_database, Cloud((*_nics("easy", 7, 4), *crowded)))
     query = CandidatesQuery(groups=CROWDED.groups, group_policy="none", limit=1)
     settings = sqlite_settings.with_overrides({BUDGET: 1000})
     with pytest.raises(TooComplex):
@@ -210,7 +210,7 @@ def test_what_the_search_could_try_and_the_explanation_cannot_is_reported_withou
     sqlite_database, sqlite_settings, monkeypatch
 ):
     monkeypatch.setattr(near_misses_module, "_DIVISOR", 20)
-    load(sqlite_database, Cloud(tuple(_nics("CN0", 6, 4))))
+    load_cloud(sqlite_database, Cloud(tuple(_nics("CN0", 6, 4))))
     _, reported = _reported(
         sqlite_database, sqlite_settings.with_overrides({BUDGET: 20_000}), CROWDED
     )
@@ -225,9 +225,9 @@ def test_what_the_search_could_try_and_the_explanation_cannot_is_reported_withou
 def test_each_host_that_the_same_pool_would_serve_counts(database, settings):
     pool = provider("pool", {"DISK_GB": 9}, traits=[SHARES], aggregates=["rack"])
     hosts = [provider(f"CN{number}", aggregates=["rack"]) for number in range(4)]
-    load(database, Cloud((*hosts, provider("child", under="CN0"), pool)))
+    load_cloud(database, Cloud((*hosts, provider("child", under="CN0"), pool)))
     gold = TraitTerms((frozenset({"CUSTOM_GOLD"}),))
-    load(database, Cloud((provider("elsewhere", traits=["CUSTOM_GOLD"]),)))
+    load_cloud(database, Cloud((provider("elsewhere", traits=["CUSTOM_GOLD"]),)))
     query = CandidatesQuery(groups=(RequestGroup(resources=(("DISK_GB", 1),), traits=gold),))
     _, reported = _reported(database, settings, query)
     assert ([("required", "CUSTOM_GOLD")], 4) in _misses(reported)

@@ -14,7 +14,7 @@ from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
 from tests.candidates.strategies import clouds, groups
 from tests.exploring import draws
-from tests.support.clouds import Cloud, Host, candidates, load, stock
+from tests.support.clouds import Cloud, Host, build_stock, expected_candidates, load_cloud
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.usefixtures("each_source")]
 
@@ -41,20 +41,23 @@ def _uuids(found):
 @given(cloud=clouds(), group=groups())
 def test_search_finds_what_the_naive_model_finds(database, settings, cloud, group):
     reload(database, cloud)
-    assert _uuids(_search(database, group, settings)) == candidates(cloud, group)
+    assert _uuids(_search(database, group, settings)) == expected_candidates(cloud, group)
 
 
 @EXAMPLES
 @given(cloud=clouds(), group=groups(), limit=st.integers(1, 4))
 def test_limit_keeps_the_first_by_provider_id(database, settings, cloud, group, limit):
     reload(database, cloud)
-    assert _uuids(_search(database, group, settings, limit)) == candidates(cloud, group)[:limit]
+    assert (
+        _uuids(_search(database, group, settings, limit))
+        == expected_candidates(cloud, group)[:limit]
+    )
 
 
 @pytest.fixture
 def twenty(database):
-    hosts = tuple(Host(f"cn{n:02}", stock("VCPU", 4)) for n in range(20))
-    load(database, Cloud(hosts))
+    hosts = tuple(Host(f"cn{n:02}", build_stock("VCPU", 4)) for n in range(20))
+    load_cloud(database, Cloud(hosts))
     return hosts
 
 

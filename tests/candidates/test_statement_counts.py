@@ -5,8 +5,8 @@ import pytest
 
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
-from tests.support.clouds import Cloud, load
-from tests.support.statements import counted
+from tests.support.clouds import Cloud, load_cloud
+from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
@@ -50,7 +50,7 @@ def _sharing(number):
 
 
 def _filled(app, members, trees):
-    load(app.app.services.database, Cloud(tuple(m for n in range(trees) for m in members(n))))
+    load_cloud(app.app.services.database, Cloud(tuple(m for n in range(trees) for m in members(n))))
     app.get(
         "/placement/allocation_candidates?resources=PCPU:1", headers=LATEST_HEADERS
     )  # gets it going
@@ -60,7 +60,7 @@ def _filled(app, members, trees):
 def _statements(app, query):
     """Return how many statements the question takes once it was asked, and its answers."""
     for _ in range(2):
-        with counted(app.app.services.database) as seen:
+        with record_statements(app.app.services.database) as seen:
             answer = app.get(
                 f"/placement/allocation_candidates?{query}", headers=LATEST_HEADERS
             ).json

@@ -13,7 +13,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import adopt
 from tests.conftest import make_settings
 from tests.support.empty_databases import KINDS, empty_database
-from tests.support.openstack_databases import make_openstack
+from tests.support.openstack_databases import create_openstack_schema
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.all_databases
@@ -27,7 +27,7 @@ def adopted(request, tmp_path, make_app):
     with empty_database(request.param, tmp_path) as url:
         settings = make_settings(url)
         database = Database(settings)
-        make_openstack(database)
+        create_openstack_schema(database)
         adopt(database, utcnow)
         database.dispose()
         yield make_app(settings)

@@ -16,7 +16,7 @@ from placement_sched.db.tables import inventories
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from tests.candidates.changing import NotedChanges
 from tests.candidates.documented import provider
-from tests.support.clouds import Cloud, load
+from tests.support.clouds import Cloud, load_cloud
 
 QUERY = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 1),)),))
 
@@ -39,7 +39,7 @@ def _give(database, total):
 def test_generations_of_another_history_are_others(
     sqlite_database, sqlite_settings, source_of, trees
 ):
-    load(sqlite_database, Cloud((provider("CN", {"VCPU": 8}),)))
+    load_cloud(sqlite_database, Cloud((provider("CN", {"VCPU": 8}),)))
     summaries = Summaries()
     fields = SummaryFields(classes=None, traits=True, tree=trees)
 

@@ -20,7 +20,7 @@ from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
 from tests.candidates.strategies import queries, tree_clouds
 from tests.exploring import draws
-from tests.support.clouds import Cloud, load, uuid_of
+from tests.support.clouds import Cloud, load_cloud, uuid_of
 from tests.support.versions import LATEST, LATEST_HEADERS
 
 pytestmark = pytest.mark.all_databases
@@ -53,7 +53,7 @@ def _shown(answer):
 
 @pytest.fixture
 def cloud(app):
-    load(app.app.services.database, CLOUD)
+    load_cloud(app.app.services.database, CLOUD)
     return app
 
 
@@ -155,7 +155,7 @@ def test_names_with_percent_signs_and_quotes_are_shown_as_they_are(
             connection.execute(update(table).where(table.c.name == name).values(name=odd))
 
     host = provider("CN", {"VCPU": 8, "PCPU": 2}, traits=["CUSTOM_GOLD"])
-    load(sqlite_database, Cloud((host,)))
+    load_cloud(sqlite_database, Cloud((host,)))
     sqlite_database.write(rename)
     query = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 1),)),))
     summaries = Summaries()
@@ -255,7 +255,7 @@ BARRED = Cloud(
     ids=["of who shares", "with a suffix", "of the own group", "wanted"],
 )
 def test_aggregate_forbidden_to_a_root_bars_who_shares_with_its_tree(app, query, expected):
-    load(app.app.services.database, BARRED)
+    load_cloud(app.app.services.database, BARRED)
     answer = app.get(
         f"/placement/allocation_candidates?{query.format(uuid_of('zone'))}", headers=LATEST_HEADERS
     ).json

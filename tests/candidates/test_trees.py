@@ -18,7 +18,7 @@ from tests.candidates.reload import reload
 from tests.candidates.sources import cached, source_of
 from tests.candidates.strategies import queries, tree_clouds
 from tests.exploring import draws
-from tests.support.clouds import Cloud, load
+from tests.support.clouds import Cloud, load_cloud
 
 MOST = "placement.max_allocation_candidates"
 BUDGET = "placement.allocation_candidates_budget"
@@ -94,7 +94,7 @@ def test_trees_together_have_the_candidates_that_they_have_one_by_one(
 
 @pytest.mark.parametrize("limit", [-1, 1, 5, 6, 7, 60, 1000])
 def test_a_limit_ends_the_answer_within_a_tree(sqlite_database, sqlite_settings, limit):
-    load(sqlite_database, _hosts(30, 3))
+    load_cloud(sqlite_database, _hosts(30, 3))
     options = sqlite_settings.with_overrides({MOST: limit})
     together = _found(sqlite_database, CARDS, options, alike=True)
     assert together == _found(sqlite_database, CARDS, options, alike=False)
@@ -129,7 +129,7 @@ OF_POOLS = CandidatesQuery(
 def test_hosts_that_share_pools_are_answered_together(
     sqlite_database, sqlite_settings, limit, disk_of_hosts
 ):
-    load(sqlite_database, _hosts_with_pools(30, 4, disk_of_hosts=disk_of_hosts))
+    load_cloud(sqlite_database, _hosts_with_pools(30, 4, disk_of_hosts=disk_of_hosts))
     options = sqlite_settings.with_overrides({MOST: limit})
     together = _found(sqlite_database, OF_POOLS, options, alike=True)
     assert together == _found(sqlite_database, OF_POOLS, options, alike=False)
@@ -139,7 +139,7 @@ def test_hosts_that_share_pools_are_answered_together(
 
 def test_what_pools_alone_serve_is_answered_once(sqlite_database, sqlite_settings):
     """Many hosts reach the same pools, which serve a request for disk without any of them."""
-    load(sqlite_database, _hosts_with_pools(30, 4))
+    load_cloud(sqlite_database, _hosts_with_pools(30, 4))
     query = CandidatesQuery(groups=(RequestGroup(suffix="", resources=(("DISK_GB", 1),)),))
     together = _found(sqlite_database, query, sqlite_settings, alike=True)
     assert together == _found(sqlite_database, query, sqlite_settings, alike=False)
@@ -153,7 +153,7 @@ def test_hosts_that_share_with_each_other_have_their_candidate_once(
     shared = {"traits": [SHARES], "aggregates": ["rack"]}
     hosts = [provider(f"CN{one:03}", {"VCPU": 8, "DISK_GB": 10}) for one in range(70)]
     cloud = provider("P", {"VCPU": 8}, **shared), *hosts, provider("Q", {"DISK_GB": 10}, **shared)
-    load(sqlite_database, Cloud(cloud))
+    load_cloud(sqlite_database, Cloud(cloud))
     query = CandidatesQuery(
         groups=(RequestGroup(suffix="", resources=(("DISK_GB", 1), ("VCPU", 1))),)
     )
@@ -169,7 +169,7 @@ def test_trees_that_lack_a_trait_cost_no_combinations(sqlite_database, sqlite_se
     gold = [
         provider(f"gold {one}", under=f"CN{one:03}", traits=["CUSTOM_GOLD"]) for one in range(20)
     ]
-    load(sqlite_database, Cloud((*hosts, *gold)))
+    load_cloud(sqlite_database, Cloud((*hosts, *gold)))
     both = RequestGroup(
         suffix="",
         resources=(("MEMORY_MB", 1), ("VCPU", 1)),
@@ -184,7 +184,7 @@ def test_trees_that_lack_a_trait_cost_no_combinations(sqlite_database, sqlite_se
 
 
 def test_each_tree_costs_what_it_costs_alone(sqlite_database, sqlite_settings):
-    load(sqlite_database, _hosts(30, 3))
+    load_cloud(sqlite_database, _hosts(30, 3))
     together, alone = (
         _refused_below(sqlite_database, sqlite_settings, CARDS, alike) for alike in (True, False)
     )

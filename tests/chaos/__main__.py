@@ -44,14 +44,14 @@ class Outcome:
     printed: str = ""
 
     @property
-    def survived(self) -> bool:
+    def has_survived(self) -> bool:
         """Return whether something was tried, nothing failed and nothing was left out."""
         return bool(self.passed) and not self.failed and not self.skipped
 
     @property
     def verdict(self) -> str:
         """Return it in words."""
-        if self.survived:
+        if self.has_survived:
             return "yes"
         left_out = [f"{self.skipped} skipped: a program is not installed"] if self.skipped else []
         return f"NO: {'; '.join([*self.failed, *left_out]) or 'nothing was tried'}"
@@ -71,8 +71,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--only", nargs="+", default=[], help="words of the parts to be tried")
     only = parser.parse_args().only
-    chosen = [part for part in PARTS if _is_asked(part, only)]
-    if unknown := [word for word in only if not any(_is_asked(part, [word]) for part in PARTS)]:
+    chosen = [part for part in PARTS if _is_chosen(part, only)]
+    if unknown := [word for word in only if not any(_is_chosen(part, [word]) for part in PARTS)]:
         names = "\n".join(part.name for part in PARTS)
         parser.error(f"no part has the word {', '.join(unknown)} in its name:\n{names}")
     console = Console()
@@ -83,7 +83,7 @@ def main() -> int:
         much = "\n".join(one.tried) or f"{one.passed} tests"
         table.add_row(part.name, much, one.verdict, f"{one.seconds:.0f}")
     console.print(table)
-    survived = sum(one.survived for one in outcomes)
+    survived = sum(one.has_survived for one in outcomes)
     console.print(f"{survived} of {len(chosen)} survived, in {trial.seconds / 60:.1f} minutes")
     return 0 if chosen and survived == len(chosen) else 1
 
@@ -112,8 +112,8 @@ class _Trial:
         found: dict[str, Outcome] = {}
         with ThreadPoolExecutor(2) as pool:
             try:
-                found |= pool.submit(self._one_by_one, alone.popleft).result()
-                lanes = [pool.submit(self._one_by_one, take) for take in (left.pop, left.popleft)]
+                found |= pool.submit(self._run_in_turn, alone.popleft).result()
+                lanes = [pool.submit(self._run_in_turn, take) for take in (left.pop, left.popleft)]
                 for running in lanes:
                     found |= running.result()
             except KeyboardInterrupt:
@@ -123,17 +123,17 @@ class _Trial:
                 raise
         return [found[part.name] for part in self._parts]
 
-    def _one_by_one(self, take: Callable[[], Part]) -> dict[str, Outcome]:
+    def _run_in_turn(self, take: Callable[[], Part]) -> dict[str, Outcome]:
         """Return what came of each part that ``take`` gives, until there is none left."""
         found = {}
-        while part := self._next(take):
+        while part := self._take_next(take):
             left = DEADLINE - self.seconds
             if left <= 0 or self._is_stopped:
                 found[part.name] = NOT_RUN
                 continue
             self._console.print(f"begun: {part.name}", markup=False)
-            found[part.name] = outcome = self._tried(part, min(part.most, left))
-            if not outcome.survived:
+            found[part.name] = outcome = self._run_part(part, min(part.most, left))
+            if not outcome.has_survived:
                 self._console.print(outcome.printed, markup=False)
             self._console.print(
                 f"{part.name}: {outcome.verdict}, {outcome.seconds:.0f} s", markup=False
@@ -141,12 +141,12 @@ class _Trial:
         return found
 
     @staticmethod
-    def _next(take: Callable[[], Part]) -> Part | None:
+    def _take_next(take: Callable[[], Part]) -> Part | None:
         with suppress(IndexError):
             return take()
         return None
 
-    def _tried(self, part: Part, most: float) -> Outcome:
+    def _run_part(self, part: Part, most: float) -> Outcome:
         """Run the tests of a part in a process of their own, for so many seconds at most."""
         begun = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
@@ -154,11 +154,15 @@ class _Trial:
             words = [f"--timeout={most:.0f}", f"--junitxml={report}", "-ojunit_family=xunit1"]
             command = [sys.executable, "-m", "pytest", "-q", "-n0", "--no-header", *words]
             printed = Path(folder) / "printed.txt"
-            stopped = self._run([*command, *part.tests], part, most, printed)
+            stopped = self._run_command([*command, *part.tests], part, most, printed)
             told = printed.read_text(errors="replace")
-            cases = _cases(report) if report.exists() else []
-        failed = [one.get("name", "") for one in cases if _is(one, "failure") or _is(one, "error")]
-        skipped = sum(_is(one, "skipped") for one in cases)
+            cases = _read_cases(report) if report.exists() else []
+        failed = [
+            one.get("name", "")
+            for one in cases
+            if _has_outcome(one, "failure") or _has_outcome(one, "error")
+        ]
+        skipped = sum(_has_outcome(one, "skipped") for one in cases)
         return Outcome(
             passed=len(cases) - len(failed) - skipped,
             failed=(*failed, *([f"stopped after {most:.0f} seconds"] if stopped else [])),
@@ -173,7 +177,7 @@ class _Trial:
             printed=told,
         )
 
-    def _run(self, command: Sequence[str], part: Part, most: float, printed: Path) -> bool:
+    def _run_command(self, command: Sequence[str], part: Part, most: float, printed: Path) -> bool:
         """Run a command that prints to a file; return whether it had to be stopped."""
         environment = {**os.environ, SCALE: "whole", **part.variables}
         # Not to a pipe, whose end is not seen before that of all processes that were started.
@@ -205,16 +209,16 @@ class _Trial:
                 self._running.discard(process)
 
 
-def _is_asked(part: Part, only: list[str]) -> bool:
+def _is_chosen(part: Part, only: list[str]) -> bool:
     return not only or any(word.lower() in part.name.lower() for word in only)
 
 
-def _cases(report: Path) -> list[ET.Element]:
+def _read_cases(report: Path) -> list[ET.Element]:
     tree = ET.parse(report)  # noqa: S314 - written by pytest, for this process
     return list(tree.iter("testcase"))
 
 
-def _is(case: ET.Element, outcome: str) -> bool:
+def _has_outcome(case: ET.Element, outcome: str) -> bool:
     return case.find(outcome) is not None
 
 

@@ -11,7 +11,7 @@ from webtest import TestApp
 from tests.chaos.right_requests import ALL_ROLES
 
 
-class Within:
+class InProcessClient:
     """Asks an application in this process."""
 
     def __init__(self, app: TestApp) -> None:
@@ -28,7 +28,7 @@ class Within:
         return answer.status_int, answer.body.decode("utf-8", "replace")
 
 
-class OverHttp:
+class HttpClient:
     """Asks a server."""
 
     def __init__(self, connection: HTTPConnection) -> None:
@@ -43,8 +43,8 @@ class OverHttp:
         return answer.status, answer.read().decode("utf-8", "replace")
 
 
-def asking(
-    client: Within | OverHttp,
+def send_json(
+    client: InProcessClient | HttpClient,
     method: str,
     path: str,
     body: Any,

@@ -12,7 +12,7 @@ from tests.support.versions import LATEST_HEADERS
 HEADERS = {"X-Auth-Token": "admin", **LATEST_HEADERS}
 
 
-def ask_for(
+def send_requests(
     seconds: float, clients: int, url: str, paths: list[str], patience: float
 ) -> Counter[str]:
     """Let clients ask for these paths in turn, each when it has its answer; return the outcomes.
@@ -31,7 +31,7 @@ def ask_for(
         while time.monotonic() < end:
             path = paths[turn % len(paths)]
             turn += 1
-            mine[_outcome(connection, path)] += 1
+            mine[_send_request(connection, path)] += 1
         connection.close()
         with lock:
             outcomes.update(mine)
@@ -44,7 +44,7 @@ def ask_for(
     return outcomes
 
 
-def _outcome(connection: HTTPConnection, path: str) -> str:
+def _send_request(connection: HTTPConnection, path: str) -> str:
     try:
         connection.request("GET", path, headers=HEADERS)
         answer = connection.getresponse()

@@ -13,18 +13,18 @@ from placement_sched.api.versions import Version
 #: The versions of the faces that have several.
 VERSIONS = {"placement": placement.VERSIONING, "compute": compute.VERSIONING}
 #: Endpoints that answer with a refusal whatever is asked, and why.
-REFUSING = {
+ALWAYS_REJECTING = {
     "compute.servers.reject_action": "compute services create instances and report them here",
     "identity.versions.reject_request": "users and projects are keystone's",
     "placement.inventories.reject_before_1_5": "the method came with 1.5, and is 405 before that",
     "console._reject_unknown_path": "it is what answers where the console has no page",
 }
 #: Methods that Flask adds to its views.
-_ADDED = frozenset(("HEAD", "OPTIONS"))
+_ADDED_BY_FLASK = frozenset(("HEAD", "OPTIONS"))
 
 
 @dataclass(frozen=True, slots=True)
-class Entrance:
+class Endpoint:
     """One method of one rule; ``route`` is None for pages, and for what monitoring asks."""
 
     method: str
@@ -65,10 +65,10 @@ class Entrance:
         return f"{self.name}{window}"
 
 
-def entrances_of(application: Application) -> Iterator[Entrance]:
+def list_endpoints(application: Application) -> Iterator[Endpoint]:
     """Yield every entrance of an application."""
     for rule in application.url_map.iter_rules():
         route: Route | None = getattr(rule, "route", None)
-        methods = {route.method} if route else (rule.methods or set()) - _ADDED
+        methods = {route.method} if route else (rule.methods or set()) - _ADDED_BY_FLASK
         for method in sorted(methods):
-            yield Entrance(method, rule.rule, rule.endpoint, route)
+            yield Endpoint(method, rule.rule, rule.endpoint, route)

@@ -17,13 +17,13 @@ CLOSED = re.compile(r"(POST|PUT|DELETE) /compute/v2.1/servers|\w+ /identity/v3/<
 
 
 @dataclass(frozen=True)
-class Asked:
+class RouteAtPath:
     """A route at its path below the server."""
 
     path: str
     route: Route
 
-    def request(self, app: TestApp, headers: Mapping[str, str]) -> TestRequest:
+    def build_request(self, app: TestApp, headers: Mapping[str, str]) -> TestRequest:
         """Return a request of the least that the route takes."""
         path = PARAMETER.sub(UUIDS[0], self.path)
         service = self.path.split("/")[1]
@@ -38,9 +38,9 @@ class Asked:
         return request
 
 
-def asked_of(app: TestApp) -> Iterator[Asked]:
+def list_routes(app: TestApp) -> Iterator[RouteAtPath]:
     """Yield every route of every face."""
     for rule in app.app.url_map.iter_rules():
         route = getattr(rule, "route", None)
         if route is not None:
-            yield Asked(rule.rule, route)
+            yield RouteAtPath(rule.rule, route)

@@ -43,7 +43,7 @@ class Claimer:
         self._dice = random.Random(seed)
         self.ledger = Ledger()
 
-    def work(self, seconds: float) -> Ledger:
+    def run_for(self, seconds: float) -> Ledger:
         """Claim and free for so long."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -64,7 +64,7 @@ class Claimer:
         }
         status = self._send("PUT", consumer, body)
         amounts = {(one, "VCPU"): 1 for one in chosen} if status in _DONE_OR_NOT else {}
-        self._note(consumer, amounts, status)
+        self._record(consumer, amounts, status)
         if status == 204:
             self.ledger.held.add(consumer)
 
@@ -72,11 +72,11 @@ class Claimer:
         self.ledger.held.discard(consumer)
         status = self._send("DELETE", consumer, None)
         if status in _DONE_OR_NOT:
-            self._note(consumer, {}, status)
+            self._record(consumer, {}, status)
         else:
             self.ledger.held.add(consumer)
 
-    def _note(self, consumer: str, amounts: HeldAmounts, status: int | None) -> None:
+    def _record(self, consumer: str, amounts: HeldAmounts, status: int | None) -> None:
         self.ledger.writes.note(consumer, amounts, answered=status not in _UNKNOWN)
 
     def _send(self, method: str, consumer: str, body: object) -> int | None:
@@ -103,11 +103,11 @@ def claim_at_random(
     barrier.wait(120)
     begun.set()
     while not over.is_set():
-        claimer.work(0.2)
+        claimer.run_for(0.2)
     return [claimer.ledger]
 
 
-def check(database: Database, ledgers: list[Ledger]) -> Counter[str]:
+def check_ledgers(database: Database, ledgers: list[Ledger]) -> Counter[str]:
     """Hold what is in the database against what clients were answered; return their answers.
 
     What was acknowledged is there, whole; what was refused is not; of what had no answer all is

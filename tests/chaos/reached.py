@@ -10,7 +10,7 @@ from placement_sched.api.application import Application
 from tests.chaos.right_requests import AGENT
 
 
-class Reached:
+class EndpointRecorder:
     """Notes what is entered, and what succeeds, of requests that are the grammar's own.
 
     What pages ask of the APIs themselves does not count.
@@ -22,7 +22,7 @@ class Reached:
         views = application.view_functions
         self.endpoints = {rule.endpoint for rule in application.url_map.iter_rules()}
         for endpoint in self.endpoints:
-            views[endpoint] = self._noting(endpoint, views[endpoint])
+            views[endpoint] = self._record_calls(endpoint, views[endpoint])
 
     @property
     def never_entered(self) -> set[str]:
@@ -34,20 +34,20 @@ class Reached:
         """The endpoints that answered no request with a success."""
         return self.endpoints - self.succeeded
 
-    def _noting(self, endpoint: str, view: Callable[..., Any]) -> Callable[..., Any]:
+    def _record_calls(self, endpoint: str, view: Callable[..., Any]) -> Callable[..., Any]:
         def noting(*arguments: Any, **named: Any) -> Any:
             if flask.request.headers.get("User-Agent") != AGENT:
                 return view(*arguments, **named)
             self.entered.add(endpoint)
             answer = view(*arguments, **named)
-            if _status_of(answer) < 400:
+            if _read_status(answer) < 400:
                 self.succeeded.add(endpoint)
             return answer
 
         return noting
 
 
-def _status_of(answer: Any) -> int:
+def _read_status(answer: Any) -> int:
     """Return the status of what a view returns: an answer, or anything that Flask takes."""
     if isinstance(answer, tuple):
         return next((int(part) for part in answer[1:] if isinstance(part, int)), 200)

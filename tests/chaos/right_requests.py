@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from placement_sched.api.blueprint import PARAMETER
-from tests.chaos.entrances import Entrance
+from tests.chaos.entrances import Endpoint
 from tests.chaos.queries import NEEDED, POSSIBLE
 from tests.chaos.writes import AGGREGATES, CLASSES, HOSTS, NAMES, PROVIDERS, TRAITS, VCPUS, World
 from tests.support.clouds import uuid_of
@@ -29,10 +29,10 @@ FORM = "application/x-www-form-urlencoded"
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawnRequest:
     """A request: everything that is sent, and the entrance that it is for."""
 
-    entrance: Entrance
+    entrance: Endpoint
     method: str
     path: str
     query: Sequence[tuple[str, str]]
@@ -105,23 +105,23 @@ _VALUES = {"hw:cpu_policy": "shared", "trait:CUSTOM_RED": "required"}
 _IMAGE = {"name": "i", "disk_format": "raw", "container_format": "bare", "visibility": "shared"}
 
 
-def _flavor(name: str) -> dict[str, object]:
+def _build_flavor(name: str) -> dict[str, object]:
     sizes = {"vcpus": 1, "ram": 64, "disk": 1}
     return {"id": name, "name": name, **sizes, "os-flavor-access:is_public": name != PRIVATE}
 
 
-def _hosts_of(world: Any, aggregate: str) -> list[str]:
-    found = world.look(f"/compute/v2.1/os-aggregates/{aggregate}").get("aggregate", {})
+def _change_hosts(world: Any, aggregate: str) -> list[str]:
+    found = world.read(f"/compute/v2.1/os-aggregates/{aggregate}").get("aggregate", {})
     return list(found.get("hosts", ()))
 
 
-def _report(host: str) -> dict[str, object]:
+def _build_report(host: str) -> dict[str, object]:
     """Return what a host reports; the spare one has no room for anything."""
     has = {"memory_mb": 1, "local_gb": 1} if host == SPARE_HOST else {}
     return report(host, vcpus=200, stats={"uptime": "up 3 days"}, **has)
 
 
-def _request(world: World) -> dict[str, object]:
+def _build_explain_request(world: World) -> dict[str, object]:
     return {"request_spec": spec(world.consumer(), num_instances=1)}
 
 
@@ -131,7 +131,9 @@ BODIES: Mapping[str, Callable[[World, Any], Any]] = {
     "PUT /placement/resource_classes/<name>": lambda _w, one: {
         "name": one([*SPARE["resource_class"], *CLASSES])
     },
-    "POST /compute/v2.1/flavors": lambda _w, one: {"flavor": _flavor(one(SPARE["flavor_id"]))},
+    "POST /compute/v2.1/flavors": lambda _w, one: {
+        "flavor": _build_flavor(one(SPARE["flavor_id"]))
+    },
     f"POST {_OF_FLAVOR}/action addTenantAccess": lambda _w, one: {
         "addTenantAccess": {"tenant": one(["p1", "p2", "p3"])}
     },
@@ -144,14 +146,20 @@ BODIES: Mapping[str, Callable[[World, Any], Any]] = {
         "aggregate": {"name": f"a{one('123456')}", "availability_zone": one([None, "az1"])}
     },
     f"POST {_OF_AGGREGATE}/action remove_host": lambda w, one: {
-        "remove_host": {"host": one(_hosts_of(w, w.drawn["aggregate_id"]) or HOSTS)}
+        "remove_host": {"host": one(_change_hosts(w, w.drawn["aggregate_id"]) or HOSTS)}
     },
-    "PUT /scheduler/v1/compute_nodes/<uuid>": lambda w, _one: _report(
+    "PUT /scheduler/v1/compute_nodes/<uuid>": lambda w, _one: _build_report(
         next(one for one in HOSTS if uuid_of(one) == w.drawn["uuid"])
     ),
-    "POST /scheduler/v1/compute_nodes": lambda _w, one: [_report(one([*HOSTS, SPARE_HOST]))],
-    "POST /scheduler/v1/explain": lambda w, one: {**_request(w), "max_rejected": one([0, 5])},
-    "POST /scheduler/v1/capacity": lambda w, one: {**_request(w), "per": one(["zone", None])},
+    "POST /scheduler/v1/compute_nodes": lambda _w, one: [_build_report(one([*HOSTS, SPARE_HOST]))],
+    "POST /scheduler/v1/explain": lambda w, one: {
+        **_build_explain_request(w),
+        "max_rejected": one([0, 5]),
+    },
+    "POST /scheduler/v1/capacity": lambda w, one: {
+        **_build_explain_request(w),
+        "per": one(["zone", None]),
+    },
     "POST /scheduler/v1/plan": lambda _w, one: {"changes": [{"drain": [one(HOSTS)]}]},
     "POST /scheduler/v1/rebalance": lambda _w, one: {"goal": one(_GOALS), "moves": one([1, 3])},
     "POST /scheduler/v1/decisions/<uuid>/replay": lambda _w, one: {
@@ -179,26 +187,26 @@ OLDER: Mapping[str, tuple[str, Callable[[World, Any], Any]]] = {
 }
 
 
-class Known(World):
+class ExistingNames(World):
     """Names what there is: what the service numbers, and what else is made on the way."""
 
     #: How often a name is drawn whatever is there.
     rarely = 0.25
 
-    def look(self, path: str) -> Any:
+    def read(self, path: str) -> Any:
         """Return the document at a path, {} where there is none."""
         return self._get(path)
 
     def _parameter(self, rule: str, name: str) -> object:
-        return self._there(rule, name) or super()._parameter(rule, name)
+        return self._find_existing(rule, name) or super()._parameter(rule, name)
 
-    def _there(self, rule: str, name: str) -> str | None:
+    def _find_existing(self, rule: str, name: str) -> str | None:
         """Return the name of what is there, None where ``writes.py`` knows a name."""
         one, rarely = self._dice.choice, self._dice.random() < self.rarely
         if "decisions" in rule:
-            return self._one_of("decision")
+            return self._draw_name("decision")
         if "instances" in rule:
-            return None if rarely else self._one_of("server_id")
+            return None if rarely else self._draw_name("server_id")
         if "resource_classes" in rule:
             return one(SPARE["resource_class"]) if rarely else None
         if rule.startswith(_OF_FLAVOR) and rule.endswith(("access", "action")):
@@ -206,13 +214,13 @@ class Known(World):
         if name == "hypervisor_id" and rule.endswith(("/search", "/servers")):
             return "cn"
         if name in _LISTS:
-            return self._one_of(name) or one(NAMES.get(name, PROVIDERS))
+            return self._draw_name(name) or one(NAMES.get(name, PROVIDERS))
         if name in {"member_id", "key", "tag"}:
-            return None if rarely else self._within(name)
-        return one(self._in_path(rule, name) or [None])
+            return None if rarely else self._name_within(name)
+        return one(self._name_in_path(rule, name) or [None])
 
     @staticmethod
-    def _in_path(rule: str, name: str) -> Sequence[str]:
+    def _name_in_path(rule: str, name: str) -> Sequence[str]:
         if name == "name" and "traits" not in rule:
             return ["default"] if "policies" in rule else HOSTS
         return _PASSED_ON["GET"] if name == "path" else _IN_PATHS.get(name, ())
@@ -222,12 +230,12 @@ class Known(World):
         few = {uuid: {"resources": {"VCPU": 1}} for uuid in self._dice.sample(PROVIDERS, 1)}
         return {**super().claim(consumer), "allocations": few}
 
-    def _one_of(self, name: str) -> str | None:
+    def _draw_name(self, name: str) -> str | None:
         path, key, inside = _LISTS[name]
         found = [one[inside] for one in self._get(path).get(key, [])]
         return self._dice.choice(found) if found else None
 
-    def _within(self, name: str) -> str | None:
+    def _name_within(self, name: str) -> str | None:
         """Return a tag of the image, or an extra spec of the flavor, in the path."""
         if name == "key":
             path = f"/compute/v2.1/flavors/{quote(self.drawn['flavor_id'])}/os-extra_specs"
@@ -242,18 +250,18 @@ class Known(World):
 class RightRequests:
     """Draws a right request for an entrance."""
 
-    world: Known
+    world: ExistingNames
     dice: random.Random
     headers: Mapping[str, str] = field(default_factory=lambda: ALL_ROLES)
     #: How often each parameter of a query string that need not be there is.
     more: float = 0.15
 
-    def draw(self, entrance: Entrance) -> Drawn:
+    def draw_request(self, entrance: Endpoint) -> DrawnRequest:
         """Return a request that this entrance lets in and answers with a success."""
         version = entrance.newest
         self.world.drawn.clear()
-        path = PARAMETER.sub(lambda found: self._part(entrance, found), entrance.rule)
-        body = self._body(entrance, path)
+        path = PARAMETER.sub(lambda found: self._build_part(entrance, found), entrance.rule)
+        body = self._build_body(entrance, path)
         older = OLDER.get(entrance.name)
         if older is not None and self.dice.random() < 0.2:
             version, body = older[0], older[1](self.world, self.dice.choice)
@@ -271,21 +279,23 @@ class RightRequests:
         if body is not None:
             headers["Content-Type"] = kinds[0]
             body = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return Drawn(entrance, entrance.method, path, self._query(entrance), headers, body)
+        return DrawnRequest(
+            entrance, entrance.method, path, self._build_query(entrance), headers, body
+        )
 
-    def _part(self, entrance: Entrance, found: Any) -> str:
+    def _build_part(self, entrance: Endpoint, found: Any) -> str:
         if found[1] == "path" and entrance.method in _PASSED_ON:
             return self.dice.choice(_PASSED_ON[entrance.method])
         safe = "/" if found[1] in {"below", "rest"} else ""
         return quote(self.world.parameter(entrance.rule, found[1]), safe=safe)
 
-    def _query(self, entrance: Entrance) -> list[tuple[str, str]]:
+    def _build_query(self, entrance: Endpoint) -> list[tuple[str, str]]:
         name = entrance.name.replace("/console/hosts", "/console/cloud")
         needed = NEEDED.get(name, {})
         possible = [one for one in POSSIBLE.get(name, {}).items() if self.dice.random() < self.more]
         return [(key, self.dice.choice(values)) for key, values in [*needed.items(), *possible]]
 
-    def _body(self, entrance: Entrance, path: str) -> Any:
+    def _build_body(self, entrance: Endpoint, path: str) -> Any:
         name = entrance.name
         if entrance.face == "console":
             if entrance.method != "POST":
@@ -298,11 +308,11 @@ class RightRequests:
         return found
 
 
-def furnish(ask: Ask, project: str = "p1") -> None:
+def create_objects(ask: Ask, project: str = "p1") -> None:
     """Make what right requests name; the instances are of a project."""
-    hosts = [_report(one) for one in (*HOSTS, SPARE_HOST)]
+    hosts = [_build_report(one) for one in (*HOSTS, SPARE_HOST)]
     ask("POST", "/scheduler/v1/compute_nodes", hosts, "scheduler 1.0")
-    things, answer = _things(project), None
+    things, answer = _objects_to_create(project), None
     while True:
         try:
             method, path, body = things.send(answer)
@@ -311,7 +321,7 @@ def furnish(ask: Ask, project: str = "p1") -> None:
         answer = ask(method, path, body, f"{path.split('/')[1]} latest")
 
 
-def _things(project: str) -> Generator[tuple[str, str, Any], Any, None]:
+def _objects_to_create(project: str) -> Generator[tuple[str, str, Any], Any, None]:
     """Yield what to ask for; what was answered is sent back."""
     for name in CLASSES:
         yield "PUT", f"/placement/resource_classes/{name}", None
@@ -323,7 +333,7 @@ def _things(project: str) -> Generator[tuple[str, str, Any], Any, None]:
         inventories = {"resource_provider_generation": 0, "inventories": stocks}
         yield "PUT", f"/placement/resource_providers/{uuid}/inventories", inventories
     for name in NAMES["flavor_id"]:
-        yield "POST", "/compute/v2.1/flavors", {"flavor": _flavor(name)}
+        yield "POST", "/compute/v2.1/flavors", {"flavor": _build_flavor(name)}
         if name == PRIVATE:
             access = {"addTenantAccess": {"tenant": "p1"}}
             yield "POST", f"/compute/v2.1/flavors/{name}/action", access

@@ -10,6 +10,6 @@ WHOLE = os.environ.get(SCALE) == "whole"
 TRIED = "tried"
 
 
-def times(short: int, whole: int) -> int:
+def choose_count(short: int, whole: int) -> int:
     """Return how often something is tried in this run."""
     return whole if WHOLE else short

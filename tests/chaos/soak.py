@@ -19,11 +19,11 @@ from rich.console import Console
 from rich.table import Table
 
 from placement_sched.db.transaction import Database
-from tests.chaos.ledger import Claimer, Ledger, check
+from tests.chaos.ledger import Claimer, Ledger, check_ledgers
 from tests.conftest import make_settings, server_database
 from tests.support.providers import make_provider
 from tests.support.scheduling import instance, report, spec
-from tests.support.servers import Server, environment, started
+from tests.support.servers import Server, environment, start_server
 
 #: How often the server is looked at; the first is taken for warming up.
 LOOKS = 10
@@ -33,7 +33,7 @@ MOST = {"megabytes": 1.1, "descriptors": 1.1, "latency": 1.25}
 
 
 @dataclass(frozen=True)
-class Look:
+class Sample:
     """What a server holds at a moment, and how long its requests took (milliseconds, median)."""
 
     megabytes: float
@@ -47,14 +47,14 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--database", choices=["postgresql", "mysql"], default="postgresql")
     given = parser.parse_args()
-    with _served(given.database) as (server, database):
-        looks, ledger = _use(server, database, given.minutes * 60)
-        check(database, [ledger])
-    return _reported(looks, ledger)
+    with _start_server(given.database) as (server, database):
+        looks, ledger = _use_server(server, database, given.minutes * 60)
+        check_ledgers(database, [ledger])
+    return _report_samples(looks, ledger)
 
 
 @contextmanager
-def _served(kind: str) -> Iterator[tuple[Server, Database]]:
+def _start_server(kind: str) -> Iterator[tuple[Server, Database]]:
     databases = server_database(kind)
     url = next(databases)
     database = Database(make_settings(url))
@@ -64,7 +64,7 @@ def _served(kind: str) -> Iterator[tuple[Server, Database]]:
     try:
         with (
             tempfile.TemporaryDirectory() as folder,
-            started("--workers", "2", folder=Path(folder), variables=variables) as server,
+            start_server("--workers", "2", folder=Path(folder), variables=variables) as server,
         ):
             yield server, database
     finally:
@@ -72,7 +72,7 @@ def _served(kind: str) -> Iterator[tuple[Server, Database]]:
         next(databases, None)
 
 
-def _use(server: Server, database: Database, seconds: float) -> tuple[list[Look], Ledger]:
+def _use_server(server: Server, database: Database, seconds: float) -> tuple[list[Sample], Ledger]:
     """Claim, free, select, list and explain until the time is over; look now and then."""
     console = Console()
     hosts = [report(f"cn{number}", vcpus=1_000_000) for number in range(500)]
@@ -84,19 +84,19 @@ def _use(server: Server, database: Database, seconds: float) -> tuple[list[Look]
         end = time.monotonic() + seconds / LOOKS
         taken = []
         while time.monotonic() < end:
-            claimer.work(0.2)
+            claimer.run_for(0.2)
             placed += 1
-            taken.append(_placed(server, placed))
+            taken.append(_measure_placement(server, placed))
             server.ask("DELETE", f"/scheduler/v1/instances/{instance(placed)}")
             server.ask("POST", "/scheduler/v1/explain", {"request_spec": spec()})
             server.get("/scheduler/v1/hosts?limit=100")
             server.get("/metrics")
-        looks.append(_look(server, statistics.median(taken)))
+        looks.append(_take_sample(server, statistics.median(taken)))
         console.print(f"[{number + 1}/{LOOKS}] {looks[-1]}", markup=False)
     return looks, claimer.ledger
 
 
-def _placed(server: Server, number: int) -> float:
+def _measure_placement(server: Server, number: int) -> float:
     """Place an instance; return the seconds that it took."""
     begun = time.monotonic()
     body = {"request_spec": spec(instance(number))}
@@ -104,16 +104,16 @@ def _placed(server: Server, number: int) -> float:
     return time.monotonic() - begun
 
 
-def _look(server: Server, latency: float) -> Look:
+def _take_sample(server: Server, latency: float) -> Sample:
     processes = [psutil.Process(pid) for pid in (server.process.pid, *server.workers())]
-    return Look(
+    return Sample(
         megabytes=sum(one.memory_info().rss for one in processes) / 2**20,
         descriptors=sum(one.num_fds() for one in processes),
         latency=1000 * latency,
     )
 
 
-def _reported(looks: list[Look], ledger: Ledger) -> int:
+def _report_samples(looks: list[Sample], ledger: Ledger) -> int:
     table, flat = Table("Of the server", "First third", "Last third", "Flat"), True
     third = max(1, len(looks) // 3)
     for name, most in MOST.items():

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
-from tests.chaos.ledger import check, claim_at_random
-from tests.chaos.scale import times
+from tests.chaos.ledger import check_ledgers, claim_at_random
+from tests.chaos.scale import choose_count
 from tests.conftest import make_settings
-from tests.support.invariants import assert_invariants, generations_only_grow
-from tests.support.processes import PROCESSES, race
+from tests.support.invariants import assert_generations_grow, assert_invariants
+from tests.support.processes import PROCESSES, run_in_processes
 from tests.support.providers import make_provider
 from tests.support.servers import Server
 
@@ -54,7 +54,7 @@ class _Fault(threading.Thread):
         return random.uniform(*self._pauses)
 
 
-def survives(
+def claim_during_faults(
     database: Database,
     servers: list[Server],
     happen: Callable[[], None],
@@ -66,18 +66,20 @@ def survives(
     providers = [make_provider(database, VCPU=1_000_000) for _ in range(5)]
     urls = [server.url for server in servers]
     fault = _Fault(happen, many, pauses)
-    with generations_only_grow(database):
+    with assert_generations_grow(database):
         fault.start()
         try:
-            ledgers = race(CLIENTS, claim_at_random, urls, providers, fault.begun, fault.over)
+            ledgers = run_in_processes(
+                CLIENTS, claim_at_random, urls, providers, fault.begun, fault.over
+            )
         finally:
             fault.stop()
         for server in servers:
             server.wait_for("/healthz/ready", 200)
-    answers = check(database, ledgers)
+    answers = check_ledgers(database, ledgers)
     LOG.info("%s %s: %s", fault.happened, called, dict(answers))
     assert fault.happened == many
-    assert answers["PUT 204"] > times(2, 10) * CLIENTS, dict(answers)
+    assert answers["PUT 204"] > choose_count(2, 10) * CLIENTS, dict(answers)
     assert {name.split()[1] for name in answers} <= {"204", "404", "409", "503", "without"}
     for server in servers:
         before, traceback, after = server.log.read_text().partition("Traceback")
@@ -87,7 +89,7 @@ def survives(
 
 
 @contextmanager
-def prepared(url: str) -> Iterator[Database]:
+def prepared_database(url: str) -> Iterator[Database]:
     """Give a database of one's own with the schema."""
     database = Database(make_settings(url))
     try:

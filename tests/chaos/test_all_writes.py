@@ -17,21 +17,21 @@ import pytest
 from placement_sched.app import create_app
 from placement_sched.db.transaction import Database
 from placement_sched.model.checks import Invariant
-from tests.chaos.scale import TRIED, times
-from tests.chaos.ways import Way, ways_of
+from tests.chaos.scale import TRIED, choose_count
+from tests.chaos.ways import WriteRoute, list_write_routes
 from tests.chaos.writes import HOSTS, PROVIDERS, VCPUS, World
 from tests.conftest import Client
-from tests.support.invariants import assert_invariants, verified
-from tests.support.processes import race
+from tests.support.invariants import assert_invariants, run_verifier
+from tests.support.processes import run_in_processes
 from tests.support.scheduling import report
 from tests.verifier.model import Fault
 
 pytestmark = pytest.mark.system
 
 LOG = logging.getLogger(__name__)
-WRITERS, SECONDS = 16, times(4, 15)
+WRITERS, SECONDS = 16, choose_count(4, 15)
 #: So often they write for so long, at most: until each route has done what it is there for.
-RACES = times(1, 3)
+RACES = choose_count(1, 3)
 #: What writers may do to what others have decided: a client may free or replace what an instance
 #: has, record it on another host or not at all, and set the aggregates of a provider by hand.
 MAY_BE = {
@@ -54,7 +54,7 @@ class Writer:
         self._world = World(self._dice, self._get)
         self.answers: Counter[tuple[str, int]] = Counter()
 
-    def write(self, way: Way) -> None:
+    def write(self, way: WriteRoute) -> None:
         """Send one request by this way."""
         path = self._world.path(way.rule)
         body = self._world.body(way.name)
@@ -80,7 +80,7 @@ class Writer:
 
 
 def write_at_random(
-    barrier: Barrier, which: int, url: str, ways: list[Way], seconds: float
+    barrier: Barrier, which: int, url: str, ways: list[WriteRoute], seconds: float
 ) -> list[Counter[tuple[str, int]]]:
     """Write for so many seconds, as one process of several."""
     writer, dice = Writer(which, url), random.Random(-which)
@@ -91,7 +91,7 @@ def write_at_random(
     return [writer.answers]
 
 
-def furnish(server) -> None:
+def create_objects(server) -> None:
     """Make what is written to."""
     server.ask("POST", "/scheduler/v1/compute_nodes", [report(one, vcpus=200) for one in HOSTS])
     version = "placement 1.39"
@@ -103,7 +103,7 @@ def furnish(server) -> None:
         server.ask("PUT", path, inventories, version)
 
 
-class Watcher(threading.Thread):
+class OverAllocationWatcher(threading.Thread):
     """Looks again and again for inventories that have more allocated than there is.
 
     No writer lowers a total of what is claimed, so none of them is allowed at any moment, not even
@@ -119,7 +119,7 @@ class Watcher(threading.Thread):
 
     def run(self) -> None:
         while not self._over.wait(0.3) and not self.found:
-            told = verified(self._database)
+            told = run_verifier(self._database)
             every = (*told.violations, *told.allowed)
             self.found.extend(one.detail for one in every if one.invariant in NEVER_BE)
             self.looks += 1
@@ -133,17 +133,17 @@ def test_nothing_breaks_where_all_write_everything_at_once(
     serve, settings, database, database_url, record_property
 ):
     application = create_app(settings)
-    ways = list(ways_of(Client(application)))
+    ways = list(list_write_routes(Client(application)))
     application.close()
     assert len(ways) > 50
     server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=database_url)
-    furnish(server)
+    create_objects(server)
     answers: Counter[tuple[str, int]] = Counter()
-    watcher = Watcher(database)
+    watcher = OverAllocationWatcher(database)
     watcher.start()
     names = {way.name for way in ways}
     for _ in range(RACES):
-        for one in race(WRITERS, write_at_random, server.url, ways, SECONDS):
+        for one in run_in_processes(WRITERS, write_at_random, server.url, ways, SECONDS):
             answers.update(one)
         never = names - {name for name, status in answers if status < 300}
         if not never:
@@ -157,9 +157,11 @@ def test_nothing_breaks_where_all_write_everything_at_once(
     assert not [key for key in failed if key[1] != 503], failed
     assert sum(failed.values()) <= answers.total() / 100, failed
     LOG.info("never done: %s", {k: n for k, n in answers.items() if k[0] in never})
-    assert len(never) <= times(20, 0), {key: n for key, n in answers.items() if key[0] in never}
+    assert len(never) <= choose_count(20, 0), {
+        key: n for key, n in answers.items() if key[0] in never
+    }
     assert_invariants(database, but=MAY_BE)
     # No inventory shrank, which alone would allow it.
-    assert verified(database).allowed == ()
+    assert run_verifier(database).allowed == ()
     kind = database.url.get_backend_name()
     record_property(TRIED, f"{answers.total()} writes by {len(ways)} routes on {kind}")

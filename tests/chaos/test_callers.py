@@ -17,10 +17,17 @@ from webtest import TestApp
 from placement_sched.app import create_app
 from tests.api.test_auth import config
 from tests.chaos import who_may
-from tests.chaos.asking import Within, asking
-from tests.chaos.entrances import REFUSING, Entrance, entrances_of
-from tests.chaos.right_requests import ALL_ROLES, PRIVATE, Drawn, Known, RightRequests, furnish
-from tests.chaos.scale import TRIED, times
+from tests.chaos.asking import InProcessClient, send_json
+from tests.chaos.entrances import ALWAYS_REJECTING, Endpoint, list_endpoints
+from tests.chaos.right_requests import (
+    ALL_ROLES,
+    PRIVATE,
+    DrawnRequest,
+    ExistingNames,
+    RightRequests,
+    create_objects,
+)
+from tests.chaos.scale import TRIED, choose_count
 from tests.support import identity
 
 pytestmark = pytest.mark.slow
@@ -64,7 +71,7 @@ COOKIE = "placement_sched_token"
 
 
 @dataclass
-class Door:
+class CallerKinds:
     """An application, with what each kind of caller sends to it, and what makes things there."""
 
     app: TestApp
@@ -75,21 +82,21 @@ class Door:
     right: RightRequests = field(init=False)
 
     def __post_init__(self) -> None:
-        client = Within(self.app)
+        client = InProcessClient(self.app)
 
         def ask(method: str, path: str, body: Any, version: str) -> Any:
-            return asking(client, method, path, body, version, self.maker or {})
+            return send_json(client, method, path, body, version, self.maker or {})
 
         def get(path: str) -> Any:
             return ask("GET", path, None, f"{path.split('/')[1]} latest")
 
         if self.maker is not None:
-            furnish(ask, PROJECT)
+            create_objects(ask, PROJECT)
         dice = random.Random(20261125)
-        self.right = RightRequests(Known(dice, get), dice, headers={}, more=0)
+        self.right = RightRequests(ExistingNames(dice, get), dice, headers={}, more=0)
         self.right.world.rarely = 0
 
-    def request(self, entrance: Entrance) -> Drawn:
+    def request(self, entrance: Endpoint) -> DrawnRequest:
         """Return a right request, of anyone's."""
         drawn = self.right.draw(entrance)
         path = drawn.path
@@ -98,7 +105,7 @@ class Door:
         query = [(name, PROJECT if name == "project_id" else one) for name, one in drawn.query]
         return replace(drawn, path=path, query=query)
 
-    def answer(self, drawn: Drawn, caller: str) -> tuple[str, int]:
+    def answer(self, drawn: DrawnRequest, caller: str) -> tuple[str, int]:
         """Return what a caller is told, in a word, and the status."""
         headers = {**drawn.headers, **self.callers[caller]}
         on_page = drawn.entrance.face == "console"
@@ -116,29 +123,29 @@ class Door:
         return {401: REFUSED, 403: FORBIDDEN, 404: HIDDEN, 503: AWAY}.get(status, LET_IN), status
 
 
-def _named(roles: tuple[str, ...]) -> str:
+def _name_roles(roles: tuple[str, ...]) -> str:
     return ",".join(roles) or "none"
 
 
 @pytest.fixture
-def noauth2(configured_app: Callable[[str], TestApp]) -> Door:
+def noauth2(configured_app: Callable[[str], TestApp]) -> CallerKinds:
     callers: dict[str, Mapping[str, str]] = {
-        name: {"X-Auth-Token": f"bob:{PROJECT}", "X-Roles": _named(roles)}
+        name: {"X-Auth-Token": f"bob:{PROJECT}", "X-Roles": _name_roles(roles)}
         for name, roles in who_may.ROLES.items()
     }
     for name, roles in who_may.ELSEWHERE.items():
-        callers[name] = {"X-Auth-Token": f"bob:{OTHER_PROJECT}", "X-Roles": _named(roles)}
+        callers[name] = {"X-Auth-Token": f"bob:{OTHER_PROJECT}", "X-Roles": _name_roles(roles)}
     for name, roles in who_may.OF_SYSTEM.items():
         scope = {"OpenStack-System-Scope": "all", "X-Project-Id": ""}
-        callers[name] = {"X-Auth-Token": "bob", "X-Roles": _named(roles), **scope}
+        callers[name] = {"X-Auth-Token": "bob", "X-Roles": _name_roles(roles), **scope}
     maker = {**ALL_ROLES, "X-Auth-Token": f"bob:{PROJECT}"}
     app = configured_app("[api]\nauth_strategy = noauth2\n")
-    return Door(app, {**callers, "without token": {}}, maker, guards_pages=False)
+    return CallerKinds(app, {**callers, "without token": {}}, maker, guards_pages=False)
 
 
 @pytest.fixture
-def keystone(configured_app: Callable[[str], TestApp]) -> Iterator[Door]:
-    with identity.running() as service:
+def keystone(configured_app: Callable[[str], TestApp]) -> Iterator[CallerKinds]:
+    with identity.run_keystone() as service:
         here = f"www_authenticate_uri = {service.url}/v3"
         kept = "token_cache_time = 300"
         app = configured_app(config(service.url, www_authenticate_uri=here, token_cache_time=kept))
@@ -170,27 +177,27 @@ def keystone(configured_app: Callable[[str], TestApp]) -> Iterator[Door]:
             },
         }
         maker = issue("bob", PROJECT, "admin", "member", "reader", "service")
-        yield Door(app, callers, {"X-Auth-Token": maker})
+        yield CallerKinds(app, callers, {"X-Auth-Token": maker})
 
 
 @pytest.fixture
-def keystone_away(configured_app: Callable[[str], TestApp]) -> Door:
+def unreachable_keystone(configured_app: Callable[[str], TestApp]) -> CallerKinds:
     """Give an application whose keystone does not answer, and nothing that was made in it."""
     nowhere = "http://127.0.0.1:1"
     here = f"www_authenticate_uri = {nowhere}/v3"
     forged = {**CONFIRMED, "X-Identity-Unreachable": ""}
     callers = {"with a token": {"X-Auth-Token": "any"}, "without": {}, "forged": forged}
     app = configured_app(config(nowhere, www_authenticate_uri=here))
-    return Door(app, callers, maker=None)
+    return CallerKinds(app, callers, maker=None)
 
 
-def expected(door: Door, entrance: Entrance, caller: str) -> str:
+def expected_answer(door: CallerKinds, entrance: Endpoint, caller: str) -> str:
     """Return what a caller is to be told."""
     on_page = entrance.face == "console"
     # Pages send one token only to the APIs.
     caller = ON_PAGES.get(caller, caller) if on_page else AS.get(caller, caller)
-    rule = who_may.rules().get(entrance.name)
-    who = rule[1] if rule else who_may.without_rules()[entrance.name]
+    rule = who_may.route_rules().get(entrance.name)
+    who = rule[1] if rule else who_may.page_rules()[entrance.name]
     if entrance.endpoint in ALWAYS:
         return ALWAYS[entrance.endpoint]
     if entrance.endpoint == "console._reject_unknown_path":
@@ -204,7 +211,7 @@ def expected(door: Door, entrance: Entrance, caller: str) -> str:
     return HIDDEN if is_hidden(entrance, caller) else FORBIDDEN
 
 
-def is_hidden(entrance: Entrance, caller: str) -> bool:
+def is_hidden(entrance: Endpoint, caller: str) -> bool:
     """Return whether a thing of another project is as if it were not there to this caller.
 
     That is so where the rule lets the caller in, who has the role in a project.
@@ -218,27 +225,29 @@ def is_hidden(entrance: Entrance, caller: str) -> bool:
     return entrance.method == "GET" or caller == "member elsewhere"
 
 
-def in_order(entrances: Iterable[Entrance]) -> list[Entrance]:
+def sort_endpoints(entrances: Iterable[Endpoint]) -> list[Endpoint]:
     """Return what reads before what writes, what deletes at last, and parts before the whole.
 
     To sign out is to lose a token.
     """
     ranks = {"GET": 0, "HEAD": 0, "DELETE": 2}
 
-    def key(one: Entrance) -> tuple[object, ...]:
+    def key(one: Endpoint) -> tuple[object, ...]:
         ends = (one.endpoint == "console.sign_out", one.method == "POST")
         return *ends[:1], ranks.get(one.method, 1), -len(one.rule), ends[1]
 
     return sorted(entrances, key=key)
 
 
-def wrong_answers(door: Door, entrance: Entrance, callers: Iterable[str]) -> Iterator[str]:
+def find_wrong_answers(
+    door: CallerKinds, entrance: Endpoint, callers: Iterable[str]
+) -> Iterator[str]:
     """Yield what is wrong in the answers to these callers; those who are let in are asked last.
 
     What the first of these is told is not there was there for nobody: something else is drawn.
     """
     reads = entrance.method in {"GET", "HEAD"}
-    wanted = {caller: expected(door, entrance, caller) for caller in callers}
+    wanted = {caller: expected_answer(door, entrance, caller) for caller in callers}
     refused = [caller for caller in wanted if wanted[caller] != LET_IN]
     let_in = [caller for caller in wanted if wanted[caller] == LET_IN]
     for _ in range(DRAWS):
@@ -250,7 +259,7 @@ def wrong_answers(door: Door, entrance: Entrance, callers: Iterable[str]) -> Ite
         told[caller] = door.answer(drawn if reads else door.request(entrance), caller)
     for caller, (got, status) in told.items():
         fits = got == wanted[caller]
-        if wanted[caller] == LET_IN and reads and entrance.endpoint not in REFUSING:
+        if wanted[caller] == LET_IN and reads and entrance.endpoint not in ALWAYS_REJECTING:
             fits = status < 400
         # What those before have deleted is not there any more.
         gone = got == HIDDEN and not reads and caller in let_in[1:]
@@ -259,9 +268,9 @@ def wrong_answers(door: Door, entrance: Entrance, callers: Iterable[str]) -> Ite
             yield f"{name}: {status} ({got}), not {wanted[caller]}"
 
 
-def some_of(door: Door, number: int) -> list[str]:
+def choose_callers(door: CallerKinds, number: int) -> list[str]:
     """Return all callers; in the short form some, others at each entrance, and always two."""
-    share = times(4, 1)
+    share = choose_count(4, 1)
     return [
         caller
         for at, caller in enumerate(door.callers)
@@ -271,36 +280,36 @@ def some_of(door: Door, number: int) -> list[str]:
 
 def test_each_route_has_the_rule_that_is_written_here(sqlite_settings):
     application = create_app(sqlite_settings)
-    entrances = list(entrances_of(application))
+    entrances = list(list_endpoints(application))
     application.close()
     guarded = {one.name: one.route.policy for one in entrances if one.route and one.route.policy}
-    assert guarded == {name: rule for name, (rule, _who) in who_may.rules().items()}
-    assert {one.name for one in entrances} - set(guarded) == set(who_may.without_rules())
+    assert guarded == {name: rule for name, (rule, _who) in who_may.route_rules().items()}
+    assert {one.name for one in entrances} - set(guarded) == set(who_may.page_rules())
 
 
 @pytest.mark.parametrize("strategy", ["noauth2", "keystone"])
 def test_each_entrance_lets_in_whom_its_rule_names_and_no_other(strategy, request, record_property):
-    door: Door = request.getfixturevalue(strategy)
-    entrances = in_order(entrances_of(door.app.app))
+    door: CallerKinds = request.getfixturevalue(strategy)
+    entrances = sort_endpoints(list_endpoints(door.app.app))
     assert len(entrances) > 170
     wrong: list[str] = []
     asked = 0
     for number, entrance in enumerate(entrances):
-        callers = some_of(door, number)
+        callers = choose_callers(door, number)
         asked += len(callers)
-        wrong += wrong_answers(door, entrance, callers)
+        wrong += find_wrong_answers(door, entrance, callers)
     assert not wrong, "\n".join(wrong)
     record_property(TRIED, f"{asked} times a caller at one of {len(entrances)} routes and pages")
 
 
-def test_nobody_is_let_in_while_keystone_is_away(keystone_away, record_property):
-    door = keystone_away
-    entrances = in_order(entrances_of(door.app.app))
+def test_nobody_is_let_in_while_keystone_is_away(unreachable_keystone, record_property):
+    door = unreachable_keystone
+    entrances = sort_endpoints(list_endpoints(door.app.app))
     wrong = []
     for entrance in entrances:
         drawn = door.request(entrance)
         for caller in door.callers:
-            wanted = expected(door, entrance, caller)
+            wanted = expected_answer(door, entrance, caller)
             if wanted == REFUSED and caller == "with a token":
                 wanted = AWAY
             if drawn.method == "POST" and entrance.endpoint == "console.sign_in":

@@ -8,17 +8,17 @@ import pytest
 
 from placement_sched.app import create_app
 from placement_sched.model.clock import utcnow
-from tests.chaos.scale import TRIED, times
+from tests.chaos.scale import TRIED, choose_count
 from tests.conftest import Client
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.versions import LATEST_HEADERS
 
-JUMPS = times(20, 100)
+JUMPS = choose_count(20, 100)
 #: Seconds by which the clock jumps: to and fro, over a day, a year, and before the epoch.
 LEAPS = [0, 1, -1, 60, -3600, 86_400, -86_400, 31_536_000, -31_536_000, -2_000_000_000]
 
 
-class Jumping:
+class JumpingClock:
     """A clock that can be set."""
 
     def __init__(self) -> None:
@@ -29,8 +29,8 @@ class Jumping:
 
 
 @pytest.fixture
-def clock() -> Jumping:
-    return Jumping()
+def clock() -> JumpingClock:
+    return JumpingClock()
 
 
 @pytest.fixture

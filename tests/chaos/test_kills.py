@@ -14,22 +14,22 @@ import psutil
 import psycopg
 import pytest
 
-from tests.chaos.scale import TRIED, times
-from tests.chaos.surviving import prepared, survives
-from tests.support.loopback import reserved_port
-from tests.support.mariadb import mariadb
-from tests.support.postgresql import one_server
+from tests.chaos.scale import TRIED, choose_count
+from tests.chaos.surviving import claim_during_faults, prepared_database
+from tests.support.loopback import reserve_port
+from tests.support.mariadb import run_mariadb
+from tests.support.postgresql import run_postgresql
 from tests.support.servers import Server
 
 WORKERS = 3
 #: How often each is killed; ``make test-only WHAT=chaos`` kills 200 times.
-OF_A_WORKER, OF_A_SERVER = times(4, 35), times(2, 10)
-OF_ONE_PROCESS, OF_A_DATABASE = times(3, 70), times(2, 20)
+OF_A_WORKER, OF_A_SERVER = choose_count(4, 35), choose_count(2, 10)
+OF_ONE_PROCESS, OF_A_DATABASE = choose_count(3, 70), choose_count(2, 20)
 #: Workers are killed at any moment, also while they start; at times all that there are serve.
 PAUSES_OF_WORKERS = (0.05, 1.2)
 
 
-def end(pids: list[int]) -> None:
+def kill_processes(pids: list[int]) -> None:
     """Kill these processes, as far as they still run."""
     for pid in pids:
         with suppress(ProcessLookupError):
@@ -44,9 +44,9 @@ def test_one_worker_after_the_other_is_killed(serve, database, database_url, rec
     def kill() -> None:
         with suppress(psutil.NoSuchProcess, IndexError):
             ours = psutil.Process(server.process.pid).children()
-            end([random.choice(ours).pid])
+            kill_processes([random.choice(ours).pid])
 
-    tried = survives(database, [server], kill, OF_A_WORKER, PAUSES_OF_WORKERS)
+    tried = claim_during_faults(database, [server], kill, OF_A_WORKER, PAUSES_OF_WORKERS)
     record_property(TRIED, f"workers: {tried}")
 
 
@@ -57,7 +57,7 @@ def test_one_of_two_servers_is_killed_with_its_workers(
 ):
     with ExitStack() as stack:
         # Reserved also while the server is down: other tests run beside this one.
-        ports = [stack.enter_context(reserved_port()).getsockname()[1] for _ in range(2)]
+        ports = [stack.enter_context(reserve_port()).getsockname()[1] for _ in range(2)]
 
         def start(port: int) -> Server:
             options = ("--port", str(port))
@@ -68,17 +68,17 @@ def test_one_of_two_servers_is_killed_with_its_workers(
         def kill() -> None:
             number = random.randrange(len(servers))
             victim = servers[number]
-            end([victim.process.pid, *victim.workers()])
+            kill_processes([victim.process.pid, *victim.workers()])
             victim.process.wait(timeout=60)
             servers[number] = start(ports[number])
 
-        tried = survives(database, servers, kill, OF_A_SERVER)
+        tried = claim_during_faults(database, servers, kill, OF_A_SERVER)
     record_property(TRIED, f"servers: {tried}")
 
 
 @pytest.mark.chaos
 def test_single_processes_of_postgresql_are_killed(serve, record_property):
-    with one_server() as postgresql, prepared(postgresql.url()) as database:
+    with run_postgresql() as postgresql, prepared_database(postgresql.url()) as database:
         server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=postgresql.url())
 
         def kill() -> None:
@@ -90,23 +90,23 @@ def test_single_processes_of_postgresql_are_killed(serve, record_property):
                         "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' "
                         "AND pid != pg_backend_pid()"
                     )
-            end([random.choice(busy)])
+            kill_processes([random.choice(busy)])
 
-        tried = survives(database, [server], kill, OF_ONE_PROCESS)
+        tried = claim_during_faults(database, [server], kill, OF_ONE_PROCESS)
         record_property(TRIED, f"processes of PostgreSQL: {tried}")
 
 
 @pytest.mark.chaos
-@pytest.mark.parametrize("kind", [one_server, mariadb], ids=["postgresql", "mariadb"])
+@pytest.mark.parametrize("kind", [run_postgresql, run_mariadb], ids=["postgresql", "mariadb"])
 def test_whole_database_is_killed_and_started_again(kind, serve, record_property):
     with kind() as server_of_data:
-        url = server_of_data.url() if kind is one_server else server_of_data.new_database()
-        with prepared(url) as database:
+        url = server_of_data.url() if kind is run_postgresql else server_of_data.new_database()
+        with prepared_database(url) as database:
             server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=url)
 
             def kill() -> None:
                 server_of_data.kill()
                 server_of_data.start()
 
-            tried = survives(database, [server], kill, OF_A_DATABASE)
+            tried = claim_during_faults(database, [server], kill, OF_A_DATABASE)
     record_property(TRIED, f"{type(server_of_data).__name__}: {tried}")

@@ -10,10 +10,10 @@ from multiprocessing.synchronize import Barrier
 
 import pytest
 
-from tests.chaos.clients import ask_for
-from tests.chaos.scale import TRIED, WHOLE, times
+from tests.chaos.clients import send_requests
+from tests.chaos.scale import TRIED, WHOLE, choose_count
 from tests.support.invariants import assert_invariants
-from tests.support.processes import race
+from tests.support.processes import run_in_processes
 from tests.support.scheduling import report
 from tests.support.servers import Server
 
@@ -21,11 +21,11 @@ pytestmark = pytest.mark.chaos
 
 LOG = logging.getLogger(__name__)
 
-SECONDS = times(2, 10)
+SECONDS = choose_count(2, 10)
 #: In which the answers to few clients are counted.
 SECONDS_TO_COUNT = 2
 #: In the short form the loads take turns, so that other work on the machine meets all of them.
-FEW, LOADS, TURNS, SECONDS_OF_A_TURN = 8, (8, 16, 32), times(3, 1), times(1, 10)
+FEW, LOADS, TURNS, SECONDS_OF_A_TURN = 8, (8, 16, 32), choose_count(3, 1), choose_count(1, 10)
 #: How much of the best goodput is left at four times the load. On a machine that is idle otherwise
 #: it is nearly all; half of it is left also where other work takes the processors now and then.
 AT_LEAST = 0.8 if WHOLE else 0.5
@@ -49,7 +49,7 @@ PATHS = [
 ]
 
 
-def started(serve, database_url: str, **environ: str) -> Server:
+def start_server(serve, database_url: str, **environ: str) -> Server:
     """Return a server of one worker that knows 200 hosts."""
     server = serve(OS_PLACEMENT_DATABASE__CONNECTION=database_url, **environ)
     hosts = [report(f"cn{number}") for number in range(200)]
@@ -57,7 +57,7 @@ def started(serve, database_url: str, **environ: str) -> Server:
     return server
 
 
-def asked(
+def count_outcomes(
     server, clients: int, seconds: float, patience: float = 60, crowd: int = 0
 ) -> Counter[str]:
     """Return the outcomes of clients of two processes.
@@ -66,12 +66,14 @@ def asked(
     """
     counts: Counter[str] = Counter()
     processes = 3 if crowd else 2
-    for one in race(processes, _ask, server.url, clients // 2, seconds, patience, crowd):
+    for one in run_in_processes(
+        processes, _send_requests, server.url, clients // 2, seconds, patience, crowd
+    ):
         counts.update(one)
     return counts
 
 
-def _ask(
+def _send_requests(
     barrier: Barrier,
     which: int,
     url: str,
@@ -82,23 +84,26 @@ def _ask(
 ) -> list[Counter[str]]:
     barrier.wait(120)
     if which < 2:
-        return [ask_for(seconds, clients, url, PATHS, patience)]
-    outcomes = ask_for(seconds, crowd, url, [READY], patience)
+        return [send_requests(seconds, clients, url, PATHS, patience)]
+    outcomes = send_requests(seconds, crowd, url, [READY], patience)
     return [Counter({f"{READY} {outcome}": many for outcome, many in outcomes.items()})]
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_goodput_does_not_collapse_under_four_times_the_load(serve, database_url, record_property):
-    rate = asked(started(serve, database_url), FEW, SECONDS_TO_COUNT)["200"] / SECONDS_TO_COUNT
+    rate = (
+        count_outcomes(start_server(serve, database_url), FEW, SECONDS_TO_COUNT)["200"]
+        / SECONDS_TO_COUNT
+    )
     # As long as requests wait on this machine where there are three times as many clients.
     timeout = 3 * FEW / rate
     server = serve(
         OS_PLACEMENT_DATABASE__CONNECTION=database_url, OS_API__QUEUE_TIMEOUT=f"{timeout:.4f}"
     )
-    asked(server, FEW, 1)
+    count_outcomes(server, FEW, 1)
     answered, refused = Counter[int](), 0
     for load in LOADS * TURNS:
-        outcomes = asked(server, load, SECONDS_OF_A_TURN)
+        outcomes = count_outcomes(server, load, SECONDS_OF_A_TURN)
         assert set(outcomes) <= {"200", "503"}  # each of these with Retry-After
         assert outcomes["503"] <= REFUSED_AT_MOST / timeout * SECONDS_OF_A_TURN * load
         answered[load] += outcomes["200"]
@@ -116,11 +121,11 @@ def test_goodput_does_not_collapse_under_four_times_the_load(serve, database_url
 def test_clients_that_give_up_and_ask_again_do_not_stop_a_server(
     serve, database_url, database, record_property
 ):
-    server = started(serve, database_url)
-    asked(server, FEW, 1)
-    patient = asked(server, FEW, SECONDS)["200"]
+    server = start_server(serve, database_url)
+    count_outcomes(server, FEW, 1)
+    patient = count_outcomes(server, FEW, SECONDS)["200"]
     patience = PATIENCE * IMPATIENT * SECONDS / patient
-    outcomes = asked(server, IMPATIENT, SECONDS, patience)
+    outcomes = count_outcomes(server, IMPATIENT, SECONDS, patience)
     assert set(outcomes) <= {"200", "503", "gave up"}
     assert server.get("/healthz")[0] == 200
     assert_invariants(database)
@@ -139,10 +144,10 @@ def test_clients_that_give_up_and_ask_again_do_not_stop_a_server(
 def test_clients_that_ask_whether_it_is_ready_do_not_displace_the_others(
     serve, database_url, record_property
 ):
-    server = started(serve, database_url)
-    asked(server, FEW, 1)
-    alone = asked(server, FEW, SECONDS_TO_COUNT)["200"]
-    outcomes = asked(server, FEW, SECONDS_TO_COUNT, crowd=CROWD)
+    server = start_server(serve, database_url)
+    count_outcomes(server, FEW, 1)
+    alone = count_outcomes(server, FEW, SECONDS_TO_COUNT)["200"]
+    outcomes = count_outcomes(server, FEW, SECONDS_TO_COUNT, crowd=CROWD)
     LOG.info("of %s answers without a crowd: %s", alone, outcomes)
     record_property(
         TRIED,

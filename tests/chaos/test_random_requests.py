@@ -15,12 +15,12 @@ import pytest
 
 from placement_sched.app import create_app
 from placement_sched.model.checks import Invariant
-from tests.chaos.asking import OverHttp, Within, asking
-from tests.chaos.entrances import REFUSING
+from tests.chaos.asking import HttpClient, InProcessClient, send_json
+from tests.chaos.entrances import ALWAYS_REJECTING
 from tests.chaos.grammar import Grammar
-from tests.chaos.reached import Reached
-from tests.chaos.right_requests import Drawn, furnish
-from tests.chaos.scale import TRIED, times
+from tests.chaos.reached import EndpointRecorder
+from tests.chaos.right_requests import DrawnRequest, create_objects
+from tests.chaos.scale import TRIED, choose_count
 from tests.conftest import Client
 from tests.support.invariants import assert_invariants
 from tests.support.versions import LATEST_HEADERS
@@ -29,17 +29,17 @@ from tests.verifier.model import Fault
 pytestmark = pytest.mark.slow
 
 #: So many requests, and at most so many where an endpoint has not succeeded yet.
-REQUESTS = times(500, 5000)
+REQUESTS = choose_count(500, 5000)
 MOST = REQUESTS + 500
 #: After so many requests memory is traced; caches of a bounded size then still replace what they
 #: have from before. After so many it is watched: by then what is kept for later requests is mostly
 #: there (in the short form it is not).
 TRACED, WATCHED = REQUESTS // 5, REQUESTS * 3 // 5
 #: Bytes of Python's objects that a request after those may leave, on average.
-MOST_LEFT = times(8192, 1536)
+MOST_LEFT = choose_count(8192, 1536)
 #: Requests over HTTP, and the megabytes by which the server may grow in the second half of them.
-SERVED = times(250, 1700)
-MOST_GROWTH = times(40, 10)
+SERVED = choose_count(250, 1700)
+MOST_GROWTH = choose_count(40, 10)
 #: The answer of 501 that is right, as nova's.
 UNREPORTED = "has not reported its uptime"
 #: What clients may do to what others have decided: free or replace what an instance has, record it
@@ -53,17 +53,17 @@ MAY_BE = {
 }
 
 
-def grammar_of(client: Within | OverHttp, application: Any, seed: int) -> Grammar:
+def build_grammar(client: InProcessClient | HttpClient, application: Any, seed: int) -> Grammar:
     """Return a grammar whose requests name what it has made."""
-    furnish(lambda *asked: asking(client, *asked))
+    create_objects(lambda *asked: send_json(client, *asked))
 
     def get(path: str) -> Any:
-        return asking(client, "GET", path, None, f"{path.split('/')[1]} latest")
+        return send_json(client, "GET", path, None, f"{path.split('/')[1]} latest")
 
-    return Grammar.of(application, random.Random(seed), get)
+    return Grammar.for_application(application, random.Random(seed), get)
 
 
-def sent(client: Within | OverHttp, drawn: Drawn) -> tuple[int, str]:
+def send_request(client: InProcessClient | HttpClient, drawn: DrawnRequest) -> tuple[int, str]:
     """Return the status and the body of the answer to what was drawn."""
     return client.send(drawn.method, drawn.address, drawn.headers, drawn.body)
 
@@ -73,7 +73,7 @@ def is_failure(status: int, text: str) -> bool:
     return "Traceback" in text or (status >= 500 and UNREPORTED not in text)
 
 
-def number_of_bytes() -> int:
+def remaining_bytes() -> int:
     """Return how much of what was made since is still there."""
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
@@ -87,17 +87,17 @@ def application(settings):
 
 
 def test_no_request_that_the_grammar_makes_fails(application, database, caplog, record_property):
-    reached = Reached(application)
+    reached = EndpointRecorder(application)
     app = Client(application)
-    client = Within(app)
-    grammar = grammar_of(client, application, 20261123)
+    client = InProcessClient(app)
+    grammar = build_grammar(client, application, 20261123)
     grammar.succeeded = reached.succeeded
     statuses: set[int] = set()
     number = before = 0
-    while number < REQUESTS or (reached.never_succeeded != set(REFUSING) and number < MOST):
+    while number < REQUESTS or (reached.never_succeeded != set(ALWAYS_REJECTING) and number < MOST):
         number += 1
-        drawn = grammar.draw()
-        status, text = sent(client, drawn)
+        drawn = grammar.draw_request()
+        status, text = send_request(client, drawn)
         statuses.add(status)
         assert not is_failure(status, text), (drawn, text)
         failures = [one for one in caplog.records if one.exc_info or one.levelno >= logging.ERROR]
@@ -106,13 +106,13 @@ def test_no_request_that_the_grammar_makes_fails(application, database, caplog, 
         if number == TRACED:
             tracemalloc.start()
         if number == WATCHED:
-            before = number_of_bytes()
-    left = (number_of_bytes() - before) / (number - WATCHED)
+            before = remaining_bytes()
+    left = (remaining_bytes() - before) / (number - WATCHED)
     tracemalloc.stop()
     # The grammar reaches what is there, and what is refused.
     assert {200, 201, 204, 303, 400, 403, 404, 405, 409} <= statuses
     assert reached.never_entered == set()
-    assert reached.never_succeeded == set(REFUSING)
+    assert reached.never_succeeded == set(ALWAYS_REJECTING)
     assert left < MOST_LEFT
     assert app.get("/placement/resource_providers", headers=LATEST_HEADERS).status_int == 200
     assert_invariants(database, but=MAY_BE)
@@ -130,11 +130,11 @@ def test_a_server_fails_no_request_of_the_grammar_and_does_not_grow(
     statuses: set[int] = set()
     before = 0
     with closing(HTTPConnection(urlsplit(server.url).netloc, timeout=60)) as connection:
-        client = OverHttp(connection)
-        grammar = grammar_of(client, application, 20261124)
+        client = HttpClient(connection)
+        grammar = build_grammar(client, application, 20261124)
         for number in range(SERVED):
-            drawn = grammar.draw()
-            status, text = sent(client, drawn)
+            drawn = grammar.draw_request()
+            status, text = send_request(client, drawn)
             statuses.add(status)
             if status < 400 and drawn.method == drawn.entrance.method:
                 grammar.succeeded.add(drawn.entrance.endpoint)
@@ -142,8 +142,10 @@ def test_a_server_fails_no_request_of_the_grammar_and_does_not_grow(
             if number == SERVED // 2:
                 before = memory().rss
     assert {200, 201, 204, 400, 403, 404} <= statuses
-    missing = {one.endpoint for one in grammar.entrances} - grammar.succeeded - set(REFUSING)
-    assert len(missing) <= times(20, 0), missing
+    missing = (
+        {one.endpoint for one in grammar.entrances} - grammar.succeeded - set(ALWAYS_REJECTING)
+    )
+    assert len(missing) <= choose_count(20, 0), missing
     grown = (memory().rss - before) / 2**20
     assert grown < MOST_GROWTH
     assert {worker} == server.workers()

@@ -19,15 +19,15 @@ from sqlalchemy import select
 
 from placement_sched.db.tables import leases
 from placement_sched.db.transaction import Database
-from tests.chaos.scale import TRIED, times
-from tests.support.database_time import time_there
-from tests.support.fake_time import FakedTime, faked_time
-from tests.support.invariants import assert_invariants, generations_only_grow
+from tests.chaos.scale import TRIED, choose_count
+from tests.support.database_time import read_database_time
+from tests.support.fake_time import FakeClock, create_fake_clock
+from tests.support.invariants import assert_generations_grow, assert_invariants
 from tests.support.scheduling import flavor, instance, report, spec
-from tests.support.servers import PROGRAM, Server, environment, started, wait_until
+from tests.support.servers import PROGRAM, Server, environment, start_server, wait_until
 from tests.support.versions import LATEST
 
-JUMPS = times(12, 40)
+JUMPS = choose_count(12, 40)
 MINUTE, DAY, YEAR = 60, 86_400, 31_536_000
 #: Seconds by which the clock is wrong from one jump to the next.
 LEAPS = [0, MINUTE, -MINUTE, 10 * MINUTE, -DAY, DAY, YEAR, -YEAR, 10 * YEAR, -10 * YEAR]
@@ -40,8 +40,8 @@ pytestmark = pytest.mark.chaos
 
 
 @pytest.fixture
-def clock(tmp_path) -> FakedTime:
-    return faked_time(tmp_path)
+def clock(tmp_path) -> FakeClock:
+    return create_fake_clock(tmp_path)
 
 
 @pytest.fixture
@@ -51,7 +51,9 @@ def server(clock, database_url, tmp_path) -> Iterator[Server]:
         OS_SCHEDULER__DECISION_RETENTION="3600",
         **clock.variables,
     )
-    with started("--workers", "2", folder=tmp_path, variables=variables, program=PROGRAM) as server:
+    with start_server(
+        "--workers", "2", folder=tmp_path, variables=variables, program=PROGRAM
+    ) as server:
         yield server
 
 
@@ -112,7 +114,7 @@ def test_nothing_fails_and_nothing_is_lost_while_the_clock_of_a_server_is_set(
     server.ask("POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000), report("cn2")])
     clients = [Client(server, which) for which in range(1, CLIENTS + 1)]
     dice = random.Random(1)
-    with generations_only_grow(database):
+    with assert_generations_grow(database):
         for client in clients:
             client.start()
         for _ in range(JUMPS):
@@ -148,11 +150,11 @@ def test_nothing_fails_and_nothing_is_lost_while_the_clock_of_a_server_is_set(
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_lease_taken_in_another_year_is_held_again_by_a_process_that_lives(clock, database, server):
     numbers = count(1)
-    place(server, next(numbers))
+    place_instance(server, next(numbers))
     clock.set(YEAR)
     # An hour is over for all decisions: one process takes the lease to delete them.
-    assert wait_until(lambda: place(server, next(numbers)) and holder(database))
-    first, ends = holder(database)
+    assert wait_until(lambda: place_instance(server, next(numbers)) and read_lease_holder(database))
+    first, ends = read_lease_holder(database)
     clock.set(0)
     assert ends > datetime.now(UTC).replace(tzinfo=None) + timedelta(days=364)
     worker = int(first.split("/")[1])
@@ -164,18 +166,18 @@ def test_lease_taken_in_another_year_is_held_again_by_a_process_that_lives(clock
         nonlocal off
         off += MINUTE
         clock.set(off % (10 * MINUTE))
-        place(server, next(numbers))
-        found = holder(database)
+        place_instance(server, next(numbers))
+        found = read_lease_holder(database)
         return found is not None and found[0] != first
 
     assert wait_until(is_taken)
     with database.read() as connection:
-        _, ends = holder(database)
-        assert ends - time_there(connection) < timedelta(hours=1)
+        _, ends = read_lease_holder(database)
+        assert ends - read_database_time(connection) < timedelta(hours=1)
     server.wait_for("/healthz/ready", 200)
 
 
-def place(server: Server, number: int) -> bool:
+def place_instance(server: Server, number: int) -> bool:
     """Place an instance by one of the processes; a host that was silent for a year is down."""
     asked = spec(instance(number), flavor=flavor(vcpus=1, memory_mb=1, root_gb=0))
     try:
@@ -185,7 +187,7 @@ def place(server: Server, number: int) -> bool:
         return False
 
 
-def holder(database: Database):
+def read_lease_holder(database: Database):
     """Return which process holds the lease, and until when; None where no one took it yet."""
     with database.read() as connection:
         found = connection.execute(

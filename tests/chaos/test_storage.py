@@ -11,11 +11,11 @@ from sqlalchemy import func, select
 
 from placement_sched.db.tables import resource_provider_aggregates, resource_providers
 from placement_sched.db.transaction import Database
-from tests.chaos.scale import TRIED, times
-from tests.chaos.surviving import prepared, survives
+from tests.chaos.scale import TRIED, choose_count
+from tests.chaos.surviving import claim_during_faults, prepared_database
 from tests.support.invariants import assert_invariants
-from tests.support.mariadb import MariaDB, mariadb
-from tests.support.postgresql import PostgreSQL, one_server
+from tests.support.mariadb import MariaDB, run_mariadb
+from tests.support.postgresql import PostgreSQL, run_postgresql
 from tests.support.servers import Server, wait_until
 from tests.support.small_disk import SmallDisk, small_disk
 from tests.support.versions import LATEST
@@ -23,9 +23,9 @@ from tests.support.versions import LATEST
 pytestmark = pytest.mark.chaos
 
 VERSION = f"placement {LATEST}"
-ROUNDS = times(2, 20)
+ROUNDS = choose_count(2, 20)
 #: How often the disk of a database server is full.
-FILLED = times(2, 6)
+FILLED = choose_count(2, 6)
 #: How many times more, where a database ended itself each time before it refused anything.
 MORE = 10
 #: What is refused on a full disk is refused with this, and what it says in part.
@@ -42,7 +42,7 @@ SIZE = 160
 LOGS = 40
 
 
-def written(server: Server, uuid: str | None = None) -> tuple[int, str]:
+def create_provider(server: Server, uuid: str | None = None) -> tuple[int, str]:
     """Return the status of a new provider, and the answer."""
     body = {"uuid": uuid or str(uuid4()), "name": str(uuid4())}
     headers = {"OpenStack-API-Version": VERSION}
@@ -62,15 +62,15 @@ def test_a_full_disk_refuses_writes_and_is_used_again_when_there_is_room(
         # No file can grow: SQLite learns what it learns on a full disk.
         resource.prlimit(worker, resource.RLIMIT_FSIZE, (4096, hard))
         for _ in range(5):
-            status, answer = written(server)
+            status, answer = create_provider(server)
             assert status == 503, answer
             assert "disk" in answer, answer
         assert server.get("/healthz")[0] == 200
         assert server.get("/placement/resource_providers")[0] == 200
         resource.prlimit(worker, resource.RLIMIT_FSIZE, (hard, hard))
-        assert wait_until(lambda: written(server)[0] == 200)
+        assert wait_until(lambda: create_provider(server)[0] == 200)
         for _ in range(5):
-            status, answer = written(server)
+            status, answer = create_provider(server)
             assert status == 200, answer
         acknowledged += 6
     listed = server.ask("GET", "/placement/resource_providers", version=VERSION)
@@ -81,7 +81,7 @@ def test_a_full_disk_refuses_writes_and_is_used_again_when_there_is_room(
 
 
 @dataclass
-class Filled:
+class FullDisk:
     """Fills the disk of a database server until writes are refused, and makes room again."""
 
     disk: SmallDisk
@@ -95,7 +95,7 @@ class Filled:
     ends: int = 0
     rounds: int = 0
 
-    def happen(self) -> None:
+    def run_once(self) -> None:
         """Fill the disk, write, make room, and write again."""
         self.rounds += 1
         try:
@@ -104,16 +104,16 @@ class Filled:
             status, _, answer = self.server.get("/placement/resource_providers?name=none")
             assert status == 200 or not self.data.answers(), answer
             if self.rounds % 2 == 0 and isinstance(self.data, PostgreSQL):
-                self.ends += _uses_up_the_log(self.data)
+                self.ends += exhaust_log(self.data)
         finally:
             self.disk.make_room()
         self._supervise()
-        assert wait_until(self._is_written)
+        assert wait_until(self._write_provider)
 
-    def _is_written(self) -> bool:
+    def _write_provider(self) -> bool:
         """Write a provider with aggregates, and note what became of it."""
         uuid = str(uuid4())
-        status, answer = written(self.server, uuid)
+        status, answer = create_provider(self.server, uuid)
         if status == 200:
             body = {
                 "resource_provider_generation": 0,
@@ -132,7 +132,7 @@ class Filled:
         before = len(self.refused)
         for _ in range(WRITES):
             self.disk.fill()
-            self._is_written()
+            self._write_provider()
             if len(self.refused) >= before + REFUSALS or not self.data.runs():
                 return
         raise AssertionError(f"{WRITES} writes were not refused for a full disk")
@@ -145,7 +145,7 @@ class Filled:
             self.data.start()
 
 
-def _uses_up_the_log(postgresql: PostgreSQL) -> bool:
+def exhaust_log(postgresql: PostgreSQL) -> bool:
     """Let it begin files of its log; return whether it could not, and ended its processes."""
     for _ in range(LOGS):
         try:
@@ -156,12 +156,14 @@ def _uses_up_the_log(postgresql: PostgreSQL) -> bool:
     return False
 
 
-def survives_full_disks(filled: Filled, database: Database) -> str:
+def claim_on_full_disks(filled: FullDisk, database: Database) -> str:
     """Let clients claim meanwhile; check what is there, and say how much it was."""
-    tried = survives(database, [filled.server], filled.happen, FILLED, PAUSES, "times full")
+    tried = claim_during_faults(
+        database, [filled.server], filled.run_once, FILLED, PAUSES, "times full"
+    )
     # Each time so far the database may have ended itself rather than refused a write.
     while len(filled.refused) < REFUSALS and filled.rounds < FILLED + MORE:
-        filled.happen()
+        filled.run_once()
     of_provider = (
         select(resource_providers.c.uuid, func.count(resource_provider_aggregates.c.aggregate_id))
         .outerjoin(
@@ -183,18 +185,18 @@ def test_postgresql_on_a_full_disk(serve, record_property):
     settings = {"min_wal_size": "32MB", "max_wal_size": "32MB"}
     with (
         small_disk(SIZE) as disk,
-        one_server(disk.folder, **settings) as data,
-        prepared(data.url()) as database,
+        run_postgresql(disk.folder, **settings) as data,
+        prepared_database(data.url()) as database,
     ):
         server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=data.url())
-        tried = survives_full_disks(Filled(disk, data, server), database)
+        tried = claim_on_full_disks(FullDisk(disk, data, server), database)
     record_property(TRIED, f"PostgreSQL: {tried}")
 
 
 def test_mariadb_on_a_full_disk(serve, record_property):
-    with small_disk(SIZE) as disk, mariadb(disk.folder) as data:
+    with small_disk(SIZE) as disk, run_mariadb(disk.folder) as data:
         url = data.new_database()
-        with prepared(url) as database:
+        with prepared_database(url) as database:
             server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=url)
-            tried = survives_full_disks(Filled(disk, data, server), database)
+            tried = claim_on_full_disks(FullDisk(disk, data, server), database)
     record_property(TRIED, f"MariaDB: {tried}")

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from placement_sched.api.versions import NEVER
-from tests.chaos.least import CLOSED, asked_of
+from tests.chaos.least import CLOSED, list_routes
 from tests.chaos.writes import NO_WRITES
 from tests.conftest import Client
 
 
 @dataclass(frozen=True)
-class Way:
+class WriteRoute:
     """A route that writes, for another process to ask; ``name`` is unique but for versions."""
 
     name: str
@@ -21,9 +21,9 @@ class Way:
     kind: str
 
 
-def ways_of(app: Client) -> Iterator[Way]:
+def list_write_routes(app: Client) -> Iterator[WriteRoute]:
     """Yield every route of an application that may write."""
-    for one in asked_of(app):
+    for one in list_routes(app):
         name = f"{one.route.method} {one.path}"
         if one.route.method in {"GET", "HEAD"} or name in NO_WRITES or CLOSED.match(name):
             continue
@@ -32,4 +32,4 @@ def ways_of(app: Client) -> Iterator[Way]:
         version = "latest" if one.route.until == NEVER else str(one.route.until)
         face = one.path.split("/")[1]
         kind = one.route.content_types[0]
-        yield Way(name, one.route.method, one.path, f"{face} {version}", kind)
+        yield WriteRoute(name, one.route.method, one.path, f"{face} {version}", kind)

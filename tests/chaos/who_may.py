@@ -159,6 +159,7 @@ PUBLIC = """
 /metrics GET
 /placement/ GET
 /placement/openapi.json GET
+/scheduler/v1/openapi.json GET
 /compute/ GET
 /compute/v2.1 GET
 /compute/v2.1/ GET
@@ -198,7 +199,7 @@ PAGES: Mapping[frozenset[str], str] = {
 }
 
 
-def rules() -> dict[str, tuple[str, frozenset[str]]]:
+def route_rules() -> dict[str, tuple[str, frozenset[str]]]:
     """Return the rule of each route, by method, path and action, and whom it lets in."""
     found = {}
     for who, lines in TABLE.items():
@@ -213,7 +214,7 @@ def rules() -> dict[str, tuple[str, frozenset[str]]]:
     return found
 
 
-def without_rules() -> dict[str, frozenset[str] | None]:
+def page_rules() -> dict[str, frozenset[str] | None]:
     """Return who sees each page, by method and path; None where no token is needed."""
     found: dict[str, frozenset[str] | None] = {}
     for who, lines in [*PAGES.items(), (None, PUBLIC)]:

@@ -69,7 +69,7 @@ class World:
     def _parameter(self, rule: str, name: str) -> object:
         one = self._dice.choice
         if name in LISTED:
-            return self._listed(*LISTED[name])
+            return self._draw_listed(*LISTED[name])
         if name == "consumer_uuid" or (name == "uuid" and "instances" in rule):
             return self.consumer()
         if name == "uuid":
@@ -78,7 +78,7 @@ class World:
             return one(TRAITS[:2] if "traits" in rule else CLASSES)
         return one(NAMES[name])
 
-    def _listed(self, path: str, key: str, otherwise: object) -> object:
+    def _draw_listed(self, path: str, key: str, otherwise: object) -> object:
         found = [one["id"] for one in self._get(path).get(key, [])]
         return self._dice.choice(found) if found else otherwise
 
@@ -114,7 +114,7 @@ class World:
             "consumer_type": "INSTANCE",
         }
 
-    def reshaped(self) -> dict[str, object]:
+    def build_reshape(self) -> dict[str, object]:
         """Return other inventories of a provider, and what a consumer holds then."""
         provider, consumer = self._dice.choice(PROVIDERS), self.consumer()
         inventories = {
@@ -130,7 +130,7 @@ class World:
         return None if maker is None else maker(self, self._dice.choice)
 
 
-def _host(world: World, one: Any) -> dict[str, object]:
+def _build_host(world: World, one: Any) -> dict[str, object]:
     return {"host": one(HOSTS), "binary": "nova-compute"}
 
 
@@ -176,7 +176,7 @@ BODIES: Mapping[str, Callable[[World, Any], Any]] = {
         (a := w.consumer()): w.claim(a),
         (b := w.consumer()): w.claim(b),
     },
-    "POST /placement/reshaper": lambda w, _one: w.reshaped(),
+    "POST /placement/reshaper": lambda w, _one: w.build_reshape(),
     "POST /placement/resource_classes": lambda _w, one: {"name": one(CLASSES)},
     "PUT /placement/resource_classes/<name>": lambda _w, one: {"name": one(CLASSES)},
     "POST /scheduler/v1/compute_nodes": lambda _w, one: [report(one(HOSTS), vcpus=200)],
@@ -226,11 +226,14 @@ BODIES: Mapping[str, Callable[[World, Any], Any]] = {
         "server_group": {"name": "g", "policy": one(["affinity", "anti-affinity"])}
     },
     f"PUT {_SERVICES}/<service_id>": lambda _w, one: {"status": one(["enabled", "disabled"])},
-    f"PUT {_SERVICES}/enable": _host,
-    f"PUT {_SERVICES}/disable": _host,
-    f"PUT {_SERVICES}/disable-log-reason": lambda w, one: {**_host(w, one), "disabled_reason": "x"},
+    f"PUT {_SERVICES}/enable": _build_host,
+    f"PUT {_SERVICES}/disable": _build_host,
+    f"PUT {_SERVICES}/disable-log-reason": lambda w, one: {
+        **_build_host(w, one),
+        "disabled_reason": "x",
+    },
     f"PUT {_SERVICES}/force-down": lambda w, one: {
-        **_host(w, one),
+        **_build_host(w, one),
         "forced_down": one([True, False]),
     },
     "POST /image/v2/images": lambda _w, one: {

@@ -18,7 +18,6 @@ from tests.checker.comparisons import PARTS, compare
 
 
 def main() -> int:
-    """Check the answers for the seeds given on the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.checker", description=__doc__)
     parser.add_argument("--url", default="http://127.0.0.1:8778", help="address of the service")
     parser.add_argument("--seeds", default="1-10", metavar="FIRST-LAST", help="default: 1-10")

@@ -28,18 +28,15 @@ class Rejection:
 
     @property
     def suffix(self) -> str:
-        """The suffix of the request group."""
         match = re.search(r" \(group (\S+)\)$", self.name)
         return match[1] if match else ""
 
     @property
     def detail(self) -> str:
-        """The value of the constraint, such as ``VGPU:1``."""
         return re.sub(r" \(group \S+\)$", "", self.name).partition(" ")[2]
 
     @property
     def constraint(self) -> tuple[str, str]:
-        """The kind of the constraint, and its value without the amount or the aggregate."""
         return self.name.partition(" ")[0], self.detail.partition(":")[0]
 
 
@@ -75,7 +72,6 @@ def carry_out(
 
 
 def changed_request(request: Request, suffix: str, change: dict[str, Any]) -> Request:
-    """Return a request after a change of the request."""
     if change["action"] == "drop_constraint":
         return without_constraint(request, suffix, change["constraint"], change["detail"])
     group = request.groups[suffix]
@@ -88,7 +84,6 @@ def changed_request(request: Request, suffix: str, change: dict[str, Any]) -> Re
 
 
 def without_constraint(request: Request, suffix: str, constraint: str, detail: str) -> Request:
-    """Return a request without a constraint of its candidates query."""
     if constraint == "member_of" and detail.startswith("in:"):
         return replace(request, zone=None)
     if constraint == "group_policy":
@@ -104,7 +99,6 @@ def without_constraint(request: Request, suffix: str, constraint: str, detail: s
 
 
 def _provider_of(cloud: Cloud, rejection: Rejection, change: dict[str, Any]) -> Provider:
-    """Return the named provider, else the only provider of the resource class, else the root."""
     root = cloud.hosts[rejection.host]
     usable = usable_providers(cloud, root)
     by_name = {provider.name: provider for provider in usable}
@@ -120,7 +114,6 @@ def _provider_of(cloud: Cloud, rejection: Rejection, change: dict[str, Any]) -> 
 
 
 def _free(api: Api, cloud: Cloud, provider: Provider, change: dict[str, Any]) -> None:
-    """Free an amount: shrink allocations, and add to the total if that is not enough."""
     name, missing = change["resource_class"], change["amount"]
     for consumer, held in cloud.allocations.items():
         amounts = held.get(provider.uuid, {})
@@ -136,7 +129,6 @@ def _free(api: Api, cloud: Cloud, provider: Provider, change: dict[str, Any]) ->
 
 
 def _set_inventory(api: Api, provider: Provider, change: dict[str, Any]) -> None:
-    """Set fields of an inventory, and add capacity for an amount."""
     name = change["resource_class"]
     inventory = provider.inventories.get(name, Inventory(1))
     added = math.ceil(change.get("amount", 0) / inventory.allocation_ratio)

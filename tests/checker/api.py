@@ -36,10 +36,6 @@ class Api:
     send: Send
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """Return the document that a request answers.
-
-        Raises UnexpectedStatusError if the status is 300 or above.
-        """
         content = b"" if body is None else json.dumps(body).encode()
         status, answer = self.send(method, path, _HEADERS, content)
         if status >= 300:
@@ -50,7 +46,6 @@ class Api:
     # Create, read, remove
 
     def create(self, cloud: Cloud) -> None:
-        """Create a cloud. The service chooses the uuids of its host aggregates."""
         for name in (FAST, FORBIDDEN, LICENSED):
             self.call("PUT", f"/placement/traits/{name}")
         for name, root in cloud.hosts.items():
@@ -85,7 +80,6 @@ class Api:
         return str(created["uuid"])
 
     def read(self, consumers: frozenset[str]) -> Cloud:
-        """Return the cloud as the APIs show it, with the allocations of these consumers."""
         rows = self.call("GET", _PROVIDERS)["resource_providers"]
         providers = {row["uuid"]: self._read_provider(row) for row in rows}
         aggregates = {
@@ -120,12 +114,10 @@ class Api:
         )
 
     def allocations(self, consumer: str) -> dict[str, dict[str, int]]:
-        """Return the amounts that a consumer holds, by provider."""
         held = self.call("GET", f"/placement/allocations/{consumer}")["allocations"]
         return {uuid: one["resources"] for uuid, one in held.items()}
 
     def remove(self, consumers: frozenset[str]) -> None:
-        """Remove a cloud that was created here."""
         for consumer in consumers:
             self.set_allocations(consumer, {})
         for row in self.call("GET", _AGGREGATES)["aggregates"]:
@@ -140,7 +132,6 @@ class Api:
             self.call("DELETE", f"{_PROVIDERS}/{row['uuid']}")
 
     def restore(self, now: Cloud, before: Cloud) -> None:
-        """Bring the cloud back to an earlier state of itself."""
         for name in now.disabled ^ before.disabled:
             self.enable(name, enabled=name not in before.disabled)
         for aggregate in before.aggregates.values():
@@ -161,7 +152,6 @@ class Api:
     # Changes
 
     def set_inventories(self, uuid: str, inventories: dict[str, Inventory]) -> None:
-        """Replace the inventories of a provider."""
         body = {name: asdict(inventory) for name, inventory in inventories.items()}
         generation = self._generation(uuid)
         self.call(
@@ -171,12 +161,10 @@ class Api:
         )
 
     def set_traits(self, uuid: str, traits: frozenset[str]) -> None:
-        """Replace the traits of a provider."""
         body = {"traits": sorted(traits), "resource_provider_generation": self._generation(uuid)}
         self.call("PUT", f"{_PROVIDERS}/{uuid}/traits", body)
 
     def set_aggregates(self, uuid: str, aggregates: frozenset[str]) -> None:
-        """Replace the aggregates of a provider."""
         body = {
             "aggregates": sorted(aggregates),
             "resource_provider_generation": self._generation(uuid),
@@ -184,7 +172,6 @@ class Api:
         self.call("PUT", f"{_PROVIDERS}/{uuid}/aggregates", body)
 
     def set_allocations(self, consumer: str, held: dict[str, dict[str, int]]) -> None:
-        """Replace what a consumer holds."""
         path = f"/placement/allocations/{consumer}"
         current = self.call("GET", path)
         body = {
@@ -195,13 +182,11 @@ class Api:
             self.call("PUT", path, {**body, **_OWNER})
 
     def enable(self, host: str, *, enabled: bool) -> None:
-        """Enable or disable the compute service of a host."""
         services = self.call("GET", f"/compute/v2.1/os-services?host={host}")["services"]
         status = {"status": "enabled" if enabled else "disabled"}
         self.call("PUT", f"/compute/v2.1/os-services/{services[0]['id']}", status)
 
     def set_member(self, aggregate: str, host: str, *, is_member: bool) -> None:
-        """Add a host to a host aggregate, or remove it."""
         rows = self.call("GET", _AGGREGATES)["aggregates"]
         number = next(row["id"] for row in rows if row["uuid"] == aggregate)
         action = {"add_host" if is_member else "remove_host": {"host": host}}

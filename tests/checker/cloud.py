@@ -27,7 +27,6 @@ class Inventory:
     allocation_ratio: float = 1.0
 
     def has_room(self, used: int, amount: int) -> bool:
-        """Return whether an allocation of an amount is valid."""
         return (
             self.min_unit <= amount <= self.max_unit
             and amount % self.step_size == 0
@@ -70,7 +69,6 @@ class Cloud:
 
     @property
     def hosts(self) -> dict[str, Provider]:
-        """The root provider of each host, by the host's name."""
         return {
             provider.name: provider
             for provider in self.providers.values()
@@ -78,25 +76,21 @@ class Cloud:
         }
 
     def tree(self, root: Provider) -> list[Provider]:
-        """Return the providers of a tree, the root first."""
         children = [
             provider for provider in self.providers.values() if provider.parent == root.uuid
         ]
         return [root, *(provider for child in children for provider in self.tree(child))]
 
     def used(self, provider: str, resource_class: str) -> int:
-        """Return the allocated amount of a resource class on a provider."""
         return sum(
             held.get(provider, {}).get(resource_class, 0) for held in self.allocations.values()
         )
 
     def with_allocations(self, consumer: str, held: dict[str, Amounts]) -> "Cloud":
-        """Return the cloud with the allocations of another consumer."""
         return replace(self, allocations={**self.allocations, consumer: held})
 
 
 def random_cloud(random: Random, layout: str) -> Cloud:
-    """Return a cloud of three to five hosts."""
     names = [f"cn{number}" for number in range(1, random.randint(3, 5) + 1)]
     aggregates = dict(_random_aggregates(random, names))
     joined = {
@@ -142,7 +136,6 @@ def _random_aggregates(random: Random, names: list[str]) -> Iterator[tuple[str, 
 
 
 def _random_tree(random: Random, name: str, layout: str) -> Iterator[Provider]:
-    """Yield the providers of a host, the root last."""
     root = _uuid(random)
     whole = {
         "VCPU": Inventory(random.choice([4, 8]), allocation_ratio=random.choice([1.0, 2.0])),

@@ -52,13 +52,11 @@ class Case:
     random: Random
 
     def explain(self, hosts: list[str] | None = None, request: Request | None = None) -> Any:
-        """Return the explanation of the request, or of another request, with verdicts on hosts."""
         body: dict[str, Any] = {"request_spec": request_spec(request or self.request)}
         body |= {"hosts": hosts} if hosts else {}
         return self.api.call("POST", "/scheduler/v1/explain", body)
 
     def restore(self) -> None:
-        """Undo all changes of the cloud."""
         self.api.restore(self.api.read(frozenset(self.cloud.allocations)), self.cloud)
 
 
@@ -87,7 +85,6 @@ def compare(api: Api, seed: int, layout: str, parts: Iterable[str] = ()) -> list
 
 
 def compare_answers(case: Case) -> Iterator[Judgement]:
-    """Compare the verdict on each host, the selected host, and the capacity."""
     expected = hosts_that_fit(case.cloud, case.request)
     for verdict in case.explain(sorted(case.cloud.hosts))["verdicts"]:
         is_true = (verdict["verdict"] == "passed") == (verdict["host"] in expected)
@@ -102,7 +99,6 @@ def compare_answers(case: Case) -> Iterator[Judgement]:
 
 
 def _fill(case: Case, spec: dict[str, Any]) -> list[str]:
-    """Place instances until no host is left, free them, and return their hosts in order."""
     hosts: list[str] = []
     uuids = [str(UUID(int=number, version=4)) for number in range(1, MAX_CLAIMS)]
     try:
@@ -120,7 +116,6 @@ def _fill(case: Case, spec: dict[str, Any]) -> list[str]:
 
 
 def compare_explanations(case: Case) -> Iterator[Judgement]:
-    """Compare the reasons of each rejected host, and carry out the advice on some of them."""
     verdicts = case.explain(sorted(case.cloud.hosts))["verdicts"]
     rejected = {
         verdict["host"]: [
@@ -143,7 +138,6 @@ def compare_explanations(case: Case) -> Iterator[Judgement]:
 
 
 def _is_true(cloud: Cloud, rejection: Rejection) -> bool:
-    """Return whether a reason holds for each provider that it is about."""
     root = cloud.hosts[rejection.host]
     usable = usable_providers(cloud, root)
     text = rejection.reason
@@ -157,7 +151,6 @@ def _is_true(cloud: Cloud, rejection: Rejection) -> bool:
 
 
 def _holds(cloud: Cloud, rejection: Rejection, provider: Provider) -> bool:
-    """Return whether the constraint rejects a provider, if it is about traits or aggregates."""
     kind, name = rejection.constraint
     if kind == "required":
         return (name[1:] in provider.traits) if name[0] == "!" else name not in provider.traits
@@ -174,7 +167,6 @@ def _holds(cloud: Cloud, rejection: Rejection, provider: Provider) -> bool:
 def _compare_first_changes(
     case: Case, rejections: list[Rejection], would_pass: bool | None
 ) -> Iterator[Judgement]:
-    """Carry out the first change of each reason: the host must do what ``would_pass`` promises."""
     if would_pass is None:
         return
     host = rejections[0].host
@@ -194,7 +186,6 @@ def _compare_first_changes(
 
 
 def _compare_change(case: Case, rejection: Rejection, change: dict[str, Any]) -> Judgement:
-    """Carry out a change alone: its stage must no longer reject the host."""
     subject = f"{rejection.host}: {rejection.name}: {change['words']}"
     try:
         request = carry_out(case.api, case.cloud, case.request, rejection, change)
@@ -212,7 +203,6 @@ def _compare_change(case: Case, rejection: Rejection, change: dict[str, Any]) ->
 
 
 def compare_suggestions(case: Case) -> Iterator[Judgement]:
-    """Compare the changes of the request or the cloud after which hosts would fit."""
     funnel = case.explain()["funnel"]
     for entry in funnel.get("would_fit", []):
         request, cloud = case.request, case.cloud
@@ -234,7 +224,6 @@ def compare_suggestions(case: Case) -> Iterator[Judgement]:
 
 
 def _enabled(cloud: Cloud) -> Cloud:
-    """Return the cloud with all compute services enabled."""
     providers = {
         uuid: replace(provider, traits=provider.traits - {DISABLED})
         for uuid, provider in cloud.providers.items()
@@ -243,7 +232,6 @@ def _enabled(cloud: Cloud) -> Cloud:
 
 
 def _unreserved(cloud: Cloud) -> Cloud:
-    """Return the cloud without required traits on its aggregates."""
     aggregates = {
         uuid: replace(aggregate, required=frozenset())
         for uuid, aggregate in cloud.aggregates.items()

@@ -31,17 +31,14 @@ class Request:
 
 
 def hosts_that_fit(cloud: Cloud, request: Request) -> set[str]:
-    """Return the hosts on which an instance can be placed."""
     return {name for name in cloud.hosts if fits(cloud, request, name)}
 
 
 def fits(cloud: Cloud, request: Request, host: str) -> bool:
-    """Return whether an instance can be placed on a host."""
     return next(placements(cloud, request, host), None) is not None
 
 
 def placements(cloud: Cloud, request: Request, host: str) -> Iterator[dict[str, Amounts]]:
-    """Yield each set of allocations that places an instance on a host."""
     root = cloud.hosts[host]
     if DISABLED in root.traits or host in cloud.disabled:
         return
@@ -64,7 +61,6 @@ def placements(cloud: Cloud, request: Request, host: str) -> Iterator[dict[str, 
 
 
 def usable_providers(cloud: Cloud, root: Provider) -> list[Provider]:
-    """Return the providers of a tree, and the pools that share with it."""
     tree = cloud.tree(root)
     joined = frozenset().union(*(provider.aggregates for provider in tree))
     pools = [
@@ -134,7 +130,6 @@ def _allocations(
 
 
 def without(request: Request, kind: str, suffix: str, name: str) -> Request:
-    """Return a request without a resource class, a trait or its zone."""
     if kind == "zone":
         return replace(request, zone=None)
     group = request.groups[suffix]

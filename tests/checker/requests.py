@@ -9,7 +9,6 @@ from tests.checker.model import Group, Request
 
 
 def random_request(random: Random, layout: str) -> Request:
-    """Return a request that some hosts of a cloud of this layout may meet."""
     required = {name for name in (FAST, LICENSED) if random.random() < 0.25}
     forbidden = {FORBIDDEN} if random.random() < 0.25 else set()
     resources = {
@@ -27,7 +26,6 @@ def random_request(random: Random, layout: str) -> Request:
 
 
 def request_spec(request: Request, count: int = 1) -> dict[str, Any]:
-    """Return a request in the form of the scheduler API."""
     extra_specs: dict[str, str] = {}
     for suffix, group in request.groups.items():
         for name in group.required:

@@ -20,7 +20,6 @@ CASES = [(layout, part) for layout in LAYOUTS for part in PARTS]
 
 @pytest.fixture
 def api(sqlite_url: str, make_app: Callable) -> Api:
-    """Return the APIs of a service without providers."""
     options = {"scheduler__enable_isolated_aggregate_filtering": True}
     client = make_app(make_settings(sqlite_url, **options), in_memory=True)
 

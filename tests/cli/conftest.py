@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import program
-from tests.support.servers import Server, environment, serving
+from tests.support.servers import Server, environment, start_servers
 
 
 @pytest.fixture
@@ -24,5 +24,5 @@ def run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """Start a server on a free port, wait until it answers, and stop it at the end."""
-    with serving(tmp_path) as serve:
+    with start_servers(tmp_path) as serve:
         yield serve

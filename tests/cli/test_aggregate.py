@@ -8,7 +8,7 @@ import pytest
 from placement_sched.cli.main import main
 from placement_sched.operations.provider_sync import sync_aggregates, sync_traits
 from tests.operations.test_aggregate_check import add_flavor
-from tests.support.host_maps import LICENSED, add_aggregate, aggregate_uuid, here
+from tests.support.host_maps import LICENSED, add_aggregate, aggregate_uuid, local_services
 from tests.support.hosts import add_node
 
 pytestmark = pytest.mark.slow
@@ -87,8 +87,8 @@ def test_there_is_a_document_for_machines(cloud, capsys):
 
 def test_where_nothing_is_wrong_the_status_is_0(sqlite_url, sqlite_database, monkeypatch, capsys):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    sync_aggregates(*here(sqlite_database))
-    sync_traits(*here(sqlite_database))
+    sync_aggregates(*local_services(sqlite_database))
+    sync_traits(*local_services(sqlite_database))
     assert main(["aggregate", "check"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "no host aggregate is reserved by traits",

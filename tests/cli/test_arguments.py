@@ -18,10 +18,10 @@ def test_every_command_takes_configuration_files(run, command):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nonsense"], "invalid choice: 'nonsense'"),
+        (["nonsense"], "unknown command 'nonsense'"),
         (["db"], "placement-sched db: the following arguments are required"),
         (["db", "version", "--form", "json"], "--form"),
-        (["db", "version", "--format", "yaml"], "invalid choice: 'yaml'"),
+        (["db", "version", "--format", "csv"], "invalid choice: 'csv'"),
     ],
 )
 def test_wrong_usage_is_one_line_and_status_2(run, arguments, words):

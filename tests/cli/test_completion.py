@@ -1,27 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shells complete commands, options, values and files."""
 
+import os
+import re
 import shlex
+import socket
 import subprocess
 from contextlib import redirect_stdout
 
 import pytest
 
-from placement_sched.cli.completion import SHELLS, all_commands
+from placement_sched.cli import completion
+from placement_sched.cli.completion import SHELLS, all_commands, find_names
 from placement_sched.cli.main import GROUPS, main, make_parser
-from tests.deploy import tool
+from tests.deploy import find_program
+from tests.support.loopback import serve_application
 from tests.support.repository import ROOT
+from tests.support.scheduling import report
+from tests.support.servers import BIN, environment, wait_until
 
 pytestmark = pytest.mark.slow
 
 #: Defines ``complete_words WORD...``: what is offered for the last one.
 ASKING = """
 complete_words() {
-    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_LINE="$*" COMPREPLY=()
+    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_LINE="$*" COMP_POINT=${#COMP_LINE} COMPREPLY=()
     words=$(complete -p placement-sched); words=${words##*-F }; ${words%% *} "$1" "${!#}" ""
     printf '%s\\n' "${COMPREPLY[@]}"
 }
 """
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """Let names take long in this process, which would end after the two seconds."""
+    monkeypatch.setattr(completion, "PATIENCE", 600)
 
 
 @pytest.fixture(scope="module")
@@ -39,22 +52,128 @@ def offered(tmp_path_factory):
             text=True,
             check=True,
             timeout=60,
+            env=with_program(),
         )
+        assert done.stderr == ""
         return set(done.stdout.split())
 
     return offered
 
 
+def with_program() -> dict[str, str]:
+    """Return an environment with the program on its path."""
+    return environment(PATH=os.pathsep.join([str(BIN), os.environ["PATH"]]))
+
+
+@pytest.fixture
+def url(sqlite_app):
+    """The URL of a server with two flavors and two hosts."""
+    sqlite_app.post_json(
+        "/scheduler/v1/compute_nodes", [report("cn1"), report("cn2"), report("gpu1")]
+    )
+    headers = {"OpenStack-API-Version": "compute 2.96"}
+    for name in ("m1.small", "m1.large", "g1"):
+        body = {"flavor": {"name": name, "vcpus": 1, "ram": 512, "disk": 1}}
+        sqlite_app.post_json("/compute/v2.1/flavors", body, headers=headers)
+    with serve_application(sqlite_app.app) as url:
+        yield url
+
+
+def test_names_come_from_the_server(offered, url):
+    server = ("--url", url, "--token", "admin")
+    for words, names in {
+        ("explain", *server, "m1."): {"m1.small", "m1.large"},
+        ("capacity", *server, "--flavor", ""): {"m1.small", "m1.large", "g1"},
+        ("host", "show", *server, "cn"): {"cn1", "cn2"},
+        ("explain", "m1.small", *server, "--host", "gp"): {"gpu1"},
+    }.items():
+        # A busy machine may need more than the two seconds.
+        assert wait_until(lambda: offered(*words) == names), words  # noqa: B023 - called here
+    assert offered("host", "show", *server, "x") == set()
+
+
+def test_fish_offers_names(url, capsys, tmp_path):
+    fish = find_program("fish")
+    assert main(["completion", "fish"]) == 0
+    script = tmp_path / "placement-sched.fish"
+    script.write_text(capsys.readouterr().out)
+    line = f"placement-sched explain --url {url} --token admin --flavor m1."
+    command = [fish, "--no-config", "-c", f"source {script}; complete -C '{line}'"]
+    names = {"m1.small", "m1.large"}
+    assert wait_until(lambda: {row.split()[0] for row in output_of(command).splitlines()} == names)
+
+
+def output_of(command: list[str]) -> str:
+    """Run a shell that finds the program and return its output."""
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=60, env=with_program()
+    )
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_zsh_adds_names(url, capsys, tmp_path):
+    zsh = find_program("zsh")
+    assert main(["completion", "zsh"]) == 0
+    pattern = r"^_placement_sched_hosts\(\) {.*?^}"
+    function = re.search(pattern, capsys.readouterr().out, re.MULTILINE | re.DOTALL)
+    line = f"placement-sched host show --url {url} --token admin cn"
+    calls = f"compadd() {{ print -l -- $@ }}\nLBUFFER='{line}'\n_placement_sched_hosts"
+    code = f"{function[0]}\n{calls}"
+    command = [zsh, "-f", "-c", code]
+    assert wait_until(lambda: output_of(command).split() == ["--", "cn1", "cn2"])
+
+
+def test_server_that_does_not_answer_completes_nothing(offered):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        assert offered("host", "show", "--url", url, "--token", "admin", "cn") == set()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "placement-sched explain 'm1",
+        "placement-sched explian m1",
+        "placement-sched host show --url http://127.0.0.1:1 --token admin cn",
+        "placement-sched host show --url nonsense cn",
+        "ls cn",
+        "",
+    ],
+)
+def test_line_that_cannot_be_read_completes_nothing(line, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["completion", "--names", "hosts", line])
+    assert (end.value.code, *capsys.readouterr()) == (0, "", "")
+
+
+def test_names_of_the_configured_database(sqlite_app, sqlite_url, monkeypatch):
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("gpu1")])
+    assert find_names("hosts", "sudo placement-sched --debug hosts show ") == ["cn1", "gpu1"]
+    assert find_names("hosts", "x; placement-sched explain --host g") == ["gpu1"]
+    assert find_names("flavors", "placement-sched explain ") == []
+
+
+def test_commands_of_nova_shadow_are_offered(offered):
+    assert "report" in offered("nova-shadow", "")
+    assert offered("nova-shadow", "--conf") == {"--config-file", "--config-dir"}
+    assert offered("nova-shadow", "report", "--si") == {"--since"}
+    assert offered("nova", "") >= {"adopt", "sync"}
+    assert "report" not in offered("nova", "")
+
+
 def test_commands_are_offered(offered):
     every = {name for summaries in GROUPS.values() for name in summaries}
     assert every <= offered("")
-    assert offered("de") == {"demo", "decisions"}
+    assert offered("de") == {"demo", "decision"}
 
 
 def test_commands_of_a_group_options_and_values_are_offered(offered):
     assert {"sync", "version", "adopt"} <= offered("db", "")
     assert offered("db", "sync", "--fo") == {"--format"}
-    assert offered("db", "sync", "--format", "") == {"text", "json"}
+    assert offered("db", "sync", "--format", "") == {"text", "json", "yaml"}
+    assert offered("host", "list", "-f", "") == {"table", "json", "yaml", "csv", "value"}
     assert offered("completion", "") == set(SHELLS)
 
 
@@ -78,7 +197,7 @@ def test_script_names_every_command_and_option(shell, capsys):
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_read_their_script(shell, capsys, tmp_path):
-    tool(shell)
+    find_program(shell)
     assert main(["completion", shell]) == 0
     script = tmp_path / "script"
     script.write_text(capsys.readouterr().out)
@@ -86,7 +205,7 @@ def test_other_shells_read_their_script(shell, capsys, tmp_path):
 
 
 def test_zsh_takes_it_for_the_completion_of_the_command(capsys, tmp_path):
-    zsh = tool("zsh")
+    zsh = find_program("zsh")
     assert main(["completion", "zsh"]) == 0
     (tmp_path / "_placement-sched").write_text(capsys.readouterr().out)
     code = (
@@ -104,7 +223,7 @@ def test_zsh_takes_it_for_the_completion_of_the_command(capsys, tmp_path):
 
 
 def test_fish_offers_the_commands(capsys, tmp_path):
-    fish = tool("fish")
+    fish = find_program("fish")
     assert main(["completion", "fish"]) == 0
     script = tmp_path / "placement-sched.fish"
     script.write_text(capsys.readouterr().out)
@@ -115,7 +234,7 @@ def test_fish_offers_the_commands(capsys, tmp_path):
         check=True,
         timeout=60,
     )
-    assert {line.split()[0] for line in done.stdout.splitlines()} == {"demo", "decisions"}
+    assert {line.split()[0] for line in done.stdout.splitlines()} == {"demo", "decision"}
 
 
 def test_guide_has_how_each_script_is_put_into_effect():

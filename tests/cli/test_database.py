@@ -25,7 +25,7 @@ def test_absent_server_tells_what_the_driver_said(run):
         (["aggregate", "check"], 255, ""),
         (["placement", "audit"], 1, ""),
         (["placement", "heal_allocations"], 255, ""),
-        (["explain", "--vcpus", "1"], 1, "--url uses a server, "),
+        (["explain", "--vcpus", "1"], 1, "--url and --os-cloud use a server, "),
         (["placement", "sync_traits"], 255, "--url, --compute-url and --os-cloud use services, "),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,

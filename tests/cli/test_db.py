@@ -13,7 +13,7 @@ from placement_sched.db.migrate import TRAIN, XENA, newest_revision
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 from tests.support.empty_databases import KINDS, empty_database
-from tests.support.openstack_databases import NEWEST, make_openstack
+from tests.support.openstack_databases import NEWEST, create_openstack_schema
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 
@@ -77,7 +77,7 @@ def train(request, tmp_path, monkeypatch):
     """The URL of a database of OpenStack placement's as Train made it."""
     with empty_database(request.param, tmp_path) as url:
         database = Database(make_settings(url))
-        make_openstack(database, TRAIN)
+        create_openstack_schema(database, TRAIN)
         database.dispose()
         monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", url)
         yield url
@@ -154,7 +154,7 @@ def theirs(request, tmp_path, monkeypatch):
     """The URL of a database of OpenStack placement as its newest release makes it."""
     with empty_database(request.param, tmp_path) as url:
         database = Database(make_settings(url))
-        make_openstack(database)
+        create_openstack_schema(database)
         database.dispose()
         monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", url)
         yield url
@@ -175,7 +175,7 @@ def test_sync_of_a_whole_database_of_openstacks_names_adopt_and_changes_nothing(
     assert told.out == ""
     assert told.err == (
         f"placement-sched: the database belongs to OpenStack placement (revision {NEWEST}, "
-        "2023.2 to 2026.1 (10.0 to 16.0)) and is not adopted; nothing was changed. Run "
+        "2023.2 to 2026.2 (10.0 to 16.0)) and is not adopted; nothing was changed. Run "
         "placement-sched db adopt to take it over\n"
     )
     assert tables(theirs) == before
@@ -187,7 +187,7 @@ def test_version_says_whose_database_it_is(theirs, capsys):
     main(["db", "version"])
     assert capsys.readouterr().out.endswith(
         f"schema at revision none, newest {newest_revision()}; OpenStack placement's database of "
-        f"2023.2 to 2026.1 (10.0 to 16.0), revision {NEWEST}, not adopted (placement-sched db "
+        f"2023.2 to 2026.2 (10.0 to 16.0), revision {NEWEST}, not adopted (placement-sched db "
         "adopt takes it over)\n"
     )
     main(["db", "adopt"])

@@ -9,8 +9,8 @@ from contextlib import closing
 import pytest
 import requests
 
-from tests.support.keep_alive import LARGEST, answer, trial
-from tests.support.servers import BIN, Server, environment, started
+from tests.support.keep_alive import LARGEST, read_answer, send_mixed_requests
+from tests.support.servers import BIN, Server, environment, start_server
 from tests.support.versions import LATEST, LATEST_HEADERS
 
 pytestmark = pytest.mark.system
@@ -37,7 +37,7 @@ def port(request, serve, tmp_path):
     if request.param == "serve":
         yield port_of(serve(**options))
         return
-    with started(
+    with start_server(
         command=COMMANDS[request.param],
         folder=tmp_path,
         ready="/healthz/ready",
@@ -51,7 +51,7 @@ def port_of(server: Server) -> int:
 
 
 def test_every_answer_arrives_and_its_connection_goes_on(port):
-    outcome = trial(port, NUMBER)
+    outcome = send_mixed_requests(port, NUMBER)
     assert not outcome.lost
     assert outcome.answered.total() == NUMBER
     assert set(outcome.answered) >= {400, 401, 403, 404, 405, 406, 413, 415, 200, 204}
@@ -77,7 +77,7 @@ def test_a_body_far_above_the_limit_sent_in_pieces_is_413_too(port):
         connection.sendall("\r\n".join([*lines, "", ""]).encode())
         for _ in range(70):
             connection.sendall(b"{" * 1_000_000)
-        assert answer(connection)[0] == 413
+        assert read_answer(connection)[0] == 413
 
 
 def test_a_connection_goes_on_after_a_body_of_chunks_or_is_said_to_close(port):
@@ -89,11 +89,11 @@ def test_a_connection_goes_on_after_a_body_of_chunks_or_is_said_to_close(port):
     asked = b"".join(("\r\n".join([*lines, "", ""]).encode(), b"2\r\n{}\r\n0\r\n\r\n"))
     with closing(socket.create_connection(("127.0.0.1", port), timeout=60)) as connection:
         connection.sendall(asked)
-        status, closes = answer(connection)
+        status, closes = read_answer(connection)
         assert status in {201, 204, 411}  # uwsgi takes no chunks apart
         assert closes or next_status(connection, asked) == 204
 
 
 def next_status(connection: socket.socket, asked: bytes) -> int:
     connection.sendall(asked)
-    return answer(connection)[0]
+    return read_answer(connection)[0]

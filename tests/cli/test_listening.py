@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.deploy import tool
-from tests.support.loopback import reserved_port
+from tests.deploy import find_program
+from tests.support.loopback import reserve_port
 from tests.support.servers import PROGRAM, environment, wait_until
 
 pytestmark = pytest.mark.system
@@ -33,7 +33,7 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 @pytest.fixture
 def port():
-    with reserved_port() as held:
+    with reserve_port() as held:
         yield held.getsockname()[1]
 
 
@@ -44,7 +44,11 @@ def activated(tmp_path: Path, port: int):
         output = stack.enter_context((tmp_path / "log").open("w"))
         process = subprocess.Popen(
             [
-                *(tool("systemd-socket-activate", "systemd"), "--listen", f"127.0.0.1:{port}"),
+                *(
+                    find_program("systemd-socket-activate", "systemd"),
+                    "--listen",
+                    f"127.0.0.1:{port}",
+                ),
                 *("-E", "OS_DEFAULT__LOG_FILE", PROGRAM, "serve", "--workers", "2"),
             ],
             cwd=tmp_path,
@@ -70,7 +74,7 @@ def test_first_connection_starts_it_and_is_answered(activated, port, tmp_path):
 def test_connections_wait_while_the_server_restarts(tmp_path):
     """What systemd does: the socket is its own, and stays."""
     with ExitStack() as stack:
-        listening = stack.enter_context(reserved_port())
+        listening = stack.enter_context(reserve_port())
         listening.listen()
         port = listening.getsockname()[1]
         answers: list[int] = []

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.scheduling import hosts_of, report, spec
+from tests.support.scheduling import report, selected_hosts, spec
 
 pytestmark = pytest.mark.system
 
@@ -39,7 +39,7 @@ def test_server_with_an_old_file_places_as_the_file_says(serve, era, asked, host
     status, answer = server.post(
         "/scheduler/v1/select_destinations", {"request_spec": spec(**asked)}
     )
-    assert (status, hosts_of(answer)) == (200, [host])
+    assert (status, selected_hosts(answer)) == (200, [host])
 
 
 def test_ratios_of_an_old_file_count_for_hosts_that_report_none(serve):

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.support.scheduling import hosts_of, report, spec
+from tests.support.scheduling import report, selected_hosts, spec
 from tests.support.servers import rewrite, wait_until
 
 pytestmark = pytest.mark.slow
@@ -17,7 +17,7 @@ NAME = "[scheduler] json_config_location"
 def first_choice(server) -> str:
     """Return the host that a request would get now."""
     body = {"request_spec": spec()}
-    return hosts_of(server.post("/scheduler/v1/explain", body)[1])[0]
+    return selected_hosts(server.post("/scheduler/v1/explain", body)[1])[0]
 
 
 def first_choices(server) -> set[str]:

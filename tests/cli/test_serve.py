@@ -20,7 +20,7 @@ import uvloop
 
 from placement_sched.cli.serve import _stop_at_first_signal
 from placement_sched.db.migrate import VERSION_TABLE
-from tests.support.loopback import reserved_port
+from tests.support.loopback import reserve_port
 from tests.support.servers import wait_until
 from tests.support.versions import LATEST
 
@@ -53,6 +53,27 @@ def test_startup_line_tells_address_database_and_auth(serve):
         r"sqlite:///placement_sched\.db, auth noauth2, workers 2",
         server.startup,
     )
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost"])
+def test_bind_is_host_and_port(serve, host):
+    server = serve("--bind", f"{host}:0", ready=None)
+    assert re.match(rf"placement-sched serves http://{re.escape(host)}:\d+ on ", server.startup)
+
+
+@pytest.mark.parametrize(
+    ("address", "error"),
+    [
+        ("127.0.0.1", "127.0.0.1 is not HOST:PORT or [IPV6]:PORT"),
+        ("::1:8778", "::1:8778 is not HOST:PORT or [IPV6]:PORT"),
+        ("[::1]:99999", "99999 is not a port (0 to 65535)"),
+    ],
+)
+def test_wrong_address_is_one_line(run, address, error):
+    refused = run("serve", "--bind", address)
+    assert refused.returncode == 2
+    assert f"argument --bind: {error} " in refused.stderr
+    assert refused.stderr.count("\n") == 1
 
 
 def test_startup_line_hides_the_password(serve):
@@ -356,7 +377,7 @@ def proxied(target: tuple[str, int], listener: socket.socket):
 def test_absent_database_is_503_until_it_comes(serve, postgresql_server):
     host, _, rest = postgresql_server.partition("@")[2].partition("/")
     address, _, real_port = host.partition(":")
-    with reserved_port() as listener:
+    with reserve_port() as listener:
         port = listener.getsockname()[1]
         url = f"{postgresql_server.partition('@')[0]}@127.0.0.1:{port}/{rest}"
         server = serve(OS_PLACEMENT_DATABASE__CONNECTION=url, ready=None)

@@ -10,7 +10,7 @@ import requests
 from tests.api.test_auth import config
 from tests.cli.test_serve_log import NOVAS, line_of
 from tests.support import identity
-from tests.support.servers import serving
+from tests.support.servers import start_servers
 
 pytestmark = pytest.mark.system
 
@@ -36,7 +36,7 @@ REQUESTS = [
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., tuple[dict, str]]]:
     """Give a function that sends a request, and returns its line and its id."""
     folder = tmp_path_factory.mktemp("json")
-    with identity.running() as keystone, serving(folder) as serve:
+    with identity.run_keystone() as keystone, start_servers(folder) as serve:
         (folder / "placement.conf").write_text(config(keystone.url))
         server = serve("--config-file", "placement.conf", OS_DEFAULT__USE_JSON="true")
         tokens = {

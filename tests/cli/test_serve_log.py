@@ -15,7 +15,7 @@ import pytest
 from placement_sched.api import request_log
 from tests.api.test_auth import config
 from tests.support import identity
-from tests.support.servers import PROGRAM, environment, started
+from tests.support.servers import PROGRAM, environment, start_server
 
 pytestmark = pytest.mark.system
 
@@ -29,7 +29,7 @@ def run_until(tmp_path) -> Callable[..., tuple[str, str]]:
 
     def run_until(text: str, *arguments: str, how=signal.SIGTERM, **variables: str):
         out, err = tmp_path / "stdout", tmp_path / "stderr"
-        with started(
+        with start_server(
             *arguments,
             folder=tmp_path,
             log=out,
@@ -212,7 +212,7 @@ def test_json_lines_of_a_request_have_its_ids_as_context(serve):
 
 
 def test_lines_of_a_request_have_the_caller_that_keystone_confirmed(serve, tmp_path):
-    with identity.running() as keystone:
+    with identity.run_keystone() as keystone:
         (tmp_path / "placement.conf").write_text(config(keystone.url))
         server = serve("--config-file", "placement.conf")
         token = keystone.issue("ann", "shop", "admin")

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A command imports what it needs, and nothing for the others: so that it starts at once."""
 
-import argparse
 import json
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from importlib import import_module
 
 import pytest
 
+from placement_sched.cli.arguments import Parser
 from placement_sched.cli.main import GROUPS
 from tests.support.repository import PACKAGE
 from tests.support.servers import environment
@@ -76,7 +76,7 @@ def test_help_of_a_command_imports_no_other_command(module):
 @pytest.mark.parametrize("module", GROUPS)
 def test_a_command_has_one_summary(module):
     """It stands in the module, and in the list that is shown without importing the module."""
-    commands = argparse.ArgumentParser().add_subparsers()
+    commands = Parser().add_subparsers()
     import_module(module).register(commands)
     shown = {action.dest: action.help for action in commands._choices_actions}
     assert shown == GROUPS[module]

@@ -7,26 +7,27 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import delete, insert, text
 
-from placement_sched.cli.main import main
+from placement_sched.cli.main import main, main_of_status
 from placement_sched.db.migrate import TRAIN
 from placement_sched.db.tables import allocations, resource_providers, traits
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import NovaCell
-from placement_sched.operations.prepare import CheckCode, check_upgrade, highest_code
+from placement_sched.operations.upgrade_check import Code, check_upgrade
 from placement_sched.store.compute import cells
 from tests.conftest import make_settings
 from tests.support.empty_databases import empty_database
-from tests.support.openstack_databases import make_openstack
+from tests.support.openstack_databases import create_openstack_schema
 
 pytestmark = pytest.mark.slow
 
+POLICY = "Policy File JSON to YAML Migration"
 CHECKS = [
     "Database Schema",
     "Missing Root Provider IDs",
     "Incomplete Consumers",
     "Standard Traits and Resource Classes",
-    "Policy File JSON to YAML Migration",
+    POLICY,
 ]
 
 
@@ -34,8 +35,8 @@ CHECKS = [
 def check(database, settings):
     """Give a function that returns the code and the details of a check."""
 
-    def check(name: str) -> tuple[CheckCode, str | None]:
-        (result,) = [one for one in check_upgrade(database, settings) if one.check == name]
+    def check(name: str) -> tuple[Code, str | None]:
+        result = check_upgrade(database, settings)[name]
         return result.code, result.details
 
     return check
@@ -46,8 +47,8 @@ def test_a_prepared_database_passes_every_check(database, settings):
     checks = list(CHECKS)
     if database.url.get_backend_name() == "mysql":
         checks.insert(-1, "Table Collations")
-    assert [(result.check, result.code, result.details) for result in results] == [
-        (name, CheckCode.SUCCESS, None) for name in checks
+    assert [(name, result.code, result.details) for name, result in results.items()] == [
+        (name, Code.SUCCESS, None) for name in checks
     ]
 
 
@@ -59,7 +60,7 @@ def test_a_provider_without_root_is_a_failure(database, check):
         )
     )
     code, details = check("Missing Root Provider IDs")
-    assert code is CheckCode.FAILURE
+    assert code is Code.FAILURE
     assert details.startswith("1 resource providers have no root")
     assert "placement-manage db online_data_migrations" in details
 
@@ -71,7 +72,7 @@ def test_allocations_of_a_consumer_without_record_are_a_warning(database, check)
     ]
     database.write(lambda connection: connection.execute(insert(allocations), rows))
     code, details = check("Incomplete Consumers")
-    assert code is CheckCode.WARNING
+    assert code is Code.WARNING
     assert details.startswith("1 consumers hold allocations")
 
 
@@ -81,9 +82,9 @@ def test_a_lacking_standard_trait_is_a_warning(sqlite_database, sqlite_settings)
             delete(traits).where(traits.c.name == "HW_CPU_X86_AVX2")
         )
     )
-    results = {result.check: result for result in check_upgrade(sqlite_database, sqlite_settings)}
+    results = check_upgrade(sqlite_database, sqlite_settings)
     lacking = results["Standard Traits and Resource Classes"]
-    assert lacking.code is CheckCode.WARNING
+    assert lacking.code is Code.WARNING
     assert lacking.details.startswith("1 standard traits or resource classes")
     assert "HW_CPU_X86_AVX2" in lacking.details
 
@@ -96,11 +97,11 @@ def test_an_older_revision_of_ours_is_a_failure_that_names_db_sync(
             text("UPDATE placement_sched_alembic_version SET version_num = '0020'")
         )
     )
-    schema, *data, _policy = check_upgrade(sqlite_database, sqlite_settings)
-    assert schema.code is CheckCode.FAILURE
+    schema, *data, _policy = check_upgrade(sqlite_database, sqlite_settings).values()
+    assert schema.code is Code.FAILURE
     assert "at revision 0020" in schema.details
     assert '"placement-sched db sync"' in schema.details
-    assert {result.code for result in data} == {CheckCode.FAILURE}
+    assert {result.code for result in data} == {Code.FAILURE}
     assert {result.details.split(",")[0] for result in data} == {"Not checked"}
 
 
@@ -109,19 +110,19 @@ def test_a_database_that_is_not_adopted_is_a_failure_that_names_db_adopt(tmp_pat
     with empty_database("sqlite", tmp_path) as url:
         settings = make_settings(url)
         database = Database(settings)
-        make_openstack(database, revision)
-        schema = check_upgrade(database, settings)[0]
+        create_openstack_schema(database, revision)
+        schema = check_upgrade(database, settings)["Database Schema"]
         database.dispose()
-    assert schema.code is CheckCode.FAILURE
+    assert schema.code is Code.FAILURE
     assert '"placement-sched db adopt"' in schema.details
 
 
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        ('{"placement:usages": "rule:admin"}', CheckCode.FAILURE),
-        ('"placement:usages": "rule:admin"\n', CheckCode.SUCCESS),
-        ("", CheckCode.SUCCESS),
+        ('{"placement:usages": "rule:admin"}', Code.FAILURE),
+        ('"placement:usages": "rule:admin"\n', Code.SUCCESS),
+        ("", Code.SUCCESS),
     ],
     ids=["json", "yaml", "empty"],
 )
@@ -131,12 +132,12 @@ def test_a_policy_file_in_json_is_a_failure_whatever_its_name(
     policy = tmp_path / "rules.yaml"
     policy.write_text(text)
     settings = make_settings(sqlite_url)
-    first = check_upgrade(sqlite_database, settings)[-1]
-    assert first.code is CheckCode.SUCCESS
+    first = check_upgrade(sqlite_database, settings)[POLICY]
+    assert first.code is Code.SUCCESS
     settings.conf.set_override("policy_file", str(policy), "oslo_policy")
-    result = check_upgrade(sqlite_database, settings)[-1]
+    result = check_upgrade(sqlite_database, settings)[POLICY]
     assert result.code is code
-    assert (str(policy) in (result.details or "")) is (code is CheckCode.FAILURE)
+    assert (str(policy) in (result.details or "")) is (code is Code.FAILURE)
 
 
 def test_a_json_file_in_place_of_the_default_is_found(
@@ -148,8 +149,8 @@ def test_a_json_file_in_place_of_the_default_is_found(
     conf = settings.conf
     conf(args=[], project="placement_sched", default_config_files=[str(empty_file(tmp_path))])
     conf.set_override("connection", sqlite_url, "placement_database")
-    result = check_upgrade(sqlite_database, settings)[-1]
-    assert result.code is CheckCode.FAILURE
+    result = check_upgrade(sqlite_database, settings)[POLICY]
+    assert result.code is Code.FAILURE
     assert "policy.json" in result.details
 
 
@@ -167,8 +168,7 @@ def test_where_the_cloud_is_novas_an_old_reading_is_a_warning(database, settings
     cell = NovaCell(uuid="c0000000-0000-0000-0000-000000000001", name="one")
 
     def reading():
-        results = check_upgrade(database, settings)
-        (result,) = [one for one in results if one.check == "Reading of Nova"]
+        result = check_upgrade(database, settings)["Reading of Nova"]
         return result.code, result.details
 
     def note(seconds):
@@ -179,21 +179,16 @@ def test_where_the_cloud_is_novas_an_old_reading_is_a_warning(database, settings
         database.write(work)
 
     code, details = reading()
-    assert (code, "placement-sched adopt nova" in details) == (CheckCode.WARNING, True)
+    assert (code, "placement-sched nova adopt" in details) == (Code.WARNING, True)
     note(0)
-    assert reading() == (CheckCode.SUCCESS, None)
+    assert reading() == (Code.SUCCESS, None)
     note(1000)
     code, details = reading()
-    assert code is CheckCode.WARNING
+    assert code is Code.WARNING
     assert details.startswith("A cell of nova was last read 10")
     assert "placement-sched nova sync" in details
     database.write(lambda connection: cells.note_away(connection, cell.uuid, "gone", utcnow()))
-    assert reading() == (CheckCode.WARNING, "The databases of these cells are unavailable: one.")
-
-
-def test_the_worst_result_counts():
-    assert highest_code([]) is CheckCode.SUCCESS
-    assert list(CheckCode) == [0, 1, 2]
+    assert reading() == (Code.WARNING, "The databases of these cells are unavailable: one.")
 
 
 def test_the_table_is_drawn_as_placement_status_draws_it(sqlite_url, monkeypatch, capsys):
@@ -231,7 +226,17 @@ def test_a_warning_is_status_1_and_a_failure_2(sqlite_url, sqlite_database, monk
     assert main(["status", "upgrade", "check"]) == 2
     told = capsys.readouterr().out
     assert "| Result: Failure" in told
-    assert all(len(line) <= 72 for line in told.splitlines())
+    assert all(len(line) <= 73 for line in told.splitlines())  # oslo.upgradecheck's width
+
+
+def test_json_of_placement_status_has_codes(sqlite_url, monkeypatch, capsys):
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    monkeypatch.setattr("sys.argv", ["placement-sched-status", "upgrade", "check", "--json"])
+    assert main_of_status() == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["name"] == "Upgrade Check Results"
+    checks = [{"check": name, "result": 0, "details": None} for name in CHECKS]
+    assert document["checks"] == checks
 
 
 def test_a_database_that_does_not_answer_is_status_255(run):

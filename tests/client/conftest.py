@@ -15,7 +15,7 @@ import yaml
 
 from tests.conftest import server_database
 from tests.support.clouds import uuid_of
-from tests.support.servers import BIN, Server, environment, serving_on
+from tests.support.servers import BIN, Server, environment, serve_database
 
 HOSTS = ("cn1", "cn2", "cn3", "cn4")
 #: The traits of the hosts' providers; cn4 has none.
@@ -29,14 +29,14 @@ TRAITS = {
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server, for tests of whole lists of hosts too: use ``hosts``, and make no others."""
-    with serving_on(tmp_path_factory.mktemp("server")) as server:
+    with serve_database(tmp_path_factory.mktemp("server")) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def busy_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Another server, where tests make what they like under names of their own."""
-    with serving_on(tmp_path_factory.mktemp("busy_server")) as server:
+    with serve_database(tmp_path_factory.mktemp("busy_server")) as server:
         yield server
 
 
@@ -50,7 +50,7 @@ def each_server(
         connection = None
         if request.param != "sqlite":
             connection = stack.enter_context(contextmanager(server_database)(request.param))
-        yield stack.enter_context(serving_on(folder, connection))
+        yield stack.enter_context(serve_database(folder, connection))
 
 
 @pytest.fixture(scope="session")

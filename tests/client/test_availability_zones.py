@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.support.reports import a_report
+from tests.support.reports import build_report
 
 # What the client says of its own future.
 pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")]
@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDep
 
 def test_zones_are_listed_with_their_hosts(each_server, each_client):
     client = each_client()
-    hosts = [a_report(810 + number, host=f"zone{number}") for number in (1, 2)]
+    hosts = [build_report(810 + number, host=f"zone{number}") for number in (1, 2)]
     names = [each["host"] for each in hosts]
     reports = [{**each, "hypervisor_hostname": each["host"]} for each in hosts]
     each_server.ask("POST", "/scheduler/v1/compute_nodes", reports)
@@ -32,7 +32,7 @@ def test_zones_are_listed_with_their_hosts(each_server, each_client):
 
 
 def test_openstacksdk_lists_zones(each_server, sdk_of):
-    hosts = [a_report(820, host="sdk-zone", hypervisor_hostname="sdk-zone")]
+    hosts = [build_report(820, host="sdk-zone", hypervisor_hostname="sdk-zone")]
     each_server.ask("POST", "/scheduler/v1/compute_nodes", hosts)
     compute = sdk_of(each_server).compute
     (zone,) = (each for each in compute.availability_zones() if each.name == "nova")

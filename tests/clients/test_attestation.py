@@ -8,7 +8,7 @@ import trustme
 
 from placement_sched.clients.attestation import Attestation, Level
 from placement_sched.errors import ServiceFailed
-from tests.support.attestation import running
+from tests.support.attestation import run_attestation_service
 
 TIME = "2026-01-01T12:00:00Z"
 SINCE = datetime(2026, 1, 1, 12)
@@ -16,7 +16,7 @@ SINCE = datetime(2026, 1, 1, 12)
 
 @pytest.fixture
 def fake(tmp_path):
-    with running(tmp_path) as service:
+    with run_attestation_service(tmp_path) as service:
         service.hosts = {"cn1": ("trusted", TIME), "cn2": ("untrusted", TIME)}
         yield service
 
@@ -81,7 +81,7 @@ def test_certificate_that_another_signed_is_refused(fake, tmp_path):
 
 
 def test_certificate_for_another_name_is_refused(tmp_path):
-    with running(tmp_path, "attestation.example.org") as service:
+    with run_attestation_service(tmp_path, "attestation.example.org") as service:
         told = failure(Attestation(service.url, verify=service.ca_file))
     assert "certificate" in told
     assert service.seen == []

@@ -10,8 +10,8 @@ from placement_sched.errors import ServiceFailed
 from placement_sched.operations.provider_sync import read_own_hosts
 from tests.support.host_maps import add_aggregate
 from tests.support.hosts import add_service
-from tests.support.in_process import InProcess, answering, compute_service, wsgi
-from tests.support.reports import a_report
+from tests.support.in_process import InProcess, answer_with_documents, compute_service, wsgi_handler
+from tests.support.reports import build_report
 
 URL = "http://nova/v2.1"
 
@@ -68,7 +68,9 @@ def nova(hypervisors: list[dict]) -> dict:
 
 
 def read(documents, **options):
-    return read_remote_hosts(compute_service(InProcess(answering(documents, **options)), URL))
+    return read_remote_hosts(
+        compute_service(InProcess(answer_with_documents(documents, **options)), URL)
+    )
 
 
 def test_aggregates_hosts_and_their_nodes_are_read():
@@ -99,7 +101,7 @@ def test_a_nova_that_gives_fewer_at_a_time_is_asked_until_all_are_told(max_limit
 def test_a_nova_that_heeds_no_marker_is_not_asked_for_ever():
     hypervisors = [hypervisor(each) for each in range(3)]
     documents = nova([]) | {"/v2.1/os-hypervisors/detail": {"hypervisors": hypervisors}}
-    door = InProcess(answering(documents))
+    door = InProcess(answer_with_documents(documents))
     hosts = read_remote_hosts(compute_service(door, URL))
     assert len(hosts.nodes) == 3
     assert len([seen for seen in door.seen if "os-hypervisors" in seen]) == 2
@@ -129,11 +131,11 @@ def test_a_document_that_does_not_fit_is_told(strange):
 
 def test_our_own_compute_face_tells_what_the_database_has(sqlite_app, sqlite_database):
     sqlite_app.post_json(
-        "/scheduler/v1/compute_nodes", [a_report(number) for number in range(2, 6)]
+        "/scheduler/v1/compute_nodes", [build_report(number) for number in range(2, 6)]
     )
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", [a_report(6, host="cn2")])
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [build_report(6, host="cn2")])
     add_service(sqlite_database, "serving")
     add_aggregate(sqlite_database, "a", ["cn2", "cn3", "ghost"], {"trait:CUSTOM_A": "required"})
     add_aggregate(sqlite_database, "b")
-    service = compute_service(InProcess(wsgi(sqlite_app.app)), "http://ours/compute/v2.1")
+    service = compute_service(InProcess(wsgi_handler(sqlite_app.app)), "http://ours/compute/v2.1")
     assert read_remote_hosts(service) == read_own_hosts(sqlite_database)

@@ -5,7 +5,7 @@ import pytest
 
 from placement_sched.errors import ServiceFailed
 from placement_sched.model.request_spec import Port
-from tests.support.neutron import NOWHERE, asking, running
+from tests.support.neutron import NOWHERE, build_neutron_client, run_neutron
 
 SOME = "aaaaaaaa-0000-4000-8000-00000000000"
 NET, OTHER_NET, FLAT, PORT, SUBNET, SUBNET_2, SUBNET_6, SEGMENT, SEGMENT_2 = (
@@ -16,7 +16,7 @@ NET, OTHER_NET, FLAT, PORT, SUBNET, SUBNET_2, SUBNET_6, SEGMENT, SEGMENT_2 = (
 @pytest.fixture
 def fake():
     """A routed network of two segments, one with an IPv6 subnet as well, and one that is flat."""
-    with running() as neutron:
+    with run_neutron() as neutron:
         neutron.add_subnet(SUBNET, NET, SEGMENT)
         neutron.add_subnet(SUBNET_6, NET, SEGMENT)
         neutron.add_subnet(SUBNET_2, NET, SEGMENT_2)
@@ -26,7 +26,7 @@ def fake():
 
 @pytest.fixture
 def neutron(fake):
-    return asking(fake.url)
+    return build_neutron_client(fake.url)
 
 
 def test_port_is_told_with_network_type_and_subnets(fake, neutron):
@@ -79,7 +79,7 @@ def test_nothing_is_routed_without_the_segment_extension(fake, neutron):
 
 def test_extensions_are_remembered_for_a_while(fake):
     now = [0.0]
-    neutron = asking(fake.url, clock=lambda: now[0])
+    neutron = build_neutron_client(fake.url, clock=lambda: now[0])
     for moment, asked in ((0, 1), (599, 1), (600, 2), (700, 2)):
         now[0] = moment
         neutron.segments_of_subnet(SUBNET)
@@ -89,7 +89,7 @@ def test_extensions_are_remembered_for_a_while(fake):
 @pytest.mark.parametrize("suffix", ["", "/", "/v2.0", "/v2.0/"])
 def test_address_may_end_with_the_version_or_not(fake, suffix):
     fake.add_port(PORT, NET)
-    assert asking(fake.url + suffix).port(PORT) == Port(network_id=NET)
+    assert build_neutron_client(fake.url + suffix).port(PORT) == Port(network_id=NET)
     assert fake.seen == [f"/ports/{PORT}"]
 
 
@@ -102,13 +102,13 @@ def failure(work) -> str:
 
 
 def test_neutron_that_is_down_is_told():
-    told = failure(lambda: asking(NOWHERE).port(PORT))
+    told = failure(lambda: build_neutron_client(NOWHERE).port(PORT))
     assert told == f"{NOWHERE} does not answer: Connection refused"
 
 
 def test_neutron_that_is_slow_is_not_waited_for_longer_than_told(fake):
     fake.awake.clear()
-    told = failure(lambda: asking(fake.url, timeout=0.05).port(PORT))
+    told = failure(lambda: build_neutron_client(fake.url, timeout=0.05).port(PORT))
     assert told.startswith(f"{fake.url} does not answer: ")
     assert "timed out" in told
 
@@ -160,5 +160,5 @@ def test_subnets_that_do_not_fit_are_told(fake, neutron, document):
 
 def test_neutron_behind_a_proxy_is_asked_again(fake):
     fake.failure = ("503 Service Unavailable", b"")
-    failure(lambda: asking(fake.url, retries=1).port(PORT))
+    failure(lambda: build_neutron_client(fake.url, retries=1).port(PORT))
     assert len(fake.seen) == 2

@@ -23,17 +23,22 @@ from placement_sched.operations.provider_sync import by_name, sync_aggregates, s
 from tests.support.host_maps import (
     LICENSED,
     add_aggregate,
+    add_unrecorded_trait,
     aggregate_uuid,
-    carriers,
-    joining,
-    make_anew,
-    members,
-    own_hosts,
-    put_by_hand,
-    tag,
+    build_join,
+    host_map_reader,
+    read_members,
+    read_providers_with_trait,
+    recreate_provider,
+    set_metadata,
 )
 from tests.support.hosts import add_node
-from tests.support.in_process import InProcess, answering, placement_service, wsgi
+from tests.support.in_process import (
+    InProcess,
+    answer_with_documents,
+    placement_service,
+    wsgi_handler,
+)
 
 URL = "http://elsewhere/placement"
 ASKING = {f"trait:{LICENSED}": "required"}
@@ -42,7 +47,7 @@ ASKING = {f"trait:{LICENSED}": "required"}
 @pytest.fixture
 def door(sqlite_app):
     """Our own placement face."""
-    return InProcess(wsgi(sqlite_app.app))
+    return InProcess(wsgi_handler(sqlite_app.app))
 
 
 @pytest.fixture
@@ -60,11 +65,14 @@ def test_aggregates_are_synchronised(door, placement, sqlite_database):
     add_node(sqlite_database, "gone", provider=False)
     add_aggregate(sqlite_database, "a", ["cn1", "gone"])
     add_aggregate(sqlite_database, "b", ["cn1", "cn2"])
-    read_hosts = own_hosts(sqlite_database)
+    read_hosts = host_map_reader(sqlite_database)
     synced = sync_aggregates(read_hosts, placement)
     assert by_name(synced.added) == {aggregate_uuid("a"): {one}, aggregate_uuid("b"): {one, two}}
     assert [(each.code, each.about) for each in synced.problems] == [(SyncCode.NO_PROVIDER, "gone")]
-    assert (members(sqlite_database, "a"), members(sqlite_database, "b")) == ({one}, {one, two})
+    assert (read_members(sqlite_database, "a"), read_members(sqlite_database, "b")) == (
+        {one},
+        {one, two},
+    )
     door.seen.clear()
     sync_aggregates(read_hosts, placement)
     assert [seen.partition(" ")[0] for seen in door.seen] == ["GET"] * 3
@@ -73,29 +81,29 @@ def test_aggregates_are_synchronised(door, placement, sqlite_database):
 def test_stale_memberships_are_removed(placement, sqlite_database):
     one, two = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_aggregate(sqlite_database, "a", ["cn1"])
-    placement.change(joining(aggregate_uuid("a"), one, two))
-    synced = sync_aggregates(own_hosts(sqlite_database), placement, remove_stale=True)
+    placement.change(build_join(aggregate_uuid("a"), one, two))
+    synced = sync_aggregates(host_map_reader(sqlite_database), placement, remove_stale=True)
     assert by_name(synced.removed) == {aggregate_uuid("a"): {two}}
-    assert members(sqlite_database, "a") == {one}
+    assert read_members(sqlite_database, "a") == {one}
 
 
 def test_without_a_record_traits_are_put_and_never_taken_off(placement, sqlite_database):
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
-    read_hosts = own_hosts(sqlite_database)
+    read_hosts = host_map_reader(sqlite_database)
     synced = sync_traits(read_hosts, placement)
     assert (synced.created, synced.added) == ([LICENSED], {(node, LICENSED)})
     assert not placement.has_record
-    tag(sqlite_database, "a", {f"trait:{LICENSED}": None})
+    set_metadata(sqlite_database, "a", {f"trait:{LICENSED}": None})
     assert sync_traits(read_hosts, placement).removed == set()
-    assert carriers(sqlite_database) == {node}
+    assert read_providers_with_trait(sqlite_database) == {node}
 
 
 def test_a_dry_run_tells_what_the_run_would(door, placement, sqlite_database):
     node = add_node(sqlite_database, "cn1")
     add_node(sqlite_database, "gone", provider=False)
     add_aggregate(sqlite_database, "a", ["cn1", "gone"], ASKING)
-    read_hosts = own_hosts(sqlite_database)
+    read_hosts = host_map_reader(sqlite_database)
     told = sync_traits(read_hosts, placement, dry_run=True)
     assert (told.code, told.added) == (SyncCode.NO_PROVIDER, {(node, LICENSED)})
     assert {seen.partition(" ")[0] for seen in door.seen} == {"GET"}
@@ -106,17 +114,17 @@ def test_a_dry_run_tells_what_the_run_would(door, placement, sqlite_database):
 def test_with_a_record_what_was_put_is_taken_off_and_nothing_else(door, sqlite_database, tmp_path):
     ours, theirs = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_aggregate(sqlite_database, "a", ["cn1", "cn2"], ASKING)
-    put_by_hand(sqlite_database, theirs)
-    read_hosts, file = own_hosts(sqlite_database), tmp_path / "put.json"
+    add_unrecorded_trait(sqlite_database, theirs)
+    read_hosts, file = host_map_reader(sqlite_database), tmp_path / "put.json"
     service = placement_service(door, URL)
     with open_trait_file(file, service.place) as record:
         assert sync_traits(read_hosts, RemotePlacement(service, record)).added == {(ours, LICENSED)}
-    tag(sqlite_database, "a", {f"trait:{LICENSED}": None})
+    set_metadata(sqlite_database, "a", {f"trait:{LICENSED}": None})
     with open_trait_file(file, service.place) as record:
         assert pairs(record) == {(ours, LICENSED): aggregate_uuid("a")}
         synced = sync_traits(read_hosts, RemotePlacement(service, record))
     assert synced.removed == {(ours, LICENSED)}
-    assert carriers(sqlite_database) == {theirs}
+    assert read_providers_with_trait(sqlite_database) == {theirs}
     assert pairs(TraitFile(file, service.place)) == {}
 
 
@@ -124,12 +132,12 @@ def test_another_aggregate_is_noted_and_what_is_gone_forgotten(door, sqlite_data
     node, deleted = add_node(sqlite_database, "cn1"), "00000000-0000-4000-8000-000000000000"
     add_aggregate(sqlite_database, "a", ["cn1"])
     add_aggregate(sqlite_database, "b", ["cn1"], ASKING)
-    put_by_hand(sqlite_database, node)
+    add_unrecorded_trait(sqlite_database, node)
     record = TraitFile(tmp_path / "put.json", URL)
     entry = TraitEntry(aggregate_uuid("a"))
     record.replace({(node, LICENSED): entry, (deleted, LICENSED): entry})
     placement = RemotePlacement(placement_service(door, URL), record)
-    synced = sync_traits(own_hosts(sqlite_database), placement)
+    synced = sync_traits(host_map_reader(sqlite_database), placement)
     assert (synced.added, synced.removed) == (set(), set())
     assert pairs(record) == {(node, LICENSED): aggregate_uuid("b")}
 
@@ -142,24 +150,24 @@ def test_what_was_put_by_hand_on_a_provider_made_anew_stays(
     """Its generation is lower; or where it is the same, the last change was at another time."""
     node = add_node(sqlite_database, "cn1")
     if changed_before:
-        put_by_hand(sqlite_database, node, "CUSTOM_OTHER")
+        add_unrecorded_trait(sqlite_database, node, "CUSTOM_OTHER")
     add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
-    read_hosts, service = own_hosts(sqlite_database), placement_service(door, URL)
+    read_hosts, service = host_map_reader(sqlite_database), placement_service(door, URL)
 
     def run(*, dry_run=False):
         with open_trait_file(tmp_path / "put.json", service.place) as record:
             return sync_traits(read_hosts, RemotePlacement(service, record), dry_run=dry_run)
 
     assert run().added == {(node, LICENSED)}
-    make_anew(sqlite_database, node)
-    put_by_hand(sqlite_database, node)
+    recreate_provider(sqlite_database, node)
+    add_unrecorded_trait(sqlite_database, node)
     for _ in range(runs_meanwhile):
         assert run().added == set()
         assert pairs(TraitFile(tmp_path / "put.json", service.place)) == {}
-    tag(sqlite_database, "a", {f"trait:{LICENSED}": None})
+    set_metadata(sqlite_database, "a", {f"trait:{LICENSED}": None})
     assert run(dry_run=True).removed == set()
     assert run().removed == set()
-    assert carriers(sqlite_database) == {node}
+    assert read_providers_with_trait(sqlite_database) == {node}
     assert pairs(TraitFile(tmp_path / "put.json", service.place)) == {}
 
 
@@ -169,27 +177,27 @@ def test_a_provider_is_noted_as_it_was_seen_last(door, sqlite_database, tmp_path
     add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
     record = TraitFile(tmp_path / "put.json", URL)
     placement = RemotePlacement(placement_service(door, URL), record)
-    sync_traits(own_hosts(sqlite_database), placement)
+    sync_traits(host_map_reader(sqlite_database), placement)
     assert record.entries[node, LICENSED].seen.generation == 1
-    put_by_hand(sqlite_database, node, "CUSTOM_OTHER")
-    sync_traits(own_hosts(sqlite_database), placement)
+    add_unrecorded_trait(sqlite_database, node, "CUSTOM_OTHER")
+    sync_traits(host_map_reader(sqlite_database), placement)
     again = TraitFile(tmp_path / "put.json", URL)
     seen = ProviderVersion(2, "Thu, 01 Jan 2026 12:00:00 GMT")
     assert again.entries == {(node, LICENSED): TraitEntry(aggregate_uuid("a"), seen)}
-    make_anew(sqlite_database, node)
-    sync_traits(own_hosts(sqlite_database), RemotePlacement(placement._service, again))
+    recreate_provider(sqlite_database, node)
+    sync_traits(host_map_reader(sqlite_database), RemotePlacement(placement._service, again))
     assert again.entries[node, LICENSED].seen.generation == 1
-    assert carriers(sqlite_database) == {node}
+    assert read_providers_with_trait(sqlite_database) == {node}
 
 
 def test_what_was_noted_without_generation_is_taken_off_as_ever(door, sqlite_database, tmp_path):
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "a", ["cn1"])
-    put_by_hand(sqlite_database, node)
+    add_unrecorded_trait(sqlite_database, node)
     record = TraitFile(tmp_path / "put.json", URL)
     record.replace({(node, LICENSED): TraitEntry(aggregate_uuid("a"))})
     placement = RemotePlacement(placement_service(door, URL), record)
-    synced = sync_traits(own_hosts(sqlite_database), placement)
+    synced = sync_traits(host_map_reader(sqlite_database), placement)
     assert synced.removed == {(node, LICENSED)}
 
 
@@ -209,8 +217,8 @@ def test_what_was_put_is_noted_though_the_provider_cannot_be_seen(
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
     record = TraitFile(tmp_path / "put.json", URL)
-    service = placement_service(Unseen(wsgi(sqlite_app.app)), URL)
-    synced = sync_traits(own_hosts(sqlite_database), RemotePlacement(service, record))
+    service = placement_service(Unseen(wsgi_handler(sqlite_app.app)), URL)
+    synced = sync_traits(host_map_reader(sqlite_database), RemotePlacement(service, record))
     assert synced.added == {(node, LICENSED)}
     assert pairs(TraitFile(tmp_path / "put.json", URL)) == {(node, LICENSED): aggregate_uuid("a")}
 
@@ -219,14 +227,14 @@ class Rival(InProcess):
     """A door at which somebody changes the provider between reading and writing, some times."""
 
     def __init__(self, application, database, provider, times, prefix="CUSTOM_RIVAL") -> None:
-        super().__init__(wsgi(application))
+        super().__init__(wsgi_handler(application))
         self.database, self.provider, self.times = database, provider, times
         self.prefix = prefix
 
     def send(self, request, **options):
         if request.method == "PUT" and "/resource_providers/" in request.url and self.times:
             self.times -= 1
-            put_by_hand(self.database, self.provider, f"{self.prefix}_{self.times}")
+            add_unrecorded_trait(self.database, self.provider, f"{self.prefix}_{self.times}")
         return super().send(request, **options)
 
 
@@ -239,10 +247,12 @@ def test_a_provider_that_others_change_is_tried_again(sqlite_app, sqlite_databas
         door = Rival(sqlite_app.app, sqlite_database, node, times, prefix)
         pauses: list[float] = []
         placement = RemotePlacement(placement_service(door, URL), pause=pauses.append)
-        assert synchronise(own_hosts(sqlite_database), placement).code is SyncCode.DONE
+        assert synchronise(host_map_reader(sqlite_database), placement).code is SyncCode.DONE
         assert len(pauses) == times
-    assert carriers(sqlite_database) == members(sqlite_database, "a") == {node}
-    assert carriers(sqlite_database, "CUSTOM_SYNC_TRAITS_0") == {node}
+    assert (
+        read_providers_with_trait(sqlite_database) == read_members(sqlite_database, "a") == {node}
+    )
+    assert read_providers_with_trait(sqlite_database, "CUSTOM_SYNC_TRAITS_0") == {node}
 
 
 def test_one_that_never_rests_is_told_and_the_others_are_changed(sqlite_app, sqlite_database):
@@ -250,12 +260,12 @@ def test_one_that_never_rests_is_told_and_the_others_are_changed(sqlite_app, sql
     add_aggregate(sqlite_database, "a", ["busy", "idle"])
     door = Rival(sqlite_app.app, sqlite_database, busy, 1000)
     placement = RemotePlacement(placement_service(door, URL), pause=lambda _: None)
-    synced = sync_aggregates(own_hosts(sqlite_database), placement)
+    synced = sync_aggregates(host_map_reader(sqlite_database), placement)
     assert [(each.code, each.about) for each in synced.problems] == [
         (SyncCode.UPDATE_FAILED, "busy")
     ]
     assert f"{TRIES} attempts" in synced.problems[0].detail
-    assert members(sqlite_database, "a") == {idle}
+    assert read_members(sqlite_database, "a") == {idle}
 
 
 def test_two_at_once_leave_what_one_leaves(sqlite_app, sqlite_database):
@@ -266,8 +276,8 @@ def test_two_at_once_leave_what_one_leaves(sqlite_app, sqlite_database):
     codes = []
 
     def work():
-        placement = RemotePlacement(placement_service(InProcess(wsgi(sqlite_app.app)), URL))
-        read_hosts = own_hosts(sqlite_database)
+        placement = RemotePlacement(placement_service(InProcess(wsgi_handler(sqlite_app.app)), URL))
+        read_hosts = host_map_reader(sqlite_database)
         codes.extend(each(read_hosts, placement).code for each in (sync_aggregates, sync_traits))
 
     threads = [threading.Thread(target=work) for _ in range(2)]
@@ -276,29 +286,40 @@ def test_two_at_once_leave_what_one_leaves(sqlite_app, sqlite_database):
     for thread in threads:
         thread.join(timeout=60)
     assert set(codes) == {SyncCode.DONE}
-    assert members(sqlite_database, "a") == members(sqlite_database, "b") == nodes
-    assert carriers(sqlite_database, "CUSTOM_A") == carriers(sqlite_database, "CUSTOM_B") == nodes
+    assert read_members(sqlite_database, "a") == read_members(sqlite_database, "b") == nodes
+    assert (
+        read_providers_with_trait(sqlite_database, "CUSTOM_A")
+        == read_providers_with_trait(sqlite_database, "CUSTOM_B")
+        == nodes
+    )
 
 
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (answering({}, version=None), "404 told to GET /resource_providers"),
-        (answering({}, version="placement 1.19"), "404 told to GET /resource_providers"),
+        (answer_with_documents({}, version=None), "404 told to GET /resource_providers"),
         (
-            answering({f"{'/placement'}/resource_providers": {}}, version="placement 1.10"),
+            answer_with_documents({}, version="placement 1.19"),
+            "404 told to GET /resource_providers",
+        ),
+        (
+            answer_with_documents(
+                {f"{'/placement'}/resource_providers": {}}, version="placement 1.10"
+            ),
             "is too old, or no placement API: placement microversion 1.19 (Rocky) is needed",
         ),
         (
-            answering({f"{'/placement'}/resource_providers": {}}, version=None),
+            answer_with_documents({f"{'/placement'}/resource_providers": {}}, version=None),
             "is too old, or no placement API",
         ),
         (
-            answering({f"{'/placement'}/resource_providers": []}, version="placement 1.19"),
+            answer_with_documents(
+                {f"{'/placement'}/resource_providers": []}, version="placement 1.19"
+            ),
             "did not answer GET /resource_providers as the placement API says",
         ),
         (
-            answering(
+            answer_with_documents(
                 {"/placement/resource_providers": {"errors": [{"detail": "who are\nyou"}]}},
                 version="placement 1.19",
                 status=401,
@@ -306,7 +327,7 @@ def test_two_at_once_leave_what_one_leaves(sqlite_app, sqlite_database):
             "401 told (who are you) to GET /resource_providers; is the token right?",
         ),
         (
-            answering(
+            answer_with_documents(
                 {"/placement/resource_providers": {"errors": [{"detail": "Minimum 1.0"}]}},
                 version=None,
                 status=406,
@@ -325,7 +346,7 @@ def test_an_answer_that_does_not_fit_is_told(answer, words):
 
 
 def test_a_version_newer_than_ours_is_refused_by_ourselves_with_406(sqlite_app):
-    service = placement_service(InProcess(wsgi(sqlite_app.app)), URL)
+    service = placement_service(InProcess(wsgi_handler(sqlite_app.app)), URL)
     service._version = "1.99"
     with pytest.raises(ServiceFailed, match="is too old"):
         service.get_json("GET", "/traits")
@@ -393,7 +414,7 @@ class Dying(InProcess):
     """A door that nobody answers behind after some writes."""
 
     def __init__(self, application, writes) -> None:
-        super().__init__(wsgi(application))
+        super().__init__(wsgi_handler(application))
         self.writes = writes
 
     def send(self, request, **options):
@@ -412,11 +433,11 @@ def test_what_was_put_before_placement_died_is_told_and_noted(
     add_aggregate(sqlite_database, "a", ["cn0", "cn1", "cn2"], ASKING)
     service = placement_service(Dying(sqlite_app.app, 2), URL)
     with open_trait_file(tmp_path / "put.json", URL) as record:
-        synced = sync_traits(own_hosts(sqlite_database), RemotePlacement(service, record))
+        synced = sync_traits(host_map_reader(sqlite_database), RemotePlacement(service, record))
     assert synced.code is SyncCode.PLACEMENT_FAILED
     assert synced.added == {(first, LICENSED), (second, LICENSED)}
     assert pairs(TraitFile(tmp_path / "put.json", URL)).keys() == synced.added
-    assert carriers(sqlite_database) == {first, second}
+    assert read_providers_with_trait(sqlite_database) == {first, second}
 
 
 def test_a_record_is_for_one_at_a_time(tmp_path):

@@ -44,13 +44,13 @@ def configured(tmp_path):
 
 @pytest.fixture
 def keystone():
-    with identity.running() as found:
+    with identity.run_keystone() as found:
         yield found
 
 
 @pytest.fixture
 def fake():
-    with neutron.running() as found:
+    with neutron.run_neutron() as found:
         found.add_port(PORT, NET)
         yield found
 

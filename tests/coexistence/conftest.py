@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenStack's placement, as the tests beside it may ask for it.
-
-It is installed in an environment of its own (``make peer``). Without it these tests are skipped,
-unless CI requires it by ``PLACEMENT_SCHED_REQUIRE_PEER``.
-"""
+"""OpenStack's placement, as the tests beside it may ask for it."""
 
 import os
 import subprocess
@@ -31,11 +27,9 @@ class OpenStack:
         self.url = peer_url(url)
 
     def upgrade(self, revision: str) -> None:
-        """Bring the database to the revision, by their migrations."""
         self._run(PEER_PYTHON, MIGRATE, self.url, revision)
 
     def manage(self, *arguments: str) -> str:
-        """Run ``placement-manage`` and return what it prints; it must succeed."""
         return self._run(PEER_PYTHON.with_name("placement-manage"), *arguments)
 
     def _run(self, *command: object) -> str:
@@ -77,7 +71,6 @@ def _peer() -> None:
 
 @pytest.fixture(params=KINDS)
 def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of an empty database, once of each kind."""
     with empty_database(request.param, tmp_path) as url:
         yield url
 
@@ -86,7 +79,6 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def shared_url(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """The URL of a database that OpenStack placement made and we adopted, one for a module."""
     with empty_database(request.param, tmp_path_factory.mktemp("shared")) as url:
         OpenStack(url).manage("db", "sync")
         database = Database(make_settings(url))

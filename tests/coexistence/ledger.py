@@ -75,7 +75,6 @@ class Write:
 
 
 def open_ledger(database: Database) -> None:
-    """Let the database note down every write from now on."""
     statements = _MYSQL if database.url.get_backend_name() == "mysql" else _POSTGRESQL
 
     def work(connection: Connection) -> None:
@@ -86,7 +85,6 @@ def open_ledger(database: Database) -> None:
 
 
 def writes(database: Database) -> dict[int, list[Write]]:
-    """Return the writes on each provider in the order in which they took effect."""
     with database.read() as connection:
         rows = connection.execute(text("SELECT * FROM ledger ORDER BY id")).all()
     pending: dict[tuple[int, int], int] = {}
@@ -114,5 +112,4 @@ def _in_order(raises: list[tuple[int, bool, int]]) -> list[Write]:
 
 
 def excesses(made: list[Write], capacity: int) -> list[Write]:
-    """Return the writes that allocated more than there is, and more than there was before."""
     return [one for one in made if one.after > capacity and one.after > one.before]

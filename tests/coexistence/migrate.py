@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings a database to a revision of OpenStack placement's, with that service's own migrations.
-
-Run by the interpreter of the peer's virtual environment: ``python migrate.py URL REVISION``. With
-its own commands one can only go to the newest revision.
-"""
+"""Brings a database to a revision of OpenStack placement's, with that service's own migrations."""
 
 import os
 import sys

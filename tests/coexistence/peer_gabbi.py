@@ -78,7 +78,6 @@ class Served:
         self.rules = None
 
     def fixture(self, conf_fixture, set_config):
-        """Return a fixture that connects the peer's objects to this database."""
         conf_fixture.config(connection=self._url, group="placement_database")
         if not self._configured:  # enginefacade takes a URL once
             db_api.configure(conf_fixture.conf)
@@ -86,7 +85,6 @@ class Served:
         return fixtures.Fixture()
 
     def set_rules(self, rules, overwrite=True):
-        """Keep the rules for the server instead of setting them in this process."""
         self.rules = dict(rules)
 
 
@@ -102,7 +100,6 @@ class Story:
         self._started = False
 
     def start(self):
-        """Start the fixture; return the options and rules that the server needs."""
         self._served.rules = None
         self._fixture.start_fixture()
         self._started = True
@@ -113,13 +110,11 @@ class Story:
         return {"options": options, "rules": self._served.rules}
 
     def stop(self):
-        """Stop the fixture, if it runs."""
         if self._started:
             self._started = False
             self._fixture.stop_fixture()
 
     def run(self, url, lenient):
-        """Send the requests of the file to the server; return what came of them."""
         address = urlsplit(url)
         http = KeptAlive(address.netloc, urlsplit(lenient).netloc)
         # gabbi gives each test a client of its own, which would make a connection each.
@@ -150,7 +145,6 @@ class Story:
 
 
 def _below(prefix, written):
-    """Return a file's contents with ``prefix`` before the paths that are expected in answers."""
     tests = []
     for test in written["tests"]:
         expected = test.get("response_json_paths", {})
@@ -162,7 +156,6 @@ def _below(prefix, written):
 
 
 def _is_path(value):
-    """Return whether an expected value is a path; between slashes it is a regular expression."""
     return isinstance(value, str) and value.startswith("/") and not value.endswith("/")
 
 
@@ -177,7 +170,6 @@ class KeptAlive:
         self._lenient = HTTPConnection(lenient, timeout=60)
 
     def get_http(self, **_options):
-        """Return the client of a test."""
         return self
 
     def close(self):
@@ -185,7 +177,6 @@ class KeptAlive:
         self._lenient.close()
 
     def request(self, absolute_uri, method, body, headers, redirect, timeout):
-        """Send a request; return headers, which have the status, and body."""
         assert not redirect, "no file asks for this"
         seen, content = _exchange(self._connection, absolute_uri, method, body, headers)
         if not headers.get("content-length", "0").isdecimal():
@@ -195,7 +186,6 @@ class KeptAlive:
 
 
 def _exchange(connection, url, method, body, headers):
-    """Send a request as it stands, head and body apart, and read the answer."""
     target = httpx.URL(url).raw_path.decode()  # spaces encoded, as gabbi's own client has it
     connection.putrequest(method, target, skip_accept_encoding=True)
     for name, value in headers.items():

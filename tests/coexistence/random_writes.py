@@ -27,12 +27,10 @@ class Cloud:
             self.stock(uuid, CAPACITY)
 
     def change(self) -> None:
-        """Claim, move, free or restock at random; to be refused for want of room is no change."""
         way = self._dice.choice([self._claim, self._claim, self._move, self._free, self._restock])
         way()
 
     def stock(self, uuid: str, total: int) -> None:
-        """Give a provider so much of everything."""
         known = self._write("GET", f"/resource_providers/{uuid}/inventories")
         self._write(
             "PUT",

@@ -15,7 +15,7 @@ from tests.conftest import make_settings
 from tests.differential.exchange import Reply
 from tests.differential.sides import Ours, Peer, Side
 from tests.support.empty_databases import empty_database
-from tests.support.openstack_databases import fill, make_openstack
+from tests.support.openstack_databases import add_openstack_rows, create_openstack_schema
 
 pytestmark = pytest.mark.system
 
@@ -30,10 +30,6 @@ def database(empty_url):
 
 
 def shape(database: Database) -> dict[str, object]:
-    """What OpenStack placement's tables look like: columns, keys, unique constraints, indexes.
-
-    Left out are indexes of our own.
-    """
     found = MetaData()
     names = [table.name for table in PLACEMENT_TABLES]
     with database.read() as connection:
@@ -81,7 +77,7 @@ def test_every_revision_from_train_on_is_adopted_and_their_db_sync_still_goes_on
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_both_serve_what_was_adopted(database, empty_url, revision):
     OpenStack(empty_url).upgrade(revision)
-    provider = fill(database)
+    provider = add_openstack_rows(database)
     adopt(database, utcnow)
     ours, peer = Ours(empty_url), Peer(peer_url(empty_url))
     try:
@@ -124,8 +120,7 @@ def test_their_newest_release_is_known(empty_url):
 @pytest.mark.all_databases
 @pytest.mark.parametrize("revision", [TRAIN, NEWEST])
 def test_what_other_tests_take_for_theirs_is_so(database, empty_url, tmp_path, revision):
-    """Names of columns, that is: Train's had more indexes, and types are spelled otherwise."""
-    make_openstack(database, revision)
+    create_openstack_schema(database, revision)
     with empty_database(database.url.get_backend_name(), tmp_path) as url:
         OpenStack(url).upgrade(revision)
         real = Database(make_settings(url))

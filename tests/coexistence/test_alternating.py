@@ -34,7 +34,6 @@ def sides(shared_url: str) -> Iterator[tuple[Ours, Peer]]:
 
 @pytest.fixture(params=[0, 1], ids=["ours-first", "peer-first"])
 def write(request: pytest.FixtureRequest, sides: tuple[Side, Side]) -> Ask:
-    """Ask one service after the other; what is asked must be done."""
     turns = cycle(sides if request.param == 0 else sides[::-1])
 
     def write(method: str, target: str, document: object = ...) -> dict:
@@ -47,8 +46,6 @@ def write(request: pytest.FixtureRequest, sides: tuple[Side, Side]) -> Ask:
 
 @pytest.fixture
 def read(sides: tuple[Side, Side]) -> Ask:
-    """Ask both services, which must answer the same."""
-
     def read(target: str, version: str = PEER_LATEST) -> dict:
         ours, peer = (side.ask(asked("GET", target, version=version)) for side in sides)
         assert (ours.status, peer.status) == (200, 200), target
@@ -59,7 +56,6 @@ def read(sides: tuple[Side, Side]) -> Ask:
 
 
 def ordered(document: object) -> object:
-    """Return the document with its lists, whose order means nothing here, in one order."""
     if isinstance(document, dict):
         return {key: ordered(value) for key, value in document.items()}
     if isinstance(document, list):
@@ -94,7 +90,6 @@ def test_a_consumer_is_changed_by_both_in_turns(write, read):
 
 
 def test_names_that_one_makes_the_other_takes(write, read):
-    """Consumer types, projects, users, custom classes, custom traits, aggregates."""
     provider = make_host(write, read)
     aggregate = str(uuid4())
     mark = uuid4().hex[:8].upper()
@@ -163,7 +158,6 @@ def test_trees_and_reshapes_of_one_are_seen_by_the_other(write, read):
 
 
 def make_host(write: Ask, read: Ask) -> str:
-    """Make a provider with 16 VCPU, one service making it and the other its inventory."""
     uuid = str(uuid4())
     write("POST", "/resource_providers", {"name": f"host-{uuid}", "uuid": uuid})
     body = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 16}}}
@@ -173,7 +167,6 @@ def make_host(write: Ask, read: Ask) -> str:
 
 
 def reshape(read: Ask, consumer: str, source: str, target: str) -> dict:
-    """Return a request that moves all VCPU, and what is allocated of it, to another provider."""
     held = read(f"/allocations/{consumer}")
     inventories = {}
     for provider in (source, target):

@@ -33,7 +33,6 @@ AGGREGATE = "a0000000-0000-4000-8000-00000000000a"
 
 
 def requests(consumer: str) -> list[Request]:
-    """Return a claim, searches with a trait and an aggregate, and reads of what was claimed."""
     claim = {
         "allocations": {PROVIDER: {"resources": {"VCPU": 1}}},
         "project_id": "project",

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from tests.differential.duel import PEER_PYTHON
-from tests.docs.test_eras import eras  # noqa: F401 - a fixture
+from tests.docs.test_eras import era_table  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.system
 
@@ -36,22 +36,26 @@ def theirs():
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_options_and_their_defaults_are_those_of_nova_34(eras, theirs):  # noqa: F811
+def test_options_and_their_defaults_are_those_of_nova_34(era_table, theirs):  # noqa: F811
     options = theirs[0]
     told = {
         f"{group}.{name}": defaults[-1]
-        for (group, name), defaults in eras.DEFAULTS.items()
-        if defaults[-1] != eras.NONE
+        for (group, name), defaults in era_table.DEFAULTS.items()
+        if defaults[-1] != era_table.NONE
     }
-    assert told == {name: eras.shown(options[name]) for name in told}
+    assert told == {name: era_table.shown(options[name]) for name in told}
 
 
-def test_options_that_nova_34_lacks_are_told_to_be_missing(eras, theirs):  # noqa: F811
-    gone = {f"{g}.{n}" for (g, n), row in eras.DEFAULTS.items() if row[-1] == eras.NONE}
+def test_options_that_nova_34_lacks_are_told_to_be_missing(era_table, theirs):  # noqa: F811
+    gone = {f"{g}.{n}" for (g, n), row in era_table.DEFAULTS.items() if row[-1] == era_table.NONE}
     assert gone.isdisjoint(theirs[0])
 
 
 @pytest.mark.parametrize(("family", "position"), [("FILTERS", 1), ("WEIGHERS", 2)])
-def test_plugins_are_those_of_nova_34(eras, theirs, family, position):  # noqa: F811
-    told = [name for name, (eras, _) in getattr(eras, family).items() if "34" in eras.split()]
+def test_plugins_are_those_of_nova_34(era_table, theirs, family, position):  # noqa: F811
+    told = [
+        name
+        for name, (era_table, _) in getattr(era_table, family).items()
+        if "34" in era_table.split()
+    ]
     assert sorted(told) == theirs[position]

@@ -18,7 +18,7 @@ from placement_sched.store.placement import change_log
 from tests.coexistence.conftest import OpenStack, peer_url
 from tests.coexistence.test_alternating import asked
 from tests.conftest import make_settings
-from tests.deploy import tool
+from tests.deploy import find_program
 from tests.differential.sides import Ours, Peer
 from tests.support.empty_databases import empty_database
 from tests.support.repository import ROOT
@@ -41,7 +41,6 @@ _TRIGGERS = {
 
 
 def _names(url):
-    """Return the names of all tables, indexes, triggers and functions."""
     engine = create_engine(url)
     with engine.connect() as connection:
         inspector = inspect(connection)
@@ -53,13 +52,11 @@ def _names(url):
 
 
 def line_of(program):
-    """Return the page's command with this program of a database."""
     (line,) = re.findall(rf"^   \$ ({program} .*(?:\n    .*)?)", PAGE, re.MULTILINE)
     return re.sub(r"\\\n\s+", "", line)
 
 
 def _leave(url, folder=ROOT):
-    """Type the guide's command for this database, in ``folder``; return the finished process."""
     place = make_url(url)
     program = {"postgresql": "psql", "mysql": "mariadb", "sqlite": "sqlite3"}
     name = program[place.get_backend_name()]
@@ -76,7 +73,7 @@ def _leave(url, folder=ROOT):
     }
     of_page, here = there[name]
     assert of_page in line
-    tool(name)
+    find_program(name)
     return subprocess.run(
         ["bash", "-euo", "pipefail", "-c", line.replace(of_page, here)],
         cwd=folder,
@@ -151,7 +148,6 @@ def test_tables_in_a_schema_that_an_administrator_does_not_search_are_removed(tm
 
 
 def test_option_turned_off_leaves_the_tables_and_removes_the_triggers(empty_url):
-    """A start removes nothing; db sync does, so that writers no longer log anything."""
     OpenStack(empty_url).manage("db", "sync")
     logging = Database(make_settings(empty_url, placement__providers_in_memory=True))
     adopt(logging, utcnow)

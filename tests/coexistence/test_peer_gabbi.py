@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gabbi files of OpenStack placement's own tests pass against ``placement-sched serve``.
-
-They are those that openstack-placement installs with itself, all of them, unchanged, sent over
-HTTP on kept-alive connections without any retry. Their fixtures make resource providers through
-the peer's own database code, in the database that our server serves.
-"""
+"""The gabbi files of OpenStack placement's own tests pass against ``placement-sched serve``."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -19,8 +14,8 @@ from tests.coexistence.conftest import peer_url
 from tests.conftest import empty, make_settings
 from tests.differential.duel import PEER_PYTHON
 from tests.differential.lines import Lines
-from tests.support.loopback import served
-from tests.support.servers import Server, serving
+from tests.support.loopback import serve_application
+from tests.support.servers import Server, start_servers
 
 pytestmark = pytest.mark.system
 
@@ -44,7 +39,6 @@ class Servers:
         self._running: dict[str, Server] = {}
 
     def of(self, wanted: Mapping[str, Any]) -> Server:
-        """Return the server with these options and rules, started if there is none yet."""
         key = json.dumps(wanted, sort_keys=True)
         if key not in self._running:
             self._running[key] = self._start(wanted, len(self._running))
@@ -84,14 +78,12 @@ def sqlite_server(sqlite_template: Path, folder: Path) -> str:
 
 @pytest.fixture(scope="module", params=["sqlite"])
 def served_url(request: pytest.FixtureRequest) -> str:
-    """The URL of the database that our servers serve and the peer's fixtures fill."""
     return str(request.getfixturevalue(f"{request.param}_server"))
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["cached", "loaded"])
 def servers(served_url: str, folder: Path, request: pytest.FixtureRequest) -> Iterator[Servers]:
-    """Servers with a provider cache, then servers that load the providers of each request."""
-    with serving(folder) as serve:
+    with start_servers(folder) as serve:
         yield Servers(serve, folder, served_url, has_cache=request.param)
 
 
@@ -104,9 +96,8 @@ def peer(served_url: str) -> Iterator[Lines]:
 
 @pytest.fixture(scope="module")
 def lenient_url(served_url: str) -> Iterator[str]:
-    """The address of our application under a server that takes what is not quite HTTP."""
     application = create_app(make_settings(served_url, api__auth_strategy="noauth2"))
-    with served(application) as url:
+    with serve_application(application) as url:
         yield url
     application.close()
 

@@ -14,7 +14,6 @@ pytestmark = pytest.mark.system
 
 @pytest.fixture(scope="module")
 def theirs() -> dict[str, str]:
-    """The rules that the other service has where nobody changed them."""
     done = subprocess.run(
         [PEER_PYTHON.with_name("oslopolicy-policy-generator"), "--namespace", "placement"],
         capture_output=True,

@@ -64,7 +64,6 @@ class WholeCloud(Cloud):
     """A cloud of which everything changes."""
 
     def change(self) -> None:
-        """Change anything: allocations and inventories, or what else a provider is and has."""
         ways = [super().change, super().change, self._name, self._join, self._grow, self._shrink]
         self._dice.choice(ways)()
 
@@ -96,7 +95,6 @@ class WholeCloud(Cloud):
         self.stock(uuid, 3)
 
     def _shrink(self) -> None:
-        """Delete a provider; to be refused for what it has is no change."""
         uuid = self._dice.choice(self._providers)
         if len(self._providers) > 3:
             reply = self._ask("DELETE", f"/resource_providers/{uuid}", ...)
@@ -114,7 +112,6 @@ def writers(shared_url: str) -> Iterator[tuple[Ours, Peer]]:
 
 
 def _answer(connection, source, query, settings):
-    """Return candidates and summaries, and the explanation of the search."""
     search = prepare(source, query)
     found = find(source, search, settings, Random(1))
     trees = source.whole_trees(found.providers) if found.trees is None else found.trees

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both services claim from the same providers at the same moment.
-
-What the other service allocates beyond what there is, by its known faults (doc: Beside OpenStack
-placement), is told apart from what we do by the ledger that the database keeps.
-"""
+"""Both services claim from the same providers at the same moment."""
 
 import logging
 import os
@@ -23,7 +19,7 @@ from tests.conftest import make_settings
 from tests.differential.exchange import Request
 from tests.differential.sides import Ours, Peer
 from tests.support.invariants import assert_invariants
-from tests.support.processes import race
+from tests.support.processes import run_in_processes
 from tests.support.providers import make_provider
 from tests.support.versions import PEER_LATEST
 
@@ -68,7 +64,6 @@ def claim(consumer: str, amounts: dict[str, int], generation: int | None) -> Req
 
 
 def claim_each_whole(barrier, which, url, providers) -> list[Answer]:
-    """Claim each provider whole for a consumer of one's own, all processes at the same moment."""
     service = side(which, url)
     told = []
     for provider in providers:
@@ -81,7 +76,6 @@ def claim_each_whole(barrier, which, url, providers) -> list[Answer]:
 
 
 def change_amounts(barrier, which, url, providers, number) -> list[tuple[bool, str, dict, int]]:
-    """Change at random what own consumers hold on all providers; tell what each holds at last."""
     service, dice = side(which, url), random.Random(which)
     consumers = {str(uuid4()): (None, {}) for _ in range(3)}
     refused = 0
@@ -112,9 +106,8 @@ def test_when_all_claim_a_whole_provider_no_claim_of_ours_is_one_too_many(
 
 
 def ours_won_as_all_claimed(database: Database, shared_url: str) -> bool:
-    """Let all claim a whole provider, again and again; check what came of it."""
     providers = [make_provider(database, VCPU=CAPACITY) for _ in range(ROUNDS)]
-    told = race(2 * EACH, claim_each_whole, shared_url, providers)
+    told = run_in_processes(2 * EACH, claim_each_whole, shared_url, providers)
     made = writes(database)
     rounds = 0
     for provider in providers:
@@ -152,11 +145,10 @@ def test_when_all_change_what_they_hold_ours_is_whole_and_never_too_much(
 
 
 def all_changed_at_once(database: Database, shared_url: str) -> bool:
-    """Let all change what they hold; check what came of it, and return whether it was a race."""
     both = True
     capacity = 2 * CAPACITY
     providers = [make_provider(database, VCPU=capacity) for _ in range(2)]
-    told = race(2 * EACH, change_amounts, shared_url, providers, 2 * ROUNDS)
+    told = run_in_processes(2 * EACH, change_amounts, shared_url, providers, 2 * ROUNDS)
     made = writes(database)
     for provider in providers:
         held = holdings(database, provider)
@@ -176,7 +168,6 @@ def number(database: Database, provider: str) -> int:
 
 
 def holdings(database: Database, provider: str) -> dict[str, int]:
-    """What each consumer holds of the provider, one row each."""
     with database.read() as connection:
         _, rows = allocations.of_provider(connection, provider)
     assert len({row.consumer for row in rows}) == len(rows)

@@ -10,15 +10,15 @@ import pytest
 
 from placement_sched.app import create_app
 from placement_sched.db.transaction import Database
-from tests.chaos.scale import TRIED, times
-from tests.chaos.ways import Way, ways_of
+from tests.chaos.scale import TRIED, choose_count
+from tests.chaos.ways import WriteRoute, list_write_routes
 from tests.chaos.writes import World
 from tests.coexistence.conftest import peer_url
 from tests.conftest import Client, make_settings
 from tests.differential.exchange import Reply, Request
 from tests.differential.sides import Ours, Peer
-from tests.support.invariants import assert_invariants, generations_only_grow
-from tests.support.processes import race
+from tests.support.invariants import assert_generations_grow, assert_invariants
+from tests.support.processes import run_in_processes
 from tests.support.versions import PEER_LATEST
 
 pytestmark = pytest.mark.system
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.system
 #: Processes of each service; ``make test-only WHAT=chaos`` has eight.
 EACH = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_EACH", "2"))
 #: Requests of each process.
-WRITES = times(60, 80)
+WRITES = choose_count(60, 80)
 #: How often they may all be started until each service has done a third of what there is to do.
 ATTEMPTS = 3
 #: What is deleted by neither: the other service does not look whether the class of an inventory
@@ -52,7 +52,7 @@ Answer = tuple[bool, str, int]
 class Writer:
     """Writes to one of the services at random, one request after the other."""
 
-    def __init__(self, which: int, url: str, ways: list[Way]) -> None:
+    def __init__(self, which: int, url: str, ways: list[WriteRoute]) -> None:
         self._is_peer = which % 2 == 1
         self._service = Peer(peer_url(url)) if self._is_peer else Ours(url)
         self._dice = random.Random(which)
@@ -61,7 +61,6 @@ class Writer:
         self.answers: Counter[Answer] = Counter()
 
     def write(self) -> None:
-        """Send one request."""
         way = self._dice.choice(self._ways)
         path = self._world.path(way.rule)
         body = self._world.body(way.name)
@@ -81,8 +80,7 @@ class Writer:
         return self._service.ask(Request(method, target, version=version, document=document))
 
 
-def write_at_random(barrier, which: int, url: str, ways: list[Way]) -> list[Counter[Answer]]:
-    """Write so many times, as one process of several."""
+def write_at_random(barrier, which: int, url: str, ways: list[WriteRoute]) -> list[Counter[Answer]]:
     writer = Writer(which, url, ways)
     barrier.wait(120)
     for _ in range(WRITES):
@@ -101,13 +99,15 @@ def database(shared_url):
 @pytest.mark.all_databases
 def test_nothing_breaks_where_both_write_everything_at_once(database, shared_url, record_property):
     application = create_app(make_settings(shared_url))
-    every = [way for way in ways_of(Client(application)) if way.rule.startswith("/placement/")]
+    every = [
+        way for way in list_write_routes(Client(application)) if way.rule.startswith("/placement/")
+    ]
     ways = [way for way in every if way.name != BY_NEITHER]
     application.close()
     answers: Counter[Answer] = Counter()
     for _ in range(ATTEMPTS):
-        with generations_only_grow(database):
-            for one in race(2 * EACH, write_at_random, shared_url, ways):
+        with assert_generations_grow(database):
+            for one in run_in_processes(2 * EACH, write_at_random, shared_url, ways):
                 answers.update(one)
         done = {(by, name) for by, name, status in answers if status < 300}
         each = [sum(by == is_peer for by, _ in done) for is_peer in (False, True)]

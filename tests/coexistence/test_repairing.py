@@ -25,7 +25,7 @@ from tests.coexistence.conftest import OpenStack, peer_url
 from tests.coexistence.test_alternating import asked
 from tests.conftest import make_settings
 from tests.differential.sides import Peer
-from tests.support.reports import a_report, node_uuid
+from tests.support.reports import build_report, node_uuid
 from tests.support.versions import PEER_LATEST_HEADERS
 
 pytestmark = pytest.mark.system
@@ -57,7 +57,6 @@ def instance(number):
 
 
 def made_by_openstack(url):
-    """Let OpenStack placement make a database, and nova's clients fill it."""
     OpenStack(url).manage("db", "sync")
     peer = Peer(peer_url(url))
     try:
@@ -69,7 +68,6 @@ def made_by_openstack(url):
 
 @contextmanager
 def adopted_cloud(url, monkeypatch, capsys):
-    """Adopt such a database as the guide says, and give the application on it."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", url)
     assert main(["db", "sync"]) == 1
     assert "placement-sched db adopt" in capsys.readouterr().err
@@ -82,17 +80,15 @@ def adopted_cloud(url, monkeypatch, capsys):
 
 @pytest.fixture
 def adopted(empty_url, monkeypatch, capsys):
-    """Such a cloud, its hosts reported under their providers' uuids."""
     made_by_openstack(empty_url)
     with adopted_cloud(empty_url, monkeypatch, capsys) as app:
-        reports = [a_report(host, inventories=False) for host in HOSTS]
+        reports = [build_report(host, inventories=False) for host in HOSTS]
         app.post_json("/scheduler/v1/compute_nodes", reports)
         yield app
 
 
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory):
-    """The file of a database that OpenStack placement made, and nova's clients filled."""
     path = tmp_path_factory.mktemp("theirs") / "placement.db"
     made_by_openstack(f"sqlite:///{path}")
     return path
@@ -100,7 +96,6 @@ def theirs(tmp_path_factory):
 
 @pytest.fixture
 def adopted_sqlite(theirs, tmp_path, monkeypatch, capsys):
-    """Such a cloud on SQLite, and the URL of its database."""
     url = f"sqlite:///{shutil.copy(theirs, tmp_path)}"
     with adopted_cloud(url, monkeypatch, capsys) as app:
         yield app, url
@@ -153,7 +148,6 @@ def _fill(peer, host):
 
 
 def kept_of_theirs(url):
-    """Return every row of theirs that a command might take away or change, without times."""
     database = Database(make_settings(url))
     with database.read() as connection:
         found = {
@@ -239,9 +233,8 @@ _LINKS = ("placement_aggregates", "resource_provider_aggregates", "resource_prov
     ids=" ".join,
 )
 def test_no_command_takes_anything_of_novas_away(adopted_sqlite, arguments):
-    """Hosts are reported as the guide says, and a host aggregate is made, with one of them."""
     app, url = adopted_sqlite
-    reports = [a_report(host, inventories=False) for host in HOSTS]
+    reports = [build_report(host, inventories=False) for host in HOSTS]
     app.post_json("/scheduler/v1/compute_nodes", reports)
     made = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "ours"}})
     number = made.json["aggregate"]["id"]
@@ -258,7 +251,7 @@ def test_a_report_as_the_guide_says_changes_nothing_of_novas(adopted_sqlite):
     before = kept_of_theirs(url)
     app.post_json(
         "/scheduler/v1/compute_nodes",
-        [a_report(1, inventories=False, vcpus=1), a_report(2, inventories=False)],
+        [build_report(1, inventories=False, vcpus=1), build_report(2, inventories=False)],
     )
     assert kept_of_theirs(url) == before
 
@@ -266,7 +259,7 @@ def test_a_report_as_the_guide_says_changes_nothing_of_novas(adopted_sqlite):
 def test_a_report_with_inventories_replaces_three_classes_alone(adopted_sqlite):
     app, url = adopted_sqlite
     before = kept_of_theirs(url)
-    report = a_report(1, memory_mb=131072)
+    report = build_report(1, memory_mb=131072)
     del report["local_gb"]
     app.post_json("/scheduler/v1/compute_nodes", [report])
     after = kept_of_theirs(url)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenStack's placement is kept in step with host aggregates of our compute face, over HTTP.
-
-Nothing but its API is used: neither database is shared.
-"""
+"""OpenStack's placement is kept in step with host aggregates of our compute face, over HTTP."""
 
 from functools import partial
 
@@ -19,9 +16,22 @@ from placement_sched.model.provider_sync import SyncCode
 from placement_sched.operations.provider_sync import sync_aggregates, sync_traits
 from tests.differential.exchange import Request
 from tests.differential.sides import Peer
-from tests.support.host_maps import LICENSED, add_aggregate, aggregate_uuid, joining, putting, tag
-from tests.support.in_process import InProcess, compute_service, peer, placement_service, wsgi
-from tests.support.reports import a_report, node_uuid
+from tests.support.host_maps import (
+    LICENSED,
+    add_aggregate,
+    aggregate_uuid,
+    build_join,
+    build_trait_addition,
+    set_metadata,
+)
+from tests.support.in_process import (
+    InProcess,
+    compute_service,
+    peer_handler,
+    placement_service,
+    wsgi_handler,
+)
+from tests.support.reports import build_report, node_uuid
 
 pytestmark = pytest.mark.system
 
@@ -33,7 +43,6 @@ WITH_PROVIDER = (1, 2, 3)
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory):
-    """OpenStack's placement on a database of its own."""
     service = Peer(f"sqlite:///{tmp_path_factory.mktemp('peer') / 'peer.db'}")
     yield service
     service.close()
@@ -41,11 +50,10 @@ def other(tmp_path_factory):
 
 @pytest.fixture
 def theirs(other):
-    """Its address, and providers of our hosts there, gone at the end."""
     for number in WITH_PROVIDER:
         body = {"uuid": node_uuid(number), "name": f"cn{number}"}
         assert ask(other, "POST", "/resource_providers", body).status < 300
-    yield InProcess(peer(other))
+    yield InProcess(peer_handler(other))
     for number in WITH_PROVIDER:
         ask(other, "DELETE", f"/resource_providers/{node_uuid(number)}")
     ask(other, "DELETE", f"/traits/{LICENSED}")
@@ -53,10 +61,9 @@ def theirs(other):
 
 @pytest.fixture
 def read_hosts(sqlite_app):
-    """Our compute face, which knows four hosts."""
-    reports = [{**a_report(number), "inventories": False} for number in (*WITH_PROVIDER, 4)]
+    reports = [{**build_report(number), "inventories": False} for number in (*WITH_PROVIDER, 4)]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
-    service = compute_service(InProcess(wsgi(sqlite_app.app)), "http://ours/compute/v2.1")
+    service = compute_service(InProcess(wsgi_handler(sqlite_app.app)), "http://ours/compute/v2.1")
     return partial(read_remote_hosts, service)
 
 
@@ -73,7 +80,7 @@ def test_aggregates_are_made_to_match_and_stay_so(other, theirs, read_hosts, sql
     add_aggregate(sqlite_database, "a", ["cn1", "cn2", "cn4"])
     add_aggregate(sqlite_database, "b", ["cn2"])
     placement = RemotePlacement(placement_service(theirs, THEIRS))
-    placement.change(joining(aggregate_uuid("b"), node_uuid(3)))
+    placement.change(build_join(aggregate_uuid("b"), node_uuid(3)))
     synced = sync_aggregates(read_hosts, placement)
     assert [(each.code, each.about) for each in synced.problems] == [(SyncCode.NO_PROVIDER, "cn4")]
     a, b = aggregate_uuid("a"), aggregate_uuid("b")
@@ -93,8 +100,8 @@ def test_traits_are_put_and_taken_off_and_others_stay(
     service, file = placement_service(theirs, THEIRS), tmp_path / "put.json"
     by_hand = RemotePlacement(service)
     by_hand.create_trait(LICENSED)
-    by_hand.change(putting(LICENSED, {node_uuid(2): ""}))
-    by_hand.change(putting("HW_CPU_X86_AVX2", {node_uuid(1): ""}))
+    by_hand.change(build_trait_addition(LICENSED, {node_uuid(2): ""}))
+    by_hand.change(build_trait_addition("HW_CPU_X86_AVX2", {node_uuid(1): ""}))
     with open_trait_file(file, service.place) as record:
         synced = sync_traits(read_hosts, RemotePlacement(service, record))
         assert synced.added == {(node_uuid(1), LICENSED)}
@@ -102,7 +109,7 @@ def test_traits_are_put_and_taken_off_and_others_stay(
     entry = record.entries[node_uuid(1), LICENSED]
     assert (len(record.entries), entry.aggregate) == (1, aggregate_uuid("windows"))
     assert told(other, 1, "traits") == {LICENSED, "HW_CPU_X86_AVX2"}
-    tag(sqlite_database, "windows", {f"trait:{LICENSED}": None})
+    set_metadata(sqlite_database, "windows", {f"trait:{LICENSED}": None})
     with open_trait_file(file, service.place) as record:
         synced = sync_traits(read_hosts, RemotePlacement(service, record))
     assert synced.removed == {(node_uuid(1), LICENSED)}
@@ -114,15 +121,15 @@ class Rival(InProcess):
     """A door at which the provider's generation moves between reading and writing, once."""
 
     def __init__(self, other, number) -> None:
-        super().__init__(peer(other))
+        super().__init__(peer_handler(other))
         self.other, self.number = other, number
         self.moved = False
 
     def send(self, request, **options):
         if request.method == "PUT" and "/resource_providers/" in request.url and not self.moved:
             self.moved = True
-            other = RemotePlacement(placement_service(InProcess(peer(self.other)), THEIRS))
-            other.change(putting("HW_CPU_X86_AVX2", {node_uuid(self.number): ""}))
+            other = RemotePlacement(placement_service(InProcess(peer_handler(self.other)), THEIRS))
+            other.change(build_trait_addition("HW_CPU_X86_AVX2", {node_uuid(self.number): ""}))
         return super().send(request, **options)
 
 

@@ -68,7 +68,7 @@ def test_named_files_replace_the_default_files(etc, monkeypatch):
 )
 def test_commands_read_default_files(etc, monkeypatch, command, names):
     write(etc, PLACEMENT, NOVA, OWN)
-    arguments = main._arguments(command)
+    arguments = main.parse_arguments(command)
     assert arguments.config_file == [n if n == "mine.conf" else str(etc / n) for n in names]
 
 

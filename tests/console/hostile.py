@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from tests.support.reports import a_report
+from tests.support.reports import build_report
 
 #: Sends a request as the administrator: method, path, body.
 Send = Callable[[str, str, Any], Any]
@@ -24,18 +24,20 @@ ATTACKS = (
 INSTANCE = "11111111-1111-4111-8111-11111111111{}"
 
 
-def make_hostile(send: Send) -> None:
+def create_hostile_cloud(send: Send) -> None:
     """Make the cloud: hosts, zones, aggregates, flavors, instances and decisions of such names."""
     for number, attack in enumerate(ATTACKS, start=1):
-        uuid = a_report(number)["uuid"]
-        report = a_report(number, host=f"{number}{attack}", hypervisor_hostname=f"{number}{attack}")
+        uuid = build_report(number)["uuid"]
+        report = build_report(
+            number, host=f"{number}{attack}", hypervisor_hostname=f"{number}{attack}"
+        )
         send("PUT", f"/scheduler/v1/compute_nodes/{uuid}", report)
         made = {"name": attack, "availability_zone": attack.replace(":", "")}
         aggregate = send("POST", "/compute/v2.1/os-aggregates", {"aggregate": made})["aggregate"]
         tags = {"set_metadata": {"metadata": {"owner": attack, "trait:HW_CPU_X86_VMX": "required"}}}
         send("POST", f"/compute/v2.1/os-aggregates/{aggregate['id']}/action", tags)
         # As nova has it, a host whose name is not one of DNS joins no aggregate.
-        plain = a_report(number + 100)
+        plain = build_report(number + 100)
         send("PUT", f"/scheduler/v1/compute_nodes/{plain['uuid']}", plain)
         joins = {"add_host": {"host": plain["host"]}}
         send("POST", f"/compute/v2.1/os-aggregates/{aggregate['id']}/action", joins)
@@ -51,7 +53,7 @@ def make_hostile(send: Send) -> None:
         send("PUT", f"/scheduler/v1/instances/{INSTANCE.format(number)}", {**name, **owner})
 
 
-def pages_of(found: Callable[[str], Any]) -> Iterator[str]:
+def list_pages(found: Callable[[str], Any]) -> Iterator[str]:
     """Yield the addresses of pages that show these names; ``found`` returns what an API lists."""
     yield from ("/", "/console/decisions", "/console/aggregates", "/console/policies")
     yield "/console/capacity"

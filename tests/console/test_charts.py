@@ -40,7 +40,7 @@ def test_the_rejected_hosts_of_a_stage_are_listed_with_their_reasons():
 def test_the_parts_of_a_bar_fill_it_side_by_side_around_zero(amounts):
     names = ["A", "B", "C"]
     hosts = [
-        host(f"cn{at}", sum(some), **dict(zip(names, map(one_weight, some), strict=True)))
+        host(f"cn{at}", sum(some), **dict(zip(names, map(build_weight, some), strict=True)))
         for at, some in enumerate(amounts)
     ]
     picture = weights_picture(hosts, [{"name": name} for name in names])
@@ -65,7 +65,7 @@ def test_the_parts_of_a_bar_fill_it_side_by_side_around_zero(amounts):
                 assert ends[-1][1] < 100 + 1e-6
 
 
-def one_weight(amount: float) -> dict:
+def build_weight(amount: float) -> dict:
     return weight(amount, raw=amount)
 
 

@@ -10,10 +10,10 @@ import pytest
 from bs4 import BeautifulSoup
 
 from placement_sched.cli.main import main
-from tests.console.pages.test_ask import ASKED, PAGE, RAM, link, reports, text_of
+from tests.console.pages.test_ask import ASKED, PAGE, RAM, build_reports, find_link, read_text
 from tests.console.pages.test_ask import browser as browser  # noqa: PLC0414 - a fixture
 from tests.console.pages.test_ask import cloud as cloud  # noqa: PLC0414 - a fixture
-from tests.support.servers import started
+from tests.support.servers import start_server
 
 pytestmark = pytest.mark.slow
 
@@ -29,22 +29,22 @@ QUESTIONS = [
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory):
+def served_cloud(tmp_path_factory):
     """A server as users run it, with three hosts."""
     folder = tmp_path_factory.mktemp("served")
     config = folder / "nova.conf"
     config.write_text(f"[placement_database]\nconnection = sqlite:///{folder}/asked.db\n")
     assert main(["db", "sync", "--config-file", str(config)]) == 0
-    with started("--config-file", config, folder=folder) as server:
-        server.post("/scheduler/v1/compute_nodes", reports())
+    with start_server("--config-file", config, folder=folder) as server:
+        server.post("/scheduler/v1/compute_nodes", build_reports())
         yield server
 
 
 @pytest.mark.system
 @pytest.mark.parametrize("query", QUESTIONS)
-def test_the_commands_ask_exactly_what_the_page_asks(served, query, capsys):
-    _, _, page = served.get(f"{PAGE}?{query}")
-    html = TestPage(page)
+def test_the_commands_ask_exactly_what_the_page_asks(served_cloud, query, capsys):
+    _, _, page = served_cloud.get(f"{PAGE}?{query}")
+    html = ParsedPage(page)
     by_curl = json.loads(
         subprocess.run(
             ["bash", "-c", html["curl"]], capture_output=True, check=True, timeout=60
@@ -54,7 +54,7 @@ def test_the_commands_ask_exactly_what_the_page_asks(served, query, capsys):
     assert name == "placement-sched"
     assert main([*words, "--format", "json"]) == 0
     by_command = json.loads(capsys.readouterr().out)
-    assert outline(by_curl) == outline(by_command)
+    assert comparable_part(by_curl) == comparable_part(by_command)
     assert by_curl["outcome"] == ("selected" if "Selected." in html.text else "no_valid_host") or (
         "host=cn1" in query
     )
@@ -62,7 +62,7 @@ def test_the_commands_ask_exactly_what_the_page_asks(served, query, capsys):
         assert report_["name"] in html.text
 
 
-def outline(explanation: dict) -> dict:
+def comparable_part(explanation: dict) -> dict:
     """Return what the same question is answered twice, without what each run measures."""
     funnel = explanation["funnel"]
     return {
@@ -79,7 +79,7 @@ def outline(explanation: dict) -> dict:
 def test_the_link_reopens_exactly_this_question(cloud, browser):
     query = f"vcpus=2&ram=4096&property=a%3Db%26c&{RAM}=5&beside=default"
     page = browser.get(f"{PAGE}?{query}")
-    address = urlsplit(link(page, "Link to this question"))
+    address = urlsplit(find_link(page, "Link to this question"))
     assert parse_qs(address.query) == {
         "vcpus": ["2"],
         "ram": ["4096"],
@@ -94,12 +94,12 @@ def test_the_link_reopens_exactly_this_question(cloud, browser):
 
 def test_how_many_more_fit_is_asked_of_the_same_request(cloud, browser):
     page = browser.get(f"{ASKED}&count=3&{RAM}=5&beside=default")
-    address = urlsplit(link(page, "How many more instances fit"))
+    address = urlsplit(find_link(page, "How many more instances fit"))
     assert address.path == "/console/capacity"
     assert parse_qs(address.query) == {"vcpus": ["2"], "ram": ["4096"], "disk": ["20"], RAM: ["5"]}
 
 
-class TestPage:
+class ParsedPage:
     """What a page that was read over the network has in the elements of these ids."""
 
     __test__ = False
@@ -112,4 +112,4 @@ class TestPage:
 
     @property
     def text(self) -> str:
-        return text_of(self.html)
+        return read_text(self.html)

@@ -5,7 +5,7 @@ import orjson
 import pytest
 from webtest import TestApp
 
-from tests.console.hostile import ATTACKS, make_hostile, pages_of
+from tests.console.hostile import ATTACKS, create_hostile_cloud, list_pages
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def hostile(sqlite_app):
         assert not refused, (path, body, answer.text)
         return answer.json_body if answer.body else {}
 
-    make_hostile(send)
+    create_hostile_cloud(send)
     return sqlite_app
 
 
@@ -39,7 +39,7 @@ def test_the_cloud_is_as_hostile_as_it_can_be(hostile):
 def test_no_page_has_an_element_or_attribute_that_a_name_brought(hostile):
     browser = TestApp(hostile.app)
     seen = 0
-    for path in pages_of(lambda address: hostile.get(address).json):
+    for path in list_pages(lambda address: hostile.get(address).json):
         page = browser.get(path, headers={"Accept": "text/html"}, status="*")
         if page.content_type != "text/html":
             continue

@@ -59,7 +59,7 @@ def browser(sqlite_app) -> TestApp:
     return TestApp(sqlite_app.app)
 
 
-def check_guarded(answer, kept: str = "no-store") -> None:
+def check_security_headers(answer, kept: str = "no-store") -> None:
     policy = answer.headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
@@ -72,7 +72,7 @@ def check_guarded(answer, kept: str = "no-store") -> None:
 @pytest.mark.parametrize("path", STRANGE, ids=lambda path: path[:50])
 def test_a_strange_address_is_refused_in_words(browser, path, caplog):
     answer = browser.get(path, headers={"Accept": "text/html"}, status="4*")
-    check_guarded(answer)
+    check_security_headers(answer)
     assert "Traceback" not in answer.text
     assert len(answer.body) < 20_000
     assert "failed" not in caplog.text
@@ -86,29 +86,29 @@ def test_a_strange_address_is_refused_in_words(browser, path, caplog):
     "path", [*PATHS, "/console", "/console/sign-in", "/console/api/scheduler/v1/policies"]
 )
 def test_no_one_keeps_a_page_or_an_answer(browser, path):
-    check_guarded(browser.get(path, status="*"))
+    check_security_headers(browser.get(path, status="*"))
 
 
 @pytest.mark.parametrize("headers", [{}, {"Accept-Encoding": "gzip"}, {"Range": "bytes=0-9"}])
 def test_files_are_guarded_and_asked_for_again(browser, headers):
     first = browser.get(STYLES, headers=headers, status="*")
-    check_guarded(first, kept="no-cache")
+    check_security_headers(first, kept="no-cache")
     again = {"If-None-Match": first.headers["ETag"]}
-    check_guarded(browser.get(STYLES, headers=again, status=304), kept="no-cache")
+    check_security_headers(browser.get(STYLES, headers=again, status=304), kept="no-cache")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 @pytest.mark.parametrize("path", ["/console/", "/console/ask", "/console/decisions/x", STYLES])
 def test_a_page_takes_no_changes_and_says_so(browser, method, path):
     answer = browser.request(path, method=method, headers=SAME, status=405)
-    check_guarded(answer)
+    check_security_headers(answer)
     assert f"does not support {method}" in answer.html.find(role="alert").text
     assert answer.headers["Allow"] == "GET, HEAD"
 
 
 def test_a_method_that_http_does_not_know_is_refused_with_the_headers_of_pages(sqlite_app):
     client = TestApp(sqlite_app.app, lint=False)
-    check_guarded(client.request("/console/ask", method="STEAL", headers=SAME, status=405))
+    check_security_headers(client.request("/console/ask", method="STEAL", headers=SAME, status=405))
 
 
 def test_a_body_that_does_not_arrive_is_refused_with_the_headers_of_pages(browser):
@@ -116,7 +116,7 @@ def test_a_body_that_does_not_arrive_is_refused_with_the_headers_of_pages(browse
     answer = browser.request(
         "/console/sign-in", method="POST", environ=environ, headers=SAME, status=400
     )
-    check_guarded(answer)
+    check_security_headers(answer)
 
 
 @pytest.mark.parametrize("path", ["/console/ask", "/console/api/scheduler/v1/explain", STYLES])
@@ -132,7 +132,7 @@ def test_a_body_that_does_not_arrive_is_refused_with_the_headers_of_pages(browse
 )
 def test_a_form_of_another_origin_is_refused_in_words(browser, path, headers):
     answer = browser.post(path, "a=b", headers=headers, status=403)
-    check_guarded(answer)
+    check_security_headers(answer)
     assert "another origin" in answer.text
 
 

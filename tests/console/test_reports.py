@@ -29,7 +29,7 @@ ATTACKS = [
 ASKED = {"flavor": {"name": "m1", "vcpus": 2, "memory_mb": 4096, "root_gb": 10}, "image": None}
 
 
-class Page(HTMLParser):
+class ParsedPage(HTMLParser):
     """What a page consists of: its elements, their attributes, its text."""
 
     def __init__(self, html: str) -> None:
@@ -60,7 +60,7 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.pieces).split())
 
 
-def full(name: str = "cn1") -> dict:
+def build_explanation(name: str = "cn1") -> dict:
     """An explanation that has something in each part of a report."""
     found = explanation(
         steps=[step("resources", "VCPU:2", 4, 3, [("cn4", f"VCPU: 1 free, not {name}")])],
@@ -89,7 +89,9 @@ def full(name: str = "cn1") -> dict:
 
 
 def test_all_parts_of_an_explanation_are_shown():
-    page = Page(explanation_report(full(), ASKED, HEADING, {AGGREGATE: "win-lic"}))
+    page = ParsedPage(
+        explanation_report(build_explanation(), ASKED, HEADING, {AGGREGATE: "win-lic"})
+    )
     for words in (
         "2026-11-23 12:00:00 UTC",
         "Selected.",
@@ -112,13 +114,13 @@ def test_all_parts_of_an_explanation_are_shown():
 def test_a_request_without_a_host_says_what_was_in_the_way():
     found = explanation(steps=[step("resources", "VCPU:2", 4, 0)])
     found["funnel"]["obstacle"] = {"stage": "x", "name": "y", "reason": "no host has 2 VCPU"}
-    page = Page(explanation_report(found, ASKED, HEADING, {}))
+    page = ParsedPage(explanation_report(found, ASKED, HEADING, {}))
     assert "No valid host. no host has 2 VCPU" in page.text.replace("\u2717 ", "")
 
 
 def test_nothing_is_loaded_from_anywhere_and_no_script_is_run():
-    html = explanation_report(full(), ASKED, HEADING, {})
-    page = Page(html)
+    html = explanation_report(build_explanation(), ASKED, HEADING, {})
+    page = ParsedPage(html)
     assert not {"script", "link", "iframe", "img", "object", "embed"} & set(page.tags)
     assert not [name for name, _ in page.attributes if name in {"src", "href", "style"}]
     assert not [name for name, _ in page.attributes if name.startswith("on")]
@@ -132,15 +134,17 @@ def test_nothing_is_loaded_from_anywhere_and_no_script_is_run():
 def test_a_name_that_is_an_attack_stays_text(name):
     asked = {"flavor": {"name": name, "vcpus": 1, "extra_specs": {name: name}}, "project_id": name}
     heading = Heading(title=name, place=name, made=HEADING.made, facts=[(name, name)])
-    plain = Page(explanation_report(full(), ASKED, HEADING, {}))
-    page = Page(explanation_report(full(name), asked, heading, {AGGREGATE: name}))
+    plain = ParsedPage(explanation_report(build_explanation(), ASKED, HEADING, {}))
+    page = ParsedPage(
+        explanation_report(build_explanation(name), asked, heading, {AGGREGATE: name})
+    )
     assert set(page.tags) <= set(plain.tags) | {"tr"}
     assert {name for name, _ in page.attributes} == {name for name, _ in plain.attributes}
     assert " ".join(name.split()) in page.text
 
 
-def decision(**more) -> dict:
-    kept = full()
+def build_decision(**more) -> dict:
+    kept = build_explanation()
     return {
         "uuid": AGGREGATE,
         "created_at": "2026-11-23T11:00:00",
@@ -156,55 +160,57 @@ def decision(**more) -> dict:
 
 def test_a_decision_shows_the_weights_of_the_hosts_that_were_kept():
     best = [host("cn-heavy", 3.0, RAMWeigher=weight(1.0, 8192.0))]
-    page = Page(decision_report(decision(best=best), HEADING, {}))
+    page = ParsedPage(decision_report(build_decision(best=best), HEADING, {}))
     assert "Best 1 of" in page.text
     assert "cn-heavy" in page.text
 
 
 def test_a_decision_without_a_funnel_says_so():
-    lacking = decision(funnel=None, best=None, outcome="no_valid_host")
-    page = Page(decision_report(lacking, HEADING, {}))
+    lacking = build_decision(funnel=None, best=None, outcome="no_valid_host")
+    page = ParsedPage(decision_report(lacking, HEADING, {}))
     assert "No funnel is recorded with this decision" in page.text
 
 
 def test_a_decision_shows_its_ids_and_what_was_kept():
-    page = Page(decision_report(decision(), HEADING, {}))
+    page = ParsedPage(decision_report(build_decision(), HEADING, {}))
     assert AGGREGATE in page.text
     assert "req-1" in page.text
     assert "global request id" not in page.text
     assert "resources VCPU:2" in page.text
 
 
-def capacity(name: str = "az1") -> dict:
+def build_capacity(name: str = "az1") -> dict:
     stops = [{"reason": "MEMORY_MB", "hosts": 1}, {"reason": name, "detail": name, "hosts": 2}]
     part = {"capacity": 640, "limited_by": stops, "stranded": {"VCPU": 12345}}
     return {**part, "capacity": 1874, "exact": True, "per": [{"name": name, **part}]}
 
 
 def test_a_report_of_capacity_shows_each_part_what_stops_it_and_what_is_stranded():
-    page = Page(capacity_report(capacity(), {"request_spec": ASKED, "per": "zone"}, HEADING, {}))
+    page = ParsedPage(
+        capacity_report(build_capacity(), {"request_spec": ASKED, "per": "zone"}, HEADING, {})
+    )
     for words in ("1,874 more fit", "Zone", "az1", "640", "1 host: MEMORY_MB", "12,345"):
         assert words in page.text
     assert not page.open
 
 
 def test_a_report_of_several_flavors_says_of_each_whether_it_is_exact():
-    bound = {**capacity(), "exact": False, "inexact_because": ["the budget ended first"]}
-    several = {"flavors": [{"flavor": "m1", **capacity()}, {"flavor": "m2", **bound}]}
-    page = Page(capacity_report(several, {"all_flavors": True}, HEADING, {}))
+    bound = {**build_capacity(), "exact": False, "inexact_because": ["the budget ended first"]}
+    several = {"flavors": [{"flavor": "m1", **build_capacity()}, {"flavor": "m2", **bound}]}
+    page = ParsedPage(capacity_report(several, {"all_flavors": True}, HEADING, {}))
     assert "1,874 more fit: m1" in page.text
     assert "1,874 more fit, counted so far: m2" in page.text
     assert "m2 1,874 or more" in page.text
     assert "Not exact: the budget ended first" in page.text
-    nothing = Page(capacity_report({"flavors": []}, {"all_flavors": True}, HEADING, {}))
+    nothing = ParsedPage(capacity_report({"flavors": []}, {"all_flavors": True}, HEADING, {}))
     assert "There is no stored flavor." in nothing.text
 
 
 def test_a_report_of_many_flavors_has_a_row_for_each_and_says_what_is_doubtful():
-    bound = {**capacity(), "exact": False, "inexact_because": ["the budget ended first"]}
-    several = [{"flavor": f"m{number}", **capacity()} for number in range(4)]
+    bound = {**build_capacity(), "exact": False, "inexact_because": ["the budget ended first"]}
+    several = [{"flavor": f"m{number}", **build_capacity()} for number in range(4)]
     answer = {"flavors": [*several, {"flavor": "m9", **bound}]}
-    page = Page(capacity_report(answer, {"all_flavors": True}, HEADING, {}))
+    page = ParsedPage(capacity_report(answer, {"all_flavors": True}, HEADING, {}))
     assert "1,874 more fit: m1" not in page.text
     assert "m9: not exact: the budget ended first" in page.text
     assert "m9 1,874 or more" in page.text
@@ -214,7 +220,7 @@ def test_a_report_of_many_flavors_has_a_row_for_each_and_says_what_is_doubtful()
 @pytest.mark.parametrize("name", ATTACKS)
 def test_a_name_that_is_an_attack_stays_text_in_a_report_of_capacity(name):
     asked = {"request_spec": {"flavor": name}, "per": "zone"}
-    page = Page(capacity_report(capacity(name), asked, HEADING, {}))
-    plain = Page(capacity_report(capacity(), asked, HEADING, {}))
+    page = ParsedPage(capacity_report(build_capacity(name), asked, HEADING, {}))
+    plain = ParsedPage(capacity_report(build_capacity(), asked, HEADING, {}))
     assert page.tags == plain.tags
     assert [name for name, _ in page.attributes] == [name for name, _ in plain.attributes]

@@ -19,7 +19,7 @@ def browser(sqlite_app) -> TestApp:
 
 
 @pytest.fixture
-def shown_elsewhere(sqlite_settings, make_app) -> TestApp:
+def app_on_another_path(sqlite_settings, make_app) -> TestApp:
     return TestApp(make_app(sqlite_settings.with_overrides({"console.enabled": True})).app)
 
 
@@ -76,8 +76,8 @@ def test_a_client_at_another_address_is_another_machine(browser):
     browser.get("/console/", extra_environ={"REMOTE_ADDR": "127.0.0.1"})
 
 
-def test_an_enabled_console_is_shown_to_other_machines(shown_elsewhere):
-    assert "<h1>Cloud</h1>" in shown_elsewhere.get("/", headers=ELSEWHERE)
+def test_an_enabled_console_is_shown_to_other_machines(app_on_another_path):
+    assert "<h1>Cloud</h1>" in app_on_another_path.get("/", headers=ELSEWHERE)
 
 
 def test_a_disabled_console_is_not_shown_at_all(sqlite_settings, make_app):

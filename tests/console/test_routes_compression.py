@@ -18,7 +18,7 @@ POLICIES = "/console/api/scheduler/v1/policies"
 MOST = 300_000
 
 
-class Plain(Client):
+class UncompressedClient(Client):
     """A client that leaves answers as they were sent."""
 
     def open(self, *request, **options):
@@ -28,14 +28,14 @@ class Plain(Client):
 
 @pytest.fixture
 def browser(sqlite_app) -> Client:
-    return Plain(sqlite_app.app)
+    return UncompressedClient(sqlite_app.app)
 
 
 def is_compressed(answer) -> bool:
     return answer.headers.get("Content-Encoding") == "gzip"
 
 
-def loaded_by(browser, html: str) -> set[str]:
+def loaded_files(browser, html: str) -> set[str]:
     """The addresses of all files that a page loads, and of those that its scripts import."""
     tags = (("script", "src"), ("link", "href"), ("img", "src"))
     page = BeautifulSoup(html, "html.parser")
@@ -53,7 +53,7 @@ def loaded_by(browser, html: str) -> set[str]:
 
 
 def test_the_first_page_and_all_that_it_loads_are_small_as_sent(browser):
-    files = loaded_by(browser, browser.get("/", headers={"Accept": "text/html"}).text)
+    files = loaded_files(browser, browser.get("/", headers={"Accept": "text/html"}).text)
     assert "/console/static/map.js" in files, "a module that another one imports"
     answers = [browser.get(path, headers=GZIP) for path in ("/", *files)]
     assert sum(len(one.data) for one in answers) < MOST

@@ -44,7 +44,7 @@ HTTPS = {"wsgi.url_scheme": "https", "HTTP_HOST": "scheduler.example.com"}
 
 @pytest.fixture
 def keystone():
-    with identity.running() as service:
+    with identity.run_keystone() as service:
         yield service
 
 
@@ -69,7 +69,7 @@ def browser(start, keystone):
     return start(keystone.url)
 
 
-def leads_to(answer):
+def redirect_path(answer):
     """Where on this service an answer leads."""
     parts = urlsplit(answer.headers["Location"])
     assert parts.netloc in {"", HTTPS["HTTP_HOST"], "localhost"}
@@ -83,14 +83,14 @@ def sign_in(browser, **filled):
 
 def test_a_page_asks_who_has_not_signed_in_to_do_so(browser):
     answer = browser.get("/console/policies?name=default", status=303)
-    assert leads_to(answer) == "/console/sign-in"
+    assert redirect_path(answer) == "/console/sign-in"
     query = urlsplit(answer.headers["Location"]).query
     assert parse_qs(query) == {"next": ["/console/policies?name=default"]}
 
 
 def test_after_signing_in_the_page_is_shown_that_was_asked_for(browser):
     answer = sign_in(browser, next="/console/policies")
-    assert (answer.status_int, leads_to(answer)) == (303, "/console/policies")
+    assert (answer.status_int, redirect_path(answer)) == (303, "/console/policies")
     page = answer.follow()
     assert f"{USER}, service" in page.html.find(class_="person").text
 
@@ -107,7 +107,7 @@ def test_after_signing_in_the_page_is_shown_that_was_asked_for(browser):
     ],
 )
 def test_signing_in_leads_to_no_other_site(browser, elsewhere):
-    assert leads_to(sign_in(browser, next=elsewhere)) == "/console/"
+    assert redirect_path(sign_in(browser, next=elsewhere)) == "/console/"
 
 
 @pytest.mark.parametrize("page", ["/?open=cn1", "/console/hosts/cn1", "/console/ask?flavor=x"])
@@ -218,23 +218,25 @@ def test_signing_out_revokes_the_token(browser, keystone):
 
 @pytest.mark.parametrize("token", ["unknown", '"a\\012b"', ""])
 def test_a_broken_cookie_can_be_left_by_signing_out(browser, token):
-    answer = browser.post("/console/sign-out", headers={**SAME, **cookie_of(token)}, status=303)
-    assert_forgotten(answer)
+    answer = browser.post("/console/sign-out", headers={**SAME, **build_cookie(token)}, status=303)
+    assert_cookie_deleted(answer)
 
 
 def test_signing_out_waits_for_no_keystone_that_is_away(start, caplog):
     browser = start("http://127.0.0.1:9")
-    answer = browser.post("/console/sign-out", headers={**SAME, **cookie_of("x" * 9)}, status=303)
-    assert_forgotten(answer)
+    answer = browser.post(
+        "/console/sign-out", headers={**SAME, **build_cookie("x" * 9)}, status=303
+    )
+    assert_cookie_deleted(answer)
     assert "did not revoke a token" in caplog.text
     assert "x" * 9 not in caplog.text
 
 
-def cookie_of(token):
+def build_cookie(token):
     return {"Cookie": f"{COOKIE}={token}; {COOKIE.replace('token', 'person')}=ann"}
 
 
-def assert_forgotten(answer):
+def assert_cookie_deleted(answer):
     cookies = answer.headers.getall("Set-Cookie")
     assert len(cookies) == 2
     for cookie in cookies:
@@ -260,10 +262,10 @@ def assert_forgotten(answer):
     ids=["empty", "word", "fernet", "space", "line", "octal", "latin", "utf-8", "path", "long"],
 )
 def test_a_broken_cookie_is_removed_and_the_form_says_so(browser, path, token):
-    headers = {"Accept": "text/html", **cookie_of(token)}
+    headers = {"Accept": "text/html", **build_cookie(token)}
     answer = browser.get(path, headers=headers, status=303)
-    assert leads_to(answer) == "/console/sign-in"
-    assert_forgotten(answer)
+    assert redirect_path(answer) == "/console/sign-in"
+    assert_cookie_deleted(answer)
     form = browser.get(answer.headers["Location"])
     assert "Sign in again" in form.html.find(role="alert").text
     assert form.form["next"].value.startswith(path)
@@ -271,9 +273,9 @@ def test_a_broken_cookie_is_removed_and_the_form_says_so(browser, path, token):
 
 
 def test_an_expired_token_leads_to_the_form_which_says_so(browser, keystone):
-    headers = cookie_of(keystone.issue("ann", "demo", "admin", seconds=-60))
+    headers = build_cookie(keystone.issue("ann", "demo", "admin", seconds=-60))
     answer = browser.get("/console/policies", headers=headers, status=303)
-    assert_forgotten(answer)
+    assert_cookie_deleted(answer)
     assert "has expired" in answer.follow().html.find(role="alert").text
 
 
@@ -299,7 +301,7 @@ def test_a_token_that_is_no_longer_valid_leads_to_the_form(browser, keystone):
     sign_in(browser)
     keystone.revoke(browser.cookies[COOKIE])
     answer = browser.get("/console/policies", status=303)
-    assert leads_to(answer) == "/console/sign-in"
+    assert redirect_path(answer) == "/console/sign-in"
     assert browser.cookies == {}
     sign_in(browser)
     browser.get("/console/policies")
@@ -319,4 +321,4 @@ def test_pages_are_under_the_role_of_the_person(browser, keystone):
 
 def test_with_noauth2_there_is_nothing_to_sign_in_to(sqlite_app):
     browser = TestApp(sqlite_app.app)
-    assert leads_to(browser.get("/console/sign-in", status=303)) == "/console/"
+    assert redirect_path(browser.get("/console/sign-in", status=303)) == "/console/"

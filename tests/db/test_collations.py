@@ -14,12 +14,12 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import adopt, describe_adoption
-from placement_sched.operations.prepare import CheckCode, check_upgrade
+from placement_sched.operations.upgrade_check import Code, check_upgrade
 from placement_sched.store.checks import orphans
 from placement_sched.store.placement.provider_state import read_all_providers
 from tests.conftest import make_settings
 from tests.support.empty_databases import empty_database
-from tests.support.openstack_databases import make_openstack
+from tests.support.openstack_databases import create_openstack_schema
 from tests.support.scheduling import flavor, report, spec
 from tests.support.versions import LATEST_HEADERS
 from tests.verifier.verify import verify
@@ -48,7 +48,7 @@ def openstack(tmp_path):
     """A database of OpenStack placement in the character set of older releases."""
     with empty_database("mysql", tmp_path, f"CHARACTER SET utf8mb3 COLLATE {USUAL}") as url:
         database = Database(make_settings(url))
-        make_openstack(database)
+        create_openstack_schema(database)
         yield database
         database.dispose()
 
@@ -156,7 +156,7 @@ def test_every_check_names_the_table_and_the_statement_that_converts_it(adopted,
     assert not mismatch.is_refused
     (note,) = [note for note in describe_adoption(adopt(adopted, utcnow)) if "collation" in note]
     code, details = check(adopted)
-    assert code is CheckCode.WARNING
+    assert code is Code.WARNING
     status, validated = validate(adopted, capsys)
     assert status == 0
     for words in (note, details, validated):
@@ -164,13 +164,12 @@ def test_every_check_names_the_table_and_the_statement_that_converts_it(adopted,
         assert fix in words
     run(adopted, mismatch.fix)
     assert mismatches(adopted) == ()
-    assert check(adopted) == (CheckCode.SUCCESS, None)
+    assert check(adopted) == (Code.SUCCESS, None)
 
 
 def check(database: Database):
     settings = make_settings(database.url.render_as_string(hide_password=False))
-    results = check_upgrade(database, settings)
-    (result,) = [one for one in results if one.check == "Table Collations"]
+    result = check_upgrade(database, settings)["Table Collations"]
     return result.code, result.details
 
 
@@ -197,7 +196,7 @@ def test_adoption_refuses_tables_that_cannot_be_joined_and_changes_nothing(
     assert fix in refused.value.detail
     assert collations(openstack) == before
     code, details = check(openstack)
-    assert code is CheckCode.FAILURE
+    assert code is Code.FAILURE
     assert fix in details
     status, validated = validate(openstack, capsys)
     assert status == 1
@@ -228,7 +227,7 @@ def test_later_own_tables_have_the_collation_of_the_earlier_own_tables(adopted):
 def test_consumer_types_of_an_old_schema_have_the_collation_of_the_others(tmp_path):
     with empty_database("mysql", tmp_path, f"CHARACTER SET utf8mb3 COLLATE {USUAL}") as url:
         database = Database(make_settings(url))
-        make_openstack(database, TRAIN)
+        create_openstack_schema(database, TRAIN)
         change_default(database, OTHERS[1])
         adopt(database, utcnow)
         assert collations(database)["consumer_types"] == USUAL
@@ -247,7 +246,7 @@ def test_own_table_in_another_collation_is_a_failure_and_stays_exact(adopted):
     run(adopted, conversion_of(table, OTHERS[0]))
     (mismatch,) = mismatches(adopted)
     assert (mismatch.table, mismatch.is_refused) == ("sched_instances", True)
-    assert check(adopted)[0] is CheckCode.FAILURE
+    assert check(adopted)[0] is Code.FAILURE
     run(adopted, mismatch.fix)
     assert mismatches(adopted) == ()
     with adopted.read() as connection:

@@ -7,7 +7,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
-from tests.support.postgresql import primary_and_standby
+from tests.support.postgresql import run_primary_and_standby
 from tests.support.scheduling import report, spec
 from tests.support.servers import wait_until
 
@@ -19,7 +19,7 @@ COMPUTE = {"OpenStack-API-Version": "compute 2.90"}
 
 @pytest.fixture
 def servers():
-    with primary_and_standby() as servers:
+    with run_primary_and_standby() as servers:
         yield servers
 
 

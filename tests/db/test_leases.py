@@ -14,10 +14,10 @@ from placement_sched.db.leases import Lease
 from placement_sched.db.tables import leases
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
-from tests.support.database_time import time_there
+from tests.support.database_time import read_database_time
 from tests.support.processes import PROCESSES
 from tests.support.servers import wait_until
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
@@ -83,11 +83,11 @@ def test_lease_is_renewed_after_half_its_time_and_costs_no_statement_before(data
     monkeypatch.setattr(module, "monotonic", lambda: moment[0])
     assert lease.is_held()
     moment[0] += LONG / 2 - 1
-    with counted(database) as statements:
+    with record_statements(database) as statements:
         assert lease.is_held()
     assert statements == []
     moment[0] += 2
-    with counted(database) as statements:
+    with record_statements(database) as statements:
         assert lease.is_held()
     assert len(statements) == 1
 
@@ -104,11 +104,11 @@ def test_released_lease_is_free_at_once(database):
 
 def test_times_are_those_of_the_database(database):
     with database.read() as connection:
-        before = time_there(connection)
+        before = read_database_time(connection)
     assert Lease(database, NAME, 60).is_held()
     with database.read() as connection:
         expires_at = connection.scalar(select(leases.c.expires_at))
-        after = time_there(connection)
+        after = read_database_time(connection)
     assert before <= expires_at - timedelta(seconds=60) <= after
 
 

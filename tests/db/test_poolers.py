@@ -30,12 +30,12 @@ from placement_sched.nova.databases.connections import NovaDatabase, parse_url
 from placement_sched.nova.databases.tables import API, CELL
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
-from tests.deploy import tool
+from tests.deploy import find_program
 from tests.support.invariants import assert_invariants
-from tests.support.loopback import reserved_port
+from tests.support.loopback import reserve_port
 from tests.support.nova_clouds import NovaCloud
-from tests.support.postgresql import ACCOUNT, one_server
-from tests.support.servers import environment, started, wait_until
+from tests.support.postgresql import ACCOUNT, run_postgresql
+from tests.support.servers import environment, start_server, wait_until
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
@@ -64,8 +64,8 @@ ignore_startup_parameters = options
 @contextmanager
 def pgbouncer(folder: Path, server: int) -> Iterator[int]:
     """Give the port of a PgBouncer in front of the PostgreSQL on port ``server``."""
-    program = tool("pgbouncer")
-    with reserved_port() as reserved, (folder / "pgbouncer.log").open("w") as log:
+    program = find_program("pgbouncer")
+    with reserve_port() as reserved, (folder / "pgbouncer.log").open("w") as log:
         port = reserved.getsockname()[1]
         users = folder / "users.txt"
         users.write_text(f'"{ACCOUNT}" ""\n')
@@ -94,7 +94,7 @@ def accepts(port: int) -> bool:
 
 @pytest.fixture(scope="module")
 def server():
-    with one_server() as server:
+    with run_postgresql() as server:
         for name in ("placement", "nova_api", "nova_cell0", "nova_cell1"):
             server.ask(f"CREATE DATABASE {name}")
         yield server
@@ -124,7 +124,9 @@ def test_two_workers_answer_as_on_a_direct_connection(server, pooled, tmp_path):
         "OS_API__AUTH_STRATEGY": "noauth2",
         "OS_PLACEMENT_DATABASE__CONNECTION": pooled("placement"),
     }
-    with started("--workers", "2", folder=tmp_path, variables=environment(**options)) as service:
+    with start_server(
+        "--workers", "2", folder=tmp_path, variables=environment(**options)
+    ) as service:
         base = f"{service.url}/placement"
 
         def call(method, path, number=0, **more):

@@ -19,7 +19,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.store.placement import change_log
 from tests.conftest import SERVERS, make_settings
 from tests.support.empty_databases import KINDS, empty_database
-from tests.support.openstack_databases import fill, make_openstack
+from tests.support.openstack_databases import add_openstack_rows, create_openstack_schema
 from tests.support.placement_copy import Copy
 
 pytestmark = pytest.mark.all_databases
@@ -136,8 +136,8 @@ def test_interrupted_sync_goes_on(empty, made):
 
 
 def test_database_that_openstack_placement_made_and_filled_is_logged(empty):
-    make_openstack(empty)
-    fill(empty)
+    create_openstack_schema(empty)
+    add_openstack_rows(empty)
     sync_schema(empty)
     assert reason(empty) is None
     copy = Copy(empty)

@@ -21,7 +21,7 @@ DEPLOY = ROOT / "deploy"
 REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_TOOLS"))
 
 
-def tool(name: str, package: str | None = None) -> str:
+def find_program(name: str, package: str | None = None) -> str:
     """Return where a program is; skip the test where it is not installed."""
     found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     if found is None:
@@ -47,7 +47,7 @@ def run(*command: str | Path, status: int = 0, **more: object) -> str:
 
 
 @contextmanager
-def answering(folder: Path, port: int, *command: str | Path) -> Iterator[tuple[str, Path]]:
+def run_proxy(folder: Path, port: int, *command: str | Path) -> Iterator[tuple[str, Path]]:
     """Run a proxy on ``port`` with the certificate of ``folder``.
 
     Gives its address and that certificate, once a server after it answers.
@@ -71,11 +71,11 @@ def answering(folder: Path, port: int, *command: str | Path) -> Iterator[tuple[s
         yield url, signed
 
 
-def certificate(folder: Path) -> Path:
+def create_certificate(folder: Path) -> Path:
     """Make a self-signed certificate for localhost; return the file with it and its key."""
     key, signed = folder / "key.pem", folder / "cert.pem"
     run(
-        *(tool("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+        *(find_program("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
         *("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"),
         *("-keyout", key, "-out", signed),
     )

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy import DEPLOY, REQUIRED, answering, certificate, run, tool
-from tests.support.loopback import reserved_port
+from tests.deploy import DEPLOY, REQUIRED, create_certificate, find_program, run, run_proxy
+from tests.support.loopback import reserve_port
 from tests.support.repository import ROOT
 
 MODULES = Path("/usr/lib/apache2/modules")
@@ -27,9 +27,9 @@ _LOADED = ("mpm_event", "authz_core", "authz_host", "headers", "ssl", "reqtimeou
 _PYTHON = "/usr/bin/python3"
 
 
-def installed() -> str:
+def find_apache() -> str:
     """Return where Apache is; skip the test where its mod_wsgi is not for this Python."""
-    program = tool("apache2")
+    program = find_program("apache2")
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     if not (MODULES / f"mod_wsgi.so-{version}").exists():
         reason = f"mod_wsgi for Python {version}: apt-get install libapache2-mod-wsgi-py3"
@@ -41,21 +41,21 @@ def installed() -> str:
 
 
 @contextmanager
-def serving() -> Iterator[tuple[str, Path]]:
+def run_apache() -> Iterator[tuple[str, Path]]:
     """Give the URL of Apache once it answers, and its certificate."""
-    program = installed()
+    program = find_apache()
     with ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="placement_sched_apache_"))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        port = stack.enter_context(reserved_port()).getsockname()[1]
-        certificate(folder)
+        port = stack.enter_context(reserve_port()).getsockname()[1]
+        create_certificate(folder)
         _environment(folder / "venv")
         _install(folder)
         _write(folder, port)
         command = [program, "-d", str(folder), "-f", str(folder / "apache2.conf")]
         assert "Syntax OK" in run(*command, "-t")
         yield stack.enter_context(
-            answering(
+            run_proxy(
                 *(folder, port, "env", "-i", f"PATH={os.environ['PATH']}", f"TMPDIR={folder}/temp"),
                 *(*command, "-D", "FOREGROUND"),
             )

@@ -39,7 +39,7 @@ class Release(NamedTuple):
 VULNERABLE = Release("jinja2", "2.10")
 
 
-class Unchecked(Exception):
+class IndexWithoutData(Exception):
     """The index did not say what is known of a release; why."""
 
 
@@ -49,7 +49,7 @@ def main(index: str | None = None, requirements: Path = REQUIREMENTS) -> int:
     try:
         base = (index or _index()).rstrip("/").removesuffix("/simple")
         _check_data(base)
-    except Unchecked as reason:
+    except IndexWithoutData as reason:
         print(f"could not be checked: {reason}")
         return UNKNOWN
     with ThreadPoolExecutor(4) as pool:
@@ -58,14 +58,14 @@ def main(index: str | None = None, requirements: Path = REQUIREMENTS) -> int:
 
 
 def _check_data(base: str) -> None:
-    """Raise :class:`Unchecked` where the index has no data on vulnerabilities."""
-    if not _known(base, VULNERABLE):
-        raise Unchecked(f"the index knows no vulnerability, not even of {VULNERABLE}")
+    """Raise :class:`IndexWithoutData` where the index has no data on vulnerabilities."""
+    if not _known_vulnerabilities(base, VULNERABLE):
+        raise IndexWithoutData(f"the index knows no vulnerability, not even of {VULNERABLE}")
 
 
-def _report(found: dict[Release, list[str] | Unchecked]) -> int:
-    unchecked = {one: why for one, why in found.items() if isinstance(why, Unchecked)}
-    known = {one: which for one, which in found.items() if not isinstance(which, Unchecked)}
+def _report(found: dict[Release, list[str] | IndexWithoutData]) -> int:
+    unchecked = {one: why for one, why in found.items() if isinstance(why, IndexWithoutData)}
+    known = {one: which for one, which in found.items() if not isinstance(which, IndexWithoutData)}
     for one, which in known.items():
         for vulnerability in which:
             print(f"{one}: {vulnerability}")
@@ -79,14 +79,14 @@ def _report(found: dict[Release, list[str] | Unchecked]) -> int:
     return UNKNOWN if unchecked else 0
 
 
-def _verdict(base: str, release: Release) -> list[str] | Unchecked:
+def _verdict(base: str, release: Release) -> list[str] | IndexWithoutData:
     try:
-        return _known(base, release)
-    except Unchecked as reason:
+        return _known_vulnerabilities(base, release)
+    except IndexWithoutData as reason:
         return reason
 
 
-def _known(base: str, release: Release) -> list[str]:
+def _known_vulnerabilities(base: str, release: Release) -> list[str]:
     """Return the vulnerabilities that the index knows of a release, in words."""
     try:
         answer = requests.get(
@@ -95,9 +95,9 @@ def _known(base: str, release: Release) -> list[str]:
             timeout=60,
         )
     except requests.RequestException as failure:
-        raise Unchecked(f"the index does not answer: {type(failure).__name__}") from failure
+        raise IndexWithoutData(f"the index does not answer: {type(failure).__name__}") from failure
     if answer.status_code != requests.codes.ok:
-        raise Unchecked(f"the index has no data on {release}: {answer.status_code}")
+        raise IndexWithoutData(f"the index has no data on {release}: {answer.status_code}")
     try:
         known = answer.json()["vulnerabilities"]
         return [
@@ -107,7 +107,7 @@ def _known(base: str, release: Release) -> list[str]:
         ]
     except (ValueError, KeyError, TypeError, AttributeError) as failure:
         words = f"the index has no data on vulnerabilities of {release}"
-        raise Unchecked(words) from failure
+        raise IndexWithoutData(words) from failure
 
 
 def _index() -> str:
@@ -118,7 +118,7 @@ def _index() -> str:
         return configured
     default = re.search(r"--index-url.*?\(default\s+(\S+?)\)", _pip("install", "--help"), re.DOTALL)
     if default is None:
-        raise Unchecked("pip names no index")
+        raise IndexWithoutData("pip names no index")
     return default[1]
 
 

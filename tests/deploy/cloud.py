@@ -77,7 +77,7 @@ class Cloud:
 
     def ip(self, *words: str) -> None:
         """Set up the network."""
-        self._do("ip", *words)
+        self._run("ip", *words)
 
     def connect(self, leader: int, address: str) -> None:
         """Plug a machine, whose first process is ``leader``, into the network."""
@@ -129,20 +129,20 @@ class Cloud:
         """Prepare the database as OpenStack placement does, at first and in each upgrade."""
         manage = PEER_PYTHON.with_name("placement-manage")
         config = self._folder / "placement/placement.conf"
-        self._do(manage, f"--config-file={config}", "db", "sync")
+        self._run(manage, f"--config-file={config}", "db", "sync")
 
     def fill_placement(self, token: str, providers: int, consumers: int) -> None:
         """Give OpenStack placement data of every kind, by its own API."""
-        self._do(
+        self._run(
             *(PEER_PYTHON, "-c", _FILL, PLACEMENT, token),
-            input=json.dumps(list(_calls(providers, consumers))),
+            input=json.dumps(list(_build_requests(providers, consumers))),
         )
 
     def read_placement(self, token: str) -> dict[str, object]:
         """Return all that OpenStack placement answers."""
         move = str(DEPLOY / "move")
         variables = {**os.environ, "OS_TOKEN": token}
-        return json.loads(self._do(PEER_PYTHON, "-c", _READ, move, PLACEMENT, env=variables))
+        return json.loads(self._run(PEER_PYTHON, "-c", _READ, move, PLACEMENT, env=variables))
 
     def _serve(self, module: str, port: int, **variables: str) -> subprocess.Popen[bytes]:
         log = self._folder / f"{module}.log"
@@ -153,11 +153,11 @@ class Cloud:
             stdout=output,
             stderr=output,
         )
-        self._stack.callback(end, process)
+        self._stack.callback(stop_process, process)
 
         def listens() -> bool:
             assert process.poll() is None, log.read_text()
-            return f"{ADDRESS}:{port} " in self._do("ss", "--listening", "--tcp", "--numeric")
+            return f"{ADDRESS}:{port} " in self._run("ss", "--listening", "--tcp", "--numeric")
 
         assert wait_until(listens, 120), log.read_text()
         return process
@@ -166,11 +166,11 @@ class Cloud:
     def _inside(self) -> tuple[str, ...]:
         return "nsenter", f"--target={self._network}", "--net", "--"
 
-    def _do(self, *command: str | Path, **more: object) -> str:
+    def _run(self, *command: str | Path, **more: object) -> str:
         return run(*self._inside, *command, **more)
 
 
-def _calls(providers: int, consumers: int) -> Iterator[tuple[str, str, object]]:
+def _build_requests(providers: int, consumers: int) -> Iterator[tuple[str, str, object]]:
     """Give the requests that make so many of both, with what belongs to them."""
     uuids = [str(uuid4()) for _ in range(providers)]
     shared = str(uuid4())
@@ -199,7 +199,7 @@ def _calls(providers: int, consumers: int) -> Iterator[tuple[str, str, object]]:
         yield "PUT", f"/allocations/{uuid4()}", body
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
+def stop_process(process: subprocess.Popen[bytes]) -> None:
     """End a service of the cloud."""
     process.terminate()
     process.wait(timeout=60)
@@ -211,7 +211,7 @@ def cloud(folder: Path) -> Iterator[Cloud]:
     folder.mkdir()
     with ExitStack() as stack:
         holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
-        stack.callback(end, holder)
+        stack.callback(stop_process, holder)
         ours = Path("/proc/self/ns/net").readlink()
         there = Path(f"/proc/{holder.pid}/ns/net")
         assert wait_until(lambda: there.readlink() != ours, 60)

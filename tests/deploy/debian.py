@@ -22,7 +22,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.deploy import DEPLOY, REQUIRED, run, tool
+from tests.deploy import DEPLOY, REQUIRED, find_program, run
 from tests.house.test_packaging import LEFT_OUT
 from tests.support.repository import ROOT
 from tests.support.servers import wait_until
@@ -62,12 +62,12 @@ _HIERARCHIES = {"name=systemd": "systemd", "": "unified"}
 _JOIN = 'for group in $1; do echo $$ > "$group/cgroup.procs" || exit; done; shift; exec "$@"'
 
 
-def refuse_where_it_cannot_run() -> None:
+def require_machines() -> None:
     """Skip the test where no machine can be started; fail where that is required."""
-    tool("systemd-nspawn", "systemd-container")
-    tool("ip", "iproute2")
+    find_program("systemd-nspawn", "systemd-container")
+    find_program("ip", "iproute2")
     for program in ("mmdebstrap", "git", "nsenter", "mount"):
-        tool(program)
+        find_program(program)
     if os.geteuid() == 0 and _may_mount():
         return
     assert not REQUIRED, "a machine of its own needs root, and the right to mount"
@@ -106,8 +106,8 @@ def _prepare(packages: Sequence[str]) -> None:
     with ThreadPoolExecutor() as beside:
         begun = [
             beside.submit(_install_debian, packages),
-            beside.submit(_do, *download, *of_debian, *hashed),
-            beside.submit(_do, *download, *of_debian, *FROM_INDEX),
+            beside.submit(_run_program, *download, *of_debian, *hashed),
+            beside.submit(_run_program, *download, *of_debian, *FROM_INDEX),
         ]
         for one in begun:
             one.result()
@@ -120,21 +120,21 @@ def _install_debian(packages: Sequence[str]) -> None:
         options = [f"--dpkgopt={one}" for one in _OF_DPKG.splitlines()]
         more = ",".join(INSTALLED)
         variant = ("--quiet", "--variant=minbase", f"--include={more}")
-        _do("mmdebstrap", *variant, *options, SUITE, BASE)
+        _run_program("mmdebstrap", *variant, *options, SUITE, BASE)
         (KEPT / "installed").touch()
     (BASE / "etc/hosts").write_text(_HOSTS)
     (BASE / "etc/hostname").unlink(missing_ok=True)  # mmdebstrap takes this machine's
     (BASE / "etc/apt/tests.conf").write_text(_OF_APT)
     (BASE / "etc/dpkg/dpkg.cfg.d/tests").write_text(_OF_DPKG)
     fetch = f"apt-get -q update && apt-get -q --download-only install {' '.join(packages)}"
-    _do(
+    _run_program(
         *("systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--pipe"),
         *(f"--directory={BASE}", "--resolv-conf=copy-host"),
         *("--setenv=APT_CONFIG=/etc/apt/tests.conf", "bash", "-ec", fetch),
     )
 
 
-def _do(*command: str | Path) -> None:
+def _run_program(*command: str | Path) -> None:
     """Run a program that takes minutes."""
     done = subprocess.run(
         command,
@@ -182,15 +182,15 @@ class Machine:
 
     def open_shell(self) -> None:
         """Go on in another shell, which has nothing of what was exported."""
-        self.do(f"rm -f {_EXPORTED}; exec true")
+        self.run(f"rm -f {_EXPORTED}; exec true")
 
-    def do(self, line: str, **more: str) -> str:
+    def run(self, line: str, **more: str) -> str:
         """Run a line that succeeds; return what it printed."""
         status, printed = self.type(line, **more)
-        assert status == 0, f"# {line}\n{printed}{self._said_of_units(line)}"
+        assert status == 0, f"# {line}\n{printed}{self._describe_units(line)}"
         return printed
 
-    def _said_of_units(self, line: str) -> str:
+    def _describe_units(self, line: str) -> str:
         """Return the state and the last messages of the units that a line starts."""
         asked = (
             f"systemctl status --no-pager --full {unit}; journalctl --no-pager -n 50 -u {unit}"
@@ -242,7 +242,7 @@ class Machine:
 
 
 @contextmanager
-def machine(
+def start_machine(
     folder: Path, name: str, written: Mapping[str, str], lower: Path | str = BASE
 ) -> Iterator[Machine]:
     """Start a machine that was prepared, in a folder that has the repository of this source.
@@ -251,11 +251,11 @@ def machine(
     """
     console = folder / f"{name}.log"
     with ExitStack() as stack:
-        root = _overlaid(folder / name, lower, stack)
+        root = _mount_overlay(folder / name, lower, stack)
         log = stack.enter_context(console.open("w"))
         process = subprocess.Popen(
             [
-                *("sh", "-c", _JOIN, "sh", " ".join(map(str, _own_groups(name, stack)))),
+                *("sh", "-c", _JOIN, "sh", " ".join(map(str, _create_control_groups(name, stack)))),
                 *("systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot"),
                 *(f"--directory={root}", "--private-network", f"--machine={name}"),
                 *(f"--bind-ro={folder / _BARE}:{REPOSITORY}", f"--bind-ro={WHEELS}:{OF_PIP}"),
@@ -266,14 +266,16 @@ def machine(
             stderr=log,
         )
         stack.callback(_end, process)
-        assert wait_until(lambda: bool(_leaders(process.pid)), 60), console.read_text()
-        started = Machine(_leaders(process.pid)[0], written)
+        assert wait_until(lambda: bool(_find_first_process(process.pid)), 60), console.read_text()
+        started = Machine(_find_first_process(process.pid)[0], written)
         assert wait_until(started.is_up, 120), console.read_text()
         yield started
 
 
 @contextmanager
-def copy_of(folder: Path, name: str, written: Mapping[str, str], copied: str) -> Iterator[Machine]:
+def start_copy(
+    folder: Path, name: str, written: Mapping[str, str], copied: str
+) -> Iterator[Machine]:
     """Start a machine with a copy of the disk of another one, as an image of it would give."""
     disk = folder / copied / "disk"
     copy = folder / f"{name}-from-{copied}"
@@ -281,10 +283,10 @@ def copy_of(folder: Path, name: str, written: Mapping[str, str], copied: str) ->
         _mount_memory(copy, stack)
         run("cp", "--archive", disk / "changed", copy)
         (copy / "changed/etc/machine-id").unlink(missing_ok=True)  # it gets its own
-        yield stack.enter_context(machine(folder, name, written, f"{copy}/changed:{BASE}"))
+        yield stack.enter_context(start_machine(folder, name, written, f"{copy}/changed:{BASE}"))
 
 
-def _overlaid(folder: Path, lower: Path | str, stack: ExitStack) -> Path:
+def _mount_overlay(folder: Path, lower: Path | str, stack: ExitStack) -> Path:
     """Mount a copy of a disk that keeps what changes in memory."""
     disk, root = folder / "disk", folder / "root"
     root.mkdir(parents=True)
@@ -297,7 +299,7 @@ def _overlaid(folder: Path, lower: Path | str, stack: ExitStack) -> Path:
     return root
 
 
-def _own_groups(name: str, stack: ExitStack) -> list[Path]:
+def _create_control_groups(name: str, stack: ExitStack) -> list[Path]:
     """Make control groups for one machine, which go when it has ended.
 
     Machines that are not registered have those of the process that starts them: the systemd of each
@@ -310,7 +312,7 @@ def _own_groups(name: str, stack: ExitStack) -> list[Path]:
             group = _hierarchy(kind) / path.strip("/") / own
             group.mkdir()
             made.append(group)
-            stack.callback(_remove_groups, group)
+            stack.callback(_remove_control_groups, group)
     return made
 
 
@@ -321,7 +323,7 @@ def _hierarchy(kind: str) -> Path:
     return named if named.exists() else mounted
 
 
-def _remove_groups(group: Path) -> None:
+def _remove_control_groups(group: Path) -> None:
     """Remove control groups, which may be busy for a moment after their last process."""
 
     def removed() -> bool:
@@ -341,7 +343,7 @@ def _mount_memory(folder: Path, stack: ExitStack) -> None:
     stack.callback(run, "umount", folder)
 
 
-def lay_repository(folder: Path) -> None:
+def create_repository(folder: Path) -> None:
     """Make the repository with this source as it is now, which machines clone."""
     source, bare = folder / "source", folder / _BARE
     shutil.copytree(ROOT, source, ignore=LEFT_OUT)
@@ -354,17 +356,17 @@ def lay_repository(folder: Path) -> None:
     run("git", "clone", "--quiet", "--bare", source, bare)
 
 
-def _leaders(process: int) -> list[int]:
+def _find_first_process(process: int) -> list[int]:
     """Return the child that is the first process of its machine, once there is one.
 
     At first systemd-nspawn has another child, which starts that one and ends.
     """
     found = Path(f"/proc/{process}/task/{process}/children")
     children = [int(one) for one in found.read_text().split()] if found.exists() else []
-    return [one for one in children if _number_in_its_machine(one) == "1"]
+    return [one for one in children if _inner_process_id(one) == "1"]
 
 
-def _number_in_its_machine(process: int) -> str:
+def _inner_process_id(process: int) -> str:
     try:
         status = Path(f"/proc/{process}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):

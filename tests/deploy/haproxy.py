@@ -7,21 +7,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.deploy import DEPLOY, answering, certificate, tool
-from tests.support.loopback import reserved_port
+from tests.deploy import DEPLOY, create_certificate, find_program, run_proxy
+from tests.support.loopback import reserve_port
 
 
 @contextmanager
-def in_front(
+def run_haproxy(
     folder: Path, ports: Sequence[int], *, always_tried: bool = False
 ) -> Iterator[tuple[str, Path]]:
     """Give the address of HAProxy and its certificate, once a server of these ports answers.
 
     Where servers are ``always_tried``, none is left out for what it did before.
     """
-    haproxy, both = tool("haproxy"), certificate(folder)
+    haproxy, both = find_program("haproxy"), create_certificate(folder)
     with ExitStack() as stack:
-        port = stack.enter_context(reserved_port()).getsockname()[1]
+        port = stack.enter_context(reserve_port()).getsockname()[1]
         text = (DEPLOY / "haproxy/haproxy.cfg").read_text()
         text = re.sub(r"bind :443 ssl crt \S+", f"bind 127.0.0.1:{port} ssl crt {both}", text)
         lines = [f"    server s{number} 127.0.0.1:{one}" for number, one in enumerate(ports)]
@@ -33,4 +33,4 @@ def in_front(
         if os.geteuid() != 0:  # only root may become another user
             text = re.sub(r"    (user|group) haproxy\n", "", text)
         (folder / "haproxy.cfg").write_text(text)
-        yield stack.enter_context(answering(folder, port, haproxy, "-f", folder / "haproxy.cfg"))
+        yield stack.enter_context(run_proxy(folder, port, haproxy, "-f", folder / "haproxy.cfg"))

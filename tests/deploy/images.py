@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy import REQUIRED, debian, run, tool
-from tests.deploy.test_pages_on_a_machine import packages
+from tests.deploy import REQUIRED, debian, find_program, run
+from tests.deploy.test_pages_on_a_machine import list_packages
 from tests.support.repository import ROOT
 
 #: The image that stands in for Docker's, by its name.
@@ -37,7 +37,7 @@ class Docker:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         (folder / "bin").mkdir()
-        (folder / "bin/docker").symlink_to(tool("podman"))
+        (folder / "bin/docker").symlink_to(find_program("podman"))
         self._variables = {
             **os.environ,
             "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
@@ -61,7 +61,7 @@ class Docker:
             netns = "none"
             default_ulimits = [{", ".join(limits)}]
             [engine]
-            runtime = "{Path(tool("runc")).name}"
+            runtime = "{Path(find_program("runc")).name}"
             cgroup_manager = "cgroupfs"
             events_logger = "file"
             """)
@@ -76,7 +76,7 @@ class Docker:
 
     def make_base(self) -> str:
         """Make the image that the container file begins with; return the option that names it."""
-        debian.prepare(packages())
+        debian.prepare(list_packages())
         file = self._folder / "base"
         file.write_text(_BASE.format(base=debian.BASE.name, wheels=debian.OF_PIP))
         self.type(f"docker build --layers=false --tag {BASE} --file {file} {debian.KEPT}")
@@ -87,11 +87,11 @@ class Docker:
         return run("bash", "-c", line, status=status, cwd=ROOT, env=self._variables)
 
 
-def refuse_where_none_can_be_built() -> None:
+def require_podman() -> None:
     """Skip the test where podman may not run containers; fail where that is required."""
-    tool("podman")
-    tool("runc")
-    debian.refuse_where_it_cannot_run()
+    find_program("podman")
+    find_program("runc")
+    debian.require_machines()
     if os.geteuid() != 0:
         assert not REQUIRED, "the base image needs root"
         pytest.skip("the base image needs root")

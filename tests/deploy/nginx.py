@@ -7,31 +7,31 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.deploy import DEPLOY, answering, certificate, tool
-from tests.support.loopback import reserved_port
+from tests.deploy import DEPLOY, create_certificate, find_program, run_proxy
+from tests.support.loopback import reserve_port
 
 #: Folders that nginx wants, which are root's where it is installed.
 _FOLDERS = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
 @contextmanager
-def in_front(
+def run_nginx(
     folder: Path, ports: Sequence[int], *, always_tried: bool = False
 ) -> Iterator[tuple[str, Path]]:
     """Give the address of nginx and its certificate, once a server of these ports answers.
 
     Where servers are ``always_tried``, none is left out for what it did before.
     """
-    nginx = tool("nginx", "nginx-light")
-    certificate(folder)
+    nginx = find_program("nginx", "nginx-light")
+    create_certificate(folder)
     with ExitStack() as stack:
-        port = stack.enter_context(reserved_port()).getsockname()[1]
+        port = stack.enter_context(reserve_port()).getsockname()[1]
         _write(folder, port, ports)
         if always_tried:
             site = folder / "site.conf"
             site.write_text(site.read_text().replace("max_fails=1", "max_fails=0"))
         yield stack.enter_context(
-            answering(folder, port, nginx, "-p", folder, "-c", folder / "nginx.conf")
+            run_proxy(folder, port, nginx, "-p", folder, "-c", folder / "nginx.conf")
         )
 
 

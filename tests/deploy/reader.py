@@ -64,15 +64,15 @@ class Line:
     of_root: bool
 
 
-def lines_of(page: str) -> list[Line]:
+def list_lines(page: str) -> list[Line]:
     """Return the lines of a page that are typed on the machine."""
     _, heading, text = (ROOT / f"doc/source/{page}.rst").read_text().partition(f"{PAGES[page]}\n")
     assert heading, page
     user = OF_ANY_USER.get(page, ())
-    return [line for line in _lines(page, text) if line.of_root or line.text.startswith(user)]
+    return [line for line in _read_lines(page, text) if line.of_root or line.text.startswith(user)]
 
 
-def _lines(page: str, text: str) -> Iterator[Line]:
+def _read_lines(page: str, text: str) -> Iterator[Line]:
     for _, block in _BLOCK.findall(text):
         for part in re.split(r"^(?=[$#] )", textwrap.dedent(block), flags=re.MULTILINE):
             if found := re.fullmatch(r"([$#]) ((?:.*\\\n)*.*\n)((?s:.*))", part):
@@ -106,18 +106,18 @@ def read(machine: Machine, page: str, steps: Sequence[Step]) -> None:
     ``steps`` come in the order of their lines, and each of them is the step of some line.
     """
     left = deque(steps)
-    for line in lines_of(page):
+    for line in list_lines(page):
         step = left.popleft() if left and line.text.startswith(left[0].line) else Step("")
         machines = step.machines(machine)
         for here in machines:
             step.before(here)
-        at_once(lambda here, line=line, typed=step.typed: _type(here, line, typed), machines)
+        run_on_all(lambda here, line=line, typed=step.typed: _type(here, line, typed), machines)
         for here in machines:
             step.after(here)
     assert not left, left[0].line
 
 
-def at_once(do: Callable[[Machine], None], machines: Sequence[Machine]) -> None:
+def run_on_all(do: Callable[[Machine], None], machines: Sequence[Machine]) -> None:
     """Do the same on several machines, side by side."""
     with ThreadPoolExecutor() as beside:
         for done in [beside.submit(do, one) for one in machines]:
@@ -141,7 +141,7 @@ def _type(machine: Machine, line: Line, typed: str) -> None:
     assert wait_until(done, 60) if again else done(), f"{line.page}: {text}\n{printed[-1]}"
 
 
-def file_of(page: str, name: str) -> str:
+def read_file(page: str, name: str) -> str:
     """Return a file that a page shows."""
     text = Path(ROOT / f"doc/source/{page}.rst").read_text()
     shown = re.search(rf":caption: {re.escape(name)}\n\n((?:   .*\n|\n)+)", text)

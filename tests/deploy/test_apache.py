@@ -23,38 +23,38 @@ ADMIN = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[tuple[str, Path]]:
-    with apache.serving() as found:
+def apache_url() -> Iterator[tuple[str, Path]]:
+    with apache.run_apache() as found:
         yield found
 
 
 @pytest.fixture
-def ask(served):
+def send_request(apache_url):
     """Return a function that asks for a path, by default as the administrator."""
-    url, signed = served
+    url, signed = apache_url
 
-    def ask(path, method="GET", headers=ADMIN, **more):
+    def send_request(path, method="GET", headers=ADMIN, **more):
         return requests.request(
             method, url + path, headers=headers, verify=str(signed), timeout=60, **more
         )
 
-    return ask
+    return send_request
 
 
-def test_it_reads_and_writes(ask):
-    assert ask("/healthz/ready").status_code == 200
-    made = ask("/placement/resource_providers", "POST", json={"name": "cn1"})
+def test_it_reads_and_writes(send_request):
+    assert send_request("/healthz/ready").status_code == 200
+    made = send_request("/placement/resource_providers", "POST", json={"name": "cn1"})
     assert made.status_code == 200
-    found = ask("/placement/resource_providers").json()["resource_providers"]
+    found = send_request("/placement/resource_providers").json()["resource_providers"]
     assert [one["name"] for one in found] == ["cn1"]
-    assert ask("/placement/resource_providers", headers={}).status_code == 401
+    assert send_request("/placement/resource_providers", headers={}).status_code == 401
 
 
-def test_links_have_the_scheme_of_tls(ask, served):
-    documents = ask("/compute").json()["versions"]
+def test_links_have_the_scheme_of_tls(send_request, apache_url):
+    documents = send_request("/compute").json()["versions"]
     links = [link["href"] for version in documents for link in version["links"]]
     assert links
-    assert all(link.startswith(served[0]) for link in links)
+    assert all(link.startswith(apache_url[0]) for link in links)
 
 
 @pytest.mark.parametrize(
@@ -70,58 +70,58 @@ def test_links_have_the_scheme_of_tls(ask, served):
     ],
     ids=["forwarded", "x-forwarded"],
 )
-def test_links_are_those_of_apache_whatever_a_client_says(ask, served, forged):
-    documents = ask("/compute", headers=ADMIN | forged).json()["versions"]
+def test_links_are_those_of_apache_whatever_a_client_says(send_request, apache_url, forged):
+    documents = send_request("/compute", headers=ADMIN | forged).json()["versions"]
     links = [link["href"] for version in documents for link in version["links"]]
     assert links
-    assert all(link.startswith(f"{served[0]}/compute/") for link in links)
+    assert all(link.startswith(f"{apache_url[0]}/compute/") for link in links)
 
 
-def test_address_in_the_log_is_that_of_the_client_whatever_it_says(ask, served):
-    sent = ask("/placement/", headers={"X-Forwarded-For": "192.0.2.99"})
-    log = served[1].parent / "proxy.log"
+def test_address_in_the_log_is_that_of_the_client_whatever_it_says(send_request, apache_url):
+    sent = send_request("/placement/", headers={"X-Forwarded-For": "192.0.2.99"})
+    log = apache_url[1].parent / "proxy.log"
     assert wait_until(lambda: sent.headers["x-openstack-request-id"] in log.read_text())
     assert "192.0.2.99" not in log.read_text()
 
 
-def test_encoded_slash_reaches_the_application(ask):
-    answer = ask("/placement/resource_classes/CUSTOM_A%2FB")
+def test_encoded_slash_reaches_the_application(send_request):
+    answer = send_request("/placement/resource_classes/CUSTOM_A%2FB")
     assert answer.status_code == 404
     assert answer.json()["errors"][0]["request_id"].startswith("req-")
 
 
-def test_body_beyond_the_limit_is_refused(ask):
+def test_body_beyond_the_limit_is_refused(send_request):
     most = read_settings((), new_conf()).api.max_request_body_size
-    answer = ask("/placement/resource_providers", "POST", data=b"x" * (most + 1))
+    answer = send_request("/placement/resource_providers", "POST", data=b"x" * (most + 1))
     assert answer.status_code == 413
 
 
-def test_long_query_is_answered_and_a_longer_one_is_told_the_limit(served):
-    check_long_queries(served[0], verify=str(served[1]))
+def test_long_query_is_answered_and_a_longer_one_is_told_the_limit(apache_url):
+    check_long_queries(apache_url[0], verify=str(apache_url[1]))
 
 
-def test_header_with_an_underscore_is_dropped(served):
-    where, trusted = urlsplit(served[0]), create_default_context(cafile=served[1])
+def test_header_with_an_underscore_is_dropped(apache_url):
+    where, trusted = urlsplit(apache_url[0]), create_default_context(cafile=apache_url[1])
     connection = HTTPSConnection(where.hostname, where.port, context=trusted, timeout=60)
     with closing(connection):
         connection.request("GET", "/placement/traits", headers={"X_Auth_Token": "admin"})
         assert connection.getresponse().status == 401
 
 
-def test_figures_of_all_processes_are_added_up(ask):
+def test_figures_of_all_processes_are_added_up(send_request):
     route = re.compile(r'^placement_sched_requests_total\{.*route="/traits",status="200"\} (\S+)')
 
     def counted():
-        lines = ask("/metrics").text.splitlines()
+        lines = send_request("/metrics").text.splitlines()
         return sum(float(found[1]) for line in lines if (found := route.match(line)))
 
     for _ in range(24):
-        assert ask("/placement/traits").status_code == 200
+        assert send_request("/placement/traits").status_code == 200
     assert {counted() for _ in range(8)} == {24.0}
 
 
-def test_log_of_the_application_is_in_that_of_apache(served, ask):
-    log = served[1].parent / "proxy.log"
-    sent = ask("/placement/").headers["x-openstack-request-id"]
+def test_log_of_the_application_is_in_that_of_apache(apache_url, send_request):
+    log = apache_url[1].parent / "proxy.log"
+    sent = send_request("/placement/").headers["x-openstack-request-id"]
     assert wait_until(lambda: sent in log.read_text())
     assert "Traceback" not in log.read_text()

@@ -18,10 +18,10 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import check_schema_revision, sync
 from placement_sched.store.placement import change_log
 from tests.conftest import SERVERS, make_settings
-from tests.deploy import tool
+from tests.deploy import find_program
 from tests.support.empty_databases import KINDS, empty_database
 from tests.support.repository import ROOT
-from tests.support.servers import environment, started
+from tests.support.servers import environment, start_server
 
 pytestmark = pytest.mark.system
 
@@ -29,7 +29,7 @@ PAGE = (ROOT / "doc/source/upgrade.rst").read_text()
 NAMES = {"postgresql": "PostgreSQL", "mysql": "MariaDB", "sqlite": "SQLite"}
 
 
-def commands(kind: str) -> list[str]:
+def read_commands(kind: str) -> list[str]:
     """The commands of the page for this database: the backup, then the restore."""
     _, _, rest = PAGE.partition(f"\n{NAMES[kind]}\n")
     block = re.search(r".. code-block:: console\n\n((?:   .*\n|\n)+)", rest)[1]
@@ -75,19 +75,19 @@ def run(command: str, folder: Path, source: URL, target: URL, user: str | None) 
 @pytest.mark.parametrize("kind", KINDS)
 def test_backup_of_a_running_server_is_restored_whole(kind, tmp_path):
     programs = {"postgresql": "pg_dump", "mysql": "mariadb-dump", "sqlite": "sqlite3"}
-    tool(programs[kind])
+    find_program(programs[kind])
     restored = tmp_path / "restored"
     restored.mkdir()
     with (
-        ordinary_user(kind) as user,
+        create_user(kind) as user,
         empty_database(kind, tmp_path) as source,
         empty_database(kind, restored) as target,
     ):
-        _give(kind, source, user)
+        _grant_all(kind, source, user)
         own = make_url(source).set(username=user).render_as_string(hide_password=False)
         _prepare(own)
         variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=own)
-        with started(folder=tmp_path, variables=variables) as server:
+        with start_server(folder=tmp_path, variables=variables) as server:
             path = "/placement/resource_providers"
             for number in range(5):
                 server.post(path, {"name": f"before{number}", "uuid": str(uuid4())})
@@ -95,8 +95,8 @@ def test_backup_of_a_running_server_is_restored_whole(kind, tmp_path):
             writer = threading.Thread(target=_write_until, args=(server, path, done))
             writer.start()
             try:
-                backup, *restore = commands(kind)
-                urls = make_url(_plain(source)), make_url(_plain(target))
+                backup, *restore = read_commands(kind)
+                urls = make_url(_libpq_url(source)), make_url(_libpq_url(target))
                 run(backup, tmp_path, *urls, user)
             finally:
                 done.set()
@@ -105,9 +105,9 @@ def test_backup_of_a_running_server_is_restored_whole(kind, tmp_path):
         for command in restore:
             run(command, tmp_path, *urls, user)
         own = make_url(target).set(username=user).render_as_string(hide_password=False)
-        found = _checked(own)
+        found = _check_database(own)
         variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=own)
-        with started(folder=restored, variables=variables) as server:
+        with start_server(folder=restored, variables=variables) as server:
             assert server.get("/healthz/ready")[0] == 200
             status, _ = server.post(path, {"name": "after", "uuid": str(uuid4())})
             assert status == 201
@@ -115,7 +115,7 @@ def test_backup_of_a_running_server_is_restored_whole(kind, tmp_path):
 
 
 @contextmanager
-def ordinary_user(kind: str) -> Iterator[str | None]:
+def create_user(kind: str) -> Iterator[str | None]:
     """Give a user of the server who has no database yet; drop it at the end."""
     if kind == "sqlite":
         yield None
@@ -137,7 +137,7 @@ def _administer(kind: str, *statements: str) -> None:
     server.dispose()
 
 
-def _give(kind: str, url: str, user: str | None) -> None:
+def _grant_all(kind: str, url: str, user: str | None) -> None:
     """Let the user do all with a database, as the page "Deploy" does."""
     name = make_url(url).database
     if kind == "postgresql":
@@ -168,11 +168,11 @@ def _write_until(server, path: str, done: threading.Event) -> None:
         assert server.post(path, {"name": f"during{number}", "uuid": str(uuid4())})[0] == 201
 
 
-def _plain(url: str) -> str:
+def _libpq_url(url: str) -> str:
     return url.replace("+psycopg", "").replace("+pymysql", "") if "://" in url else url
 
 
-def _checked(url: str) -> set[str]:
+def _check_database(url: str) -> set[str]:
     """Check that a server of this release could serve the database; return its providers."""
     database = Database(make_settings(url, placement__providers_in_memory=True))
     try:
@@ -188,6 +188,6 @@ def _checked(url: str) -> set[str]:
 
 def test_page_has_a_way_for_each_database():
     for kind in KINDS:
-        backup, *restore = commands(kind)
+        backup, *restore = read_commands(kind)
         assert "backup" in backup
         assert any("backup" in line for line in restore), kind

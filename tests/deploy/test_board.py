@@ -16,12 +16,12 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
-from tests.deploy import tool
-from tests.deploy.test_monitoring import RULES, panels
-from tests.support.loopback import reserved_port
-from tests.support.postgresql import one_server
+from tests.deploy import find_program
+from tests.deploy.test_monitoring import RULES, read_panels
+from tests.support.loopback import reserve_port
+from tests.support.postgresql import run_postgresql
 from tests.support.scheduling import report, spec
-from tests.support.servers import Server, environment, started, wait_until
+from tests.support.servers import Server, environment, start_server, wait_until
 
 pytestmark = pytest.mark.system
 
@@ -35,7 +35,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a Prometheus that has asked two servers several times, with traffic between."""
     folder = tmp_path_factory.mktemp("prometheus")
     with ExitStack() as stack:
-        postgresql = stack.enter_context(one_server())
+        postgresql = stack.enter_context(run_postgresql())
         database = Database(make_settings(postgresql.url()))
         sync(database, utcnow)
         database.dispose()
@@ -45,7 +45,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         )
         servers = [
             stack.enter_context(
-                started(folder=folder, log=folder / f"{number}.log", variables=variables)
+                start_server(folder=folder, log=folder / f"{number}.log", variables=variables)
             )
             for number in range(2)
         ]
@@ -53,8 +53,10 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         servers[0].ask("POST", "/scheduler/v1/compute_nodes", hosts)
         servers[0].ask("POST", "/compute/v2.1/flavors", SMALL)
         # Figures of the cloud are kept for a minute from the first time that they are asked for.
-        url = stack.enter_context(asking(folder, servers))
-        assert wait_until(lambda: traffic(servers) and all(answers(url, one) for one in SHOWN))
+        url = stack.enter_context(run_prometheus(folder, servers))
+        assert wait_until(
+            lambda: send_traffic(servers) and all(has_number(url, one) for one in SHOWN)
+        )
         yield url
 
 
@@ -63,7 +65,7 @@ SMALL = {"flavor": {"name": "m1.small", "ram": 1024, "vcpus": 1, "disk": 1}}
 REFUSED = spec(flavor={"name": "big", "vcpus": 1000, "memory_mb": 1, "root_gb": 0})
 
 
-def traffic(servers: list[Server]) -> bool:
+def send_traffic(servers: list[Server]) -> bool:
     """Ask each server for what the dashboard shows; return that this was done."""
     version = {"OpenStack-API-Version": "placement 1.39"}
     for number, server in enumerate(servers):
@@ -84,9 +86,9 @@ def traffic(servers: list[Server]) -> bool:
 
 
 @contextmanager
-def asking(folder: Path, servers: list[Server]) -> Iterator[str]:
+def run_prometheus(folder: Path, servers: list[Server]) -> Iterator[str]:
     """Run Prometheus on loopback; give its URL."""
-    program = tool("prometheus")
+    program = find_program("prometheus")
     targets = [server.url.removeprefix("http://") for server in servers]
     config = {
         "global": {"scrape_interval": "1s"},
@@ -95,7 +97,7 @@ def asking(folder: Path, servers: list[Server]) -> Iterator[str]:
         ],
     }
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
-    with reserved_port() as held, (folder / "prometheus.log").open("w") as log:
+    with reserve_port() as held, (folder / "prometheus.log").open("w") as log:
         address = f"127.0.0.1:{held.getsockname()[1]}"
         process = subprocess.Popen(
             [
@@ -112,7 +114,7 @@ def asking(folder: Path, servers: list[Server]) -> Iterator[str]:
             process.wait(timeout=60)
 
 
-def asked(url: str, expression: str) -> list[dict]:
+def query_series(url: str, expression: str) -> list[dict]:
     """Return the series that Prometheus answers a question of the dashboard with."""
     expression = expression.replace("$__rate_interval", "1m").replace("$instance", ".*")
     try:
@@ -124,20 +126,20 @@ def asked(url: str, expression: str) -> list[dict]:
     return answer["data"]["result"]
 
 
-def answers(url: str, expression: str) -> bool:
+def has_number(url: str, expression: str) -> bool:
     """Whether there is a number, and not that of a rate of nothing."""
-    return any(one["value"][1] != "NaN" for one in asked(url, expression))
+    return any(one["value"][1] != "NaN" for one in query_series(url, expression))
 
 
-SHOWN = [expression for title, expression, _ in panels() if title not in LACKING]
+SHOWN = [expression for title, expression, _ in read_panels() if title not in LACKING]
 
 
 def test_every_panel_shows_something_after_real_traffic(prometheus):
-    assert [title for title, one, _ in panels() if not answers(prometheus, one)] == LACKING
+    assert [title for title, one, _ in read_panels() if not has_number(prometheus, one)] == LACKING
 
 
 def test_alerts_of_what_goes_well_do_not_fire_and_others_do(prometheus):
-    fired = {rule["alert"] for rule in RULES if asked(prometheus, rule["expr"])}
+    fired = {rule["alert"] for rule in RULES if query_series(prometheus, rule["expr"])}
     # On a busy machine a request may be slow for a moment.
     moments = {"PlacementSchedSlow"}
     assert fired - moments == {
@@ -148,8 +150,10 @@ def test_alerts_of_what_goes_well_do_not_fire_and_others_do(prometheus):
 
 
 def test_what_both_servers_show_is_counted_once(prometheus):
-    (hosts,) = [expression for title, expression, _ in panels() if title == "Hosts"]
-    counted = {one["metric"]["state"]: int(one["value"][1]) for one in asked(prometheus, hosts)}
+    (hosts,) = [expression for title, expression, _ in read_panels() if title == "Hosts"]
+    counted = {
+        one["metric"]["state"]: int(one["value"][1]) for one in query_series(prometheus, hosts)
+    }
     assert counted == {"up": HOSTS, "down": 0, "disabled": 0}
-    both = asked(prometheus, 'placement_sched_hosts{state="up"}')
+    both = query_series(prometheus, 'placement_sched_hosts{state="up"}')
     assert [int(one["value"][1]) for one in both] == [HOSTS, HOSTS]

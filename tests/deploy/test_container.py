@@ -8,7 +8,7 @@ import re
 import pytest
 
 from placement_sched.cli.main import make_parser
-from tests.deploy import DEPLOY, run, tool
+from tests.deploy import DEPLOY, find_program, run
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
@@ -16,15 +16,15 @@ pytestmark = pytest.mark.slow
 FILE = DEPLOY / "container/Dockerfile"
 
 
-def instructions() -> list[tuple[str, str]]:
+def read_instructions() -> list[tuple[str, str]]:
     """Every instruction with its arguments, in order."""
     text = re.sub(r"\\\n\s*", " ", re.sub(r"^#.*\n", "", FILE.read_text(), flags=re.MULTILINE))
     lines = [line for line in text.splitlines() if line.strip()]
     return [(line.split()[0], line.partition(" ")[2].strip()) for line in lines]
 
 
-def of_last_stage() -> dict[str, str]:
-    parts = instructions()
+def last_stage_instructions() -> dict[str, str]:
+    parts = read_instructions()
     last = max(number for number, (word, _) in enumerate(parts) if word == "FROM")
     return dict(parts[last:])
 
@@ -34,11 +34,11 @@ def test_instructions_are_ones_that_docker_has():
         *("ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "LABEL"),
         *("RUN", "STOPSIGNAL", "USER", "WORKDIR"),
     }
-    assert {word for word, _ in instructions()} <= known
+    assert {word for word, _ in read_instructions()} <= known
 
 
 def test_it_runs_as_a_user_that_kubernetes_can_see_is_not_root():
-    user, group = of_last_stage()["USER"].split(":")
+    user, group = last_stage_instructions()["USER"].split(":")
     assert int(user) > 0
     assert int(group) > 0
     deployment = (DEPLOY / "kubernetes/deployment.yaml").read_text()
@@ -47,21 +47,21 @@ def test_it_runs_as_a_user_that_kubernetes_can_see_is_not_root():
 
 
 def test_nothing_but_the_built_environment_is_in_the_image():
-    copied = [rest for word, rest in instructions() if word == "COPY"]
+    copied = [rest for word, rest in read_instructions() if word == "COPY"]
     assert copied[-1] == "--from=build /opt/placement_sched /opt/placement_sched"
-    last = of_last_stage()
+    last = last_stage_instructions()
     assert "RUN" not in last  # no cache of a package manager stays
     assert "-slim" in last["FROM"]
 
 
 def test_packages_are_those_with_the_checked_hashes():
-    (install,) = [rest for word, rest in instructions() if "--requirement" in rest]
+    (install,) = [rest for word, rest in read_instructions() if "--requirement" in rest]
     assert "--require-hashes" in install
     assert "--only-binary :all:" in install
 
 
 def test_health_is_asked_where_the_server_listens():
-    last = of_last_stage()
+    last = last_stage_instructions()
     assert f"127.0.0.1:{last['EXPOSE']}/healthz'" in last["HEALTHCHECK"]
     program, option, code = json.loads(re.search(r"CMD (\[.*\])", last["HEALTHCHECK"])[1])
     assert (program, option) == ("python", "-c")
@@ -76,7 +76,7 @@ def test_health_is_asked_where_the_server_listens():
 def test_what_is_copied_is_there_and_alone_is_sent():
     wanted = {
         source
-        for word, rest in instructions()
+        for word, rest in read_instructions()
         if word == "COPY" and not rest.startswith("--from")
         for source in rest.split()[:-1]
     }
@@ -88,7 +88,7 @@ def test_what_is_copied_is_there_and_alone_is_sent():
 
 def test_compose_takes_its_file():
     """Compose 1 does not know the name of a project, and nothing else of the file differs."""
-    compose = tool("docker-compose")
+    compose = find_program("docker-compose")
     text = (DEPLOY / "compose/compose.yaml").read_text()
     if run(compose, "version", "--short").startswith("1."):
         text = text.replace("name: placement-sched\n", "", 1)

@@ -4,7 +4,7 @@
 import pytest
 
 from tests.deploy import debian
-from tests.deploy.test_pages_on_a_machine import packages
+from tests.deploy.test_pages_on_a_machine import list_packages
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(1800)]
 
@@ -17,39 +17,42 @@ PROCESSES = "find /sys/fs/cgroup -path '*/tried.service/cgroup.procs' -exec cat 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    debian.refuse_where_it_cannot_run()
-    debian.prepare(packages())
+    debian.require_machines()
+    debian.prepare(list_packages())
     folder = tmp_path_factory.mktemp("debian")
-    debian.lay_repository(folder)
+    debian.create_repository(folder)
     return folder
 
 
-def have_service(machine, text):
-    machine.do(f"touch {UNIT}")
+def add_service(machine, text):
+    machine.run(f"touch {UNIT}")
     machine.write(UNIT, text)
-    machine.do("systemctl daemon-reload")
+    machine.run("systemctl daemon-reload")
 
 
 def test_a_service_that_does_not_start_is_shown_with_its_journal(folder):
-    with debian.machine(folder, "alone", {}) as machine:
-        have_service(machine, FAILS)
+    with debian.start_machine(folder, "alone", {}) as machine:
+        add_service(machine, FAILS)
         for line in ("systemctl restart tried", "true && systemctl enable --now tried.service"):
             with pytest.raises(AssertionError) as shown:
-                machine.do(line)
+                machine.run(line)
             text = str(shown.value)
             assert f"# {line}\n" in text
             assert "status=7" in text
             assert "It is the disk" in text.split("journalctl --no-pager")[1]
         with pytest.raises(AssertionError) as shown:
-            machine.do("echo not of a service; false")
+            machine.run("echo not of a service; false")
         assert "journalctl" not in str(shown.value)
 
 
 def test_machines_share_no_control_groups(folder):
-    with debian.machine(folder, "a", {}) as one, debian.machine(folder, "b", {}) as other:
+    with (
+        debian.start_machine(folder, "a", {}) as one,
+        debian.start_machine(folder, "b", {}) as other,
+    ):
         for machine in (one, other):
-            have_service(machine, STAYS)
-            machine.do("systemctl start tried")
+            add_service(machine, STAYS)
+            machine.run("systemctl start tried")
         for machine in (one, other):
-            main = machine.do("systemctl show --value --property MainPID tried").strip()
-            assert set(machine.do(PROCESSES).split()) == {main}
+            main = machine.run("systemctl show --value --property MainPID tried").strip()
+            assert set(machine.run(PROCESSES).split()) == {main}

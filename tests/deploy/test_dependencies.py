@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 from tests.deploy import DEPLOY
 from tests.deploy.audit import FOUND, UNKNOWN, main
-from tests.support.loopback import reserved_port, served
+from tests.support.loopback import reserve_port, serve_application
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
@@ -23,7 +23,7 @@ DEPLOYED = ("server", "postgresql", "mysql", "memcached")
 PINNED = dict(re.findall(r"^([\w.-]+)(?:\[[\w,]+\])?==([^\s;\\]+)", TEXT, re.MULTILINE))
 
 
-def required() -> list[Requirement]:
+def read_requirements() -> list[Requirement]:
     setup = ConfigParser()
     setup.read(ROOT / "setup.cfg")
     extras = (setup["options.extras_require"][name] for name in DEPLOYED)
@@ -31,7 +31,7 @@ def required() -> list[Requirement]:
     return [Requirement(line) for line in lines if line and not line.startswith("#")]
 
 
-@pytest.mark.parametrize("one", required(), ids=lambda one: one.name)
+@pytest.mark.parametrize("one", read_requirements(), ids=lambda one: one.name)
 def test_requirement_is_pinned_to_a_version_that_it_allows(one):
     pinned = {canonicalize_name(name): version for name, version in PINNED.items()}
     assert one.specifier.contains(pinned[canonicalize_name(one.name)])
@@ -87,7 +87,7 @@ def audit(tmp_path, capsys):
             start_response("404 Not Found" if found is None else "200 OK", [])
             return [found if isinstance(found, bytes) else json.dumps(found).encode()]
 
-        with served(index) as url:
+        with serve_application(index) as url:
             status = main(f"{url}/index/simple/", requirements)
         return status, capsys.readouterr().out.splitlines()
 
@@ -155,7 +155,7 @@ def test_audit_says_what_is_known_and_what_is_not(audit, answers, status, printe
 
 
 def test_audit_without_an_index_says_so(capsys):
-    with reserved_port() as held:
+    with reserve_port() as held:
         assert main(f"http://127.0.0.1:{held.getsockname()[1]}/simple") == UNKNOWN
     said = "could not be checked: the index does not answer: ConnectionError\n"
     assert capsys.readouterr().out == said
@@ -169,7 +169,7 @@ def test_audit_asks_about_everything_that_is_deployed_at_the_index_of_pip(capsys
         start_response("200 OK", [])
         return [json.dumps(SOME if environ["PATH_INFO"] == CONTROL else NONE).encode()]
 
-    with served(index) as url:
+    with serve_application(index) as url:
         monkeypatch.setenv("PIP_INDEX_URL", f"{url}/simple")
         assert main() == 0
     assert len(asked) == len(set(asked)) > len(PINNED)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.deploy import DEPLOY, certificate, run, tool
-from tests.deploy.test_manifests import blocks_of_the_readme, of_kind
+from tests.deploy import DEPLOY, create_certificate, find_program, run
+from tests.deploy.test_manifests import manifests_of_kind, readme_blocks
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
@@ -23,7 +23,7 @@ HAPROXIES = [f"deploy/{name}/haproxy.cfg" for name in ("haproxy", "compose", "ga
 RULES, SECRET = "deploy/prometheus/rules.yml", "deploy/kubernetes/configuration.yaml"
 
 
-def of_the_heads() -> list[tuple[str, str]]:
+def lines_of_heads() -> list[tuple[str, str]]:
     """Return every line that a head has its reader type, with the file."""
     files = [one for one in sorted(DEPLOY.rglob("*")) if one.is_file() and one.suffix in _BY_HAND]
     return [(str(one.relative_to(ROOT)), line) for one in files for line in _lines(one)]
@@ -35,42 +35,42 @@ def _lines(file: Path) -> list[str]:
     return [re.split(r" {2,}", line)[0] for line in found]  # what it does stands apart
 
 
-def line_of(file: str) -> str:
-    (line,) = [line for name, line in of_the_heads() if name == file]
+def read_line(file: str) -> str:
+    (line,) = [line for name, line in lines_of_heads() if name == file]
     return line
 
 
-def of_compose() -> list[str]:
+def compose_lines() -> list[str]:
     """Return what is typed before Docker is needed."""
-    lines = re.sub(r"\\\n\s+", "", blocks_of_the_readme("Compose")[0]).splitlines()
+    lines = re.sub(r"\\\n\s+", "", readme_blocks("Compose")[0]).splitlines()
     return lines[: next(n for n, line in enumerate(lines) if line.startswith("docker "))]
 
 
-def typed() -> list[tuple[str, str]]:
+def typed_lines() -> list[tuple[str, str]]:
     """Return every line that a test of this module types, with the file."""
-    heads = [(name, line_of(name)) for name in (*HAPROXIES, RULES, SECRET)]
-    return heads + [("deploy/README", line) for line in of_compose()]
+    heads = [(name, read_line(name)) for name in (*HAPROXIES, RULES, SECRET)]
+    return heads + [("deploy/README", line) for line in compose_lines()]
 
 
 @pytest.mark.parametrize("file", HAPROXIES)
 def test_haproxy_checks_its_file_by_the_line_in_its_head(file, tmp_path):
-    tool("haproxy")
-    text = re.sub(r"crt \S+", f"crt {certificate(tmp_path)}", (ROOT / file).read_text())
+    find_program("haproxy")
+    text = re.sub(r"crt \S+", f"crt {create_certificate(tmp_path)}", (ROOT / file).read_text())
     text = re.sub(r"server (\w+) (?:one|two|db\d):", r"server \1 127.0.0.1:", text)
     (tmp_path / "haproxy.cfg").write_text(text)
-    line = f"PATH=$PATH:/usr/sbin; {line_of(file)}"
+    line = f"PATH=$PATH:/usr/sbin; {read_line(file)}"
     assert run("bash", "-c", line, cwd=tmp_path) == "Configuration file is valid\n"
 
 
 def test_promtool_checks_the_alerts_by_the_line_in_their_head():
-    tool("promtool", "prometheus")
-    assert run("bash", "-c", line_of(RULES), cwd=DEPLOY / "prometheus").count("SUCCESS") == 2
+    find_program("promtool", "prometheus")
+    assert run("bash", "-c", read_line(RULES), cwd=DEPLOY / "prometheus").count("SUCCESS") == 2
 
 
 def test_secret_is_made_by_the_line_in_the_head_as_the_manifest_has_it():
-    tool("kubectl", "kubernetes-client")
-    made = run(*shlex.split(line_of(SECRET)), "--dry-run=client", "--output=json", cwd=DEPLOY)
-    (secret,) = of_kind("Secret")
+    find_program("kubectl", "kubernetes-client")
+    made = run(*shlex.split(read_line(SECRET)), "--dry-run=client", "--output=json", cwd=DEPLOY)
+    (secret,) = manifests_of_kind("Secret")
     found = yaml.safe_load(made)
     assert found["metadata"]["name"] == secret["metadata"]["name"]
     assert set(found["data"]) == set(secret["stringData"])
@@ -78,10 +78,10 @@ def test_secret_is_made_by_the_line_in_the_head_as_the_manifest_has_it():
 
 def test_certificate_of_compose_is_made_by_the_lines_of_the_readme(tmp_path):
     """HAProxy reads it, as the compose file mounts it."""
-    haproxy = tool("haproxy")
-    tool("openssl")
+    haproxy = find_program("haproxy")
+    find_program("openssl")
     shutil.copytree(DEPLOY, tmp_path / "deploy")
-    run("bash", "-euc", "\n".join(of_compose()), cwd=tmp_path)
+    run("bash", "-euc", "\n".join(compose_lines()), cwd=tmp_path)
     config = tmp_path / "deploy/compose/haproxy.cfg"
     text = re.sub(r"server (\w+) (?:one|two):", r"server \1 127.0.0.1:", config.read_text())
     config.write_text(text.replace("crt /tls/", f"crt {config.parent}/tls/"))

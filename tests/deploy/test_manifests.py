@@ -16,7 +16,7 @@ import yaml
 
 from placement_sched.cli.main import main, make_parser
 from placement_sched.cli.serve import GRACE
-from tests.deploy import DEPLOY, certificate, run, tool
+from tests.deploy import DEPLOY, create_certificate, find_program, run
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
@@ -26,7 +26,7 @@ SCHEMAS = yaml.safe_load(Path(__file__).with_name("schemas.yaml").read_text())
 COMPOSE = yaml.safe_load((DEPLOY / "compose/compose.yaml").read_text())
 
 
-def manifests() -> list[dict]:
+def read_manifests() -> list[dict]:
     return [
         document
         for path in sorted(KUBERNETES.glob("*.yaml"))
@@ -34,22 +34,24 @@ def manifests() -> list[dict]:
     ]
 
 
-def of_kind(kind: str) -> list[dict]:
-    return [one for one in manifests() if one["kind"] == kind]
+def manifests_of_kind(kind: str) -> list[dict]:
+    return [one for one in read_manifests() if one["kind"] == kind]
 
 
 (CONFIGURATION,) = [
     one["data"]["placement_sched.conf"]
-    for one in of_kind("ConfigMap")
+    for one in manifests_of_kind("ConfigMap")
     if one["metadata"]["name"] == "placement-sched"
 ]
 
 
-def pods() -> list[dict]:
-    return [one["spec"]["template"] for kind in ("Deployment", "Job") for one in of_kind(kind)]
+def pod_templates() -> list[dict]:
+    return [
+        one["spec"]["template"] for kind in ("Deployment", "Job") for one in manifests_of_kind(kind)
+    ]
 
 
-@pytest.mark.parametrize("manifest", manifests(), ids=lambda one: f"{one['kind']}")
+@pytest.mark.parametrize("manifest", read_manifests(), ids=lambda one: f"{one['kind']}")
 def test_manifest_has_what_its_kind_requires(manifest):
     schema = SCHEMAS["kinds"][manifest["kind"]]
     assert manifest["apiVersion"] == schema["apiVersion"]
@@ -58,7 +60,7 @@ def test_manifest_has_what_its_kind_requires(manifest):
 
 
 def test_a_misspelt_field_is_found():
-    (deployment,) = of_kind("Deployment")
+    (deployment,) = manifests_of_kind("Deployment")
     deployment["spec"]["template"]["spec"]["containers"][0]["readynessProbe"] = {}
     wanted = {"$ref": "#/definitions/Deployment", "definitions": SCHEMAS["definitions"]}
     with pytest.raises(jsonschema.ValidationError, match="readynessProbe"):
@@ -71,41 +73,45 @@ def test_every_file_is_applied():
 
 
 def test_kubectl_makes_the_manifests_of_one_namespace():
-    made = yaml.safe_load_all(run(tool("kubectl", "kubernetes-client"), "kustomize", KUBERNETES))
+    made = yaml.safe_load_all(
+        run(find_program("kubectl", "kubernetes-client"), "kustomize", KUBERNETES)
+    )
     kinds = {one["kind"]: one["metadata"].get("namespace") for one in made}
-    here = {one["kind"] for one in manifests()} - {"Kustomization"}
+    here = {one["kind"] for one in read_manifests()} - {"Kustomization"}
     assert set(kinds) == here
     assert set(kinds.values()) == {"placement-sched", None}
     assert kinds["Namespace"] is None
 
 
-def lines_of_the_readme() -> list[str]:
+def readme_lines() -> list[str]:
     """Return what deploy/README.md has its reader type for Kubernetes."""
-    blocks = blocks_of_the_readme("Kubernetes")
+    blocks = readme_blocks("Kubernetes")
     return re.sub(r"\\\n\s+", "", "".join(blocks)).splitlines()
 
 
-def blocks_of_the_readme(title: str) -> list[str]:
+def readme_blocks(title: str) -> list[str]:
     """Return the blocks below a heading of deploy/README.md."""
     _, found, rest = (DEPLOY / "README.md").read_text().partition(f"\n## {title}\n")
     assert found
     return re.findall(r"^```\n(.*?)^```$", rest.partition("\n## ")[0], re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("line", lines_of_the_readme())
+@pytest.mark.parametrize("line", readme_lines())
 def test_kubectl_takes_the_lines_of_the_readme(line, tmp_path):
     """Without a cluster: the secret is made all the same, the others end when none answers."""
     kubectl, *words = shlex.split(line)
-    certificate(tmp_path)
+    create_certificate(tmp_path)
     files = {"placement.example.com.pem": "cert.pem", "placement.example.com.key": "key.pem"}
     words = [str(tmp_path / files[word]) if word in files else word for word in words]
     variables = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "KUBECONFIG": os.devnull}
-    typed = (tool(kubectl, "kubernetes-client"), "--server=http://127.0.0.1:9", *words)
+    typed = (find_program(kubectl, "kubernetes-client"), "--server=http://127.0.0.1:9", *words)
     if "create" in words:
         made = run(*typed, "--dry-run=client", "--output=yaml", cwd=ROOT, env=variables)
         secret = yaml.safe_load(made)
         assert secret["type"] == "kubernetes.io/tls"
-        named = {tls["secretName"] for one in of_kind("Ingress") for tls in one["spec"]["tls"]}
+        named = {
+            tls["secretName"] for one in manifests_of_kind("Ingress") for tls in one["spec"]["tls"]
+        }
         assert named == {secret["metadata"]["name"]}
     else:
         assert "127.0.0.1:9" in run(*typed, status=1, cwd=ROOT, env=variables)
@@ -116,7 +122,7 @@ def test_memory_asked_for_is_that_of_the_guide():
     page = (ROOT / "doc/source/sizing.rst").read_text()
     worker = max(map(int, re.findall(r"(\d+) MB", re.search(r"\n10 000 +(.*)", page)[1])))
     watching = int(re.search(r"(\d+) MB for the parent process", page)[1])
-    (deployment,) = of_kind("Deployment")
+    (deployment,) = manifests_of_kind("Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     workers = int(re.search(r"--workers=(\d+)", " ".join(container["args"]))[1])
     asked = int(container["resources"]["requests"]["memory"].removesuffix("Mi")) << 20
@@ -125,7 +131,7 @@ def test_memory_asked_for_is_that_of_the_guide():
 
 def test_pods_are_as_the_restricted_standard_wants_them():
     """What "pod-security.kubernetes.io/enforce: restricted" of the namespace refuses otherwise."""
-    for pod in pods():
+    for pod in pod_templates():
         of_pod = pod["spec"]["securityContext"]
         assert of_pod["runAsNonRoot"] is True
         assert of_pod["seccompProfile"]["type"] == "RuntimeDefault"
@@ -137,21 +143,27 @@ def test_pods_are_as_the_restricted_standard_wants_them():
 
 
 def test_selectors_select_the_servers_and_nothing_else():
-    (deployment,), (service,) = of_kind("Deployment"), of_kind("Service")
+    (deployment,), (service,) = manifests_of_kind("Deployment"), manifests_of_kind("Service")
     servers = deployment["spec"]["template"]["metadata"]["labels"]
-    (job,) = of_kind("Job")
+    (job,) = manifests_of_kind("Job")
     others = job["spec"]["template"]["metadata"]["labels"]
     selectors = [deployment["spec"]["selector"]["matchLabels"], service["spec"]["selector"]]
-    selectors += [one["spec"]["selector"]["matchLabels"] for one in of_kind("PodDisruptionBudget")]
-    selectors += [one["spec"]["podSelector"]["matchLabels"] for one in of_kind("NetworkPolicy")]
+    selectors += [
+        one["spec"]["selector"]["matchLabels"] for one in manifests_of_kind("PodDisruptionBudget")
+    ]
+    selectors += [
+        one["spec"]["podSelector"]["matchLabels"] for one in manifests_of_kind("NetworkPolicy")
+    ]
     for selector in selectors:
         assert selector.items() <= servers.items()
         assert not selector.items() <= others.items()
 
 
 def test_what_pods_name_is_there():
-    named = {(one["kind"], one["metadata"]["name"]) for one in manifests() if "metadata" in one}
-    for pod in pods():
+    named = {
+        (one["kind"], one["metadata"]["name"]) for one in read_manifests() if "metadata" in one
+    }
+    for pod in pod_templates():
         volumes = {one["name"]: one for one in pod["spec"]["volumes"]}
         for container in pod["spec"]["containers"]:
             assert {one["name"] for one in container["volumeMounts"]} == set(volumes)
@@ -160,7 +172,7 @@ def test_what_pods_name_is_there():
         assert ("ConfigMap", volumes["configuration"]["configMap"]["name"]) in named
 
 
-@pytest.mark.parametrize("pod", pods(), ids=["server", "db-sync"])
+@pytest.mark.parametrize("pod", pod_templates(), ids=["server", "db-sync"])
 def test_commands_are_ones_that_the_program_has(pod):
     (container,) = pod["spec"]["containers"]
     arguments = make_parser(container["args"]).parse_args(container["args"])
@@ -170,14 +182,14 @@ def test_commands_are_ones_that_the_program_has(pod):
 
 
 def test_pods_have_time_for_the_requests_at_work():
-    (deployment,) = of_kind("Deployment")
+    (deployment,) = manifests_of_kind("Deployment")
     pod = deployment["spec"]["template"]["spec"]
     delay = re.search(r"shutdown_delay = (\d+)", CONFIGURATION)
     assert pod["terminationGracePeriodSeconds"] > GRACE + int(delay[1])
 
 
 def test_configuration_of_the_manifests_is_valid(tmp_path, monkeypatch, capsys):
-    (secret,) = of_kind("Secret")
+    (secret,) = manifests_of_kind("Secret")
     for name, value in secret["stringData"].items():
         monkeypatch.setenv(name, value)
     file = tmp_path / "placement_sched.conf"

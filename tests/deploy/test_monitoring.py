@@ -14,7 +14,7 @@ from placement_sched.model.figures import CapacityFigures, CloudFigures
 from placement_sched.nova.monitoring import WaitingRequests
 from placement_sched.operations import gauges as capacity_gauges
 from placement_sched.operations.gauges import CloudGauges
-from tests.deploy import DEPLOY, run, tool
+from tests.deploy import DEPLOY, find_program, run
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
@@ -34,7 +34,7 @@ _ONE_OF_ALL = re.compile(r"\b(?:max|min)(?: by \(\w+\))? ?\(\s*(?:predict_linear
 _METRIC = re.compile(r"(placement_sched_\w+)(?:\{([^}]*)\})?")
 
 
-def panels() -> Iterator[tuple[str, str, str]]:
+def read_panels() -> Iterator[tuple[str, str, str]]:
     """Every question of the dashboard: its panel, the expression, the legend."""
     for panel in BOARD["panels"]:
         for target in panel.get("targets", ()):
@@ -43,12 +43,12 @@ def panels() -> Iterator[tuple[str, str, str]]:
 
 QUESTIONS = [
     *((rule["alert"], rule["expr"], str(rule["annotations"])) for rule in RULES),
-    *panels(),
+    *read_panels(),
 ]
 
 
 @pytest.fixture(scope="module")
-def known() -> dict[str, set[str]]:
+def metric_labels() -> dict[str, set[str]]:
     """The labels of each metric, by its name, from the registries that ``/metrics`` shows."""
     metrics = Metrics()
     found = {f"{one._name}": set(one._labelnames) for one in metrics._registry._collector_to_names}
@@ -60,24 +60,27 @@ def known() -> dict[str, set[str]]:
     return found
 
 
-def without_suffix(name: str, known: dict[str, set[str]]) -> str:
-    if name in known:
+def without_suffix(name: str, metric_labels: dict[str, set[str]]) -> str:
+    if name in metric_labels:
         return name
     return next(
-        (name.removesuffix(one) for one in _SUFFIXES if name.removesuffix(one) in known), name
+        (name.removesuffix(one) for one in _SUFFIXES if name.removesuffix(one) in metric_labels),
+        name,
     )
 
 
 @pytest.mark.parametrize(
     ("title", "expression", "legend"), QUESTIONS, ids=[q[0] for q in QUESTIONS]
 )
-def test_question_names_metrics_and_labels_that_there_are(known, title, expression, legend):
-    found = {without_suffix(name, known): labels for name, labels in _METRIC.findall(expression)}
-    assert set(found) <= set(known)
+def test_question_names_metrics_and_labels_that_there_are(metric_labels, title, expression, legend):
+    found = {
+        without_suffix(name, metric_labels): labels for name, labels in _METRIC.findall(expression)
+    }
+    assert set(found) <= set(metric_labels)
     for name, selector in _METRIC.findall(expression):
         asked = set(re.findall(r"(\w+)\s*(?:=~|!=|!~|=)", selector))
-        assert asked <= known[without_suffix(name, known)] | GIVEN, name
-    of_all = set.union(GIVEN, *(known[name] for name in found))
+        assert asked <= metric_labels[without_suffix(name, metric_labels)] | GIVEN, name
+    of_all = set.union(GIVEN, *(metric_labels[name] for name in found))
     grouped = re.findall(r"(?:by|without|on|group_left)\s*\(([^)]*)\)", expression)
     assert set(re.findall(r"\w+", " ".join(grouped))) <= of_all
     assert set(re.findall(r"\{\{\s*\$labels\.(\w+)|\{\{(\w+)\}\}", legend)) <= {
@@ -128,7 +131,7 @@ def test_everything_that_issue_and_operators_ask_for_alerts():
 
 
 def test_rules_and_configuration_are_valid_and_fire_when_they_should():
-    promtool = tool("promtool", "prometheus")
+    promtool = find_program("promtool", "prometheus")
     assert "SUCCESS" in run(promtool, "check", "rules", PROMETHEUS / "rules.yml")
     assert "SUCCESS" in run(promtool, "test", "rules", PROMETHEUS / "rules_test.yml")
     assert "SUCCESS" in run(promtool, "check", "config", PROMETHEUS / "prometheus.yml")
@@ -147,13 +150,13 @@ def test_every_alert_is_tried_both_ways():
 
 def test_questions_of_the_dashboard_are_valid(tmp_path):
     """Prometheus reads them, once Grafana has put its variables in."""
-    promtool = tool("promtool", "prometheus")
+    promtool = find_program("promtool", "prometheus")
     rules = [
         {
             "record": f"panel:number{number}",
             "expr": expression.replace("$__rate_interval", "5m").replace("$instance", ".*"),
         }
-        for number, (_, expression, _) in enumerate(panels())
+        for number, (_, expression, _) in enumerate(read_panels())
     ]
     assert len(rules) > 15
     file = tmp_path / "rules.yml"

@@ -16,12 +16,12 @@ import pytest
 import requests
 
 from tests.coexistence.conftest import OpenStack
-from tests.deploy import DEPLOY, certificate, run, tool
+from tests.deploy import DEPLOY, create_certificate, find_program, run
 from tests.differential.duel import PEER_PYTHON, needs_peer
-from tests.docs.test_commands import File, parts_of
-from tests.support.loopback import reserved_port
+from tests.docs.test_commands import File, parse_page
+from tests.support.loopback import reserve_port
 from tests.support.repository import ROOT
-from tests.support.servers import PROGRAM, Server, environment, started, wait_until
+from tests.support.servers import PROGRAM, Server, environment, start_server, wait_until
 
 pytestmark = pytest.mark.system
 
@@ -38,10 +38,10 @@ make_server("127.0.0.1", int(sys.argv[1]), application).serve_forever()
 
 
 @contextmanager
-def openstack_placement(folder: Path, connection: str) -> Iterator[str]:
+def run_openstack_placement(folder: Path, connection: str) -> Iterator[str]:
     """Give the address of an OpenStack placement on this database."""
     log = folder / "openstack.log"
-    with reserved_port() as held, log.open("w") as output:
+    with reserve_port() as held, log.open("w") as output:
         port = held.getsockname()[1]
         (folder / "placement.conf").write_text("")
         process = subprocess.Popen(
@@ -71,19 +71,19 @@ def openstack_placement(folder: Path, connection: str) -> Iterator[str]:
             process.wait(timeout=60)
 
 
-def compared(*urls: str, status: int = 0) -> str:
+def expected_comparison(*urls: str, status: int = 0) -> str:
     return run(sys.executable, DEPLOY / "move/compare.py", *urls, status=status)
 
 
-def comparing() -> str:
+def comparison_command() -> str:
     """Return the page's command that compares both services, without its token of a keystone."""
     (line,) = re.findall(r"^ +(python3 deploy/move/compare.py .*)", PAGE, re.MULTILINE)
     return line
 
 
-def typed(theirs: str, ours: str) -> str:
+def run_comparison(theirs: str, ours: str) -> str:
     """Type that command, with the addresses of these services; return what it printed."""
-    line = comparing()
+    line = comparison_command()
     for printed, here in (
         ("http://192.0.2.5:8778", theirs),
         ("https://placement.example.com/placement", ours),
@@ -93,7 +93,7 @@ def typed(theirs: str, ours: str) -> str:
     return run("bash", "-euc", line, cwd=ROOT)
 
 
-def fill(server: Server) -> str:
+def create_objects(server: Server) -> str:
     """Make a provider of every kind of thing, and a consumer; return the provider's uuid."""
     uuid, consumer = str(uuid4()), str(uuid4())
     at = f"{PROVIDERS}/{uuid}"
@@ -132,35 +132,37 @@ def test_services_on_one_database_answer_the_same_and_what_differs_is_named(tmp_
     other = tmp_path / "other"
     other.mkdir()
     with (
-        openstack_placement(tmp_path, peer.url) as theirs,
-        started(folder=tmp_path, variables=variables) as server,
-        started(folder=other, variables=environment()) as empty,
+        run_openstack_placement(tmp_path, peer.url) as theirs,
+        start_server(folder=tmp_path, variables=variables) as server,
+        start_server(folder=other, variables=environment()) as empty,
     ):
-        uuid = fill(server)
+        uuid = create_objects(server)
         ours = f"{server.url}/placement"
-        assert typed(theirs, ours) == ("1 resource providers, 1 consumers: both answer the same\n")
-        printed = compared(theirs, f"{empty.url}/placement", status=1)
+        assert run_comparison(theirs, ours) == (
+            "1 resource providers, 1 consumers: both answer the same\n"
+        )
+        printed = expected_comparison(theirs, f"{empty.url}/placement", status=1)
         assert f"/resource_providers/{uuid}/inventories\n" in printed
         assert printed.endswith("1 resource providers, 1 consumers: 7 parts differ\n")
 
 
 def test_service_that_does_not_answer_is_said_in_one_line():
-    with reserved_port() as held:
+    with reserve_port() as held:
         url = f"http://127.0.0.1:{held.getsockname()[1]}"
-        assert re.fullmatch(r"no answer: .*\n", compared(url, url, status=1))
+        assert re.fullmatch(r"no answer: .*\n", expected_comparison(url, url, status=1))
 
 
 def test_haproxy_reads_the_backend_of_openstack_placement(tmp_path):
-    haproxy = tool("haproxy")
+    haproxy = find_program("haproxy")
     (more,) = [
         part.content
-        for part in parts_of(PAGE)
+        for part in parse_page(PAGE)
         if isinstance(part, File) and part.name == "haproxy.cfg"
     ]
     front, backend = more.split("\n\n")
     (line,) = [line for line in front.splitlines() if "use_backend" in line]
     text = (DEPLOY / "haproxy/haproxy.cfg").read_text()
     text = text.replace("    default_backend", f"{line}\n    default_backend")
-    text = re.sub(r"crt \S+", f"crt {certificate(tmp_path)}", text)
+    text = re.sub(r"crt \S+", f"crt {create_certificate(tmp_path)}", text)
     (tmp_path / "haproxy.cfg").write_text(f"{text}\n{backend}")
     assert run(haproxy, "-c", "-f", tmp_path / "haproxy.cfg") == "Configuration file is valid\n"

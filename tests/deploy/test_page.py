@@ -20,11 +20,11 @@ from sqlalchemy import create_engine
 from sqlalchemy.engine import make_url
 
 from tests.conftest import SERVERS
-from tests.deploy import DEPLOY, run, tool
+from tests.deploy import DEPLOY, find_program, run
 from tests.house.test_packaging import LEFT_OUT
 from tests.support.empty_databases import empty_database
 from tests.support.repository import ROOT
-from tests.support.servers import PROGRAM, environment, started, wait_until
+from tests.support.servers import PROGRAM, environment, start_server, wait_until
 
 pytestmark = pytest.mark.exhaustive
 
@@ -41,28 +41,28 @@ NOWHERE = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devn
 SYSTEMD, IN_FRONT = PAGE.partition("\nContainers\n")[0].split("\nTLS in front\n")
 
 
-def commands(page: str) -> list[list[str]]:
+def read_commands(page: str) -> list[list[str]]:
     """Every command of a part of the page, in words."""
     blocks = re.findall(r"^ *.. code-block:: console\n\n((?:   .*\n|\n)+)", page, re.MULTILINE)
     text = re.sub(r"\\\n\s+", "", "".join(blocks))
     return [shlex.split(line) for line in re.findall(r"^ {3,6}[#$] (.+)", text, re.MULTILINE)]
 
 
-def of_a_machine() -> list[list[str]]:
+def machine_commands() -> list[list[str]]:
     """The commands that the fixture ``machine`` runs."""
     elsewhere = OF_A_MACHINE | OF_ITS_NETWORK
-    every = [one for one in commands(SYSTEMD) if one[0] not in elsewhere]
-    return [one for one in every if one[:4] != AS_POSTGRES and not of_the_client(one)]
+    every = [one for one in read_commands(SYSTEMD) if one[0] not in elsewhere]
+    return [one for one in every if one[:4] != AS_POSTGRES and not is_client_command(one)]
 
 
-def of_the_client(words: list[str]) -> bool:
+def is_client_command(words: list[str]) -> bool:
     """Whether a command installs OpenStack's client, or is one of it."""
     return words[0].startswith("client/") or words == ["python3", "-m", "venv", "client"]
 
 
-def of_a_proxy() -> list[list[str]]:
-    """The commands that the fixture ``in_front`` runs."""
-    return [one for one in commands(IN_FRONT) if one[0] in {"openssl", "install", "cat"}]
+def proxy_commands() -> list[list[str]]:
+    """The commands that the fixture ``proxy_folder`` runs."""
+    return [one for one in read_commands(IN_FRONT) if one[0] in {"openssl", "install", "cat"}]
 
 
 def test_files_that_the_page_names_are_there():
@@ -72,7 +72,7 @@ def test_files_that_the_page_names_are_there():
 
 
 def test_user_of_the_page_is_made(tmp_path):
-    sysusers = tool("systemd-sysusers", "systemd")
+    sysusers = find_program("systemd-sysusers", "systemd")
     (tmp_path / "etc").mkdir()
     run(sysusers, f"--root={tmp_path}", DEPLOY / "systemd/placement-sched.sysusers")
     (line,) = (tmp_path / "etc/passwd").read_text().splitlines()
@@ -88,7 +88,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT, source, ignore=LEFT_OUT)
     for folder in ("opt", "etc/systemd/system", "usr/lib/sysusers.d", "usr/local/bin"):
         (root / folder).mkdir(parents=True)
-    for words in of_a_machine():
+    for words in machine_commands():
         here = [re.sub(r"^/(?=opt|etc|usr)", f"{root}/", word) for word in words]
         if here[0] == "python3":
             here[0] = sys.executable
@@ -96,7 +96,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
             here = [word for word in here if word not in {"-g", "placement-sched"}]
         if here[0] == "runuser":
             here = here[here.index("--") + 1 :]
-            edit(root / "etc/placement_sched/placement_sched.conf")
+            edit_configuration(root / "etc/placement_sched/placement_sched.conf")
         # The build of the wheel downloads nothing: what pip installs beside has hashes.
         offline = NOWHERE if "--no-deps" in here else {}
         done = subprocess.run(
@@ -112,7 +112,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def edit(config: Path) -> None:
+def edit_configuration(config: Path) -> None:
     """Do what an operator does to the configuration, who has neither keystone nor PostgreSQL."""
     text = config.read_text()
     text = re.sub(r"connection = .*", f"connection = sqlite:///{config.parent}/p.db", text)
@@ -124,7 +124,7 @@ def test_server_that_was_installed_by_the_page_serves(machine):
     unit = (machine / "etc/systemd/system/placement-sched.service").read_text()
     program, *words = shlex.split(re.search(r"^ExecStart=(.*)", unit, re.MULTILINE)[1])
     words = [re.sub(r"^/(?=etc)", f"{machine}/", word) for word in words]
-    with started(
+    with start_server(
         *words[1:],
         folder=machine,
         variables={"PATH": "/usr/bin:/bin"},
@@ -137,12 +137,12 @@ def test_server_that_was_installed_by_the_page_serves(machine):
 
 def test_running_server_keeps_to_its_release_when_another_is_put_in_use(machine):
     name = "opt/placement_sched"
-    (put_in_use,) = [one for one in commands(UPGRADE) if one[0] == "ln"]
+    (put_in_use,) = [one for one in read_commands(UPGRADE) if one[0] == "ln"]
     assert put_in_use == ["ln", "-sfn", "placement_sched-NEW", f"/{name}"]
     config = machine / "etc/placement_sched/placement_sched.conf"
     program = machine / "usr/local/bin/placement-sched"
     words = ("--workers", "2", "--config-file", str(config))
-    with started(*words, folder=machine, program=program) as server:
+    with start_server(*words, folder=machine, program=program) as server:
         try:
             run(*put_in_use[:-1], machine / name)
             before = server.workers()
@@ -157,9 +157,9 @@ def test_running_server_keeps_to_its_release_when_another_is_put_in_use(machine)
 
 def test_upgrade_installs_as_the_first_release_was_installed():
     """So what runs the page "Deploy" runs these as well."""
-    new = [[word.replace("NEW", "RELEASE") for word in one] for one in commands(UPGRADE)[1:5]]
+    new = [[word.replace("NEW", "RELEASE") for word in one] for one in read_commands(UPGRADE)[1:5]]
     assert [one[0].split("/")[-1] for one in new] == ["git", "python3", "pip", "pip"]
-    assert all(one in commands(SYSTEMD) for one in new)
+    assert all(one in read_commands(SYSTEMD) for one in new)
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
@@ -169,7 +169,7 @@ def test_database_of_the_page_can_be_prepared_by_the_user_of_the_page(kind, tmp_
     server = make_url(SERVERS[kind])
     with empty_database(kind, tmp_path):  # or there is no server, and the test is skipped
         pass
-    words = [one for one in commands(SYSTEMD) if one[0] == "mariadb" or one[:4] == AS_POSTGRES]
+    words = [one for one in read_commands(SYSTEMD) if one[0] == "mariadb" or one[:4] == AS_POSTGRES]
     if kind == "mysql":
         statements = [one[2] for one in words if one[0] == "mariadb"]
     else:
@@ -204,38 +204,38 @@ def test_database_of_the_page_can_be_prepared_by_the_user_of_the_page(kind, tmp_
 
 
 @pytest.fixture(scope="module")
-def in_front(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def proxy_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the commands for TLS were run, as far as they need no packages."""
     root = tmp_path_factory.mktemp("in_front")
-    tool("openssl")
+    find_program("openssl")
     for folder in ("etc/haproxy", "etc/nginx/conf.d", "etc/ssl"):
         (root / folder).mkdir(parents=True)
     shutil.copytree(DEPLOY, root / "deploy")
-    for words in of_a_proxy():
+    for words in proxy_commands():
         quoted = [word if word == ">" else shlex.quote(word) for word in words]
         line = re.sub(r"(?<= )/(?=etc)", f"{root}/", " ".join(quoted))
         run("bash", "-euc", line, cwd=root)
     return root
 
 
-def test_haproxy_reads_what_the_page_put_there(in_front):
-    haproxy = tool("haproxy")
-    assert ["haproxy", "-c", "-f", "/etc/haproxy/haproxy.cfg"] in commands(IN_FRONT)
-    config = in_front / "etc/haproxy/haproxy.cfg"
-    key = in_front / "etc/haproxy/placement.pem"
+def test_haproxy_reads_what_the_page_put_there(proxy_folder):
+    haproxy = find_program("haproxy")
+    assert ["haproxy", "-c", "-f", "/etc/haproxy/haproxy.cfg"] in read_commands(IN_FRONT)
+    config = proxy_folder / "etc/haproxy/haproxy.cfg"
+    key = proxy_folder / "etc/haproxy/placement.pem"
     assert key.stat().st_mode & 0o077 == 0
-    config.write_text(config.read_text().replace(" /etc/", f" {in_front}/etc/"))
+    config.write_text(config.read_text().replace(" /etc/", f" {proxy_folder}/etc/"))
     assert run(haproxy, "-c", "-f", config) == "Configuration file is valid\n"
 
 
-def test_nginx_reads_what_the_page_put_there(in_front):
-    nginx = tool("nginx", "nginx-light")
-    site = in_front / "etc/nginx/conf.d/placement-sched.conf"
-    assert (in_front / "etc/ssl/placement.example.com.key").stat().st_mode & 0o077 == 0
-    site.write_text(site.read_text().replace(" /etc/", f" {in_front}/etc/"))
-    (in_front / "nginx.conf").write_text(
-        f"pid {in_front}/pid;\nerror_log stderr;\nevents {{}}\n"
-        f"http {{ access_log off; include {in_front}/etc/nginx/conf.d/*.conf; }}\n"
+def test_nginx_reads_what_the_page_put_there(proxy_folder):
+    nginx = find_program("nginx", "nginx-light")
+    site = proxy_folder / "etc/nginx/conf.d/placement-sched.conf"
+    assert (proxy_folder / "etc/ssl/placement.example.com.key").stat().st_mode & 0o077 == 0
+    site.write_text(site.read_text().replace(" /etc/", f" {proxy_folder}/etc/"))
+    (proxy_folder / "nginx.conf").write_text(
+        f"pid {proxy_folder}/pid;\nerror_log stderr;\nevents {{}}\n"
+        f"http {{ access_log off; include {proxy_folder}/etc/nginx/conf.d/*.conf; }}\n"
     )
-    printed = run(nginx, "-t", "-p", in_front, "-c", in_front / "nginx.conf")
+    printed = run(nginx, "-t", "-p", proxy_folder, "-c", proxy_folder / "nginx.conf")
     assert "test is successful" in printed

@@ -14,7 +14,7 @@ import pytest
 from tests.deploy import cloud, debian
 from tests.deploy.cloud import Cloud
 from tests.deploy.debian import Machine
-from tests.deploy.reader import OF_README, PAGES, Step, at_once, file_of, lines_of, read
+from tests.deploy.reader import OF_README, PAGES, Step, list_lines, read, read_file, run_on_all
 from tests.differential.duel import needs_peer
 from tests.support.repository import ROOT
 from tests.support.servers import wait_until
@@ -63,48 +63,50 @@ OPENSTACK = f"cd {SOURCE}; . ./admin-openrc; client/bin/openstack"
 
 
 def test_each_page_has_steps():
-    assert set(steps_of(None, None, None)) == set(PAGES)
+    assert set(list_steps(None, None, None)) == set(PAGES)
 
 
 def test_pages_work_as_printed_on_empty_debians(tmp_path):
     needs_peer()
-    debian.refuse_where_it_cannot_run()
-    debian.prepare(packages())
-    debian.lay_repository(tmp_path)
+    debian.require_machines()
+    debian.prepare(list_packages())
+    debian.create_repository(tmp_path)
     with ExitStack() as stack, ThreadPoolExecutor() as beside:
         around = stack.enter_context(cloud.cloud(tmp_path / "cloud"))
         keystone = beside.submit(around.start_keystone)
 
         def copy_the_disk(machine: Machine) -> None:
-            other = debian.copy_of(tmp_path, "two", {"OWN-ADDRESS": "192.0.2.12"}, "one")
+            other = debian.start_copy(tmp_path, "two", {"OWN-ADDRESS": "192.0.2.12"}, "one")
             machine.others.append(stack.enter_context(other))
             around.connect(machine.others[0].leader, "192.0.2.12")
-            machine.others[0].do(f"cd {SOURCE}")
+            machine.others[0].run(f"cd {SOURCE}")
 
-        one = stack.enter_context(debian.machine(tmp_path, "one", {"OWN-ADDRESS": "192.0.2.11"}))
+        one = stack.enter_context(
+            debian.start_machine(tmp_path, "one", {"OWN-ADDRESS": "192.0.2.11"})
+        )
         around.connect(one.leader, "192.0.2.11")
-        for page, steps in steps_of(around, keystone, copy_the_disk).items():
+        for page, steps in list_steps(around, keystone, copy_the_disk).items():
             read(one, page, steps)
 
 
-def packages() -> list[str]:
+def list_packages() -> list[str]:
     """What the pages install."""
-    texts = [line.text for page in PAGES for line in lines_of(page)]
+    texts = [line.text for page in PAGES for line in list_lines(page)]
     named = (text.removeprefix("apt-get install ") for text in texts if "apt-get" in text)
     return sorted({one for several in named for one in several.split()})
 
 
-def postgresql_runs(machine: Machine) -> None:
+def wait_for_postgresql(machine: Machine) -> None:
     """Wait as long as a reader takes to type: apt-get is done before PostgreSQL has started."""
     assert wait_until(lambda: machine.type("pg_isready")[0] == 0, 120)
 
 
-def with_keystone(machine: Machine) -> None:
+def configure_keystone(machine: Machine) -> None:
     """Edit the configuration as the page says: the address of keystone."""
     machine.edit(CONFIG, ("https://keystone.example.com/v3", cloud.KEYSTONE))
 
 
-def without_keystone(machine: Machine) -> None:
+def configure_noauth2(machine: Machine) -> None:
     """Have the configuration of the source, edited as the page says of ``noauth2``."""
     machine.write(CONFIG, (ROOT / "deploy/placement_sched.conf").read_text())
     machine.edit(CONFIG, ("auth_strategy = keystone", "auth_strategy = noauth2"))
@@ -112,182 +114,191 @@ def without_keystone(machine: Machine) -> None:
 
 def try_without_keystone(machine: Machine) -> None:
     def restart(one: Machine) -> None:
-        without_keystone(one)
-        one.do("systemctl restart placement-sched")
+        configure_noauth2(one)
+        one.run("systemctl restart placement-sched")
 
-    at_once(restart, [machine, *machine.others])
+    run_on_all(restart, [machine, *machine.others])
     machine.open_shell()
-    machine.write(f"{SOURCE}/clouds.yaml", file_of("deploy", "clouds.yaml"))
+    machine.write(f"{SOURCE}/clouds.yaml", read_file("deploy", "clouds.yaml"))
 
 
-def proxied(machine: Machine) -> None:
+def trust_proxy_headers(machine: Machine) -> None:
     """Edit the configuration as the page says: the proxy's headers are believed."""
     machine.write(CONFIG, f"{machine.read(CONFIG)}{PROXIED}")
 
 
-def stopped(machine: Machine) -> None:
+def check_stopped(machine: Machine) -> None:
     """See that neither socket nor service is active."""
     status, said = machine.type(f"systemctl is-active {UNITS}")
     assert (status, said) == (3, "inactive\ninactive\n")
 
 
-def stopped_for_now(machine: Machine) -> None:
-    stopped(machine)
-    machine.do(f"systemctl start {UNITS}")
+def check_stopped_for_now(machine: Machine) -> None:
+    check_stopped(machine)
+    machine.run(f"systemctl start {UNITS}")
 
 
-def started(machine: Machine) -> None:
+def check_started(machine: Machine) -> None:
     """See that the journal has the line of a server that started, as README.md says."""
-    assert "placement-sched serves " in machine.do(OF_README)
+    assert "placement-sched serves " in machine.run(OF_README)
 
 
-def main_process(machine: Machine) -> str:
-    return machine.do("systemctl show --value --property MainPID placement-sched").strip()
+def stacks_logged(machine: Machine) -> None:
+    """See that the server and its workers wrote the stacks of their threads, and go on."""
+    journal = "journalctl --unit placement-sched --grep 'Current thread' --output cat"
+    assert wait_until(lambda: len(machine.type(journal)[1].splitlines()) > 1, 30)
+    assert machine.run("systemctl is-active placement-sched") == "active\n"
 
 
-class Reloaded:
+def read_main_pid(machine: Machine) -> str:
+    return machine.run("systemctl show --value --property MainPID placement-sched").strip()
+
+
+class ReloadedServer:
     """A server whose configuration was changed, and whose process goes on."""
 
     def change(self, machine: Machine) -> None:
         """Change an option of the configuration."""
-        self._process = main_process(machine)
+        self._process = read_main_pid(machine)
         machine.edit(CONFIG, CHANGED)
 
-    def look(self, machine: Machine) -> None:
+    def check_reload(self, machine: Machine) -> None:
         """See that the same process has read the change, and change it back."""
 
         def said() -> bool:
-            return "[api] shutdown_delay" in machine.do(OF_README)
+            return "[api] shutdown_delay" in machine.run(OF_README)
 
-        assert wait_until(said, 60), machine.do(OF_README)
-        assert main_process(machine) == self._process
+        assert wait_until(said, 60), machine.run(OF_README)
+        assert read_main_pid(machine) == self._process
         answered_here = "curl --silent --fail http://192.0.2.11:8778/healthz/ready"
-        assert '"ready"' in machine.do(answered_here)
+        assert '"ready"' in machine.run(answered_here)
         machine.edit(CONFIG, CHANGED[::-1])
 
 
-def have_nodes(machine: Machine) -> None:
+def add_database_nodes(machine: Machine) -> None:
     """Have nodes by their names, one of which is up, and HAProxy in Apache's place."""
     for one in (machine, *machine.others):
-        one.do("echo 192.0.2.11 db1 >> /etc/hosts; echo 192.0.2.12 db2 db3 >> /etc/hosts")
-    machine.do("""mariadb --execute "CREATE USER haproxy@'%'" """)
-    machine.do("systemctl disable --now apache2 && systemctl enable --now haproxy")
-    machine.do(f"systemctl start {UNITS}")
+        one.run("echo 192.0.2.11 db1 >> /etc/hosts; echo 192.0.2.12 db2 db3 >> /etc/hosts")
+    machine.run("""mariadb --execute "CREATE USER haproxy@'%'" """)
+    machine.run("systemctl disable --now apache2 && systemctl enable --now haproxy")
+    machine.run(f"systemctl start {UNITS}")
 
 
-def to_a_node(machine: Machine) -> None:
+def check_node_answers(machine: Machine) -> None:
     """See that the database answers at the address of HAProxy."""
     account = f"user='placement', password='{PASSWORD}', host='127.0.0.1', port=3307"
     asked = f'/opt/placement_sched/bin/python -c "import pymysql; pymysql.connect({account})"'
     assert wait_until(lambda: machine.type(asked)[0] == 0, 60), machine.type(asked)[1]
 
 
-def proxied_to_a_node(machine: Machine) -> None:
+def check_haproxy_serves_both(machine: Machine) -> None:
     """See that HAProxy does both: it has a node, and the servers as before."""
-    to_a_node(machine)
-    answered(machine)
+    check_node_answers(machine)
+    check_answer(machine)
 
 
-def answered(machine: Machine) -> None:
+def check_answer(machine: Machine) -> None:
     """Ask by TLS for what the server says of itself."""
     assert wait_until(lambda: '"ready"' in machine.type(f"{ASKED}/healthz/ready")[1], 60)
 
 
-def answered_by_the_other_one(machine: Machine) -> None:
+def check_other_server_answers(machine: Machine) -> None:
     """See that the proxy has an answer to each of many questions without this machine's server."""
-    answered(machine)
-    machine.do(f"systemctl stop {UNITS}")
+    check_answer(machine)
+    machine.run(f"systemctl stop {UNITS}")
     many = f"for i in $(seq 20); do {ASKED}/healthz/ready || exit 1; done"
-    assert machine.do(many).count('"ready"') == 20
-    machine.do(f"systemctl start {UNITS}")
+    assert machine.run(many).count('"ready"') == 20
+    machine.run(f"systemctl start {UNITS}")
 
 
-def have_nova(machine: Machine) -> None:
+def install_nova(machine: Machine) -> None:
     """Have what nova's packages bring: its group, and its configuration."""
-    machine.do("groupadd nova && install -d -m 750 -g nova /etc/nova")
-    machine.do("install -m 640 -g nova /dev/null /etc/nova/nova.conf")
+    machine.run("groupadd nova && install -d -m 750 -g nova /etc/nova")
+    machine.run("install -m 640 -g nova /dev/null /etc/nova/nova.conf")
     machine.write("/etc/nova/nova.conf", NOVA)
 
 
-def stays_up(unit: str, said: str) -> Callable[[Machine], None]:
+def check_stays_up(unit: str, said: str) -> Callable[[Machine], None]:
     """See that a service without a message bus waits for it, and runs."""
 
-    def look(machine: Machine) -> None:
+    def check(machine: Machine) -> None:
         def waits() -> bool:
-            return said in machine.do(f"journalctl --unit {unit}")
+            return said in machine.run(f"journalctl --unit {unit}")
 
-        assert wait_until(waits, 60), machine.do(f"journalctl --unit {unit}")
-        assert machine.do(f"systemctl is-active {unit}") == "active\n"
+        assert wait_until(waits, 60), machine.run(f"journalctl --unit {unit}")
+        assert machine.run(f"systemctl is-active {unit}") == "active\n"
 
-    return look
+    return check
 
 
-def serves(release: str) -> Callable[[Machine], None]:
+def check_release(release: str) -> Callable[[Machine], None]:
     """See which release the restarted server is of.
 
     The proxy has an answer from the other machine while this one's server starts, so its process
     is looked at until it has loaded its modules.
     """
 
-    def look(machine: Machine) -> None:
+    def check(machine: Machine) -> None:
         def is_of_it() -> bool:
-            maps = machine.do(f"cat /proc/{main_process(machine)}/maps")
+            maps = machine.run(f"cat /proc/{read_main_pid(machine)}/maps")
             return f"placement_sched-{release}/" in maps
 
-        assert wait_until(is_of_it, 60), machine.do(OF_README)
-        answered(machine)
+        assert wait_until(is_of_it, 60), machine.run(OF_README)
+        check_answer(machine)
 
-    return look
+    return check
 
 
-def catalogue(machine: Machine) -> set[str]:
+def read_catalogue(machine: Machine) -> set[str]:
     """Return where the catalogue has placement."""
     listed = "client/bin/openstack endpoint list --service placement -f value -c URL"
-    return set(machine.do(listed).split())
+    return set(machine.run(listed).split())
 
 
-class Moved:
+class MovedPlacement:
     """An OpenStack placement with data, and what it answers before, there, and back."""
 
     def __init__(self, around: Cloud) -> None:
         self._cloud = around
         self._before: dict[str, object] = {}
 
-    def begin(self, machine: Machine) -> None:
+    def start_placement(self, machine: Machine) -> None:
         """Have a cloud with a placement on a database of its own, in whose place ours is put."""
         if self._before:
             return
         for statement in PREPARED:
-            machine.do(f'mariadb --execute "{statement}"')
+            machine.run(f'mariadb --execute "{statement}"')
         self._process = self._cloud.start_placement(PLACEMENT_CONF)
-        self._token = machine.do(f"{OPENSTACK} token issue -f value -c id").strip()
+        self._token = machine.run(f"{OPENSTACK} token issue -f value -c id").strip()
         machine.open_shell()
         self._cloud.fill_placement(self._token, providers=24, consumers=31)
         self._before = self._cloud.read_placement(self._token)
         self._cloud.point_to(cloud.PLACEMENT)
         for one in (machine, *machine.others):
-            one.do("install -d /etc/placement")
+            one.run("install -d /etc/placement")
             one.write("/etc/placement/placement.conf", PLACEMENT_CONF)
             one.write(f"{SOURCE}/placement.conf", PLACEMENT_CONF)
 
-    def arrived(self, machine: Machine) -> None:
+    def check_after_move(self, machine: Machine) -> None:
         """See that what clients write after the move is written by our service."""
-        assert catalogue(machine) == {"https://placement.example.com/placement"}
+        assert read_catalogue(machine) == {"https://placement.example.com/placement"}
         assert self._before == self._cloud.read_placement(self._token)
         self._end()
-        machine.do("client/bin/openstack resource provider create written-by-ours")
+        machine.run("client/bin/openstack resource provider create written-by-ours")
 
-    def returned(self, machine: Machine) -> None:
+    def check_after_return(self, machine: Machine) -> None:
         """See that OpenStack placement, started again, has all that was written meanwhile."""
         self._process = self._cloud.start_placement(PLACEMENT_CONF)
-        assert catalogue(machine) == {cloud.PLACEMENT}
-        (compare,) = (line.text for line in lines_of("move_placement") if "compare.py" in line.text)
-        assert "25 resource providers, 31 consumers: both answer the same" in machine.do(compare)
-        named = machine.do("client/bin/openstack resource provider list -f value -c name")
+        assert read_catalogue(machine) == {cloud.PLACEMENT}
+        (compare,) = (
+            line.text for line in list_lines("move_placement") if "compare.py" in line.text
+        )
+        assert "25 resource providers, 31 consumers: both answer the same" in machine.run(compare)
+        named = machine.run("client/bin/openstack resource provider list -f value -c name")
         assert "written-by-ours" in named
         assert len(named.split()) == 25
 
-    def left(self, machine: Machine) -> None:
+    def check_after_removal(self, machine: Machine) -> None:
         """See that it answers as before when all of ours is dropped, and after an upgrade."""
         self._end()
         self._process = self._cloud.start_placement(PLACEMENT_CONF)
@@ -298,15 +309,15 @@ class Moved:
             if isinstance(known, dict) and known.get("name") == "written-by-ours"
         )
         assert self._before == {k: v for k, v in after.items() if not k.startswith(new)}
-        tables = machine.do('mariadb --skip-column-names --execute "SHOW TABLES" placement')
+        tables = machine.run('mariadb --skip-column-names --execute "SHOW TABLES" placement')
         assert "allocations" in tables
         assert "sched" not in tables
 
     def _end(self) -> None:
-        cloud.end(self._process)
+        cloud.stop_process(self._process)
 
 
-def steps_of(
+def list_steps(
     around: Cloud, keystone: Future[None], copy_the_disk: Callable[[Machine], None]
 ) -> dict[str, Sequence[Step]]:
     """Return what the prose of each page has its reader do, in the order of the lines."""
@@ -315,66 +326,71 @@ def steps_of(
         keystone.result(timeout=300)
         machine.write(f"{SOURCE}/admin-openrc", cloud.ADMIN)
 
-    moved, reloaded = Moved(around), Reloaded()
+    moved, reloaded = MovedPlacement(around), ReloadedServer()
     both = f"{PASSWORD}\n{PASSWORD}\n"
     return {
         "deploy": [
             Step("install -m 644 deploy/systemd/placement-sched.service", after=copy_the_disk),
-            Step('runuser -l postgres -c "createuser', before=postgresql_runs, typed=both),
+            Step('runuser -l postgres -c "createuser', before=wait_for_postgresql, typed=both),
             Step(". ./admin-openrc", before=have_keystone),
             Step("sed -i", on="each"),
-            Step("runuser -u placement-sched", before=with_keystone, on="each"),
+            Step("runuser -u placement-sched", before=configure_keystone, on="each"),
             Step("systemctl daemon-reload", on="each"),
             Step("systemctl enable --now", on="each"),
-            Step("curl ", after=started, on="each"),
-            Step("systemctl reload placement-sched", before=reloaded.change, after=reloaded.look),
-            Step("systemctl stop placement-sched", after=stopped_for_now),
-            Step("systemctl reload haproxy", after=answered_by_the_other_one),
-            Step("systemctl reload nginx", after=answered_by_the_other_one),
+            Step("curl ", after=check_started, on="each"),
+            Step(
+                "systemctl reload placement-sched",
+                before=reloaded.change,
+                after=reloaded.check_reload,
+            ),
+            Step("systemctl kill -s SIGUSR2", after=stacks_logged),
+            Step("systemctl stop placement-sched", after=check_stopped_for_now),
+            Step("systemctl reload haproxy", after=check_other_server_answers),
+            Step("systemctl reload nginx", after=check_other_server_answers),
             Step("client/bin/openstack --os-cloud", before=try_without_keystone),
-            Step("systemctl stop", after=stopped, on="other"),
+            Step("systemctl stop", after=check_stopped, on="other"),
             Step("systemctl start", on="other"),
         ],
         "commands": [],
         "metrics": [],
         "nova_scheduler": [
-            Step("install ", before=have_nova),
+            Step("install ", before=install_nova),
             Step(
                 "systemctl enable",
-                after=stays_up("placement-sched-nova-scheduler", "does not answer"),
+                after=check_stays_up("placement-sched-nova-scheduler", "does not answer"),
             ),
         ],
         "nova_shadow": [
             Step(
                 "systemctl enable",
-                after=stays_up("placement-sched-nova-shadow", "requests are not evaluated"),
+                after=check_stays_up("placement-sched-nova-shadow", "requests are not evaluated"),
             )
         ],
         "upgrade": [
-            Step("systemctl restart placement-sched", after=serves("NEW")),
-            Step("systemctl stop placement-sched.socket", after=stopped, on="each"),
+            Step("systemctl restart placement-sched", after=check_release("NEW")),
+            Step("systemctl stop placement-sched.socket", after=check_stopped, on="each"),
         ],
         "move_placement": [
-            Step("install ", before=moved.begin, after=proxied, on="each"),
+            Step("install ", before=moved.start_placement, after=trust_proxy_headers, on="each"),
             Step("systemctl daemon-reload", on="each"),
             Step("systemctl enable", on="each"),
             Step("systemctl restart", on="each"),
             Step("curl ", on="each"),
-            Step("for endpoint", after=moved.arrived),
-            Step("for endpoint", after=moved.returned),
-            Step("systemctl stop", after=stopped, on="each"),
-            Step("placement-sched db version", after=moved.left),
+            Step("for endpoint", after=moved.check_after_move),
+            Step("for endpoint", after=moved.check_after_return),
+            Step("systemctl stop", after=check_stopped, on="each"),
+            Step("placement-sched db version", after=moved.check_after_removal),
         ],
         "wsgi_servers": [
-            Step("apt-get install apache2", before=without_keystone),
-            Step("systemctl restart apache2", after=answered),
+            Step("apt-get install apache2", before=configure_noauth2),
+            Step("systemctl restart apache2", after=check_answer),
         ],
         "galera": [
-            Step("sed ", before=have_nodes),
-            Step("systemctl reload haproxy", after=proxied_to_a_node),
+            Step("sed ", before=add_database_nodes),
+            Step("systemctl reload haproxy", after=check_haproxy_serves_both),
             Step("apt-get install haproxy", on="other"),
             Step("install ", on="other"),
             Step("haproxy -c", on="other"),
-            Step("systemctl reload haproxy", after=to_a_node, on="other"),
+            Step("systemctl reload haproxy", after=check_node_answers, on="other"),
         ],
     }

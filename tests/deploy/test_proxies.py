@@ -10,9 +10,17 @@ import yaml
 
 from placement_sched.config.conf import new_conf
 from placement_sched.scheduler.plugins import read_settings
-from tests.deploy import DEPLOY, certificate, check_long_queries, haproxy, nginx, run, tool
+from tests.deploy import (
+    DEPLOY,
+    check_long_queries,
+    create_certificate,
+    find_program,
+    haproxy,
+    nginx,
+    run,
+)
 from tests.support.repository import ROOT
-from tests.support.servers import started
+from tests.support.servers import start_server
 
 pytestmark = pytest.mark.slow
 
@@ -23,8 +31,8 @@ APACHE = DEPLOY / "wsgi/apache.conf"
 
 @pytest.mark.parametrize("path", HAPROXY, ids=lambda path: path.parent.name)
 def test_haproxy_reads_its_configuration_without_a_warning(path, tmp_path):
-    haproxy = tool("haproxy")
-    text = re.sub(r"crt \S+", f"crt {certificate(tmp_path)}", path.read_text())
+    haproxy = find_program("haproxy")
+    text = re.sub(r"crt \S+", f"crt {create_certificate(tmp_path)}", path.read_text())
     # The names of a compose file are known to its network alone.
     text = re.sub(r"server (one|two) \w+:", r"server \1 127.0.0.1:", text)
     config = tmp_path / "haproxy.cfg"
@@ -46,20 +54,20 @@ def test_both_haproxies_differ_in_names_alone():
 
 def test_haproxy_reads_the_file_that_has_the_nodes_of_a_database_too(tmp_path):
     """Joined as the page says; HAProxy refuses to read the two files one after the other."""
-    haproxy = tool("haproxy")
+    haproxy = find_program("haproxy")
     page = (ROOT / "doc/source/galera.rst").read_text()
     (line,) = re.findall(r"^   # (sed .*) >> /etc/haproxy/haproxy.cfg$", page, re.MULTILINE)
     added = re.sub(r" db\d:", " 127.0.0.1:", run(*shlex.split(line), cwd=ROOT))
     assert "listen galera\n" in added
-    own = re.sub(r"crt \S+", f"crt {certificate(tmp_path)}", HAPROXY[0].read_text())
+    own = re.sub(r"crt \S+", f"crt {create_certificate(tmp_path)}", HAPROXY[0].read_text())
     config = tmp_path / "haproxy.cfg"
     config.write_text(f"{own}{added}")
     assert run(haproxy, "-c", "-f", config) == "Configuration file is valid\n"
 
 
 def test_nginx_reads_its_configuration(tmp_path):
-    nginx = tool("nginx", "nginx-light")
-    certificate(tmp_path)
+    nginx = find_program("nginx", "nginx-light")
+    create_certificate(tmp_path)
     text = NGINX.read_text()
     text = re.sub(r"(ssl_certificate +)\S+;", rf"\1{tmp_path}/cert.pem;", text)
     text = re.sub(r"(ssl_certificate_key +)\S+;", rf"\1{tmp_path}/key.pem;", text)
@@ -84,9 +92,9 @@ def test_limits_are_those_of_the_server():
 @pytest.mark.system
 @pytest.mark.parametrize("proxy", [haproxy, nginx], ids=["haproxy", "nginx"])
 def test_proxy_passes_long_queries_and_names_the_limit(proxy, tmp_path):
-    with started(folder=tmp_path) as server:
+    with start_server(folder=tmp_path) as server:
         port = int(server.url.rpartition(":")[2])
-        with proxy.in_front(tmp_path, [port]) as (url, signed):
+        with proxy.run_haproxy(tmp_path, [port]) as (url, signed):
             check_long_queries(url, verify=str(signed))
 
 

@@ -14,7 +14,7 @@ import pytest
 import requests
 
 from tests.deploy import haproxy, nginx
-from tests.support.loopback import reserved_port
+from tests.support.loopback import reserve_port
 
 pytestmark = pytest.mark.system
 
@@ -22,7 +22,7 @@ PROXIES = pytest.mark.parametrize("proxy", [haproxy, nginx], ids=["haproxy", "ng
 WRITES = ("PUT", "DELETE", "POST")
 
 
-class Doing(ThreadingHTTPServer):
+class CountingServer(ThreadingHTTPServer):
     """A server that does what it is asked; one that ``dies`` then closes the connection."""
 
     daemon_threads = True
@@ -38,7 +38,7 @@ class Doing(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: Doing
+    server: CountingServer
 
     def _do(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -61,8 +61,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def running(done: Counter[str], *, dies: bool = False) -> Iterator[Doing]:
-    with Doing(done, dies=dies) as server:
+def run_server(done: Counter[str], *, dies: bool = False) -> Iterator[CountingServer]:
+    with CountingServer(done, dies=dies) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:
@@ -73,10 +73,10 @@ def running(done: Counter[str], *, dies: bool = False) -> Iterator[Doing]:
 
 
 @contextmanager
-def asked_through(proxy: ModuleType, folder: Path, ports: list[int]) -> Iterator[Any]:
+def send_through_proxy(proxy: ModuleType, folder: Path, ports: list[int]) -> Iterator[Any]:
     """Give a function that sends a request through the proxy, and returns the status."""
     # No server is left out for what it did before.
-    with proxy.in_front(folder, ports, always_tried=True) as (url, signed):
+    with proxy.run_haproxy(folder, ports, always_tried=True) as (url, signed):
 
         def ask(method: str, path: str) -> int:
             with requests.Session() as session:
@@ -94,10 +94,10 @@ def asked_through(proxy: ModuleType, folder: Path, ports: list[int]) -> Iterator
 def test_write_that_may_have_been_done_is_not_sent_again(proxy, method, tmp_path):
     done: Counter[str] = Counter()
     with ExitStack() as stack:
-        mortal = stack.enter_context(running(done, dies=True))
-        well = stack.enter_context(running(done))
+        mortal = stack.enter_context(run_server(done, dies=True))
+        well = stack.enter_context(run_server(done))
         ports = [mortal.server_port, well.server_port]
-        ask = stack.enter_context(asked_through(proxy, tmp_path, ports))
+        ask = stack.enter_context(send_through_proxy(proxy, tmp_path, ports))
         statuses = Counter(ask(method, f"/p{number}") for number in range(10))
     assert mortal.reached == well.reached == {method}
     assert set(done.values()) == {1}
@@ -109,10 +109,10 @@ def test_write_that_may_have_been_done_is_not_sent_again(proxy, method, tmp_path
 def test_read_that_failed_is_sent_again(proxy, tmp_path):
     done: Counter[str] = Counter()
     with ExitStack() as stack:
-        mortal = stack.enter_context(running(done, dies=True))
-        well = stack.enter_context(running(done))
+        mortal = stack.enter_context(run_server(done, dies=True))
+        well = stack.enter_context(run_server(done))
         ports = [mortal.server_port, well.server_port]
-        ask = stack.enter_context(asked_through(proxy, tmp_path, ports))
+        ask = stack.enter_context(send_through_proxy(proxy, tmp_path, ports))
         statuses = {ask("GET", f"/p{number}") for number in range(10)}
     assert mortal.reached == {"GET"}
     assert statuses == {200}
@@ -123,9 +123,9 @@ def test_read_that_failed_is_sent_again(proxy, tmp_path):
 def test_request_that_no_server_took_goes_to_the_other(proxy, method, tmp_path):
     done: Counter[str] = Counter()
     with ExitStack() as stack:
-        refusing = stack.enter_context(reserved_port()).getsockname()[1]
-        well = stack.enter_context(running(done))
-        ask = stack.enter_context(asked_through(proxy, tmp_path, [refusing, well.server_port]))
+        refusing = stack.enter_context(reserve_port()).getsockname()[1]
+        well = stack.enter_context(run_server(done))
+        ask = stack.enter_context(send_through_proxy(proxy, tmp_path, [refusing, well.server_port]))
         statuses = [ask(method, f"/p{number}") for number in range(10)]
     assert statuses == [200] * 10
     assert set(done.values()) == {1}
@@ -135,10 +135,10 @@ def test_request_that_no_server_took_goes_to_the_other(proxy, method, tmp_path):
 def test_write_is_answered_502_or_503_where_no_server_takes_it(proxy, tmp_path):
     done: Counter[str] = Counter()
     with ExitStack() as stack:
-        well = stack.enter_context(running(done))
-        refusing = stack.enter_context(reserved_port()).getsockname()[1]
+        well = stack.enter_context(run_server(done))
+        refusing = stack.enter_context(reserve_port()).getsockname()[1]
         ports = [refusing, well.server_port]
-        ask = stack.enter_context(asked_through(proxy, tmp_path, ports))
+        ask = stack.enter_context(send_through_proxy(proxy, tmp_path, ports))
         well.shutdown()
         well.server_close()
         assert {ask(method, "/p") for method in WRITES} <= {502, 503}

@@ -17,8 +17,13 @@ from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 from tests.db.test_migrate import differences
 from tests.support.empty_databases import KINDS, empty_database
-from tests.support.releases import program, sync, unpack_last_release, variables
-from tests.support.servers import Server, started
+from tests.support.releases import (
+    release_command,
+    release_environment,
+    sync_schema,
+    unpack_last_release,
+)
+from tests.support.servers import Server, start_server
 
 pytestmark = pytest.mark.exhaustive
 
@@ -44,19 +49,19 @@ def release(last_release: Path, url: str, tmp_path: Path) -> Iterator[Callable[.
 
         def start(name: str, *, ready: str | None = "/placement/") -> Server:
             return stack.enter_context(
-                started(
-                    command=[*program(name), "serve", "--port", "{port}"],
+                start_server(
+                    command=[*release_command(name), "serve", "--port", "{port}"],
                     folder=tmp_path,
                     log=tmp_path / f"{name}-{uuid4().hex}.log",
                     ready=ready,
-                    variables=variables(name, last_release, url),
+                    variables=release_environment(name, last_release, url),
                 )
             )
 
         yield start
 
 
-def make_provider(server: Server, vcpus: int) -> str:
+def create_provider(server: Server, vcpus: int) -> str:
     uuid = str(uuid4())
     path = f"/placement/resource_providers/{uuid}"
     server.ask("POST", "/placement/resource_providers", {"uuid": uuid, "name": uuid}, VERSION)
@@ -80,16 +85,16 @@ def claim(server: Server, provider: str) -> int:
 def test_both_releases_serve_one_database_while_servers_are_replaced(
     release, last_release, url, tmp_path
 ):
-    sync("last", last_release, url, tmp_path)
+    sync_schema("last", last_release, url, tmp_path)
     last = release("last")
-    before = make_provider(last, 4)
-    told = sync("this", last_release, url, tmp_path)
+    before = create_provider(last, 4)
+    told = sync_schema("this", last_release, url, tmp_path)
     assert f"revision {newest_revision()}" in told
     database = Database(make_settings(url))
     assert differences(database) == []
     database.dispose()
     # It goes on with the newer schema, reading and writing.
-    provider = make_provider(last, 4)
+    provider = create_provider(last, 4)
     this = release("this")
     for server in (last, this):
         listed = server.ask("GET", "/placement/resource_providers", version=VERSION)
@@ -106,7 +111,7 @@ def test_server_of_the_last_release_does_not_begin_on_the_newer_schema(
 ):
     if url.startswith("sqlite"):
         pytest.skip("an embedded database has one server at a time")
-    sync("this", last_release, url, tmp_path)
+    sync_schema("this", last_release, url, tmp_path)
     last = release("last", ready=None)
     assert last.first_status("/healthz") == 200
     status, _, body = last.get("/healthz/ready")
@@ -117,8 +122,8 @@ def test_server_of_the_last_release_does_not_begin_on_the_newer_schema(
 def test_server_of_this_release_waits_for_its_schema(release, last_release, url, tmp_path):
     if url.startswith("sqlite"):
         pytest.skip("an embedded database is prepared by the server itself")
-    sync("last", last_release, url, tmp_path)
+    sync_schema("last", last_release, url, tmp_path)
     this = release("this", ready=None)
     assert this.first_status("/healthz/ready") == 503
-    sync("this", last_release, url, tmp_path)
+    sync_schema("this", last_release, url, tmp_path)
     this.wait_for("/healthz/ready", 200)

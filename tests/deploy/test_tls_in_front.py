@@ -14,10 +14,10 @@ import pytest
 import requests
 
 from tests.deploy import haproxy, nginx, run
-from tests.docs.test_commands import File, parts_of
-from tests.support.loopback import reserved_port
+from tests.docs.test_commands import File, parse_page
+from tests.support.loopback import reserve_port
 from tests.support.repository import ROOT
-from tests.support.servers import BIN, Server, environment, started, wait_until
+from tests.support.servers import BIN, Server, environment, start_server, wait_until
 
 pytestmark = pytest.mark.exhaustive
 
@@ -27,7 +27,7 @@ VERSION = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 
 
 @dataclass(frozen=True)
-class Front:
+class TLSProxy:
     """A proxy on ``url`` with ``certificate``, the servers, and how to start one again."""
 
     url: str
@@ -38,20 +38,20 @@ class Front:
 
 
 @pytest.fixture(scope="module", params=[haproxy, nginx], ids=["haproxy", "nginx"])
-def front(
+def tls_proxy(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Front]:
+) -> Iterator[TLSProxy]:
     folder = tmp_path_factory.mktemp("front")
     with ExitStack() as stack:
-        held = [stack.enter_context(reserved_port()) for _ in range(2)]
+        held = [stack.enter_context(reserve_port()) for _ in range(2)]
         ports = [one.getsockname()[1] for one in held]
-        servers = [stack.enter_context(server_at(folder, port)) for port in ports]
-        url, signed = stack.enter_context(request.param.in_front(folder, ports))
-        yield Front(url, signed, folder, servers, ports)
+        servers = [stack.enter_context(run_server(folder, port)) for port in ports]
+        url, signed = stack.enter_context(request.param.run_haproxy(folder, ports))
+        yield TLSProxy(url, signed, folder, servers, ports)
 
 
 @contextmanager
-def server_at(folder: Path, port: int) -> Iterator[Server]:
+def run_server(folder: Path, port: int) -> Iterator[Server]:
     """A server on this port, of one database."""
     variables = environment(
         OS_PLACEMENT_DATABASE__CONNECTION=f"sqlite:///{folder}/both.db",
@@ -59,36 +59,39 @@ def server_at(folder: Path, port: int) -> Iterator[Server]:
         OS_DEFAULT__SERVICE_DOWN_TIME="86400",
         OS_API__SHUTDOWN_DELAY="5",  # as deploy/placement_sched.conf has it
     )
-    with started(
+    with start_server(
         "--port", str(port), folder=folder, log=folder / f"{port}.log", variables=variables
     ) as server:
         yield server
 
 
-def session(front: Front) -> requests.Session:
+def create_session(tls_proxy: TLSProxy) -> requests.Session:
     made = requests.Session()
     made.trust_env = False
-    made.verify = str(front.certificate)
+    made.verify = str(tls_proxy.certificate)
     made.headers.update(VERSION)
     return made
 
 
-def answers(front: Front) -> bool:
+def is_answering(tls_proxy: TLSProxy) -> bool:
     try:
-        return session(front).get(f"{front.url}/healthz/ready", timeout=60).status_code == 200
+        return (
+            create_session(tls_proxy).get(f"{tls_proxy.url}/healthz/ready", timeout=60).status_code
+            == 200
+        )
     except requests.ConnectionError:
         return False
 
 
-def test_openstack_client_works_through_it_with_the_file_of_the_guide(front, tmp_path):
+def test_openstack_client_works_through_it_with_the_file_of_the_guide(tls_proxy, tmp_path):
     text = GUIDE.read_text()
     (clouds,) = [
         part.content
-        for part in parts_of(text)
+        for part in parse_page(text)
         if isinstance(part, File) and part.name == "clouds.yaml"
     ]
-    clouds = clouds.replace("https://placement.example.com", front.url)
-    clouds = clouds.replace("placement.example.com.pem", str(front.certificate))
+    clouds = clouds.replace("https://placement.example.com", tls_proxy.url)
+    clouds = clouds.replace("placement.example.com.pem", str(tls_proxy.certificate))
     (tmp_path / "clouds.yaml").write_text(clouds)
 
     def ask(*words: str) -> str:
@@ -106,30 +109,32 @@ def test_openstack_client_works_through_it_with_the_file_of_the_guide(front, tmp
     assert ask("aggregate", "list", "-f", "value", "-c", "Name") == "licensed\n"
 
 
-def test_links_are_those_of_the_proxy_whatever_a_client_says(front):
+def test_links_are_those_of_the_proxy_whatever_a_client_says(tls_proxy):
     forged = {"X-Forwarded-Host": "evil.example", "Forwarded": "host=evil.example;proto=http"}
-    document = session(front).get(f"{front.url}/compute", headers=forged, timeout=60).json()
+    document = (
+        create_session(tls_proxy).get(f"{tls_proxy.url}/compute", headers=forged, timeout=60).json()
+    )
     links = [link["href"] for version in document["versions"] for link in version["links"]]
     assert links
-    assert all(link.startswith(front.url) for link in links)
+    assert all(link.startswith(tls_proxy.url) for link in links)
 
 
-def test_metrics_are_for_those_beside_the_servers_alone(front):
-    assert session(front).get(f"{front.url}/metrics", timeout=60).status_code == 403
-    assert front.servers[0].get("/metrics")[0] == 200
+def test_metrics_are_for_those_beside_the_servers_alone(tls_proxy):
+    assert create_session(tls_proxy).get(f"{tls_proxy.url}/metrics", timeout=60).status_code == 403
+    assert tls_proxy.servers[0].get("/metrics")[0] == 200
 
 
-def test_no_request_fails_while_a_server_is_replaced(front):
+def test_no_request_fails_while_a_server_is_replaced(tls_proxy):
     statuses: Counter[str] = Counter()
     done = threading.Event()
 
     def ask(client: int) -> None:
-        with session(front) as kept:
+        with create_session(tls_proxy) as kept:
             for number in range(1_000_000):
                 if done.is_set():
                     return
                 body = {"name": f"p-{client}-{number}"}
-                url = f"{front.url}/placement/resource_providers"
+                url = f"{tls_proxy.url}/placement/resource_providers"
                 try:
                     if number % 2:
                         status = str(kept.post(url, json=body, timeout=60).status_code)
@@ -144,13 +149,13 @@ def test_no_request_fails_while_a_server_is_replaced(front):
     for client in clients:
         client.start()
     try:
-        one, other = front.servers
-        assert wait_until(lambda: has_answered(one) and has_answered(other))
+        one, other = tls_proxy.servers
+        assert wait_until(lambda: has_log_line(one) and has_log_line(other))
         assert one.stop() == 0
         before = statuses.total()
         assert wait_until(lambda: statuses.total() > before + 100)  # by the other alone
-        with server_at(front.folder, front.ports[0]) as again:
-            assert wait_until(lambda: has_answered(again))
+        with run_server(tls_proxy.folder, tls_proxy.ports[0]) as again:
+            assert wait_until(lambda: has_log_line(again))
             done.set()
             for client in clients:
                 client.join(timeout=120)
@@ -159,6 +164,6 @@ def test_no_request_fails_while_a_server_is_replaced(front):
     assert set(statuses) == {"200"}
 
 
-def has_answered(server: Server) -> bool:
+def has_log_line(server: Server) -> bool:
     """Whether the server has had a request through the proxy."""
     return "/placement/resource_providers" in server.log.read_text()

@@ -15,7 +15,7 @@ from placement_sched.cli.serve import GRACE
 from placement_sched.config.conf import new_conf
 from placement_sched.nova.shadow import service as shadow
 from placement_sched.scheduler.plugins import read_settings
-from tests.deploy import DEPLOY, run, tool
+from tests.deploy import DEPLOY, find_program, run
 from tests.support.servers import PROGRAM, environment, wait_until
 
 pytestmark = pytest.mark.slow
@@ -48,14 +48,14 @@ def units(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def setting(unit: str, name: str) -> str:
+def read_setting(unit: str, name: str) -> str:
     parser = configparser.RawConfigParser(strict=False)
     parser.optionxform = str
     parser.read(UNITS / unit)
     return parser["Service"][name]
 
 
-def variables(unit: str) -> dict[str, str]:
+def read_variables(unit: str) -> dict[str, str]:
     """The environment that a unit gives to its service."""
     lines = re.findall(r"^Environment=(.*)$", (UNITS / unit).read_text(), re.MULTILINE)
     pairs = (word.partition("=") for line in lines for word in shlex.split(line))
@@ -63,7 +63,7 @@ def variables(unit: str) -> dict[str, str]:
 
 
 def test_units_are_valid(units):
-    analyze = tool("systemd-analyze", "systemd")
+    analyze = find_program("systemd-analyze", "systemd")
     # It follows what the units name, and complains of nothing there either.
     paths = [path for path in sorted(units.iterdir()) if path.suffix in {".service", ".socket"}]
     assert len(paths) == 4
@@ -72,7 +72,7 @@ def test_units_are_valid(units):
 
 @pytest.mark.parametrize("unit", SERVICES)
 def test_services_are_hardened(units, unit):
-    analyze = tool("systemd-analyze", "systemd")
+    analyze = find_program("systemd-analyze", "systemd")
     command = ["security", "--offline=true", "--no-pager", f"--threshold={EXPOSED_AT_MOST}"]
     told = run(analyze, *command, units / unit)
     assert "Overall exposure level" in told
@@ -80,7 +80,7 @@ def test_services_are_hardened(units, unit):
 
 @pytest.mark.parametrize("unit", SERVICES)
 def test_commands_are_ones_that_the_program_has(unit):
-    program, *words = shlex.split(setting(unit, "ExecStart"))
+    program, *words = shlex.split(read_setting(unit, "ExecStart"))
     assert program == INSTALLED
     arguments = make_parser(words).parse_args(words)
     assert all(name.startswith("/etc/") for name in arguments.config_file)
@@ -89,8 +89,8 @@ def test_commands_are_ones_that_the_program_has(unit):
 @pytest.mark.parametrize("unit", SERVICES)
 def test_stopping_waits_for_the_requests_at_work(unit):
     delay = read_settings([str(DEPLOY / "placement_sched.conf")], new_conf()).api.shutdown_delay
-    assert int(setting(unit, "TimeoutStopSec")) > GRACES[unit] + delay
-    assert setting(unit, "KillMode") == "mixed"  # the server ends its workers
+    assert int(read_setting(unit, "TimeoutStopSec")) > GRACES[unit] + delay
+    assert read_setting(unit, "KillMode") == "mixed"  # the server ends its workers
 
 
 @pytest.mark.exhaustive
@@ -105,7 +105,7 @@ def test_folder_for_logs_that_the_configuration_names_is_not_written(unit, tmp_p
             for name in ("placement_database", "api_database", "database")
         )
     )
-    command = shlex.split(setting(unit, "ExecStart"))[1]
+    command = shlex.split(read_setting(unit, "ExecStart"))[1]
     more = {"serve": ["--workers", "1", "--port", "0"], "nova-scheduler": ["--workers", "1"]}
     words = [PROGRAM, command, "--config-file", "cloud.conf", *more.get(command, [])]
     refused = run(*words, status=1, cwd=tmp_path, env=environment())
@@ -117,7 +117,7 @@ def test_folder_for_logs_that_the_configuration_names_is_not_written(unit, tmp_p
             stdout=stack.enter_context(log.open("w")),
             stderr=subprocess.STDOUT,
             cwd=tmp_path,
-            env=environment(**variables(unit)),
+            env=environment(**read_variables(unit)),
         )
         stack.callback(process.wait, timeout=120)
         stack.callback(process.terminate)
@@ -127,4 +127,4 @@ def test_folder_for_logs_that_the_configuration_names_is_not_written(unit, tmp_p
 
 def test_the_user_of_the_services_is_the_one_that_is_made():
     made = re.search(r"^u (\S+)", (UNITS / "placement-sched.sysusers").read_text(), re.MULTILINE)
-    assert {setting(unit, "User") for unit in SERVICES} == {made[1]}
+    assert {read_setting(unit, "User") for unit in SERVICES} == {made[1]}

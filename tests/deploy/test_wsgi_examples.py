@@ -16,7 +16,7 @@ from uuid import uuid4
 import pytest
 
 from tests.deploy import DEPLOY, check_long_queries
-from tests.support.servers import BIN, Server, environment, started
+from tests.support.servers import BIN, Server, environment, start_server
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.system
@@ -35,13 +35,13 @@ def config(tmp_path: Path) -> Path:
     return file
 
 
-def counted_by_all(server: Server) -> set[bytes]:
+def count_requests(server: Server) -> set[bytes]:
     """Return what workers say, asked often, of how many lists of providers they all served."""
     name = rb'placement_sched_requests_total\{.*route="/resource_providers",.*\} (\S+)'
     return {number for _ in range(12) for number in re.findall(name, server.get("/metrics")[2])}
 
 
-def answer_of_an_endless_line(server: Server) -> bytes:
+def send_endless_line(server: Server) -> bytes:
     """Return what comes back for a request line of 100 000 bytes that has no end."""
     host, port = urlsplit(server.url).netloc.split(":")
     with closing(socket.create_connection((host, int(port)), timeout=60)) as connection:
@@ -50,7 +50,7 @@ def answer_of_an_endless_line(server: Server) -> bytes:
         return connection.recv(1000)
 
 
-def answer_of_what_sigterm_finds(server: Server) -> int:
+def send_during_sigterm(server: Server) -> int:
     """Let a server end while half of a request has come; send the rest, return the status."""
     body = json.dumps({"name": "rack", "uuid": str(uuid4())}).encode()
     with closing(HTTPConnection(urlsplit(server.url).netloc, timeout=60)) as connection:
@@ -75,14 +75,16 @@ def test_gunicorn_serves_with_the_example(tmp_path, config):
     # The address is the example's, unless a variable names another.
     command = ("env", "PLACEMENT_SCHED_BIND=127.0.0.1:{port}", BIN / "gunicorn")
     arguments = ("--config", WSGI / "gunicorn.conf.py", "placement_sched.wsgi:application")
-    with started(command=[*command, *arguments], folder=tmp_path, variables=variables) as server:
+    with start_server(
+        command=[*command, *arguments], folder=tmp_path, variables=variables
+    ) as server:
         assert server.get("/placement/resource_providers")[0] == 200
         # All four workers count in one folder.
-        assert counted_by_all(server) == {b"1.0"}
+        assert count_requests(server) == {b"1.0"}
         check_long_queries(server.url)
-        assert answer_of_an_endless_line(server).startswith(b"HTTP/1.1 414 ")
+        assert send_endless_line(server).startswith(b"HTTP/1.1 414 ")
         (folder,) = tmp_path.glob("placement_sched_*/")
-        assert answer_of_what_sigterm_finds(server) == 200
+        assert send_during_sigterm(server) == 200
         assert server.process.wait(60) == 0
     assert not folder.exists()
 
@@ -91,7 +93,7 @@ def test_uwsgi_serves_with_the_example(tmp_path, config):
     ini = WSGI / "uwsgi.ini"
     folder = tmp_path / "figures"
     folder.mkdir()
-    with started(
+    with start_server(
         command=["sh", "-c", f"sed s/8778/{{port}}/ {ini} > run.ini; exec {BIN}/uwsgi run.ini"],
         folder=tmp_path,
         variables=environment(
@@ -101,14 +103,14 @@ def test_uwsgi_serves_with_the_example(tmp_path, config):
     ) as server:
         assert server.get("/placement/resource_providers")[0] == 200
         # All four workers count in one folder.
-        assert counted_by_all(server) == {b"1.0"}
+        assert count_requests(server) == {b"1.0"}
         server.post("/placement/resource_providers", {"name": "other"})
         for count in (800, 900, 1700):  # 30 000, 33 000 and 63 000 bytes
             aggregates = ",".join(str(uuid4()) for _ in range(count))
             path = f"/placement/resource_providers?member_of=in:{aggregates}"
             status, _, found = server.get(path, **LATEST_HEADERS)
             assert (status, json.loads(found)) == (200, {"resource_providers": []})
-        assert answer_of_what_sigterm_finds(server) == 200
+        assert send_during_sigterm(server) == 200
 
 
 def test_example_for_mod_wsgi_names_the_places_of_the_guide():

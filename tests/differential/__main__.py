@@ -29,7 +29,6 @@ DUELS: dict[str, type[Duel]] = {
 
 
 def main() -> int:
-    """Run, print, and return 1 where anything differs without an explanation."""
     asked = _arguments()
     # What is ignored in options and metadata is logged as a warning, of which there are thousands.
     logging.disable()

@@ -8,7 +8,6 @@ from tests.support.clouds import Cloud, Host, Stock
 
 
 def cloud_of(side: Side) -> Cloud:
-    """Return what a side shows as a cloud whose names are the uuids shown."""
     listed = get(side, "/resource_providers").document["resource_providers"]
     return Cloud(tuple(_host(side, one["uuid"], one["parent_provider_uuid"]) for one in listed))
 

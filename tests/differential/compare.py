@@ -29,7 +29,6 @@ _NAME = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b|\bVCPU\b")
 
 
 def differences(request: Request, ours: Reply, theirs: Reply) -> Differences:
-    """Return every aspect in which the replies differ."""
     ours_seen, theirs_seen = _aspects(ours), _aspects(theirs)
     if request.method == "HEAD":  # may tell the length that GET would have
         del ours_seen["length told"], theirs_seen["length told"]
@@ -73,7 +72,6 @@ def _header(name: str, value: str) -> Any:
 
 
 def normal(value: Any) -> Any:
-    """Return a document with its lists in order: every list of this API is a set."""
     if isinstance(value, Mapping):
         return {key: normal(one) for key, one in sorted(value.items())}
     if isinstance(value, list):
@@ -82,7 +80,6 @@ def normal(value: Any) -> Any:
 
 
 def _named(request: Request, reply: Reply) -> set[str]:
-    """Return those uuids and names of the request that the sentence told mentions."""
     # Behind it the peer prints the whole schema and the whole document.
     sentence = reply.detail.partition("Failed validating")[0]
     asked = f"{unquote(request.target)} {json.dumps(request.as_json())}"
@@ -98,7 +95,6 @@ def _words(text: str) -> set[str]:
 
 
 def with_short_ratios(value: Any) -> Any:
-    """Return a value with six digits of each fraction, as MariaDB shows a FLOAT."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, dict):

@@ -12,7 +12,6 @@ duel, ours, theirs = fixtures(RequestDuel)
 
 @pytest.fixture(scope="session")
 def candidates(ours: Ours, theirs: Peer) -> Duel:
-    """Questions for candidates to the same two sides."""
     return CandidatesDuel(ours, theirs)
 
 

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every comparison with a peer is: random questions to both sides, and what differs.
-
-``placement`` and ``nova``, ``hosts``, ``numa`` and ``pci`` beside it each say what is asked and how
-two answers are compared; to run, count, print, keep and shorten is the same for all of them.
-"""
+"""What every comparison with a peer is: random questions to both sides, and what differs."""
 
 import json
 import os
@@ -30,7 +26,6 @@ Differences = Mapping[Any, tuple[Any, Any]]
 
 
 def needs_peer() -> None:
-    """Skip the test where the peers are not installed; fail where they are required."""
     if not PEER_PYTHON.exists():
         assert not os.environ.get("PLACEMENT_SCHED_REQUIRE_PEER"), f"there is no {PEER_PYTHON}"
         pytest.skip("OpenStack's placement and nova are not installed: make peer")
@@ -72,7 +67,6 @@ class Tally:
     findings: list[Finding] = field(default_factory=list)
 
     def add(self, other: "Tally") -> None:
-        """Add what came of another run."""
         self.asked += other.asked
         self.seen += other.seen
         self.explained += other.explained
@@ -105,21 +99,17 @@ class Duel(ABC):
         """Ask random questions without end, and yield what comes of each."""
 
     def kind(self, asked: Any, left: Differences) -> tuple[str, ...]:
-        """Return what findings of the same cause have in common."""
         return tuple(sorted(map(str, left)))
 
     def shortened(self, finding: Finding) -> Finding:
-        """Return a finding with as small a question as can be found."""
         return finding
 
     def kept(self, asked: Any) -> Any:
-        """Return a question as JSON has it."""
         return asked
 
     def run(
         self, seed: int, many: int, progress: Callable[[int], None] = lambda _done: None
     ) -> Tally:
-        """Ask ``many`` questions of a seed, and return how often what differed."""
         tally = Tally()
         for outcome in self._first(many, self.outcomes(Random(seed))):
             tally.asked += outcome.counted
@@ -140,7 +130,6 @@ class Duel(ABC):
             yield outcome
 
     def close(self) -> None:
-        """End both sides."""
         for side in (self.theirs, self.ours):
             if hasattr(side, "close"):
                 side.close()
@@ -158,21 +147,17 @@ class CaseDuel(Duel):
         """Return both answers, the names of what explains a difference, and what is left."""
 
     def good_for(self, asked: Any, answers: Any) -> Iterable[Any]:
-        """Return what the question was good for, to be counted."""
         return ()
 
     def smaller(self, asked: Any) -> Iterator[Any]:
-        """Yield the question without one of its parts, in each way there is."""
         return iter(())
 
     def outcomes(self, random: Random) -> Iterator[Outcome]:
-        """Ask random questions without end, and yield what comes of each."""
         for asked in self.questions(random):
             answers, names, left = self.see(asked)
             yield Outcome(asked, left, names, self.good_for(asked, answers))
 
     def shortened(self, finding: Finding) -> Finding:
-        """Leave out parts of the question for as long as a finding of the same kind is left."""
         smaller = True
         while smaller:
             smaller = False
@@ -186,15 +171,12 @@ class CaseDuel(Duel):
 
 @contextmanager
 def running(kind: type[Duel], folder: Path) -> Iterator[Duel]:
-    """Give a duel with the peer for as long as tests ask for it; skip them where it is missing."""
     needs_peer()
     with closing(kind.opened(folder)) as duel:
         yield duel
 
 
 def fixtures(kind: type[Duel]) -> tuple[Any, Any, Any]:
-    """Return the fixtures of a conftest: the duel, and its two sides."""
-
     @pytest.fixture(scope="session")
     def duel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Duel]:
         with running(kind, tmp_path_factory.mktemp(kind.name)) as duel:
@@ -214,7 +196,6 @@ def fixtures(kind: type[Duel]) -> tuple[Any, Any, Any]:
 def least(
     parts: tuple[Any, ...], shows: Callable[[tuple[Any, ...]], bool], seconds: float
 ) -> tuple[Any, ...]:
-    """Return the parts without those that can be left out while it still shows."""
     until = monotonic() + seconds
     size = max(len(parts) // 2, 1)
     while parts and monotonic() < until:
@@ -233,7 +214,6 @@ def least(
 
 
 def keep(duel: Duel, finding: Finding, seed: int, number: int) -> Path | None:
-    """Write a finding into the folder of cases; its file is to be given a better name by hand."""
     if duel.cases is None:
         return None
     duel.cases.mkdir(exist_ok=True)
@@ -243,7 +223,6 @@ def keep(duel: Duel, finding: Finding, seed: int, number: int) -> Path | None:
 
 
 def without_a_part(said: Any, needed: frozenset[str], *, lists: bool = True) -> Iterator[Any]:
-    """Yield a document without one key or item, here or in a value; ``needed`` keys stay."""
     yield from without_an_item(said, needed, lists=lists)
     if isinstance(said, Mapping):
         for key, value in said.items():
@@ -256,7 +235,6 @@ def without_a_part(said: Any, needed: frozenset[str], *, lists: bool = True) -> 
 
 
 def without_an_item(said: Any, needed: frozenset[str], *, lists: bool = True) -> Iterator[Any]:
-    """Yield a document without one key or item of its own."""
     if isinstance(said, Mapping):
         for key in said:
             if key not in needed:
@@ -267,6 +245,5 @@ def without_an_item(said: Any, needed: frozenset[str], *, lists: bool = True) ->
 
 
 def every(make: Callable[[], Any]) -> Iterator[Any]:
-    """Yield what ``make`` returns, without end."""
     while True:
         yield make()

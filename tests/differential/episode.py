@@ -51,18 +51,15 @@ class Episode:
         self._clear()
 
     def know(self, cloud: Cloud) -> None:
-        """From now on nothing but questions is asked, and this is what both have."""
         self._cloud = cloud
 
     def step(self, request: Request) -> Step:
-        """Ask both, and compare."""
         step = self._step(_Asked(request, request))
         if is_odd(request) and (step.left or step.parted or self._silently_apart(step.seen)):
             return self._plainly(request)
         return step
 
     def apart(self) -> Differences:
-        """Return where the states of both differ, as far as anybody could see."""
         ours, theirs = normal(dump(self._ours)), normal(dump(self._theirs))
         if self._ours.has_short_ratios:
             ours, theirs = with_short_ratios(ours), with_short_ratios(theirs)
@@ -76,7 +73,6 @@ class Episode:
         }
 
     def _plainly(self, request: Request) -> Step:
-        """Ask us as before and the peer in plain spelling: now they have to agree."""
         self._asked.pop()
         if request.method not in _READS:
             self._again()
@@ -87,7 +83,6 @@ class Episode:
         return step
 
     def _again(self) -> None:
-        """Bring both to where they were before the last request."""
         self._clear()
         for asked in self._asked:
             self._mend(self._ask(asked))
@@ -103,7 +98,6 @@ class Episode:
         return Step(seen, explained, left, bool(may_part and self.apart()))
 
     def _silently_apart(self, seen: Seen) -> bool:
-        """Return whether a write that both took alike, but for its spelling, left a difference."""
         taken = seen.request.method not in _READS and seen.ours.status < 300
         return taken and bool(self.apart())
 
@@ -119,7 +113,6 @@ class Episode:
         return self._theirs.forget_left_behind() if may_leave or path == "/reshaper" else 0
 
     def _in_step(self, request: Request, ours: Reply, theirs: Reply) -> tuple[Reply, Reply]:
-        """Take away what each made under a uuid of its own choice, and blot that uuid out."""
         made = [reply.headers.get("location", "") for reply in (ours, theirs)]
         if request.method != "POST" or not all(made) or made[0] == made[1]:
             return ours, theirs

@@ -26,7 +26,6 @@ class Request:
     headers: Mapping[str, str | None] = field(default_factory=dict)
 
     def wire(self) -> dict[str, Any]:
-        """Return what a side is sent."""
         body = self.text
         if self.document is not ...:
             body = json.dumps(self.document)
@@ -45,17 +44,14 @@ class Request:
 
     @property
     def path(self) -> str:
-        """Return the path without the query."""
         return self.target.partition("?")[0]
 
     @property
     def query(self) -> str:
-        """Return the query string."""
         return self.target.partition("?")[2]
 
     @property
     def minor(self) -> int:
-        """Return the minor part of the version asked, as far as it is one."""
         asked = self.version or self._spoiled_version() or "1.0"
         if asked == "latest":
             return 39
@@ -63,7 +59,6 @@ class Request:
         return int(minor) if minor.isdecimal() else -1
 
     def _spoiled_version(self) -> str | None:
-        """Return the version that a header of odd spelling asks for, if it asks for one."""
         named = {name.lower(): value for name, value in self.headers.items()}
         return microversion_parse.get_version(
             {"openstack-api-version": named.get("openstack-api-version") or ""},
@@ -71,7 +66,6 @@ class Request:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return the form in which a case is kept."""
         kept: dict[str, Any] = {"request": f"{self.method} {self.target}"}
         if self.version is not None:
             kept["version"] = self.version
@@ -85,7 +79,6 @@ class Request:
 
 
 def request_from(kept: Mapping[str, Any]) -> Request:
-    """Return the request that :meth:`Request.as_json` wrote."""
     method, target = kept["request"].split(" ", 1)
     return Request(
         method=method,
@@ -107,7 +100,6 @@ class Reply:
 
     @property
     def document(self) -> Any:
-        """Return the body as JSON, None where it is empty and the text where it is no JSON."""
         if not self.body:
             return None
         try:
@@ -117,7 +109,6 @@ class Reply:
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """Return the error told, or nothing."""
         document = self.document
         if isinstance(document, dict) and isinstance(document.get("errors"), list):
             return document["errors"][0]
@@ -125,13 +116,11 @@ class Reply:
 
     @property
     def is_page(self) -> bool:
-        """Return whether this is an error as HTML or plain text."""
         kind = self.headers.get("content-type", "")
         return self.status >= 400 and kind.startswith(("text/html", "text/plain"))
 
     @property
     def detail(self) -> str:
-        """Return the sentence of the error told."""
         if self.is_page:
             return _last_paragraph(self.body.decode())
         return str(self.error.get("detail", ""))
@@ -144,7 +133,6 @@ def _last_paragraph(page: str) -> str:
 
 
 def reply_from(told: Mapping[str, Any]) -> Reply:
-    """Return the reply that came over the wire."""
     headers: dict[str, str] = {}
     for name, value in told["headers"]:
         key = name.lower()

@@ -24,13 +24,11 @@ class Lines:
             raise RuntimeError(f"it did not start: {' '.join(map(str, command))}")
 
     def ask(self, question: Any) -> Any:
-        """Return the answer to one question."""
         self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
 
     def close(self) -> None:
-        """Let the program end."""
         self._process.stdin.close()
         self._process.wait(timeout=60)
         self._process.stdout.close()

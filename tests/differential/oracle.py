@@ -30,7 +30,6 @@ _SERVICES = SimpleNamespace(settings=make_settings("sqlite://"))
 
 
 def asked(request: Request) -> CandidatesQuery:
-    """Return the question that a request asks."""
     pairs = tuple(parse_qsl(request.query, keep_blank_values=True))
     return query_of(
         ApiCall(
@@ -50,10 +49,6 @@ def asked(request: Request) -> CandidatesQuery:
 def judged(
     cloud: Cloud, request: Request, query: CandidatesQuery, *, spans: bool = True
 ) -> Candidates:
-    """Return the candidates for a question, in the form of the version of a request.
-
-    ``spans`` is whether aggregates of a root forbid its providers to other trees as well.
-    """
     names = {uuid_of(host.name): host.name for host in cloud.hosts}
     mapped = _version(request).has(mv.MAPPINGS)
     found = _found(cloud, request, query, spans=spans)
@@ -68,7 +63,6 @@ def served_by(
     *,
     spans: bool = True,
 ) -> Candidates:
-    """Return the candidates of which only such providers serve the group without a suffix."""
     names = {uuid_of(host.name): host.name for host in cloud.hosts}
     mapped = _version(request).has(mv.MAPPINGS)
     return Counter(
@@ -96,7 +90,6 @@ def _found(cloud: Cloud, request: Request, query: CandidatesQuery, *, spans: boo
 
 
 def _forbidding_none(query: CandidatesQuery) -> CandidatesQuery:
-    """Return the question in which the group without a suffix forbids no aggregate."""
     groups = tuple(
         group
         if group.suffix
@@ -107,7 +100,6 @@ def _forbidding_none(query: CandidatesQuery) -> CandidatesQuery:
 
 
 def told(document: Any) -> Candidates:
-    """Return the candidates that an answer tells."""
     return Counter(
         (
             frozenset(_amounts(one["allocations"])),
@@ -127,7 +119,6 @@ def summaries(
     *,
     mapped: bool,
 ) -> dict[str, Any]:
-    """Return the summaries of who serves candidates, also of who is only ``mapped``."""
     version = _version(request)
     serving = {uuid for amounts, _ in candidates for uuid, _, _ in amounts}
     if mapped:
@@ -161,7 +152,6 @@ def _version(request: Request) -> Version:
 
 
 def _renamed(query: CandidatesQuery) -> CandidatesQuery:
-    """Return the question with the uuids under which the cloud has its things, without limit."""
     groups = tuple(_renamed_group(group) for group in query.groups)
     return replace(query, groups=groups, limit=None)
 

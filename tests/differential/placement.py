@@ -44,32 +44,24 @@ class RequestDuel(Duel):
         ours: str | None = None,
         theirs: str | None = None,
     ) -> Self:
-        """Return both services, on the databases of these URLs or SQLite files in ``folder``."""
         return cls(
             Ours(ours or f"sqlite:///{folder / 'ours.db'}"),
             Peer(theirs or f"sqlite:///{folder / 'peer.db'}", python),
         )
 
     def outcomes(self, random: Random) -> Iterator[Outcome]:
-        """Ask random requests, from empty on after each episode."""
         while True:
             yield from self._episode(islice(sequence(random), EPISODE))
 
     def kind(self, asked: History, left: Differences) -> tuple[str, ...]:
-        """Return method, noun, and what differs."""
         last = asked[-1]
         statuses = [f"{key}:{value}" for key, value in left.items() if key == "status"]
         return last.method, last.path.lstrip("/").partition("/")[0], *sorted(left), *statuses
 
     def kept(self, asked: History) -> list[Any]:
-        """Return a history as JSON has it."""
         return [request.as_json() for request in asked]
 
     def replay(self, history: Iterable[Request]) -> Iterator[Differences]:
-        """Yield, for each request of a history on empty sides, what differs and is not explained.
-
-        The last one is where their states differ in the end, unless that is explained.
-        """
         episode = self.episode()
         parted = False
         for request in history:
@@ -79,7 +71,6 @@ class RequestDuel(Duel):
         yield {} if parted else episode.apart()
 
     def shortened(self, finding: Finding) -> Finding:
-        """Return the finding with as short a history as is found in a minute."""
         wanted = set(finding.differences)
         silent = all(aspect.startswith("state of") for aspect in wanted)
 
@@ -97,7 +88,6 @@ class RequestDuel(Duel):
         return Finding((*shortest, *last), finding.differences, finding.kind)
 
     def episode(self) -> Episode:
-        """Return both sides, empty."""
         return Episode(self.ours, self.theirs)
 
     def _episode(self, requests: Iterable[Request]) -> Iterator[Outcome]:
@@ -122,7 +112,6 @@ class CandidatesDuel(RequestDuel):
     name, noun, many = "candidates", "questions", 500
 
     def outcomes(self, random: Random) -> Iterator[Outcome]:
-        """Ask for candidates, of another cloud after so many questions."""
         dice = Dice(random)
         while True:
             yield from self._inquiry(dice)

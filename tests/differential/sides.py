@@ -42,14 +42,12 @@ class Ours:
 
     @property
     def has_short_ratios(self) -> bool:
-        """Whether its database shows allocation ratios with six digits."""
         return self._services.database.url.get_backend_name() == "mysql"
 
     def ask(self, request: Request) -> Reply:
         return reply_from(call(self._application, request.wire()))
 
     def forget_left_behind(self) -> int:
-        """Remove the consumers that hold nothing; return how many there were."""
         return _forget_left_behind(self._services.database)
 
     def close(self) -> None:
@@ -64,14 +62,12 @@ class Peer:
         self._database = Database(make_settings(url))
 
     def forget_left_behind(self) -> int:
-        """Remove the consumers that hold nothing; return how many there were."""
         return _forget_left_behind(self._database)
 
     def ask(self, request: Request) -> Reply:
         return reply_from(self.answer(request.wire()))
 
     def answer(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the answer to a request as ``wsgi_call`` has both."""
         answer: Mapping[str, Any] = self._program.ask(request)
         return answer
 
@@ -81,10 +77,6 @@ class Peer:
 
 
 def _forget_left_behind(database: Database) -> int:
-    """Remove the consumers that hold nothing.
-
-    Nothing shows such a consumer but the conflict of a claim that takes it for new.
-    """
     holding = select(allocations.c.consumer_id)
     statement = delete(consumers).where(consumers.c.uuid.not_in(holding))
     return database.write(lambda connection: connection.execute(statement).rowcount)

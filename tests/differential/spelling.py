@@ -16,13 +16,11 @@ _HEX = re.compile(
 
 
 def is_odd(request: Request) -> bool:
-    """Return whether a request writes a uuid otherwise than in lower case with hyphens."""
     text = unquote(request.target) + json.dumps(request.as_json())
     return any(_plain(match) != match[0] for match in _HEX.finditer(text))
 
 
 def spelled_out(request: Request) -> Request:
-    """Return the request with its uuids in lower case and with hyphens."""
     path, mark, query = request.target.partition("?")
     pairs = parse_qsl(uuid_text(unquote(query)), keep_blank_values=True)
     plain = replace(request, target=uuid_text(path) + mark + urlencode(pairs))
@@ -39,7 +37,6 @@ def _plain(match: re.Match[str]) -> str:
 
 
 def _plainly(value: Any) -> Any:
-    """Return a document spelled out; what only the spelling told apart stands in a list once."""
     if isinstance(value, dict):
         return {uuid_text(key): _plainly(one) for key, one in value.items()}
     if not isinstance(value, list):
@@ -54,5 +51,4 @@ def _plainly(value: Any) -> Any:
 
 
 def uuid_text(text: str) -> str:
-    """Return a text with its uuids in lower case and with hyphens."""
     return _HEX.sub(_plain, text)

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks in bodies for what only the moment tells: generations.
-
-A body says ``{"generation of": uuid}``; when it is sent, the number that our side shows stands
-there. So a history can be cut short and played again, and its generations still fit.
-"""
+"""Marks in bodies for what only the moment tells: generations."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,17 +15,14 @@ _CONSUMER = "consumer generation of"
 
 
 def generation(uuid: str) -> dict[str, str]:
-    """Return the mark for the generation of a provider."""
     return {_PROVIDER: uuid}
 
 
 def consumer_generation(uuid: str) -> dict[str, str]:
-    """Return the mark for the generation of a consumer."""
     return {_CONSUMER: uuid}
 
 
 def resolved(side: Side, request: Request) -> Request:
-    """Return the request with generations for marks."""
     if request.document is ...:
         return request
     return replace(request, document=_resolve(side, request.document))
@@ -50,12 +43,10 @@ def _resolve(side: Side, value: Any) -> Any:
 
 
 def get(side: Side, target: str) -> Reply:
-    """Return what a side shows at the newest version."""
     return side.ask(Request("GET", target, PEER_LATEST))
 
 
 def dump(side: Side) -> dict[str, Any]:
-    """Return all that a side has, as its newest version shows it."""
     shown = {
         "classes": get(side, "/resource_classes").document,
         "traits": get(side, "/traits?name=startswith:CUSTOM").document,
@@ -72,7 +63,6 @@ def dump(side: Side) -> dict[str, Any]:
 
 
 def clear(side: Side) -> None:
-    """Take everything away that requests have made."""
     for path in _leftovers(side):
         reply = side.ask(Request("DELETE", path, PEER_LATEST))
         if reply.status not in {204, 404}:

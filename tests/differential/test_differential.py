@@ -26,7 +26,6 @@ def history_of(path):
 
 
 def with_candidates(reply, candidates):
-    """Return a reply with other candidates, and else as it was."""
     body = json.dumps({**reply.document, "allocation_requests": candidates}).encode()
     return replace(reply, body=body, headers={**reply.headers, "content-length": str(len(body))})
 

@@ -21,11 +21,6 @@ SEED, REQUESTS, QUESTIONS = 42, 1200, 120
 def duel(
     request: pytest.FixtureRequest, database_url: str, tmp_path: Path
 ) -> Iterator[RequestDuel]:
-    """Ours on a database, with or without a cache; the peer on SQLite, or on PostgreSQL as well.
-
-    Which of two conflicts is reported depends on the database. On MariaDB the peer finds providers
-    by capital letters in bodies, which this service finds on no database.
-    """
     kind = "postgresql" if database_url.startswith("postgresql") else "sqlite"
     ours = Ours(database_url, placement__providers_in_memory=request.param)
     with (

@@ -29,7 +29,6 @@ def empty(sides):
 
 
 def made(sides, parent=None):
-    """Make a provider at both sides; return its uuid."""
     number = next(NUMBERS)
     uuid = f"5cbe600a-0000-4000-8000-{number:012}"
     body = {"name": f"host{number}", "uuid": uuid}
@@ -41,7 +40,6 @@ def made(sides, parent=None):
 
 
 def dated_puts(sides, uuid, **body):
-    """Rename a provider twice; return whether ours and the peer's answers have last-modified."""
     answers = []
     for turn in ("first", "second"):
         request = Request(

@@ -53,6 +53,5 @@ def test_detail_begins_as_the_peers(cloud, row):
 
 
 def own_words(reply):
-    """The detail without the sentence that WebOb puts before it, which only names the status."""
     first, gap, rest = reply.detail.partition("\n\n")
     return " ".join((rest if gap else first).split())

@@ -7,14 +7,14 @@ from typing import Any
 from placement_sched.errors import NoValidHost
 from placement_sched.notifications.bus import Bus
 from placement_sched.notifications.event import ERROR, START, Event, Reason
-from tests.support.notification_memory import IN_MEMORY, forget, sent
-from tests.support.notification_requests import a_request
+from tests.support.notification_memory import IN_MEMORY, clear_notifications, read_notifications
+from tests.support.notification_requests import build_request
 from tests.support.repository import ROOT
 from tests.support.states import settings_with
 
 FOLDER = ROOT / "doc" / "source" / "notification_samples"
 
-_SPEC = a_request(
+_SPEC = build_request(
     {
         "project_id": "9f1a7c62c0f84f0f9f2b3f2cb6d6a001",
         "user_id": "5c86a5f3d4b94a1b8c3f6f0f0a8c7002",
@@ -45,13 +45,13 @@ _REASON = Reason.of(
 _EVENTS = (Event(START, _SPEC), Event(ERROR, _SPEC, _REASON))
 
 
-def samples() -> dict[str, Any]:
+def build_samples() -> dict[str, Any]:
     """Return every sample by its file name."""
     options = {
         "notifications__notification_format": "both",
         "notifications__notify_on_run_instance": True,
     }
-    forget()
+    clear_notifications()
     bus = Bus(settings_with(**IN_MEMORY, **options))
     for event in _EVENTS:
         bus.send(event)
@@ -63,16 +63,16 @@ def samples() -> dict[str, Any]:
             "priority": one.priority.upper(),
             "payload": one.payload,
         }
-        for one in sent()
+        for one in read_notifications()
     }
-    forget()
+    clear_notifications()
     return found
 
 
 def main() -> None:
     """Write the samples."""
     FOLDER.mkdir(exist_ok=True)
-    for name, document in samples().items():
+    for name, document in build_samples().items():
         (FOLDER / name).write_text(json.dumps(document, indent=2) + "\n")
 
 

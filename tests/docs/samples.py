@@ -560,7 +560,7 @@ STORY = (
 )
 
 
-def play() -> Iterator[tuple[str, Any]]:
+def play_story() -> Iterator[tuple[str, Any]]:
     """Play the story on a new SQLite database; yield file name and document of each sample."""
     with tempfile.TemporaryDirectory() as folder:
         settings = make_settings(
@@ -574,12 +574,13 @@ def play() -> Iterator[tuple[str, Any]]:
         database.dispose()
         application = create_app(settings, clock=lambda: NOW, random=Random(1))
         try:
-            yield from _played(TestApp(application))
+            yield from play_on(TestApp(application))
         finally:
             application.close()
 
 
-def _played(client: TestApp) -> Iterator[tuple[str, Any]]:
+def play_on(client: TestApp) -> Iterator[tuple[str, Any]]:
+    """Play the story on an application with an empty database, and yield the samples."""
     group = ""  # the uuid of the server group made last
     listed: list[Any] = []
     for step in STORY:
@@ -601,13 +602,13 @@ def _played(client: TestApp) -> Iterator[tuple[str, Any]]:
         if step.name == "compute/os_server_groups-create":
             group = bodies["response"]["server_group"]["id"]
         found = next(iter(bodies["response"].values()), None) if bodies["response"] else None
-        listed = [one.get("id", one.get("uuid")) for one in found] if _are_things(found) else []
+        listed = [one.get("id", one.get("uuid")) for one in found] if _has_objects(found) else []
         for kind in step.kept if step.name else ():
             if bodies[kind] is not None:
                 yield f"{step.name}-{kind}.json", bodies[kind]
 
 
-def _are_things(found: Any) -> bool:
+def _has_objects(found: Any) -> bool:
     return isinstance(found, list) and bool(found) and not {"id", "uuid"}.isdisjoint(found[0])
 
 
@@ -616,33 +617,35 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 _NAMED = frozenset(_UUID.findall("".join(f"{step.path} {json.dumps(step.body)}" for step in STORY)))
 
 
-def settled(document: Any) -> Any:
+def remove_changing_parts(document: Any) -> Any:
     """Return the document without what is new every time or at every microversion.
 
     These are the uuids that are made, the times taken and the newest version.
     """
     if isinstance(document, dict):
         return {
-            _settled_text(key): 0 if key in {"elapsed_ms", "max_version"} else settled(value)
+            _replace_changing_text(key): 0
+            if key in {"elapsed_ms", "max_version"}
+            else remove_changing_parts(value)
             for key, value in document.items()
         }
     if isinstance(document, list):
-        return [settled(value) for value in document]
-    return _settled_text(document) if isinstance(document, str) else document
+        return [remove_changing_parts(value) for value in document]
+    return _replace_changing_text(document) if isinstance(document, str) else document
 
 
-def _settled_text(text: str) -> str:
+def _replace_changing_text(text: str) -> str:
     return _UUID.sub(lambda found: found[0] if found[0] in _NAMED else "(made)", text)
 
 
-def samples() -> dict[str, Any]:
+def build_samples() -> dict[str, Any]:
     """Return every sample by its file name."""
-    return dict(play())
+    return dict(play_story())
 
 
 def main() -> None:
     """Write the samples."""
-    for name, document in samples().items():
+    for name, document in build_samples().items():
         path = FOLDER / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(document, indent=2) + "\n")

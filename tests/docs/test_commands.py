@@ -25,7 +25,7 @@ from pathlib import Path
 import pytest
 
 from tests.differential.duel import PEER_PYTHON
-from tests.support.servers import BIN, PROGRAM, started
+from tests.support.servers import BIN, PROGRAM, start_server
 
 pytestmark = pytest.mark.exhaustive
 
@@ -64,7 +64,7 @@ class Command:
     peer: bool = False
 
 
-def parts_of(page: str) -> Iterator[File | Command]:
+def parse_page(page: str) -> Iterator[File | Command]:
     """Yield the files and commands of a page, from top to bottom."""
     for block in _BLOCK.finditer(page + "\n"):
         content = textwrap.dedent(block["content"]).strip() + "\n"
@@ -72,18 +72,18 @@ def parts_of(page: str) -> Iterator[File | Command]:
         if block["kind"] == "commands":
             status = re.search(r":status: (\d+)", block["options"])
             peer = ":peer:" in block["options"]
-            yield from _commands(content, int(status[1]) if status else 0, peer=peer)
+            yield from _parse_session(content, int(status[1]) if status else 0, peer=peer)
         elif caption:
             yield File(caption[1], content)
 
 
-def _commands(session: str, status: int, *, peer: bool) -> Iterator[Command]:
+def _parse_session(session: str, status: int, *, peer: bool) -> Iterator[Command]:
     for part in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]:
         line, printed = re.fullmatch(r"((?:.*\\\n)*.*\n)((?s:.*))", part).groups()
         yield Command(line.strip(), printed, status, peer)
 
 
-_PARTS = {path.stem: list(parts_of(path.read_text())) for path in sorted(SOURCE.glob("*.rst"))}
+_PARTS = {path.stem: list(parse_page(path.read_text())) for path in sorted(SOURCE.glob("*.rst"))}
 PAGES = {
     page: parts
     for page, parts in _PARTS.items()
@@ -102,30 +102,31 @@ class Console:
         self._environment = {
             "PATH": os.pathsep.join([str(BIN), str(PEER_PYTHON.parent), "/usr/bin", "/bin"]),
             "HOME": str(folder),
+            "COLUMNS": "80",
         }
 
     def write(self, file: File) -> None:
         self._files.append(file)
-        (self._folder / file.name).write_text(self._here(file.content))
+        (self._folder / file.name).write_text(self._to_local_text(file.content))
 
-    def play(self, command: Command) -> None:
+    def run_command(self, command: Command) -> None:
         if exported := re.fullmatch(r"export (\w+)=(\S+)", command.line):
-            self._environment[exported[1]] = self._here(exported[2])
+            self._environment[exported[1]] = self._to_local_text(exported[2])
             return
         if command.line.startswith("placement-sched serve") and not command.status:
             printed = self._serve(command.line)
         else:
             printed = self._run(command)
         if command.line.startswith("curl "):
-            self._let_time_pass()
+            self._move_time()
         flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
         if command.printed:
             checker = doctest.OutputChecker()
-            assert checker.check_output(command.printed, self._there(printed), flags), (
-                f"$ {command.line}\n{self._there(printed)}"
+            assert checker.check_output(command.printed, self._to_page_text(printed), flags), (
+                f"$ {command.line}\n{self._to_page_text(printed)}"
             )
 
-    def _let_time_pass(self) -> None:
+    def _move_time(self) -> None:
         for path in self._folder.rglob("*.db"):
             with closing(sqlite3.connect(path, timeout=30)) as database, database:
                 for (table,) in database.execute(_HEARD_OF).fetchall():
@@ -133,7 +134,7 @@ class Console:
 
     def _run(self, command: Command) -> str:
         done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", self._here(command.line)],
+            ["bash", "-euo", "pipefail", "-c", self._to_local_text(command.line)],
             cwd=self._folder,
             env=self._environment,
             stdin=subprocess.DEVNULL,
@@ -149,19 +150,19 @@ class Console:
     def _serve(self, line: str) -> str:
         self._stack.close()  # one server at a time
         server = self._stack.enter_context(
-            started(
+            start_server(
                 *line.split()[2:], folder=self._folder, variables=self._environment, program=PROGRAM
             )
         )
         self._address = server.url
         for file in self._files:
-            (self._folder / file.name).write_text(self._here(file.content))
+            (self._folder / file.name).write_text(self._to_local_text(file.content))
         return server.log.read_text()
 
-    def _here(self, text: str) -> str:
+    def _to_local_text(self, text: str) -> str:
         return text.replace(ADDRESS, self._address)
 
-    def _there(self, text: str) -> str:
+    def _to_page_text(self, text: str) -> str:
         return text.replace(self._address, ADDRESS)
 
 
@@ -173,7 +174,7 @@ def test_commands_of_the_guide_print_what_it_shows(page: str, tmp_path: Path) ->
             if isinstance(part, File):
                 console.write(part)
             elif PEER_PYTHON.exists() or not part.peer:
-                console.play(part)
+                console.run_command(part)
 
 
 def test_every_session_of_the_guide_is_played() -> None:

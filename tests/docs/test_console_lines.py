@@ -5,7 +5,7 @@ A line of the guide is one after ``$`` or ``#`` of a console block: other blocks
 the synopsis of a command, whose options are looked up. ``test_commands.py`` plays all ``commands``
 blocks. Of ``console`` blocks, those of the pages for operators are typed as printed on an empty
 Debian (``deploy/reader.py``, with what is written for a word of a page), others by tests that take
-them from the page (``taken_from_the_page``, ``test_typed_lines.py``). The rest cannot be typed
+them from the page (``lines_that_tests_run``, ``test_typed_lines.py``). The rest cannot be typed
 here as they stand (``CANNOT``), with what asks for the same. README.md's blocks of ``sh`` are
 played by ``house/test_readme.py``, and so is the screen "Write a filter"; the rest of its lines,
 and those of deploy/README.md and of the heads of the files beside it, are counted likewise.
@@ -46,6 +46,11 @@ MEASURED = "bench/test_running.py"
 LIFE = "nova/cloud/test_life_of_servers.py"
 SHADOW = "nova/shadow/test_with_nova_scheduler.py"
 PACKAGED = "house/test_packaging.py"
+A_KOLLA = "a cloud of kolla-ansible"
+KOLLA = "deploy/test_kolla.py"
+_KOLLA = "REGISTRY/placement-api-sched:TAG"
+_RECONFIGURE = "kolla-ansible reconfigure --inventory INVENTORY --tags"
+_VALIDATE = "docker exec placement_api placement-sched config validate"
 _NOVA = "--config-file /etc/nova/nova.conf --config-file"
 _CANDIDATES = ".venv/bin/python bench/candidates.py"
 _UNCACHED = f"OS_PLACEMENT__PROVIDERS_IN_MEMORY=false {_CANDIDATES}"
@@ -56,10 +61,15 @@ _APPLICATION = "placement_sched.wsgi:application"
 _CONFIG = "/etc/placement_sched/placement_sched.conf"
 _FIGURES = "PROMETHEUS_MULTIPROC_DIR=/run/placement_sched/metrics"
 _ASK, _REQUEST = "curl -H 'X-Auth-Token: admin'", "req-cba982f6-96ea-439c-9afa-5f017ebf9b1c"
+_WHEEL = "dist/placement_sched-VERSION-py3-none-any.whl"
 _SERVER = "openstack server create --image cirros --flavor"
 
 #: Page and line; what it needs that a test has not, and the test that does the same.
 CANNOT = {
+    (
+        "bring_your_filters",
+        "placement-sched plugin check acme.rack_filter --config-file placement_sched.conf",
+    ): ("a package with filters", "cli/test_plugin.py"),
     ("nova_scheduler", f"placement-sched nova-scheduler {_NOVA} placement_sched.conf"): (
         A_BUS,
         LIFE,
@@ -101,6 +111,10 @@ CANNOT = {
     ),
     ("install", "python3 -m venv ~/placement_sched"): (AN_INDEX, PACKAGED),
     ("install", "~/placement_sched/bin/pip install '.[all]'"): (AN_INDEX, PACKAGED),
+    ("install", f"pipx run --spec '{_WHEEL}[server]' placement-sched demo --console"): (
+        "pipx",
+        PACKAGED,
+    ),
     ("benchmarks", "make bench"): (HOURS, MEASURED),
     ("benchmarks", "make bench DATABASE=mariadb"): (HOURS, MEASURED),
     ("benchmarks", "make bench QUICK=1"): (HOURS, MEASURED),
@@ -135,6 +149,14 @@ CANNOT = {
         "deploy/test_tls_in_front.py",
     ),
     ("deploy/README", "docker compose down --volumes"): (REGISTRY, "deploy/test_container.py"),
+    (
+        "kolla_ansible",
+        f"docker build --file deploy/kolla/Dockerfile --build-arg BASE=BASE-IMAGE --tag {_KOLLA} .",
+    ): (REGISTRY, KOLLA),
+    ("kolla_ansible", f"docker push {_KOLLA}"): (REGISTRY, KOLLA),
+    ("kolla_ansible", f"{_RECONFIGURE} mariadb,placement"): (A_KOLLA, KOLLA),
+    ("kolla_ansible", f"{_RECONFIGURE} placement"): (A_KOLLA, KOLLA),
+    ("kolla_ansible", f"{_VALIDATE} --config-file /etc/placement/placement.conf"): (A_KOLLA, KOLLA),
     ("README", "python3 -m venv .venv"): (AN_INDEX, PACKAGED),
     ("README", ".venv/bin/pip install '.[all]'"): (AN_INDEX, PACKAGED),
     ("README", "make test"): ("nothing: it is the run of the tests", ""),
@@ -186,7 +208,7 @@ _LITERAL = re.compile(
 )
 
 
-def of_the_guide() -> list[tuple[str, str]]:
+def guide_lines() -> list[tuple[str, str]]:
     """Every line of a ``console`` block of the guide, with its page."""
     found = []
     for path in sorted(GUIDE.glob("*.rst")):
@@ -196,9 +218,9 @@ def of_the_guide() -> list[tuple[str, str]]:
     return found
 
 
-def of_the_readmes() -> list[tuple[str, str]]:
+def readme_lines() -> list[tuple[str, str]]:
     """Every line of README.md and deploy/README.md that no other test takes from there."""
-    played = test_readme.commands_of("Write a filter")
+    played = test_readme.commands_of_section("Write a filter")
     found = []
     for page in ("README", "deploy/README"):
         text = re.sub(r"\\\n\s+", "", (ROOT / f"{page}.md").read_text())
@@ -208,7 +230,7 @@ def of_the_readmes() -> list[tuple[str, str]]:
     return [(page, line) for page, line in found if line not in played]
 
 
-def elsewhere() -> list[tuple[str, str]]:
+def lines_outside_console_blocks() -> list[tuple[str, str]]:
     """Every line of the guide that begins with a program and is in no console block."""
     found = []
     for path in sorted(GUIDE.rglob("*.rst")):
@@ -218,54 +240,55 @@ def elsewhere() -> list[tuple[str, str]]:
     return [(page, line) for page, line in found if _TYPED.match(line)]
 
 
-def taken_from_the_page() -> dict[str, list[list[str]]]:
+def lines_that_tests_run() -> dict[str, list[list[str]]]:
     """By page, the lines that tests run as they stand there, in words."""
-    taken = [("upgrade", line) for kind in KINDS for line in test_backup.commands(kind)]
+    taken = [("upgrade", line) for kind in KINDS for line in test_backup.read_commands(kind)]
     names = ("psql", "mariadb", "sqlite3")
     taken += [("move_placement", test_leaving.line_of(name)) for name in names]
-    taken += test_typed_lines.typed() + test_heads.typed()
-    taken += [("deploy/README", line) for line in test_manifests.lines_of_the_readme()]
-    image = [("deploy/container/Dockerfile", test_image.line_of(one)) for one in ("build", "run")]
-    taken += [*image, ("deploy", test_image.line_of("build"))]
-    taken += [(page, line.text) for page in reader.PAGES for line in reader.lines_of(page)]
+    taken += test_typed_lines.tested_lines() + test_heads.typed_lines()
+    taken += [("deploy/README", line) for line in test_manifests.readme_lines()]
+    of_image = ("build", "run --read-only", "run --publish")
+    taken += [("deploy/container/Dockerfile", test_image.read_line(one)) for one in of_image]
+    taken += [("deploy", test_image.read_line(one)) for one in ("build", "run --publish")]
+    taken += [(page, line.text) for page in reader.PAGES for line in reader.list_lines(page)]
     taken += [("README", reader.OF_README), ("deploy/nginx/placement-sched.conf", "nginx -t")]
     found: dict[str, list[list[str]]] = {}
     for page, line in taken:
-        found.setdefault(page, []).append(words(line))
+        found.setdefault(page, []).append(split_line(line))
     return found
 
 
-def words(line: str) -> list[str]:
+def split_line(line: str) -> list[str]:
     """Return a line in words, without what is said of it after ``#``."""
     return shlex.split(line, comments=True)
 
 
-TAKEN = taken_from_the_page()
-LISTED = [(page, words(line)) for page, line in CANNOT]
-LINES = of_the_guide() + of_the_readmes() + test_heads.of_the_heads()
+TAKEN = lines_that_tests_run()
+LISTED = [(page, split_line(line)) for page, line in CANNOT]
+LINES = guide_lines() + readme_lines() + test_heads.lines_of_heads()
 
 
 @pytest.mark.parametrize(("page", "line"), LINES)
 def test_line_is_run_by_a_test_or_listed_once(page, line):
-    taken, listed = words(line) in TAKEN.get(page, []), LISTED.count((page, words(line)))
+    taken, listed = split_line(line) in TAKEN.get(page, []), LISTED.count((page, split_line(line)))
     assert taken + listed == 1, (line, taken, listed)
 
 
 def test_nothing_is_listed_that_no_page_has():
-    there = [(page, words(line)) for page, line in LINES]
+    there = [(page, split_line(line)) for page, line in LINES]
     assert [one for one in LISTED if one not in there] == []
 
 
 def test_line_of_another_file_is_typed_with_that_of_the_page():
     """What is taken for it above is on the page that installs the file."""
-    assert words("nginx -t") in TAKEN["deploy"]
+    assert split_line("nginx -t") in TAKEN["deploy"]
 
 
-def of_ours() -> list[tuple[str, list[str]]]:
+def program_lines() -> list[tuple[str, list[str]]]:
     """Return the arguments of our program in each line that calls it, with the page."""
     found = []
     for page, line in LINES:
-        typed = words(line)
+        typed = split_line(line)
         for number, word in enumerate(typed):
             before = typed[number - 1] if number else "--"
             if Path(word).name == "placement-sched" and (before == "--" or "=" in before):
@@ -275,29 +298,29 @@ def of_ours() -> list[tuple[str, list[str]]]:
     return found
 
 
-@pytest.mark.parametrize(("page", "arguments"), of_ours())
+@pytest.mark.parametrize(("page", "arguments"), program_lines())
 def test_line_of_our_program_has_arguments_that_it_takes(page, arguments):
     assert make_parser(arguments).parse_args(arguments).run, page
 
 
 @pytest.mark.parametrize("line", [line for _, line in CANNOT if "make " in line])
 def test_line_of_make_has_a_target_and_variables_that_there_are(line):
-    _, target, *given = [word for word in words(line) if not word.startswith("OS_")]
+    _, target, *given = [word for word in split_line(line) if not word.startswith("OS_")]
     assert target in TARGETS
     used = set(re.findall(r"\$\((?:if \$\()?([A-Z_]+)", (ROOT / "Makefile").read_text()))
     assert {one.partition("=")[0] for one in given} <= used
 
 
 @pytest.fixture(scope="module")
-def options_of_the_benchmark() -> set[str]:
+def benchmark_options() -> set[str]:
     helped = [sys.executable, ROOT / "bench/candidates.py", "--help"]
     printed = subprocess.run(helped, capture_output=True, text=True, timeout=240, check=True)
     return set(re.findall(r"--[\w-]+", printed.stdout))
 
 
 @pytest.mark.parametrize("line", [line for _, line in CANNOT if " --only " in line])
-def test_line_of_a_benchmark_has_options_that_it_takes(options_of_the_benchmark, line):
-    assert set(re.findall(r"--[a-z][\w-]*", line)) <= options_of_the_benchmark
+def test_line_of_a_benchmark_has_options_that_it_takes(benchmark_options, line):
+    assert set(re.findall(r"--[a-z][\w-]*", line)) <= benchmark_options
 
 
 @pytest.mark.parametrize("test", sorted({test for _, test in CANNOT.values() if test}))
@@ -305,7 +328,7 @@ def test_tests_that_are_named_are_there(test):
     assert (ROOT / "tests" / test).exists()
 
 
-@pytest.mark.parametrize(("page", "line"), elsewhere())
+@pytest.mark.parametrize(("page", "line"), lines_outside_console_blocks())
 def test_other_blocks_have_synopses_alone(page, line):
     """A synopsis has what is to be replaced, or may be left out."""
     assert re.search(r"\[|\b[A-Z]{3,}\b", line), f"{page}: {line} is no synopsis"

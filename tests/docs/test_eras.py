@@ -20,6 +20,7 @@ SOURCE = ROOT / "doc" / "source"
 #: Of this service alone: no release of nova had them.
 OURS = {
     ("DEFAULT", "host"),
+    ("filter_scheduler", "nova_shim"),
     ("filter_scheduler", "required_aggregates_by_trait_weight_multiplier"),
     ("scheduler", "capacity_budget"),
     ("scheduler", "capacity_flavors"),
@@ -42,7 +43,7 @@ OUR_WEIGHERS = {"RequiredAggregatesByTraitWeigher"}
 
 
 @pytest.fixture(scope="module")
-def eras() -> ModuleType:
+def era_table() -> ModuleType:
     sys.path.insert(0, str(SOURCE / "_ext"))
     try:
         return import_module("eras")
@@ -50,42 +51,42 @@ def eras() -> ModuleType:
         sys.path.pop(0)
 
 
-def test_every_option_of_scheduling_is_told_with_its_eras(eras):
-    here = {(group, option.dest) for group, option in eras.options_here()}
-    assert here - OURS <= set(eras.DEFAULTS)
-    assert OURS.isdisjoint(eras.DEFAULTS)
-    assert set(eras.DEFAULTS) <= here
+def test_every_option_of_scheduling_is_told_with_its_eras(era_table):
+    here = {(group, option.dest) for group, option in era_table.options_here()}
+    assert here - OURS <= set(era_table.DEFAULTS)
+    assert OURS.isdisjoint(era_table.DEFAULTS)
+    assert set(era_table.DEFAULTS) <= here
 
 
-def test_every_option_has_a_default_for_each_era(eras):
-    assert {len(row) for row in eras.DEFAULTS.values()} == {len(eras.ERAS)}
+def test_every_option_has_a_default_for_each_era(era_table):
+    assert {len(row) for row in era_table.DEFAULTS.values()} == {len(era_table.ERAS)}
 
 
-def test_every_default_of_an_era_can_be_written_today(eras):
-    options = {(group, option.dest): option for group, option in eras.options_here()}
-    for (group, name), defaults in eras.DEFAULTS.items():
-        for value in set(defaults) - {eras.NONE, eras.UNSET, "empty"}:
+def test_every_default_of_an_era_can_be_written_today(era_table):
+    options = {(group, option.dest): option for group, option in era_table.options_here()}
+    for (group, name), defaults in era_table.DEFAULTS.items():
+        for value in set(defaults) - {era_table.NONE, era_table.UNSET, "empty"}:
             if (group, name) in options:
                 assert options[group, name].type(value) is not None
 
 
-def test_every_plugin_that_is_here_is_told_with_its_eras(eras):
-    assert {kind.__name__ for kind in all_filters()} - OUR_FILTERS <= set(eras.FILTERS)
-    assert {kind.__name__ for kind in all_weighers()} - OUR_WEIGHERS <= set(eras.WEIGHERS)
-    assert {kind.__name__ for kind in all_drivers()} == set(eras.DRIVERS)
+def test_every_plugin_that_is_here_is_told_with_its_eras(era_table):
+    assert {kind.__name__ for kind in all_filters()} - OUR_FILTERS <= set(era_table.FILTERS)
+    assert {kind.__name__ for kind in all_weighers()} - OUR_WEIGHERS <= set(era_table.WEIGHERS)
+    assert {kind.__name__ for kind in all_drivers()} == set(era_table.DRIVERS)
 
 
 @pytest.mark.parametrize("family", ["FILTERS", "WEIGHERS", "DRIVERS"])
-def test_eras_of_plugins_are_those_of_the_columns(eras, family):
-    known = {era.split()[-1] for era in eras.ERAS}
-    for releases, _ in getattr(eras, family).values():
+def test_eras_of_plugins_are_those_of_the_columns(era_table, family):
+    known = {era.split()[-1] for era in era_table.ERAS}
+    for releases, _ in getattr(era_table, family).values():
         assert releases
         assert set(releases.split()) <= known
 
 
-def test_filters_that_every_era_enabled_are_here(eras):
+def test_filters_that_every_era_enabled_are_here(era_table):
     here = {kind.__name__ for kind in all_filters()}
-    for value in eras.DEFAULTS["filter_scheduler", "enabled_filters"]:
+    for value in era_table.DEFAULTS["filter_scheduler", "enabled_filters"]:
         assert set(value.split(", ")) <= here
 
 

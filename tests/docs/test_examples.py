@@ -17,7 +17,7 @@ from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
-from tests.docs.test_commands import File, parts_of
+from tests.docs.test_commands import File, parse_page
 
 SOURCE = Path(__file__).parents[2] / "doc" / "source"
 sys.path.append(str(SOURCE))
@@ -54,7 +54,7 @@ def test_the_import_lines_of_ported_plugins_work() -> None:
             assert eval(more, names)  # noqa: S307 - as above
 
 
-def an_aggregate(number: int, **metadata: str) -> HostAggregate:
+def build_aggregate(number: int, **metadata: str) -> HostAggregate:
     return HostAggregate(
         id=number,
         uuid=f"0000000{number}-0000-4000-8000-000000000000",
@@ -67,7 +67,7 @@ def an_aggregate(number: int, **metadata: str) -> HostAggregate:
 
 
 def test_the_night_shift_filter_alone() -> None:
-    sleeper = HostState("cn1", "cn1", aggregates=(an_aggregate(1, sleeps="night"),))
+    sleeper = HostState("cn1", "cn1", aggregates=(build_aggregate(1, sleeps="night"),))
 
     def at(hour: int) -> NightShiftFilter:
         plugin = NightShiftFilter()
@@ -88,7 +88,7 @@ def test_the_few_instances_weigher_prefers_the_emptier_host() -> None:
 
 @pytest.mark.parametrize(("tenant", "confined"), [("acme", True), ("other", False)])
 def test_the_tenants_aggregate_filter_confines_its_project(tenant: str, confined: bool) -> None:
-    own = an_aggregate(1, tenant=tenant)
+    own = build_aggregate(1, tenant=tenant)
 
     class World:
         def host_aggregates(self) -> tuple[HostAggregate, ...]:
@@ -118,7 +118,7 @@ def test_a_run_asks_all_three(sqlite_url: str, sqlite_app, tmp_path: Path) -> No
     for host in ("cn1", "cn2"):
         sqlite_app.post_json(action, {"add_host": {"host": host}})
 
-    explanation = _explained(sqlite_url, tmp_path)
+    explanation = _explain_with_examples(sqlite_url, tmp_path)
 
     funnel = explanation["funnel"]
     assert "tenants_aggregate" in [
@@ -129,11 +129,11 @@ def test_a_run_asks_all_three(sqlite_url: str, sqlite_app, tmp_path: Path) -> No
     assert [host["host"] for host in explanation["hosts"]] == ["cn2", "cn1"]
 
 
-def _explained(url: str, folder: Path) -> dict:
+def _explain_with_examples(url: str, folder: Path) -> dict:
     """Return what the command line tells where the examples are installed, as the guide says."""
     files = {
         part.name: part.content
-        for part in parts_of((SOURCE / "writing_plugins.rst").read_text())
+        for part in parse_page((SOURCE / "writing_plugins.rst").read_text())
         if isinstance(part, File)
     }
     package = ConfigParser()

@@ -26,7 +26,7 @@ REFERENCE = ROOT / "api-ref" / "source"
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built_guide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("guide")
     command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", DOC / "source", target]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
@@ -34,7 +34,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def words(page: Path) -> str:
+def page_text(page: Path) -> str:
     """Return the text of a page, without its markup."""
     return " ".join(html.unescape(re.sub(r"<[^>]+>", "", page.read_text())).split())
 
@@ -47,8 +47,8 @@ PAGES = {
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_plugin_is_told_of_with_its_options(built, page):
-    text = words(built / page)
+def test_every_plugin_is_told_of_with_its_options(built_guide, page):
+    text = page_text(built_guide / page)
     for kind in PAGES[page]:
         assert f"{kind.__module__}.{kind.__qualname__}" in text
         assert " ".join(kind.__doc__.split("\n")[0].split()).replace("``", "") in text
@@ -56,17 +56,17 @@ def test_every_plugin_is_told_of_with_its_options(built, page):
             assert f"[{group}] {option.dest}" in text
 
 
-def section(page: Path, title: str) -> str:
+def section_text(page: Path, title: str) -> str:
     """Return the text of the section of this title, without its markup."""
     anchor = title.replace("_", "-")
     _, _, rest = page.read_text().partition(f'<section id="{anchor}">')
     return " ".join(html.unescape(re.sub(r"<[^>]+>", "", rest.partition("</section>")[0])).split())
 
 
-def test_every_request_filter_has_a_section_in_the_order_in_which_they_run(built):
-    page = built / "request_filters.html"
+def test_every_request_filter_has_a_section_in_the_order_in_which_they_run(built_guide):
+    page = built_guide / "request_filters.html"
     for kind in all_request_filters():
-        text = section(page, kind.name)
+        text = section_text(page, kind.name)
         assert text.startswith(kind.name)
         for name in (kind.name, *kind.aliases, kind.__name__):
             assert f" {name}" in text
@@ -80,33 +80,33 @@ def test_every_request_filter_has_a_section_in_the_order_in_which_they_run(built
     assert [name for name in found if name in names] == names
 
 
-def test_plugins_page_leads_to_the_request_filters(built):
-    assert 'href="request_filters.html"' in (built / "plugins.html").read_text()
+def test_plugins_page_leads_to_the_request_filters(built_guide):
+    assert 'href="request_filters.html"' in (built_guide / "plugins.html").read_text()
 
 
-def test_queries_and_refusals_of_the_page_are_those_of_the_code(built):
-    page = built / "request_filters.html"
-    asked = section(page, "requested-hardware")
+def test_queries_and_refusals_of_the_page_are_those_of_the_code(built_guide):
+    page = built_guide / "request_filters.html"
+    asked = section_text(page, "requested-hardware")
     assert "hw:tpm_version=2.0 hw:tpm_model=tpm-crb required=COMPUTE_SECURITY_TPM_2_0," in asked
     assert "PCPU:2,VCPU:2" in asked
     assert "400" not in asked
-    refused = section(page, "contradictory-requests")
+    refused = section_text(page, "contradictory-requests")
     assert refused.count("400: ") == 5
-    ignored = section(page, "what-is-ignored")
+    ignored = section_text(page, "what-is-ignored")
     assert (ignored.count("ignored: "), ignored.count("400: ")) == (4, 0)
     assert "flavor extra spec 'hw:tpm_version'" in refused
     assert "image property 'hw_tpm_version'" in refused
 
 
-def test_every_option_is_told_of(built):
-    text = words(built / "options.html")
+def test_every_option_is_told_of(built_guide):
+    text = page_text(built_guide / "options.html")
     for listing in (core.list_opts(), plugins.list_opts()):
         for _, options in listing:
             assert [one.dest for one in options if one.dest not in text] == []
 
 
-def test_every_error_code_is_told_of(built):
-    text = words(built / "errors.html")
+def test_every_error_code_is_told_of(built_guide):
+    text = page_text(built_guide / "errors.html")
     spoken = {
         code
         for path in PACKAGE.rglob("*.py")
@@ -116,20 +116,23 @@ def test_every_error_code_is_told_of(built):
     assert {code for code in spoken if code not in text} == set()
 
 
-def test_every_table_and_policy_rule_is_told_of(built):
-    tables, rules = words(built / "database.html"), words(built / "policies.html")
+def test_every_table_and_policy_rule_is_told_of(built_guide):
+    tables, rules = (
+        page_text(built_guide / "database.html"),
+        page_text(built_guide / "policies.html"),
+    )
     assert [name for name in metadata.tables if name not in tables] == []
     assert [rule.name for rule in RULES if rule.name not in rules] == []
 
 
-def test_every_decision_is_linked(built):
-    page = (built / "decisions.html").read_text()
+def test_every_decision_is_linked(built_guide):
+    page = (built_guide / "decisions.html").read_text()
     decisions = sorted((DOC / "decisions").glob("*.md"))
     assert decisions
     assert [path.name for path in decisions if path.name not in page] == []
 
 
-def linked(role: str, source: Path) -> set[str]:
+def find_targets(role: str, source: Path) -> set[str]:
     """Return the targets of this role in the pages of a folder."""
     text = "\n".join(page.read_text() for page in source.rglob("*.rst"))
     found = re.findall(rf":{role}:`([^`]+)`", text)
@@ -137,14 +140,18 @@ def linked(role: str, source: Path) -> set[str]:
 
 
 def test_links_to_the_api_reference_lead_to_its_pages():
-    pages = linked("api-ref", DOC / "source")
+    pages = find_targets("api-ref", DOC / "source")
     assert pages
     assert [page for page in pages if not (REFERENCE / f"{page}.rst").exists()] == []
 
 
-def test_links_of_the_api_reference_lead_to_pages_of_the_guide(built):
-    for page, _, section in (target.partition("#") for target in linked("guide", REFERENCE)):
-        assert f'id="{section}"' in (built / f"{page}.html").read_text() or not section, page
+def test_links_of_the_api_reference_lead_to_pages_of_the_guide(built_guide):
+    for page, _, section_text in (
+        target.partition("#") for target in find_targets("guide", REFERENCE)
+    ):
+        assert (
+            f'id="{section_text}"' in (built_guide / f"{page}.html").read_text() or not section_text
+        ), page
 
 
 @pytest.mark.parametrize(
@@ -169,7 +176,7 @@ def test_each_page_of_the_guide_on_routes_links_to_the_reference(page):
     assert ":api-ref:`" in page.read_text()
 
 
-def test_every_page_of_the_guide_is_reached_from_its_index(built):
+def test_every_page_of_the_guide_is_reached_from_its_index(built_guide):
     index = (DOC / "source" / "index.rst").read_text()
     listed = set(re.findall(r"^   (\w+)$", index, re.MULTILINE))
     assert {path.stem for path in (DOC / "source").glob("*.rst")} == listed | {"index"}

@@ -12,7 +12,7 @@ PAGE = ROOT / "doc/source/limits.rst"
 _ROW = re.compile(r"^   \* - (?P<text>.+?)\n     - (?P<value>[\d,]+)$", re.MULTILINE)
 
 
-def described() -> Iterator[tuple[str, int]]:
+def read_limits() -> Iterator[tuple[str, int]]:
     """Yield the comment above each limit, and its value."""
     text = ""
     for line in Path(limits.__file__).read_text().splitlines():
@@ -26,4 +26,4 @@ def test_page_has_every_limit_with_its_words_and_value():
     rows = [
         (row["text"], int(row["value"].replace(",", ""))) for row in _ROW.finditer(PAGE.read_text())
     ]
-    assert rows == list(described())
+    assert rows == list(read_limits())

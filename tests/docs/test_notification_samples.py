@@ -6,17 +6,17 @@ import re
 
 import pytest
 
-from tests.docs.notification_samples import FOLDER, samples
+from tests.docs.notification_samples import FOLDER, build_samples
 
 pytestmark = pytest.mark.slow
 
 
 def test_samples_are_what_is_sent_today():
     kept = {path.name: json.loads(path.read_text()) for path in FOLDER.glob("*.json")}
-    assert kept == samples(), "write them anew: python -m tests.docs.notification_samples"
+    assert kept == build_samples(), "write them anew: python -m tests.docs.notification_samples"
 
 
 def test_every_sample_is_shown():
     page = (FOLDER.parent / "notifications.rst").read_text()
     shown = re.findall(r"^\.\. literalinclude:: notification_samples/(\S+)$", page, re.MULTILINE)
-    assert sorted(shown) == sorted(samples())
+    assert sorted(shown) == sorted(build_samples())

@@ -20,7 +20,7 @@ from tests.house.test_readme import README
 from tests.support.empty_databases import empty_database
 from tests.support.nova_clouds import sqlite_nova
 from tests.support.repository import ROOT
-from tests.support.servers import BIN, PROGRAM, Server, environment, started
+from tests.support.servers import BIN, PROGRAM, Server, environment, start_server
 
 pytestmark = pytest.mark.exhaustive
 
@@ -37,7 +37,7 @@ HERE = {
 SERVER = "http://127.0.0.1:8778"
 
 
-def lines(page: str) -> list[str]:
+def typed_lines_of_page(page: str) -> list[str]:
     """Return the lines of a page that any user types."""
     if page == "README":
         return README.splitlines()
@@ -45,9 +45,9 @@ def lines(page: str) -> list[str]:
     return re.findall(r"^ +\$ (.+)", text, re.MULTILINE)
 
 
-def line_of(page: str, *words: str) -> str:
+def find_line(page: str, *words: str) -> str:
     """Return the one line of a page that has these words."""
-    (line,) = {line for line in lines(page) if all(word in line for word in words)}
+    (line,) = {line for line in typed_lines_of_page(page) if all(word in line for word in words)}
     return line
 
 
@@ -67,31 +67,31 @@ TYPED = {
         ("README", "curl http://127.0.0.1:8778/healthz/ready"),
     ],
     "nova": [
-        ("README", "adopt nova"),
-        ("README", "/placement-sched nova shadow report"),
-        ("nova_shadow", "nova shadow report"),
+        ("README", "nova adopt"),
+        ("README", "/placement-sched nova-shadow report"),
+        ("nova_shadow", "nova-shadow report"),
     ],
     "bench": [
         ("benchmarks", "bench/load.py"),
         ("large_clouds", "bench/load.py"),
-        ("capacity", "bench/capacity.py"),
+        ("capacity", "bench/scheduler_api.py"),
     ],
     "in memory": [("large_clouds", "bench/one_cloud.py")],
     "left": [("move_placement", "placement-sched db version --config-file placement.conf")],
 }
 
 
-def typed() -> list[tuple[str, str]]:
+def tested_lines() -> list[tuple[str, str]]:
     """Return every line that a test of this module types, with its page."""
-    return [(page, line_of(page, *words)) for some in TYPED.values() for page, *words in some]
+    return [(page, find_line(page, *words)) for some in TYPED.values() for page, *words in some]
 
 
-def of(name: str) -> list[str]:
-    return [line_of(page, *words) for page, *words in TYPED[name]]
+def lines_of_test(name: str) -> list[str]:
+    return [find_line(page, *words) for page, *words in TYPED[name]]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def reader_folder(tmp_path: Path) -> Path:
     """A folder of a reader, with the program where README.md has it."""
     (tmp_path / ".venv").symlink_to(BIN.parent)
     (tmp_path / "placement_sched.conf").write_text(
@@ -100,18 +100,18 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def here(line: str, folder: Path) -> str:
+def to_local_line(line: str, reader_folder: Path) -> str:
     for printed, written in HERE.items():
         line = line.replace(printed, written)
-    return line.replace("{folder}", str(folder))
+    return line.replace("{folder}", str(reader_folder))
 
 
-def run(line: str, folder: Path, status: int = 0, *, url: str = SERVER) -> str:
+def run_line(line: str, reader_folder: Path, status: int = 0, *, url: str = SERVER) -> str:
     """Type a line; return what it printed."""
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", here(line, folder).replace(SERVER, url)],
-        cwd=folder,
-        env=environment(PATH=f"{BIN}:/usr/bin:/bin", HOME=str(folder)),
+        ["bash", "-euo", "pipefail", "-c", to_local_line(line, reader_folder).replace(SERVER, url)],
+        cwd=reader_folder,
+        env=environment(PATH=f"{BIN}:/usr/bin:/bin", HOME=str(reader_folder)),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -123,93 +123,95 @@ def run(line: str, folder: Path, status: int = 0, *, url: str = SERVER) -> str:
 
 
 @contextmanager
-def serving(line: str, folder: Path) -> Iterator[Server]:
+def run_server(line: str, reader_folder: Path) -> Iterator[Server]:
     """Type a line that starts a server, in place of its address on a port of ours."""
-    words = shlex.split(here(line, folder))
+    words = shlex.split(to_local_line(line, reader_folder))
     assert words[:2] == [".venv/bin/placement-sched", "serve"]
-    with started(command=[PROGRAM, *words[1:]], folder=folder) as server:
+    with start_server(command=[PROGRAM, *words[1:]], folder=reader_folder) as server:
         yield server
 
 
-def test_policy_file_of_the_page_is_valid(folder):
-    sample, validated = of("policies")
-    (folder / "placement.conf").write_text("[oslo_policy]\npolicy_file = policy.yaml\n")
-    run(sample, folder)
-    assert (folder / "policy.yaml").read_text().startswith("#")
-    run(validated, folder)
+def test_policy_file_of_the_page_is_valid(reader_folder):
+    sample, validated = lines_of_test("policies")
+    (reader_folder / "placement.conf").write_text("[oslo_policy]\npolicy_file = policy.yaml\n")
+    run_line(sample, reader_folder)
+    assert (reader_folder / "policy.yaml").read_text().startswith("#")
+    run_line(validated, reader_folder)
 
 
-def test_gunicorn_without_configuration_ends_as_the_page_shows(folder):
-    (line,) = of("gunicorn")
-    printed = run(line, folder, 3)
+def test_gunicorn_without_configuration_ends_as_the_page_shows(reader_folder):
+    (line,) = lines_of_test("gunicorn")
+    printed = run_line(line, reader_folder, 3)
     assert "placement_sched.wsgi: refusing to serve: the configuration" in printed
 
 
-def test_existing_placement_is_adopted_and_served(folder):
+def test_existing_placement_is_adopted_and_served(reader_folder):
     needs_peer()
-    valid, adopt, serve, production = of("existing")
-    url = f"sqlite:///{folder}/placement.db"
+    valid, adopt, serve, production = lines_of_test("existing")
+    url = f"sqlite:///{reader_folder}/placement.db"
     OpenStack(url).manage("db", "sync")
-    (folder / "placement.conf").write_text(
+    (reader_folder / "placement.conf").write_text(
         f"[placement_database]\nconnection = {url}\n[api]\nauth_strategy = noauth2\n"
     )
-    assert "the configuration is valid" in run(valid, folder)
-    assert "own schema: revision" in run(adopt, folder)
+    assert "the configuration is valid" in run_line(valid, reader_folder)
+    assert "own schema: revision" in run_line(adopt, reader_folder)
     for line in (serve, production):
-        with serving(line, folder) as server:
+        with run_server(line, reader_folder) as server:
             assert server.get("/healthz/ready")[0] == 200
 
 
-def test_reasons_why_a_server_does_not_start_are_found(folder):
-    valid, version, ready = of("why")
-    assert "the configuration is valid" in run(valid, folder)  # SQLite is prepared at each start
-    assert "at revision none" in run(version, folder)
-    serve = line_of("README", "serve --config-file placement_sched.conf")
-    with serving(serve, folder) as server:
-        assert run(ready, folder, url=server.url).endswith('{"status":"ready"}')
+def test_reasons_why_a_server_does_not_start_are_found(reader_folder):
+    valid, version, ready = lines_of_test("why")
+    assert "the configuration is valid" in run_line(
+        valid, reader_folder
+    )  # SQLite is prepared at each start
+    assert "at revision none" in run_line(version, reader_folder)
+    serve = find_line("README", "serve --config-file placement_sched.conf")
+    with run_server(serve, reader_folder) as server:
+        assert run_line(ready, reader_folder, url=server.url).endswith('{"status":"ready"}')
 
 
-def test_hosts_of_nova_are_taken_over_and_the_shadow_reported(folder):
-    adopt, *reports = of("nova")
-    nova = sqlite_nova(folder, "one")
+def test_hosts_of_nova_are_taken_over_and_the_shadow_reported(reader_folder):
+    adopt, *reports = lines_of_test("nova")
+    nova = sqlite_nova(reader_folder, "one")
     nova.add_host("cn1")
-    (folder / "nova.conf").write_text(f"[api_database]\nconnection = {nova.api.url}\n")
-    own = (folder / "placement_sched.conf").read_text()
-    (folder / "own.conf").write_text(own)
-    run(".venv/bin/placement-sched db sync --config-file own.conf", folder)
-    assert "(cn1)" in run(adopt, folder)
+    (reader_folder / "nova.conf").write_text(f"[api_database]\nconnection = {nova.api.url}\n")
+    own = (reader_folder / "placement_sched.conf").read_text()
+    (reader_folder / "own.conf").write_text(own)
+    run_line(".venv/bin/placement-sched db sync --config-file own.conf", reader_folder)
+    assert "(cn1)" in run_line(adopt, reader_folder)
     for line in reports:
-        assert "no request was evaluated" in run(line, folder)
+        assert "no request was evaluated" in run_line(line, reader_folder)
     nova.close()
 
 
-def test_version_after_the_way_back_is_openstacks(folder):
+def test_version_after_the_way_back_is_openstacks(reader_folder):
     needs_peer()
-    (line,) = of("left")
-    (folder / "placement.conf").write_text(
+    (line,) = lines_of_test("left")
+    (reader_folder / "placement.conf").write_text(
         "[placement_database]\nconnection = sqlite:///placement.db\n"
     )
-    OpenStack(f"sqlite:///{folder}/placement.db").manage("db", "sync")
-    printed = run(line, folder)
+    OpenStack(f"sqlite:///{reader_folder}/placement.db").manage("db", "sync")
+    printed = run_line(line, reader_folder)
     assert re.search(r"OpenStack placement's database of .*, not adopted", printed)
 
 
-def test_clouds_of_the_benchmarks_are_loaded_and_asked(folder):
-    (folder / "bench").symlink_to(ROOT / "bench")
-    nested, sparse, counted = of("bench")
-    assert run(nested, folder).startswith("nested, 1000: ")
-    assert run(sparse, folder).startswith("sparse, 200: ")
-    assert "| 25 flavors, per zone " in run(counted, folder)
+def test_clouds_of_the_benchmarks_are_loaded_and_asked(reader_folder):
+    (reader_folder / "bench").symlink_to(ROOT / "bench")
+    nested, sparse, counted = lines_of_test("bench")
+    assert run_line(nested, reader_folder).startswith("nested, 1000: ")
+    assert run_line(sparse, reader_folder).startswith("sparse, 200: ")
+    assert "| capacity of 25 flavors per zone " in run_line(counted, reader_folder)
 
 
-def test_cloud_that_workers_keep_in_memory_is_asked(folder):
+def test_cloud_that_workers_keep_in_memory_is_asked(reader_folder):
     """SQLite has no log of changes, by which they keep it up to date."""
-    (folder / "bench").symlink_to(ROOT / "bench")
-    (line,) = of("in memory")
-    load = line_of("large_clouds", "bench/load.py")
-    with empty_database("postgresql", folder) as url:
+    (reader_folder / "bench").symlink_to(ROOT / "bench")
+    (line,) = lines_of_test("in memory")
+    load = find_line("large_clouds", "bench/load.py")
+    with empty_database("postgresql", reader_folder) as url:
         load, ask = (one.replace("postgresql+psycopg://.../million", url) for one in (load, line))
-        assert run(load, folder).startswith("sparse, 200: ")
-        printed = run(ask, folder)
+        assert run_line(load, reader_folder).startswith("sparse, 200: ")
+        printed = run_line(ask, reader_folder)
     assert re.search(r"^\| s until all is in memory \| \d+ \|", printed, re.MULTILINE)
     assert "| PUT allocations |" in printed

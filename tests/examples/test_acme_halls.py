@@ -31,7 +31,7 @@ cool_halls_weight_multiplier = 2.0
 
 
 @pytest.fixture(scope="module")
-def copy(tmp_path_factory):
+def package_copy(tmp_path_factory):
     """Return a copy of the package's folder, for building leaves its traces."""
     target = tmp_path_factory.mktemp("acme") / "acme_halls"
     shutil.copytree(SOURCE, target, ignore=shutil.ignore_patterns("build", "*.egg-info", ".*"))
@@ -39,13 +39,19 @@ def copy(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def package(copy):
+def installed_package(package_copy):
     """Return the directory that pip installed the package into, without asking the network."""
-    target = copy.parent / "installed"
+    target = package_copy.parent / "installed"
     subprocess.run(
         [
             *(sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"),
-            *("--no-build-isolation", "--disable-pip-version-check", "--target", target, copy),
+            *(
+                "--no-build-isolation",
+                "--disable-pip-version-check",
+                "--target",
+                target,
+                package_copy,
+            ),
         ],
         check=True,
         timeout=600,
@@ -77,11 +83,11 @@ def cloud(run, tmp_path):
     assert loaded.returncode == 0, loaded.stderr
 
 
-def test_its_own_tests_pass(copy, package):
+def test_its_own_tests_pass(package_copy, installed_package):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
-        cwd=copy,
-        env={**os.environ, "PYTHONPATH": package},
+        cwd=package_copy,
+        env={**os.environ, "PYTHONPATH": installed_package},
         capture_output=True,
         text=True,
         check=False,
@@ -91,9 +97,9 @@ def test_its_own_tests_pass(copy, package):
     assert re.search(r"\d+ passed", done.stdout)
 
 
-def test_its_options_are_in_the_sample(run, package):
+def test_its_options_are_in_the_sample(run, installed_package):
     assert "acme_halls" not in run("config", "sample").stdout
-    done = run("config", "sample", PYTHONPATH=package)
+    done = run("config", "sample", PYTHONPATH=installed_package)
     assert (done.returncode, done.stderr) == (0, "")
     _, _, section = done.stdout.partition("[acme_halls]\n")
     assert "#quiet_hours = 24\n" in section
@@ -102,30 +108,32 @@ def test_its_options_are_in_the_sample(run, package):
     assert "#default_hall = <None>\n" in section
 
 
-def test_its_options_are_checked_whether_or_not_the_filter_is_enabled(run, package, tmp_path):
+def test_its_options_are_checked_whether_or_not_the_filter_is_enabled(
+    run, installed_package, tmp_path
+):
     def validate(text, **variables):
         (tmp_path / "a.conf").write_text(text)
         return run("config", "validate", "--config-file", "a.conf", **variables).stdout
 
-    assert validate(CONF, PYTHONPATH=package) == "the configuration is valid\n"
+    assert validate(CONF, PYTHONPATH=installed_package) == "the configuration is valid\n"
     for enabled in ("", "[filter_scheduler]\nenabled_filters = QuietTimeFilter\n"):
         text = f"[acme_halls]\nquiet_hours = -1\ncool_weight = 1\n{enabled}"
-        wrong, unknown = validate(text, PYTHONPATH=package).splitlines()
+        wrong, unknown = validate(text, PYTHONPATH=installed_package).splitlines()
         assert wrong.startswith("a.conf:2: error: [acme_halls] quiet_hours has a wrong value")
         assert unknown.startswith("a.conf:3: ")
         assert "there is no option [acme_halls] cool_weight" in unknown
     assert "unknown filter 'QuietTimeFilter'" in validate(CONF)
     misspelt = CONF.replace("QuietTimeFilter", "QuiteTimeFilter")
-    assert "did you mean 'QuietTimeFilter'?" in validate(misspelt, PYTHONPATH=package)
+    assert "did you mean 'QuietTimeFilter'?" in validate(misspelt, PYTHONPATH=installed_package)
 
 
-def test_a_run_tells_what_each_of_them_did(cloud, run, package, tmp_path):
+def test_a_run_tells_what_each_of_them_did(cloud, run, installed_package, tmp_path):
     def explain(*arguments, **extra_specs):
         specs = {f"acme:{key}": value for key, value in extra_specs.items()}
         request = {"flavor": {"vcpus": 1, "memory_mb": 512, "extra_specs": specs}}
         (tmp_path / "request.json").write_text(json.dumps(request))
         files = ("request.json", "--config-file", "acme.conf", "--format", "json")
-        done = run("explain", *files, *arguments, PYTHONPATH=package)
+        done = run("explain", *files, *arguments, PYTHONPATH=installed_package)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
@@ -158,8 +166,8 @@ def test_a_run_tells_what_each_of_them_did(cloud, run, package, tmp_path):
     assert len(other["hosts"]) == 3
 
 
-def test_a_server_checks_its_extra_specs_and_heeds_them(cloud, serve, package):
-    server = serve("--config-file", "acme.conf", PYTHONPATH=package)
+def test_a_server_checks_its_extra_specs_and_heeds_them(cloud, serve, installed_package):
+    server = serve("--config-file", "acme.conf", PYTHONPATH=installed_package)
 
     def ask(path, body):
         version = {"OpenStack-API-Version": "compute 2.90"}

@@ -20,7 +20,7 @@ from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
 from tests.faults.cutting import Cut, CuttingProxy, cutting
 from tests.support.invariants import assert_invariants
-from tests.support.scheduling import hosts_of, report, spec
+from tests.support.scheduling import report, selected_hosts, spec
 from tests.support.versions import LATEST_HEADERS
 
 CUTS = int(os.environ.get("PLACEMENT_SCHED_TEST_CUT_COMMITS", "24"))
@@ -145,7 +145,7 @@ class Writes:
         instance = str(uuid4())
         self.proxy.plan = list(cuts)
         answer = self.app.post_json(SELECT, {"request_spec": spec(instance)})
-        assert hosts_of(answer.json) == [self.host]
+        assert selected_hosts(answer.json) == [self.host]
         assert self.proxy.plan == []
         assert len(self._see(f"/allocations/{instance}")["allocations"]) == 1
 

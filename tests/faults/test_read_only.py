@@ -23,8 +23,8 @@ from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
 from tests.faults.cutting import CuttingProxy
 from tests.support.invariants import assert_invariants
-from tests.support.mariadb import mariadb
-from tests.support.postgresql import PostgreSQL, one_server, primary_and_standby
+from tests.support.mariadb import run_mariadb
+from tests.support.postgresql import PostgreSQL, run_postgresql, run_primary_and_standby
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
@@ -79,7 +79,7 @@ def prepare(url):
 @contextmanager
 def replicated() -> Iterator[tuple[PostgreSQL, PostgreSQL]]:
     """Give a prepared primary, and a standby that has all that is committed there."""
-    with primary_and_standby(synchronous=True) as (primary, standby):
+    with run_primary_and_standby(synchronous=True) as (primary, standby):
         primary.ask("ALTER SYSTEM SET synchronous_commit = remote_apply")
         primary.ask("SELECT pg_reload_conf()")
         prepare(primary.url())
@@ -112,7 +112,7 @@ def test_a_standby_of_postgresql_is_written_once_it_is_promoted(make_app, record
 
 @pytest.mark.chaos
 def test_mariadb_that_is_made_read_only_is_written_again_after(make_app, record_property):
-    with mariadb() as server:
+    with run_mariadb() as server:
         url = server.new_database()
         prepare(url)
         app = make_app(make_settings(url))
@@ -129,7 +129,7 @@ def test_mariadb_that_is_made_read_only_is_written_again_after(make_app, record_
 
 @pytest.mark.chaos
 def test_mariadb_whose_engine_is_read_only_is_written_again_after(make_app, record_property):
-    with mariadb() as server:
+    with run_mariadb() as server:
         app = make_app(make_settings(server.new_database()))
         sync(app.app.services.database, utcnow)
         check_writing(app)
@@ -146,7 +146,7 @@ def test_mariadb_whose_engine_is_read_only_is_written_again_after(make_app, reco
 def test_sessions_of_postgresql_opened_while_it_was_read_only_are_replaced(
     make_app, first, record_property
 ):
-    with one_server() as server:
+    with run_postgresql() as server:
         server.ask("CREATE DATABASE placement")
         url = server.url("placement")
         prepare(url)
@@ -187,7 +187,7 @@ def test_connections_to_a_standby_are_closed_at_times_not_at_each_question(
 def test_sessions_of_mariadb_opened_while_it_was_read_only_are_replaced(
     make_app, first, record_property
 ):
-    with mariadb() as server:
+    with run_mariadb() as server:
         url = server.new_database()
         prepare(url)
         app = make_app(make_settings(url))

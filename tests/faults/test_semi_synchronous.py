@@ -12,7 +12,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
 from tests.faults.cutting import cutting
-from tests.support.mariadb import semi_synchronous
+from tests.support.mariadb import run_semi_synchronous_pair
 from tests.support.servers import wait_until
 
 pytestmark = pytest.mark.chaos
@@ -26,7 +26,7 @@ WAITING = "SHOW STATUS LIKE 'Rpl_semi_sync_master_wait_sessions'"
 @pytest.mark.parametrize("wait_point", ["AFTER_SYNC", "AFTER_COMMIT"])
 def test_write_that_the_replica_lacks_is_not_acknowledged_after_a_restart(wait_point):
     with (
-        semi_synchronous(wait_point) as (primary, replica),
+        run_semi_synchronous_pair(wait_point) as (primary, replica),
         cutting(primary.new_database()) as (proxy, url),
     ):
         # A statement that reads may take a second; the look at what was done may take longer.

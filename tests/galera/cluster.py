@@ -18,7 +18,7 @@ from typing import Any
 import pymysql
 import pytest
 
-from tests.support.loopback import reserved_port
+from tests.support.loopback import reserve_port
 
 #: Set by CI: a Galera that is not installed is then a failure, not a skip.
 REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_GALERA"))
@@ -277,5 +277,5 @@ def _new_node(stack: ExitStack, folder: Path) -> Node:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
     )
-    ports = [int(stack.enter_context(reserved_port()).getsockname()[1]) for _ in range(4)]
+    ports = [int(stack.enter_context(reserve_port()).getsockname()[1]) for _ in range(4)]
     return Node(folder, *ports)

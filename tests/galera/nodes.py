@@ -11,7 +11,7 @@ from webtest import TestResponse
 
 from tests.conftest import Client
 from tests.galera.cluster import Cluster
-from tests.support.concurrency import at_once
+from tests.support.concurrency import run_concurrently
 from tests.support.versions import LATEST_HEADERS
 
 #: How often each race is run: a few times in a suite, 300 times for a proof.
@@ -50,7 +50,7 @@ class Nodes:
 
     def at_once(self, *asks: Ask) -> list[TestResponse]:
         """Send requests at the same moment, each in a thread; wait until all nodes have them."""
-        answers = at_once(*(partial(self.ask, *ask) for ask in asks))
+        answers = run_concurrently(*(partial(self.ask, *ask) for ask in asks))
         assert None not in answers
         self.cluster.settle()
         return answers

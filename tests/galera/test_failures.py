@@ -20,7 +20,7 @@ from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
 from tests.galera.cluster import NODE, REQUIRED
 from tests.galera.writers import PROVIDERS, Writers
-from tests.support.loopback import reserved_port
+from tests.support.loopback import reserve_port
 from tests.support.servers import wait_until
 from tests.support.versions import LATEST_HEADERS
 
@@ -37,7 +37,7 @@ def proxied(cluster, folder: Path):
     program = shutil.which("haproxy")
     if program is None:
         (pytest.fail if REQUIRED else pytest.skip)("HAProxy is not installed")
-    with reserved_port() as holder:
+    with reserve_port() as holder:
         port = holder.getsockname()[1]
         text = HAPROXY.read_text().replace("127.0.0.1:3307", f"127.0.0.1:{port}")
         for number, node in enumerate(cluster.nodes, start=1):

@@ -14,7 +14,7 @@ from placement_sched.errors import NotFound
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.repair import Healer, HealRequest
 from tests.galera.nodes import broken, pairs, statuses
-from tests.support.concurrency import at_once
+from tests.support.concurrency import run_concurrently
 from tests.support.scheduling import report
 
 pytestmark = pytest.mark.system
@@ -104,7 +104,7 @@ def test_no_instance_that_is_deleted_is_given_allocations(nodes):
         heals, deletes = via
         wanted = HealRequest(instance=uuid)
         healer = Healer(database=database[heals], clock=utcnow, no_owner=("p", "u"), wanted=wanted)
-        _, answer = at_once(
+        _, answer = run_concurrently(
             partial(healed, healer), partial(nodes.ask, deletes, "DELETE", f"{INSTANCES}/{uuid}")
         )
         assert answer.status_int == 204

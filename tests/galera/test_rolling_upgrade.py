@@ -13,8 +13,13 @@ from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
 from tests.galera.test_failures import WRITES
 from tests.galera.writers import PROVIDERS, Writers
-from tests.support.releases import program, sync, unpack_last_release, variables
-from tests.support.servers import started
+from tests.support.releases import (
+    release_command,
+    release_environment,
+    sync_schema,
+    unpack_last_release,
+)
+from tests.support.servers import start_server
 from tests.support.versions import LATEST_HEADERS
 from tests.verifier.verify import verify
 
@@ -66,11 +71,11 @@ def release(galera, name, last_release, tmp_path):
     with ExitStack() as stack:
 
         def start(which, node):
-            server = started(
-                command=[*program(which), "serve", "--port", "{port}"],
+            server = start_server(
+                command=[*release_command(which), "serve", "--port", "{port}"],
                 folder=tmp_path,
                 log=tmp_path / f"{which}-{node}.log",
-                variables=variables(which, last_release, galera.nodes[node].url(name)),
+                variables=release_environment(which, last_release, galera.nodes[node].url(name)),
             )
             return stack.enter_context(server)
 
@@ -89,7 +94,7 @@ def test_both_releases_write_through_a_cluster_while_schema_and_servers_are_repl
     galera, name, release, last_release, tmp_path, record_property
 ):
     first = galera.nodes[0]
-    sync("last", last_release, first.url(name), tmp_path)
+    sync_schema("last", last_release, first.url(name), tmp_path)
     galera.settle()
     before = first.ask(REVISION, name)
     assert before != [(newest_revision(),)]
@@ -101,7 +106,7 @@ def test_both_releases_write_through_a_cluster_while_schema_and_servers_are_repl
     # The schema is changed through one node, while the last release writes through the others.
     with Writers([Remote(one) for one in old], shared) as writers:
         writers.have_written(part)
-        assert newest_revision() in sync("this", last_release, first.url(name), tmp_path)
+        assert newest_revision() in sync_schema("this", last_release, first.url(name), tmp_path)
         writers.have_written(len(writers.acknowledged) + part)
         # A server of this release joins them, at the third node.
         with Writers([Remote(release("this", 0))], shared, turn=1) as joined:

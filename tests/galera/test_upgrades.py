@@ -17,7 +17,7 @@ from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
 from tests.galera.nodes import ROUNDS
 from tests.support import program
-from tests.support.concurrency import at_once
+from tests.support.concurrency import run_concurrently
 from tests.support.servers import environment
 from tests.verifier.verify import verify
 
@@ -56,7 +56,7 @@ def sync_at_once(galera, tmp_path):
             variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=url)
             return program.run("db", "sync", cwd=tmp_path, env=variables)
 
-        for done in at_once(*(partial(sync, url) for url in urls)):
+        for done in run_concurrently(*(partial(sync, url) for url in urls)):
             assert done.returncode == 0, done.stderr
         galera.settle()
 

@@ -62,15 +62,15 @@ def texts() -> Iterator[Text]:
     for folder in CODE:
         for path in sorted((ROOT / folder).rglob("*.py")):
             if "eras" not in path.parts:
-                yield from _of_module(path)
+                yield from _read_module_texts(path)
     for name in PROSE:
         path = ROOT / name
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.suffix in PROSE_SUFFIXES and "build" not in file.parts:
-                yield from _of_page(file)
+                yield from _read_page_texts(file)
 
 
-def _of_module(path: Path) -> Iterator[Text]:
+def _read_module_texts(path: Path) -> Iterator[Text]:
     shown = path.relative_to(ROOT)
     package = "/".join(shown.parts[:2]) if shown.parts[0] == "placement_sched" else shown.parts[0]
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -88,10 +88,10 @@ def _of_module(path: Path) -> Iterator[Text]:
             is_message = MESSAGE.search(node.value) and not SQL.search(node.value)
             if is_message and id(node) not in docstrings and shown.parts[0] == "placement_sched":
                 yield Text(package, f"{shown}:{node.lineno}", "message", node.value)
-    yield from _comments(path, package)
+    yield from _read_comments(path, package)
 
 
-def _comments(path: Path, package: str) -> Iterator[Text]:
+def _read_comments(path: Path, package: str) -> Iterator[Text]:
     """Yield the comments of a module; lines that follow each other are one comment."""
     begin, words = 0, ""
     for number, line in enumerate([*path.read_text(encoding="utf-8").splitlines(), ""], 1):
@@ -103,7 +103,7 @@ def _comments(path: Path, package: str) -> Iterator[Text]:
             begin, words = 0, ""
 
 
-def _of_page(path: Path) -> Iterator[Text]:
+def _read_page_texts(path: Path) -> Iterator[Text]:
     shown = path.relative_to(ROOT)
     line = 1
     for paragraph in path.read_text(encoding="utf-8").split("\n\n"):
@@ -113,7 +113,7 @@ def _of_page(path: Path) -> Iterator[Text]:
         line += paragraph.count("\n") + 2
 
 
-def habits_of(text: Text) -> Iterator[str]:
+def find_habits(text: Text) -> Iterator[str]:
     """Yield the name of each habit that a text has."""
     flat = " ".join(text.text.split())
     for habit, pattern in _HABITS.items():
@@ -127,7 +127,7 @@ def habits_of(text: Text) -> Iterator[str]:
         yield "module question"
 
 
-def limits() -> dict[tuple[str, str], int]:
+def read_limits() -> dict[tuple[str, str], int]:
     """Return the highest count of each package and habit."""
     rows = (line.rsplit(None, 1) for line in LIMITS.read_text().splitlines())
     return {tuple(key.split(" ", 1)): int(count) for key, count in rows}
@@ -148,7 +148,7 @@ def compare(counts: dict[tuple[str, str], int], highest: dict[tuple[str, str], i
 
 def main(arguments: list[str]) -> int:
     """Compare, lower the limits or list places; return 1 if a count differs from its limit."""
-    hits = [(text, habit) for text in texts() for habit in habits_of(text)]
+    hits = [(text, habit) for text in texts() for habit in find_habits(text)]
     if arguments[:1] == ["--list"]:
         for text, habit in hits:
             if habit == arguments[1]:
@@ -156,12 +156,12 @@ def main(arguments: list[str]) -> int:
         return 0
     counts = Counter((text.package, habit) for text, habit in hits)
     if arguments[:1] == ["--lower"]:
-        old = limits() if LIMITS.exists() else dict(counts)
+        old = read_limits() if LIMITS.exists() else dict(counts)
         rows = {key: min(count, old.get(key, 0)) for key, count in counts.items()}
         lines = (f"{' '.join(key)} {count}\n" for key, count in sorted(rows.items()) if count)
         LIMITS.write_text("".join(lines))
         return 0
-    sentences = compare(counts, limits())
+    sentences = compare(counts, read_limits())
     print(*sentences[:MAX_PLACES], sep="\n", end="\n" if sentences else "")
     if sentences:
         print("python -m tests.house.language --list HABIT prints the places (see CONTRIBUTING.md)")

@@ -26,7 +26,7 @@ _MOST = 60
 
 
 @dataclass(frozen=True)
-class Sent:
+class SentRequest:
     """A request that a test sends: ``text`` is where, for what else must stand there."""
 
     method: str
@@ -42,30 +42,30 @@ class Sent:
         return (
             method == self.method
             and len(found) == len(wanted)
-            and all(map(_is_segment, found, wanted))
+            and all(map(_matches_segment, found, wanted))
         )
 
 
-def _is_segment(found: str, wanted: str) -> bool:
+def _matches_segment(found: str, wanted: str) -> bool:
     return bool(found) if wanted in {"{}", "{...}"} else found.removesuffix("{}") == wanted
 
 
-def of_gabbi(file: Path) -> Iterator[Sent]:
+def read_gabbi_requests(file: Path) -> Iterator[SentRequest]:
     """Yield the requests of a gabbi file."""
     for test in yaml.safe_load(file.read_text())["tests"]:
         method = test.get("method") or next(iter(METHODS & set(test)), "GET")
         path = test.get("url") or test.get(method) or ""
-        yield Sent(method, _GABBI_HOLE.sub("{}", path), str(test))
+        yield SentRequest(method, _GABBI_HOLE.sub("{}", path), str(test))
 
 
-def of_module(file: Path) -> Iterator[Sent]:
+def read_module_requests(file: Path) -> Iterator[SentRequest]:
     """Yield the requests of a test module."""
     text = file.read_text()
     module = _Module(ast.parse(text))
-    for method, expression in module.pairs():
-        for path in module.texts(expression):
+    for method, expression in module.method_path_pairs():
+        for path in module.resolve_strings(expression):
             if path.startswith("/"):
-                yield Sent(method, path, text)
+                yield SentRequest(method, path, text)
 
 
 class _Module:
@@ -75,7 +75,7 @@ class _Module:
         self._nodes = list(ast.walk(tree))
 
     @cached_property
-    def _meanings(self) -> dict[str, list[ast.expr]]:
+    def _resolve_names(self) -> dict[str, list[ast.expr]]:
         found = defaultdict(list)
         for node in self._nodes:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -87,7 +87,7 @@ class _Module:
                 found[node.name] += [one.value for one in returned if one.value is not None]
         return found
 
-    def pairs(self) -> Iterator[tuple[str, ast.expr]]:
+    def method_path_pairs(self) -> Iterator[tuple[str, ast.expr]]:
         """Yield methods, and the expressions of the paths that they are used with."""
         for node in self._nodes:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
@@ -110,20 +110,22 @@ class _Module:
                     found = {getattr(one, "value", None) for one in ast.walk(values)}
                     yield from METHODS & found
 
-    def texts(self, expression: ast.expr, depth: int = _DEPTH) -> list[str]:
+    def resolve_strings(self, expression: ast.expr, depth: int = _DEPTH) -> list[str]:
         """Return what a string expression may be, with holes for what is unknown."""
         match expression:
             case ast.Constant(value=str(text)):
                 return [re.sub(r"\{\w*\}", "{}", text)]
             case ast.JoinedStr(values=parts):
-                found = [self.texts(part, depth) for part in parts]
+                found = [self.resolve_strings(part, depth) for part in parts]
             case ast.BinOp(left=left, op=ast.Add(), right=right):
-                found = [self.texts(left, depth), self.texts(right, depth)]
+                found = [self.resolve_strings(left, depth), self.resolve_strings(right, depth)]
             case ast.FormattedValue(value=value):
-                return self.texts(value, depth)
+                return self.resolve_strings(value, depth)
             case ast.Name(id=name) | ast.Call(func=ast.Name(id=name)) if depth:
                 meant = [
-                    one for value in self._meanings[name] for one in self.texts(value, depth - 1)
+                    one
+                    for value in self._resolve_names[name]
+                    for one in self.resolve_strings(value, depth - 1)
                 ]
                 return [one for one in meant if one.startswith("/")][:_MOST] or ["{}"]
             case _:

@@ -53,13 +53,13 @@ class Section:
     errors: frozenset[int]
 
 
-def _promised(route: Route) -> frozenset[int]:
+def _route_statuses(route: Route) -> frozenset[int]:
     """Return the statuses of a route, but for those that any route of any API has."""
     anywhere = {406, 503} if route.body is not None or route.query is not None else {400, 406, 503}
     return route.statuses - (anywhere - {*route.success, *route.refusals})
 
 
-def _served() -> dict[Address, list[Route]]:
+def _read_routes() -> dict[Address, list[Route]]:
     found = defaultdict(list)
     for prefix, routes in APIS.items():
         for route in routes:
@@ -69,40 +69,42 @@ def _served() -> dict[Address, list[Route]]:
     return found
 
 
-def _sections() -> list[Section]:
+def _read_sections() -> list[Section]:
     return [
         section
         for page in sorted(SOURCE.rglob("*.rst"))
-        for section in _of_page(str(page.relative_to(SOURCE)), page.read_text())
+        for section in _parse_page(str(page.relative_to(SOURCE)), page.read_text())
     ]
 
 
-def _of_page(page: str, text: str) -> list[Section]:
+def _parse_page(page: str, text: str) -> list[Section]:
     parts = re.split(r"^(.+)\n=+\n\n\.\. rest_method:: (\w+) (\S+)$", text, flags=re.MULTILINE)
     return [
-        Section(page, title, (method, path), _codes(body, "success"), _codes(body, "error"))
+        Section(
+            page, title, (method, path), _parse_codes(body, "success"), _parse_codes(body, "error")
+        )
         for title, method, path, body in zip(*(parts[i::4] for i in (1, 2, 3, 4)), strict=True)
     ]
 
 
-def _codes(body: str, kind: str) -> frozenset[int]:
+def _parse_codes(body: str, kind: str) -> frozenset[int]:
     listed = re.findall(rf"rest_status_code:: {kind} \S+\n\n((?:   - .+\n?)+)", body)
     return frozenset(int(code) for block in listed for code in re.findall(r"- (\d{3})", block))
 
 
-SERVED = _served()
-SECTIONS = _sections()
+SERVED = _read_routes()
+SECTIONS = _read_sections()
 DOCUMENTED = {section.address for section in SECTIONS}
 
 
-def _statuses(address: Address, kind: str) -> frozenset[int]:
+def _documented_statuses(address: Address, kind: str) -> frozenset[int]:
     """Return the statuses of all sections of an address: actions share one."""
     found = (getattr(section, kind) for section in SECTIONS if section.address == address)
     return frozenset().union(*found)
 
 
-def _listed(address: Address) -> frozenset[int]:
-    return _statuses(address, "success") | _statuses(address, "errors")
+def _parse_list(address: Address) -> frozenset[int]:
+    return _documented_statuses(address, "success") | _documented_statuses(address, "errors")
 
 
 def test_every_route_is_documented() -> None:
@@ -140,17 +142,18 @@ def test_the_statuses_of_a_route_are_documented() -> None:
     missing = {
         address: undocumented
         for address, routes in SERVED.items()
-        if (undocumented := frozenset().union(*map(_promised, routes)) - _listed(address))
+        if (undocumented := frozenset().union(*map(_route_statuses, routes)) - _parse_list(address))
     }
     assert missing == {}
 
 
 def test_the_statuses_documented_of_placement_are_those_of_its_openapi_document() -> None:
     different = {
-        address: (sorted(_listed(address)), sorted(answered))
+        address: (sorted(_parse_list(address)), sorted(answered))
         for address, routes in SERVED.items()
         if "/placement" in address[1]
-        and _listed(address) != (answered := {one for route in routes for one in route.statuses})
+        and _parse_list(address)
+        != (answered := {one for route in routes for one in route.statuses})
     }
     assert different == {}
 
@@ -163,7 +166,7 @@ def test_no_success_is_documented_that_no_route_promises() -> None:
     assert {
         address: more
         for address, statuses in promised.items()
-        if (more := _statuses(address, "success") - statuses)
+        if (more := _documented_statuses(address, "success") - statuses)
     } == {}
 
 
@@ -176,12 +179,12 @@ def test_the_version_a_route_came_with_is_documented() -> None:
     different = {
         address: (documented[address], came)
         for address, routes in SERVED.items()
-        if documented[address] != (came := _came(routes))
+        if documented[address] != (came := _first_version(routes))
     }
     assert different == {}
 
 
-def _came(routes: list[Route]) -> set[str]:
+def _first_version(routes: list[Route]) -> set[str]:
     """Return the version with which an address came; none where it has always been there."""
     answering = (
         route.since for route in routes if 2 in {s // 100 for s in route.success} or route.public

@@ -17,7 +17,7 @@ STARTED = {"run", "call", "check_call", "check_output"}
 CLOCKS = {"monotonic", "perf_counter", "time"}
 
 
-def name_of(call: ast.AST) -> str | None:
+def called_name(call: ast.AST) -> str | None:
     """Return the last part of the name of what is called, None for what is no call."""
     function = call.func if isinstance(call, ast.Call) else None
     if isinstance(function, ast.Attribute):
@@ -25,11 +25,11 @@ def name_of(call: ast.AST) -> str | None:
     return function.id if isinstance(function, ast.Name) else None
 
 
-def waits(tree: ast.AST) -> Iterator[ast.Call | ast.While]:
+def find_waits(tree: ast.AST) -> Iterator[ast.Call | ast.While]:
     """Yield the calls and loops that wait, and know no time after which they give up."""
     for call in ast.walk(tree):
         if isinstance(call, ast.While):
-            called = {name_of(one) for one in ast.walk(call)}
+            called = {called_name(one) for one in ast.walk(call)}
             if "sleep" in called and not called & CLOCKS:
                 yield call
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
@@ -61,14 +61,14 @@ def waits(tree: ast.AST) -> Iterator[ast.Call | ast.While]:
     ],
 )
 def test_a_wait_without_a_deadline_is_seen(code, found):
-    assert len(list(waits(ast.parse(code)))) == found
+    assert len(list(find_waits(ast.parse(code)))) == found
 
 
 def test_every_wait_of_the_tests_has_a_deadline():
     endless = [
         f"{path.relative_to(ROOT)}:{call.lineno}"
         for path in sorted((ROOT / "tests").rglob("*.py"))
-        for call in waits(ast.parse(path.read_text()))
+        for call in find_waits(ast.parse(path.read_text()))
     ]
     assert endless == []
 

@@ -21,7 +21,9 @@ OPTIONAL = {
     "psycopg": "postgresql",
     "pymysql": "mysql",
     "memcache": "memcached",
+    "cliff": "osc",
     "openstack": "osc",
+    "osc_lib": "osc",
 }
 #: Runs the program as if the packages of the extras were not installed.
 WITHOUT = f"""
@@ -46,18 +48,18 @@ print(status, b"".join(body)[:20])
 """
 
 
-def setup() -> configparser.ConfigParser:
+def read_setup_cfg() -> configparser.ConfigParser:
     parser = configparser.ConfigParser()
     parser.read(ROOT / "setup.cfg")
     return parser
 
 
-def names(text: str) -> set[str]:
+def package_names(text: str) -> set[str]:
     lines = [line for line in text.split("\n") if line and not line.startswith("#")]
     return {canonicalize_name(Requirement(line).name) for line in lines}
 
 
-def imported() -> set[str]:
+def imported_packages() -> set[str]:
     modules = set()
     for path in [*PACKAGE.rglob("*.py"), *(ROOT / "alembic").rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
@@ -70,25 +72,26 @@ def imported() -> set[str]:
 
 def test_imported_packages_are_declared():
     distributions = packages_distributions()
-    declared = names(setup()["options"]["install_requires"])
+    declared = package_names(read_setup_cfg()["options"]["install_requires"])
     for extra in set(OPTIONAL.values()):
-        declared |= names(setup()["options.extras_require"][extra])
+        declared |= package_names(read_setup_cfg()["options.extras_require"][extra])
     owners = {
-        module: {canonicalize_name(name) for name in distributions[module]} for module in imported()
+        module: {canonicalize_name(name) for name in distributions[module]}
+        for module in imported_packages()
     }
     assert {module for module, owned in owners.items() if not owned & declared} == set()
 
 
 def test_all_installs_every_extra_of_users():
-    (requirement,) = setup()["options.extras_require"]["all"].split()
+    (requirement,) = read_setup_cfg()["options.extras_require"]["all"].split()
     assert Requirement(requirement).extras == set(OPTIONAL.values())
 
 
 @pytest.fixture
-def run(tmp_path):
+def run_without_extras(tmp_path):
     """Run code without the packages of the extras, with an SQLite database in a directory."""
 
-    def run(code: str) -> subprocess.CompletedProcess[str]:
+    def run_without_extras(code: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-c", WITHOUT + code],
             cwd=tmp_path,
@@ -99,15 +102,17 @@ def run(tmp_path):
             check=False,
         )
 
-    return run
+    return run_without_extras
 
 
 @pytest.mark.system
-def test_sqlite_needs_no_extra(run):
-    assert run("sys.exit(main(['db', 'sync']))").returncode == 0
-    explained = run("sys.exit(main(['explain', '--vcpus', '1', '--ram', '512', '--disk', '1']))")
+def test_sqlite_needs_no_extra(run_without_extras):
+    assert run_without_extras("sys.exit(main(['db', 'sync']))").returncode == 0
+    explained = run_without_extras(
+        "sys.exit(main(['explain', '--vcpus', '1', '--ram', '512', '--disk', '1']))"
+    )
     assert "Traceback" not in explained.stderr
-    served = run(SERVED)
+    served = run_without_extras(SERVED)
     assert served.stdout.startswith("['200 OK'] b'{"), served.stderr
 
 
@@ -122,11 +127,11 @@ def test_sqlite_needs_no_extra(run):
         ("main(['db', 'sync', '--config-file', 'mysql.conf'])", "mysql"),
     ],
 )
-def test_an_error_names_the_missing_extra(run, tmp_path, code, extra):
+def test_an_error_names_the_missing_extra(run_without_extras, tmp_path, code, extra):
     for database in ("postgresql", "mysql"):
         url = f"{database}://user@127.0.0.1/name"
         (tmp_path / f"{database}.conf").write_text(f"[placement_database]\nconnection = {url}\n")
-    failed = run(f"sys.exit({code})")
+    failed = run_without_extras(f"sys.exit({code})")
     assert failed.returncode == 1
     assert failed.stderr.count("\n") == 1, failed.stderr
     assert f"pip install 'placement-sched[{extra}]'" in failed.stderr

@@ -11,7 +11,7 @@ from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.request_filters import all_request_filters
 from placement_sched.scheduler.weights import all_weighers
 from tests.chaos.parts import PARTS
-from tests.house.test_routes import is_asked, without
+from tests.house.test_routes import is_requested, routes_without
 from tests.lanes import LANES, MARKERS, is_run_elsewhere, may_have_tests
 from tests.support.repository import PACKAGE, ROOT
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 TESTS = ROOT / "tests"
 #: Packages whose tests start processes or use a broker, or that only nova's plugins use.
-NOT_FAST = {"cli", "notifications"}
+NOT_FAST = {"notifications"}
 #: Modules that name plugins without running them.
 LISTING = "test_plugins"
 #: A module of the lane of `make test`, with a test that has another marker.
@@ -37,7 +37,7 @@ def test_of_module():
 """
 
 
-def modules_of(lane):
+def list_modules(lane):
     """Return the test modules that may have tests of a lane, with their texts."""
     texts = {path: path.read_text() for path in TESTS.rglob("test_*.py")}
     return {path: text for path, text in texts.items() if may_have_tests(text, lane)}
@@ -52,18 +52,18 @@ def test_setup_cfg_describes_each_lane_marker():
 
 def test_every_package_has_fast_tests():
     packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    fast = {path.relative_to(TESTS).parts[0] for path in modules_of("fast")}
+    fast = {path.relative_to(TESTS).parts[0] for path in list_modules("fast")}
     assert packages - fast == NOT_FAST
 
 
 def test_make_test_has_a_test_of_every_route():
-    modules = modules_of("test")
-    assert without(lambda served: is_asked(served, modules)) == []
+    modules = list_modules("test")
+    assert routes_without(lambda served: is_requested(served, modules)) == []
 
 
 @pytest.mark.parametrize("kind", [all_filters, all_weighers, all_request_filters])
 def test_make_test_has_a_test_of_every_plugin(kind):
-    own = [text for path, text in modules_of("test").items() if LISTING not in path.name]
+    own = [text for path, text in list_modules("test").items() if LISTING not in path.name]
     names = set(re.findall(r"\w+", "\n".join(own)))
     assert {plugin.__name__ for plugin in kind()} - names == set()
 
@@ -97,7 +97,7 @@ def run_lane(folder, lane, *arguments):
     return done.stdout
 
 
-def collected(folder, lane):
+def collect_test_names(folder, lane):
     """Return the names of the tests of a folder that a lane runs."""
     return set(re.findall(r"::(\w+)", run_lane(folder, lane, "--collect-only", "-q")))
 
@@ -109,7 +109,7 @@ def test_the_slowest_marker_decides_the_lane(lane, tmp_path):
     expected = {f"test_marked_{marker}" for marker in LANES[lane] & set(MARKERS)}
     if "slow" in LANES[lane]:
         expected |= {"test_of_module", "test_marked_all_databases"}
-    assert collected(tmp_path, lane) == expected
+    assert collect_test_names(tmp_path, lane) == expected
 
 
 STARTING = """

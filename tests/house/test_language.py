@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.house.language import Text, compare, habits_of, texts
+from tests.house.language import Text, compare, find_habits, texts
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
     ],
 )
 def test_habits_are_found(text, habits):
-    assert list(habits_of(Text("", "", "comment", text))) == habits
+    assert list(find_habits(Text("", "", "comment", text))) == habits
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_habits_are_found(text, habits):
     ],
 )
 def test_summaries_are_checked(kind, text, habits):
-    assert list(habits_of(Text("", "", kind, text))) == habits
+    assert list(find_habits(Text("", "", kind, text))) == habits
 
 
 def test_counts_must_equal_their_limits():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``make`` says what there is, what takes a while, and where its results are."""
+"""``run_make`` says what there is, what takes a while, and where its results are."""
 
 import configparser
 import os
@@ -19,7 +19,7 @@ TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
 VARIABLES = set(re.findall(r"^([A-Z_]+) \?=", MAKEFILE, re.MULTILINE))
 
 
-def make(*arguments):
+def run_make(*arguments):
     # These tests may be run by make, which hands its own arguments and variables down.
     environment = {
         name: value
@@ -39,7 +39,7 @@ def make(*arguments):
 
 
 def test_help_lists_every_target_in_two_columns_apart_for_users_and_developers():
-    lines = make("help")
+    lines = run_make("help")
     gap = lines.index("")
     assert lines[0] == "To use placement_sched:"
     assert lines[gap + 1] == "To change it:"
@@ -56,7 +56,7 @@ def test_help_lists_every_target_in_two_columns_apart_for_users_and_developers()
 )
 def test_installing_is_announced(target, tmp_path):
     """Of what would be done, the line stands before the first use of pip."""
-    lines = make("-n", target, f"VENV={tmp_path / 'run'}", f"PEER={tmp_path / 'peer'}")
+    lines = run_make("-n", target, f"VENV={tmp_path / 'run'}", f"PEER={tmp_path / 'peer'}")
     said = [line for line in lines if "installing dependencies" in line or "/pip " in line]
     assert len(said) % 2 == 0
     for told, pip in zip(said[::2], said[1::2], strict=True):
@@ -65,7 +65,7 @@ def test_installing_is_announced(target, tmp_path):
 
 
 def test_docs_end_with_where_the_pages_are():
-    *_, guide, reference = make("-n", "docs")
+    *_, guide, reference = run_make("-n", "docs")
     assert f"{ROOT}/doc/build/index.html" in guide
     assert f"{ROOT}/doc/build/api-ref/index.html" in reference
 
@@ -73,7 +73,7 @@ def test_docs_end_with_where_the_pages_are():
 def test_each_lane_has_a_target():
     """The name of a target says which value of ``--lane`` it passes."""
     for target, lane in {"test-fast": "fast", "test": "test", "test-system": "system"}.items():
-        assert f"--lane {lane} " in make("-n", target)[-1]
+        assert f"--lane {lane} " in run_make("-n", target)[-1]
 
 
 def test_other_tools_call_make_targets():

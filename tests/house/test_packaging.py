@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -14,7 +15,7 @@ import pytest
 
 from placement_sched.api.placement.microversions import VERSIONING
 from tests.support.repository import PACKAGE, ROOT
-from tests.support.servers import started
+from tests.support.servers import start_server
 
 pytestmark = pytest.mark.system
 
@@ -55,7 +56,7 @@ def test_alembic_folder_is_no_package():
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What ``make release`` makes: the sdist, and the wheel that is built of the sdist alone."""
     source = tmp_path_factory.mktemp("source") / "tree"
     shutil.copytree(ROOT, source, ignore=LEFT_OUT)
@@ -66,14 +67,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel(built: Path) -> Path:
-    (wheel,) = built.glob("*.whl")
+def wheel(built_packages: Path) -> Path:
+    (wheel,) = built_packages.glob("*.whl")
     return wheel
 
 
-def test_version_is_written_once(built):
+def test_version_is_written_once(built_packages):
     version = setup_cfg()["metadata"]["version"]
-    assert {path.name for path in built.iterdir()} == {
+    assert {path.name for path in built_packages.iterdir()} == {
         f"placement_sched-{version}.tar.gz",
         f"placement_sched-{version}-py3-none-any.whl",
     }
@@ -98,12 +99,72 @@ def test_wheel_has_modules_migrations_and_type_marker(wheel):
     assert not [name for name in names if name.startswith(("tests/", "alembic/"))]
 
 
-def test_wheel_alone_and_elsewhere_syncs_and_serves(wheel, tmp_path):
-    """Installed with nothing but what it asks for, far from this repository."""
-    home = tmp_path / "venv"
+def runs_demo(program: Path, folder: Path) -> None:
+    """Check that the demo runs outside of the repository."""
+    done = subprocess.run(
+        [program, "demo", "--format", "json"],
+        cwd=folder,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(folder)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=600,
+    )
+    assert json.loads(done.stdout)["cloud"]["hosts"] >= 300
+
+
+def test_links_of_the_description_work_outside_of_the_repository(wheel):
+    with ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        description = archive.read(name).decode().partition("\n\n")[2]
+    targets = re.findall(r"\]\(([^)]+)\)", description)
+    assert len(description) > 5000
+    assert [target for target in targets if not target.startswith(("https://", "#"))] == []
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("", "The map, see SECURITY.md, [API](https://x) and [below](#b)."),
+        (
+            "https://example.org/p",
+            (
+                "![The map](https://example.org/p/raw/1.0/doc/map.png), see "
+                "[SECURITY.md](https://example.org/p/blob/1.0/SECURITY.md), [API](https://x) and "
+                "[below](#b)."
+            ),
+        ),
+    ],
+    ids=["unpublished", "published"],
+)
+def test_links_to_files_have_the_address_of_the_tag(url, text, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    describe = import_module("setup").describe
+    page = (
+        "![The map](doc/map.png), see [SECURITY.md](SECURITY.md), [API](https://x) and [below](#b)."
+    )
+    assert describe(page, url, "1.0") == text
+
+
+@pytest.fixture(scope="module")
+def home(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment far from this repository with the wheel and its requirements."""
+    home = tmp_path_factory.mktemp("elsewhere") / "venv"
     subprocess.run([sys.executable, "-m", "venv", home], check=True, timeout=600)
     subprocess.run([home / "bin/pip", "install", "--quiet", wheel], check=True, timeout=600)
+    return home
+
+
+def test_sdist_runs_the_demo_elsewhere(built_packages, home, tmp_path):
+    (sdist,) = built_packages.glob("*.tar.gz")
+    install = ["install", "--quiet", "--no-deps", "--force-reinstall", sdist]
+    subprocess.run([home / "bin/pip", *install], check=True, timeout=600)
+    runs_demo(home / "bin/placement-sched", tmp_path)
+
+
+def test_wheel_alone_and_elsewhere_syncs_and_serves(wheel, home, tmp_path):
     program = home / "bin/placement-sched"
+    runs_demo(program, tmp_path)
     url = f"sqlite:///{tmp_path / 'elsewhere.db'}"
     environment = {"PATH": "/usr/bin:/bin", "OS_PLACEMENT_DATABASE__CONNECTION": url}
     synced = subprocess.run(
@@ -118,7 +179,7 @@ def test_wheel_alone_and_elsewhere_syncs_and_serves(wheel, tmp_path):
     assert json.loads(synced.stdout)["revision"]
     server_extra = f"placement_sched[server] @ file://{wheel}"
     subprocess.run([home / "bin/pip", "install", "--quiet", server_extra], check=True, timeout=600)
-    with started(folder=tmp_path, variables=environment, program=program) as server:
+    with start_server(folder=tmp_path, variables=environment, program=program) as server:
         assert server.ask("GET", "/placement/")["versions"][0]["max_version"] == str(
             VERSIONING.newest
         )

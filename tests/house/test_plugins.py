@@ -20,7 +20,7 @@ PLUGINS = [*all_filters(), *all_weighers(), *all_request_filters(), *all_drivers
 NOT_PLUGINS = {*("__init__.py", "changed_requests.py", "extra_specs_ops.py", "room.py", "utils.py")}
 
 
-def text_of(plugin):
+def plugin_text(plugin):
     """Return what operators read about a plugin: its docstring, and its module's."""
     return f"{inspect.getmodule(plugin).__doc__}\n{vars(plugin).get('__doc__')}"
 
@@ -38,7 +38,7 @@ def test_docstrings_of_plugins_name_their_options():
         f"{plugin.__name__}: [{group}] {option.dest}"
         for plugin in PLUGINS
         for group, option in getattr(plugin, "options", ())
-        if not re.search(rf"\b{option.dest}\b", text_of(plugin))
+        if not re.search(rf"\b{option.dest}\b", plugin_text(plugin))
     ]
     assert unnamed == []
 

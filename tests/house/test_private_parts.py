@@ -10,7 +10,7 @@ from importlib import import_module
 
 import pytest
 
-from tests.support.repository import PACKAGE, ROOT, modules, shown
+from tests.support.repository import PACKAGE, ROOT, modules, relative_name
 
 pytestmark = pytest.mark.slow
 
@@ -30,29 +30,29 @@ DOCUMENTED = {
 OF_NOVA = {"_weight_multiplier"}
 
 
-@pytest.mark.parametrize("path", modules(), ids=shown)
+@pytest.mark.parametrize("path", modules(), ids=relative_name)
 def test_private_parts_of_libraries_are_on_the_list(path):
     tree = ast.parse(path.read_text())
-    used = {*imported(tree), *attributes(tree)}
+    used = {*imported_private_names(tree), *private_attributes(tree)}
     if any(isinstance(node, ast.ClassDef) and node.bases for node in tree.body):
-        used.update(inherited(path))
-    of_module = {name for module, name in listed() if module == shown(path)}
+        used.update(inherited_private_names(path))
+    of_module = {name for module, name in read_list() if module == relative_name(path)}
     assert used == of_module
 
 
 def test_the_list_names_modules_that_are_there():
-    assert {module for module, _ in listed()} <= set(map(shown, modules()))
+    assert {module for module, _ in read_list()} <= set(map(relative_name, modules()))
 
 
 @cache
-def listed():
+def read_list():
     """The module and the name of each row of the list."""
     rows = re.findall(r"^\| `([\w/]+\.py)` \| `(_\w+)` \|", DECISION.read_text(), re.MULTILINE)
     assert rows
     return {(f"{PACKAGE.name}/{module}", name) for module, name in rows}
 
 
-def imported(tree):
+def imported_private_names(tree):
     """Yield the private names that are imported from libraries, or on the way to what is."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
@@ -63,15 +63,15 @@ def imported(tree):
             yield from filter(PRIVATE.match, path.split("."))
 
 
-def attributes(tree):
+def private_attributes(tree):
     """Yield the private attributes that are read, and that no class or module of ours has."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and PRIVATE.match(node.attr):
-            yield from {node.attr} - own_names() - DOCUMENTED - OF_NOVA
+            yield from {node.attr} - names_of_package() - DOCUMENTED - OF_NOVA
 
 
 @cache
-def own_names():
+def names_of_package():
     """The private names that the package gives to something."""
     given = set()
     for node in (node for path in modules() for node in ast.walk(ast.parse(path.read_text()))):
@@ -87,16 +87,16 @@ def own_names():
     return given
 
 
-def inherited(path):
+def inherited_private_names(path):
     """Yield the private names of libraries' classes that classes derived from them use as well."""
-    module = shown(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    module = relative_name(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     for kind in vars(import_module(module)).values():
         if isinstance(kind, type) and kind.__module__ == module:
-            for base in filter(is_of_a_library, kind.__mro__):
+            for base in filter(is_library_class, kind.__mro__):
                 yield from private_names(kind) & private_names(base) - DOCUMENTED
 
 
-def is_of_a_library(kind):
+def is_library_class(kind):
     top = kind.__module__.partition(".")[0]
     return top != PACKAGE.name and top not in sys.stdlib_module_names
 

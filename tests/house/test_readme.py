@@ -13,7 +13,7 @@ import pytest
 
 from placement_sched.cli.main import make_parser
 from tests.support.repository import PACKAGE, ROOT
-from tests.support.servers import BIN, PROGRAM, started
+from tests.support.servers import BIN, PROGRAM, start_server
 
 pytestmark = pytest.mark.system
 
@@ -21,7 +21,7 @@ README = (ROOT / "README.md").read_text()
 ADDRESS = "http://127.0.0.1:8778"
 
 
-def blocks(language: str) -> list[str]:
+def code_blocks(language: str) -> list[str]:
     """The fenced blocks of this language, in order."""
     found = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
     return [text for named, text in found if named == language]
@@ -37,8 +37,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "client" / "openstack").symlink_to(BIN / "openstack")
     # A slow reader is to find the hosts up all the same.
     variables = {"PATH": "/usr/bin:/bin", "OS_DEFAULT__SERVICE_DOWN_TIME": "1"}
-    with started(folder=folder, variables=variables, program=PROGRAM) as server:
-        (clouds,) = blocks("yaml")
+    with start_server(folder=folder, variables=variables, program=PROGRAM) as server:
+        (clouds,) = code_blocks("yaml")
         (folder / "clouds.yaml").write_text(clouds.replace(ADDRESS, server.url))
         (folder / "address").write_text(server.url)
         yield folder
@@ -67,7 +67,7 @@ def run(folder: Path, script: str) -> str:
 
 def test_first_five_minutes_work_from_top_to_bottom(folder):
     parts = []
-    for block in blocks("sh"):
+    for block in code_blocks("sh"):
         parts.append(run(folder, block))
         time.sleep(1.5)  # longer than the server of this test lets hosts be silent
     reports, questions, explanation, client, fleet, room, production = parts
@@ -96,26 +96,26 @@ READERS = {
 }
 
 
-def screens() -> dict[str, str]:
+def read_screens() -> dict[str, str]:
     """What stands for each reader, by its heading."""
     part = README.partition("\n## Where to begin\n")[2].partition("\n## ")[0]
     return dict(re.findall(r"^### (.+)\n((?:(?!^### ).*\n?)+)", part, re.MULTILINE))
 
 
 def test_each_reader_has_one_screen():
-    found = screens()
+    found = read_screens()
     assert set(found) == READERS
     assert {title: text.count("\n") for title, text in found.items() if text.count("\n") > 42} == {}
 
 
-def commands_of(title: str) -> list[str]:
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", screens()[title], re.DOTALL | re.MULTILINE)
+def commands_of_section(title: str) -> list[str]:
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", read_screens()[title], re.DOTALL | re.MULTILINE)
     return "".join(text for language, text in found if not language).splitlines()
 
 
 @pytest.mark.parametrize("title", sorted(READERS))
 def test_every_command_of_a_screen_is_one_that_there_is(title):
-    for line in commands_of(title):
+    for line in commands_of_section(title):
         if line.startswith(("echo ", "- ")):
             continue
         words = line.removeprefix("PYTHONPATH=. ").split()
@@ -126,14 +126,14 @@ def test_every_command_of_a_screen_is_one_that_there_is(title):
 
 
 def test_the_filter_of_its_screen_works_as_written(tmp_path):
-    text = screens()["Write a filter"]
+    text = read_screens()["Write a filter"]
     (tmp_path / ".venv").symlink_to(BIN.parent)
     (code,) = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     (config,) = re.findall(r"^```ini\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     (tmp_path / "quiet.py").write_text(code)
     (tmp_path / "quiet.conf").write_text(config)
     (tmp_path / "address").write_text(ADDRESS)
-    valid, *shown = run(tmp_path, "\n".join(commands_of("Write a filter"))).splitlines()
+    valid, *shown = run(tmp_path, "\n".join(commands_of_section("Write a filter"))).splitlines()
     assert valid == "the configuration is valid"
     explained = "\n".join(shown)
     assert "QuietHostsFilter" in explained
@@ -144,25 +144,27 @@ def test_the_picture_has_the_steps_of_the_code_and_their_modules():
     picture = (ROOT / "doc/source/pipeline.svg").read_text()
     assert "(doc/source/pipeline.svg)" in README
     steps = re.findall(r'class="name"[^>]*>(\w+)<', picture)
-    assert steps == re.findall(r"^    (\w+) {2,}", ast.get_docstring(pipeline()), re.MULTILINE)
+    assert steps == re.findall(
+        r"^    (\w+) {2,}", ast.get_docstring(pipeline_steps()), re.MULTILINE
+    )
     paths = re.findall(r'class="file"[^>]*>([\w/.]+)', picture)
     assert len(paths) == len(steps)
     assert [path for path in paths if not (PACKAGE / path).exists()] == []
 
 
-def pipeline() -> ast.Module:
+def pipeline_steps() -> ast.Module:
     return ast.parse((PACKAGE / "scheduler/scheduler.py").read_text())
 
 
 def test_the_funnel_is_one_that_the_guide_plays():
-    (funnel,) = (block for block in blocks("") if "No valid host" in block)
+    (funnel,) = (block for block in code_blocks("") if "No valid host" in block)
     guide = (ROOT / "doc/source/explain.rst").read_text()
     assert textwrap.indent(funnel, "   ") in guide
 
 
 def test_commands_are_typed_as_they_are_found():
     """Nothing puts the program on the path of who follows the page."""
-    code = "".join([*blocks(""), *blocks("sh")])
+    code = "".join([*code_blocks(""), *code_blocks("sh")])
     assert re.findall(r"^placement-sched", code, re.MULTILINE) == []
 
 

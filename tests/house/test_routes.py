@@ -16,7 +16,7 @@ from placement_sched.api.image.routes import API as IMAGE
 from placement_sched.api.placement.routes import API as PLACEMENT
 from placement_sched.api.policy_rules import RULES
 from placement_sched.api.scheduler.routes import API as SCHEDULER
-from tests.house.requests_sent import Sent, of_gabbi, of_module
+from tests.house.requests_sent import SentRequest, read_gabbi_requests, read_module_requests
 from tests.support.repository import PACKAGE, ROOT
 
 pytestmark = pytest.mark.slow
@@ -57,7 +57,7 @@ BESIDE = {
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedRoute:
     """A route and the face it is of."""
 
     face: str
@@ -74,11 +74,11 @@ class Served:
         return " ".join(self.address) + window + (self.route.action or "")
 
 
-SERVED = [Served(face, route) for face, routes in APIS.items() for route in routes]
+SERVED = [ServedRoute(face, route) for face, routes in APIS.items() for route in routes]
 
 
 @cache
-def documented() -> frozenset[tuple[str, str]]:
+def documented_routes() -> frozenset[tuple[str, str]]:
     """What the API reference has a heading for."""
     found = set()
     for page in (ROOT / "api-ref" / "source").rglob("*.rst"):
@@ -90,15 +90,15 @@ def documented() -> frozenset[tuple[str, str]]:
 
 
 @cache
-def sent() -> dict[Path, tuple[Sent, ...]]:
+def sent_requests() -> dict[Path, tuple[SentRequest, ...]]:
     """The requests that each file of tests sends."""
     tests = ROOT / "tests"
     modules = [path for path in tests.rglob("*.py") if "house" not in path.parts]
-    stories = {path: tuple(of_gabbi(path)) for path in tests.rglob("gabbits/*.yaml")}
-    return stories | {path: tuple(of_module(path)) for path in modules}
+    stories = {path: tuple(read_gabbi_requests(path)) for path in tests.rglob("gabbits/*.yaml")}
+    return stories | {path: tuple(read_module_requests(path)) for path in modules}
 
 
-def without(holds: Callable[[Served], bool]) -> list[str]:
+def routes_without(holds: Callable[[ServedRoute], bool]) -> list[str]:
     """Return the routes of which this does not hold."""
     return [str(served) for served in SERVED if not holds(served)]
 
@@ -109,11 +109,11 @@ def test_routes_have_a_policy_unless_public():
     def is_guarded(served):
         return served.route.policy is None if served.route.public else served.route.policy in rules
 
-    assert without(is_guarded) == []
+    assert routes_without(is_guarded) == []
 
 
 def test_routes_that_take_a_body_have_a_schema_at_every_version():
-    assert without(has_schemas) == []
+    assert routes_without(has_schemas) == []
 
 
 def has_schemas(served):
@@ -127,18 +127,18 @@ def has_schemas(served):
 
 
 def test_routes_are_in_the_api_reference():
-    assert without(lambda served: served.address in documented()) == []
+    assert routes_without(lambda served: served.address in documented_routes()) == []
 
 
 def test_the_api_reference_has_no_route_that_is_not_served():
-    assert documented() <= {served.address for served in SERVED} | BESIDE
+    assert documented_routes() <= {served.address for served in SERVED} | BESIDE
 
 
 def test_routes_are_asked_by_tests():
-    assert without(is_asked) == []
+    assert routes_without(is_requested) == []
 
 
-def is_asked(served, modules=None):
+def is_requested(served, modules=None):
     """Return whether a test sends the method to its whole path, or to the path below its API.
 
     With ``modules``, only these count, and helpers of tests without another service.
@@ -153,7 +153,7 @@ def is_asked(served, modules=None):
             or (f"/{served.face}" in one.text and one.matches(method, below))
         )
         and (served.route.action or "") in one.text
-        for path, requests in sent().items()
+        for path, requests in sent_requests().items()
         if modules is None or path in modules or is_helper(path)
         for one in requests
     )

@@ -11,12 +11,12 @@ import pytest
 
 from tests.support.repository import (
     functions,
-    imported_by,
     is_listed,
     is_plugin,
     may_be_short,
     modules,
-    shown,
+    read_importers,
+    relative_name,
 )
 
 pytestmark = pytest.mark.slow
@@ -29,7 +29,7 @@ PACKAGE_MODULES, SHORT = 25, 40
 def test_modules_are_short():
     lines = {path: len(path.read_text().splitlines()) for path in modules()}
     long = {
-        shown(path): count
+        relative_name(path): count
         for path, count in lines.items()
         if count > (PLUGIN if is_plugin(path) else MODULE)
     }
@@ -38,7 +38,7 @@ def test_modules_are_short():
 
 def test_packages_have_few_modules():
     crowded = {
-        shown(folder): len(found)
+        relative_name(folder): len(found)
         for folder in sorted({path.parent for path in modules()})
         if not is_listed(folder)
         and len(found := [one for one in folder.glob("*.py") if one.stem != "__init__"])
@@ -49,9 +49,9 @@ def test_packages_have_few_modules():
 
 def test_short_modules_are_shared():
     """But for plugins, and an API's document of itself (doc/decisions/0001 says why)."""
-    importers = imported_by()
+    importers = read_importers()
     splinters = [
-        shown(path)
+        relative_name(path)
         for path in modules()
         if len(path.read_text().splitlines()) < SHORT
         and not may_be_short(path)
@@ -62,7 +62,7 @@ def test_short_modules_are_shared():
 
 def test_functions_are_short():
     long = [
-        f"{shown(path)}: {function.name} has {function.end_lineno - function.lineno + 1} lines"
+        f"{relative_name(path)}: {function.name} has {function.end_lineno - function.lineno + 1}"
         for path in modules()
         for function in functions(path)
         if function.end_lineno - function.lineno + 1 > FUNCTION
@@ -72,7 +72,7 @@ def test_functions_are_short():
 
 def test_no_function_imports():
     importing = [
-        f"{shown(path)}:{node.lineno}"
+        f"{relative_name(path)}:{node.lineno}"
         for path in modules()
         for function in functions(path)
         for node in ast.walk(function)

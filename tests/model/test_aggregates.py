@@ -17,5 +17,5 @@ from placement_sched.model.aggregates import zones
         ("AZ1,az1", {"AZ1", "az1"}),
     ],
 )
-def test_zones_are_parted_by_commas(text, named):
+def test_zones_are_separated_by_commas(text, named):
     assert zones(text) == named

@@ -7,7 +7,7 @@ from placement_sched.model.clock import shown_duration
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"),
+    ("seconds", "text"),
     [
         (0, "0 s"),
         (93, "93 s"),
@@ -19,5 +19,5 @@ from placement_sched.model.clock import shown_duration
         (217_821_404, "7 years"),
     ],
 )
-def test_duration_is_shown_in_one_unit(seconds, shown):
-    assert shown_duration(seconds) == shown
+def test_duration_is_shown_in_one_unit(seconds, text):
+    assert shown_duration(seconds) == text

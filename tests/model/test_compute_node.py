@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute nodes: their inventories, and the fields that are stored."""
+"""Inventories and stored fields of compute nodes."""
 
 from datetime import datetime
 
@@ -14,18 +14,19 @@ from tests.schemas.test_node_report import CELL, DEFAULTS, node
 
 
 def test_inventories_follow_totals_ratios_and_reserved():
-    found = inventories_of(
+    inventories = inventories_of(
         node(reserved={"MEMORY_MB": 512}, cpu_allocation_ratio=2, disk_allocation_ratio=1.5)
     )
-    assert found == (
+    assert inventories == (
         Inventory(resource_class="VCPU", total=8, max_unit=8, allocation_ratio=2.0),
         Inventory(resource_class="MEMORY_MB", total=16384, reserved=512, max_unit=16384),
         Inventory(resource_class="DISK_GB", total=100, max_unit=100, allocation_ratio=1.5),
     )
 
 
-def test_class_of_which_there_is_none_gets_no_inventory():
-    assert [one.resource_class for one in inventories_of(node(local_gb=0))] == ["VCPU", "MEMORY_MB"]
+def test_class_with_a_total_of_zero_has_no_inventory():
+    names = [inventory.resource_class for inventory in inventories_of(node(local_gb=0))]
+    assert names == ["VCPU", "MEMORY_MB"]
     assert inventories_of(node(vcpus=0, memory_mb=0, local_gb=0)) == ()
 
 
@@ -67,21 +68,13 @@ REPORTS = st.fixed_dictionaries(
 )
 
 
+COLUMNS = ("uuid", "host", "hypervisor_hostname", "cell_uuid", "version")
+TIMES = ("last_seen_up", "created_at", "updated_at")
+
+
 @given(REPORTS)
-def test_what_is_kept_makes_the_same_node_again(document):
+def test_stored_node_is_restored(document):
     parsed = parse(document, DEFAULTS).node
-    kept = orjson.loads(orjson.dumps(stored_fields(parsed)))
-    columns = {
-        key: getattr(parsed, key)
-        for key in (
-            "uuid",
-            "host",
-            "hypervisor_hostname",
-            "cell_uuid",
-            "version",
-            "last_seen_up",
-            "created_at",
-            "updated_at",
-        )
-    }
-    assert node_of(kept, **columns) == parsed
+    fields = orjson.loads(orjson.dumps(stored_fields(parsed)))
+    columns = {key: getattr(parsed, key) for key in COLUMNS + TIMES}
+    assert node_of(fields, **columns) == parsed

@@ -9,16 +9,22 @@ import pytest
 from placement_sched.model.decision import Selection
 
 
-class Odd:
+class Unserializable:
     def __str__(self):
         return "odd"
 
 
 @pytest.mark.parametrize(
     ("limit", "told"),
-    [(4.0, 4.0), (None, None), ({"cells": [1]}, {"cells": [1]}), ({7}, "{7}"), (Odd(), "odd")],
+    [
+        (4.0, 4.0),
+        (None, None),
+        ({"cells": [1]}, {"cells": [1]}),
+        ({7}, "{7}"),
+        (Unserializable(), "odd"),
+    ],
 )
-def test_limit_that_json_has_not_is_told_as_text(limit, told):
+def test_infinite_limit_is_written_as_text(limit, told):
     chosen = Selection(
         service_host="cn1",
         nodename="cn1",

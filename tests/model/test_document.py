@@ -11,7 +11,7 @@ MOMENT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("given", "read"),
+    ("document", "read"),
     [
         (2.0, "2"),
         (-1.0, "-1"),
@@ -23,8 +23,8 @@ MOMENT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
         ({"a": [1.0, {"b": 2.0}]}, "{'a': [1, {'b': 2}]}"),
     ],
 )
-def test_whole_numbers_are_integers_at_any_depth(given, read):
-    assert repr(with_whole_numbers(given)) == read
+def test_whole_numbers_are_integers_at_any_depth(document, read):
+    assert repr(with_whole_numbers(document)) == read
 
 
 @pytest.mark.parametrize(
@@ -36,10 +36,10 @@ def test_whole_numbers_are_integers_at_any_depth(given, read):
         ([MOMENT], '["2026-01-02T03:04:05+00:00"]'),
     ],
 )
-def test_whole_numbers_of_any_size_are_written(document, written):
+def test_integers_of_any_size_are_written(document, written):
     assert encode(document) == written.encode()
 
 
-def test_what_is_no_document_is_not_written():
+def test_values_without_a_json_form_are_not_written():
     with pytest.raises(TypeError):
         encode({"a": object()})

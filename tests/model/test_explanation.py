@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The explanation as JSON: its keys, bounded lists, exact counts."""
+"""Explanations as JSON."""
 
 from dataclasses import asdict
 
@@ -49,8 +49,8 @@ FUNNEL = Funnel(
 )
 
 
-def test_funnel_has_the_contracts_shape():
-    shown = {"host": "cn1", "node": "node1", "reason": "why"}
+def test_funnel_has_the_documented_keys():
+    document = {"host": "cn1", "node": "node1", "reason": "why"}
     assert FUNNEL.as_json(ExplanationView(max_rejected=1)) == {
         "request_filters": [
             {
@@ -70,11 +70,11 @@ def test_funnel_has_the_contracts_shape():
                     "detail": "VCPU:1",
                     "before": 1000,
                     "after": 640,
-                    "rejected": [shown],
+                    "rejected": [document],
                 }
             ],
         },
-        "filters": [{"name": "ComputeFilter", "before": 412, "after": 408, "rejected": [shown]}],
+        "filters": [{"name": "ComputeFilter", "before": 412, "after": 408, "rejected": [document]}],
         "weighers": [{"name": "RAMWeigher", "multiplier": 1.0}],
     }
 
@@ -91,23 +91,23 @@ def test_funnel_has_the_contracts_shape():
         (ExplanationView(frozenset()), []),
     ],
 )
-def test_view_bounds_the_lists_and_leaves_the_counts(view, hosts):
-    shown = FUNNEL.as_json(view)
-    (step,) = shown["allocation_candidates"]["steps"]
-    (report,) = shown["filters"]
+def test_view_limits_the_lists_and_not_the_counts(view, hosts):
+    document = FUNNEL.as_json(view)
+    (step,) = document["allocation_candidates"]["steps"]
+    (report,) = document["filters"]
     for part, counts in ((step, (1000, 640)), (report, (412, 408))):
         assert [entry["host"] for entry in part["rejected"]] == hosts
         assert (part["before"], part["after"]) == counts
 
 
-def test_lists_are_bounded_at_a_hundred_unless_told_otherwise():
+def test_lists_have_at_most_a_hundred_entries_by_default():
     many = tuple(Rejected(f"cn{number}", "n", "why") for number in range(150))
     report = FilterReport(name="F", before=150, after=0, rejected=many)
     assert len(report.as_json(ExplanationView())["rejected"]) == 100
     assert len(report.as_json()["rejected"]) == 150
 
 
-def test_hosts_that_passed_are_restricted_by_the_view_but_not_bounded():
+def test_hosts_that_passed_are_filtered_by_the_view_but_not_limited():
     hosts = [
         HostReport(f"cn{number}", "n", 1.5, {"RAMWeigher": WeightReport(8192.0, 0.5, 3.0)})
         for number in (1, 2)
@@ -129,15 +129,17 @@ MISSES = [NearMiss.of([("required", "CUSTOM_A"), ("in_tree", "u")], hosts) for h
 
 
 @pytest.mark.parametrize(
-    ("complete", "most", "shown"), [(True, 0, 3), (True, 3, 3), (True, 2, 2), (False, 0, 3)]
+    ("complete", "maximum", "document"), [(True, 0, 3), (True, 3, 3), (True, 2, 2), (False, 0, 3)]
 )
-def test_nearest_misses_say_whether_there_may_be_more(complete, most, shown):
-    told = NearMisses.of(MISSES, complete=complete).as_json(ExplanationView(max_rejected=most))
-    assert [miss["hosts"] for miss in told["nearest_misses"]] == [3, 2, 1][:shown]
-    assert told.get("nearest_misses_complete", True) == (complete and shown == 3)
+def test_nearest_misses_are_marked_if_incomplete(complete, maximum, document):
+    obstacle = NearMisses.of(MISSES, complete=complete).as_json(
+        ExplanationView(max_rejected=maximum)
+    )
+    assert [miss["hosts"] for miss in obstacle["nearest_misses"]] == [3, 2, 1][:document]
+    assert obstacle.get("nearest_misses_complete", True) == (complete and document == 3)
 
 
-def test_nearest_misses_that_were_not_found_in_time_are_no_empty_list():
+def test_nearest_misses_are_omitted_if_none_was_found_in_time():
     assert NearMisses(complete=False).as_json() == {"nearest_misses_complete": False}
     assert NearMisses().as_json() == {}
 
@@ -161,22 +163,24 @@ def step(constraint: str, detail: str, before: int, after: int) -> StepReport:
     return StepReport(constraint=constraint, detail=detail, before=before, after=after)
 
 
-def sifted(name: str, before: int, after: int) -> FilterReport:
+def filter_report(name: str, before: int, after: int) -> FilterReport:
     return FilterReport(name=name, before=before, after=after)
 
 
-REFUSING = RequestFilterReport(name="zones", applied=True, elapsed_ms=1.0, refusal="no zone 'x'")
+REJECTING_FILTER = RequestFilterReport(
+    name="zones", applied=True, elapsed_ms=1.0, refusal="no zone 'x'"
+)
 ENABLED = ("root_required", "!COMPUTE_STATUS_DISABLED")
-ONE_PLACED = "1 of the 3 instances fits; for the next instance"
-ALL = NearMiss.of([("required", "A"), ("required", "B"), ("resources", "VCPU:9")], 2)
-TWO = NearMiss.of([("required", "CUSTOM_A"), ("resources", "VCPU:9")], 1)
+ONE_OF_THREE = "1 of the 3 instances fits; for the next instance"
+THREE_CONSTRAINTS = NearMiss.of([("required", "A"), ("required", "B"), ("resources", "VCPU:9")], 2)
+TWO_CONSTRAINTS = NearMiss.of([("required", "CUSTOM_A"), ("resources", "VCPU:9")], 1)
 
 
 @pytest.mark.parametrize(
-    ("of", "stage", "name", "reason"),
+    ("explanation", "stage", "name", "reason"),
     [
         (
-            funnel(request_filters=(REFUSING,), steps=(step("required", "A", 0, 0),)),
+            funnel(request_filters=(REJECTING_FILTER,), steps=(step("required", "A", 0, 0),)),
             "request_filters",
             "zones",
             "zones rejected the request: no zone 'x'",
@@ -203,13 +207,13 @@ TWO = NearMiss.of([("required", "CUSTOM_A"), ("resources", "VCPU:9")], 1)
             "1 host is disabled and meets all constraints but required A",
         ),
         (
-            funnel(steps=(step("required", "CUSTOM_A", 3, 0),), misses=[TWO]),
+            funnel(steps=(step("required", "CUSTOM_A", 3, 0),), misses=[TWO_CONSTRAINTS]),
             "allocation_candidates",
             "required CUSTOM_A and resources VCPU:9",
             "1 host meets all constraints but required CUSTOM_A and resources VCPU:9",
         ),
         (
-            funnel(steps=(step("required", "A", 3, 0),), misses=[ALL]),
+            funnel(steps=(step("required", "A", 3, 0),), misses=[THREE_CONSTRAINTS]),
             "allocation_candidates",
             "required A, required B and resources VCPU:9",
             "2 hosts meet all constraints but required A, required B and resources VCPU:9",
@@ -228,29 +232,32 @@ TWO = NearMiss.of([("required", "CUSTOM_A"), ("resources", "VCPU:9")], 1)
         ),
         (funnel(query=""), "allocation_candidates", "requested_hosts", "there is no such host"),
         (
-            funnel(hosts=3, filters=(sifted("A", 3, 2), sifted("B", 2, 0))),
+            funnel(hosts=3, filters=(filter_report("A", 3, 2), filter_report("B", 2, 0))),
             "filters",
             "B",
             "B rejected all 2 remaining hosts",
         ),
         (
-            funnel(query="", filters=(sifted("A", 1, 0),)),
+            funnel(query="", filters=(filter_report("A", 1, 0),)),
             "filters",
             "A",
             "A rejected the last remaining host",
         ),
         (
             funnel(
-                hosts=3, later=LaterInstanceReport(placed=1, asked=3, filters=(sifted("B", 2, 0),))
+                hosts=3,
+                later=LaterInstanceReport(placed=1, asked=3, filters=(filter_report("B", 2, 0),)),
             ),
             "later_instance",
             "B",
-            f"{ONE_PLACED} B rejected all 2 remaining hosts",
+            f"{ONE_OF_THREE} B rejected all 2 remaining hosts",
         ),
         (
             funnel(
                 hosts=3,
-                later=LaterInstanceReport(placed=4, asked=9, filters=(sifted(USED_UP, 2, 0),)),
+                later=LaterInstanceReport(
+                    placed=4, asked=9, filters=(filter_report(USED_UP, 2, 0),)
+                ),
             ),
             "later_instance",
             "room_left",
@@ -270,18 +277,20 @@ TWO = NearMiss.of([("required", "CUSTOM_A"), ("resources", "VCPU:9")], 1)
         ),
     ],
 )
-def test_obstacle_is_the_stage_that_left_no_host(of, stage, name, reason):
-    told = {"stage": stage, "name": name, "reason": reason}
-    assert asdict(of.obstacle) == told
-    assert of.as_json()["obstacle"] == told
+def test_obstacle_is_the_stage_that_rejected_the_last_host(explanation, stage, name, reason):
+    obstacle = {"stage": stage, "name": name, "reason": reason}
+    assert asdict(explanation.obstacle) == obstacle
+    assert explanation.as_json()["obstacle"] == obstacle
 
 
-def test_there_is_no_obstacle_where_hosts_were_found():
+def test_obstacle_is_none_if_hosts_were_found():
     assert FUNNEL.obstacle is None
 
 
-def test_candidates_that_are_no_compute_node_say_how_to_go_on():
-    found = funnel(hosts=3000, filters=(sifted(COMPUTE_NODES, 3000, 0),)).obstacle
-    assert (found.stage, found.name) == ("filters", COMPUTE_NODES)
-    assert found.reason.startswith("3000 hosts can take the request, but none is a known compute")
-    assert "PUT /scheduler/v1/compute_nodes/{uuid}" in found.reason
+def test_obstacle_of_unknown_compute_nodes_says_what_to_do():
+    obstacle = funnel(hosts=3000, filters=(filter_report(COMPUTE_NODES, 3000, 0),)).obstacle
+    assert (obstacle.stage, obstacle.name) == ("filters", COMPUTE_NODES)
+    assert obstacle.reason.startswith(
+        "3000 hosts can take the request, but none is a known compute"
+    )
+    assert "PUT /scheduler/v1/compute_nodes/{uuid}" in obstacle.reason

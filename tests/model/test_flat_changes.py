@@ -8,18 +8,18 @@ from placement_sched.model.flat_request import change_of, shorten_addition, shor
 
 
 @pytest.mark.parametrize("names", [["cn1"], ["cn1", "cn2"], ["cn,1"], ["cn 1", "cn*2"], ["a=b"]])
-def test_hosts_in_short_are_read_as_the_same_hosts(names):
+def test_short_form_of_hosts_equals_the_long_form(names):
     assert change_of(shorten_change("drain", names), "change") == {"drain": names}
 
 
 @pytest.mark.parametrize("like", ["cn1", "cn*3", "cn,1"])
-def test_added_hosts_in_short_are_read_as_the_same(like):
+def test_short_form_of_added_hosts_equals_the_long_form(like):
     added = {"add": {"like": like, "count": 10}}
     assert change_of(shorten_addition(like, "10"), "change") == added
 
 
 @pytest.mark.parametrize("text", ["lift=cn1", "drain=", "{", "aggregate=x:y"])
-def test_a_text_that_is_no_change_is_refused_by_the_name_it_has(text):
+def test_an_invalid_change_is_refused_by_its_name(text):
     with pytest.raises(Invalid, match="line"):
         change_of(text, "line")
 
@@ -35,5 +35,5 @@ def test_a_text_that_is_no_change_is_refused_by_the_name_it_has(text):
         ),
     ],
 )
-def test_numbers_that_cannot_be_are_read_so_that_they_are_refused_as_numbers(text, change):
+def test_invalid_numbers_are_passed_on_as_texts(text, change):
     assert change_of(text, "change") == change

@@ -15,11 +15,11 @@ def test_document_becomes_a_flavor():
 
 
 @pytest.mark.parametrize(("swap", "expected"), [("", 0), (None, 0), (5, 5), ("5", 5)])
-def test_no_swap_may_be_the_empty_string(swap, expected):
+def test_empty_swap_is_zero(swap, expected):
     assert Flavor.from_document({"swap": swap}).swap == expected
 
 
-def test_flavor_reads_like_a_dict_as_in_nova():
+def test_flavor_supports_item_access():
     flavor = Flavor(vcpus=4)
     assert flavor["vcpus"] == flavor.get("vcpus") == 4
     assert flavor.get("nope", "x") == "x"
@@ -27,7 +27,7 @@ def test_flavor_reads_like_a_dict_as_in_nova():
         flavor["nope"]
 
 
-def test_required_traits_of_all_groups_are_found():
+def test_required_traits_of_all_groups_are_collected():
     flavor = Flavor(
         extra_specs={
             "trait:A": "required",

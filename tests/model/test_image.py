@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Image properties: glance's raw ones become nova's names and values (nova 34 observed)."""
+"""Image properties with the names and values of nova (nova 34 observed)."""
 
 import copy
 
@@ -48,7 +48,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize(("raw", "expected"), VALUES)
-def test_raw_properties_become_novas(raw, expected):
+def test_raw_properties_get_the_names_and_values_of_nova(raw, expected):
     assert properties_from(raw).to_dict() == expected
 
 
@@ -80,22 +80,22 @@ def test_raw_properties_become_novas(raw, expected):
         ("img_signature_hash_method", "sha-224"),
     ],
 )
-def test_value_that_cannot_be_is_refused_under_the_name_written(name, value):
+def test_invalid_value_is_refused_under_its_original_name(name, value):
     with pytest.raises(Invalid, match=f"image property '{name}'|hw_scsi_model"):
         properties_from({name: value})
 
 
 @pytest.mark.parametrize("name", sorted(READERS))
-def test_no_property_can_be_null(name):
+def test_properties_may_not_be_null(name):
     with pytest.raises(Invalid, match=name):
         properties_from({name: None})
 
 
-def test_every_legacy_name_stands_for_a_property_of_today():
+def test_each_legacy_name_maps_to_a_property():
     assert set(LEGACY_NAMES.values()) <= set(READERS)
 
 
-def test_properties_read_as_novas_do():
+def test_properties_have_the_interface_of_nova():
     properties = properties_from({"hw_vm_mode": "hvm"})
     assert properties.get("hw_vm_mode") == properties.hw_vm_mode == "hvm"
     assert properties.get("hw_architecture") is None
@@ -108,7 +108,7 @@ def test_properties_read_as_novas_do():
         _ = properties.hw_architecture
 
 
-def test_equal_properties_are_equal_copied_or_not():
+def test_equal_properties_and_copies_are_equal():
     properties = properties_from({"hw_vm_mode": "hvm"})
     assert copy.deepcopy(properties) == properties
     assert properties == properties_from({"vm_mode": "hv"})
@@ -116,12 +116,12 @@ def test_equal_properties_are_equal_copied_or_not():
     assert properties != properties_from({})
 
 
-def test_image_that_is_null_has_no_properties():
+def test_null_image_has_no_properties():
     image = Image.from_document(None)
     assert (image.id, image.properties.to_dict(), image.required_traits) == (None, {}, frozenset())
 
 
-def test_image_document_is_read():
+def test_image_document_is_parsed():
     image = Image.from_document(
         {
             "id": "i",
@@ -138,7 +138,7 @@ def test_image_document_is_read():
     assert image.required_traits == {"A"}
 
 
-def test_properties_that_name_all_cpus_for_each_node_are_refused_at_the_second():
+def test_properties_with_a_cpu_on_two_nodes_are_refused():
     raw = {f"hw_numa_cpus.{node}": "0-65535" for node in range(128)}
     with pytest.raises(Invalid, match=r"'hw_numa_cpus\.1': a CPU is on two nodes"):
         properties_from(raw)

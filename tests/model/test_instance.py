@@ -7,7 +7,7 @@ from placement_sched.model.instance import HostInstance
 SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
 
 
-def test_sizes_are_those_of_its_flavor():
+def test_instance_has_the_sizes_of_its_flavor():
     flavor = Flavor(name="m1", vcpus=2, memory_mb=4096, root_gb=20, ephemeral_gb=1)
     built = HostInstance(uuid="u", flavor=flavor)
     assert [getattr(built, name) for name in SIZES] == [2, 4096, 20, 1]
@@ -17,7 +17,7 @@ def test_sizes_are_those_of_its_flavor():
     assert not flavor.obj_attr_is_set("hw_firmware")
 
 
-def test_instance_of_no_known_flavor_counts_as_nothing():
+def test_instance_without_a_flavor_has_no_sizes():
     built = HostInstance(uuid="u")
     assert [getattr(built, name) for name in SIZES] == [0, 0, 0, 0]
     assert built.get_flavor() is None

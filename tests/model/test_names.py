@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""UUIDs in every spelling, and the known names nearest to one that is not known."""
+"""UUIDs in each spelling, and similar names."""
 
 import pytest
 
@@ -13,18 +13,15 @@ USUAL = "5a0f3c52-8f6f-4a3b-9d0e-6f6b1f6f2c11"
 @pytest.mark.parametrize(
     "text", [USUAL, USUAL.upper(), USUAL.replace("-", ""), f"{{{USUAL}}}", f"urn:uuid:{USUAL}"]
 )
-def test_uuid_is_read_in_every_spelling(text):
+def test_each_spelling_of_a_uuid_is_accepted(text):
     assert read_uuid(text) == usual_uuid(text) == USUAL
 
 
 @pytest.mark.parametrize(
     "value", ["", "cn1", USUAL[:-1], "0x" + "a" * 30, "1_" * 16, 12, None, ["a"]]
 )
-def test_other_value_is_not_a_uuid(value):
+def test_other_values_are_not_uuids(value):
     assert read_uuid(value) is None
-
-
-def test_other_text_stays_as_it_is():
     assert usual_uuid("Cn1") == "Cn1"
 
 
@@ -43,39 +40,35 @@ HOSTS = [f"cn{number}" for number in range(1, 21)]
         ("a", [], 3, ()),
     ],
 )
-def test_the_nearest_come_first_whatever_the_case(name, known, most, wanted):
+def test_most_similar_names_come_first_in_any_case(name, known, most, wanted):
     assert nearest(name, known, most) == wanted
 
 
-def test_no_more_names_are_compared_than_take_little_time(monkeypatch):
+def test_number_of_compared_names_is_limited(monkeypatch):
     known = ["x" * 40, "name", *(f"names{number}" for number in range(9))]
     assert nearest("nama", known, 2) == ("name", "names0")
     monkeypatch.setattr(names, "_MAX_COMPARISON_WORK", 4 * 4)
     assert nearest("nama", known, 2) == ("name",)
 
 
-def test_they_end_a_sentence():
+def test_suggestions_end_a_sentence():
     assert did_you_mean(()) == ""
     assert did_you_mean(["cn7", "cn70"]) == "; did you mean 'cn7' or 'cn70'?"
 
 
+FEW, MANY = [f"c{number}" for number in range(10)], [f"c{number}" for number in range(11)]
+
+
 @pytest.mark.parametrize(
-    ("name", "known", "end"),
+    ("noun", "name", "known", "end"),
     [
-        ("m1.smal", ["m1.small", "m1.large"], "; did you mean 'm1.small'?"),
-        ("nope", ["m1.small", "c9", "c9"], "; there are: c9, m1.small"),
-        (
-            "nope",
-            map("c{}".format, range(10)),
-            "; there are: c0, c1, c2, c3, c4, c5, c6, c7, c8, c9",
-        ),
-        ("nope", map("c{}".format, range(11)), "; GET /compute/v2.1/flavors lists them"),
-        ("nope", [], "; there are none"),
+        ("flavor", "m1.smal", ["m1.small", "m1.large"], "; did you mean 'm1.small'?"),
+        ("flavor", "nope", ["m1.small", "c9", "c9"], "; there are: c9, m1.small"),
+        ("flavor", "nope", FEW, "; there are: c0, c1, c2, c3, c4, c5, c6, c7, c8, c9"),
+        ("flavor", "nope", MANY, "; GET /compute/v2.1/flavors lists them"),
+        ("flavor", "nope", [], "; there are none"),
+        ("key", "x", MANY, ""),
     ],
 )
-def test_a_name_that_is_not_there_is_followed_by_those_that_may_be_meant(name, known, end):
-    assert suggest_name("flavor", name, known) == end
-
-
-def test_of_a_noun_that_nothing_lists_too_many_names_are_left_out():
-    assert suggest_name("key", "x", map("c{}".format, range(11))) == ""
+def test_unknown_name_is_followed_by_similar_names(noun, name, known, end):
+    assert suggest_name(noun, name, known) == end

@@ -19,5 +19,5 @@ from placement_sched.model.provider_sync import SyncCode, SyncProblem, most_seve
         ([2, 1], 2),
     ],
 )
-def test_of_several_hindrances_the_gravest_is_the_code(codes, told):
+def test_code_is_that_of_the_most_severe_problem(codes, told):
     assert most_severe(SyncProblem(SyncCode(code), "", "") for code in codes) == told

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The request spec: nova's names in a JSON document."""
+"""Request specs with the names of nova."""
 
 from dataclasses import replace
 
@@ -7,12 +7,14 @@ import pytest
 
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.flavor import Flavor
+from placement_sched.model.instance import HostInstance
 from placement_sched.model.request_spec import (
     Destination,
     RequestSpec,
     TriedHost,
     request_spec_from,
 )
+from tests.support.scheduling import instance
 
 FLAVOR = {"name": "m1", "vcpus": 2, "memory_mb": 512, "root_gb": 10, "ephemeral_gb": 1, "swap": 5}
 
@@ -30,14 +32,10 @@ def test_smallest_request_has_novas_defaults():
     assert spec.destination == Destination()
 
 
-def test_flavor_can_be_read_from_the_spec():
-    spec = spec_of()
+def test_flavor_and_plain_fields_are_read_from_the_spec():
+    spec = spec_of(project_id="p", user_id="u", is_bfv=True, availability_zone="az1")
     assert (spec.vcpus, spec.memory_mb, spec.root_gb) == (2, 512, 10)
     assert (spec.ephemeral_gb, spec.swap) == (1, 5)
-
-
-def test_plain_fields_are_taken_as_they_are():
-    spec = spec_of(project_id="p", user_id="u", is_bfv=True, availability_zone="az1")
     assert (spec.project_id, spec.user_id) == ("p", "u")
     assert (spec.is_bfv, spec.availability_zone) == (True, "az1")
 
@@ -51,51 +49,39 @@ def test_plain_fields_are_taken_as_they_are():
         ({"instance_uuids": []}, 1, None),
     ],
 )
-def test_length_of_instance_uuids_wins_over_num_instances(document, number, first):
+def test_number_of_instance_uuids_overrides_num_instances(document, number, first):
     spec = spec_of(**document)
     assert (spec.num_instances, spec.instance_uuid) == (number, first)
 
 
-U = "0f0e0d0c-0b0a-0908-0706-050403020100"
+UUID = "0f0e0d0c-0b0a-0908-0706-050403020100"
 
 
-@pytest.mark.parametrize("spelled", [U.upper(), U.replace("-", "")])
-def test_instances_are_known_however_their_uuid_is_spelled(spelled):
-    spec = spec_of(instance_uuids=[spelled])
-    assert (spec.instance_uuid, spec.instance_uuids) == (U, (U,))
-    with pytest.raises(Invalid, match=rf"{U} is repeated .*\$\.request_spec\.instance_uuids"):
-        spec_of(instance_uuids=[U, spelled])
+@pytest.mark.parametrize("spelling", [UUID.upper(), UUID.replace("-", "")])
+def test_instance_uuids_are_normalized(spelling):
+    spec = spec_of(instance_uuids=[spelling])
+    assert (spec.instance_uuid, spec.instance_uuids) == (UUID, (UUID,))
+    with pytest.raises(Invalid, match=rf"{UUID} is repeated .*\$\.request_spec\.instance_uuids"):
+        spec_of(instance_uuids=[UUID, spelling])
 
 
-def test_spec_for_another_instance_is_a_new_one():
+def test_spec_for_another_instance_is_a_copy():
     spec = spec_of(instance_uuids=["a", "b"])
     assert spec.for_instance("b").instance_uuid == "b"
     assert spec.instance_uuid == "a"
 
 
-@pytest.mark.parametrize(
-    "field",
-    [
-        "project_id",
-        "availability_zone",
-        "ignore_hosts",
-        "force_hosts",
-        "requested_destination",
-        "retry",
-        "limits",
-        "scheduler_hints",
-        "requested_resources",
-        "request_level_params",
-        "instance_group",
-        "image",
-        "num_instances",
-    ],
-)
+OPTIONAL_FIELDS = ["project_id", "availability_zone", "ignore_hosts", "force_hosts", "retry"]
+OPTIONAL_FIELDS += ["requested_destination", "limits", "scheduler_hints", "requested_resources"]
+OPTIONAL_FIELDS += ["request_level_params", "instance_group", "image", "num_instances"]
+
+
+@pytest.mark.parametrize("field", OPTIONAL_FIELDS)
 def test_null_counts_as_absent(field):
     assert spec_of(**{field: None}) == spec_of()
 
 
-def test_hints_are_lists_and_read_singly():
+def test_hints_are_lists_and_single_hints_are_unpacked():
     spec = spec_of(scheduler_hints={"one": "a", "single": ["b"], "two": ["c", "d"], "none": []})
     assert spec.scheduler_hints["one"] == ["a"]
     hints = [spec.get_scheduler_hint(name) for name in ("one", "single", "two", "none", "absent")]
@@ -103,33 +89,27 @@ def test_hints_are_lists_and_read_singly():
     assert spec.get_scheduler_hint("absent", "default") == "default"
 
 
-def test_destination_is_taken_apart():
-    document = {
-        "host": "h",
-        "node": "n",
-        "cell": "c",
-        "aggregates": ["a,b", "c"],
-        "forbidden_aggregates": ["d"],
-        "allow_cross_cell_move": True,
-    }
-    assert spec_of(requested_destination=document).requested_destination == Destination(
-        host="h",
-        node="n",
-        cell="c",
-        aggregates=("a,b", "c"),
-        forbidden_aggregates=("d",),
-        allow_cross_cell_move=True,
-    )
+def test_destination_is_parsed():
+    document = {"host": "h", "node": "n", "cell": "c", "allow_cross_cell_move": True}
+    destination = spec_of(
+        requested_destination={
+            **document,
+            "aggregates": ["a,b", "c"],
+            "forbidden_aggregates": ["d"],
+        }
+    ).requested_destination
+    expected = Destination(**document, aggregates=("a,b", "c"), forbidden_aggregates=("d",))
+    assert destination == expected
 
 
-def test_destination_is_narrowed_into_a_new_one():
+def test_restricted_destination_is_a_copy():
     before = Destination(aggregates=("a",), forbidden_aggregates=("x",))
     after = before.requiring(["b", "c"]).forbidding(["x", "y"])
     assert (after.aggregates, after.forbidden_aggregates) == (("a", "b,c"), ("x", "y"))
     assert (before.aggregates, before.forbidden_aggregates) == (("a",), ("x",))
 
 
-def test_retry_names_hosts_as_nova_does():
+def test_retry_has_the_hosts_of_nova():
     retry = spec_of(retry={"num_attempts": 2, "hosts": [["h", "n"]]}).retry
     assert (retry.num_attempts, retry.hosts) == (2, (TriedHost("h", "n"),))
     assert (retry.hosts[0].host, retry.hosts[0].hypervisor_hostname) == ("h", "n")
@@ -146,25 +126,151 @@ def test_limits_and_request_level_params_are_attributes():
 
 
 @pytest.mark.parametrize("noun", ["flavor", "image"])
-def test_stored_flavor_or_image_is_not_looked_up_here(noun):
+def test_name_of_a_stored_flavor_or_image_is_refused(noun):
     with pytest.raises(NotFound, match=f"no stored {noun} 'x'"):
         spec_of(**{noun: "x"})
 
 
-def test_image_property_that_cannot_be_is_refused_by_name():
+def test_invalid_image_property_is_refused_by_name():
     with pytest.raises(Invalid, match="hw_cpu_policy"):
         spec_of(image={"properties": {"hw_cpu_policy": "some"}})
 
 
-def test_specs_cannot_be_changed():
+def test_specs_are_immutable():
     with pytest.raises(AttributeError):
         spec_of().num_instances = 2  # type: ignore[misc]
     assert isinstance(spec_of(), RequestSpec)
 
 
-def test_hardware_is_read_once_for_all_copies_with_this_flavor_and_image():
+def test_hardware_is_shared_by_copies_with_the_same_flavor_and_image():
     spec = spec_of()
     hardware = spec.hardware
     assert replace(spec, user_id="u").hardware is spec.hardware is hardware
     assert replace(spec, flavor=Flavor()).hardware is not hardware
     assert spec_of() == spec
+
+
+FLAVOR_WITH_SPECS = {
+    "name": "m1",
+    "vcpus": 1,
+    "memory_mb": 512,
+    "root_gb": 1,
+    "extra_specs": {"a": "b"},
+}
+CIRROS = {
+    "id": instance(1),
+    "name": "cirros",
+    "disk_format": "qcow2",
+    "container_format": "bare",
+    "properties": {"architecture": "x86_64"},
+}
+GROUP = {"uuid": instance(3), "policy": "affinity", "hosts": ["h1"], "members": [instance(4)]}
+SPEC = request_spec_from(
+    {
+        "flavor": FLAVOR_WITH_SPECS,
+        "image": CIRROS,
+        "project_id": "p1",
+        "user_id": "u1",
+        "availability_zone": "az1",
+        "ignore_hosts": ["h1"],
+        "scheduler_hints": {"rack": ["r1"], "m": ["a", "b"]},
+        "instance_uuids": [instance(2), instance(5)],
+        "retry": {"num_attempts": 1, "hosts": [["h9", "n9"]]},
+        "instance_group": GROUP,
+        "limits": {"vcpu": 1, "memory_mb": 2},
+    }
+)
+SPEC_WITHOUT_OPTIONS = request_spec_from({"flavor": FLAVOR_WITH_SPECS})
+
+
+def test_filter_properties_have_the_keys_of_nova():
+    assert SPEC.to_legacy_filter_properties_dict() == {
+        "group_hosts": {"h1"},
+        "group_members": {instance(4)},
+        "group_policies": {"affinity"},
+        "group_updated": True,
+        "group_uuid": instance(3),
+        "ignore_hosts": ["h1"],
+        "limits": {"memory_mb": 2, "vcpu": 1},
+        "retry": {"hosts": [["h9", "n9"]], "num_attempts": 1},
+        "scheduler_hints": {"m": ["a", "b"], "rack": "r1"},
+    }
+    assert SPEC_WITHOUT_OPTIONS.to_legacy_filter_properties_dict() == {}
+
+
+def test_request_spec_dict_has_the_keys_of_nova():
+    properties = SPEC.to_legacy_request_spec_dict()
+    assert properties == SPEC["request_spec"]
+    assert properties["instance_type"] is SPEC.flavor
+    assert (properties["num_instances"], properties["instance_uuids"]) == (
+        2,
+        [instance(2), instance(5)],
+    )
+    assert properties["image"] == {
+        "id": instance(1),
+        "name": "cirros",
+        "disk_format": "qcow2",
+        "container_format": "bare",
+        "min_ram": 0,
+        "min_disk": 0,
+        "properties": {"hw_architecture": "x86_64"},
+    }
+    assert properties["instance_properties"] == {
+        "uuid": instance(2),
+        "project_id": "p1",
+        "user_id": "u1",
+        "availability_zone": "az1",
+        "vcpus": 1,
+        "memory_mb": 512,
+        "root_gb": 1,
+        "ephemeral_gb": 0,
+        "numa_topology": None,
+        "pci_requests": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("instance_type", SPEC.flavor),
+        ("project_id", "p1"),
+        ("group_policies", {"affinity"}),
+        ("num_instances", 2),
+        ("instance_uuids", [instance(2), instance(5)]),
+        ("availability_zone", "az1"),
+    ],
+)
+def test_each_filter_property_is_read_by_name(name, value):
+    assert SPEC.get(name) == SPEC[name] == value
+    assert name in SPEC
+
+
+@pytest.mark.parametrize("name", ["force_hosts", "retry", "group_hosts", "os_type"])
+def test_missing_filter_properties_are_absent(name):
+    assert SPEC_WITHOUT_OPTIONS.get(name) is None
+    assert SPEC_WITHOUT_OPTIONS.get(name, "other") == "other"
+    with pytest.raises(KeyError, match=name):
+        SPEC_WITHOUT_OPTIONS[name]
+
+
+@pytest.mark.parametrize("name", ["scheduler_hints", "limits"])
+def test_optional_filter_properties_are_empty(name):
+    assert SPEC_WITHOUT_OPTIONS[name] == SPEC_WITHOUT_OPTIONS.get(name) == {}
+
+
+def test_attributes_are_set_as_in_nova_objects():
+    assert "requested_destination" in SPEC_WITHOUT_OPTIONS
+    assert SPEC_WITHOUT_OPTIONS.obj_attr_is_set("retry")
+    assert "nonsense" not in SPEC_WITHOUT_OPTIONS
+    assert not SPEC_WITHOUT_OPTIONS.obj_attr_is_set("nonsense")
+
+
+@pytest.mark.parametrize("item", [SPEC.flavor, HostInstance(uuid="u", project_id="p")])
+def test_flavors_and_instances_support_item_access(item):
+    name = "memory_mb" if item is SPEC.flavor else "project_id"
+    assert item[name] == item.get(name) == getattr(item, name)
+    assert name in item
+    assert "nonsense" not in item
+    assert item.get("nonsense", 5) == 5
+    with pytest.raises(KeyError, match="nonsense"):
+        item["nonsense"]

@@ -32,7 +32,7 @@ def test_new_statistics_begin_at_zero(sqlite_database):
     assert (request_stats().statements, request_stats().candidates) == (0, None)
 
 
-def test_statistics_are_of_the_own_thread(sqlite_database):
+def test_statistics_belong_to_a_thread(sqlite_database):
     begin_stats()
     other = Thread(target=sqlite_database.write, args=(ask,))
     other.start()
@@ -40,7 +40,7 @@ def test_statistics_are_of_the_own_thread(sqlite_database):
     assert request_stats().statements == 0
 
 
-def test_claim_is_won_or_lost(sqlite_database):
+def test_claims_are_counted_by_result(sqlite_database):
     def fail(_connection):
         raise Conflict("no room")
 
@@ -52,7 +52,7 @@ def test_claim_is_won_or_lost(sqlite_database):
     assert (stats.claims_won, stats.claims_lost, stats.claims_retried) == (1, 1, 0)
 
 
-def test_claim_that_starts_again_is_counted(postgresql_server):
+def test_claim_retries_are_counted(postgresql_server):
     database = Database(make_settings(postgresql_server))
     calls = []
     begin_stats()

@@ -7,7 +7,7 @@ from placement_sched.errors import ConcurrentUpdate, Invalid
 from placement_sched.model.retry import retrying
 
 
-def failing(times, failure):
+def make_failing_work(times, failure):
     """Work that fails so often, and then returns the number of its calls."""
     calls = []
 
@@ -21,22 +21,24 @@ def failing(times, failure):
 
 
 @pytest.mark.parametrize("failures", range(3))
-def test_work_is_tried_again_until_it_succeeds(failures):
+def test_work_is_repeated_until_it_succeeds(failures):
     between = []
-    found = retrying(failing(failures, ConcurrentUpdate("busy")), 3, between=between.append)
-    assert (found, between) == (failures + 1, list(range(1, failures + 1)))
+    attempts = retrying(
+        make_failing_work(failures, ConcurrentUpdate("busy")), 3, between=between.append
+    )
+    assert (attempts, between) == (failures + 1, list(range(1, failures + 1)))
 
 
-def test_last_failure_goes_up():
+def test_last_error_is_raised():
     with pytest.raises(ConcurrentUpdate, match="busy"):
-        retrying(failing(3, ConcurrentUpdate("busy")), 3)
+        retrying(make_failing_work(3, ConcurrentUpdate("busy")), 3)
 
 
-def test_other_failure_is_not_tried_again():
+def test_other_errors_are_not_retried():
     with pytest.raises(Invalid):
-        retrying(failing(1, Invalid("wrong")), 3)
+        retrying(make_failing_work(1, Invalid("wrong")), 3)
 
 
-def test_useless_attempt_is_not_made():
+def test_no_attempt_is_made_after_the_deadline():
     with pytest.raises(ConcurrentUpdate):
-        retrying(failing(1, ConcurrentUpdate("busy")), 3, when=lambda _failure: False)
+        retrying(make_failing_work(1, ConcurrentUpdate("busy")), 3, when=lambda _failure: False)

@@ -10,7 +10,7 @@ from placement_sched.config.options.notifications import GROUP
 from placement_sched.notifications.announcer import SILENT, Announcer, announcer_of
 from placement_sched.notifications.event import END, ERROR, START
 from tests.conftest import make_settings
-from tests.support.notification_memory import IN_MEMORY, forget, sent
+from tests.support.notification_memory import IN_MEMORY, clear_notifications, read_notifications
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.states import settings_with
 
@@ -22,9 +22,9 @@ EXPLAIN = "/scheduler/v1/explain"
 
 @pytest.fixture(autouse=True)
 def nothing_sent():
-    forget()
+    clear_notifications()
     yield
-    forget()
+    clear_notifications()
 
 
 @pytest.fixture
@@ -39,13 +39,15 @@ def told(app):
     """Return event types and priorities, once everything is sent."""
     app.app.services.scheduler.announcer.close()
     prefix = "scheduler.select_destinations."
-    return [(one.event_type.removeprefix(prefix), one.priority) for one in sent()]
+    return [(one.event_type.removeprefix(prefix), one.priority) for one in read_notifications()]
 
 
 def test_request_is_told_when_it_is_taken_up_and_when_it_is_answered(cloud):
     cloud.post_json(SELECT, {"request_spec": spec(instance(1))})
     assert told(cloud) == [("start", "info"), ("end", "info")]
-    properties = [one.payload["request_spec"]["instance_properties"] for one in sent()]
+    properties = [
+        one.payload["request_spec"]["instance_properties"] for one in read_notifications()
+    ]
     assert {one["uuid"] for one in properties} == {instance(1)}
     assert {one["project_id"] for one in properties} == {"p1"}
 
@@ -54,7 +56,9 @@ def test_instance_that_nobody_named_is_told_by_the_uuid_it_was_given(cloud):
     body = {"request_spec": {"flavor": flavor(), "image": None}}
     cloud.post_json(SELECT, body)
     assert told(cloud) == [("start", "info"), ("end", "info")]
-    uuids = {one.payload["request_spec"]["instance_properties"]["uuid"] for one in sent()}
+    uuids = {
+        one.payload["request_spec"]["instance_properties"]["uuid"] for one in read_notifications()
+    }
     (made,) = uuids
     listed = cloud.get("/scheduler/v1/instances").json["instances"]
     assert [one["uuid"] for one in listed] == [made]
@@ -64,7 +68,7 @@ def test_request_that_finds_no_host_is_told_with_the_reason(cloud):
     body = {"request_spec": spec(instance(1), flavor=flavor(memory_mb=999999))}
     refused = cloud.post_json(SELECT, body, status=409).json["errors"][0]
     assert told(cloud) == [("start", "info"), ("error", "error")]
-    payload = sent()[1].payload
+    payload = read_notifications()[1].payload
     assert payload["code"] == "scheduler.no_valid_host"
     assert payload["reason"] == refused["detail"]
 
@@ -74,7 +78,7 @@ def test_request_for_an_instance_that_is_placed_is_told_with_the_reason(cloud):
     other = spec(instance(1), flavor=flavor(vcpus=2))
     cloud.post_json(SELECT, {"request_spec": other}, status=409)
     assert told(cloud)[2:] == [("start", "info"), ("error", "error")]
-    assert sent()[3].payload["code"] == "scheduler.instance_placed"
+    assert read_notifications()[3].payload["code"] == "scheduler.instance_placed"
 
 
 @pytest.mark.parametrize("claim", [True, False])

@@ -6,8 +6,8 @@ import pytest
 from placement_sched.errors import ConfigurationError
 from placement_sched.notifications.bus import Bus
 from placement_sched.notifications.event import END, ERROR, START, Event, Reason
-from tests.support.notification_memory import IN_MEMORY, forget, sent
-from tests.support.notification_requests import WHOLE, a_request
+from tests.support.notification_memory import IN_MEMORY, clear_notifications, read_notifications
+from tests.support.notification_requests import WHOLE, build_request
 from tests.support.states import settings_with
 
 pytestmark = pytest.mark.slow
@@ -19,9 +19,9 @@ REASON = Reason("scheduler.no_valid_host", "No valid host was found")
 
 @pytest.fixture(autouse=True)
 def nothing_sent():
-    forget()
+    clear_notifications()
     yield
-    forget()
+    clear_notifications()
 
 
 def messages(event, **options):
@@ -29,7 +29,7 @@ def messages(event, **options):
     bus = Bus(settings_with(**IN_MEMORY, **options))
     bus.send(event)
     bus.close()
-    return [(one.publisher, one.event_type, one.priority) for one in sent()]
+    return [(one.publisher, one.event_type, one.priority) for one in read_notifications()]
 
 
 @pytest.mark.parametrize(
@@ -44,16 +44,18 @@ def messages(event, **options):
 @pytest.mark.parametrize(("phase", "priority"), [(START, "info"), (END, "info"), (ERROR, "error")])
 def test_format_says_in_which_forms_each_phase_is_sent(form, publishers, phase, priority):
     options = {"notifications__notification_format": form} if form else {}
-    event = Event(phase, a_request(WHOLE), REASON if phase == ERROR else None)
+    event = Event(phase, build_request(WHOLE), REASON if phase == ERROR else None)
     expected = [(publisher, f"{SELECT}.{phase}", priority) for publisher in publishers]
     assert messages(event, **options) == expected
-    assert [one.is_versioned for one in sent()] == [one == VERSIONED for one in publishers]
+    assert [one.is_versioned for one in read_notifications()] == [
+        one == VERSIONED for one in publishers
+    ]
 
 
 @pytest.mark.parametrize("form", ["unversioned", "versioned", "both"])
 @pytest.mark.parametrize(("phase", "told"), [(START, True), (END, True), (ERROR, False)])
 def test_run_instance_is_told_if_wanted_and_never_versioned(form, phase, told):
-    event = Event(phase, a_request(WHOLE), REASON if phase == ERROR else None)
+    event = Event(phase, build_request(WHOLE), REASON if phase == ERROR else None)
     found = messages(
         event, notifications__notification_format=form, notifications__notify_on_run_instance=True
     )
@@ -63,8 +65,8 @@ def test_run_instance_is_told_if_wanted_and_never_versioned(form, phase, told):
 
 
 def test_context_tells_whose_request_it_is():
-    messages(Event(START, a_request(WHOLE)))
-    assert [one.context for one in sent()] == [
+    messages(Event(START, build_request(WHOLE)))
+    assert [one.context for one in read_notifications()] == [
         {"user_id": "u1", "project_id": "p1", "user": "u1", "project": "p1"}
     ]
 
@@ -72,8 +74,8 @@ def test_context_tells_whose_request_it_is():
 def test_several_drivers_each_send_every_message():
     options = {"oslo_messaging_notifications__driver": ["test", "log", "noop", "test"]}
     bus = Bus(settings_with(**{**IN_MEMORY, **options}))
-    bus.send(Event(START, a_request(WHOLE)))
-    assert len(sent()) == 1  # a driver that is named twice is one
+    bus.send(Event(START, build_request(WHOLE)))
+    assert len(read_notifications()) == 1  # a driver that is named twice is one
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ import pytest
 from placement_sched.notifications import bus as module
 from placement_sched.notifications.bus import Sender
 from placement_sched.notifications.event import START, Event
-from tests.support.notification_requests import BARE, a_request
+from tests.support.notification_requests import BARE, build_request
 from tests.support.processes import PROCESSES
 
 pytestmark = pytest.mark.slow
 
-EVENT = Event(START, a_request(BARE))
+EVENT = Event(START, build_request(BARE))
 
 
 class Slow:

@@ -18,7 +18,7 @@ from tests.support.notification_requests import (
     INSTANCE,
     OTHER,
     WHOLE,
-    a_request,
+    build_request,
 )
 
 pytestmark = pytest.mark.slow
@@ -161,12 +161,12 @@ BARE_TOLD = {
 @pytest.mark.parametrize(("document", "told"), [(WHOLE, WHOLE_TOLD), (BARE, BARE_TOLD)])
 @pytest.mark.parametrize("phase", [START, END])
 def test_request_is_told_as_novas_object(document, told, phase):
-    payload = versioned(Event(phase, a_request(document)))
+    payload = versioned(Event(phase, build_request(document)))
     assert payload == an_object("RequestSpecPayload", "1.1", **told)
 
 
 def test_destination_without_a_cell_or_aggregates_has_none():
-    spec = a_request(BARE | {"requested_destination": {"host": "cn1"}})
+    spec = build_request(BARE | {"requested_destination": {"host": "cn1"}})
     told = versioned(Event(START, spec))["nova_object.data"]["requested_destination"]
     nowhere_else = {"node": None, "cell": None, "aggregates": None}
     assert told == an_object("DestinationPayload", "1.0", host="cn1", **nowhere_else)
@@ -174,7 +174,7 @@ def test_destination_without_a_cell_or_aggregates_has_none():
 
 def test_error_is_an_object_of_our_own_with_the_request_and_the_reason():
     reason = Reason.of(NoValidHost("No valid host was found: there is no such host"))
-    told = versioned(Event(ERROR, a_request(BARE), reason))
+    told = versioned(Event(ERROR, build_request(BARE), reason))
     assert told == {
         "nova_object.name": "SelectDestinationsErrorPayload",
         "nova_object.namespace": "placement_sched",
@@ -189,5 +189,5 @@ def test_error_is_an_object_of_our_own_with_the_request_and_the_reason():
 
 @pytest.mark.parametrize("document", [WHOLE, BARE])
 def test_payload_is_json(document):
-    payload = versioned(Event(START, a_request(document)))
+    payload = versioned(Event(START, build_request(document)))
     assert json.loads(json.dumps(payload)) == payload

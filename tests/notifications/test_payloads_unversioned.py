@@ -6,7 +6,7 @@ import pytest
 from placement_sched.errors import NoValidHost
 from placement_sched.notifications.event import END, ERROR, START, Event, Reason
 from placement_sched.notifications.payloads import run_instance, unversioned
-from tests.support.notification_requests import BARE, IMAGE, INSTANCE, OTHER, WHOLE, a_request
+from tests.support.notification_requests import BARE, IMAGE, INSTANCE, OTHER, WHOLE, build_request
 
 pytestmark = pytest.mark.slow
 
@@ -97,11 +97,11 @@ REASON = Reason.of(
 @pytest.mark.parametrize(("document", "told"), [(WHOLE, WHOLE_TOLD), (BARE, BARE_TOLD)])
 @pytest.mark.parametrize("phase", [START, END])
 def test_request_is_told_in_the_shape_of_former_days(document, told, phase):
-    assert unversioned(Event(phase, a_request(document))) == {"request_spec": told}
+    assert unversioned(Event(phase, build_request(document))) == {"request_spec": told}
 
 
 def test_error_is_told_with_its_reason():
-    assert unversioned(Event(ERROR, a_request(BARE), REASON)) == {
+    assert unversioned(Event(ERROR, build_request(BARE), REASON)) == {
         "request_spec": BARE_TOLD,
         "code": "scheduler.no_valid_host",
         "reason": "No valid host was found: RamFilter rejected the last remaining host",
@@ -112,9 +112,9 @@ def test_error_is_told_with_its_reason():
     ("document", "instances"), [(WHOLE, [INSTANCE, OTHER]), (BARE, [INSTANCE])]
 )
 def test_run_instance_names_every_instance(document, instances):
-    told = run_instance(Event(START, a_request(document)))
+    told = run_instance(Event(START, build_request(document)))
     assert told["request_spec"].pop("instance_uuids") == instances
-    assert told == unversioned(Event(START, a_request(document)))
+    assert told == unversioned(Event(START, build_request(document)))
 
 
 def test_failure_that_is_no_error_of_ours_is_only_named():

@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from tests.conftest import make_settings
-from tests.support.notification_listener import listening
+from tests.support.notification_listener import listen
 from tests.support.scheduling import instance, report, spec
 
 pytestmark = pytest.mark.slow
@@ -35,7 +35,7 @@ def test_both_forms_reach_their_consumers_in_order(sqlite_url, make_app, broker,
     )
     app = make_app(settings)
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
-    with listening(broker, topics[0]) as plain, listening(broker, topics[1]) as versioned:
+    with listen(broker, topics[0]) as plain, listen(broker, topics[1]) as versioned:
         app.post_json(SELECT, {"request_spec": spec(instance(1))})
         heard = [plain.next() for _ in range(4)]
         objects = [versioned.next() for _ in range(2)]

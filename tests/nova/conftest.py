@@ -15,7 +15,6 @@ from tests.support.nova_clouds import NovaCloud, sqlite_nova
 
 @pytest.fixture(scope="module")
 def bus(broker: str) -> Iterator[str]:
-    """A message bus of the module's own; the tests that end a broker have another."""
     with own_bus(broker) as url:
         yield url
 

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings a database to a revision of nova's schema, with nova's own migrations.
-
-Run by the interpreter of the peer's virtual environment: ``python migrate.py KIND URL REVISION``,
-where KIND is ``api`` or ``main`` (a cell's), and REVISION may be ``head``.
-"""
+"""Brings a database to a revision of nova's schema, with nova's own migrations."""
 
 import sys
 

@@ -59,7 +59,6 @@ def own_bus(broker: str) -> Iterator[str]:
 
 
 def spec_of(*instances: str, memory_mb: int = 512, **fields: Any) -> dict[str, Any]:
-    """Return the RequestSpec of instances, as nova-conductor sends it."""
     sizes = {"vcpus": 1, "memory_mb": memory_mb, "root_gb": 1, "ephemeral_gb": 0, "swap": 0}
     flavor = {"id": 1, "flavorid": "1", "name": "m1.tiny", "extra_specs": {}, **sizes}
     image = {"id": str(uuid4()), "properties": primitive_of("ImageMetaProps", {})}
@@ -90,7 +89,6 @@ class Conductor:
         self._threads = ThreadPoolExecutor(64)
 
     def call(self, method: str, version: str = "4.5", **sent: Any) -> Any:
-        """Return the answer to a call."""
         context = {"request_id": sent.pop("request_id", None) or f"req-{uuid4()}"}
         context |= {name: sent.pop(name) for name in ("user_id", "project_id") if name in sent}
         namespace = sent.pop("namespace", None)
@@ -100,7 +98,6 @@ class Conductor:
         return to.call(context, method, **sent)
 
     def select(self, *instances: str, alternates: bool = False, **fields: Any) -> Any:
-        """Ask where instances are to go; return the Selections."""
         return self.call(
             "select_destinations",
             spec_obj=spec_of(*instances, **fields),
@@ -110,21 +107,17 @@ class Conductor:
         )
 
     def begin(self, *instances: str, **fields: Any) -> Future[Any]:
-        """Ask likewise, and do not wait for the answer."""
         return self._threads.submit(self.select, *instances, **fields)
 
     def announce(self, method: str, version: str, **sent: Any) -> None:
-        """Send to every scheduler what nova announces."""
         self._client.prepare(version=version, fanout=True).cast({}, method, **sent)
 
     def close(self) -> None:
-        """Close the connections."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._transport.cleanup()
 
 
 def hosts_of(answer: Sequence[Sequence[dict[str, Any]]]) -> list[str]:
-    """Return the host chosen for each instance."""
     return [some[0]["nova_object.data"]["service_host"] for some in answer]
 
 
@@ -135,26 +128,21 @@ class Service:
         self.process, self.log = process, log
 
     def children(self) -> list[int]:
-        """Return the ids of its processes, whichever of its threads started them."""
         threads = Path(f"/proc/{self.process.pid}/task").glob("*/children")
         return [int(one) for found in threads for one in found.read_text().split()]
 
     def lines(self, part: str) -> list[str]:
-        """Return the lines of its log that have this part."""
         return [line for line in self.log.read_text().splitlines() if part in line]
 
     def wait_for_line(self, part: str, count: int = 1) -> str:
-        """Return the last line of its log that has this part, once there are so many."""
         assert wait_until(lambda: len(self.lines(part)) >= count, 120), self.log.read_text()
         return self.lines(part)[-1]
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
-        """End it; return its exit status."""
         self.process.send_signal(how)
         return self.process.wait(timeout=120)
 
     def kill(self) -> None:
-        """Kill all its processes at once."""
         for one in (self.process.pid, *self.children()):
             os.kill(one, signal.SIGKILL)
 
@@ -174,13 +162,11 @@ class Site:
         self._started = 0
 
     def add_host(self, name: str) -> None:
-        """Add a host, with inventories as its nova-compute writes them to placement."""
         uuid = self.nova.add_host(name)
         body = report(name, uuid=uuid)
         self.app.post_json("/scheduler/v1/compute_nodes", [body])
 
     def configuration(self, host: str, **options: str) -> Path:
-        """Write the configuration of a service; ``options`` are ``group__name``."""
         written = {
             "DEFAULT__transport_url": self.bus,
             "DEFAULT__host": host,
@@ -202,7 +188,6 @@ class Site:
         return file
 
     def start(self, host: str = "ctl1", workers: int = 2, **options: str) -> Service:
-        """Start a service, and wait until it answers."""
         self._started += 1
         log = self.folder / f"{host}.{self._started}.log"
         file = self.configuration(host, **options)
@@ -227,13 +212,11 @@ class Site:
                 service.kill()
 
     def waiting(self) -> int:
-        """Return how many requests wait in RabbitMQ for a scheduler."""
         with Connection(self.bus.replace("rabbit://", "amqp://")) as connection:
             queue = connection.default_channel.queue_declare("scheduler", passive=True)
             return int(queue.message_count)
 
     def is_read(self) -> bool:
-        """Return whether RabbitMQ has a scheduler that reads what conductor asks."""
         with Connection(self.bus.replace("rabbit://", "amqp://")) as connection:
             try:
                 queue = connection.default_channel.queue_declare("scheduler", passive=True)
@@ -242,17 +225,14 @@ class Site:
             return int(queue.consumer_count) > 0
 
     def allocations(self, instance: str) -> dict[str, Any]:
-        """Return what placement has for an instance, by provider."""
         found = self.app.get(f"/placement/allocations/{instance}").json["allocations"]
         return dict(found)
 
     def recorded(self, *instances: str) -> list[str]:
-        """Return which of these instances are recorded."""
         paths = {uuid: f"/scheduler/v1/instances/{uuid}" for uuid in instances}
         return [uuid for uuid in paths if self.app.get(paths[uuid], status="*").status_int == 200]
 
     def close(self) -> None:
-        """Stop everything."""
         self._stack.close()
         self.conductor.close()
         self.nova.close()
@@ -260,7 +240,6 @@ class Site:
 
 
 def eventually(true: Callable[[], bool], seconds: float = 60) -> None:
-    """Wait until it is so."""
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end

@@ -16,7 +16,6 @@ from tests.nova.databases.test_service_record import NOW, SERVICES, add, rows
 
 @pytest.fixture
 def nova(tmp_path):
-    """An engine of a database of nova's."""
     engine = sa.create_engine(f"sqlite:///{tmp_path}/nova.db")
     SERVICES.create(engine)
     yield engine
@@ -40,7 +39,6 @@ def clock():
 
 @pytest.fixture
 def heartbeat_of(sqlite_url, nova, clock):
-    """Give a function that returns the heartbeat of the scheduler on a host."""
     made = []
 
     def heartbeat(host, **options):

@@ -24,7 +24,6 @@ LIBRARY = oslo_messaging()
 
 
 def options(folder, *lines):
-    """Return oslo.messaging's options as a nova.conf with these lines in [DEFAULT] has them."""
     file = folder / "nova.conf"
     file.write_text("\n".join(("[DEFAULT]", *lines)))
     return messaging.bus_options(read_settings([str(file)], make_full_conf()))
@@ -32,7 +31,6 @@ def options(folder, *lines):
 
 @pytest.fixture(autouse=True)
 def options_of_the_library():
-    """Leave oslo.messaging's oslo.config object as it was."""
     yield
     LIBRARY.LoggingNotificationHandler.CONF.clear()
 
@@ -67,7 +65,6 @@ class Greeting:
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
-    """A client of an endpoint that is served."""
     conf = options(tmp_path_factory.mktemp("bus"), "transport_url = fake:/")
     transport = messaging.transport_of(conf)
     server = messaging.server_of(transport, "scheduler", "ctl1", [Greeting()])
@@ -151,7 +148,6 @@ def test_where_the_bus_is_said_without_its_password(tmp_path):
 
 
 def noted(away, message, *arguments):
-    """Return whether oslo.messaging's own line is logged."""
     return away.filter(logging.LogRecord("x", logging.ERROR, "x", 1, message, arguments, None))
 
 

@@ -16,7 +16,6 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def monitor_at() -> Iterator[Callable[[str], Monitor]]:
-    """Return a function that starts a monitor."""
     started: list[Monitor] = []
 
     def start(listen: str) -> Monitor:
@@ -31,7 +30,6 @@ def monitor_at() -> Iterator[Callable[[str], Monitor]]:
 
 
 def ask(monitor: Monitor, path: str, method: str = "GET") -> tuple[int, str, bytes]:
-    """Return status, content type and body of an answer."""
     if monitor.listens.startswith("/"):
         connection = HTTPConnection("localhost", timeout=60)
         connection.sock = socket.socket(socket.AF_UNIX)
@@ -77,7 +75,6 @@ def test_unix_socket_is_served_and_removed(tmp_path, monitor_at):
 
 
 def test_no_thread_is_left_of_a_closed_monitor(monitor_at):
-    """One that went on with its closed socket took half a core for ever."""
     monitor = monitor_at("127.0.0.1:0")
     assert ask(monitor, "/healthz")[0] == 200
     assert "monitor" in {thread.name for thread in threading.enumerate()}

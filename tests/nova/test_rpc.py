@@ -22,7 +22,6 @@ USER = {"user_id": "ann", "project_id": "demo", "roles": ["member"]}
 
 @pytest.fixture
 def app(sqlite_app):
-    """An application on SQLite: what hints come to depends on no database."""
     return sqlite_app
 
 
@@ -38,7 +37,6 @@ def settings(sqlite_settings):
 
 @pytest.fixture
 def cloud(app, nova, follower):
-    """Two hosts of nova, with the inventories of their nova-computes."""
     for name in ("cn1", "cn2"):
         app.post_json("/scheduler/v1/compute_nodes", [report(name, uuid=nova.add_host(name))])
     follower.full()
@@ -47,7 +45,6 @@ def cloud(app, nova, follower):
 
 @pytest.fixture
 def select(cloud, follower, tmp_path, caplog):
-    """Call as nova-conductor does, with an operator's policy file, and return the Selections."""
     for name in ("placement_sched.api.policy", "oslo_policy"):
         caplog.set_level(logging.WARNING, name)  # their levels are as before after the test
 

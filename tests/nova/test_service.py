@@ -23,7 +23,6 @@ pytestmark = pytest.mark.system
 
 @pytest.fixture
 def site(tmp_path, bus, sqlite_url, make_app) -> Iterator[Site]:
-    """A nova with two hosts."""
     found = Site(tmp_path, bus, sqlite_url, make_app)
     found.add_host("cn1")
     found.add_host("cn2")
@@ -237,7 +236,6 @@ def test_request_of_a_killed_scheduler_is_answered_by_another_and_claimed_once(s
 
 
 def follower(database) -> int:
-    """Return the id of the process that follows nova's databases for all schedulers; 0 for none."""
     query = select(leases.c.holder).where(leases.c.name == "following nova")
     with database.read() as connection:
         holder = connection.scalar(query)
@@ -285,3 +283,14 @@ def test_sigint_ends_the_service_at_once(site):
     assert processes
     assert service.end(signal.SIGINT) in {0, 1}
     eventually(lambda: not any(one.exists() for one in processes))
+
+
+def test_each_process_logs_its_stacks_on_sigusr2_and_goes_on(site):
+    service = site.start()
+    children = service.children()
+    for process in (service.process.pid, *children):
+        os.kill(process, signal.SIGUSR2)
+    numbers = {service.process.pid, *children}
+    eventually(lambda: numbers <= {int(line.split()[2]) for line in service.lines("Thread 0x")})
+    assert hosts_of(site.conductor.select(instance(1)))
+    assert service.children() == children

@@ -24,7 +24,6 @@ Samples = dict[str, float]
 
 @pytest.fixture
 def site(tmp_path, bus, sqlite_url, make_app) -> Iterator[Site]:
-    """A nova with one host."""
     found = Site(tmp_path, bus, sqlite_url, make_app)
     found.add_host("cn1")
     yield found
@@ -32,7 +31,6 @@ def site(tmp_path, bus, sqlite_url, make_app) -> Iterator[Site]:
 
 
 def start(site: Site, workers: int = 2) -> tuple[Service, str]:
-    """Start a service that is monitored; return it, and its address."""
     service = site.start(workers=workers, scheduler__metrics_listen="127.0.0.1:0")
     (line,) = service.lines(", metrics at ")
     return service, f"http://{line.rpartition(' ')[2]}"
@@ -47,7 +45,6 @@ def get(url: str) -> tuple[int, str]:
 
 
 def scraped(url: str) -> Samples:
-    """Return every number, by its name and labels as they are written."""
     status, text = get(f"{url}/metrics")
     assert status == 200
     return {

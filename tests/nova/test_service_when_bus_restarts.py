@@ -36,7 +36,6 @@ def bus(tmp_path: Path) -> Iterator[RabbitMQ]:
 
 @pytest.fixture
 def site(tmp_path, bus, sqlite_url, make_app) -> Iterator[Site]:
-    """A nova with one host."""
     found = Site(tmp_path, bus.url, sqlite_url, make_app)
     found.add_host("cn1")
     yield found

@@ -17,7 +17,6 @@ CONDUCTOR = Path(__file__).parent / "peer" / "conductor.py"
 
 @pytest.fixture(scope="module")
 def nova():
-    """A function of ``peer/conductor.py`` by its name, and what it returns."""
     needs_peer()
     peer = Lines(PEER_PYTHON, CONDUCTOR)
     yield lambda name, *arguments: peer.ask([name, arguments])
@@ -26,7 +25,6 @@ def nova():
 
 @pytest.fixture
 def site(tmp_path, broker, sqlite_url, make_app) -> Iterator[Site]:
-    """A nova with two hosts, and the service."""
     with own_bus(broker) as bus:
         found = Site(tmp_path, bus, sqlite_url, make_app)
         found.add_host("cn1")

@@ -34,8 +34,13 @@ from placement_sched.store.compute.compute_nodes import row_of
 from placement_sched.store.placement import usages
 from tests.conftest import make_settings
 from tests.support.empty_databases import KINDS, empty_database
-from tests.support.openstack_databases import NEWEST, fill, make_openstack, stamp
-from tests.support.reports import NOW, a_report
+from tests.support.openstack_databases import (
+    NEWEST,
+    add_openstack_rows,
+    create_openstack_schema,
+    stamp,
+)
+from tests.support.reports import NOW, build_report
 
 pytestmark = pytest.mark.all_databases
 
@@ -65,7 +70,7 @@ def tables(database: Database) -> set[str]:
 
 @pytest.mark.parametrize("revision", [XENA, NEWEST])
 def test_ours_is_added_and_told(empty, revision):
-    make_openstack(empty, revision)
+    create_openstack_schema(empty, revision)
     adoption = adopt(empty, utcnow)
     assert set(adoption.created_tables) == OURS
     assert (adoption.found, adoption.revision, adoption.added_columns) == (revision, revision, ())
@@ -88,13 +93,13 @@ def hashed(database: Database) -> tuple[str, ...]:
     ("revision", "theirs"), [(TRAIN, ("consumers_consumer_type_id_idx",)), (NEWEST, ())]
 )
 def test_indexes_on_tables_that_were_there_are_told(empty, revision, theirs):
-    make_openstack(empty, revision)
+    create_openstack_schema(empty, revision)
     assert adopt(empty, utcnow).created_indexes == (*hashed(empty), *theirs)
     assert adopt(empty, utcnow).created_indexes == ()
 
 
 def test_revision_of_an_earlier_release_of_ours_is_reported(empty):
-    make_openstack(empty)
+    create_openstack_schema(empty)
     adopt(empty, utcnow)
     number = text("UPDATE placement_sched_alembic_version SET version_num = '0020'")
     empty.write(lambda connection: connection.execute(number))
@@ -109,8 +114,8 @@ def test_revision_of_an_earlier_release_of_ours_is_reported(empty):
 
 
 def test_what_is_in_it_is_counted_and_kept(empty):
-    make_openstack(empty)
-    uuid = fill(empty)
+    create_openstack_schema(empty)
+    uuid = add_openstack_rows(empty)
     counted = adopt(empty, utcnow).census
     assert (counted.providers, counted.root_providers, counted.inventories) == (1, 1, 1)
     assert (counted.allocations, counted.consumers) == (1, 1)
@@ -124,7 +129,7 @@ def test_what_is_in_it_is_counted_and_kept(empty):
 
 @pytest.mark.parametrize("revision", [TRAIN, NEWEST])
 def test_again_nothing_is_to_do(empty, revision):
-    make_openstack(empty, revision)
+    create_openstack_schema(empty, revision)
     first = adopt(empty, utcnow)
     again = adopt(empty, utcnow)
     assert first.changed
@@ -133,7 +138,7 @@ def test_again_nothing_is_to_do(empty, revision):
 
 
 def test_trains_schema_gets_consumer_types_as_xenas_db_sync_brings_them(empty):
-    make_openstack(empty, TRAIN)
+    create_openstack_schema(empty, TRAIN)
     adoption = adopt(empty, utcnow)
     assert set(adoption.created_tables) == OURS | {"consumer_types"}
     assert adoption.added_columns == ("consumers.consumer_type_id",)
@@ -151,7 +156,7 @@ def test_trains_schema_gets_consumer_types_as_xenas_db_sync_brings_them(empty):
 
 def test_consumers_of_train_are_kept_and_of_no_known_type(empty):
     """And a service of Train that writes on knows nothing of the new column."""
-    make_openstack(empty, TRAIN)
+    create_openstack_schema(empty, TRAIN)
     empty.write(
         lambda connection: connection.execute(
             text(
@@ -177,7 +182,7 @@ def test_consumers_of_train_are_kept_and_of_no_known_type(empty):
 
 
 def test_a_step_that_died_after_its_first_statement_is_finished(empty):
-    make_openstack(empty, TRAIN)
+    create_openstack_schema(empty, TRAIN)
     empty.write(consumer_types.create)
     adoption = adopt(empty, utcnow)
     assert adoption.revision == XENA
@@ -187,23 +192,23 @@ def test_a_step_that_died_after_its_first_statement_is_finished(empty):
 
 
 def test_an_adopted_train_database_serves_usages_by_type(empty):
-    make_openstack(empty, TRAIN)
+    create_openstack_schema(empty, TRAIN)
     adopt(empty, utcnow)
-    fill(empty)
+    add_openstack_rows(empty)
     with empty.read() as connection:
         (usage,) = usages.of_project(connection, "demo")
     assert (usage.consumer_type, usage.amounts) == (UNKNOWN_TYPE, {"VCPU": 3})
 
 
 def test_other_tables_and_other_columns_are_left_alone(empty):
-    make_openstack(empty)
+    create_openstack_schema(empty)
 
     def strangers(connection):
         connection.execute(text("ALTER TABLE resource_providers ADD COLUMN theirs INTEGER"))
         connection.execute(text("CREATE TABLE instances (id INTEGER)"))
 
     empty.write(strangers)
-    fill(empty)
+    add_openstack_rows(empty)
     empty.write(
         lambda connection: connection.execute(text("UPDATE resource_providers SET theirs = 42"))
     )
@@ -215,14 +220,14 @@ def test_other_tables_and_other_columns_are_left_alone(empty):
 
 
 def test_roots_without_a_compute_node_are_told_not_to_be_hosts(sqlite_empty):
-    make_openstack(sqlite_empty)
-    uuid = fill(sqlite_empty)
+    create_openstack_schema(sqlite_empty)
+    uuid = add_openstack_rows(sqlite_empty)
     adoption = adopt(sqlite_empty, utcnow)
     assert adoption.census.roots_without_node == 1
     assert any(
         "PUT /scheduler/v1/compute_nodes/{uuid}" in note for note in describe_adoption(adoption)
     )
-    report = parse(a_report(uuid=uuid), Defaults(now=NOW))
+    report = parse(build_report(uuid=uuid), Defaults(now=NOW))
     sqlite_empty.write(
         lambda connection: connection.execute(
             insert(compute_nodes), {**row_of(report.node), "version": 1}
@@ -234,16 +239,16 @@ def test_roots_without_a_compute_node_are_told_not_to_be_hosts(sqlite_empty):
 
 
 def test_overfull_inventories_are_told(empty):
-    make_openstack(empty)
-    fill(empty, used=9)
+    create_openstack_schema(empty)
+    add_openstack_rows(empty, used=9)
     adoption = adopt(empty, utcnow)
     assert adoption.census.overfull_inventories == 1
     assert any("over-allocated" in note for note in describe_adoption(adoption))
 
 
 def test_data_that_is_not_whole_is_told(sqlite_empty):
-    make_openstack(sqlite_empty)
-    fill(sqlite_empty, record=False)
+    create_openstack_schema(sqlite_empty)
+    add_openstack_rows(sqlite_empty, record=False)
     adoption = adopt(sqlite_empty, utcnow)
     assert adoption.census.incomplete_consumers == 1
     assert any("status upgrade check" in note for note in describe_adoption(adoption))
@@ -254,15 +259,15 @@ def no_tables(_database):
 
 
 def no_revision(database):
-    make_openstack(database, None)
+    create_openstack_schema(database, None)
 
 
 def unknown_revision(database):
-    make_openstack(database, "0123456789ab")
+    create_openstack_schema(database, "0123456789ab")
 
 
 def several_revisions(database):
-    make_openstack(database, XENA)
+    create_openstack_schema(database, XENA)
     database.write(
         lambda connection: connection.execute(
             text(f"INSERT INTO alembic_version VALUES ('{NEWEST}')")
@@ -271,7 +276,7 @@ def several_revisions(database):
 
 
 def stein(database):
-    make_openstack(database, "b4ed3a175331")
+    create_openstack_schema(database, "b4ed3a175331")
 
 
 def lacking_a_table(database):
@@ -284,14 +289,14 @@ def lacking_a_table(database):
 
 
 def lacking_a_column(database):
-    make_openstack(database)
+    create_openstack_schema(database)
     database.write(
         lambda connection: connection.execute(text("ALTER TABLE inventories DROP COLUMN step_size"))
     )
 
 
 def lacking_consumer_types_at_xena(database):
-    make_openstack(database, TRAIN)
+    create_openstack_schema(database, TRAIN)
     database.write(
         lambda connection: connection.execute(
             text(f"UPDATE alembic_version SET version_num = '{XENA}'")
@@ -335,7 +340,7 @@ def test_a_file_that_is_not_there_is_refused_and_not_made(tmp_path):
 
 
 def test_a_database_to_be_adopted_is_not_synced(empty):
-    make_openstack(empty, TRAIN)
+    create_openstack_schema(empty, TRAIN)
     before = tables(empty)
     with pytest.raises(Unavailable, match=r"lacks consumer_types.*db adopt"):
         sync(empty, utcnow)
@@ -344,7 +349,7 @@ def test_a_database_to_be_adopted_is_not_synced(empty):
 
 @pytest.mark.parametrize("revision", [XENA, NEWEST])
 def test_a_whole_database_that_was_not_adopted_is_not_synced(empty, revision):
-    make_openstack(empty, revision)
+    create_openstack_schema(empty, revision)
     before = tables(empty)
     with pytest.raises(NotAdopted, match=rf"{revision}, .* placement-sched db adopt") as refusal:
         sync(empty, utcnow)
@@ -355,13 +360,13 @@ def test_a_whole_database_that_was_not_adopted_is_not_synced(empty, revision):
 
 
 def test_a_database_of_an_unknown_revision_is_not_synced(sqlite_empty):
-    make_openstack(sqlite_empty, "0123456789ab")
+    create_openstack_schema(sqlite_empty, "0123456789ab")
     with pytest.raises(NotAdopted, match=r"revision 0123456789ab\) .*db adopt"):
         sync(sqlite_empty, utcnow)
 
 
 def test_tables_that_nothing_tells_the_maker_of_are_not_synced(empty):
-    make_openstack(empty, None)
+    create_openstack_schema(empty, None)
     before = tables(empty)
     with pytest.raises(NotAdopted, match=r"did not create .*allocations.*db adopt"):
         sync(empty, utcnow)
@@ -369,7 +374,7 @@ def test_tables_that_nothing_tells_the_maker_of_are_not_synced(empty):
 
 
 def test_an_adopted_database_is_synced(empty):
-    make_openstack(empty)
+    create_openstack_schema(empty)
     adopt(empty, utcnow)
     before = tables(empty)
     sync(empty, utcnow)
@@ -377,7 +382,7 @@ def test_an_adopted_database_is_synced(empty):
 
 
 def test_an_adoption_that_stopped_half_way_is_finished_by_sync(empty):
-    make_openstack(empty)
+    create_openstack_schema(empty)
     half = OWN_TABLES[: len(OWN_TABLES) // 2]
     empty.write(lambda connection: metadata.create_all(connection, tables=half))
     sync(empty, utcnow)
@@ -386,7 +391,7 @@ def test_an_adoption_that_stopped_half_way_is_finished_by_sync(empty):
 
 @pytest.mark.parametrize("may_sync", [True, False])
 def test_a_server_prepares_no_database_that_was_not_adopted(empty, may_sync):
-    make_openstack(empty)
+    create_openstack_schema(empty)
     before = tables(empty)
     url = empty.url.render_as_string(hide_password=False)
     settings = make_settings(url, placement_database__sync_on_startup=may_sync)
@@ -399,7 +404,7 @@ def test_a_server_prepares_no_database_that_was_not_adopted(empty, may_sync):
 
 
 def test_a_schema_of_ours_that_was_half_made_is_finished(empty):
-    make_openstack(empty)
+    create_openstack_schema(empty)
     half = OWN_TABLES[: len(OWN_TABLES) // 2]
     empty.write(lambda connection: metadata.create_all(connection, tables=half))
     adoption = adopt(empty, utcnow)

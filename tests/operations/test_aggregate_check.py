@@ -13,9 +13,15 @@ from placement_sched.store.placement import resource_providers, traits
 from placement_sched.store.placement.resource_providers import NewProvider
 from tests.conftest import make_settings
 from tests.support.clouds import uuid_of
-from tests.support.host_maps import LICENSED, add_aggregate, aggregate_uuid, here, tag
+from tests.support.host_maps import (
+    LICENSED,
+    add_aggregate,
+    aggregate_uuid,
+    local_services,
+    set_metadata,
+)
 from tests.support.hosts import NOW, add_node
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
 ASKING = {f"trait:{LICENSED}": "required"}
@@ -69,8 +75,8 @@ def make_well(database):
     add_image(database, "linux", hw_disk_bus="nonsense")
     add_image(database, "windows", LICENSED)
     add_image(database, None, uuid=uuid_of("nameless"))
-    sync_aggregates(*here(database))
-    sync_traits(*here(database))
+    sync_aggregates(*local_services(database))
+    sync_traits(*local_services(database))
 
 
 def test_where_all_is_well_nothing_is_found(database):
@@ -98,7 +104,7 @@ def test_the_filter_that_is_off_keeps_nobody_out(cloud):
 
 @pytest.mark.parametrize("value", ["forbidden", "Required", ""])
 def test_a_value_that_says_nothing_is_found(cloud, value):
-    tag(cloud, "all", {"trait:CUSTOM_X": value})
+    set_metadata(cloud, "all", {"trait:CUSTOM_X": value})
     (finding,) = check(cloud).findings
     assert (finding.kind, finding.aggregate, finding.trait) == (
         Kind.VALUE_IGNORED,
@@ -108,22 +114,22 @@ def test_a_value_that_says_nothing_is_found(cloud, value):
 
 
 def test_a_trait_that_is_none_is_found(cloud):
-    tag(cloud, "windows", {"trait:HW_NIX": "required"})
+    set_metadata(cloud, "windows", {"trait:HW_NIX": "required"})
     add_flavor(cloud, "m1.nix", LICENSED, "HW_NIX")
     assert kinds(cloud) == [Kind.TRAIT_UNKNOWN, Kind.TRAIT_LACKING]
 
 
 def test_a_trait_that_nobody_asks_for_is_found(cloud):
-    tag(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
-    sync_traits(*here(cloud))
+    set_metadata(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
+    sync_traits(*local_services(cloud))
     (finding,) = check(cloud).findings
     assert (finding.kind, finding.trait) == (Kind.TRAIT_UNASKED, "CUSTOM_OTHER")
     assert finding.detail.endswith(", so no request may use the hosts")
 
 
 def test_traits_that_are_asked_for_by_different_flavors_only_are_found(cloud):
-    tag(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
-    sync_traits(*here(cloud))
+    set_metadata(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
+    sync_traits(*local_services(cloud))
     add_flavor(cloud, "m1.other", "CUSTOM_OTHER")
     assert kinds(cloud) == []  # with the image that requires the first one
     drop_image(cloud, "windows")
@@ -136,8 +142,8 @@ def test_traits_that_are_asked_for_by_different_flavors_only_are_found(cloud):
     ("asking", "kind"), [(LICENSED, Kind.TRAIT_UNASKED), ("CUSTOM_OTHER", Kind.OPEN_TO_NOBODY)]
 )
 def test_while_the_filter_is_off_nobody_is_said_to_be_kept_out(cloud, asking, kind):
-    tag(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
-    sync_traits(*here(cloud))
+    set_metadata(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
+    sync_traits(*local_services(cloud))
     drop_image(cloud, "windows")
     add_flavor(cloud, "m1.other", asking)
     off, found = check(cloud, scheduler__enable_isolated_aggregate_filtering=False).findings
@@ -157,7 +163,7 @@ def drop_image(database, name):
 def test_a_host_whose_provider_lacks_the_trait_is_found(cloud):
     add_node(cloud, "win2")
     add_to(cloud, "windows", "win2")
-    sync_aggregates(*here(cloud))
+    sync_aggregates(*local_services(cloud))
     (finding,) = check(cloud).findings
     assert (finding.kind, finding.aggregate, finding.trait, finding.names) == (
         Kind.TRAIT_LACKING,
@@ -165,7 +171,7 @@ def test_a_host_whose_provider_lacks_the_trait_is_found(cloud):
         LICENSED,
         ("win2",),
     )
-    sync_traits(*here(cloud))
+    sync_traits(*local_services(cloud))
     assert kinds(cloud) == []
 
 
@@ -208,7 +214,7 @@ def test_a_node_in_the_provider_aggregate_alone_is_kept_from_others_and_not_outs
     stale = add_node(cloud, "stale")
     put_on(cloud, stale)
     add_to(cloud, "windows", "stale")
-    sync_aggregates(*here(cloud))
+    sync_aggregates(*local_services(cloud))
     cloud.write(lambda connection: leave(connection, "windows", "stale"))
     assert kinds(cloud) == [Kind.STALE_IN_PLACEMENT]
 
@@ -301,7 +307,7 @@ def test_aggregates_that_disagree_are_found(cloud):
         (Kind.NOT_IN_PLACEMENT, "all", ("cn2",)),
         (Kind.STALE_IN_PLACEMENT, "all", ("cn1",)),
     ]
-    sync_aggregates(*here(cloud), remove_stale=True)
+    sync_aggregates(*local_services(cloud), remove_stale=True)
     assert kinds(cloud) == []
 
 
@@ -312,7 +318,7 @@ def leave(connection, aggregate, host):
 
 def test_a_large_cloud_takes_as_many_statements_as_a_small_one(database):
     make_well(database)
-    with counted(database) as few:
+    with record_statements(database) as few:
         check(database)
     hosts = [f"more{number}" for number in range(20)]
     for host in hosts:
@@ -321,6 +327,6 @@ def test_a_large_cloud_takes_as_many_statements_as_a_small_one(database):
         add_image(database, host, LICENSED)
     for number in range(5):
         add_aggregate(database, f"more{number}", hosts, ASKING)
-    with counted(database) as many:
+    with record_statements(database) as many:
         assert len(check(database).reserved) == 6
     assert len(many) == len(few)

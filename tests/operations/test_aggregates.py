@@ -6,7 +6,7 @@ import pytest
 from placement_sched.errors import Conflict, NotFound
 from placement_sched.operations import aggregates
 from tests.support.hosts import NOW, add_instance, add_node
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 
 @pytest.fixture
@@ -25,9 +25,9 @@ def test_many_hosts_are_added_in_as_many_statements_as_few(database, zone):
     hosts = [f"h{each}" for each in range(30)]
     for host in hosts:
         add_node(database, host)
-    with counted(database) as few:
+    with record_statements(database) as few:
         add(database, zone, hosts[:2])
-    with counted(database) as many:
+    with record_statements(database) as many:
         assert add(database, zone, hosts[2:]).hosts == set(hosts)
     assert len(many) <= len(few)
 

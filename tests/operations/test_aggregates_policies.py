@@ -10,10 +10,10 @@ from placement_sched.db.tables import inventories, resource_classes, resource_pr
 from placement_sched.model.compute_node import RATIOS
 from placement_sched.operations import aggregates, reports
 from placement_sched.scheduler.policies.registry import policies_for
-from tests.support.concurrency import at_once
-from tests.support.policies import DOCUMENT, policed
-from tests.support.reports import NOW, a_report, node_uuid
-from tests.support.statements import counted
+from tests.support.concurrency import run_concurrently
+from tests.support.policies import DOCUMENT, settings_with_policies
+from tests.support.reports import NOW, build_report, node_uuid
+from tests.support.statements import record_statements
 
 OWN = (4.0, 1.0, 1.0)
 EVERYTHING = (2.0, 1.5, 3.0)
@@ -83,12 +83,12 @@ class Cloud:
 
 @pytest.fixture
 def cloud(database, database_url, tmp_path):
-    return Cloud(database, policed(database_url, tmp_path))
+    return Cloud(database, settings_with_policies(database_url, tmp_path))
 
 
 @pytest.fixture
 def sqlite_cloud(sqlite_database, sqlite_url, tmp_path):
-    return Cloud(sqlite_database, policed(sqlite_url, tmp_path))
+    return Cloud(sqlite_database, settings_with_policies(sqlite_url, tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -103,35 +103,35 @@ def sqlite_cloud(sqlite_database, sqlite_url, tmp_path):
     ],
 )
 def test_hosts_of_a_policy_have_its_ratios_and_others_theirs(cloud, policy, ratios):
-    cloud.report(a_report(1), a_report(2))
+    cloud.report(build_report(1), build_report(2))
     cloud.make(1, policy, "cn1")
     assert cloud.ratios(1) == ratios
     assert cloud.ratios(2) == OWN
 
 
 def test_host_that_reports_under_a_policy_has_its_ratios(cloud):
-    cloud.report(a_report(1))
+    cloud.report(build_report(1))
     cloud.make(1, "high_cpu_density", "cn1")
     # What the host says of itself is kept, and does not count meanwhile.
-    cloud.report(a_report(1, vcpus=16, cpu_allocation_ratio=5.0), a_report(2))
+    cloud.report(build_report(1, vcpus=16, cpu_allocation_ratio=5.0), build_report(2))
     assert cloud.ratios(1) == (8.0, 1.0, 1.0)
     assert cloud.columns(1, inventories.c.total)["VCPU"] == 16
     assert cloud.ratios(2) == OWN
 
 
 def test_node_that_joins_or_changes_its_host_has_the_ratios_there(cloud):
-    cloud.report(a_report(1), a_report(2))
+    cloud.report(build_report(1), build_report(2))
     cloud.make(1, "high_cpu_density", "cn1")
-    cloud.report(a_report(3, host="cn1"))
+    cloud.report(build_report(3, host="cn1"))
     assert cloud.ratios(3) == (8.0, 1.0, 1.0)
-    cloud.report(a_report(3, host="cn2"))
+    cloud.report(build_report(3, host="cn2"))
     assert cloud.ratios(3) == OWN
 
 
 @pytest.mark.parametrize("own", [{}, {"cpu_allocation_ratio": 5.0, "disk_allocation_ratio": 1.25}])
 @pytest.mark.parametrize("leave", ["untag", "remove"])
 def test_host_that_leaves_a_policy_has_its_own_ratios_again(cloud, own, leave):
-    cloud.report(a_report(1, **own))
+    cloud.report(build_report(1, **own))
     theirs = cloud.ratios()
     number = cloud.make(1, "everything", "cn1")
     assert cloud.ratios() == EVERYTHING
@@ -143,7 +143,7 @@ def test_host_that_leaves_a_policy_has_its_own_ratios_again(cloud, own, leave):
 
 
 def test_host_that_leaves_one_of_two_aggregates_of_a_policy_stays_under_it(cloud):
-    cloud.report(a_report(1))
+    cloud.report(build_report(1))
     one = cloud.make(1, "everything", "cn1")
     cloud.make(2, "everything", "cn1")
     cloud.remove(one, "cn1")
@@ -151,27 +151,27 @@ def test_host_that_leaves_one_of_two_aggregates_of_a_policy_stays_under_it(cloud
 
 
 def test_other_policy_of_the_aggregate_takes_the_place_of_the_first(cloud):
-    cloud.report(a_report(1))
+    cloud.report(build_report(1))
     number = cloud.make(1, "everything", "cn1")
     cloud.tag(number, "high_cpu_density")
     assert cloud.ratios() == (8.0, 1.0, 1.0)
 
 
 def test_generation_rises_where_a_ratio_changes_and_only_there(cloud):
-    cloud.report(a_report(1))
+    cloud.report(build_report(1))
     number = cloud.make(1, None, "cn1")
     before = cloud.generation()
     cloud.tag(number, "high_cpu_density")
     assert cloud.generation() == before + 1
     cloud.tag(number, "high_cpu_density")
-    cloud.report(a_report(1))
+    cloud.report(build_report(1))
     assert cloud.generation() == before + 1
     cloud.tag(number, "nothing")
     assert cloud.generation() == before + 2
 
 
 def test_nothing_but_ratios_is_written(cloud):
-    cloud.report(a_report(1, reserved={"VCPU": 2}, local_gb=0))
+    cloud.report(build_report(1, reserved={"VCPU": 2}, local_gb=0))
     cloud.make(1, "everything", "cn1")
     assert cloud.columns(1, inventories.c.reserved) == {"VCPU": 2, "MEMORY_MB": 0}
     assert cloud.columns(1, inventories.c.total) == {"VCPU": 8, "MEMORY_MB": 16384}
@@ -180,9 +180,9 @@ def test_nothing_but_ratios_is_written(cloud):
 
 @pytest.mark.all_databases
 def test_host_without_a_provider_may_come_under_a_policy(cloud):
-    cloud.report(a_report(1, inventories=False))
+    cloud.report(build_report(1, inventories=False))
     cloud.make(1, "everything", "cn1")
-    cloud.report(a_report(1))
+    cloud.report(build_report(1))
     assert cloud.ratios() == EVERYTHING
 
 
@@ -190,12 +190,12 @@ def test_host_without_a_provider_may_come_under_a_policy(cloud):
 def test_report_and_tag_at_once_leave_the_ratio_of_the_tag(cloud):
     for round_ in range(8):
         number = round_ + 1
-        cloud.report(a_report(number))
+        cloud.report(build_report(number))
         made = cloud.make(number, None, f"cn{number}")
-        at_once(
-            partial(cloud.report, a_report(number, vcpus=16)),
+        run_concurrently(
+            partial(cloud.report, build_report(number, vcpus=16)),
             partial(cloud.tag, made, "high_cpu_density"),
-            partial(cloud.report, a_report(number, vcpus=32)),
+            partial(cloud.report, build_report(number, vcpus=32)),
         )
         assert cloud.ratios(number) == (8.0, 1.0, 1.0)
 
@@ -204,10 +204,10 @@ def test_report_and_tag_at_once_leave_the_ratio_of_the_tag(cloud):
 def test_new_node_and_tag_at_once_leave_the_ratio_of_the_tag(cloud):
     for round_ in range(8):
         first, new = 2 * round_ + 1, 2 * round_ + 2
-        cloud.report(a_report(first))
+        cloud.report(build_report(first))
         made = cloud.make(first, None, f"cn{first}")
-        at_once(
-            partial(cloud.report, a_report(new, host=f"cn{first}")),
+        run_concurrently(
+            partial(cloud.report, build_report(new, host=f"cn{first}")),
             partial(cloud.tag, made, "high_cpu_density"),
         )
         assert cloud.ratios(new) == cloud.ratios(first) == (8.0, 1.0, 1.0)
@@ -215,7 +215,7 @@ def test_new_node_and_tag_at_once_leave_the_ratio_of_the_tag(cloud):
 
 def changed_file(cloud, url, folder, text):
     """Return the same cloud under another configuration, as after a restart."""
-    return Cloud(cloud.database, policed(url, folder, text))
+    return Cloud(cloud.database, settings_with_policies(url, folder, text))
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def changed_file(cloud, url, folder, text):
 def test_job_brings_hosts_to_what_the_configuration_says_now(
     cloud, database_url, tmp_path, text, ratios
 ):
-    cloud.report(a_report(1), a_report(2))
+    cloud.report(build_report(1), build_report(2))
     cloud.make(1, "everything", "cn1")
     after = changed_file(cloud, database_url, tmp_path, text)
     told = []
@@ -247,7 +247,7 @@ def test_job_brings_hosts_to_what_the_configuration_says_now(
 
 def test_job_that_was_stopped_goes_on(sqlite_cloud, sqlite_url, tmp_path, monkeypatch):
     hosts = range(1, 6)
-    sqlite_cloud.report(*(a_report(number) for number in hosts))
+    sqlite_cloud.report(*(build_report(number) for number in hosts))
     sqlite_cloud.make(1, "everything", *(f"cn{number}" for number in hosts))
     after = changed_file(sqlite_cloud, sqlite_url, tmp_path, "[everything]\n")
     monkeypatch.setattr(aggregates, "BATCH", 2)
@@ -265,14 +265,14 @@ def test_job_that_was_stopped_goes_on(sqlite_cloud, sqlite_url, tmp_path, monkey
 
 def statements_of(cloud, count):
     hosts = range(count * 100, count * 101)
-    documents = [a_report(number) for number in hosts]
+    documents = [build_report(number) for number in hosts]
     cloud.report(*documents)
     number = cloud.make(count, None, *(f"cn{each}" for each in hosts))
-    with counted(cloud.database) as tagging:
+    with record_statements(cloud.database) as tagging:
         cloud.tag(number, "everything")
-    with counted(cloud.database) as reporting:
+    with record_statements(cloud.database) as reporting:
         cloud.report(*documents)
-    with counted(cloud.database) as applying:
+    with record_statements(cloud.database) as applying:
         aggregates.apply(cloud.database, cloud.policies, lambda: NOW)
     return len(tagging), len(reporting), len(applying)
 
@@ -288,9 +288,9 @@ def test_reports_take_the_same_statements_where_no_policies_are(sqlite_database,
         Cloud(sqlite_database, sqlite_settings),
     )
     plain.policies = None
-    plain.report(a_report(1))
-    with counted(sqlite_database) as before:
-        plain.report(a_report(1, vcpus=9))
-    with counted(sqlite_database) as after:
-        policed_.report(a_report(1, vcpus=10))
+    plain.report(build_report(1))
+    with record_statements(sqlite_database) as before:
+        plain.report(build_report(1, vcpus=9))
+    with record_statements(sqlite_database) as after:
+        policed_.report(build_report(1, vcpus=10))
     assert before == after

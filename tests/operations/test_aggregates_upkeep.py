@@ -14,8 +14,8 @@ from placement_sched.operations.aggregates import RatioUpdater
 from placement_sched.store.compute import compute_nodes
 from tests.operations.test_aggregates_policies import EVERYTHING, OWN, Cloud
 from tests.support.hosts import add_node
-from tests.support.policies import policed
-from tests.support.reports import NOW, a_report
+from tests.support.policies import settings_with_policies
+from tests.support.reports import NOW, build_report
 
 
 class Kept:
@@ -26,11 +26,11 @@ class Kept:
         self._url, self._folder = url, folder
         self.settings = cloud.settings
         self.upkeep = RatioUpdater(cloud.database, lambda: self.settings, lambda: NOW)
-        cloud.report(a_report(1))
+        cloud.report(build_report(1))
         cloud.make(1, "everything", "cn1")
 
     def configure(self, text):
-        self.settings = policed(self._url, self._folder, text)
+        self.settings = settings_with_policies(self._url, self._folder, text)
 
     def request(self):
         """Do what is done before a request, and wait for what is done beside it."""
@@ -42,13 +42,17 @@ class Kept:
 
 @pytest.fixture
 def kept(database, database_url, tmp_path):
-    return Kept(Cloud(database, policed(database_url, tmp_path)), database_url, tmp_path)
+    return Kept(
+        Cloud(database, settings_with_policies(database_url, tmp_path)), database_url, tmp_path
+    )
 
 
 @pytest.fixture
 def small(sqlite_database, sqlite_url, tmp_path):
     """The same on SQLite alone."""
-    return Kept(Cloud(sqlite_database, policed(sqlite_url, tmp_path)), sqlite_url, tmp_path)
+    return Kept(
+        Cloud(sqlite_database, settings_with_policies(sqlite_url, tmp_path)), sqlite_url, tmp_path
+    )
 
 
 def test_inventories_follow_the_configuration(kept):

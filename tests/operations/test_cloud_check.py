@@ -11,7 +11,7 @@ from placement_sched.operations.cloud_check import CloudFault, check_cloud
 from placement_sched.store.compute import cells
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import instance, report
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
 CELL = uuid_of("cell")
@@ -138,7 +138,7 @@ def test_the_number_of_statements_does_not_depend_on_the_number_of_hosts(cloud):
     for start in (10, 100):
         reports = [report(f"cn{number}", cell_uuid=CELL) for number in range(start, start * 2)]
         cloud.post_json("/scheduler/v1/compute_nodes", reports)
-        with counted(cloud.app.services.database) as seen:
+        with record_statements(cloud.app.services.database) as seen:
             assert found(cloud) == {}
         counts.add(len(seen))
     assert len(counts) == 1

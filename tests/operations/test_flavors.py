@@ -8,9 +8,9 @@ import pytest
 from placement_sched.errors import Conflict, Duplicate, NotFound
 from placement_sched.model.flavor import Flavor
 from placement_sched.operations import flavors
-from tests.support.concurrency import at_once
+from tests.support.concurrency import run_concurrently
 from tests.support.hosts import NOW
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 
 def create(database, flavorid, name="n", **fields):
@@ -39,7 +39,7 @@ def test_of_rivals_for_a_name_one_wins(database):
         except Duplicate:
             return None
 
-    told = at_once(*(partial(rival, number) for number in range(4)))
+    told = run_concurrently(*(partial(rival, number) for number in range(4)))
     assert sum(one is not None for one in told) == 1
 
 
@@ -95,7 +95,7 @@ def test_extra_specs_cost_the_same_however_many(database):
     seen = []
     for number in (1, 40):
         changes = {f"{number}-{each}": "v" for each in range(number)}
-        with counted(database) as statements:
+        with record_statements(database) as statements:
             ask(database, flavors.set_extra_specs, "f", changes, NOW)
         seen.append(len(statements))
     assert seen[0] == seen[1]

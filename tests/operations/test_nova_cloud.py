@@ -7,7 +7,7 @@ import pytest
 
 from placement_sched.app import APIS
 from placement_sched.operations.nova_cloud import NovaNoun, is_read_from_nova
-from tests.support.policies import policed
+from tests.support.policies import settings_with_policies
 from tests.support.scheduling import report
 from tests.support.versions import LATEST_HEADERS
 
@@ -127,7 +127,9 @@ def test_inventories_keep_nova_computes_ratios_whatever_a_policy_says(
 ):
     (tmp_path / "before").mkdir()
     ours = make_app(
-        policed(sqlite_url, tmp_path / "before", "[dense]\ncpu_allocation_ratio = 2.0\n")
+        settings_with_policies(
+            sqlite_url, tmp_path / "before", "[dense]\ncpu_allocation_ratio = 2.0\n"
+        )
     )
     ours.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
     wanted = {"aggregate": {"name": "dense"}}
@@ -136,7 +138,7 @@ def test_inventories_keep_nova_computes_ratios_whatever_a_policy_says(
     ours.post_json(action, {"set_metadata": {"metadata": {"sched_policy": "dense"}}})
     ours.post_json(action, {"add_host": {"host": "cn1"}})
     assert cpu_ratio(ours) == 2.0
-    denser = policed(sqlite_url, tmp_path, "[dense]\ncpu_allocation_ratio = 8.0\n")
+    denser = settings_with_policies(sqlite_url, tmp_path, "[dense]\ncpu_allocation_ratio = 8.0\n")
     assert cpu_ratio(make_app(denser.with_overrides(NOVA))) == 2.0
     assert cpu_ratio(make_app(denser)) == 8.0
 

@@ -10,7 +10,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import adopt
 from tests.conftest import make_settings
 from tests.support.empty_databases import empty_database
-from tests.support.openstack_databases import make_openstack
+from tests.support.openstack_databases import create_openstack_schema
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
@@ -35,7 +35,7 @@ def older(request, tmp_path_factory):
     with empty_database(kind, tmp_path_factory.mktemp("older"), options) as url:
         settings = make_settings(url)
         database = Database(settings)
-        make_openstack(database)
+        create_openstack_schema(database)
         adopt(database, utcnow)
         database.dispose()
         app = create_app(settings)

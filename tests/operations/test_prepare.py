@@ -16,14 +16,14 @@ from placement_sched.errors import Unavailable
 from placement_sched.model.clock import utcnow
 from placement_sched.operations import prepare
 from placement_sched.operations.prepare import sync, warm_up
-from tests.support.clouds import Cloud, Host, load, stock
-from tests.support.statements import counted
+from tests.support.clouds import Cloud, Host, build_stock, load_cloud
+from tests.support.statements import record_statements
 
 
 @pytest.fixture
 def cloud(database):
-    amounts = stock("VCPU", 4) | stock("MEMORY_MB", 64) | stock("DISK_GB", 9)
-    load(database, Cloud(tuple(Host(f"cn{number}", amounts) for number in range(3))))
+    amounts = build_stock("VCPU", 4) | build_stock("MEMORY_MB", 64) | build_stock("DISK_GB", 9)
+    load_cloud(database, Cloud(tuple(Host(f"cn{number}", amounts) for number in range(3))))
 
 
 def loading(statements):
@@ -33,16 +33,16 @@ def loading(statements):
 
 def test_what_is_rehearsed_is_kept(database, settings, cloud):
     summaries = Summaries()
-    with counted(database) as first:
+    with record_statements(database) as first:
         warm_up(database, LoadedProviders, summaries, settings, Random(1))
-    with counted(database) as second:
+    with record_statements(database) as second:
         warm_up(database, LoadedProviders, summaries, settings, Random(1))
     assert loading(first)
     assert len(second) < len(first)
 
 
 def test_empty_cloud_is_rehearsed_as_well(database, settings):
-    with counted(database) as asked:
+    with record_statements(database) as asked:
         warm_up(database, LoadedProviders, Summaries(), settings, Random(1))
     assert asked
     assert not loading(asked)
@@ -52,13 +52,13 @@ def test_empty_cloud_is_rehearsed_as_well(database, settings):
 def test_a_question_that_is_refused_is_no_reason_not_to_start(
     sqlite_database, sqlite_settings, name
 ):
-    amounts = stock("VCPU", 4) | stock("MEMORY_MB", 64) | stock("DISK_GB", 9)
+    amounts = build_stock("VCPU", 4) | build_stock("MEMORY_MB", 64) | build_stock("DISK_GB", 9)
     hosts = [Host(f"cn{number}", amounts) for number in range(30)]
-    load(sqlite_database, Cloud((*hosts, Host("child", {}, parent="cn0"))))
+    load_cloud(sqlite_database, Cloud((*hosts, Host("child", {}, parent="cn0"))))
     unknown = resource_classes.update().where(resource_classes.c.name == name).values(name="GONE")
     sqlite_database.write(lambda connection: connection.execute(unknown))
     options = sqlite_settings.with_overrides({"placement.allocation_candidates_budget": 100})
-    with counted(sqlite_database) as asked:
+    with record_statements(sqlite_database) as asked:
         warm_up(sqlite_database, LoadedProviders, Summaries(), options, Random(1))
     # That the question is too dear is known once its trees are read.
     assert bool(loading(asked)) == (name is None)

@@ -10,17 +10,17 @@ from placement_sched.operations.provider_sync import OwnPlacement, by_name, sync
 from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates, resource_providers
 from tests.support.host_maps import (
-    Told,
+    HostMapSequence,
     add_aggregate,
     aggregate_uuid,
-    here,
-    joining,
-    leaving,
-    members,
+    build_join,
+    build_leave,
+    local_services,
+    read_members,
 )
 from tests.support.hosts import NOW, add_node, add_service
 from tests.support.providers import make_provider
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
@@ -45,21 +45,21 @@ def test_what_is_missing_in_placement_is_added(database):
     one, two, other = (add_node(database, host) for host in ("cn1", "cn2", "cn3"))
     add_aggregate(database, "fast", ["cn1", "cn2"])
     join(database, "fast", one)
-    synced = sync_aggregates(*here(database))
+    synced = sync_aggregates(*local_services(database))
     assert synced.code is SyncCode.DONE
     assert (by_name(synced.added), synced.stale) == ({aggregate_uuid("fast"): {two}}, set())
-    assert members(database, "fast") == {one, two}
-    assert other not in members(database, "fast")
+    assert read_members(database, "fast") == {one, two}
+    assert other not in read_members(database, "fast")
 
 
 def test_a_second_time_nothing_is_changed_and_the_statements_are_few(database):
     nodes = [add_node(database, f"cn{number}") for number in range(8)]
     for name in ("a", "b", "c"):
         add_aggregate(database, name, [f"cn{number}" for number in range(8)])
-    sync_aggregates(*here(database))
+    sync_aggregates(*local_services(database))
     generations = [generation(database, node) for node in nodes]
-    with counted(database) as statements:
-        synced = sync_aggregates(*here(database))
+    with record_statements(database) as statements:
+        synced = sync_aggregates(*local_services(database))
     assert (synced.added, synced.removed, synced.stale, synced.problems) == (
         set(),
         set(),
@@ -75,29 +75,29 @@ def test_a_batch_takes_as_many_statements_however_large(database):
     for host in hosts:
         add_node(database, host)
     add_aggregate(database, "first", hosts[:1])
-    sync_aggregates(*here(database))
+    sync_aggregates(*local_services(database))
     add_aggregate(database, "small", hosts[:2])
-    with counted(database) as few:
-        sync_aggregates(*here(database))
+    with record_statements(database) as few:
+        sync_aggregates(*local_services(database))
     add_aggregate(database, "large", hosts)
-    with counted(database) as many:
-        sync_aggregates(*here(database))
+    with record_statements(database) as many:
+        sync_aggregates(*local_services(database))
     assert len(many) == len(few)
-    assert len(members(database, "large")) == 40
+    assert len(read_members(database, "large")) == 40
 
 
 def test_a_stale_membership_is_told_and_removed_only_if_asked(database):
     one, left = add_node(database, "cn1"), add_node(database, "cn2")
     add_aggregate(database, "fast", ["cn1"])
     join(database, "fast", one, left)
-    told = sync_aggregates(*here(database))
+    told = sync_aggregates(*local_services(database))
     fast = aggregate_uuid("fast")
     assert told.stale == {(left, fast)}
     assert told.code is SyncCode.DONE
-    assert members(database, "fast") == {one, left}
-    removed = sync_aggregates(*here(database), remove_stale=True)
+    assert read_members(database, "fast") == {one, left}
+    removed = sync_aggregates(*local_services(database), remove_stale=True)
     assert (removed.removed, removed.stale) == ({(left, fast)}, set())
-    assert members(database, "fast") == {one}
+    assert read_members(database, "fast") == {one}
 
 
 def test_a_provider_that_is_no_compute_node_is_never_stale(sqlite_database):
@@ -105,18 +105,18 @@ def test_a_provider_that_is_no_compute_node_is_never_stale(sqlite_database):
     storage = make_provider(sqlite_database, DISK_GB=1000)
     add_aggregate(sqlite_database, "fast", ["cn1"])
     join(sqlite_database, "fast", storage)
-    synced = sync_aggregates(*here(sqlite_database), remove_stale=True)
+    synced = sync_aggregates(*local_services(sqlite_database), remove_stale=True)
     assert {aggregate for _, aggregate in synced.added} == {aggregate_uuid("fast")}
     assert synced.stale | synced.removed == set()
-    assert storage in members(sqlite_database, "fast")
+    assert storage in read_members(sqlite_database, "fast")
 
 
 def test_aggregates_of_placement_alone_are_left_alone(sqlite_database):
     node = add_node(sqlite_database, "cn1")
     join(sqlite_database, "routed-network", node)
-    synced = sync_aggregates(*here(sqlite_database), remove_stale=True)
+    synced = sync_aggregates(*local_services(sqlite_database), remove_stale=True)
     assert (synced.added, synced.removed, synced.stale) == (set(), set(), set())
-    assert members(sqlite_database, "routed-network") == {node}
+    assert read_members(sqlite_database, "routed-network") == {node}
 
 
 def test_each_hindrance_has_novas_code_and_keeps_nobody_else_back(database):
@@ -126,8 +126,8 @@ def test_each_hindrance_has_novas_code_and_keeps_nobody_else_back(database):
     gone = add_node(database, "gone", provider=False)
     add_aggregate(database, "all", ["good", "several", "serving", "gone", "ghost"])
     join(database, "all", *several)
-    synced = sync_aggregates(*here(database), remove_stale=True)
-    assert members(database, "all") == {good} | several
+    synced = sync_aggregates(*local_services(database), remove_stale=True)
+    assert read_members(database, "all") == {good} | several
     assert {(each.code, each.about) for each in synced.problems} == {
         (SyncCode.SEVERAL_NODES, "several"),
         (SyncCode.NO_NODE, "serving"),
@@ -154,7 +154,7 @@ class Failing(OwnPlacement):
 def test_what_was_done_before_placement_failed_is_told(sqlite_database):
     first, _ = sorted(add_node(sqlite_database, host) for host in ("cn1", "cn2"))
     add_aggregate(sqlite_database, "fast", ["cn1", "cn2"])
-    read_hosts, _ = here(sqlite_database)
+    read_hosts, _ = local_services(sqlite_database)
     placement = Failing(sqlite_database, lambda: NOW, own_hosts=True)
     synced = sync_aggregates(read_hosts, placement)
     assert synced.added == {(first, aggregate_uuid("fast"))}
@@ -166,7 +166,7 @@ def test_another_service_that_fails_is_no_fault_of_placement(sqlite_database):
     for host in ("cn1", "cn2"):
         add_node(sqlite_database, host)
     add_aggregate(sqlite_database, "fast", ["cn1", "cn2"])
-    read_hosts, _ = here(sqlite_database)
+    read_hosts, _ = local_services(sqlite_database)
     placement = Failing(sqlite_database, lambda: NOW, own_hosts=True)
     placement.service = "compute"
     with pytest.raises(ServiceFailed, match="gone for lunch"):
@@ -178,7 +178,7 @@ def test_progress_and_each_change_are_told(sqlite_database):
     add_aggregate(sqlite_database, "fast", ["cn1"])
     notes, steps = [], []
     sync_aggregates(
-        *here(sqlite_database),
+        *local_services(sqlite_database),
         note=notes.append,
         progress=lambda done, of: steps.append((done, of)),
     )
@@ -191,7 +191,7 @@ def test_a_host_that_came_while_it_was_removed_is_put_back(sqlite_database):
     late = add_node(sqlite_database, "late")
     add_aggregate(sqlite_database, "fast")
     join(sqlite_database, "fast", late)
-    read_hosts, _ = here(sqlite_database)
+    read_hosts, _ = local_services(sqlite_database)
     before = read_hosts()
     after = HostMap(
         aggregates=tuple(with_host(each, "late") for each in before.aggregates),
@@ -199,21 +199,21 @@ def test_a_host_that_came_while_it_was_removed_is_put_back(sqlite_database):
         nodes=before.nodes,
     )
     elsewhere = OwnPlacement(sqlite_database, lambda: NOW, own_hosts=False)
-    synced = sync_aggregates(Told(before, after), elsewhere, remove_stale=True)
-    assert members(sqlite_database, "fast") == {late}
+    synced = sync_aggregates(HostMapSequence(before, after), elsewhere, remove_stale=True)
+    assert read_members(sqlite_database, "fast") == {late}
     assert synced.removed == set()
 
 
 def test_a_host_that_left_while_it_was_added_is_taken_out_again(sqlite_database):
     gone = add_node(sqlite_database, "gone")
     add_aggregate(sqlite_database, "fast", ["gone"])
-    read_hosts, _ = here(sqlite_database)
+    read_hosts, _ = local_services(sqlite_database)
     before = read_hosts()
     after = HostMap(aggregates=(), known=before.known, nodes=before.nodes)
     elsewhere = OwnPlacement(sqlite_database, lambda: NOW, own_hosts=False)
-    sync_aggregates(Told(before, after), elsewhere)
-    assert members(sqlite_database, "fast") == set()
-    assert gone not in members(sqlite_database, "fast")
+    sync_aggregates(HostMapSequence(before, after), elsewhere)
+    assert read_members(sqlite_database, "fast") == set()
+    assert gone not in read_members(sqlite_database, "fast")
 
 
 def with_host(aggregate, host):
@@ -230,7 +230,7 @@ def test_own_host_aggregates_are_read_again_under_their_lock(database):
     """What was read before a change of them does not overrule it."""
     one, two = add_node(database, "cn1"), add_node(database, "cn2")
     add_aggregate(database, "fast", ["cn1"])
-    read_hosts, placement = here(database)
+    read_hosts, placement = local_services(database)
     stale = read_hosts()
 
     def swap(connection):
@@ -239,6 +239,6 @@ def test_own_host_aggregates_are_read_again_under_their_lock(database):
         own_aggregates.add_hosts(connection, number, ["cn2"], NOW)
 
     database.write(swap)
-    assert placement.change(joining(stale.aggregates[0].uuid, one)).done == set()
-    assert placement.change(leaving(stale.aggregates[0].uuid, two)).done == set()
-    assert members(database, "fast") == {two}
+    assert placement.change(build_join(stale.aggregates[0].uuid, one)).done == set()
+    assert placement.change(build_leave(stale.aggregates[0].uuid, two)).done == set()
+    assert read_members(database, "fast") == {two}

@@ -14,10 +14,16 @@ from placement_sched.store import synced_traits
 from placement_sched.store.compute import host_aggregates as aggregates_store
 from placement_sched.store.placement import resource_providers, traits
 from tests.conftest import empty, make_settings
-from tests.support.host_maps import LICENSED, add_aggregate, carriers, here, members
+from tests.support.host_maps import (
+    LICENSED,
+    add_aggregate,
+    local_services,
+    read_members,
+    read_providers_with_trait,
+)
 from tests.support.hosts import NOW, add_node
 from tests.support.invariants import assert_invariants
-from tests.support.processes import race
+from tests.support.processes import run_in_processes
 
 pytestmark = pytest.mark.system
 
@@ -34,8 +40,8 @@ def work(barrier, which, url, nodes):
     try:
         if which < SYNCING:
             for _ in range(ROUNDS):
-                sync_aggregates(*here(database), remove_stale=True)
-                sync_traits(*here(database))
+                sync_aggregates(*local_services(database), remove_stale=True)
+                sync_traits(*local_services(database))
             return []
         if which < SYNCING + MOVING:
             for _ in range(4 * ROUNDS):
@@ -92,18 +98,18 @@ def they_raced(url: str) -> bool:
     nodes = {host: add_node(database, host) for host in HOSTS}
     for name in AGGREGATES:
         add_aggregate(database, name, [], {})
-    theirs = race(SYNCING + MOVING + TAGGING, work, url, sorted(nodes.values()))
+    theirs = run_in_processes(SYNCING + MOVING + TAGGING, work, url, sorted(nodes.values()))
     # Who moves hosts keeps the provider aggregates himself: in no moment were they to be mended.
     asked = check_members(database, nodes)
-    sync_traits(*here(database))
+    sync_traits(*local_services(database))
     check_members(database, nodes)
-    assert carriers(database) == asked
+    assert read_providers_with_trait(database) == asked
     with database.read() as connection:
         assert {uuid for uuid, _ in synced_traits.read(connection).pairs} == asked
     put: dict[str, set[str]] = defaultdict(set)
     for node, trait in theirs:
         put[trait].add(node)
-    assert {trait: carriers(database, trait) for trait in put} == put
+    assert {trait: read_providers_with_trait(database, trait) for trait in put} == put
     assert_invariants(database)
     database.dispose()
     return bool(put)
@@ -114,7 +120,7 @@ def check_members(database, nodes):
     with database.read() as connection:
         found = aggregates_store.snapshot(connection)
     for one in found:
-        assert members(database, one.name) == {nodes[host] for host in one.hosts}
+        assert read_members(database, one.name) == {nodes[host] for host in one.hosts}
     return {
         nodes[host]
         for one in found

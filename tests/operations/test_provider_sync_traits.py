@@ -20,21 +20,21 @@ from tests.conftest import empty, make_settings
 from tests.exploring import draws
 from tests.support.host_maps import (
     LICENSED,
-    Told,
+    HostMapSequence,
     add_aggregate,
+    add_unrecorded_trait,
     aggregate_uuid,
-    carriers,
-    here,
-    joining,
-    leaving,
-    members,
-    put_by_hand,
-    putting,
-    tag,
-    taking_off,
+    build_join,
+    build_leave,
+    build_trait_addition,
+    build_trait_removal,
+    local_services,
+    read_members,
+    read_providers_with_trait,
+    set_metadata,
 )
 from tests.support.hosts import NOW, add_node, add_service
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
@@ -58,18 +58,18 @@ def record(database):
 def test_the_trait_is_made_and_put_on_the_hosts_providers_alone(database):
     inside, _ = add_node(database, "win1"), add_node(database, "cn1")
     aggregate = add_aggregate(database, "windows", ["win1"], {**ASKING, "os_distro": "windows"})
-    synced = sync_traits(*here(database))
+    synced = sync_traits(*local_services(database))
     assert (synced.created, synced.added) == ([LICENSED], {(inside, LICENSED)})
     assert synced.code is SyncCode.DONE
-    assert carriers(database) == {inside}
+    assert read_providers_with_trait(database) == {inside}
     assert record(database) == {(inside, LICENSED): aggregate}
 
 
 def test_every_node_of_a_host_gets_it(sqlite_database):
     nodes = {add_node(sqlite_database, "ironic", f"node{number}") for number in (1, 2)}
     add_aggregate(sqlite_database, "metal", ["ironic"], ASKING)
-    assert sync_traits(*here(sqlite_database)).code is SyncCode.DONE
-    assert carriers(sqlite_database) == nodes
+    assert sync_traits(*local_services(sqlite_database)).code is SyncCode.DONE
+    assert read_providers_with_trait(sqlite_database) == nodes
 
 
 def test_values_other_than_required_ask_for_nothing(sqlite_database):
@@ -77,14 +77,14 @@ def test_values_other_than_required_ask_for_nothing(sqlite_database):
     add_aggregate(
         sqlite_database, "a", ["cn1"], {"trait:CUSTOM_A": "forbidden", "CUSTOM_B": "required"}
     )
-    synced = sync_traits(*here(sqlite_database))
+    synced = sync_traits(*local_services(sqlite_database))
     assert (synced.created, synced.added, synced.problems) == ([], set(), [])
 
 
 def test_an_aggregate_without_hosts_has_its_trait_made(sqlite_database):
     """A request that names a trait which is not there is refused; so it must be there."""
     add_aggregate(sqlite_database, "windows", [], ASKING)
-    assert sync_traits(*here(sqlite_database)).created == [LICENSED]
+    assert sync_traits(*local_services(sqlite_database)).created == [LICENSED]
     with sqlite_database.read() as connection:
         assert traits.by_names(connection, [LICENSED])
 
@@ -94,9 +94,9 @@ def test_a_second_time_nothing_is_changed_and_the_statements_are_few(database):
     nodes = [add_node(database, host) for host in hosts]
     for name in ("a", "b"):
         add_aggregate(database, name, hosts, ASKING)
-    sync_traits(*here(database))
-    with counted(database) as statements:
-        synced = sync_traits(*here(database))
+    sync_traits(*local_services(database))
+    with record_statements(database) as statements:
+        synced = sync_traits(*local_services(database))
     assert (synced.created, synced.added, synced.removed) == ([], set(), set())
     assert len(statements) == 6
     with database.read() as connection:
@@ -109,49 +109,49 @@ def test_a_batch_takes_as_many_statements_however_large(database):
     for host in hosts:
         add_node(database, host)
     add_aggregate(database, "first", hosts[:1], {"trait:CUSTOM_A": "required"})
-    sync_traits(*here(database))
+    sync_traits(*local_services(database))
     add_aggregate(database, "small", hosts[:2], {"trait:CUSTOM_B": "required"})
-    with counted(database) as few:
-        sync_traits(*here(database))
+    with record_statements(database) as few:
+        sync_traits(*local_services(database))
     add_aggregate(database, "large", hosts, {"trait:CUSTOM_C": "required"})
-    with counted(database) as many:
-        sync_traits(*here(database))
+    with record_statements(database) as many:
+        sync_traits(*local_services(database))
     assert len(many) == len(few)
-    assert len(carriers(database, "CUSTOM_C")) == 40
+    assert len(read_providers_with_trait(database, "CUSTOM_C")) == 40
 
 
 def test_what_it_put_is_taken_off_once_nobody_asks(database):
     node = add_node(database, "win1")
     add_aggregate(database, "windows", ["win1"], ASKING)
-    sync_traits(*here(database))
-    tag(database, "windows", NOT_ASKING)
-    synced = sync_traits(*here(database))
+    sync_traits(*local_services(database))
+    set_metadata(database, "windows", NOT_ASKING)
+    synced = sync_traits(*local_services(database))
     assert synced.removed == {(node, LICENSED)}
-    assert carriers(database) == set()
+    assert read_providers_with_trait(database) == set()
     assert record(database) == {}
 
 
 def test_what_it_did_not_put_stays(sqlite_database):
     theirs, ours = add_node(sqlite_database, "theirs"), add_node(sqlite_database, "ours")
-    put_by_hand(sqlite_database, theirs)
+    add_unrecorded_trait(sqlite_database, theirs)
     add_aggregate(sqlite_database, "windows", ["theirs", "ours"], ASKING)
-    assert sync_traits(*here(sqlite_database)).added == {(ours, LICENSED)}
-    tag(sqlite_database, "windows", NOT_ASKING)
-    assert sync_traits(*here(sqlite_database)).removed == {(ours, LICENSED)}
-    assert carriers(sqlite_database) == {theirs}
+    assert sync_traits(*local_services(sqlite_database)).added == {(ours, LICENSED)}
+    set_metadata(sqlite_database, "windows", NOT_ASKING)
+    assert sync_traits(*local_services(sqlite_database)).removed == {(ours, LICENSED)}
+    assert read_providers_with_trait(sqlite_database) == {theirs}
 
 
 def test_a_host_that_left_loses_it(sqlite_database):
     node = add_node(sqlite_database, "win1")
     add_aggregate(sqlite_database, "windows", ["win1"], ASKING)
-    sync_traits(*here(sqlite_database))
+    sync_traits(*local_services(sqlite_database))
 
     def leave(connection):
         number = host_aggregates.id_of_name(connection, "windows")
         host_aggregates.remove_host(connection, number, "win1")
 
     sqlite_database.write(leave)
-    assert sync_traits(*here(sqlite_database)).removed == {(node, LICENSED)}
+    assert sync_traits(*local_services(sqlite_database)).removed == {(node, LICENSED)}
 
 
 def without_nodes(hosts, *names):
@@ -164,68 +164,74 @@ def test_a_host_in_the_aggregate_keeps_it_though_its_node_is_not_told(database):
     """What is not in a list may be missing from the list."""
     node, other = add_node(database, "win1"), add_node(database, "win2")
     add_aggregate(database, "windows", ["win1", "win2"], ASKING)
-    read_hosts, placement = here(database)
+    read_hosts, placement = local_services(database)
     sync_traits(read_hosts, placement)
     novas = OwnPlacement(database, lambda: NOW, own_hosts=False)
-    synced = sync_traits(Told(without_nodes(read_hosts(), "win1")), novas)
+    synced = sync_traits(HostMapSequence(without_nodes(read_hosts(), "win1")), novas)
     assert synced.removed == set()
     assert [(each.code, each.about) for each in synced.problems] == [(SyncCode.NO_NODE, "win1")]
-    assert carriers(database) == {node, other}
+    assert read_providers_with_trait(database) == {node, other}
     assert record(database).keys() == {(node, LICENSED), (other, LICENSED)}
-    tag(database, "windows", NOT_ASKING)
-    synced = sync_traits(Told(without_nodes(read_hosts(), "win1")), novas)
+    set_metadata(database, "windows", NOT_ASKING)
+    synced = sync_traits(HostMapSequence(without_nodes(read_hosts(), "win1")), novas)
     assert synced.removed == {(node, LICENSED), (other, LICENSED)}
 
 
 def test_one_that_was_taken_off_by_hand_is_put_again_while_asked_for(sqlite_database):
     node = add_node(sqlite_database, "win1")
     add_aggregate(sqlite_database, "windows", ["win1"], ASKING)
-    sync_traits(*here(sqlite_database))
+    sync_traits(*local_services(sqlite_database))
     take_off_by_hand(sqlite_database, node)
-    assert sync_traits(*here(sqlite_database)).added == {(node, LICENSED)}
-    assert carriers(sqlite_database) == {node}
+    assert sync_traits(*local_services(sqlite_database)).added == {(node, LICENSED)}
+    assert read_providers_with_trait(sqlite_database) == {node}
 
 
 def test_one_that_is_gone_already_is_forgotten(sqlite_database):
     node = add_node(sqlite_database, "win1")
     add_aggregate(sqlite_database, "windows", ["win1"], ASKING)
-    sync_traits(*here(sqlite_database))
+    sync_traits(*local_services(sqlite_database))
     take_off_by_hand(sqlite_database, node)
-    tag(sqlite_database, "windows", NOT_ASKING)
-    assert sync_traits(*here(sqlite_database)).removed == set()
+    set_metadata(sqlite_database, "windows", NOT_ASKING)
+    assert sync_traits(*local_services(sqlite_database)).removed == set()
     assert record(sqlite_database) == {}
-    put_by_hand(sqlite_database, node)
-    sync_traits(*here(sqlite_database))
-    assert carriers(sqlite_database) == {node}
+    add_unrecorded_trait(sqlite_database, node)
+    sync_traits(*local_services(sqlite_database))
+    assert read_providers_with_trait(sqlite_database) == {node}
 
 
 def test_it_stays_while_another_aggregate_asks(database):
     node = add_node(database, "win1")
     add_aggregate(database, "one", ["win1"], ASKING)
     add_aggregate(database, "two", ["win1"], ASKING)
-    sync_traits(*here(database))
-    tag(database, "one", NOT_ASKING)
-    assert sync_traits(*here(database)).removed == set()
+    sync_traits(*local_services(database))
+    set_metadata(database, "one", NOT_ASKING)
+    assert sync_traits(*local_services(database)).removed == set()
     assert record(database) == {(node, LICENSED): aggregate_uuid("two")}
-    tag(database, "two", NOT_ASKING)
-    assert sync_traits(*here(database), aggregate="two").removed == {(node, LICENSED)}
+    set_metadata(database, "two", NOT_ASKING)
+    assert sync_traits(*local_services(database), aggregate="two").removed == {(node, LICENSED)}
 
 
 def test_one_aggregate_alone_is_put_and_taken_off(sqlite_database):
     one, two = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_aggregate(sqlite_database, "one", ["cn1"], {"trait:CUSTOM_ONE": "required"})
     add_aggregate(sqlite_database, "two", ["cn2"], {"trait:CUSTOM_TWO": "required"})
-    assert sync_traits(*here(sqlite_database), aggregate="one").added == {(one, "CUSTOM_ONE")}
-    assert sync_traits(*here(sqlite_database), aggregate="two").added == {(two, "CUSTOM_TWO")}
-    tag(sqlite_database, "one", {"trait:CUSTOM_ONE": None})
-    assert sync_traits(*here(sqlite_database), aggregate="two").removed == set()
-    assert sync_traits(*here(sqlite_database), aggregate="one").removed == {(one, "CUSTOM_ONE")}
+    assert sync_traits(*local_services(sqlite_database), aggregate="one").added == {
+        (one, "CUSTOM_ONE")
+    }
+    assert sync_traits(*local_services(sqlite_database), aggregate="two").added == {
+        (two, "CUSTOM_TWO")
+    }
+    set_metadata(sqlite_database, "one", {"trait:CUSTOM_ONE": None})
+    assert sync_traits(*local_services(sqlite_database), aggregate="two").removed == set()
+    assert sync_traits(*local_services(sqlite_database), aggregate="one").removed == {
+        (one, "CUSTOM_ONE")
+    }
 
 
 def test_what_was_put_for_an_aggregate_that_is_gone_is_taken_off(sqlite_database):
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "one", ["cn1"], ASKING)
-    sync_traits(*here(sqlite_database))
+    sync_traits(*local_services(sqlite_database))
 
     def drop(connection):
         number = host_aggregates.id_of_name(connection, "one")
@@ -233,7 +239,7 @@ def test_what_was_put_for_an_aggregate_that_is_gone_is_taken_off(sqlite_database
         host_aggregates.remove(connection, number)
 
     sqlite_database.write(drop)
-    assert sync_traits(*here(sqlite_database)).removed == {(node, LICENSED)}
+    assert sync_traits(*local_services(sqlite_database)).removed == {(node, LICENSED)}
 
 
 def test_what_was_put_for_an_aggregate_of_another_list_stays(database):
@@ -249,19 +255,19 @@ def test_what_was_put_for_an_aggregate_of_another_list_stays(database):
     )
     hosts = HostMap((theirs,), frozenset({"cn1"}), {"cn1": frozenset({node})})
     elsewhere = OwnPlacement(database, lambda: NOW, own_hosts=False)
-    elsewhere.change(joining(theirs.uuid, node))
-    sync_traits(Told(hosts), elsewhere)
-    told = sync_traits(*here(database))
+    elsewhere.change(build_join(theirs.uuid, node))
+    sync_traits(HostMapSequence(hosts), elsewhere)
+    told = sync_traits(*local_services(database))
     assert (told.removed, told.code) == (set(), SyncCode.AGGREGATE_UNKNOWN)
     assert [one.about for one in told.problems] == ["cn1"]
-    assert carriers(database) == {node}
-    elsewhere.change(leaving(theirs.uuid, node))
-    assert sync_traits(*here(database)).removed == {(node, LICENSED)}
+    assert read_providers_with_trait(database) == {node}
+    elsewhere.change(build_leave(theirs.uuid, node))
+    assert sync_traits(*local_services(database)).removed == {(node, LICENSED)}
 
 
 def test_an_unknown_aggregate_is_named(sqlite_database):
     with pytest.raises(NotFound, match="no host aggregate named 'nix'"):
-        sync_traits(*here(sqlite_database), aggregate="nix")
+        sync_traits(*local_services(sqlite_database), aggregate="nix")
 
 
 @pytest.mark.parametrize(
@@ -270,7 +276,7 @@ def test_an_unknown_aggregate_is_named(sqlite_database):
 def test_a_trait_that_cannot_be_made_is_refused_and_the_others_are_put(sqlite_database, name):
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "odd", ["cn1"], {f"trait:{name}": "required", **ASKING})
-    synced = sync_traits(*here(sqlite_database))
+    synced = sync_traits(*local_services(sqlite_database))
     assert synced.code is SyncCode.TRAIT_REFUSED
     assert [(each.about, "aggregate odd" in each.detail) for each in synced.problems] == [
         (name, True)
@@ -281,7 +287,7 @@ def test_a_trait_that_cannot_be_made_is_refused_and_the_others_are_put(sqlite_da
 def test_a_standard_trait_that_is_there_is_put(sqlite_database):
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "a", ["cn1"], {"trait:HW_CPU_X86_AVX2": "required"})
-    assert sync_traits(*here(sqlite_database)).added == {(node, "HW_CPU_X86_AVX2")}
+    assert sync_traits(*local_services(sqlite_database)).added == {(node, "HW_CPU_X86_AVX2")}
 
 
 def test_hosts_without_provider_have_novas_codes(sqlite_database):
@@ -290,8 +296,8 @@ def test_hosts_without_provider_have_novas_codes(sqlite_database):
     add_node(sqlite_database, "gone", provider=False)
     add_aggregate(sqlite_database, "all", ["good", "serving", "gone", "ghost"], ASKING)
     add_aggregate(sqlite_database, "does not ask", ["elsewhere"])
-    synced = sync_traits(*here(sqlite_database))
-    assert carriers(sqlite_database) == {good}
+    synced = sync_traits(*local_services(sqlite_database))
+    assert read_providers_with_trait(sqlite_database) == {good}
     assert {(each.code, each.about) for each in synced.problems} == {
         (SyncCode.NO_NODE, "serving"),
         (SyncCode.HOST_UNKNOWN, "ghost"),
@@ -303,12 +309,15 @@ def test_hosts_without_provider_have_novas_codes(sqlite_database):
 def test_a_dry_run_tells_the_same_and_changes_nothing(sqlite_database):
     one, two = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_aggregate(sqlite_database, "old", ["cn1"], ASKING)
-    sync_traits(*here(sqlite_database))
-    tag(sqlite_database, "old", NOT_ASKING)
+    sync_traits(*local_services(sqlite_database))
+    set_metadata(sqlite_database, "old", NOT_ASKING)
     add_aggregate(sqlite_database, "new", ["cn2"], {"trait:CUSTOM_NEW": "required"})
-    told = sync_traits(*here(sqlite_database), dry_run=True)
-    assert (carriers(sqlite_database), carriers(sqlite_database, "CUSTOM_NEW")) == ({one}, set())
-    done = sync_traits(*here(sqlite_database))
+    told = sync_traits(*local_services(sqlite_database), dry_run=True)
+    assert (
+        read_providers_with_trait(sqlite_database),
+        read_providers_with_trait(sqlite_database, "CUSTOM_NEW"),
+    ) == ({one}, set())
+    done = sync_traits(*local_services(sqlite_database))
     assert (told.created, told.added, told.removed) == (done.created, done.added, done.removed)
     assert (done.added, done.removed) == ({(two, "CUSTOM_NEW")}, {(one, LICENSED)})
 
@@ -318,8 +327,8 @@ def test_a_dry_run_tells_which_hosts_have_no_provider(database):
     add_node(database, "gone", provider=False)
     asking = {**ASKING, "trait:CUSTOM_B": "required"}
     add_aggregate(database, "a", ["cn1", "gone"], asking)
-    told = sync_traits(*here(database), dry_run=True)
-    done = sync_traits(*here(database))
+    told = sync_traits(*local_services(database), dry_run=True)
+    done = sync_traits(*local_services(database))
     assert (told.created, told.added, told.removed) == (done.created, done.added, done.removed)
     assert told.problems == done.problems
     assert done.added == {(node, LICENSED), (node, "CUSTOM_B")}
@@ -329,22 +338,24 @@ def test_a_dry_run_tells_which_hosts_have_no_provider(database):
 def test_own_metadata_are_read_again_under_their_lock(database):
     node = add_node(database, "cn1")
     add_aggregate(database, "a", ["cn1"], ASKING)
-    _, placement = here(database)
-    tag(database, "a", NOT_ASKING)
-    assert placement.change(putting(LICENSED, {node: aggregate_uuid("a")})).done == set()
-    tag(database, "a", ASKING)
-    sync_traits(*here(database))
-    assert placement.change(taking_off(LICENSED, node)).done == set()
-    assert carriers(database) == {node}
+    _, placement = local_services(database)
+    set_metadata(database, "a", NOT_ASKING)
+    assert (
+        placement.change(build_trait_addition(LICENSED, {node: aggregate_uuid("a")})).done == set()
+    )
+    set_metadata(database, "a", ASKING)
+    sync_traits(*local_services(database))
+    assert placement.change(build_trait_removal(LICENSED, node)).done == set()
+    assert read_providers_with_trait(database) == {node}
 
 
 def test_with_foreign_host_aggregates_what_was_read_counts(sqlite_database):
     """Nova's are not here to be read again."""
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
-    read_hosts, _ = here(sqlite_database)
-    novas = Told(read_hosts())
-    tag(sqlite_database, "a", NOT_ASKING)
+    read_hosts, _ = local_services(sqlite_database)
+    novas = HostMapSequence(read_hosts())
+    set_metadata(sqlite_database, "a", NOT_ASKING)
     placement = OwnPlacement(sqlite_database, lambda: NOW, own_hosts=False)
     assert sync_traits(novas, placement).added == {(node, LICENSED)}
     assert sync_traits(read_hosts, placement).removed == {(node, LICENSED)}
@@ -376,8 +387,8 @@ def state(database, nodes):
     with database.read() as connection:
         found = resource_providers.by_uuids(connection, nodes.values()).values()
     return (
-        {name: members(database, name) for name in "abc"},
-        {trait: carriers(database, trait) for trait in TRAITS},
+        {name: read_members(database, name) for name in "abc"},
+        {trait: read_providers_with_trait(database, trait) for trait in TRAITS},
         {provider.uuid: provider.generation for provider in found},
         record(database),
     )
@@ -391,21 +402,21 @@ def test_twice_is_once_and_what_is_there_is_what_is_asked_or_put_by_hand(
     empty(shared.url.render_as_string(hide_password=False))
     nodes = {host: add_node(shared, host) for host in HOSTS}
     for host, trait in sorted(by_hand):
-        put_by_hand(shared, nodes[host], trait)
+        add_unrecorded_trait(shared, nodes[host], trait)
     for cloud in (before, after):
         make_aggregates(shared, cloud)
-        sync_aggregates(*here(shared), remove_stale=True)
-        sync_traits(*here(shared))
+        sync_aggregates(*local_services(shared), remove_stale=True)
+        sync_traits(*local_services(shared))
         once = state(shared, nodes)
-        sync_aggregates(*here(shared), remove_stale=True)
-        sync_traits(*here(shared))
+        sync_aggregates(*local_services(shared), remove_stale=True)
+        sync_traits(*local_services(shared))
         assert state(shared, nodes) == once
         for trait in TRAITS:
             asked = {nodes[host] for one in cloud if trait in one["asked"] for host in one["hosts"]}
             theirs = {nodes[host] for host, name in by_hand if name == trait}
-            assert carriers(shared, trait) == asked | theirs
+            assert read_providers_with_trait(shared, trait) == asked | theirs
         for name, one in zip("abc", cloud, strict=False):
-            assert members(shared, name) == {nodes[host] for host in one["hosts"]}
+            assert read_members(shared, name) == {nodes[host] for host in one["hosts"]}
 
 
 def make_aggregates(database, cloud):

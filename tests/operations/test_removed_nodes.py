@@ -8,7 +8,7 @@ from placement_sched.operations import aggregates, reports
 from placement_sched.store.compute import compute_nodes, services
 from placement_sched.store.placement import provider_trees, resource_providers
 from tests.operations.test_reports import allocate, provider, report
-from tests.support.reports import NOW, a_report, node_uuid
+from tests.support.reports import NOW, build_report, node_uuid
 
 
 def remove(database, number=1):
@@ -21,7 +21,7 @@ def hosts_with_service(database):
 
 
 def test_node_goes_with_provider_inventories_traits_and_memberships(database, settings):
-    report(database, settings, a_report(1), a_report(2))
+    report(database, settings, build_report(1), build_report(2))
     made = database.write(
         lambda connection: aggregates.create(connection, node_uuid(70), "a", None, NOW)
     )
@@ -37,7 +37,7 @@ def test_node_goes_with_provider_inventories_traits_and_memberships(database, se
 
 
 def test_service_stays_while_its_host_has_another_node(database, settings):
-    report(database, settings, a_report(1, host="rack"), a_report(2, host="rack"))
+    report(database, settings, build_report(1, host="rack"), build_report(2, host="rack"))
     remove(database, 1)
     assert hosts_with_service(database) == ["rack"]
     remove(database, 2)
@@ -45,7 +45,7 @@ def test_service_stays_while_its_host_has_another_node(database, settings):
 
 
 def test_node_with_allocations_stays_whole(database, settings):
-    report(database, settings, a_report())
+    report(database, settings, build_report())
     allocate(database, VCPU=1)
     with pytest.raises(InUse, match="allocations"):
         remove(database)
@@ -54,7 +54,7 @@ def test_node_with_allocations_stays_whole(database, settings):
 
 
 def test_node_with_child_providers_stays(database, settings):
-    report(database, settings, a_report())
+    report(database, settings, build_report())
     database.write(
         lambda connection: provider_trees.create(
             connection, uuid=node_uuid(9), name="numa0", parent_uuid=node_uuid(1), now=NOW
@@ -65,7 +65,7 @@ def test_node_with_child_providers_stays(database, settings):
 
 
 def test_node_without_provider_goes(database, settings):
-    report(database, settings, a_report(inventories=False))
+    report(database, settings, build_report(inventories=False))
     remove(database)
     assert hosts_with_service(database) == []
 

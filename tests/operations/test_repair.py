@@ -11,7 +11,7 @@ from placement_sched.operations.repair import Auditor
 from tests.cli.placement.test_audit import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.cli.placement.test_audit import small as small  # noqa: PLC0414 - a fixture
 from tests.support.openstack_databases import NEWEST, stamp
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.slow
 
@@ -68,7 +68,7 @@ def test_statements_do_not_depend_on_how_many_orphans_there_are(small, sqlite_da
         for number in numbers:
             small.allocate(number)
         auditor = Auditor(database=sqlite_database, clock=utcnow, no_owner=NO_OWNER)
-        with counted(sqlite_database) as seen:
+        with record_statements(sqlite_database) as seen:
             auditor.delete(auditor.find(), lambda _done, _total: None)
         counts.append(len(seen))
     assert counts[0] == counts[1]

@@ -13,7 +13,7 @@ from tests.cli.placement.test_heal import CN1
 from tests.cli.placement.test_heal import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.cli.placement.test_heal import small as small  # noqa: PLC0414 - a fixture
 from tests.support.repairs import FLAVOR, uuid
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.slow
 
@@ -60,7 +60,7 @@ def test_statements_do_not_depend_on_how_many_are_healed(small, sqlite_database)
         healer = Healer(
             database=sqlite_database, clock=utcnow, no_owner=NO_OWNER, wanted=HealRequest()
         )
-        with counted(sqlite_database) as seen:
+        with record_statements(sqlite_database) as seen:
             assert all(one.done for one in healer.heal())
         counts.append(len(seen))
     assert counts[1] == counts[2]

@@ -13,7 +13,7 @@ from placement_sched.operations import retention
 from placement_sched.operations.retention import PAUSE, LogRetention
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_what_is_old_is_deleted_once_a_minute(database_url, now):
         upkeep()
         database.write(_age)
     before = _number(database, provider_changes)
-    with counted(database) as seen:
+    with record_statements(database) as seen:
         upkeep()
     assert seen == []
     now[0] += PAUSE + 1
@@ -63,7 +63,7 @@ def test_what_is_old_is_deleted_once_a_minute(database_url, now):
 def test_without_a_log_nothing_is_asked(database, now):
     upkeep = LogRetention(database)
     now[0] += PAUSE + 1
-    with counted(database) as seen:
+    with record_statements(database) as seen:
         upkeep()
     assert seen == []
 

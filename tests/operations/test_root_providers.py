@@ -6,8 +6,8 @@ import pytest
 from placement_sched.operations import reports
 from placement_sched.store.placement import resource_providers
 from tests.operations.test_reports import aggregates_of, an_aggregate, provider, report
-from tests.support.concurrency import at_once
-from tests.support.reports import NOW, a_report, node_uuid
+from tests.support.concurrency import run_concurrently
+from tests.support.reports import NOW, build_report, node_uuid
 from tests.support.versions import LATEST_HEADERS
 
 PROVIDERS = "/placement/resource_providers"
@@ -32,7 +32,7 @@ def create(database, number, **fields):
 
 def test_provider_of_a_reported_node_joins_the_aggregates_of_its_host(app, told):
     database = app.app.services.database
-    told(a_report(1), a_report(2))
+    told(build_report(1), build_report(2))
     first, second = an_aggregate(database, 71, "cn1"), an_aggregate(database, 72, "cn1")
     body = {"uuid": node_uuid(1), "name": "cn1"}
     made = app.post_json(PROVIDERS, body, headers=LATEST_HEADERS).json
@@ -45,15 +45,15 @@ def test_provider_of_a_reported_node_joins_the_aggregates_of_its_host(app, told)
 
 
 def test_inventories_that_are_reported_later_change_no_aggregates(database, settings, told):
-    told(a_report(1))
+    told(build_report(1))
     aggregate = an_aggregate(database, 71, "cn1")
     create(database, 1, name="cn1")
-    report(database, settings, a_report(1))
+    report(database, settings, build_report(1))
     assert aggregates_of(database, 1) == {aggregate}
 
 
 def test_child_provider_joins_nothing(database, told):
-    told(a_report(1))
+    told(build_report(1))
     an_aggregate(database, 71, "cn1")
     create(database, 2)
     create(database, 1, parent_uuid=node_uuid(2))
@@ -69,11 +69,11 @@ def test_provider_that_no_node_has_stays_as_it_was_created(database):
 
 @pytest.mark.all_databases
 def test_provider_created_while_its_node_is_reported_joins_the_aggregates(database, told):
-    told(a_report(50, host="cn1"))
+    told(build_report(50, host="cn1"))
     aggregate = an_aggregate(database, 71, "cn1")
     for number in range(1, ROUNDS):
-        at_once(
-            lambda number=number: told(a_report(number, host="cn1")),
+        run_concurrently(
+            lambda number=number: told(build_report(number, host="cn1")),
             lambda number=number: create(database, number),
         )
         assert aggregates_of(database, number) == {aggregate}
@@ -82,8 +82,8 @@ def test_provider_created_while_its_node_is_reported_joins_the_aggregates(databa
 @pytest.mark.all_databases
 def test_provider_created_while_its_host_joins_an_aggregate_is_in_it(database, told):
     for number in range(1, ROUNDS):
-        told(a_report(number))
-        at_once(
+        told(build_report(number))
+        run_concurrently(
             lambda number=number: an_aggregate(database, 70 + number, f"cn{number}"),
             lambda number=number: create(database, number),
         )

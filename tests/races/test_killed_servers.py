@@ -19,11 +19,11 @@ import requests
 
 from placement_sched.db.transaction import Database
 from placement_sched.store.placement import allocations
-from tests.deploy.haproxy import in_front
-from tests.support.invariants import assert_invariants, generations_only_grow
-from tests.support.loopback import reserved_port
+from tests.deploy.haproxy import run_haproxy
+from tests.support.invariants import assert_generations_grow, assert_invariants
+from tests.support.loopback import reserve_port
 from tests.support.providers import make_provider
-from tests.support.servers import Server, environment, started, wait_until
+from tests.support.servers import Server, environment, start_server, wait_until
 from tests.support.versions import LATEST
 
 pytestmark = pytest.mark.system
@@ -123,7 +123,7 @@ class Site:
 
     def __init__(self, folder: Path, url: str, stack: ExitStack) -> None:
         self._folder, self._url, self._stack = folder, url, stack
-        held = [stack.enter_context(reserved_port()) for _ in range(SERVERS)]
+        held = [stack.enter_context(reserve_port()) for _ in range(SERVERS)]
         self.ports = [one.getsockname()[1] for one in held]
         self._servers = [self._started(port) for port in self.ports]
 
@@ -145,7 +145,7 @@ class Site:
         log = self._folder / f"{port}-{uuid4().hex[:4]}.log"
         words = ("--port", str(port), "--workers", str(WORKERS))
         return self._stack.enter_context(
-            started(*words, folder=self._folder, log=log, variables=variables)
+            start_server(*words, folder=self._folder, log=log, variables=variables)
         )
 
 
@@ -159,7 +159,7 @@ def site(database_url, tmp_path) -> Iterator[Site]:
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_nothing_acknowledged_is_lost_where_servers_are_killed(database, site, tmp_path):
     providers = [make_provider(database, VCPU=40) for _ in range(PROVIDERS)]
-    with in_front(tmp_path, site.ports) as (url, certificate), generations_only_grow(database):
+    with run_haproxy(tmp_path, site.ports) as (url, certificate), assert_generations_grow(database):
         writers = [Writer(number, url, certificate, providers) for number in range(CLIENTS)]
         for writer in writers:
             writer.start()

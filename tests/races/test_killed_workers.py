@@ -25,7 +25,7 @@ from tests.chaos.scale import TRIED
 from tests.races.journal import journal, replay, wait_for_writes
 from tests.races.writer import TOTALS, Tale, write_at_random
 from tests.support.invariants import assert_invariants
-from tests.support.processes import race
+from tests.support.processes import run_in_processes
 from tests.support.providers import make_provider
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.system]
@@ -67,7 +67,9 @@ def tales(database, database_url, serve, record_property) -> Iterator[tuple[list
     killer = Killer(psutil.Process(server.process.pid))
     with journal(database):
         killer.start()
-        told = race(WRITERS, write_at_random, server.url, providers, SECONDS, database_url)
+        told = run_in_processes(
+            WRITERS, write_at_random, server.url, providers, SECONDS, database_url
+        )
         killer.stop()
         record_property(TRIED, f"{killer.killed} workers killed on {database.reader.dialect.name}")
         assert killer.killed >= SECONDS // PAUSE - 1

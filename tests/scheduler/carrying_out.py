@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clouds with instances, plans for them, and their moves carried out through the API."""
+"""Clouds with instances, and moves of their plans carried out through the API."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -22,35 +22,43 @@ FLAVORS = {
 }
 
 
-def fill(app: Any, random: Random, hosts: int, number: int) -> list[str]:
-    """Make hosts, some in a zone, and place instances, some of them in a group; return uuids."""
-    names = [f"cn{at}" for at in range(1, hosts + 1)]
-    app.post_json(
-        "/scheduler/v1/compute_nodes",
-        [report(name, memory_mb=1024 * random.randint(8, 24), vcpus=40) for name in names],
-    )
+def make_cloud(app: Any, memory_gb: Mapping[str, int], zone: Sequence[str], **fields: Any) -> str:
+    """Report hosts, some in zone az1, and add an anti-affinity group; return its id."""
+    reports = [report(name, memory_mb=1024 * size, **fields) for name, size in memory_gb.items()]
+    app.post_json("/scheduler/v1/compute_nodes", reports)
+    path = "/compute/v2.1/os-aggregates"
     body = {"aggregate": {"name": "agg", "availability_zone": "az1"}}
-    made = app.post_json("/compute/v2.1/os-aggregates", body, headers=COMPUTE).json["aggregate"]
-    for name in names[: hosts // 2]:
-        act = {"add_host": {"host": name}}
-        app.post_json(f"/compute/v2.1/os-aggregates/{made['id']}/action", act, headers=COMPUTE)
-    group = {"server_group": {"name": "apart", "policy": "anti-affinity"}}
-    of = app.post_json("/compute/v2.1/os-server-groups", group, headers=COMPUTE).json[
-        "server_group"
-    ]
-    placed = []
-    for at in range(1, number + 1):
-        more: dict[str, Any] = {"flavor": random.choice(list(FLAVORS.values()))}
+    number = app.post_json(path, body, headers=COMPUTE).json["aggregate"]["id"]
+    for name in zone:
+        app.post_json(f"{path}/{number}/action", {"add_host": {"host": name}}, headers=COMPUTE)
+    body = {"server_group": {"name": "apart", "policy": "anti-affinity"}}
+    groups = app.post_json("/compute/v2.1/os-server-groups", body, headers=COMPUTE)
+    return groups.json["server_group"]["id"]
+
+
+def place(app: Any, number: int, fields: Mapping[str, Any]) -> bool:
+    """Place an instance if a host is found; return whether it is placed."""
+    body = {"request_spec": spec(instance(number), **fields)}
+    answer = app.post_json("/scheduler/v1/select_destinations", body, expect_errors=True)
+    return answer.status_int == 200
+
+
+def fill(app: Any, random: Random, hosts: int, number: int) -> list[str]:
+    """Make a random cloud with instances, some of them in a group; return their uuids."""
+    names = [f"cn{index}" for index in range(1, hosts + 1)]
+    sizes = {name: random.randint(8, 24) for name in names}
+    group = make_cloud(app, sizes, names[: hosts // 2], vcpus=40)
+    uuids = []
+    for index in range(1, number + 1):
+        fields: dict[str, Any] = {"flavor": random.choice(list(FLAVORS.values()))}
         if random.random() < 0.3:
-            more["availability_zone"] = "az1"
+            fields["availability_zone"] = "az1"
         if random.random() < 0.3:
-            more["instance_group"] = of["id"]
-        more["force_hosts"] = [random.choice(names)] if random.random() < 0.3 else None
-        body = {"request_spec": spec(instance(at), **more)}
-        answer = app.post_json("/scheduler/v1/select_destinations", body, expect_errors=True)
-        if answer.status_int == 200:
-            placed.append(instance(at))
-    return placed
+            fields["instance_group"] = group
+        fields["force_hosts"] = [random.choice(names)] if random.random() < 0.3 else None
+        if place(app, index, fields):
+            uuids.append(instance(index))
+    return uuids
 
 
 def host_of(app: Any, uuid: str) -> str:
@@ -59,26 +67,24 @@ def host_of(app: Any, uuid: str) -> str:
 
 
 def carry_out(app: Any, move: dict[str, str], **more: Any) -> None:
-    """Move an instance as nova does: what it holds goes to another consumer until it has moved.
-
-    ``more`` is what it was asked for with. The host has to pass all filters.
-    """
+    """Move an instance as nova does, with its allocations held by another consumer."""
     uuid, other = move["instance"], str(uuid4())
     before = app.get(f"/scheduler/v1/instances/{uuid}").json
     assert before["host"] == move["from"]
-    held = app.get(f"/placement/allocations/{uuid}", headers=LATEST_HEADERS).json
-    owner = {key: held[key] for key in ("project_id", "user_id", "consumer_type")}
+    stored = app.get(f"/placement/allocations/{uuid}", headers=LATEST_HEADERS).json
+    owner = {key: stored[key] for key in ("project_id", "user_id", "consumer_type")}
     allocations = {
-        provider: {"resources": one["resources"]} for provider, one in held["allocations"].items()
+        provider: {"resources": entry["resources"]}
+        for provider, entry in stored["allocations"].items()
     }
     swap = {
         other: {"allocations": allocations, "consumer_generation": None, **owner},
-        uuid: {"allocations": {}, "consumer_generation": held["consumer_generation"], **owner},
+        uuid: {"allocations": {}, "consumer_generation": stored["consumer_generation"], **owner},
     }
     app.post_json("/placement/allocations", swap, headers=LATEST_HEADERS)
-    asked = spec(uuid, flavor=before["flavor"], **more)
-    asked["requested_destination"] = {"host": move["to"], "node": move["to"]}
-    answer = select(app, asked)
+    request = spec(uuid, flavor=before["flavor"], **more)
+    request["requested_destination"] = {"host": move["to"], "node": move["to"]}
+    answer = select(app, request)
     assert answer["selections"][0][0]["service_host"] == move["to"]
     record = {key: before[key] for key in ("project_id", "user_id", "flavor", "server_group")}
     body = {**record, "host": move["to"], "node": move["to"], "vm_state": "active"}
@@ -88,18 +94,18 @@ def carry_out(app: Any, move: dict[str, str], **more: Any) -> None:
 
 def disable(app: Any, host: str) -> None:
     """Disable the compute service of a host."""
-    found = app.get(f"/compute/v2.1/os-services?host={host}", headers=COMPUTE).json["services"]
-    path = f"/compute/v2.1/os-services/{found[0]['id']}"
+    services = app.get(f"/compute/v2.1/os-services?host={host}", headers=COMPUTE).json["services"]
+    path = f"/compute/v2.1/os-services/{services[0]['id']}"
     app.put_json(path, {"status": "disabled"}, headers=COMPUTE)
 
 
 def usage(app: Any, host: str) -> dict[str, int]:
-    """Return what is allocated of a host."""
+    """Return the usages of a host."""
     path = f"/placement/resource_providers/{uuid_of(host)}/usages"
     return app.get(path, headers=LATEST_HEADERS).json["usages"]
 
 
-def application(make_app: Any, template: Path, folder: Path) -> Any:
+def make_application(make_app: Any, template: Path, folder: Path) -> Any:
     """Return an application on a new copy of an empty database."""
     file = folder / f"{uuid4()}.db"
     shutil.copy(template, file)
@@ -108,10 +114,10 @@ def application(make_app: Any, template: Path, folder: Path) -> Any:
 
 @st.composite
 def small_clouds(draw: Any) -> tuple[list[int], list[dict[str, Any]], set[str]]:
-    """Return sizes of hosts in GB, what instances are asked with in turn, and hosts to drain."""
+    """Return sizes of hosts in GB, fields of requests, and hosts to drain."""
     sizes = draw(st.lists(st.integers(4, 20), min_size=2, max_size=5))
-    names = [f"cn{at}" for at in range(1, len(sizes) + 1)]
-    asked = st.fixed_dictionaries(
+    names = [f"cn{index}" for index in range(1, len(sizes) + 1)]
+    request = st.fixed_dictionaries(
         {"flavor": st.sampled_from(list(FLAVORS.values()))},
         optional={
             "availability_zone": st.just("az1"),
@@ -120,30 +126,21 @@ def small_clouds(draw: Any) -> tuple[list[int], list[dict[str, Any]], set[str]]:
         },
     )
     drained = st.sets(st.sampled_from(names), min_size=1, max_size=2)
-    return sizes, draw(st.lists(asked, max_size=8)), draw(drained)
+    return sizes, draw(st.lists(request, max_size=8)), draw(drained)
 
 
-def made(app: Any, sizes: Sequence[int], asked: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Make such a cloud, half of its hosts in a zone; return what each instance is kept with."""
-    names = [f"cn{at}" for at in range(1, len(sizes) + 1)]
-    app.post_json(
-        "/scheduler/v1/compute_nodes",
-        [report(one, memory_mb=1024 * size) for one, size in zip(names, sizes, strict=True)],
-    )
-    body = {"aggregate": {"name": "agg", "availability_zone": "az1"}}
-    zone = app.post_json("/compute/v2.1/os-aggregates", body, headers=COMPUTE).json["aggregate"]
-    for name in names[::2]:
-        act = {"add_host": {"host": name}}
-        app.post_json(f"/compute/v2.1/os-aggregates/{zone['id']}/action", act, headers=COMPUTE)
-    group = {"server_group": {"name": "apart", "policy": "anti-affinity"}}
-    path = "/compute/v2.1/os-server-groups"
-    apart = app.post_json(path, group, headers=COMPUTE).json["server_group"]["id"]
+def fill_small_cloud(
+    app: Any, sizes: Sequence[int], requests: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Make a cloud of :func:`small_clouds`; return zone and group of each placed instance."""
+    names = [f"cn{index}" for index in range(1, len(sizes) + 1)]
+    group = make_cloud(app, dict(zip(names, sizes, strict=True)), names[::2])
     placed = {}
-    for at, one in enumerate(asked, 1):
-        more = {**one, "instance_group": apart} if "instance_group" in one else dict(one)
-        body = {"request_spec": spec(instance(at), **more)}
-        answer = app.post_json("/scheduler/v1/select_destinations", body, expect_errors=True)
-        if answer.status_int == 200:
-            kept = ("availability_zone", "instance_group")
-            placed[instance(at)] = {key: more[key] for key in kept if key in more}
+    for index, request in enumerate(requests, 1):
+        fields = dict(request)
+        if "instance_group" in fields:
+            fields["instance_group"] = group
+        if place(app, index, fields):
+            keys = ("availability_zone", "instance_group")
+            placed[instance(index)] = {key: fields[key] for key in keys if key in fields}
     return placed

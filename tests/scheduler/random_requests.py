@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests and host aggregates drawn by lot, for what must be true of any."""
+"""Random requests and host aggregates."""
 
 from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from tests.scheduler.worlds import AWorld
+from tests.scheduler.fake_cloud import FakeCloud
 from tests.support.clouds import uuid_of
-from tests.support.states import a_spec, an_aggregate
+from tests.support.states import build_aggregate, build_spec
 
-#: Host aggregates are known by these numbers.
+#: The numbers of the host aggregates.
 NUMBERS = range(1, 6)
 CUSTOM = ("CUSTOM_A", "CUSTOM_B", "CUSTOM_C")
-#: What request filters ask of root providers, or translated extra specs of any.
+#: Traits that request filters or translated extra specs require.
 TRANSLATED = (
     "COMPUTE_ACCELERATORS",
     "COMPUTE_EPHEMERAL_ENCRYPTION",
@@ -30,12 +30,12 @@ _UUIDS = st.sampled_from([uuid_of(f"agg{number}") for number in NUMBERS])
 _TRAITS = st.lists(st.sampled_from(CUSTOM), max_size=2, unique=True)
 
 
-def some_of(*items: tuple[str, object]) -> st.SearchStrategy[dict[str, object]]:
+def subsets_of(*items: tuple[str, object]) -> st.SearchStrategy[dict[str, object]]:
     """Return any of these items, as a dictionary."""
     return st.lists(st.sampled_from(items), max_size=4, unique_by=lambda item: item[0]).map(dict)
 
 
-EXTRA_SPECS = some_of(
+EXTRA_SPECS = subsets_of(
     ("trait:CUSTOM_A", "required"),
     ("trait:CUSTOM_B", "required"),
     ("trait:CUSTOM_B", "forbidden"),
@@ -48,7 +48,7 @@ EXTRA_SPECS = some_of(
     ("hw:sound_model", "virtio"),
     ("accel:device_profile", "fpga"),
 )
-PROPERTIES = some_of(
+PROPERTIES = subsets_of(
     ("trait:CUSTOM_A", "required"),
     ("trait:CUSTOM_B", "required"),
     ("trait9:CUSTOM_C", "required"),
@@ -99,7 +99,7 @@ PARAMS = st.fixed_dictionaries(
     }
 )
 SPECS = st.builds(
-    lambda properties, disk_format, **fields: a_spec(
+    lambda properties, disk_format, **fields: build_spec(
         image={"disk_format": disk_format, "properties": properties}, **fields
     ),
     extra_specs=EXTRA_SPECS,
@@ -112,7 +112,7 @@ SPECS = st.builds(
     requested_resources=GROUPS,
     request_level_params=PARAMS,
 )
-METADATA = some_of(
+METADATA = subsets_of(
     ("trait:CUSTOM_A", "required"),
     ("trait:CUSTOM_B", "required"),
     ("trait:CUSTOM_C", "required"),
@@ -124,9 +124,9 @@ METADATA = some_of(
     ("availability_zone", "az2,az3"),
 )
 WORLDS = st.builds(
-    lambda metadata, common: AWorld(
+    lambda metadata, common: FakeCloud(
         tuple(
-            replace(an_aggregate(number, **each), uuid=uuid_of(f"agg{number}"))
+            replace(build_aggregate(number, **each), uuid=uuid_of(f"agg{number}"))
             for number, each in zip(NUMBERS, metadata, strict=True)
         ),
         memberships=SEGMENTS,

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache of compute nodes: parsed once, never stale, bounded."""
+"""Caches of compute nodes, services and host aggregates."""
 
 from datetime import timedelta
 
 import pytest
 
-from placement_sched.scheduler.caches import NodeCache
+from placement_sched.operations import aggregates
+from placement_sched.scheduler.caches import AggregateCache, NodeCache, ServiceCache
+from placement_sched.scheduler.host_state import NO_SERVICE
 from placement_sched.schemas.node_report import Defaults, parse
-from placement_sched.store.compute import compute_nodes
-from tests.support.reports import NOW, a_report, node_uuid
-from tests.support.statements import counted
+from placement_sched.store.compute import compute_nodes, host_changes, services
+from tests.support.hosts import add_node
+from tests.support.reports import NOW, build_report, node_uuid
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
@@ -26,95 +29,188 @@ def get(database, cache, *numbers):
         return cache.get(connection, [node_uuid(number) for number in numbers])
 
 
-def statements(database, cache, *numbers):
-    with counted(database) as seen:
+def count_statements(database, cache, *numbers):
+    with record_statements(database) as seen:
         get(database, cache, *numbers)
     return len(seen)
 
 
-def test_nodes_come_in_the_order_asked_without_those_that_are_not_there(database):
-    write(database, a_report(1), a_report(2), a_report(3))
-    found = get(database, NodeCache(), 3, 9, 1, 3)
-    assert [node.host for node in found] == ["cn3", "cn1"]
+def test_nodes_are_in_the_requested_order(database):
+    write(database, build_report(1), build_report(2), build_report(3))
+    nodes = get(database, NodeCache(), 3, 9, 1, 3)
+    assert [node.host for node in nodes] == ["cn3", "cn1"]
 
 
-def test_second_look_reads_the_change_counters_only(database):
-    write(database, a_report(1), a_report(2))
+def test_only_changed_nodes_are_read_again(database):
+    write(database, build_report(1), build_report(2))
     cache = NodeCache()
-    assert statements(database, cache, 1, 2) == 2
-    assert statements(database, cache, 1, 2) == 1
+    assert count_statements(database, cache, 1, 2) == 2
+    assert count_statements(database, cache, 1, 2) == 1
     (first,) = get(database, cache, 1)
-    (second,) = get(database, cache, 1)
-    assert first is second
-
-
-def test_changed_report_is_seen_at_once(database):
-    write(database, a_report(1), a_report(2))
-    cache = NodeCache()
-    get(database, cache, 1, 2)
-    write(database, a_report(1, vcpus=64))
+    assert get(database, cache, 1)[0] is first
+    write(database, build_report(1, vcpus=64))
     # The change counters, the versions of the nodes of its part, its report.
-    assert statements(database, cache, 1, 2) == 3
+    assert count_statements(database, cache, 1, 2) == 3
     assert [node.vcpus for node in get(database, cache, 1, 2)] == [64, 8]
-
-
-def test_heartbeat_is_seen_without_parsing_again(database):
-    write(database, a_report(1))
-    cache = NodeCache()
-    get(database, cache, 1)
-    write(database, a_report(1), now=LATER)
-    assert statements(database, cache, 1) == 2
+    # A heartbeat needs no report.
+    write(database, build_report(1, vcpus=64), now=LATER)
+    assert count_statements(database, cache, 1) == 2
     assert get(database, cache, 1)[0].last_seen_up == LATER
-    assert statements(database, cache, 1) == 1
+    assert count_statements(database, cache, 1) == 1
 
 
-def test_node_that_was_deleted_and_came_back_is_seen_as_it_is(database):
-    write(database, a_report(1))
+def test_node_that_is_deleted_and_added_again_is_current(database):
+    write(database, build_report(1))
     cache = NodeCache()
     (before,) = get(database, cache, 1)
     database.write(lambda connection: compute_nodes.remove(connection, before))
     assert get(database, cache, 1) == []
-    write(database, a_report(1, memory_mb=1024))
+    write(database, build_report(1, memory_mb=1024))
     assert get(database, cache, 1)[0].memory_mb == 1024
 
 
-def test_cache_forgets_what_was_unused_longest(sqlite_database):
-    write(sqlite_database, *(a_report(number) for number in range(1, 5)))
+def test_least_recently_used_nodes_are_dropped(sqlite_database):
+    write(sqlite_database, *(build_report(number) for number in range(1, 5)))
     cache = NodeCache(limit=3)
     get(sqlite_database, cache, 1, 2, 3)
     get(sqlite_database, cache, 1)
     get(sqlite_database, cache, 4)
     assert len(cache) == 3
-    assert statements(sqlite_database, cache, 1, 3, 4) == 1
-    assert statements(sqlite_database, cache, 2) == 2
-
-
-def test_more_nodes_than_the_cache_holds_are_all_returned(sqlite_database):
-    write(sqlite_database, *(a_report(number) for number in range(1, 5)))
-    cache = NodeCache(limit=2)
+    assert count_statements(sqlite_database, cache, 1, 3, 4) == 1
+    assert count_statements(sqlite_database, cache, 2) == 2
     assert len(get(sqlite_database, cache, 1, 2, 3, 4)) == 4
-    assert len(cache) == 2
+    assert len(cache) == 3
 
 
-def test_numa_nodes_of_a_report_are_read_once_for_all_requests(database):
+def test_numa_nodes_of_a_report_are_parsed_once(database):
     cells = {"cells": [{"id": 0, "cpuset": [0], "memory": 1024}]}
-    write(database, a_report(1, numa_topology=cells))
+    write(database, build_report(1, numa_topology=cells))
     cache = NodeCache()
     (first,) = get(database, cache, 1)
-    write(database, a_report(1, numa_topology=cells), now=LATER)
+    write(database, build_report(1, numa_topology=cells), now=LATER)
     (beating,) = get(database, cache, 1)
     assert beating.last_seen_up == LATER
     assert beating.numa_topology.topology.cells is first.numa_topology.topology.cells
-    write(database, a_report(1, numa_topology=cells, vcpus=64))
+    write(database, build_report(1, numa_topology=cells, vcpus=64))
     (changed,) = get(database, cache, 1)
     assert changed.numa_topology.topology.cells == first.numa_topology.topology.cells
     assert changed.numa_topology.topology is not first.numa_topology.topology
 
 
-def test_metrics_of_a_report_are_made_once_for_all_requests(sqlite_database):
+def test_metrics_of_a_report_are_parsed_once(sqlite_database):
     metric = {"name": "cpu.percent", "value": 7}
-    write(sqlite_database, a_report(1, metrics=[metric]))
+    write(sqlite_database, build_report(1, metrics=[metric]))
     cache = NodeCache()
     (first,), (again,) = (get(sqlite_database, cache, 1) for _ in range(2))
-    assert [one.value for one in first.reported_metrics] == [7]
+    assert [reported_metric.value for reported_metric in first.reported_metrics] == [7]
     assert again.reported_metrics is first.reported_metrics
+
+
+def get_services(database, cache, *hosts):
+    with database.read() as connection:
+        return cache.get(connection, hosts, host_changes.versions(connection))
+
+
+def beat(database, *hosts, at=NOW):
+    database.write(
+        lambda connection: services.record_heartbeats(connection, dict.fromkeys(hosts, at), at)
+    )
+
+
+def test_change_by_another_process_is_read_at_once(database, other_process):
+    cache = ServiceCache()
+    assert get_services(database, cache, "cn1") == {"cn1": NO_SERVICE}
+    beat(other_process, "cn1", "cn2")
+    services_by_host = get_services(database, cache, "cn1", "cn2")
+    assert services_by_host["cn1"]["last_seen_up"] == NOW
+    number = services_by_host["cn1"]["id"]
+    beat(other_process, "cn1", at=LATER)
+    assert get_services(database, cache, "cn1")["cn1"]["last_seen_up"] == LATER
+    other_process.write(
+        lambda connection: services.set_disabled(connection, [number], disabled=True, reason="fan")
+    )
+    services_by_host = get_services(database, cache, "cn1", "cn2")
+    assert services_by_host["cn1"]["disabled_reason"] == "fan"
+    assert services_by_host["cn2"]["disabled"] is False
+    other_process.write(lambda connection: services.remove(connection, [number]))
+    assert get_services(database, cache, "cn1") == {"cn1": NO_SERVICE}
+
+
+def test_unchanged_services_take_one_statement(database):
+    cache = ServiceCache()
+    beat(database, *(f"cn{number}" for number in range(20)))
+    hosts = [f"cn{number}" for number in range(20)]
+    for statements in (2, 1):
+        with record_statements(database) as seen:
+            get_services(database, cache, *hosts)
+        assert len(seen) == statements
+
+
+def test_number_of_cached_services_is_limited(sqlite_database):
+    cache = ServiceCache(limit=3)
+    beat(sqlite_database, "cn1", "cn2", "cn3", "cn4")
+    for host in ("cn1", "cn2", "cn3", "cn4", "cn1"):
+        assert get_services(sqlite_database, cache, host)[host]["host"] == host
+    assert len(cache) <= 3
+
+
+def create_aggregate(database, name, zone=None):
+    return database.write(
+        lambda connection: aggregates.create(connection, f"uuid of {name}", name, zone, NOW)
+    ).id
+
+
+def read_aggregates(database, cache):
+    with database.read() as connection:
+        return cache.current(connection).every
+
+
+def test_every_change_by_another_process_is_read(database, other_process):
+    cache = AggregateCache()
+    add_node(database, "h1")
+    assert read_aggregates(database, cache) == ()
+    number = create_aggregate(other_process, "a")
+    assert [entry.name for entry in read_aggregates(database, cache)] == ["a"]
+    changes = (
+        (aggregates.set_metadata, {"ssd": "true"}),
+        (aggregates.update, {"name": "b"}),
+        (aggregates.add_hosts, ["h1"]),
+        (aggregates.remove_host, "h1"),
+    )
+    for change, what in changes:
+        before = read_aggregates(database, cache)
+        other_process.write(
+            lambda connection, change=change, what=what: change(connection, number, what, NOW)
+        )
+        assert read_aggregates(database, cache) != before
+    other_process.write(lambda connection: aggregates.delete(connection, number))
+    assert read_aggregates(database, cache) == ()
+
+
+def test_unchanged_aggregates_take_one_statement(database):
+    create_aggregate(database, "a")
+    cache = AggregateCache()
+    with record_statements(database) as first:
+        before = read_aggregates(database, cache)
+    with pytest.raises(Exception, match="already exists"):
+        create_aggregate(database, "a")
+    with record_statements(database) as second:
+        assert read_aggregates(database, cache) is before
+    assert (len(first), len(second)) == (2, 1)
+
+
+def test_aggregates_are_found_by_host(database):
+    add_node(database, "h1")
+    first, second = create_aggregate(database, "one", "z"), create_aggregate(database, "two")
+
+    def work(connection):
+        aggregates.add_hosts(connection, first, ["h1"], NOW)
+        aggregates.add_hosts(connection, second, ["h1"], NOW)
+        aggregates.set_metadata(connection, second, {"trait:CUSTOM_X": "required"}, NOW)
+        aggregates.set_metadata(connection, first, {"Trait:CUSTOM_X": "required"}, NOW)
+
+    database.write(work)
+    with database.read() as connection:
+        current = AggregateCache().current(connection)
+    assert [entry.id for entry in current.of_host("h1")] == [first, second]
+    assert current.of_host("H1") == ()

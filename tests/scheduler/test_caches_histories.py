@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process remembers of hosts is of one history of the database, and says nothing of another.
-
-A server that takes over lacks what was written last; the next writer gives the same version to
-something else.
-"""
+"""Caches after a failover of the database that lost writes."""
 
 import sqlite3
 from contextlib import closing, contextmanager
@@ -15,9 +11,8 @@ from placement_sched.operations import aggregates
 from placement_sched.scheduler.caches import AggregateCache, NodeCache, NodeHistory, ServiceCache
 from placement_sched.store.compute import host_changes, services
 from placement_sched.store.compute.compute_nodes import NodeNames
-from tests.scheduler.test_caches import write
-from tests.scheduler.test_caches_services import beat
-from tests.support.reports import NOW, a_report, node_uuid
+from tests.scheduler.test_caches import beat, write
+from tests.support.reports import NOW, build_report, node_uuid
 
 HOST = "cn1"
 
@@ -40,16 +35,16 @@ class Failover:
         """Let the standby receive nothing from now on."""
         self._copy(self._path, self._standby)
 
-    def take_over(self, *, told=True):
-        """Let the standby take over; processes learn of that where they are ``told``."""
+    def take_over(self, *, is_known=True):
+        """Let the standby take over; processes learn of that if ``is_known``."""
         self.database.dispose()
         self._copy(self._standby, self._path)
-        self.history = "second" if told else self.history
+        self.history = "second" if is_known else self.history
 
     @staticmethod
     def _copy(source, target):
-        with closing(sqlite3.connect(source)) as one, closing(sqlite3.connect(target)) as other:
-            one.backup(other)
+        with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
+            old.backup(new)
 
 
 @pytest.fixture
@@ -57,27 +52,27 @@ def servers(sqlite_database, tmp_path):
     return Failover(sqlite_database, tmp_path)
 
 
-def _aggregates(remembered):
-    return lambda connection: [one.name for one in remembered.current(connection).every]
+def _read_aggregates(cache):
+    return lambda connection: [entry.name for entry in cache.current(connection).every]
 
 
-def _names(remembered):
-    return lambda connection: sorted(remembered.current(connection).values())
+def _read_names(cache):
+    return lambda connection: sorted(cache.current(connection).values())
 
 
-def _nodes(remembered):
-    return lambda connection: [one.vcpus for one in remembered.get(connection, [node_uuid(1)])]
+def _read_nodes(cache):
+    return lambda connection: [entry.vcpus for entry in cache.get(connection, [node_uuid(1)])]
 
 
-def _services(remembered):
+def _read_services(cache):
     def read(connection):
-        (found,) = remembered.get(connection, [HOST], host_changes.versions(connection)).values()
-        return found["disabled"], found["forced_down"]
+        (result,) = cache.get(connection, [HOST], host_changes.versions(connection)).values()
+        return result["disabled"], result["forced_down"]
 
     return read
 
 
-def _create(name):
+def _create_aggregate(name):
     def create(database):
         database.write(
             lambda connection: aggregates.create(connection, f"{name} uuid", name, None, NOW)
@@ -86,78 +81,83 @@ def _create(name):
     return create
 
 
-def _report(number, vcpus):
-    return lambda database: write(database, a_report(number, vcpus=vcpus))
+def _write_report(number, vcpus):
+    return lambda database: write(database, build_report(number, vcpus=vcpus))
 
 
-def _disable(host):
+def _disable_service(host):
     def work(connection):
-        (one,) = services.by_hosts(connection, [host]).values()
-        services.set_disabled(connection, [one.id], disabled=True, reason="")
+        (entry,) = services.by_hosts(connection, [host]).values()
+        services.set_disabled(connection, [entry.id], disabled=True, reason="")
 
     return lambda database: database.write(work)
 
 
 def _force_down(database):
     def work(connection):
-        (one,) = services.by_hosts(connection, [HOST]).values()
-        services.set_forced_down(connection, [one.id], forced_down=True)
+        (entry,) = services.by_hosts(connection, [HOST]).values()
+        services.set_forced_down(connection, [entry.id], forced_down=True)
 
     database.write(work)
 
 
-FAMILIES = {
-    "host aggregates": (AggregateCache, _aggregates, _create("lost"), _create("new")),
-    "names of nodes": (NodeNames, _names, _report(2, 4), _report(3, 4)),
-    "compute nodes": (NodeCache, _nodes, _report(1, 5), _report(1, 6)),
-    "services": (ServiceCache, _services, _disable(HOST), _force_down),
+CACHES = {
+    "host aggregates": (
+        AggregateCache,
+        _read_aggregates,
+        _create_aggregate("lost"),
+        _create_aggregate("new"),
+    ),
+    "names of nodes": (NodeNames, _read_names, _write_report(2, 4), _write_report(3, 4)),
+    "compute nodes": (NodeCache, _read_nodes, _write_report(1, 5), _write_report(1, 6)),
+    "services": (ServiceCache, _read_services, _disable_service(HOST), _force_down),
 }
 
 
-@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
-def test_what_was_read_of_a_lost_write_is_forgotten(servers, family):
-    make, reading, lose, write_anew = family
+@pytest.mark.parametrize("kind", CACHES.values(), ids=CACHES)
+def test_cache_drops_a_lost_write(servers, kind):
+    make, make_reader, write_lost, write_other = kind
     beat(servers.database, HOST)
-    write(servers.database, a_report(1, vcpus=4))
+    write(servers.database, build_report(1, vcpus=4))
     servers.lag()
-    remembered, unaware = make(), make()
+    cache, other_cache = make(), make()
     with servers.read() as connection:
-        before = reading(remembered)(connection)
-        reading(unaware)(connection)
-    lose(servers.database)
+        before = make_reader(cache)(connection)
+        make_reader(other_cache)(connection)
+    write_lost(servers.database)
     with servers.read() as connection:
-        lost = reading(remembered)(connection)
+        lost = make_reader(cache)(connection)
         assert lost != before
-        assert reading(unaware)(connection) == lost
-    servers.take_over(told=False)
-    write_anew(servers.database)
+        assert make_reader(other_cache)(connection) == lost
+    servers.take_over(is_known=False)
+    write_other(servers.database)
     with servers.read() as connection:
         # That the versions are the same is what this is about.
-        assert reading(unaware)(connection) == lost
+        assert make_reader(other_cache)(connection) == lost
         servers.history = connection.info[HISTORY] = "second"
-        assert reading(remembered)(connection) == reading(make())(connection) != lost
+        assert make_reader(cache)(connection) == make_reader(make())(connection) != lost
         # One that began before, and ends now, does not bring back what it read.
         connection.info[HISTORY] = "first"
-        reading(remembered)(connection)
+        make_reader(cache)(connection)
         connection.info[HISTORY] = "second"
-        assert reading(remembered)(connection) == reading(make())(connection)
+        assert make_reader(cache)(connection) == make_reader(make())(connection)
 
 
-def test_nodes_that_are_kept_for_a_while_are_dropped_at_once(servers):
-    write(servers.database, a_report(1, vcpus=4))
-    kept = NodeHistory(NodeCache())
+def test_node_history_is_dropped_at_once(servers):
+    write(servers.database, build_report(1, vcpus=4))
+    history_cache = NodeHistory(NodeCache())
 
-    def seen():
+    def read_vcpus():
         with servers.read() as connection:
-            kept.refresh(NOW, 3600, servers.history)
-            return [one.vcpus for one in kept.get(connection, [node_uuid(1)])]
+            history_cache.refresh(NOW, 3600, servers.history)
+            return [entry.vcpus for entry in history_cache.get(connection, [node_uuid(1)])]
 
     servers.lag()
-    write(servers.database, a_report(1, vcpus=5))
-    assert seen() == [5]
-    kept.note([(node_uuid(1), object())])
-    servers.take_over(told=False)
-    assert seen() == [5]
+    write(servers.database, build_report(1, vcpus=5))
+    assert read_vcpus() == [5]
+    history_cache.note([(node_uuid(1), object())])
+    servers.take_over(is_known=False)
+    assert read_vcpus() == [5]
     servers.history = "second"
-    assert seen() == [4]
-    assert not kept.placed_on(node_uuid(1))
+    assert read_vcpus() == [4]
+    assert not history_cache.placed_on(node_uuid(1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is written down of answers: with the claim or not at all, bounded, and for a while."""
+"""Decisions: recorded with the claim, limited in size, and deleted later."""
 
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -20,8 +20,8 @@ from placement_sched.scheduler.claim import ClaimMode
 from placement_sched.scheduler.decisions import MOST_BYTES, Retention, limit_size
 from placement_sched.store import decisions
 from tests.conftest import make_settings
-from tests.support.scheduling import flavor, hosts_of, instance, report, spec
-from tests.support.statements import counted
+from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
+from tests.support.statements import record_statements
 
 NOW = datetime(2026, 1, 1, 12, 0, 0)
 
@@ -38,7 +38,7 @@ def count(database, table):
 
 
 @contextmanager
-def without(database, table):
+def without_table(database, table):
     """Take a table away for a while."""
 
     def rename(before, after):
@@ -53,37 +53,37 @@ def without(database, table):
 
 
 @pytest.mark.all_databases
-def test_claim_whose_decision_cannot_be_written_claims_nothing(cloud):
+def test_claim_without_its_decision_is_rolled_back(cloud):
     database = cloud.app.services.database
-    with without(database, "sched_decision_places"), pytest.raises(Unavailable):
+    with without_table(database, "sched_decision_places"), pytest.raises(Unavailable):
         cloud.app.services.scheduler.select_destinations(spec(instance(1)))
     for table in ("allocations", "sched_instances", "sched_decisions"):
         assert count(database, table) == 0
 
 
-def test_answer_that_allocates_nothing_is_given_without_a_record_of_it(cloud):
+def test_answer_without_allocations_needs_no_decision(cloud):
     scheduler, database = cloud.app.services.scheduler, cloud.app.services.database
-    with without(database, "sched_decision_places"):
+    with without_table(database, "sched_decision_places"):
         answer = scheduler.select_destinations(spec(instance(1)), claiming=ClaimMode.NONE)
         with pytest.raises(NoValidHost):
             scheduler.select_destinations(spec(flavor=flavor(vcpus=99)))
-    assert hosts_of(answer) == ["cn1"]
+    assert selected_hosts(answer) == ["cn1"]
     assert count(database, "sched_decisions") == 0
 
 
-def a_funnel(refused=0, *, reason="full", query="resources=VCPU:1", detail="a"):
-    rejected = tuple(Rejected(f"cn{number}", "node", reason) for number in range(refused))
+def a_funnel(number=0, *, reason="full", query="resources=VCPU:1", detail="a"):
+    rejected = tuple(Rejected(f"cn{number}", "node", reason) for number in range(number))
     return Funnel(
         request_filters=(
             RequestFilterReport(name="f", applied=True, elapsed_ms=1.0, changes={"a": detail}),
         ),
-        allocation_candidates=CandidatesReport(query=query, hosts=refused),
-        filters=(FilterReport(name="F", before=refused, after=0, rejected=rejected),),
+        allocation_candidates=CandidatesReport(query=query, hosts=number),
+        filters=(FilterReport(name="F", before=number, after=0, rejected=rejected),),
     )
 
 
 @pytest.mark.parametrize(
-    ("funnel", "told"),
+    ("funnel", "expected"),
     [
         (a_funnel(3), 3),
         (a_funnel(500), 100),
@@ -92,9 +92,9 @@ def a_funnel(refused=0, *, reason="full", query="resources=VCPU:1", detail="a"):
     ],
     ids=["all", "a hundred", "twenty", "three"],
 )
-def test_funnel_keeps_as_many_refused_hosts_as_there_is_room_for(funnel, told):
-    (kept,) = limit_size(funnel)["filters"]
-    assert (len(kept["rejected"]), kept["before"]) == (told, funnel.filters[0].before)
+def test_number_of_rejected_hosts_depends_on_the_size(funnel, expected):
+    (stored,) = limit_size(funnel)["filters"]
+    assert (len(stored["rejected"]), stored["before"]) == (expected, funnel.filters[0].before)
 
 
 @pytest.mark.parametrize(
@@ -106,12 +106,12 @@ def test_funnel_keeps_as_many_refused_hosts_as_there_is_room_for(funnel, told):
     ],
     ids=["reasons", "changes", "query"],
 )
-def test_funnel_that_is_large_all_the_same_keeps_its_counts(funnel):
-    kept = limit_size(funnel)
-    assert kept["outline"]
-    assert len(str(kept)) < MOST_BYTES
+def test_large_funnel_has_only_its_counts(funnel):
+    stored = limit_size(funnel)
+    assert stored["outline"]
+    assert len(str(stored)) < MOST_BYTES
     expected = {"name": "F", "before": funnel.filters[0].before, "after": 0}
-    assert kept["filters"] == [expected]
+    assert stored["filters"] == [expected]
 
 
 def made_at(moment, number=0):
@@ -127,66 +127,63 @@ def made_at(moment, number=0):
     )
 
 
-def test_retention_looks_for_old_ones_now_and_then_and_keeps_up(database):
-    """Once a minute, or each so many decisions: always fewer than go at a time."""
+def record(database, decision):
+    database.write(lambda connection: decisions.record(connection, decision, decision.created_at))
+
+
+def test_old_decisions_are_deleted_after_a_time_or_a_number_of_decisions(database):
     retention = Retention(database, keeping=60)
     assert retention.MOST > retention.EVERY
     old = NOW - timedelta(seconds=61)
-    database.write(lambda connection: decisions.record(connection, made_at(old), old))
+    record(database, made_at(old))
     retention.made_one(NOW)
-    with counted(database) as statements:
+    with record_statements(database) as statements:
         for _ in range(retention.EVERY - 2):
             retention.made_one(NOW)
     assert statements == []
     retention.made_one(NOW)
     assert count(database, "sched_decisions") == 0
-    database.write(lambda connection: decisions.record(connection, made_at(old), old))
+    record(database, made_at(old))
     retention.made_one(NOW + timedelta(seconds=59))
     assert count(database, "sched_decisions") == 1
     retention.made_one(NOW + timedelta(seconds=60))
     assert count(database, "sched_decisions") == 0
-
-
-def test_retention_looks_for_old_ones_also_after_the_clock_went_back(database):
-    retention = Retention(database, keeping=60)
+    # The clock is set back.
     retention.made_one(NOW + timedelta(days=365))
-    old = NOW - timedelta(seconds=61)
-    database.write(lambda connection: decisions.record(connection, made_at(old), old))
+    record(database, made_at(old))
     retention.made_one(NOW)
     assert count(database, "sched_decisions") == 0
 
 
-def test_one_process_deletes_what_all_have_made(database):
-    one, other = (Retention(database, keeping=60) for _ in range(2))
-    one.MOST = 1  # so that it deletes in several goes
-    old = NOW - timedelta(seconds=61)
-    for retention, left in ((one, 0), (other, 3)):
-        for number in range(3):
-            made = made_at(old, number)
-            database.write(lambda connection, made=made: decisions.record(connection, made, old))
-        retention.made_one(NOW)
-        retention.made_one(NOW + timedelta(seconds=60))
-        assert count(database, "sched_decisions") == left
-
-
-def test_retention_of_0_keeps_them_for_ever(database):
+def test_retention_of_0_keeps_all_decisions(database):
     retention = Retention(database, keeping=0)
-    database.write(lambda connection: decisions.record(connection, made_at(NOW), NOW))
+    record(database, made_at(NOW))
     for _ in range(2 * retention.EVERY):
         retention.made_one(NOW + timedelta(days=9999))
     assert count(database, "sched_decisions") == 1
 
 
-def test_service_keeps_them_as_long_as_configured(make_app, sqlite_url):
+def test_process_deletes_decisions_of_all_processes(database):
+    first, second = (Retention(database, keeping=60) for _ in range(2))
+    first.MOST = 1  # so that it deletes in several statements
+    for retention, remaining in ((first, 0), (second, 3)):
+        for number in range(3):
+            record(database, made_at(NOW - timedelta(seconds=61), number))
+        retention.made_one(NOW)
+        retention.made_one(NOW + timedelta(seconds=60))
+        assert count(database, "sched_decisions") == remaining
+
+
+def test_service_has_the_configured_retention(make_app, sqlite_url):
     app = make_app(make_settings(sqlite_url, scheduler__decision_retention=3600))
     assert app.app.services.scheduler.claims.retention._keeping == timedelta(hours=1)
 
 
-def test_listing_takes_two_statements_however_many_there_are(cloud):
+def test_list_takes_two_statements(cloud):
     counts = set()
     for number in (1, 2, 3):
         cloud.app.services.scheduler.select_destinations(spec(instance(number)))
-        with counted(cloud.app.services.database) as statements:
+        with record_statements(cloud.app.services.database) as statements:
             cloud.get(f"/scheduler/v1/decisions?host=cn1&instance={instance(1)}&outcome=selected")
         counts.add(len(statements))
     assert counts == {2}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""POST /plan: what changes come to, and moves that hold when they are carried out."""
+"""Plans of changes, and their moves carried out."""
 
 from random import Random
 
@@ -11,17 +11,18 @@ from tests.exploring import draws
 from tests.scheduler.carrying_out import (
     COMPUTE,
     FLAVORS,
-    application,
     carry_out,
     disable,
     fill,
+    fill_small_cloud,
     host_of,
-    made,
+    make_application,
     small_clouds,
     usage,
 )
-from tests.scheduler.test_scheduler import select
+from tests.scheduler.test_scheduler import explain, select
 from tests.scheduler.test_simulation import dumped
+from tests.support.fleets import load_fleet
 from tests.support.scheduling import flavor, instance, report, spec
 
 
@@ -36,7 +37,7 @@ def capacity(app, name):
 
 
 @pytest.fixture
-def unhurried(database_url, make_app):
+def app_without_timeout(database_url, make_app):
     """An application whose questions may take long: the tests' machine may be busy."""
     long = {"scheduler.what_if_timeout": 600}
     return make_app(make_settings(database_url).with_overrides(long))
@@ -45,103 +46,106 @@ def unhurried(database_url, make_app):
 @pytest.mark.slow
 @pytest.mark.all_databases
 @pytest.mark.parametrize("seed", range(4))
-def test_what_a_plan_says_holds_when_it_is_carried_out(unhurried, seed):
-    app = unhurried
-    random = Random(seed)
+def test_plan_of_a_random_cloud_can_be_carried_out(app_without_timeout, seed):
+    app, random = app_without_timeout, Random(seed)
     uuids = fill(app, random, hosts=6, number=16)
-    drained = random.sample([f"cn{at}" for at in range(1, 7)], 2)
-    for one in FLAVORS.values():
-        stored = {"name": one["name"], "vcpus": 1, "ram": one["memory_mb"], "disk": 1}
+    drained = random.sample([f"cn{number}" for number in range(1, 7)], 2)
+    for size in FLAVORS.values():
+        stored = {"name": size["name"], "vcpus": 1, "ram": size["memory_mb"], "disk": 1}
         app.post_json("/compute/v2.1/flavors", {"flavor": stored}, headers=COMPUTE)
     before = dumped(app)
-    told = plan(app, {"drain": drained})
+    answer = plan(app, {"drain": drained})
     assert dumped(app) == before
-    capacities = {one["flavor"]: (one["before"], one["after"]) for one in told["capacity"]}
-    assert capacities.keys() == FLAVORS.keys()
-    assert [one for one, _ in capacities.values()] == [capacity(app, one) for one in capacities]
+    counts = answer["capacity"]
+    assert {count["flavor"] for count in counts} == FLAVORS.keys()
+    assert all(count["before"] == capacity(app, count["flavor"]) for count in counts)
     on_drained = {uuid for uuid in uuids if host_of(app, uuid) in drained}
-    moving = {one["instance"] for one in told["moves"]}
-    stuck = {one["instance"] for one in told["stuck"]}
-    assert moving | stuck == on_drained
-    assert not moving & stuck
+    moving = {move["instance"] for move in answer["moves"]}
+    stuck = {entry["instance"] for entry in answer["stuck"]}
+    assert (moving | stuck, moving & stuck) == (on_drained, set())
     for host in drained:
         disable(app, host)
-    for move in told["moves"]:
+    for move in answer["moves"]:
         assert move["to"] not in drained
         carry_out(app, move)
-    for one in told["stuck"]:
-        assert host_of(app, one["instance"]) == one["host"]
-        assert one["reason"]
-    assert [one for _, one in capacities.values()] == [capacity(app, one) for one in capacities]
-    # Nothing more is to be done, and what was stuck still is.
-    again = plan(app, {"drain": drained})
-    assert again["moves"] == []
-    assert {one["instance"] for one in again["stuck"]} == stuck
+    for entry in answer["stuck"]:
+        assert host_of(app, entry["instance"]) == entry["host"]
+        assert entry["reason"]
+    assert all(count["after"] == capacity(app, count["flavor"]) for count in counts)
+    # Nothing more is to be done, and the other instances are still stuck.
+    second_plan = plan(app, {"drain": drained})
+    assert second_plan["moves"] == []
+    assert {entry["instance"] for entry in second_plan["stuck"]} == stuck
 
 
 @pytest.mark.slow
 @settings(max_examples=draws(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cloud=small_clouds())
-def test_the_promise_of_a_plan_holds_when_it_is_carried_out(
+def test_plan_of_any_small_cloud_can_be_carried_out(
     sqlite_template, tmp_path_factory, make_app, cloud
 ):
-    """Every move passes the filters, with all that its instance was asked with, in this order."""
-    sizes, asked, drained = cloud
-    app = application(make_app, sqlite_template, tmp_path_factory.mktemp("plan"))
-    kept = made(app, sizes, asked)
-    on_drained = {uuid for uuid in kept if host_of(app, uuid) in drained}
+    sizes, request, drained = cloud
+    app = make_application(make_app, sqlite_template, tmp_path_factory.mktemp("plan"))
+    stored = fill_small_cloud(app, sizes, request)
+    on_drained = {uuid for uuid in stored if host_of(app, uuid) in drained}
     before = dumped(app)
-    told = plan(app, {"drain": sorted(drained)})
+    answer = plan(app, {"drain": sorted(drained)})
     assert dumped(app) == before
-    moving = [one["instance"] for one in told["moves"]]
-    stuck = {one["instance"] for one in told["stuck"]}
+    moving = [entry["instance"] for entry in answer["moves"]]
+    stuck = {item["instance"] for item in answer["stuck"]}
     assert len(moving) == len(set(moving))
     assert (set(moving) | stuck, set(moving) & stuck) == (on_drained, set())
     for host in drained:
         disable(app, host)
-    for move in told["moves"]:
+    for move in answer["moves"]:
         assert move["to"] not in drained
-        carry_out(app, move, **kept[move["instance"]])
+        carry_out(app, move, **stored[move["instance"]])
     # What was stuck finds no host now either, and nothing more is to be done.
-    again = plan(app, {"drain": sorted(drained)})
-    assert (again["moves"], {one["instance"] for one in again["stuck"]}) == ([], stuck)
+    second_plan = plan(app, {"drain": sorted(drained)})
+    assert (second_plan["moves"], {entry["instance"] for entry in second_plan["stuck"]}) == (
+        [],
+        stuck,
+    )
 
 
 @pytest.fixture
 def cloud(app):
     """Three hosts with 8 GB; two instances with 3 GB on cn1."""
     names = ("cn1", "cn2", "cn3")
-    app.post_json("/scheduler/v1/compute_nodes", [report(one, memory_mb=8192) for one in names])
+    app.post_json("/scheduler/v1/compute_nodes", [report(name, memory_mb=8192) for name in names])
     for at in (1, 2):
         select(app, spec(instance(at), flavor=flavor(memory_mb=3072), force_hosts=["cn1"]))
     return app
 
 
-def test_equal_instances_each_find_room(cloud):
-    told = plan(cloud, {"drain": ["cn1"]})
-    assert [one["from"] for one in told["moves"]] == ["cn1", "cn1"]
-    assert sorted(one["to"] for one in told["moves"]) == ["cn2", "cn3"]
-    assert told["stuck"] == []
+def test_plan_moves_equal_instances(cloud):
+    answer = plan(cloud, {"drain": ["cn1"]})
+    assert [move["from"] for move in answer["moves"]] == ["cn1", "cn1"]
+    assert sorted(entry["to"] for entry in answer["moves"]) == ["cn2", "cn3"]
+    assert answer["stuck"] == []
 
 
-def test_what_finds_no_room_is_stuck_and_told_why(cloud):
-    told = plan(cloud, {"drain": ["cn1", "cn2"]}, {"remove": ["cn3"]})
-    assert told["moves"] == []
-    assert [one["host"] for one in told["stuck"]] == ["cn1", "cn1"]
-    assert "are disabled and meet all other constraints" in told["stuck"][0]["reason"]
-
-
-def test_as_many_as_there_is_room_for_move(cloud):
-    gone = {"inventory": {"host": "cn3", "resource_class": "MEMORY_MB", "total": 2048}}
-    told = plan(cloud, {"drain": ["cn1"]}, gone)
-    assert [one["to"] for one in told["moves"]] == ["cn2", "cn2"]
+def test_instances_without_capacity_are_stuck(cloud):
+    before = usage(cloud, "cn1"), usage(cloud, "cn2")
+    answer = plan(cloud, {"drain": ["cn1", "cn2"]}, {"remove": ["cn3"]})
+    assert answer["moves"] == []
+    assert [entry["host"] for entry in answer["stuck"]] == ["cn1", "cn1"]
+    assert "are disabled and meet all other constraints" in answer["stuck"][0]["reason"]
+    full = {"inventory": {"host": "cn3", "resource_class": "MEMORY_MB", "total": 2048}}
+    answer = plan(cloud, {"drain": ["cn1"]}, full)
+    assert [move["to"] for move in answer["moves"]] == ["cn2", "cn2"]
     less = {"inventory": {"host": "cn2", "resource_class": "MEMORY_MB", "total": 4096}}
-    told = plan(cloud, {"drain": ["cn1"]}, gone, less)
-    assert [one["to"] for one in told["moves"]] == ["cn2"]
-    assert [one["host"] for one in told["stuck"]] == ["cn1"]
+    answer = plan(cloud, {"drain": ["cn1"]}, full, less)
+    assert [move["to"] for move in answer["moves"]] == ["cn2"]
+    assert [entry["host"] for entry in answer["stuck"]] == ["cn1"]
+    assert (usage(cloud, "cn1"), usage(cloud, "cn2")) == before
+    body = {"host": "cn2", "node": "cn2", "flavor": "gone"}
+    cloud.put_json(f"/scheduler/v1/instances/{instance(7)}", body)
+    (entry,) = plan(cloud, {"drain": ["cn2"]})["stuck"]
+    assert entry["reason"] == "its flavor is not recorded"
 
 
-def test_what_no_longer_fits_has_to_move_and_no_more(cloud):
+def test_smaller_host_loses_only_the_instances_that_do_not_fit(cloud):
     less = {"inventory": {"host": "cn1", "resource_class": "MEMORY_MB", "total": 4096}}
     (move,) = plan(cloud, less)["moves"]
     assert (move["from"], "MEMORY_MB" in move["reason"]) == ("cn1", True)
@@ -149,41 +153,90 @@ def test_what_no_longer_fits_has_to_move_and_no_more(cloud):
     assert plan(cloud, more)["moves"] == []
 
 
-def test_instances_may_move_to_hosts_that_the_changes_add(cloud):
-    told = plan(cloud, {"add": {"like": "cn3"}}, {"drain": ["cn1", "cn2", "cn3"]})
-    assert [one["to"] for one in told["moves"]] == ["cn3+1", "cn3+1"]
+def test_instances_may_move_to_added_hosts(cloud):
+    answer = plan(cloud, {"add": {"like": "cn3"}}, {"drain": ["cn1", "cn2", "cn3"]})
+    assert [move["to"] for move in answer["moves"]] == ["cn3+1", "cn3+1"]
 
 
-def test_hosts_are_chosen_with_the_options_that_change_with_the_cloud(cloud):
+def test_overrides_apply_to_moves(cloud):
     packing = {"filter_scheduler.ram_weight_multiplier": -5.0}
     moves = plan(cloud, {"drain": ["cn1"]}, overrides=packing)["moves"]
     assert len(moves) == 2
-    assert len({one["to"] for one in moves}) == 1
+    assert len({move["to"] for move in moves}) == 1
 
 
 @pytest.mark.all_databases
-def test_capacity_after_is_counted_with_the_options_that_change_with_the_cloud(cloud):
+def test_overrides_apply_to_the_capacity_after(cloud):
     stored = {"name": "m1.small", "vcpus": 1, "ram": 512, "disk": 1}
     cloud.post_json("/compute/v2.1/flavors", {"flavor": stored}, headers=COMPUTE)
     one_each = {
         "filter_scheduler.enabled_filters": ["NumInstancesFilter"],
         "filter_scheduler.max_instances_per_host": 1,
     }
-    told = plan(cloud, {"drain": ["cn1"]}, overrides=one_each)
-    assert sorted(one["to"] for one in told["moves"]) == ["cn2", "cn3"]
-    (count,) = told["capacity"]
+    answer = plan(cloud, {"drain": ["cn1"]}, overrides=one_each)
+    assert sorted(move["to"] for move in answer["moves"]) == ["cn2", "cn3"]
+    (count,) = answer["capacity"]
     assert count["before"] == capacity(cloud, "m1.small") > 2
     assert count["after"] == 0
 
 
-def test_an_instance_without_a_known_flavor_is_stuck(cloud):
-    body = {"host": "cn2", "node": "cn2", "flavor": "gone"}
-    cloud.put_json(f"/scheduler/v1/instances/{instance(7)}", body)
-    (one,) = plan(cloud, {"drain": ["cn2"]})["stuck"]
-    assert one["reason"] == "its flavor is not recorded"
+GROUP, INSTANCE = "00000000-0000-4000-8000-0000000000b1", "00000000-0000-4000-8000-0000000000c1"
+SEEN = "2099-01-01T00:00:00Z"
+FLEET = f"""
+hosts:
+- {{host: "cn[1-3]", vcpus: 4, memory_mb: 8192, local_gb: 100, last_seen_up: {SEEN}}}
+flavors:
+- {{name: small, vcpus: 1, memory_mb: 1024, root_gb: 10}}
+server_groups:
+- {{name: together, uuid: {GROUP}, policy: affinity, project: p, user: u}}
+instances:
+- name: i1
+  uuid: {INSTANCE}
+  host: cn1
+  flavor: small
+  project: p
+  user: u
+  server_group: together
+"""
+MOVE = {
+    "project_id": "p",
+    "user_id": "u",
+    "flavor": "small",
+    "image": None,
+    "instance_uuids": [INSTANCE],
+    "ignore_hosts": ["cn1"],
+}
 
 
-def test_a_plan_leaves_what_is_allocated_as_it_is(cloud):
-    before = usage(cloud, "cn1"), usage(cloud, "cn2")
-    plan(cloud, {"drain": ["cn1"]})
-    assert (usage(cloud, "cn1"), usage(cloud, "cn2")) == before
+@pytest.fixture
+def group_cloud(sqlite_app):
+    """Three hosts; an affinity group has one member, on cn1."""
+    return load_fleet(sqlite_app, FLEET)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "fields",
+    [{"instance_group": GROUP}, {"scheduler_hints": {"group": [GROUP]}}],
+    ids=["by the group", "by a hint"],
+)
+def test_only_member_of_an_affinity_group_may_move(group_cloud, fields):
+    explanation = explain(group_cloud, {**MOVE, **fields})
+    assert sorted(host["host"] for host in explanation["hosts"]) == ["cn2", "cn3"]
+
+
+@pytest.mark.slow
+def test_plan_moves_the_only_member(group_cloud):
+    body = {"changes": [{"drain": ["cn1"]}]}
+    answer = group_cloud.post_json("/scheduler/v1/plan", body).json
+    assert [move["instance"] for move in answer["moves"]] == [INSTANCE]
+
+
+@pytest.mark.slow
+def test_other_members_count(group_cloud):
+    new = {**MOVE, "instance_uuids": ["00000000-0000-4000-8000-0000000000c2"], "ignore_hosts": []}
+    explanation = explain(group_cloud, {**new, "instance_group": GROUP})
+    assert [host["host"] for host in explanation["hosts"]] == ["cn1"]
+    select(group_cloud, {**new, "instance_group": GROUP})
+    # Now the first member may not leave the second.
+    assert explain(group_cloud, {**MOVE, "instance_group": GROUP})["outcome"] == "no_valid_host"

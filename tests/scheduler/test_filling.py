@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several schedulers fill one cloud: nothing is over-allocated, and none refuses too early."""
+"""Several schedulers that fill a cloud at the same time."""
 
 from collections import Counter
 from itertools import count
@@ -13,14 +13,14 @@ from tests.scheduler.test_scheduler import usages
 from tests.scheduler.test_select_races import select
 from tests.support.clouds import uuid_of
 from tests.support.invariants import assert_invariants
-from tests.support.processes import race
+from tests.support.processes import run_in_processes
 from tests.support.scheduling import flavor, instance, report, spec
 
 pytestmark = pytest.mark.slow
 
 SCHEDULERS = 4
 #: So many instances fit a host by its memory, by the names of the hosts.
-ROOM = {f"cn{number:02}": 1 + number % 4 for number in range(16)}
+CAPACITY = {f"cn{number:02}": 1 + number % 4 for number in range(16)}
 SMALL = flavor(memory_mb=4096)
 #: Reverses the order of the hosts: those with the least memory come first.
 STACKING = {"filter_scheduler__ram_weight_multiplier": -1.0}
@@ -32,24 +32,24 @@ def fill(barrier, which, url, orders):
     client = TestApp(create_app(settings))
     barrier.wait(120)
     uuids = map(instance, count(1000 * (which + 1)))
-    told = [(200, "")]
-    while told[-1][0] == 200:
-        told.append(select(client, spec(next(uuids), flavor=SMALL)))
-    return told[1:]
+    answer = [(200, "")]
+    while answer[-1][0] == 200:
+        answer.append(select(client, spec(next(uuids), flavor=SMALL)))
+    return answer[1:]
 
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize("orders", [[{}], [{}, STACKING]], ids=["one order", "opposite orders"])
-def test_schedulers_fill_a_cloud_to_the_last_room_and_not_beyond(app, orders):
-    reports = [report(name, memory_mb=4096 * room) for name, room in ROOM.items()]
+def test_schedulers_fill_a_cloud_completely(app, orders):
+    reports = [report(name, memory_mb=4096 * room) for name, room in CAPACITY.items()]
     app.post_json("/scheduler/v1/compute_nodes", reports)
     url = app.app.services.database.url.render_as_string(hide_password=False)
-    told = race(SCHEDULERS, fill, url, orders)
-    refused = [code for status, code in told if status != 200]
-    placed = Counter(host for status, host in told if status == 200)
-    assert refused == ["scheduler.no_valid_host"] * SCHEDULERS
-    assert placed == ROOM
-    assert sum(used["MEMORY_MB"] for used in usages(app)) == 4096 * sum(ROOM.values())
+    answer = run_in_processes(SCHEDULERS, fill, url, orders)
+    response = [code for status, code in answer if status != 200]
+    placed = Counter(host for status, host in answer if status == 200)
+    assert response == ["scheduler.no_valid_host"] * SCHEDULERS
+    assert placed == CAPACITY
+    assert sum(used["MEMORY_MB"] for used in usages(app)) == 4096 * sum(CAPACITY.values())
     assert_invariants(app.app.services.database)
 
 
@@ -74,20 +74,20 @@ def fill_or_claim(barrier, which, url):
     client = TestApp(create_app(make_settings(url)))
     barrier.wait(120)
     numbers = count(1000 * which)
-    told = []
-    for host in sorted(ROOM, reverse=True):
+    answer = []
+    for host in sorted(CAPACITY, reverse=True):
         while (status := claim_by_placement(client, host, next(numbers))) == 204:
-            told.append((200, host))
-        told.append((status, "full"))
-    return told
+            answer.append((200, host))
+        answer.append((status, "full"))
+    return answer
 
 
 @pytest.mark.all_databases
 def test_schedulers_and_claims_of_others_fill_a_cloud_together(app):
-    reports = [report(name, memory_mb=4096 * room) for name, room in ROOM.items()]
+    reports = [report(name, memory_mb=4096 * room) for name, room in CAPACITY.items()]
     app.post_json("/scheduler/v1/compute_nodes", reports)
     url = app.app.services.database.url.render_as_string(hide_password=False)
-    told = race(SCHEDULERS, fill_or_claim, url)
-    assert {status for status, _ in told} == {200, 409}
-    assert Counter(host for status, host in told if status == 200) == ROOM
+    answer = run_in_processes(SCHEDULERS, fill_or_claim, url)
+    assert {status for status, _ in answer} == {200, 409}
+    assert Counter(host for status, host in answer if status == 200) == CAPACITY
     assert_invariants(app.app.services.database)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The run of the host filters: what it counts, names and turns into errors."""
+"""Runs of host filters: counts, reasons and errors."""
 
 import logging
 
@@ -11,13 +11,13 @@ from placement_sched.model.explanation import Rejected
 from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.filters import BaseHostFilter
-from tests.support.states import a_host, a_spec, settings_with
+from tests.support.states import build_host_state, build_spec, settings_with
 
-HOSTS = [a_host(name) for name in ("cn1", "cn2", "cn3")]
-SPEC = a_spec()
+HOSTS = [build_host_state(name) for name in ("cn1", "cn2", "cn3")]
+SPEC = build_spec()
 
 
-class Refuses(BaseHostFilter):
+class RejectsWithReason(BaseHostFilter):
     """Gives reasons, as ours do."""
 
     names = ("cn2",)
@@ -29,8 +29,6 @@ class Refuses(BaseHostFilter):
 
 
 class Passes(BaseHostFilter):
-    """Says yes or no, as nova's do."""
-
     names = ("cn1",)
 
     def host_passes(self, host_state, _spec):
@@ -41,27 +39,20 @@ def names(run):
     return [host.host for host in run.hosts]
 
 
-def test_each_filter_sees_what_the_one_before_let_pass():
-    run = run_filters([Refuses(), Passes()], HOSTS, SPEC)
+def test_each_filter_gets_the_hosts_that_passed_the_previous_filter():
+    run = run_filters([RejectsWithReason(), Passes()], HOSTS, SPEC)
     assert names(run) == ["cn3"]
-    assert [(each.name, each.before, each.after) for each in run.reports] == [
-        ("Refuses", 3, 2),
-        ("Passes", 2, 1),
-    ]
+    first, second = run.reports
+    assert (first.name, first.before, first.after) == ("RejectsWithReason", 3, 2)
+    assert first.rejected == (Rejected("cn2", "cn2", "cn2 is not liked"),)
+    assert (second.name, second.before, second.after) == ("Passes", 2, 1)
+    assert second.rejected == (Rejected("cn1", "cn1", "rejected by Passes"),)
+    run = run_filters([], HOSTS, SPEC)
+    assert (names(run), run.reports) == (["cn1", "cn2", "cn3"], ())
 
 
-def test_refused_hosts_are_reported_with_the_reason_given():
-    (report,) = run_filters([Refuses()], HOSTS, SPEC).reports
-    assert report.rejected == (Rejected("cn2", "cn2", "cn2 is not liked"),)
-
-
-def test_filter_without_reasons_is_reported_by_its_name():
-    (report,) = run_filters([Passes()], HOSTS, SPEC).reports
-    assert report.rejected == (Rejected("cn1", "cn1", "rejected by Passes"),)
-
-
-def test_later_filters_do_not_run_once_no_host_is_left():
-    class All(Refuses):
+def test_later_filters_do_not_run_if_no_host_remains():
+    class All(RejectsWithReason):
         names = ("cn1", "cn2", "cn3")
 
     run = run_filters([All(), Passes()], HOSTS, SPEC)
@@ -69,54 +60,62 @@ def test_later_filters_do_not_run_once_no_host_is_left():
     assert [report.name for report in run.reports] == ["All"]
 
 
-def test_without_filters_every_host_passes():
-    run = run_filters([], HOSTS, SPEC)
-    assert (names(run), run.reports) == (["cn1", "cn2", "cn3"], ())
-
-
-def test_filter_all_that_returns_none_refuses_every_host():
-    class Stops(BaseHostFilter):
+def test_filter_all_that_returns_none_rejects_every_host():
+    class ReturnsNone(BaseHostFilter):
         def filter_all(self, _hosts, _spec):
             return None
 
-    run = run_filters([Stops(), Passes()], HOSTS, SPEC)
+    run = run_filters([ReturnsNone(), Passes()], HOSTS, SPEC)
     assert names(run) == []
-    assert [(each.before, each.after, len(each.rejected)) for each in run.reports] == [(3, 0, 3)]
+    assert [(report.before, report.after, len(report.rejected)) for report in run.reports] == [
+        (3, 0, 3)
+    ]
 
 
-def test_filter_all_may_return_any_iterable():
-    class Lazy(BaseHostFilter):
-        def filter_all(self, hosts, _spec):
-            return (host for host in hosts if host.host != "cn3")
-
-    run = run_filters([Lazy()], HOSTS, SPEC)
-    assert names(run) == ["cn1", "cn2"]
-    assert run.reports[0].rejected[0].reason == "rejected by Lazy"
+class Generator(BaseHostFilter):
+    def filter_all(self, hosts, _spec):
+        return (host for host in hosts if host.host == "cn1")
 
 
-def test_filter_one_may_be_overridden():
-    class One(BaseHostFilter):
-        def _filter_one(self, host_state, _spec):
-            return host_state.host == "cn2"
-
-    assert names(run_filters([One()], HOSTS, SPEC)) == ["cn2"]
+class Twice(BaseHostFilter):
+    def filter_all(self, hosts, _spec):
+        return [hosts[0], hosts[0]]
 
 
-def test_stricter_subclass_of_a_reasoning_filter_decides_by_its_own_host_passes():
-    class Stricter(Refuses):
+class FilterOne(BaseHostFilter):
+    def _filter_one(self, host_state, _spec):
+        return host_state.host == "cn1"
+
+
+class Truthy(BaseHostFilter):
+    def host_passes(self, host_state, _spec):
+        return "yes" if host_state.host == "cn1" else 0
+
+
+@pytest.mark.parametrize("kind", [Generator, Twice, FilterOne, Truthy])
+def test_filters_may_decide_by_any_interface_of_nova(kind):
+    run = run_filters([kind()], HOSTS, SPEC)
+    assert names(run) == ["cn1"]
+    assert {rejection.reason for rejection in run.reports[0].rejected} == {
+        f"rejected by {kind.__name__}"
+    }
+
+
+def test_host_passes_of_a_subclass_decides():
+    class Stricter(RejectsWithReason):
         def host_passes(self, host_state, spec):
             return super().host_passes(host_state, spec) and host_state.host != "cn3"
 
     run = run_filters([Stricter()], HOSTS, SPEC)
     assert names(run) == ["cn1"]
-    assert [each.reason for each in run.reports[0].rejected] == [
+    assert [rejection.reason for rejection in run.reports[0].rejected] == [
         "cn2 is not liked",
         "rejected by Stricter",
     ]
 
 
-class Prepares(BaseHostFilter):
-    """Refuses the host that a request names; says nothing about other requests."""
+class PreparedFilter(BaseHostFilter):
+    """Rejects the host in the hint of a request."""
 
     def for_request(self, spec_obj):
         disliked = spec_obj.scheduler_hints.get("not")
@@ -125,32 +124,29 @@ class Prepares(BaseHostFilter):
         return lambda host: Rejection("not liked") if host.host == disliked[0] else None
 
 
-def test_a_filter_may_work_out_once_what_it_asks_of_every_host():
-    named = a_spec(scheduler_hints={"not": ["cn2"]})
-    run = run_filters([Prepares()], HOSTS, named)
+def test_for_request_prepares_a_function_for_all_hosts():
+    spec = build_spec(scheduler_hints={"not": ["cn2"]})
+    run = run_filters([PreparedFilter()], HOSTS, spec)
     assert names(run) == ["cn1", "cn3"]
-    assert [each.reason for each in run.reports[0].rejected] == ["not liked"]
-    assert not Prepares().host_passes(HOSTS[1], named)
-    assert Prepares().refusal(HOSTS[1], named).reason == "not liked"
+    assert [rejection.reason for rejection in run.reports[0].rejected] == ["not liked"]
+    assert not PreparedFilter().host_passes(HOSTS[1], spec)
+    assert PreparedFilter().refusal(HOSTS[1], spec).reason == "not liked"
+    assert names(run_filters([PreparedFilter()], HOSTS, SPEC)) == ["cn1", "cn2", "cn3"]
+    assert PreparedFilter().host_passes(HOSTS[1], SPEC)
 
 
-def test_every_host_passes_a_filter_that_has_nothing_to_ask():
-    assert names(run_filters([Prepares()], HOSTS, SPEC)) == ["cn1", "cn2", "cn3"]
-    assert Prepares().host_passes(HOSTS[1], SPEC)
-
-
-def test_a_child_that_decides_in_another_way_is_asked_in_that_way():
-    class Refusing(Prepares):
+def test_methods_of_a_subclass_replace_for_request():
+    class Refusing(PreparedFilter):
         def refusal(self, host_state, spec_obj):
             return super().refusal(host_state, spec_obj) or Rejection("nobody is good enough")
 
-    class Passing(Prepares):
+    class Passing(PreparedFilter):
         def host_passes(self, host_state, spec_obj):
             return super().host_passes(host_state, spec_obj) and host_state.host != "cn1"
 
-    named = a_spec(scheduler_hints={"not": ["cn2"]})
+    named = build_spec(scheduler_hints={"not": ["cn2"]})
     run = run_filters([Refusing()], HOSTS, named)
-    assert [each.reason for each in run.reports[0].rejected] == [
+    assert [rejection.reason for rejection in run.reports[0].rejected] == [
         "nobody is good enough",
         "not liked",
         "nobody is good enough",
@@ -158,142 +154,101 @@ def test_a_child_that_decides_in_another_way_is_asked_in_that_way():
     assert names(run_filters([Passing()], HOSTS, named)) == ["cn3"]
 
 
-def test_anything_true_lets_pass_as_in_nova():
-    class Truthy(BaseHostFilter):
-        def host_passes(self, host_state, _spec):
-            return "yes" if host_state.host == "cn1" else 0
-
-    assert names(run_filters([Truthy()], HOSTS, SPEC)) == ["cn1"]
-
-
-def test_filter_once_per_request_runs_for_the_first_instance_only():
+def test_filter_may_run_for_some_instances_only():
     class Once(Passes):
         run_filter_once_per_request = True
 
-    assert names(run_filters([Once()], HOSTS, SPEC, index=0)) == ["cn2", "cn3"]
-    later = run_filters([Once(), Refuses()], HOSTS, SPEC, index=1)
-    assert names(later) == ["cn1", "cn3"]
-    assert [report.name for report in later.reports] == ["Refuses"]
-
-
-def test_run_filter_for_index_may_be_overridden():
     class Second(Passes):
         def run_filter_for_index(self, index):
             return index == 1
 
+    assert names(run_filters([Once()], HOSTS, SPEC, index=0)) == ["cn2", "cn3"]
+    later = run_filters([Once(), RejectsWithReason()], HOSTS, SPEC, index=1)
+    assert names(later) == ["cn1", "cn3"]
+    assert [report.name for report in later.reports] == ["RejectsWithReason"]
     assert names(run_filters([Second()], HOSTS, SPEC, index=0)) == ["cn1", "cn2", "cn3"]
     assert names(run_filters([Second()], HOSTS, SPEC, index=1)) == ["cn2", "cn3"]
 
 
-class Breaks(BaseHostFilter):
-    def host_passes(self, _host, _spec):
-        raise KeyError("oops")
-
-    def check(self, _spec):
-        raise KeyError("early")
+class NoMessage(Exception):
+    def __str__(self):
+        raise TypeError
 
 
-def test_filter_that_raises_is_named():
-    with pytest.raises(
-        PluginFailed, match=r"test_filtering\.Breaks failed: KeyError: 'oops'"
-    ) as seen:
-        run_filters([Breaks()], HOSTS, SPEC)
-    assert isinstance(seen.value.__cause__, KeyError)
+@pytest.mark.parametrize(
+    ("failure", "expected"),
+    [
+        (KeyError("oops"), "KeyError: 'oops'"),
+        (SystemExit(), "SystemExit"),
+        (GeneratorExit(), "GeneratorExit"),
+        (ValueError("\udc80"), "ValueError: ?"),
+        (NoMessage(), "NoMessage: its message cannot be shown"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_error_names_the_filter_that_raised(caplog, failure, expected):
+    class Fails(BaseHostFilter):
+        def host_passes(self, _host_state, _spec):
+            raise failure
+
+    # A message that is not valid text cannot be captured.
+    with caplog.at_level(logging.CRITICAL + 1), pytest.raises(PluginFailed) as error:
+        run_filters([Fails()], HOSTS, SPEC)
+    assert f"Fails failed: {expected} ({__file__}:" in error.value.detail
+    assert error.value.__cause__ is failure
 
 
-@pytest.mark.parametrize("leaving", [SystemExit, GeneratorExit])
-def test_filter_that_would_leave_is_named(leaving):
-    class Leaves(BaseHostFilter):
-        def host_passes(self, _host, _spec):
-            raise leaving
-
-    with pytest.raises(PluginFailed, match=f"Leaves failed: {leaving.__name__}"):
-        run_filters([Leaves()], HOSTS, SPEC)
-
-
-def test_filter_that_decides_nothing_is_named():
-    class Idle(BaseHostFilter):
-        pass
-
-    with pytest.raises(PluginFailed, match="Idle has neither host_passes nor refusal"):
-        run_filters([Idle()], HOSTS, SPEC)
-
-
-def test_request_that_a_filter_finds_invalid_is_invalid():
-    class Picky(BaseHostFilter):
+def test_invalid_request_of_a_filter_is_an_invalid_request():
+    class RaisesInvalid(BaseHostFilter):
         def host_passes(self, _host, _spec):
             raise Invalid("not that")
 
     with pytest.raises(Invalid, match="not that"):
-        run_filters([Picky()], HOSTS, SPEC)
+        run_filters([RaisesInvalid()], HOSTS, SPEC)
 
 
-def test_filter_sees_the_options_of_its_request_in_conf():
-    class Reads(BaseHostFilter):
+class WithoutMethods(BaseHostFilter):
+    pass
+
+
+class ReturnsNewHost(BaseHostFilter):
+    def filter_all(self, hosts, _spec):
+        return [*hosts, build_host_state("cn9")]
+
+
+class ReturnsObject(BaseHostFilter):
+    def filter_all(self, _hosts, _spec):
+        return [object()]
+
+
+class ReturnsText(BaseHostFilter):
+    def refusal(self, _host_state, _spec):
+        return "no"
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (WithoutMethods, "WithoutMethods has neither host_passes nor refusal"),
+        (ReturnsNewHost, "filter_all returned a host that it was not given"),
+        (ReturnsObject, "filter_all returned a host that it was not given"),
+        (ReturnsText, "ReturnsText failed: its verdict on cn1 is 'no', which is"),
+    ],
+)
+def test_error_names_the_filter_with_an_invalid_result(kind, message):
+    with pytest.raises(PluginFailed, match=message) as error:
+        run_filters([kind()], HOSTS, SPEC)
+    assert kind.__name__ in error.value.detail
+
+
+def test_filter_reads_the_options_of_its_request_in_conf():
+    class ReadsOptions(BaseHostFilter):
         def host_passes(self, host_state, _spec):
             limit = CONF.filter_scheduler.host_subset_size
             assert CONF.service_down_time == self.settings.DEFAULT.service_down_time == 7
             return int(host_state.host[2:]) <= limit
 
     options = {"filter_scheduler__host_subset_size": 2, "DEFAULT__service_down_time": 7}
-    plugin = Reads.with_settings(settings_with(**options))
+    plugin = ReadsOptions.with_settings(settings_with(**options))
     assert names(run_filters([plugin], HOSTS, SPEC)) == ["cn1", "cn2"]
     assert (CONF.filter_scheduler.host_subset_size, CONF.service_down_time) == (1, 60)
-
-
-@pytest.mark.parametrize(
-    ("returned", "told"),
-    [
-        (lambda hosts: [*hosts, a_host("cn9")], "filter_all returned a host that it was not given"),
-        (lambda _hosts: [object()], "filter_all returned a host that it was not given"),
-    ],
-)
-def test_a_filter_that_returns_what_it_was_not_given_is_named(returned, told):
-    class Strange(BaseHostFilter):
-        def filter_all(self, hosts, _spec):
-            return returned(hosts)
-
-    with pytest.raises(PluginFailed, match=told) as failed:
-        run_filters([Strange()], HOSTS, SPEC)
-    assert "Strange failed" in failed.value.detail
-
-
-def test_a_host_that_a_filter_returns_twice_is_there_once():
-    class Twice(BaseHostFilter):
-        def filter_all(self, hosts, _spec):
-            return [*hosts, *hosts]
-
-    assert names(run_filters([Twice()], HOSTS, SPEC)) == ["cn1", "cn2", "cn3"]
-
-
-class Wordless(Exception):
-    def __str__(self):
-        raise TypeError
-
-
-@pytest.mark.parametrize(
-    ("failure", "told"),
-    [
-        (lambda: ValueError("\udc80"), "ValueError: ?"),
-        (Wordless, "Wordless: its message cannot be shown"),
-    ],
-    ids=["no text", "no words"],
-)
-def test_a_failure_is_told_whatever_its_words_are(caplog, failure, told):
-    class Fails(BaseHostFilter):
-        def host_passes(self, _host_state, _spec):
-            raise failure()
-
-    # What is no text cannot be captured either.
-    with caplog.at_level(logging.CRITICAL + 1), pytest.raises(PluginFailed) as failed:
-        run_filters([Fails()], HOSTS, SPEC)
-    assert failed.value.detail.endswith(f"Fails failed: {told}")
-
-
-def test_a_verdict_that_is_none_is_the_error_of_its_filter():
-    class Talks(BaseHostFilter):
-        def refusal(self, _host_state, _spec):
-            return "no"
-
-    with pytest.raises(PluginFailed, match="Talks failed: its verdict on cn1 is 'no', which is"):
-        run_filters([Talks()], HOSTS, SPEC)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cloud of 2 000 hosts with 20 aggregates reserved by traits, against a naive model."""
+"""A cloud of 2 000 hosts and 20 aggregates with required traits, compared with a naive model."""
 
 from dataclasses import dataclass
 from random import Random
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from placement_sched.model.explanation import ExplanationView
 from placement_sched.operations import aggregates as aggregates_module
 from tests.exploring import Dice, draws
-from tests.support.clouds import NOW, Host, give_traits
+from tests.support.clouds import NOW, Host, add_traits
 from tests.support.scheduling import flavor, report, spec
 
 pytestmark = pytest.mark.slow
@@ -23,7 +23,7 @@ SWITCH = "scheduler.enable_isolated_aggregate_filtering"
 
 
 @dataclass(frozen=True)
-class Reserve:
+class Aggregate:
     """An aggregate: its hosts and its metadata."""
 
     hosts: frozenset[str]
@@ -36,19 +36,19 @@ class Reserve:
 
 
 @dataclass(frozen=True)
-class Reserves:
+class ModelCloud:
     """The hosts with their traits and memory, and the aggregates, as plain values."""
 
     traits: dict[str, frozenset[str]]
     memory_mb: dict[str, int]
-    aggregates: tuple[Reserve, ...]
+    aggregates: tuple[Aggregate, ...]
 
-    def candidates(self, required: set[str], memory_mb: int, *, reserving: bool) -> set[str]:
+    def candidates(self, required: set[str], memory_mb: int, *, is_enabled: bool) -> set[str]:
         """Return the hosts that may take a request, looking at one after the other."""
         forbidden = {
             host
             for aggregate in self.aggregates
-            if reserving and not aggregate.traits <= required
+            if is_enabled and not aggregate.traits <= required
             for host in aggregate.hosts
         }
         return {
@@ -58,7 +58,7 @@ class Reserves:
         }
 
 
-def _made(random: Random) -> Reserves:
+def random_cloud(random: Random) -> ModelCloud:
     names = [f"cn{number:04}" for number in range(HOSTS)]
     traits = {name: frozenset(random.sample(RESERVED, random.randrange(4))) for name in names}
     memory = {name: random.choice([16384, 65536, 262144]) for name in names}
@@ -69,30 +69,30 @@ def _made(random: Random) -> Reserves:
             for name in random.sample(RESERVED, random.randrange(1, 3))
         }
         hosts = frozenset(random.sample(names, random.randrange(20, 200)))
-        aggregates.append(Reserve(hosts, {**tags, "rack": "7"}))
-    return Reserves(traits, memory, tuple(aggregates))
+        aggregates.append(Aggregate(hosts, {**tags, "rack": "7"}))
+    return ModelCloud(traits, memory, tuple(aggregates))
 
 
 @pytest.fixture
-def reserves(app) -> Reserves:
-    made = _made(Dice.of(20))
+def model(app) -> ModelCloud:
+    result = random_cloud(Dice.of(20))
     app.post_json(
         "/scheduler/v1/compute_nodes",
-        [report(name, memory_mb=memory) for name, memory in made.memory_mb.items()],
+        [report(name, memory_mb=memory) for name, memory in result.memory_mb.items()],
     )
     database = app.app.services.database
-    give_traits(database, [Host(name, {}, traits) for name, traits in made.traits.items()])
+    add_traits(database, [Host(name, {}, traits) for name, traits in result.traits.items()])
 
-    def tag(connection):
-        for number, aggregate in enumerate(made.aggregates):
+    def add_aggregates(connection):
+        for number, aggregate in enumerate(result.aggregates):
             created = aggregates_module.create(
                 connection, str(uuid4()), f"reserve-{number}", None, NOW
             )
             aggregates_module.set_metadata(connection, created.id, aggregate.metadata, NOW)
             aggregates_module.add_hosts(connection, created.id, aggregate.hosts, NOW)
 
-    database.write(tag)
-    return made
+    database.write(add_aggregates)
+    return result
 
 
 _traits = st.sets(st.sampled_from(RESERVED), max_size=3)
@@ -107,32 +107,32 @@ _traits = st.sets(st.sampled_from(RESERVED), max_size=3)
     by_flavor=_traits,
     by_image=_traits,
     memory_mb=st.sampled_from([1024, 32768, 131072]),
-    reserving=st.booleans(),
+    is_enabled=st.booleans(),
 )
-def test_no_forbidden_host_is_a_candidate_and_no_other_is_lost(
-    app, reserves, by_flavor, by_image, memory_mb, reserving
+def test_candidates_equal_those_of_the_model(
+    app, model, by_flavor, by_image, memory_mb, is_enabled
 ):
-    asked = spec(
+    request = spec(
         flavor=flavor(
             memory_mb=memory_mb, extra_specs={f"trait:{name}": "required" for name in by_flavor}
         ),
         image={"properties": {f"trait:{name}": "required" for name in by_image}},
     )
-    told = app.app.services.scheduler.explain(
-        asked,
-        overrides={SWITCH: reserving, "scheduler.max_placement_results": HOSTS},
+    answer = app.app.services.scheduler.explain(
+        request,
+        overrides={SWITCH: is_enabled, "scheduler.max_placement_results": HOSTS},
         view=ExplanationView(max_rejected=1),
     )
-    found = {host["host"] for host in told["hosts"]}
-    assert found == reserves.candidates(by_flavor | by_image, memory_mb, reserving=reserving)
+    result = {host["host"] for host in answer["hosts"]}
+    assert result == model.candidates(by_flavor | by_image, memory_mb, is_enabled=is_enabled)
 
 
 @pytest.mark.all_databases
-def test_the_query_names_every_forbidden_aggregate_once(app, reserves):
-    told = app.app.services.scheduler.explain(
+def test_query_has_every_forbidden_aggregate_once(app, model):
+    answer = app.app.services.scheduler.explain(
         spec(), overrides={SWITCH: True}, view=ExplanationView()
     )
-    query = told["funnel"]["allocation_candidates"]["query"]
-    reserved = sum(1 for aggregate in reserves.aggregates if aggregate.traits)
+    query = answer["funnel"]["allocation_candidates"]["query"]
+    reserved = sum(1 for aggregate in model.aggregates if aggregate.traits)
     assert query.count("member_of=%21in%3A") == 1
     assert query.count("%2C", query.index("member_of"), query.index("&resources")) == reserved - 1

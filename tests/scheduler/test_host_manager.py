@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instances on host states: read when a plugin looks at them, and no more of them than it asks."""
+"""Instances on host states, read when a plugin uses them."""
 
 import pytest
 
@@ -7,9 +7,9 @@ from placement_sched.model.instance import HostInstance
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_manager import RecordedInstances, named_instances
 from tests.conftest import make_settings
-from tests.support.scheduling import hosts_of, instance, report, spec
-from tests.support.statements import counted
-from tests.support.states import a_spec, instances_on
+from tests.support.scheduling import instance, report, selected_hosts, spec
+from tests.support.statements import record_statements
+from tests.support.states import build_instances, build_spec
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 
@@ -19,22 +19,22 @@ ONE, TWO, THREE, NEW = map(instance, (1, 2, 3, 4))
 
 
 class Records:
-    """Instances 1 and 2 on cn1, 3 on cn2, and what was asked of them."""
+    """Instances 1 and 2 on cn1, 3 on cn2, and the kinds of reads."""
 
     def __init__(self):
         self.every = [
-            *instances_on("cn1", ONE, TWO, project_id="p1").values(),
-            *instances_on("cn2", THREE).values(),
+            *build_instances("cn1", ONE, TWO, project_id="p1").values(),
+            *build_instances("cn2", THREE).values(),
         ]
         self.asked = []
 
     def by_hosts(self, hosts):
         self.asked.append("hosts")
-        return [one for one in self.every if one.host in hosts]
+        return [entry for entry in self.every if entry.host in hosts]
 
     def by_uuids(self, uuids):
         self.asked.append("uuids")
-        return [one for one in self.every if one.uuid in uuids]
+        return [entry for entry in self.every if entry.uuid in uuids]
 
     def of(self, *named):
         return RecordedInstances(
@@ -42,82 +42,81 @@ class Records:
         )
 
 
-def test_mapping_tells_what_is_on_the_host():
-    here = Records().of().on("cn1")
-    assert dict(here) == instances_on("cn1", ONE, TWO, project_id="p1")
-    assert (len(here), ONE in here, THREE in here) == (2, True, False)
-    assert here[TWO].project_id == "p1"
-    assert not Records().of().on("cn3")
-    with pytest.raises(KeyError):
-        here[THREE]
-
-
-def test_nothing_is_read_until_somebody_looks_and_then_once_for_all_hosts():
+def test_instances_of_all_hosts_are_read_at_the_first_use():
     records = Records()
     recorded = records.of()
-    hosts = [recorded.on(name) for name in ("cn1", "cn2")]
+    first, second, third = (recorded.on(name) for name in ("cn1", "cn2", "cn3"))
     assert records.asked == []
-    assert [list(host) for host in hosts] == [[ONE, TWO], [THREE]]
-    assert [next(iter(host.values())).host for host in hosts] == ["cn1", "cn2"]
+    assert dict(first) == build_instances("cn1", ONE, TWO, project_id="p1")
+    assert (len(first), ONE in first, THREE in first) == (2, True, False)
+    assert first[TWO].project_id == "p1"
+    assert [list(second), list(third)] == [[THREE], []]
+    with pytest.raises(KeyError):
+        first[THREE]
     assert records.asked == ["hosts"]
 
 
-def test_what_the_request_names_is_read_without_the_others():
+def test_instances_of_the_request_are_read_without_the_others():
     records = Records()
     recorded = records.of(ONE, THREE, NEW)
-    here, there = recorded.on("cn1"), recorded.on("cn2")
-    assert (ONE in here, THREE in here, NEW in here, THREE in there) == (True, False, False, True)
-    assert here.keys() & {ONE, THREE, NEW} == {ONE}
-    assert {THREE, ONE} & there.keys() == {THREE}
-    assert here[ONE].uuid == ONE
+    host, other_host = recorded.on("cn1"), recorded.on("cn2")
+    assert (ONE in host, THREE in host, NEW in host, THREE in other_host) == (
+        True,
+        False,
+        False,
+        True,
+    )
+    assert host.keys() & {ONE, THREE, NEW} == {ONE}
+    assert {THREE, ONE} & other_host.keys() == {THREE}
+    assert host[ONE].uuid == ONE
     assert records.asked == ["uuids"]
-    assert here.keys() & {ONE, TWO, THREE} == {ONE, TWO}
+    assert host.keys() & {ONE, TWO, THREE} == {ONE, TWO}
     assert records.asked == ["uuids", "hosts"]
 
 
-def test_what_is_added_stays_with_one_host_and_may_be_taken_away():
+def test_added_instances_are_on_one_host():
     records = Records()
     recorded = records.of(NEW, ONE)
     # A host may have several nodes; what one of them is given is on the host.
-    here, same, there = (recorded.on(name) for name in ("cn1", "cn1", "cn2"))
-    here[NEW] = HostInstance(uuid=NEW)
-    assert NEW in here
-    assert NEW in same
-    assert NEW not in there
-    assert here[NEW].host is None
-    assert here.keys() & {NEW, ONE} == {NEW, ONE}
-    assert (set(here), len(here)) == ({NEW, ONE, TWO}, 3)
-    del here[NEW]
-    assert NEW not in here
+    host, same_host, other_host = (recorded.on(name) for name in ("cn1", "cn1", "cn2"))
+    host[NEW] = HostInstance(uuid=NEW)
+    assert NEW in host
+    assert NEW in same_host
+    assert NEW not in other_host
+    assert host[NEW].host is None
+    assert host.keys() & {NEW, ONE} == {NEW, ONE}
+    assert (set(host), len(host)) == ({NEW, ONE, TWO}, 3)
+    del host[NEW]
+    assert NEW not in host
     with pytest.raises(KeyError):
-        del here[ONE]
+        del host[ONE]
 
 
-def test_request_names_its_instances_members_of_its_group_and_those_of_hints():
-    asked = a_spec(
+def test_instances_of_a_request_include_its_group_and_hints():
+    request = build_spec(
         instance_uuids=[ONE],
         instance_group={"policy": "affinity", "members": [TWO.upper()]},
         scheduler_hints={"same_host": THREE.upper(), "different_host": [NEW], "query": "x"},
     )
-    assert named_instances(asked) == {ONE, TWO, THREE, NEW}
+    assert named_instances(request) == {ONE, TWO, THREE, NEW}
 
 
-def test_recorded_image_that_cannot_be_has_no_properties():
+def test_recorded_image_with_invalid_properties_has_none():
     image = {"id": "i", "properties": {"hw_disk_bus": "no such bus"}}
-    kept = HostInstance(uuid=ONE, image=image).image_meta
-    assert (kept.id, dict(kept.properties)) == ("i", {})
+    image_meta = HostInstance(uuid=ONE, image=image).image_meta
+    assert (image_meta.id, dict(image_meta.properties)) == ("i", {})
 
 
-class LooksAtAll(BaseHostFilter):
+class ReadsInstances(BaseHostFilter):
     """A stranger's filter, which declares nothing and counts."""
 
     def host_passes(self, host_state, _spec):
-        flavors = {one.flavor.name for one in host_state.instances.values()}
+        flavors = {entry.flavor.name for entry in host_state.instances.values()}
         return flavors <= {"m1"} and len(host_state.instances) < 2
 
 
 def cloud_with(url, make_app, *enabled, size=3):
-    available = ["placement_sched.scheduler.filters.all_filters", f"{__name__}.LooksAtAll"]
+    available = ["placement_sched.scheduler.filters.all_filters", f"{__name__}.ReadsInstances"]
     app = make_app(
         make_settings(
             url,
@@ -129,7 +128,7 @@ def cloud_with(url, make_app, *enabled, size=3):
     return app
 
 
-def placed(app, number, host, flavor=None):
+def record_instance(app, number, host, flavor=None):
     record = {"host": host, "node": host, "flavor": flavor or {"name": "m1"}, "image": None}
     app.put_json(f"/scheduler/v1/instances/{instance(number)}", record)
 
@@ -146,48 +145,47 @@ def placed(app, number, host, flavor=None):
     ],
     ids=str,
 )
-def test_hints_are_followed_on_every_database(database_url, make_app, hints, hosts):
+def test_hints_on_every_database(database_url, make_app, hints, hosts):
     app = cloud_with(database_url, make_app, "DifferentHostFilter", "SameHostFilter")
-    placed(app, 1, "cn1")
-    placed(app, 2, "cn2")
+    record_instance(app, 1, "cn1")
+    record_instance(app, 2, "cn2")
     answer = app.post_json(EXPLAIN, {"request_spec": spec(scheduler_hints=hints)}).json
-    assert sorted(one["host"] for one in answer["hosts"]) == hosts
+    assert sorted(host["host"] for host in answer["hosts"]) == hosts
 
 
-def test_strangers_filter_sees_records_and_what_the_request_placed_in_its_group(
-    database_url, make_app
+@pytest.mark.parametrize(
+    ("numbers", "group", "hosts"),
+    [
+        (range(11, 14), {"policy": "soft-affinity"}, ["cn2", "cn3", "cn3"]),
+        (range(11, 16), None, None),
+    ],
+    ids=["group", "no group"],
+)
+def test_third_party_filter_has_instances_and_those_placed_in_the_group(
+    database_url, make_app, numbers, group, hosts
 ):
-    app = cloud_with(database_url, make_app, "LooksAtAll")
-    placed(app, 1, "cn1", {"name": "other"})
-    placed(app, 2, "cn2")
-    group = {"policy": "soft-affinity"}
-    body = {"request_spec": spec(*map(instance, (11, 12, 13)), instance_group=group)}
-    assert sorted(hosts_of(app.post_json(SELECT, body).json)) == ["cn2", "cn3", "cn3"]
+    app = cloud_with(database_url, make_app, "ReadsInstances")
+    record_instance(app, 1, "cn1", {"name": "other"})
+    record_instance(app, 2, "cn2")
+    body = {"request_spec": spec(*map(instance, numbers), instance_group=group)}
+    selected = sorted(selected_hosts(app.post_json(SELECT, body).json))
+    assert set(selected) == {"cn2", "cn3"}
+    assert hosts is None or selected == hosts
 
 
-def test_strangers_filter_sees_records_alone_without_a_group(database_url, make_app):
-    app = cloud_with(database_url, make_app, "LooksAtAll")
-    placed(app, 1, "cn1", {"name": "other"})
-    placed(app, 2, "cn2")
-    body = {"request_spec": spec(*map(instance, range(11, 16)))}
-    assert set(hosts_of(app.post_json(SELECT, body).json)) == {"cn2", "cn3"}
-
-
-COUNTS = {"LooksAtAll": 1, "TypeAffinityFilter": 1, "SameHostFilter": 1, "AllHostsFilter": 0}
+COUNTS = {"ReadsInstances": 1, "TypeAffinityFilter": 1, "SameHostFilter": 1, "AllHostsFilter": 0}
 
 
 @pytest.mark.parametrize("enabled", COUNTS)
 @pytest.mark.parametrize("size", [3, 300], ids="{} hosts".format)
-def test_instances_take_one_statement_where_a_plugin_looks_and_none_elsewhere(
-    sqlite_url, make_app, enabled, size
-):
+def test_instances_are_read_in_one_statement_if_needed(sqlite_url, make_app, enabled, size):
     app = cloud_with(sqlite_url, make_app, enabled, size=size)
     for number in range(1, size + 1):
-        placed(app, number, f"cn{number}")
+        record_instance(app, number, f"cn{number}")
     hints = {"same_host": [instance(n) for n in range(1, size + 1)]}
     body = {"request_spec": spec(scheduler_hints=hints)}
     app.post_json(EXPLAIN, body)
-    with counted(app.app.services.database) as statements:
+    with record_statements(app.app.services.database) as statements:
         app.post_json(EXPLAIN, body)
-    reading = [one for one in statements if "sched_instances" in str(one)]
+    reading = [statement for statement in statements if "sched_instances" in str(statement)]
     assert len(reading) == COUNTS[enabled]

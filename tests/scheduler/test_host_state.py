@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host states: nova's names, nova's arithmetic."""
+"""Host states with the names and the arithmetic of nova."""
 
 import pytest
 
@@ -12,8 +12,8 @@ from placement_sched.scheduler.host_state import (
     service_view,
 )
 from placement_sched.schemas.node_report import Defaults, parse
-from tests.support.reports import NOW, a_report, node_uuid
-from tests.support.states import a_spec, aggregates
+from tests.support.reports import NOW, build_report, node_uuid
+from tests.support.states import build_aggregates, build_spec
 
 #: Public attributes of nova 34's HostState, seen with dir() after an update.
 NOVA_NAMES = """
@@ -40,16 +40,16 @@ SERVICE = service_view(
 
 
 def a_state(**report):
-    return make_host_state(parse(a_report(**report), Defaults(now=NOW)).node, SERVICE)
+    return make_host_state(parse(build_report(**report), Defaults(now=NOW)).node, SERVICE)
 
 
-def test_host_state_has_novas_names_and_no_other():
+def test_host_state_has_the_names_of_nova_only():
     names = {name for name in dir(a_state()) if not name.startswith("_")}
     # ``update`` is how nova fills one; ours are made whole.
     assert names == set(NOVA_NAMES.split()) - {"update"}
 
 
-def test_report_becomes_what_plugins_see():
+def test_host_state_has_the_values_of_the_report():
     state = a_state(
         cell_uuid=node_uuid(9),
         vcpus_used=2,
@@ -83,9 +83,9 @@ def test_disk_available_least_caps_the_free_disk(least, free_gb):
     assert a_state(local_gb_used=10, disk_available_least=least).free_disk_mb == free_gb * 1024
 
 
-def test_node_whose_free_disk_is_unknown_keeps_an_empty_state():
-    node = parse(a_report(free_disk_gb=None), Defaults(now=NOW)).node
-    shared = aggregates({"ssd": "true"})
+def test_node_without_free_disk_has_an_empty_state():
+    node = parse(build_report(free_disk_gb=None), Defaults(now=NOW)).node
+    shared = build_aggregates({"ssd": "true"})
     state = make_host_state(node, SERVICE, shared)
     assert (state.uuid, state.free_ram_mb, state.vcpus_total, state.updated) == (None, 0, 0, None)
     assert state.cpu_allocation_ratio is state.supported_instances is None
@@ -93,12 +93,13 @@ def test_node_whose_free_disk_is_unknown_keeps_an_empty_state():
     assert state.service["disabled"]
 
 
-def test_free_memory_that_is_not_told_is_what_is_not_used():
+def test_free_memory_is_reported_or_computed():
     assert a_state(memory_mb_used=1000, free_ram_mb=None).free_ram_mb == 15384
     assert a_state(memory_mb_used=1000, free_ram_mb=5).free_ram_mb == 5
+    assert repr(HostState("h", "n")) == "(h, n) ram: 0MB disk: 0MB io_ops: 0 instances: 0"
 
 
-def test_service_reads_like_novas():
+def test_service_is_a_mapping_as_in_nova():
     service = a_state().service
     assert service["disabled"] is True
     assert service["disabled_reason"] == service.get("disabled_reason") == "why"
@@ -108,33 +109,25 @@ def test_service_reads_like_novas():
     assert len(service) == len(list(service))
     with pytest.raises(KeyError):
         service["is_up"]
-
-
-def test_service_that_is_not_known_was_never_seen():
-    node = parse(a_report(), Defaults(now=NOW)).node
-    service = make_host_state(node).service
+    service = make_host_state(parse(build_report(), Defaults(now=NOW)).node).service
     assert service is NO_SERVICE
     assert service["last_seen_up"] is None
 
 
 def test_each_host_has_limits_and_candidates_of_its_own():
-    one, other = HostState("a", "a"), HostState("b", "b")
-    one.limits["vcpu"] = 1
-    one.allocation_candidates.append({})
+    state, other = HostState("a", "a"), HostState("b", "b")
+    state.limits["vcpu"] = 1
+    state.allocation_candidates.append({})
     assert (other.limits, other.allocation_candidates) == ({}, [])
 
 
-def test_instance_of_the_request_is_consumed():
+def test_instance_of_the_request_uses_resources():
     state = a_state(stats={"num_instances": 3, "io_workload": 2})
     flavor = {"vcpus": 2, "memory_mb": 128, "root_gb": 5, "ephemeral_gb": 3, "swap": 512}
-    state.consume_from_request(a_spec(flavor=flavor))
+    state.consume_from_request(build_spec(flavor=flavor))
     assert state.free_ram_mb == 16384 - 128
     assert state.free_disk_mb == (100 - 8) * 1024
     assert (state.vcpus_used, state.num_instances, state.num_io_ops) == (2, 4, 3)
-
-
-def test_state_tells_what_is_left():
-    assert repr(HostState("h", "n")) == "(h, n) ram: 0MB disk: 0MB io_ops: 0 instances: 0"
 
 
 def topology(*cells):
@@ -145,10 +138,10 @@ def topology(*cells):
 
 def one_node(**fields):
     cell = {"cpuset": [], "pcpuset": [0], "memory": 512, "cpu_policy": "dedicated"}
-    return a_spec(numa_topology={"cells": [cell]}, **fields)
+    return build_spec(numa_topology={"cells": [cell]}, **fields)
 
 
-def test_reported_numa_nodes_have_novas_names():
+def test_numa_nodes_have_the_names_of_nova():
     state = a_state(numa_topology=topology({"pinned_cpus": [1]}, {"id": 5}))
     assert [cell.id for cell in state.numa_topology.cells] == [0, 5]
     assert [cell.avail_pcpus for cell in state.numa_topology.cells] == [0, 1]
@@ -157,7 +150,7 @@ def test_reported_numa_nodes_have_novas_names():
 
 
 def test_instances_of_one_request_do_not_share_pinned_cpus_or_memory():
-    node = parse(a_report(numa_topology=topology({}, {})), Defaults(now=NOW)).node
+    node = parse(build_report(numa_topology=topology({}, {})), Defaults(now=NOW)).node
     state, other = make_host_state(node, SERVICE), make_host_state(node, SERVICE)
     for taken in ([0, 1], [1, 1], [1, 1]):  # the third fits nowhere, and takes nothing
         state.consume_from_request(one_node())
@@ -169,15 +162,15 @@ def test_instances_of_one_request_do_not_share_pinned_cpus_or_memory():
     assert [cell.memory_usage for cell in other.numa_topology.cells] == [0, 0]
 
 
-def test_nodes_of_no_interest_to_a_request_are_not_read(monkeypatch):
+def test_numa_nodes_are_read_only_if_requested(monkeypatch):
     state = a_state(numa_topology=topology({}))
     monkeypatch.setattr(NUMACell, "from_document", None)
-    state.consume_from_request(a_spec())
+    state.consume_from_request(build_spec())
     with pytest.raises(TypeError):
         state.consume_from_request(one_node())
 
 
-def test_cpus_are_taken_near_the_devices_of_the_candidate_that_is_claimed():
+def test_cpus_are_near_the_devices_of_the_first_candidate():
     class Stats:
         pools = ()
 
@@ -195,7 +188,7 @@ def test_cpus_are_taken_near_the_devices_of_the_candidate_that_is_claimed():
     state.allocation_candidates = [
         {"allocations": {}, "mappings": {"pci": [provider]}} for provider in ("p1", "p0")
     ]
-    spec = a_spec(
+    spec = build_spec(
         numa_topology={"cells": [{"cpuset": [0], "memory": 512}]},
         pci_requests={"requests": [{"count": 1}]},
     )
@@ -204,7 +197,7 @@ def test_cpus_are_taken_near_the_devices_of_the_candidate_that_is_claimed():
     assert state.pci_stats.taken == [({"pci": ["p1"]}, [1])]
 
 
-def test_devices_and_cpus_are_taken_of_the_same_node():
+def test_devices_and_cpus_are_of_the_same_node():
     card = {"vendor_id": "8086", "product_id": "1520"}
     state = a_state(
         numa_topology=topology({}, {}),
@@ -212,9 +205,9 @@ def test_devices_and_cpus_are_taken_of_the_same_node():
     )
     near = {"count": 1, "spec": [card], "alias_name": "nic", "numa_policy": "required"}
     spec = one_node(pci_requests={"requests": [near]})
-    left = []
+    remaining = []
     for _ in range(2):
         state.consume_from_request(spec)
         devices = sorted((pool["numa_node"], pool["count"]) for pool in state.pci_stats.pools)
-        left.append(([cell.avail_pcpus for cell in state.numa_topology.cells], devices))
-    assert left == [([0, 1], [(0, 1), (1, 1)]), ([0, 0], [(0, 1)])]
+        remaining.append(([cell.avail_pcpus for cell in state.numa_topology.cells], devices))
+    assert remaining == [([0, 1], [(0, 1), (1, 1)]), ([0, 0], [(0, 1)])]

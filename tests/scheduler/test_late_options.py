@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that plugins register when they are made, or later, and attributes that they set."""
+"""Options that plugins register when they are created or used."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from placement_sched.config.conf import CONF, read_files
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_settings
 from placement_sched.scheduler.weighing import run_weighers
-from tests.support.states import a_host, a_spec
+from tests.support.states import build_host_state, build_spec
 
 MODULE = """
 from oslo_config import cfg
@@ -50,7 +50,7 @@ zone = north
 
 
 @pytest.fixture(autouse=True)
-def _no_files():
+def reset_files():
     """Leave no file to the tests that follow in objects of the process."""
     yield
     for conf in (CONF, cfg.CONF):
@@ -65,12 +65,12 @@ def file(tmp_path, monkeypatch, request):
     text = MODULE.format(package=package, name=name, conf=conf, module=module)
     (tmp_path / f"{module}.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    written = tmp_path / "late.conf"
-    written.write_text(FILE.format(module=module))
-    return str(written)
+    config_file = tmp_path / "late.conf"
+    config_file.write_text(FILE.format(module=module))
+    return str(config_file)
 
 
-of_each_object = pytest.mark.parametrize(
+for_each_conf = pytest.mark.parametrize(
     "file",
     [("oslo_config", "cfg", "cfg.CONF"), ("placement_sched.config", "CONF", "CONF")],
     indirect=True,
@@ -78,38 +78,34 @@ of_each_object = pytest.mark.parametrize(
 )
 
 
-@of_each_object
-def test_options_registered_late_have_the_values_of_the_file(file):
+@for_each_conf
+def test_late_options_have_the_values_of_the_file(file):
     plugins = plugins_for(read_settings([file], make_full_conf()))
-    hosts = [a_host("cn1"), a_host("cn22")]
-    assert run_filters(plugins.filters, hosts, a_spec()).hosts == hosts
+    hosts = [build_host_state("cn1"), build_host_state("cn22")]
+    hosts_after = run_filters(plugins.filters, hosts, build_spec()).hosts
+    assert hosts_after == hosts
+    # An attribute that the filter sets.
+    best, *_ = run_weighers(plugins.weighers, hosts_after, build_spec()).hosts
+    assert best.obj.host == "cn22"
 
 
-@of_each_object
-def test_options_registered_in_init_are_known_to_config_validate(file, capsys):
+@for_each_conf
+def test_config_validate_accepts_options_registered_in_init(file, capsys):
     status = main(["config", "validate", "--config-file", file])
     assert "_made" not in capsys.readouterr().out
     assert status == 0
 
 
-@of_each_object
-def test_options_registered_in_init_follow_the_file_when_it_is_read_again(file):
+@for_each_conf
+def test_options_registered_in_init_have_values_of_the_new_file(file):
     plugins_for(read_settings([file], make_full_conf()))
     path = Path(file)
     path.write_text(path.read_text().replace("= yield", "= reject"))
     plugins = plugins_for(read_settings([file], make_full_conf()))
-    assert run_filters(plugins.filters, [a_host()], a_spec()).hosts == []
+    assert run_filters(plugins.filters, [build_host_state()], build_spec()).hosts == []
 
 
-@of_each_object
-def test_an_attribute_that_a_filter_sets_is_there_for_a_weigher(file):
-    plugins = plugins_for(read_settings([file], make_full_conf()))
-    hosts = run_filters(plugins.filters, [a_host("cn1"), a_host("cn22")], a_spec()).hosts
-    best, *_ = run_weighers(plugins.weighers, hosts, a_spec()).hosts
-    assert best.obj.host == "cn22"
-
-
-def test_files_are_read_by_what_plugins_see_before_they_are_imported(tmp_path):
+def test_files_are_read_before_plugins_are_imported(tmp_path):
     file = tmp_path / "a.conf"
     file.write_text("[brought_early]\nracks = 8\n")
     read_settings([str(file)], make_full_conf())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The JSON file of scheduler options: what it changes, when it is read, and what is refused."""
+"""The JSON file of scheduler options."""
 
 import json
 import logging
@@ -18,7 +18,7 @@ from placement_sched.scheduler.live_settings import with_options_file as read
 from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_settings
 from tests.conftest import make_settings
 from tests.scheduler.test_scheduler import explain, select
-from tests.support.scheduling import hosts_of, report, spec
+from tests.support.scheduling import report, selected_hosts, spec
 
 NAME = "[scheduler] json_config_location"
 #: More than any pause is long.
@@ -37,23 +37,19 @@ def settings_with(file: Path, text: str):
 
 
 class Elapsed:
-    """A clock that stands until it is moved."""
+    """A clock that the test moves."""
 
-    def __init__(self) -> None:
-        self.seconds = 0.0
+    seconds = 0.0
 
     def __call__(self) -> float:
         return self.seconds
 
 
 def write(file: Path, text: str) -> None:
-    """Write anew, so that it can be told from what was there even within one tick of the clock."""
-    there = file.stat().st_mtime_ns if file.exists() else 0
+    """Write with a new modification time."""
+    time = file.stat().st_mtime_ns if file.exists() else 0
     file.write_text(text)
-    os.utime(file, ns=(there + 1, there + 1))
-
-
-# What it says
+    os.utime(file, ns=(time + 1, time + 1))
 
 
 @pytest.mark.parametrize(
@@ -80,20 +76,20 @@ def write(file: Path, text: str) -> None:
         ({"default_availability_zone": "z"}, "DEFAULT", "default_availability_zone", "z"),
     ],
 )
-def test_option_of_the_file_wins_under_every_name(file, document, group, name, value):
-    found = read(settings_with(file, json.dumps(document)))
-    assert getattr(getattr(found.settings, group), name) == value
-    assert found.ignored == ()
+def test_option_may_have_every_name_of_it(file, document, group, name, value):
+    result = read(settings_with(file, json.dumps(document)))
+    assert getattr(getattr(result.settings, group), name) == value
+    assert result.ignored == ()
 
 
-def test_without_a_file_the_settings_stay_the_very_same():
+def test_settings_without_a_file_do_not_change():
     settings = read_settings((), make_full_conf())
     assert read(settings).settings is settings
     assert LiveSettings(settings, utcnow).settings() is settings
 
 
 @pytest.mark.parametrize(
-    ("document", "told"),
+    ("document", "expected"),
     [
         (
             {"filter_scheduler.ram_weight_multplier": 1},
@@ -110,15 +106,15 @@ def test_without_a_file_the_settings_stay_the_very_same():
         ),
     ],
 )
-def test_option_that_changes_nothing_is_told_and_the_others_count(file, document, told):
+def test_ineffective_option_is_reported_and_the_others_count(file, document, expected):
     text = json.dumps({**document, "scheduler_host_subset_size": 3})
-    found = read(settings_with(file, text))
-    assert found.ignored == (f"{NAME}: {file}: {told}",)
-    assert found.settings.filter_scheduler.host_subset_size == 3
+    result = read(settings_with(file, text))
+    assert result.ignored == (f"{NAME}: {file}: {expected}",)
+    assert result.settings.filter_scheduler.host_subset_size == 3
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("{", "it is not JSON: .*line 1 column 2"),
         ("", "it is not JSON: "),
@@ -133,34 +129,26 @@ def test_option_that_changes_nothing_is_told_and_the_others_count(file, document
         ('{"pci": {"alias": "{"}}', "alias"),
     ],
 )
-def test_bad_file_is_one_line_that_names_it(file, text, told):
-    with pytest.raises(ConfigurationError, match=told) as refused:
+def test_error_for_an_invalid_file_is_one_line_with_its_path(file, text, expected):
+    with pytest.raises(ConfigurationError, match=expected) as error:
         read(settings_with(file, text))
-    assert refused.value.detail.startswith(f"{NAME}: {file}: ")
-    assert "\n" not in refused.value.detail
+    assert error.value.detail.startswith(f"{NAME}: {file}: ")
+    assert "\n" not in error.value.detail
 
 
-def test_absent_file_is_one_line_that_names_it(file):
-    settings = settings_with(file, "{}")
-    file.unlink()
-    with pytest.raises(ConfigurationError) as refused:
-        check_parts(settings)
-    assert refused.value.detail == f"{NAME}: {file}: No such file or directory"
-
-
-def test_worker_that_replaces_another_starts_without_a_broken_options_file(file, caplog):
-    settings = settings_with(file, "{}")
-    file.write_text("{")
+def test_file_that_is_missing_or_broken_when_the_service_starts(file, caplog):
+    settings = settings_with(file, "{")
     assert LiveSettings(settings, utcnow).settings() is settings
     assert "keeping the previous settings" in caplog.text
-
-
-# When it is read
+    file.unlink()
+    with pytest.raises(ConfigurationError) as error:
+        check_parts(settings)
+    assert error.value.detail == f"{NAME}: {file}: No such file or directory"
 
 
 @pytest.fixture
-def watched(file):
-    """Settings of an options file that says 2, with the clock by which it is looked at."""
+def live_settings(file):
+    """Settings of an options file with the value 2, and their clock."""
     elapsed = Elapsed()
     settings = settings_with(file, '{"scheduler_host_subset_size": 2}')
     return LiveSettings(settings, utcnow, elapsed), elapsed
@@ -170,24 +158,19 @@ def size(options: LiveSettings) -> int:
     return options.settings().filter_scheduler.host_subset_size
 
 
-def test_changed_file_is_read_again_after_the_pause(file, watched):
-    options, elapsed = watched
-    assert size(options) == 2
-    write(file, '{"scheduler_host_subset_size": 5}')
-    assert size(options) == 2
-    elapsed.seconds += LATER
-    assert size(options) == 5
-
-
-def test_unchanged_file_is_not_read_again(watched):
-    options, elapsed = watched
+def test_changed_file_is_read_again_after_the_pause(file, live_settings, caplog):
+    options, elapsed = live_settings
     before = options.settings()
     elapsed.seconds += LATER
     assert options.settings() is before
-
-
-def test_option_that_leaves_the_file_has_its_configured_value_again(file, watched):
-    options, elapsed = watched
+    write(file, '{"scheduler_host_subset_size": 5, "zzz": 1}')
+    assert size(options) == 2
+    elapsed.seconds += LATER
+    assert size(options) == 5
+    assert caplog.messages == [f"{NAME}: {file}: there is no option 'zzz': it is ignored"]
+    write(file, "{")
+    elapsed.seconds += LATER
+    assert size(options) == 5
     write(file, "{}")
     elapsed.seconds += LATER
     assert size(options) == 1
@@ -201,8 +184,10 @@ def test_option_that_leaves_the_file_has_its_configured_value_again(file, watche
         (None, "No such file or directory"),
     ],
 )
-def test_spoilt_file_keeps_the_old_values_and_says_why_once(file, watched, caplog, text, why):
-    options, elapsed = watched
+def test_broken_file_keeps_the_old_values_and_logs_the_reason_once(
+    file, live_settings, caplog, text, why
+):
+    options, elapsed = live_settings
     if text is None:
         file.unlink()
     else:
@@ -211,40 +196,21 @@ def test_spoilt_file_keeps_the_old_values_and_says_why_once(file, watched, caplo
         for _ in range(3):
             elapsed.seconds += LATER
             assert size(options) == 2
-    (told,) = caplog.messages
-    assert told.startswith(f"{NAME}: {file}: ")
-    assert why in told
-    assert told.endswith("; keeping the previous settings")
+    (message,) = caplog.messages
+    assert message.startswith(f"{NAME}: {file}: ")
+    assert why in message
+    assert message.endswith("; keeping the previous settings")
 
 
-def test_mended_file_counts_again(file, watched):
-    options, elapsed = watched
-    write(file, "{")
-    elapsed.seconds += LATER
-    options.settings()
-    write(file, '{"scheduler_host_subset_size": 7}')
-    elapsed.seconds += LATER
-    assert size(options) == 7
-
-
-def test_what_is_passed_over_is_told_in_the_log(file, watched, caplog):
-    options, elapsed = watched
-    write(file, '{"zzz": 1}')
-    elapsed.seconds += LATER
-    with caplog.at_level(logging.WARNING):
-        options.settings()
-    assert caplog.messages == [f"{NAME}: {file}: there is no option 'zzz': it is ignored"]
-
-
-def test_plugins_of_a_reading_are_made_before_a_request_needs_them(watched):
-    options, _ = watched
-    made = plugins_for.cache_info().misses
+def test_plugins_are_created_before_a_request_needs_them(live_settings):
+    options, _ = live_settings
+    misses = plugins_for.cache_info().misses
     plugins_for(options.settings(), utcnow)
-    assert plugins_for.cache_info().misses == made
+    assert plugins_for.cache_info().misses == misses
 
 
-def test_file_is_looked_at_no_more_than_once_in_a_pause(watched, monkeypatch):
-    options, elapsed = watched
+def test_file_is_checked_once_in_a_pause(live_settings, monkeypatch):
+    options, elapsed = live_settings
     looks = []
     look = FileWatcher.changed
     monkeypatch.setattr(FileWatcher, "changed", lambda self: looks.append(self) or look(self))
@@ -254,8 +220,8 @@ def test_file_is_looked_at_no_more_than_once_in_a_pause(watched, monkeypatch):
     assert len(looks) == 1
 
 
-def test_threads_that_come_while_the_file_is_read_go_on_with_what_it_said(watched):
-    options, elapsed = watched
+def test_threads_use_the_old_settings_while_the_file_is_read(live_settings):
+    options, elapsed = live_settings
     elapsed.seconds += LATER
     seen = []
     with options._reading:
@@ -263,9 +229,6 @@ def test_threads_that_come_while_the_file_is_read_go_on_with_what_it_said(watche
         asker.start()
         asker.join(timeout=60)
     assert seen == [2]
-
-
-# What requests make of it
 
 
 @pytest.fixture
@@ -280,37 +243,27 @@ def cloud(file, sqlite_url, make_app):
     return app
 
 
-def say(app, file: Path, document: object) -> None:
-    """Have the file say this, and the pause be over."""
+def change_file(app, file: Path, document: object) -> None:
+    """Change the file and end the pause."""
     write(file, json.dumps(document))
     app.app.services.scheduler.live._watch._next = 0.0
 
 
-def test_requests_are_placed_as_the_file_says_and_no_longer(cloud, file):
-    assert hosts_of(select(cloud, spec())) == ["cn3"]
-    say(cloud, file, {"ram_weight_multiplier": -1.0})
-    assert hosts_of(select(cloud, spec())) == ["cn1"]
-    say(cloud, file, {})
-    assert hosts_of(select(cloud, spec())) == ["cn3"]
-
-
-def test_explanation_goes_by_the_file_and_its_overrides_win(cloud, file):
-    say(cloud, file, {"ram_weight_multiplier": -1.0})
+def test_requests_use_the_options_of_the_file(cloud, file):
+    assert selected_hosts(select(cloud, spec())) == ["cn3"]
+    change_file(cloud, file, {"ram_weight_multiplier": -1.0})
+    assert selected_hosts(select(cloud, spec())) == ["cn1"]
     assert explain(cloud, spec())["hosts"][0]["host"] == "cn1"
     overrides = {"filter_scheduler.ram_weight_multiplier": 1.0}
     assert explain(cloud, spec(), overrides=overrides)["hosts"][0]["host"] == "cn3"
+    isolated = ["IsolatedHostsFilter"]
+    change_file(cloud, file, {"scheduler_default_filters": isolated, "isolated_hosts": ["cn3"]})
+    assert selected_hosts(select(cloud, spec())) == ["cn2"]
+    change_file(cloud, file, {})
+    assert selected_hosts(select(cloud, spec())) == ["cn3"]
 
 
-def test_isolated_hosts_of_the_file_are_isolated(cloud, file):
-    say(
-        cloud,
-        file,
-        {"scheduler_default_filters": ["IsolatedHostsFilter"], "isolated_hosts": ["cn3"]},
-    )
-    assert hosts_of(select(cloud, spec())) == ["cn2"]
-
-
-def test_options_of_a_plugin_that_comes_with_a_change_are_known(tmp_path, monkeypatch):
+def test_options_of_a_new_plugin_are_registered_by_a_reload(tmp_path, monkeypatch):
     (tmp_path / "acme_new.py").write_text(
         "from oslo_config import cfg\n"
         "from placement_sched.scheduler.filters import BaseHostFilter\n\n\n"

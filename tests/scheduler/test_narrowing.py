@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The run of the request filters, and what each of them may return."""
+"""Runs of request filters, and their possible results."""
 
 import sys
 from dataclasses import replace
@@ -21,11 +21,11 @@ from placement_sched.scheduler.request_filters import (
     require_traits,
 )
 from placement_sched.schemas.formats import DocumentError
-from tests.support.states import a_spec, aggregates
+from tests.support.states import build_aggregates, build_spec
 
 AGGREGATES = [str(UUID(int=number)) for number in (1, 2)]
-PLAIN = a_spec()
-SPEC = a_spec(
+PLAIN = build_spec()
+SPEC = build_spec(
     request_level_params={"root_required": ["CUSTOM_A"], "root_forbidden": ["CUSTOM_B"]},
     requested_destination={"aggregates": AGGREGATES, "forbidden_aggregates": [str(UUID(int=3))]},
 )
@@ -57,12 +57,12 @@ def destination(**changes):
     ],
     ids=range(8),
 )
-def test_narrower_request_refusal_and_none_are_outcomes(outcome):
+def test_narrower_request_rejection_and_none_are_valid_results(outcome):
     check_result(SPEC, outcome)
 
 
 @pytest.mark.parametrize(
-    ("outcome", "told"),
+    ("outcome", "expected"),
     [
         (True, "expected .*, not bool"),
         ("no", "expected .*, not str"),
@@ -99,14 +99,14 @@ def test_narrower_request_refusal_and_none_are_outcomes(outcome):
     ],
     ids=range(23),
 )
-def test_anything_else_is_the_filters_fault(outcome, told):
-    with pytest.raises((TypeError, ValueError, DocumentError), match=told):
+def test_any_other_result_is_an_error(outcome, expected):
+    with pytest.raises((TypeError, ValueError, DocumentError), match=expected):
         check_result(SPEC, outcome)
 
 
 class Cloud:
     def host_aggregates(self):
-        return aggregates({"ssd": "true"})
+        return build_aggregates({"ssd": "true"})
 
 
 class Confines(BaseRequestFilter):
@@ -141,21 +141,21 @@ class No(Confines):
         return Rejection("never")
 
 
-def test_request_is_narrowed_by_those_that_apply():
+def test_enabled_filters_narrow_the_request():
     run = run_request_filters([Confines(), Off(), Passive()], PLAIN, Cloud())
     assert run.spec.instance_uuid == "x"
     assert run.refusal is None
-    assert [(each.name, each.applied) for each in run.reports] == [
+    assert [(report.name, report.applied) for report in run.reports] == [
         ("confines", True),
         ("off", False),
         ("Passive", False),
     ]
-    assert run.reports[0].changes == {"aggregates": [aggregates({})[0].uuid]}
+    assert run.reports[0].changes == {"aggregates": [build_aggregates({})[0].uuid]}
     assert run.reports[0].elapsed_ms > 0
     assert PLAIN.instance_uuid is None
 
 
-def test_refusal_stands_and_later_filters_narrow_all_the_same():
+def test_filters_after_a_rejection_still_narrow_the_request():
     class Never(No):
         name = "never"
 
@@ -175,7 +175,7 @@ def test_refusal_stands_and_later_filters_narrow_all_the_same():
     assert run.spec.instance_uuid == "x"
 
 
-def test_root_trait_that_a_filter_wants_and_the_request_forbids_is_refused_by_both():
+def test_error_for_a_forbidden_root_trait_names_the_filter():
     class Wants(Confines):
         name = "wants"
 
@@ -188,17 +188,8 @@ def test_root_trait_that_a_filter_wants_and_the_request_forbids_is_refused_by_bo
         run_request_filters([Wants()], spec, Cloud())
 
 
-def test_request_filter_that_raises_is_named():
-    class Bad(Confines):
-        def apply(self, _spec, _world):
-            return 1 / 0
-
-    with pytest.raises(PluginFailed, match="Bad failed: ZeroDivisionError"):
-        run_request_filters([Bad()], PLAIN, Cloud())
-
-
 @pytest.mark.parametrize("failure", [ConnectionError("gone"), Unavailable("locked")])
-def test_what_the_world_raises_is_not_the_filters_fault(failure):
+def test_error_of_the_cloud_is_not_an_error_of_the_filter(failure):
     class Lost:
         def host_aggregates(self):
             raise failure
@@ -208,7 +199,7 @@ def test_what_the_world_raises_is_not_the_filters_fault(failure):
 
 
 @pytest.mark.parametrize(
-    ("made", "told"),
+    ("result", "expected"),
     [
         (lambda _spec: 42, "expected Outcome, Refusal or None, not int"),
         (
@@ -217,15 +208,16 @@ def test_what_the_world_raises_is_not_the_filters_fault(failure):
         ),
         (lambda spec: RequestFilterResult(spec, {"x": {1}}), "TypeError"),
         (lambda _spec: sys.exit(3), "SystemExit"),
+        (lambda _spec: 1 / 0, "ZeroDivisionError"),
     ],
-    ids=["a number", "no request", "what JSON has not", "an exit"],
+    ids=["number", "no request", "not JSON", "exit", "exception"],
 )
-def test_request_filter_that_makes_nonsense_is_named(made, told):
+def test_error_names_the_request_filter(result, expected):
     class Bad(Confines):
         def apply(self, spec, _world):
-            return made(spec)
+            return result(spec)
 
-    with pytest.raises(PluginFailed, match=f"Bad failed: .*{told}"):
+    with pytest.raises(PluginFailed, match=f"Bad failed: .*{expected}"):
         run_request_filters([Bad()], PLAIN, Cloud())
 
 
@@ -239,7 +231,7 @@ class Breaks(Passes):
         raise KeyError("early")
 
 
-def test_check_request_asks_every_filter_and_names_one_that_breaks():
+def test_error_of_a_check_names_the_filter():
     check_request([Passes()], PLAIN)
     with pytest.raises(PluginFailed, match="Breaks failed: KeyError: 'early'"):
         check_request([Passes(), Breaks()], PLAIN)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the providers of all enabled nodes have a trait, by whomever it changes."""
+"""Whether the providers of all enabled nodes have a trait, after any change."""
+
+from contextlib import suppress
 
 import pytest
 from sqlalchemy import select
 
 from placement_sched import errors
 from placement_sched.db.tables import compute_nodes, services
-from placement_sched.db.transaction import Database
 from placement_sched.operations import reports
 from placement_sched.operations import services as operations
 from placement_sched.store.compute import hosts
@@ -14,24 +15,24 @@ from placement_sched.store.compute import services as service_store
 from tests.exploring import Dice
 from tests.operations.test_reports import report as record
 from tests.support.clouds import uuid_of
-from tests.support.provider_traits import TRAIT, carriers, make, put_on, remove, swap, take_off
-from tests.support.reports import a_report, node_uuid
+from tests.support.provider_traits import (
+    TRAIT,
+    add_trait,
+    create_root_provider,
+    delete_root_provider,
+    read_providers_with_trait,
+    remove_trait,
+    swap_trait,
+)
+from tests.support.reports import build_report, node_uuid
 from tests.support.scheduling import report, spec
 from tests.support.service_changes import disable, enable
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.all_databases
 
 COMPUTE = {"OpenStack-API-Version": "compute 2.96"}
-
-
-@pytest.fixture
-def other_process(settings):
-    """Another process's way to the database."""
-    database = Database(settings)
-    yield database
-    database.dispose()
 
 
 def all_have(database):
@@ -40,15 +41,18 @@ def all_have(database):
 
 
 class Process:
-    """An application on a database that others change as well."""
+    """An application on a database that others change too."""
 
     def __init__(self, app):
         self.app = app
 
-    def asks_for_owner(self):
-        """Return whether its scheduler asks for nova's own providers."""
-        told = self.app.post_json("/scheduler/v1/explain", {"request_spec": spec()}).json
-        applied = {one["name"]: one["applied"] for one in told["funnel"]["request_filters"]}
+    def requires_owner_trait(self):
+        """Return whether the scheduler requires the trait of nova's own providers."""
+        answer = self.app.post_json("/scheduler/v1/explain", {"request_spec": spec()}).json
+        applied = {
+            request_filter["name"]: request_filter["applied"]
+            for request_filter in answer["funnel"]["request_filters"]
+        }
         return applied["owner_nova_filter"]
 
     def report(self, *names):
@@ -57,13 +61,13 @@ class Process:
     def delete_node(self, name):
         self.app.delete(f"/scheduler/v1/compute_nodes/{uuid_of(name)}")
 
-    def carry(self, name, *traits):
-        """Make these, beside the mark of disabled hosts, the traits of a node's provider."""
+    def set_traits(self, name, *traits):
+        """Set the traits of the provider of a node, except that of disabled hosts."""
         url = f"/placement/resource_providers/{uuid_of(name)}/traits"
-        found = self.app.get(url, headers=LATEST_HEADERS).json
-        kept = {trait for trait in found["traits"] if trait != TRAIT}
+        result = self.app.get(url, headers=LATEST_HEADERS).json
+        stored = {trait for trait in result["traits"] if trait != TRAIT}
         self.app.put_json(
-            url, {**found, "traits": sorted(kept | {*traits})}, headers=LATEST_HEADERS
+            url, {**result, "traits": sorted(stored | {*traits})}, headers=LATEST_HEADERS
         )
 
     def delete_provider(self, name):
@@ -83,52 +87,52 @@ class Process:
         self.app.delete(self.service(name), headers=COMPUTE)
 
 
-def test_change_through_one_process_is_heeded_by_the_other_at_once(settings, make_app):
+def test_both_processes_see_a_change_at_once(settings, make_app):
     processes = [Process(make_app(settings)) for _ in range(2)]
-    story = [
-        (lambda one: one.report("cn1", "cn2"), False),
-        (lambda one: one.carry("cn1", TRAIT), False),
-        (lambda one: one.carry("cn2", TRAIT), True),
-        (lambda one: one.report("cn2", "cn3"), False),
-        (lambda one: one.set_status("cn3", "disabled"), True),
-        (lambda one: one.set_status("cn3", "enabled"), False),
-        (lambda one: one.carry("cn3", TRAIT), True),
-        (lambda one: one.carry("cn3"), False),
-        (lambda one: one.delete_node("cn3"), True),
-        (lambda one: one.delete_provider("cn2"), False),
-        (lambda one: one.report("cn2"), False),
-        (lambda one: one.carry("cn2", TRAIT), True),
-        (lambda one: one.carry("cn1"), False),
-        (lambda one: one.delete_service("cn1"), True),
+    steps = [
+        (lambda process: process.report("cn1", "cn2"), False),
+        (lambda process: process.set_traits("cn1", TRAIT), False),
+        (lambda process: process.set_traits("cn2", TRAIT), True),
+        (lambda process: process.report("cn2", "cn3"), False),
+        (lambda process: process.set_status("cn3", "disabled"), True),
+        (lambda process: process.set_status("cn3", "enabled"), False),
+        (lambda process: process.set_traits("cn3", TRAIT), True),
+        (lambda process: process.set_traits("cn3"), False),
+        (lambda process: process.delete_node("cn3"), True),
+        (lambda process: process.delete_provider("cn2"), False),
+        (lambda process: process.report("cn2"), False),
+        (lambda process: process.set_traits("cn2", TRAIT), True),
+        (lambda process: process.set_traits("cn1"), False),
+        (lambda process: process.delete_service("cn1"), True),
     ]
-    for index, (change, expected) in enumerate(story):
+    for index, (change, expected) in enumerate(steps):
         change(processes[index % 2])
-        assert [one.asks_for_owner() for one in processes] == [expected] * 2, index
+        assert [process.requires_owner_trait() for process in processes] == [expected] * 2, index
 
 
-def test_change_that_placement_makes_beside_us_is_heeded_at_once(database, settings):
-    record(database, settings, a_report(1), a_report(2))
-    one, two, stranger = node_uuid(1), node_uuid(2), uuid_of("stranger")
-    story = [
-        (lambda: make(database, stranger), False),
-        (lambda: put_on(database, one), False),
-        (lambda: put_on(database, two), True),
-        (lambda: swap(database, two, stranger), False),
-        (lambda: swap(database, stranger, two), True),
-        (lambda: put_on(database, stranger), True),
-        (lambda: remove(database, stranger), True),
-        (lambda: remove(database, one), False),
-        (lambda: make(database, one), False),
-        (lambda: put_on(database, one), True),
-        (lambda: take_off(database, one, two), False),
+def test_change_by_placement_is_seen_at_once(database, settings):
+    record(database, settings, build_report(1), build_report(2))
+    first, second, stranger = node_uuid(1), node_uuid(2), uuid_of("stranger")
+    steps = [
+        (lambda: create_root_provider(database, stranger), False),
+        (lambda: add_trait(database, first), False),
+        (lambda: add_trait(database, second), True),
+        (lambda: swap_trait(database, second, stranger), False),
+        (lambda: swap_trait(database, stranger, second), True),
+        (lambda: add_trait(database, stranger), True),
+        (lambda: delete_root_provider(database, stranger), True),
+        (lambda: delete_root_provider(database, first), False),
+        (lambda: create_root_provider(database, first), False),
+        (lambda: add_trait(database, first), True),
+        (lambda: remove_trait(database, first, second), False),
     ]
-    for index, (change, expected) in enumerate(story):
+    for index, (change, expected) in enumerate(steps):
         change()
         assert all_have(database) is expected, index
 
 
-def naive(database):
-    """Return the answer, looking at every row."""
+def compute_answer(database):
+    """Return the answer from all rows."""
     with database.read() as connection:
         enabled = {
             host
@@ -140,113 +144,73 @@ def naive(database):
             for uuid, host in connection.execute(select(compute_nodes.c.uuid, compute_nodes.c.host))
             if host in enabled
         }
-    return bool(uuids) and uuids <= carriers(database)
+    return bool(uuids) and uuids <= read_providers_with_trait(database)
 
 
-class Chance:
-    """Writes drawn by lot to a cloud of up to four nodes on up to four hosts."""
+def write_randomly(database, random, settings):
+    """Do a random write to up to four nodes on up to four hosts; errors change nothing."""
+    number, host = random.randint(1, 4), f"cn{random.randint(1, 4)}"
+    uuid, uuids = node_uuid(number), [node_uuid(index) for index in range(1, 5)]
 
-    def __init__(self, random, settings):
-        self.random = random
-        self.settings = settings
+    def report_node():
+        reported_host = random.choice([f"cn{number}", f"cn{number}", host])
+        node = build_report(number, host=reported_host, vcpus=8 + random.randint(1, 4))
+        record(database, settings, node)
 
-    def write(self, database):
-        """Do something; what cannot be done there changes nothing."""
-        ways = (
-            *(self.report, self.remove_node, self.disable, self.enable, self.delete_service),
-            *(self.put_on, self.put_on_all, self.put_on_all, self.take_off, self.swap),
-            *(self.make_provider, self.remove_provider),
-        )
-        try:
-            self.random.choice(ways)(database)
-        except errors.Error:
-            return
+    def delete_service(connection):
+        enable(connection, host)
+        (service,) = service_store.by_hosts(connection, [host]).values()
+        operations.delete(connection, service.id)
 
-    def number(self):
-        return self.random.randint(1, 4)
+    def move_trait():
+        with_trait = read_providers_with_trait(database)
+        without_trait = set(uuids) - with_trait
+        if with_trait and without_trait:
+            old, new = random.choice(sorted(with_trait)), random.choice(sorted(without_trait))
+            make_if_missing(database, new)
+            swap_trait(database, old, new)
 
-    def uuid(self):
-        return node_uuid(self.number())
-
-    def host(self):
-        return f"cn{self.number()}"
-
-    def report(self, database):
-        number = self.number()
-        host = self.random.choice([f"cn{number}", f"cn{number}", self.host()])
-        record(database, self.settings, a_report(number, host=host, vcpus=8 + self.number()))
-
-    def remove_node(self, database):
-        uuid = self.uuid()
-        database.write(lambda connection: reports.remove_node(connection, uuid))
-
-    def disable(self, database):
-        host = self.host()
-        database.write(lambda connection: disable(connection, host, "fan"))
-
-    def enable(self, database):
-        host = self.host()
-        database.write(lambda connection: enable(connection, host))
-
-    def delete_service(self, database):
-        def work(connection):
-            enable(connection, host)
-            (found,) = service_store.by_hosts(connection, [host]).values()
-            operations.delete(connection, found.id)
-
-        host = self.host()
-        database.write(work)
-
-    def put_on(self, database):
-        put_on(database, self.uuid())
-
-    def put_on_all(self, database):
-        put_on(database, *map(node_uuid, range(1, 5)))
-
-    def take_off(self, database):
-        take_off(database, self.uuid())
-
-    def swap(self, database):
-        having = carriers(database)
-        lacking = {node_uuid(number) for number in range(1, 5)} - having
-        if having and lacking:
-            # Of those that lack it some are not there, which no trait can be put on.
-            left, joined = self.random.choice(sorted(having)), self.random.choice(sorted(lacking))
-            make_if_missing(database, joined)
-            swap(database, left, joined)
-
-    def make_provider(self, database):
-        make_if_missing(database, self.uuid())
-
-    def remove_provider(self, database):
-        remove(database, self.uuid())
+    writes = (
+        report_node,
+        lambda: database.write(lambda connection: reports.remove_node(connection, uuid)),
+        lambda: database.write(lambda connection: disable(connection, host, "fan")),
+        lambda: database.write(lambda connection: enable(connection, host)),
+        lambda: database.write(delete_service),
+        lambda: add_trait(database, uuid),
+        *(lambda: add_trait(database, *uuids) for _ in range(2)),
+        lambda: remove_trait(database, uuid),
+        move_trait,
+        lambda: make_if_missing(database, uuid),
+        lambda: delete_root_provider(database, uuid),
+    )
+    with suppress(errors.Error):
+        random.choice(writes)()
 
 
 def make_if_missing(database, uuid):
-    put_on(database, uuid)
-    if uuid in carriers(database):
-        take_off(database, uuid)
+    add_trait(database, uuid)
+    if uuid in read_providers_with_trait(database):
+        remove_trait(database, uuid)
     else:
-        make(database, uuid)
+        create_root_provider(database, uuid)
 
 
 @pytest.mark.property
-def test_after_any_writes_the_answer_is_that_of_every_row(database, other_process, settings):
+def test_answer_equals_that_of_a_naive_query_after_any_writes(database, other_process, settings):
     random = Dice.of(34)
-    chance = Chance(random, settings)
-    ways = (database, other_process)
+    databases = (database, other_process)
     seen = []
     for step in range(200):
-        chance.write(random.choice(ways))
-        told = [all_have(way) for way in ways]
-        seen.append(naive(database))
-        assert told == [seen[-1]] * 2, step
+        write_randomly(random.choice(databases), random, settings)
+        answer = [all_have(database_) for database_ in databases]
+        seen.append(compute_answer(database))
+        assert answer == [seen[-1]] * 2, step
     assert 30 < sum(seen) < 170
 
 
-def test_each_use_costs_one_statement(database, settings):
-    record(database, settings, a_report(1))
-    put_on(database, node_uuid(1))
-    with counted(database) as used:
+def test_answer_takes_one_statement(database, settings):
+    record(database, settings, build_report(1))
+    add_trait(database, node_uuid(1))
+    with record_statements(database) as statements:
         assert all_have(database)
-    assert len(used) == 1
+    assert len(statements) == 1

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NUMA nodes from a host's report to the instances of one request."""
+"""NUMA nodes from reports to the instances of a request."""
 
 import pytest
 
-from tests.support.scheduling import flavor, hosts_of, instance, report, spec
+from tests.scheduler.test_scheduler import select
+from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
 
 
-def topology(*pinned, **cell):
+def topology(*pinned_spec, **cell):
     """Return nodes with these CPUs for pinning each, and 4096 MB."""
     plain = {"cpuset": [], "memory": 4096}
     return {
         "cells": [
             {"id": number, "pcpuset": cpus, "siblings": [[cpu] for cpu in cpus], **plain, **cell}
-            for number, cpus in enumerate(pinned)
+            for number, cpus in enumerate(pinned_spec)
         ]
     }
 
@@ -33,31 +34,26 @@ def cloud(sqlite_settings, make_app):
     return app
 
 
-def pinned(*instances, vcpus, **extra_specs):
+def pinned_spec(*instances, vcpus, **extra_specs):
     keys = {f"hw:{key}": value for key, value in extra_specs.items()}
-    asked = flavor(vcpus=vcpus, extra_specs={"hw:cpu_policy": "dedicated", **keys})
-    return spec(*map(instance, instances), flavor=asked)
+    request = flavor(vcpus=vcpus, extra_specs={"hw:cpu_policy": "dedicated", **keys})
+    return spec(*map(instance, instances), flavor=request)
 
 
-def select(app, request_spec, status=200, **more):
-    body = {"request_spec": request_spec, **more}
-    return app.post_json("/scheduler/v1/select_destinations", body, status=status).json
-
-
-def explained(app, request_spec):
+def read_rejections(app, request_spec):
     answer = app.post_json("/scheduler/v1/explain", {"request_spec": request_spec}).json
-    (told,) = answer["funnel"]["filters"]
-    assert told["name"] == "NUMATopologyFilter"
-    return {one["host"]: one["reason"] for one in told["rejected"]}
+    (response,) = answer["funnel"]["filters"]
+    assert response["name"] == "NUMATopologyFilter"
+    return {rejection["host"]: rejection["reason"] for rejection in response["rejected"]}
 
 
 @pytest.mark.parametrize(
     ("vcpus", "extra_specs", "hosts"),
     [(4, {}, ["cn1"]), (4, {"numa_nodes": "2"}, ["cn2"]), (3, {}, ["cn1"])],
 )
-def test_instance_goes_where_its_nodes_have_room(cloud, vcpus, extra_specs, hosts):
-    answer = select(cloud, pinned(1, vcpus=vcpus, **extra_specs))
-    assert hosts_of(answer) == hosts
+def test_host_with_enough_capacity_per_node_is_selected(cloud, vcpus, extra_specs, hosts):
+    answer = select(cloud, pinned_spec(1, vcpus=vcpus, **extra_specs))
+    assert selected_hosts(answer) == hosts
     assert answer["selections"][0][0]["limits"] == {
         "numa_topology": {
             "cpu_allocation_ratio": 4.0,
@@ -67,30 +63,29 @@ def test_instance_goes_where_its_nodes_have_room(cloud, vcpus, extra_specs, host
     }
 
 
-def test_instances_of_one_request_get_cpus_of_their_own(cloud):
-    answer = select(cloud, pinned(1, 2, 3, 4, vcpus=2), claim=False)
-    assert sorted(hosts_of(answer)) == ["cn1", "cn1", "cn2", "cn2"]
-    assert select(cloud, pinned(1, 2, 3, 4, 5, vcpus=2), status=409, claim=False)["errors"]
+def test_instances_of_a_request_have_different_cpus(cloud):
+    answer = select(cloud, pinned_spec(1, 2, 3, 4, vcpus=2), claim=False)
+    assert sorted(selected_hosts(answer)) == ["cn1", "cn1", "cn2", "cn2"]
+    assert select(cloud, pinned_spec(1, 2, 3, 4, 5, vcpus=2), status=409, claim=False)["errors"]
 
 
-def test_why_not_is_told_with_numbers(cloud):
-    assert explained(cloud, pinned(1, vcpus=3)) == {
-        "cn2": "NUMA node 0 of the instance fits on no NUMA node of the host: NUMA nodes 0, 1: 3 "
-        "dedicated "
-        "CPUs requested, 2 of 2 dedicated CPUs free",
+def test_rejections_have_the_numbers_of_cpus(cloud):
+    assert read_rejections(cloud, pinned_spec(1, vcpus=3)) == {
+        "cn2": "NUMA node 0 of the instance fits on no NUMA node of the host: "
+        "NUMA nodes 0, 1: 3 dedicated CPUs requested, 2 of 2 dedicated CPUs free",
         "cn3": "1 NUMA node requested, the host reports no NUMA topology",
     }
 
 
-def test_networks_bind_an_instance_to_nodes(cloud):
+def test_networks_restrict_the_nodes(cloud):
     networks = {"network_metadata": {"physnets": ["net-a"], "tunneled": False}}
     for number, name in enumerate(("cn1", "cn2"), start=1):
         cells = topology([0, 1], [2, 3])
         cells["cells"][number - 1]["network_metadata"] = {"physnets": ["net-a"]}
         cells["cells"][0]["pinned_cpus"] = [0, 1]
         cloud.post_json("/scheduler/v1/compute_nodes", [report(name, numa_topology=cells)])
-    asked = {**pinned(1, vcpus=2), **networks}
-    assert hosts_of(select(cloud, asked, claim=False)) == ["cn2"]
-    assert explained(cloud, asked)["cn1"] == (
+    request = {**pinned_spec(1, vcpus=2), **networks}
+    assert selected_hosts(select(cloud, request, claim=False)) == ["cn2"]
+    assert read_rejections(cloud, request)["cn1"] == (
         "the NUMA nodes with enough capacity lack requested networks: net-a at NUMA node 0"
     )

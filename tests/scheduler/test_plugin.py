@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every plugin has: settings, a clock, options that are known."""
+"""Settings, clock and options of every plugin."""
 
 from oslo_config import cfg
 
@@ -19,52 +19,32 @@ class Plugin(SchedulerPlugin):
         self.down_time = self.settings.DEFAULT.service_down_time
 
 
-class Counts(SchedulerPlugin):
+class ReadsDownTime(SchedulerPlugin):
     def __init__(self):
         self.down_time = self.settings.DEFAULT.service_down_time
 
 
-def test_options_are_known_as_soon_as_the_class_exists():
-    assert CONF.test_plugin.size == 4
-    assert CONF.test_plugin_colour == "red"
-
-
-def test_plugin_made_with_no_arguments_reads_the_processes_options():
-    CONF.set_override("size", 9, "test_plugin")
-    try:
-        assert Plugin().size == 9
-    finally:
-        CONF.clear_override("size", "test_plugin")
-    assert Plugin().size == 4
-
-
-def test_plugin_made_with_no_arguments_follows_the_options():
+def test_plugin_without_arguments_has_the_options_of_the_process():
+    assert (CONF.test_plugin.size, CONF.test_plugin_colour) == (4, "red")
     plugin = Plugin()
     assert plugin.settings.test_plugin.size == 4
     CONF.set_override("size", 9, "test_plugin")
     try:
+        assert Plugin().size == 9
         assert plugin.settings.test_plugin.size == 9
     finally:
         CONF.clear_override("size", "test_plugin")
+    assert Plugin().size == 4
+    assert path_of(Plugin) == "tests.scheduler.test_plugin.Plugin"
 
 
-def test_settings_handed_in_are_there_before_init_runs():
+def test_plugin_may_have_settings_and_a_clock():
     settings = settings_with(DEFAULT__service_down_time=7)
-    plugin = Counts.with_settings(settings, lambda: NOW)
+    plugin = ReadsDownTime.with_settings(settings, lambda: NOW)
     assert plugin.down_time == 7
     assert plugin.settings is settings
     assert plugin.now() == NOW
-
-
-def test_plugin_made_in_a_run_has_the_settings_of_the_run():
-    with in_effect(settings_with(DEFAULT__service_down_time=7)):
-        assert Counts().down_time == 7
-    assert Counts().down_time == 60
-
-
-def test_clock_is_the_systems_unless_handed_in():
-    assert Counts().now() > NOW
-
-
-def test_class_is_known_by_its_path():
-    assert path_of(Plugin) == "tests.scheduler.test_plugin.Plugin"
+    with in_effect(settings):
+        assert ReadsDownTime().down_time == 7
+    assert ReadsDownTime().down_time == 60
+    assert ReadsDownTime().now() > NOW

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies as the scheduler API shows them."""
+"""Policies in the scheduler API."""
 
 import json
 
@@ -41,34 +41,34 @@ def make_cloud(tmp_path, sqlite_url, make_app, monkeypatch):
     return make
 
 
+LISTED = CONF.replace(", wrong", "")
+UNLISTED = CONF.replace("policies = dense, sparse, wrong", "")
+
+
 @pytest.fixture
 def cloud(make_cloud):
-    listed = CONF.replace(", wrong", "")
-    return make_cloud(listed)
+    return make_cloud(LISTED)
 
 
-def tag(app, name, policy):
-    made = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": name}}).json
-    number = made["aggregate"]["id"]
+def add_aggregate(app, name, policy):
+    """Add an aggregate that names a policy; return its id."""
+    aggregate = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": name}}).json
+    number = aggregate["aggregate"]["id"]
     body = {"set_metadata": {"metadata": {"sched_policy": policy}}}
     app.post_json(f"/compute/v2.1/os-aggregates/{number}/action", body)
     return number
 
 
-def test_policies_say_by_what_a_request_chooses_one(make_cloud):
-    text = CONF.replace(", wrong", "").replace(
-        "[scheduler]\n", "[scheduler]\npolicy_selection = tenant, hint\n"
-    )
-    assert make_cloud(text).get(POLICIES).json["selectors"] == ["tenant", "hint"]
-
-
-def test_a_policy_says_what_runs_under_it(make_cloud):
-    text = CONF.replace(", wrong", "").replace(
+def test_policy_lists_its_filters_weighers_and_request_filters(make_cloud):
+    text = LISTED.replace("[scheduler]\n", "[scheduler]\npolicy_selection = tenant, hint\n")
+    text = text.replace(
         "[sparse]\n",
         "[sparse]\nram_weight_multiplier = -2.0\nimage_metadata_prefilter = true\n"
         "enabled_filters = NumInstancesFilter, ComputeFilter\n",
     )
-    default, _, sparse = make_cloud(text).get(POLICIES).json["policies"]
+    answer = make_cloud(text).get(POLICIES).json
+    assert answer["selectors"] == ["tenant", "hint"]
+    default, _, sparse = answer["policies"]
     assert sparse["filters"] == ["NumInstancesFilter", "ComputeFilter"]
     assert default["filters"][0] == "ComputeFilter"
     assert {"name": "RAMWeigher", "multiplier": -2.0} in sparse["weighers"]
@@ -81,16 +81,25 @@ def option(app, policy, name):
     return app.get(f"{POLICIES}/{policy}").json["options"][name]
 
 
-def test_default_policy_comes_first_and_then_the_listed_ones(cloud):
-    shown = cloud.get(POLICIES).json["policies"]
-    assert [one["name"] for one in shown] == ["default", "dense", "sparse"]
-    assert all(one["usable"] and one["error"] is None for one in shown)
+def test_policies_are_listed_and_read_one_by_one(cloud):
+    policies = cloud.get(POLICIES).json["policies"]
+    assert [policy["name"] for policy in policies] == ["default", "dense", "sparse"]
+    assert all(policy["usable"] and policy["error"] is None for policy in policies)
+    assert [cloud.get(f"{POLICIES}/{policy['name']}").json for policy in policies] == policies
+    assert cloud.get(f"{POLICIES}/DENSE").json == policies[1]
+    options = policies[0]["options"]
+    assert not {"placement_database.connection", "DEFAULT.config_file"} & options.keys()
+    assert "filter_scheduler.weight_classes" in options
+    error = cloud.get(f"{POLICIES}/none", status=404).json["errors"][0]
+    assert error["detail"] == "there is no policy 'none'; there are: default, dense, sparse"
+    assert cloud.get(f"{POLICIES}/api", status=404)
 
 
-def test_one_policy_is_shown_as_in_the_list(cloud):
-    listed = cloud.get(POLICIES).json["policies"]
-    assert [cloud.get(f"{POLICIES}/{one['name']}").json for one in listed] == listed
-    assert cloud.get(f"{POLICIES}/DENSE").json == listed[1]
+def test_policy_lists_its_aggregates(cloud):
+    number = add_aggregate(cloud, "racks-1", "Dense")
+    (aggregate,) = cloud.get(f"{POLICIES}/dense").json["aggregates"]
+    assert (aggregate["id"], aggregate["name"]) == (number, "racks-1")
+    assert cloud.get(f"{POLICIES}/sparse").json["aggregates"] == []
 
 
 @pytest.mark.parametrize(
@@ -107,73 +116,47 @@ def test_one_policy_is_shown_as_in_the_list(cloud):
         ("dense", "filter_scheduler.ram_weight_multiplier", 1.0, "default", None),
     ],
 )
-def test_option_has_its_value_and_where_it_is_from(
-    cloud, tmp_path, policy, name, value, source, place
-):
-    found = option(cloud, policy, name)
-    answer = (found["place"] or "").replace(f"{tmp_path}/", "") or None
-    assert (found["value"], found["source"], answer) == (value, source, place)
+def test_option_has_its_value_source_and_place(cloud, tmp_path, policy, name, value, source, place):
+    result = option(cloud, policy, name)
+    answer = (result["place"] or "").replace(f"{tmp_path}/", "") or None
+    assert (result["value"], result["source"], answer) == (value, source, place)
 
 
-def test_file_of_options_is_shown(make_cloud, tmp_path):
-    app = make_cloud(CONF.replace(", wrong", ""))
-    assert option(app, "sparse", "filter_scheduler.disk_weight_multiplier") == {
+def test_option_of_the_options_file_has_its_place(cloud, tmp_path):
+    assert option(cloud, "sparse", "filter_scheduler.disk_weight_multiplier") == {
         "value": 2.0,
         "source": "options_file",
         "place": f"{tmp_path}/options.json",
     }
 
 
-def test_only_what_may_vary_is_shown(cloud):
-    options = cloud.get(f"{POLICIES}/default").json["options"]
-    assert "placement_database.connection" not in options
-    assert "DEFAULT.config_file" not in options
-    assert "filter_scheduler.weight_classes" in options
-
-
-def test_aggregates_that_name_a_policy_are_shown(cloud):
-    number = tag(cloud, "racks-1", "Dense")
-    (named,) = cloud.get(f"{POLICIES}/dense").json["aggregates"]
-    assert (named["id"], named["name"]) == (number, "racks-1")
-    assert cloud.get(f"{POLICIES}/sparse").json["aggregates"] == []
-
-
-def test_without_a_list_those_that_aggregates_name_are_shown(make_cloud):
-    text = CONF.replace("policies = dense, sparse, wrong", "")
-    app = make_cloud(text)
-    assert [one["name"] for one in app.get(POLICIES).json["policies"]] == ["default"]
-    tag(app, "racks-1", "sparse")
-    shown = app.get(POLICIES).json["policies"]
-    assert [one["name"] for one in shown] == ["default", "sparse"]
-    assert shown[1]["options"]["DEFAULT.cpu_allocation_ratio"]["value"] == 1.0
-    # A section that no aggregate names can be looked at before one does.
+def test_policies_of_aggregates_are_listed_without_a_list(make_cloud):
+    app = make_cloud(UNLISTED)
+    assert [policy["name"] for policy in app.get(POLICIES).json["policies"]] == ["default"]
+    add_aggregate(app, "racks-1", "sparse")
+    policies = app.get(POLICIES).json["policies"]
+    assert [policy["name"] for policy in policies] == ["default", "sparse"]
+    assert policies[1]["options"]["DEFAULT.cpu_allocation_ratio"]["value"] == 1.0
+    # A section without an aggregate can be read.
     assert option(app, "dense", "DEFAULT.cpu_allocation_ratio")["value"] == 8.0
 
 
-def test_policy_that_cannot_be_used_is_shown_with_its_error(make_cloud):
-    unlisted = CONF.replace("policies = dense, sparse, wrong", "")
-    tag(make_cloud(unlisted.replace("wieght", "weight")), "racks-2", "wrong")
-    app = make_cloud(unlisted)
-    assert [one["name"] for one in app.get(POLICIES).json["policies"]] == ["default", "wrong"]
-    shown = app.get(f"{POLICIES}/wrong").json
-    assert not shown["usable"]
-    assert (shown["filters"], shown["weighers"]) == ([], [])
-    assert shown["options"] == {}
-    assert "a.conf:14: [wrong]: there is no option ram_wieght_multiplier" in shown["error"]
-
-
-def test_unknown_policy_is_404(cloud):
-    error = cloud.get(f"{POLICIES}/none", status=404).json["errors"][0]
-    assert error["detail"] == "there is no policy 'none'; there are: default, dense, sparse"
-    assert cloud.get(f"{POLICIES}/api", status=404)
+def test_invalid_policy_has_its_error(make_cloud):
+    add_aggregate(make_cloud(UNLISTED.replace("wieght", "weight")), "racks-2", "wrong")
+    app = make_cloud(UNLISTED)
+    assert [policy["name"] for policy in app.get(POLICIES).json["policies"]] == ["default", "wrong"]
+    policy = app.get(f"{POLICIES}/wrong").json
+    assert not policy["usable"]
+    assert (policy["filters"], policy["weighers"], policy["options"]) == ([], [], {})
+    assert "a.conf:14: [wrong]: there is no option ram_wieght_multiplier" in policy["error"]
 
 
 @pytest.mark.parametrize("path", [POLICIES, f"{POLICIES}/default"])
-def test_not_everybody_may_see_policies(cloud, path):
+def test_policies_need_the_role_of_an_operator(cloud, path):
     cloud.get(path, headers={"X-Auth-Token": "u:p"}, status=403)
 
 
-HIDING = """
+PLUGIN = """
 from oslo_config import cfg
 from placement_sched.scheduler.filters import BaseHostFilter
 
@@ -187,7 +170,7 @@ class Filter(BaseHostFilter):
 
 
 def test_secrets_are_not_shown(make_cloud, tmp_path, monkeypatch):
-    (tmp_path / "acme_secrets.py").write_text(HIDING)
+    (tmp_path / "acme_secrets.py").write_text(PLUGIN)
     monkeypatch.syspath_prepend(tmp_path)
     app = make_cloud(
         "[filter_scheduler]\navailable_filters = acme_secrets.Filter\nenabled_filters = Filter\n"

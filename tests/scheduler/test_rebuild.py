@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rebuild (the hint ``_nova_check_type``) asks the filters for it, and nothing else."""
+"""Rebuilds (the hint ``_nova_check_type``), which run few filters."""
 
 import pytest
 
@@ -28,35 +28,37 @@ def place(app, *numbers, host="cn1"):
 
 
 def select(app, status=200, **changes):
-    asked = spec(instance(1), **{"scheduler_hints": REBUILD} | changes)
-    body = {"request_spec": asked}
+    request = spec(instance(1), **{"scheduler_hints": REBUILD} | changes)
+    body = {"request_spec": request}
     return app.post_json("/scheduler/v1/select_destinations", body, status=status).json
 
 
 def explain(app, **changes):
-    asked = spec(instance(1), **{"scheduler_hints": REBUILD} | changes)
-    return app.post_json("/scheduler/v1/explain", {"request_spec": asked}).json
+    request = spec(instance(1), **{"scheduler_hints": REBUILD} | changes)
+    return app.post_json("/scheduler/v1/explain", {"request_spec": request}).json
 
 
-def held(app):
+def read_allocations(app):
     return app.get(f"/placement/allocations/{instance(1)}", headers=LATEST_HEADERS).json[
         "allocations"
     ]
 
 
 @pytest.mark.parametrize(
-    "there", [{"force_hosts": ["cn1"]}, {"requested_destination": {"host": "cn1"}}]
+    "target", [{"force_hosts": ["cn1"]}, {"requested_destination": {"host": "cn1"}}]
 )
-def test_instance_stays_and_keeps_what_it_holds(cloud, there):
-    select(cloud, scheduler_hints={}, **there)
-    before = held(cloud)
-    ((best,),) = select(cloud, image={"properties": {"hw_disk_bus": "scsi"}}, **there)["selections"]
+def test_instance_keeps_its_host_and_allocations(cloud, target):
+    select(cloud, scheduler_hints={}, **target)
+    before = read_allocations(cloud)
+    ((best,),) = select(cloud, image={"properties": {"hw_disk_bus": "scsi"}}, **target)[
+        "selections"
+    ]
     assert best["service_host"] == "cn1"
     assert (best["allocation_request"], best["allocation_request_version"]) == (None, None)
-    assert held(cloud) == before != {}
+    assert read_allocations(cloud) == before != {}
 
 
-def test_rebuild_of_many_instances_needs_no_room(cloud, monkeypatch):
+def test_rebuild_of_many_instances_needs_no_capacity(cloud, monkeypatch):
     monkeypatch.setattr(selection, "_MIN_PAIRS", 1)
     place(cloud, 1, 2, 3)
     many = [instance(number) for number in (1, 2, 3)]
@@ -65,31 +67,32 @@ def test_rebuild_of_many_instances_needs_no_room(cloud, monkeypatch):
     assert len(selections) == 3
 
 
-def test_host_that_cannot_run_the_new_image_is_refused(cloud):
+def test_host_without_support_of_the_image_is_rejected(cloud):
     place(cloud)
     (error,) = select(cloud, status=409, force_hosts=["cn1"], image=WINDOWS)["errors"]
     assert "ImagePropertiesFilter rejected the last remaining host" in error["detail"]
+    select(cloud, force_hosts=["CN1"], force_nodes=["cn1"])
     assert error["funnel"]["allocation_candidates"]["query"] == ""
 
 
-def test_neither_room_nor_request_filters_nor_other_filters_are_asked(cloud):
+def test_rebuild_runs_only_filters_of_the_image(cloud):
     place(cloud)
-    told = explain(
+    answer = explain(
         cloud,
         force_hosts=["cn1"],
         flavor=flavor(vcpus=1000, extra_specs={"capabilities:x": "y"}),
         availability_zone="nowhere",
     )
-    assert told["funnel"]["request_filters"] == []
-    assert told["funnel"]["allocation_candidates"]["steps"] == []
-    filters = [one["name"] for one in told["funnel"]["filters"]]
+    assert answer["funnel"]["request_filters"] == []
+    assert answer["funnel"]["allocation_candidates"]["steps"] == []
+    filters = [stage["name"] for stage in answer["funnel"]["filters"]]
     assert filters == ["requested_hosts", "ImagePropertiesFilter"]
-    assert [host["host"] for host in told["hosts"]] == ["cn1"]
+    assert [host["host"] for host in answer["hosts"]] == ["cn1"]
 
 
 @pytest.mark.parametrize("path", ["select_destinations", "explain"])
 @pytest.mark.parametrize(
-    ("number", "there"),
+    ("number", "target"),
     [
         (2, {}),
         (2, {"force_hosts": ["cn1"]}),
@@ -102,21 +105,16 @@ def test_neither_room_nor_request_filters_nor_other_filters_are_asked(cloud):
         "new", "new and forced", "anywhere", "on another host", "to another host", "no such host"
     ],
 )  # fmt: skip
-def test_hint_is_only_for_an_instance_on_the_host_that_is_named(cloud, path, number, there):
+def test_error_for_a_rebuild_on_another_host(cloud, path, number, target):
     place(cloud)
-    body = {"request_spec": spec(instance(number), scheduler_hints=REBUILD, **there)}
+    body = {"request_spec": spec(instance(number), scheduler_hints=REBUILD, **target)}
     answer = cloud.post_json(f"/scheduler/v1/{path}", body, status=400)
     (error,) = answer.json["errors"]
     assert f"instance {instance(number)} is not on it" in error["detail"]
     assert "(at $.request_spec.scheduler_hints._nova_check_type)" in error["detail"]
 
 
-def test_host_is_named_in_any_case(cloud):
-    place(cloud)
-    select(cloud, force_hosts=["CN1"], force_nodes=["cn1"])
-
-
 @pytest.mark.parametrize("kind", ["live_migrate", "Rebuild"])
-def test_other_check_types_take_the_whole_way(cloud, kind):
-    told = explain(cloud, scheduler_hints={"_nova_check_type": [kind]})
-    assert told["funnel"]["allocation_candidates"]["query"]
+def test_other_check_types_run_everything(cloud, kind):
+    answer = explain(cloud, scheduler_hints={"_nova_check_type": [kind]})
+    assert answer["funnel"]["allocation_candidates"]["query"]

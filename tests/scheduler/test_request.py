@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is derived of a request that leaves NUMA nodes and PCI devices out."""
+"""NUMA nodes, PCI devices and networks of a request."""
 
 import json
 
@@ -8,14 +8,16 @@ import pytest
 from placement_sched.errors import (
     ConfigurationError,
     Invalid,
+    ServiceFailed,
     TooComplex,
     UnknownResourceClassOrTrait,
 )
 from placement_sched.scheduler.policies.registry import pci_aliases
-from placement_sched.scheduler.request import derive_defaults
+from placement_sched.scheduler.request import derive_defaults, neutron_of, with_network_data
 from placement_sched.scheduler.request_groups import groups_of
 from placement_sched.scheduler.resource_request import find_unknown_names
-from tests.support.states import a_spec, settings_with
+from tests.support.neutron import NOWHERE, build_neutron_client, run_neutron
+from tests.support.states import build_spec, settings_with
 
 GPU = {"name": "gpu", "vendor_id": "10de", "product_id": "1db4"}
 FPGA = {"name": "fpga", "resource_class": "CUSTOM_FPGA", "traits": "custom_fast,HW_NUMA_ROOT"}
@@ -30,102 +32,249 @@ def settings(**options):
 def groups(extra_specs=None, document=None, **options):
     """Return class and traits of each group of a PCI device, by suffix."""
     document = document or {}
-    spec = derive_defaults(a_spec(extra_specs, **document), document, settings(**options))
-    made = groups_of(spec)
+    spec = derive_defaults(build_spec(extra_specs, **document), document, settings(**options))
+    result = groups_of(spec)
     return {
-        suffix: (*made[suffix].resources.items(), *sorted(made[suffix].required))
-        for suffix in made.suffixes
+        suffix: (*result[suffix].resources.items(), *sorted(result[suffix].required))
+        for suffix in result.suffixes
     }
 
 
 def test_pinned_cpus_make_a_numa_node():
-    spec = derive_defaults(a_spec({"hw:cpu_policy": "dedicated"}), {}, settings_with())
+    spec = derive_defaults(build_spec({"hw:cpu_policy": "dedicated"}), {}, settings_with())
     (cell,) = spec.numa_topology.cells
     assert (cell.pcpuset, cell.memory) == (frozenset({0}), 512)
 
 
-@pytest.mark.parametrize("given", [None, {"cells": [{"cpuset": [0], "memory": 512}]}])
-def test_topology_that_is_given_is_taken_as_it_is(given):
+@pytest.mark.parametrize("value", [None, {"cells": [{"cpuset": [0], "memory": 512}]}])
+def test_topology_of_the_request_does_not_change(value):
     # What nova's API would refuse of the flavor, it has let through before.
     extra_specs = {"hw:cpu_policy": "dedicated", "resources:VCPU": "1"}
-    document = {"numa_topology": given}
-    spec = derive_defaults(a_spec(extra_specs, **document), document, settings_with())
-    assert (spec.numa_topology is None) is (given is None)
+    document = {"numa_topology": value}
+    spec = derive_defaults(build_spec(extra_specs, **document), document, settings_with())
+    assert (spec.numa_topology is None) is (value is None)
     with pytest.raises(
         Invalid, match=r"resources:VCPU.*hw:cpu_policy|hw:cpu_policy.*resources:VCPU"
     ):
-        derive_defaults(a_spec(extra_specs), {}, settings_with())
+        derive_defaults(build_spec(extra_specs), {}, settings_with())
 
 
-def test_pci_devices_are_groups_only_where_placement_has_them():
+def test_pci_devices_are_groups_only_if_placement_has_them():
     extra_specs = {"pci_passthrough:alias": "gpu:1"}
     outside = settings_with(pci__alias=[json.dumps(GPU)])
-    spec = derive_defaults(a_spec(extra_specs), {}, outside)
-    assert [one.alias_name for one in spec.pci_requests.requests] == ["gpu"]
+    spec = derive_defaults(build_spec(extra_specs), {}, outside)
+    assert [request.alias_name for request in spec.pci_requests.requests] == ["gpu"]
     assert spec.requested_resources == ()
     assert len(groups(extra_specs)) == 1
 
 
-def test_each_pci_device_is_a_group_of_its_own():
-    made = groups({"pci_passthrough:alias": "gpu:2,fpga:1"})
-    assert sorted(made.values()) == [
+def test_each_pci_device_is_a_request_group():
+    result = groups({"pci_passthrough:alias": "gpu:2,fpga:1"})
+    assert sorted(result.values()) == [
         (("CUSTOM_FPGA", 1), "CUSTOM_FAST", "HW_NUMA_ROOT"),
         (("CUSTOM_PCI_10DE_1DB4", 1),),
         (("CUSTOM_PCI_10DE_1DB4", 1),),
     ]
-    assert sorted(suffix.rpartition("-")[2] for suffix in made) == ["0", "0", "1"]
-    assert made == groups({"pci_passthrough:alias": "gpu:2,fpga:1"}), "the same each time"
+    assert sorted(suffix.rpartition("-")[2] for suffix in result) == ["0", "0", "1"]
+    assert result == groups({"pci_passthrough:alias": "gpu:2,fpga:1"}), "the same each time"
 
 
-def test_pci_requests_that_are_given_are_taken_as_they_are():
+def test_pci_requests_of_the_request_do_not_change():
     extra_specs = {"pci_passthrough:alias": "gpu:5"}
     assert groups(extra_specs, {"pci_requests": None}) == {}
-    given = groups(extra_specs, {"pci_requests": {"requests": [REQUEST]}})
-    assert given == {"r-0": (("CUSTOM_PCI_10DE_1DB4", 1),)}
-
-
-def test_devices_of_ports_are_not_asked_of_placement():
+    expected = {"r-0": (("CUSTOM_PCI_10DE_1DB4", 1),)}
+    assert groups(extra_specs, {"pci_requests": {"requests": [REQUEST]}}) == expected
     port = REQUEST | {"alias_name": None, "requester_id": "port"}
     assert groups(document={"pci_requests": {"requests": [port]}}) == {}
 
 
-def test_request_with_several_specs_cannot_be_asked_of_placement():
-    several = REQUEST | {"spec": [GPU, GPU]}
-    with pytest.raises(
-        Invalid, match=r"not 2 \(at \$.request_spec.pci_requests.requests\[0\].spec"
-    ):
-        groups(document={"pci_requests": {"requests": [several]}})
-
-
-def test_more_devices_than_groups_are_allowed_are_refused_at_once():
-    many = REQUEST | {"count": 2_000_000_000}
-    with pytest.raises(TooComplex, match="2000000000 PCI devices, each a request group"):
-        groups(document={"pci_requests": {"requests": [many]}})
-
-
-def test_alias_that_cannot_be_is_found_at_start():
+def test_invalid_alias_is_an_error_at_the_start():
     with pytest.raises(ConfigurationError, match=r"\[pci\] alias"):
         pci_aliases(settings_with(pci__alias=["{"]))
 
 
 @pytest.mark.parametrize(
-    ("requests", "told"),
+    ("requests", "error", "expected"),
     [
-        ([REQUEST, REQUEST], r"duplicate request group 'r-0'.*pci_requests.requests\[1\]"),
-        ([REQUEST | {"request_id": "not a suffix"}], r"pci_requests.requests\[0\]"),
-        ([REQUEST | {"spec": [{}]}], r"pci_requests.requests\[0\]"),
+        ([REQUEST, REQUEST], Invalid, r"duplicate request group 'r-0'.*pci_requests.requests\[1\]"),
+        ([REQUEST | {"request_id": "not a suffix"}], Invalid, r"pci_requests.requests\[0\]"),
+        ([REQUEST | {"spec": [{}]}], Invalid, r"pci_requests.requests\[0\]"),
+        (
+            [REQUEST | {"spec": [GPU, GPU]}],
+            Invalid,
+            r"not 2 \(at .*pci_requests.requests\[0\].spec",
+        ),
+        (
+            [REQUEST | {"count": 2_000_000_000}],
+            TooComplex,
+            "2000000000 PCI devices, each a request",
+        ),
     ],
-    ids=["one id twice", "no suffix", "no device"],
+    ids=["duplicate id", "invalid suffix", "no device", "several specs", "too many"],
 )
-def test_device_that_cannot_be_asked_for_is_told_by_its_place(requests, told):
-    with pytest.raises(Invalid, match=told):
+def test_error_for_an_invalid_device_has_its_place(requests, error, expected):
+    with pytest.raises(error, match=expected):
         groups(document={"pci_requests": {"requests": requests}})
 
 
-def test_class_of_an_alias_that_is_not_there_is_told_by_flavor_and_alias():
-    spec = derive_defaults(a_spec({"pci_passthrough:alias": "gpu:1"}), {}, settings())
+def test_error_for_an_unknown_class_names_the_alias():
+    spec = derive_defaults(build_spec({"pci_passthrough:alias": "gpu:1"}), {}, settings())
     unknown = UnknownResourceClassOrTrait("", kind="resource class", names=["CUSTOM_PCI_10DE_1DB4"])
     assert find_unknown_names(spec, unknown).detail == (
         "No such resource class: CUSTOM_PCI_10DE_1DB4 "
         "(flavor extra spec 'pci_passthrough:alias', [pci] alias 'gpu')"
     )
+
+
+SOME = "aaaaaaaa-0000-4000-8000-00000000000"
+NET, FLAT, PORT, PORT_2, SUBNET, SUBNET_2, SEGMENT, SEGMENT_2 = (
+    f"{SOME}{number}" for number in range(1, 9)
+)
+ROUTED = {"scheduler__query_placement_for_routed_network_aggregates": True}
+EXTENSIONS = "/extensions"
+OF_NET = f"/subnets?network_id={NET}"
+
+
+@pytest.fixture
+def fake():
+    """A routed network of two segments, a port on one of them, and one on none yet."""
+    with run_neutron() as neutron:
+        neutron.add_subnet(SUBNET, NET, SEGMENT)
+        neutron.add_subnet(SUBNET_2, NET, SEGMENT_2)
+        neutron.add_port(PORT, NET, SUBNET_2, **{"binding:vnic_type": "direct"})
+        neutron.add_port(PORT_2, NET)
+        yield neutron
+
+
+def read_networks(url, *networks, hints=None, **options):
+    settings = settings_with(**options)
+    spec = build_spec(requested_networks=list(networks), scheduler_hints=hints or {})
+    return with_network_data(spec, build_neutron_client(url), settings).requested_networks
+
+
+def read_vnic_types_and_segments(*arguments, **options):
+    return [(entry.vnic_type, entry.segments) for entry in read_networks(*arguments, **options)]
+
+
+@pytest.mark.parametrize(
+    ("network", "expected", "paths"),
+    [
+        ({"network_id": NET}, (None, (SEGMENT, SEGMENT_2)), [EXTENSIONS, OF_NET]),
+        ({"network_id": FLAT}, (None, ()), [EXTENSIONS, f"/subnets?network_id={FLAT}"]),
+        (
+            {"port_id": PORT},
+            ("direct", (SEGMENT_2,)),
+            [f"/ports/{PORT}", EXTENSIONS, f"/subnets/{SUBNET_2}"],
+        ),
+        (
+            {"port_id": PORT_2},
+            ("normal", (SEGMENT, SEGMENT_2)),
+            [f"/ports/{PORT_2}", EXTENSIONS, OF_NET],
+        ),
+        (
+            {"port_id": PORT, "network_id": FLAT},
+            ("direct", (SEGMENT_2,)),
+            [f"/ports/{PORT}", EXTENSIONS, f"/subnets/{SUBNET_2}"],
+        ),
+        ({"port_id": PORT, "segments": [SEGMENT]}, ("direct", (SEGMENT,)), [f"/ports/{PORT}"]),
+        ({"port_id": PORT, "vnic_type": "x", "segments": []}, ("x", ()), []),
+        (
+            {"port_id": PORT, "vnic_type": "x", "fixed_ips": [{"subnet_id": SUBNET}]},
+            ("x", (SEGMENT,)),
+            [EXTENSIONS, f"/subnets/{SUBNET}"],
+        ),
+        (
+            {"port_id": PORT, "vnic_type": "x", "fixed_ips": [], "network_id": NET},
+            ("x", (SEGMENT, SEGMENT_2)),
+            [EXTENSIONS, OF_NET],
+        ),
+        (
+            {"port_id": PORT, "vnic_type": "x", "fixed_ips": []},
+            ("x", (SEGMENT, SEGMENT_2)),
+            [f"/ports/{PORT}", EXTENSIONS, OF_NET],
+        ),
+        ({"network_id": NET, "segments": [SEGMENT_2]}, (None, (SEGMENT_2,)), []),
+        ({"network_id": "auto"}, (None, None), []),
+        ({"network_id": "none"}, (None, None), []),
+        ({}, (None, None), []),
+    ],
+    ids=[
+        "network",
+        "network without subnets",
+        "port with an address",
+        "port without an address",
+        "network of the port is neutron's",
+        "port whose segments are told",
+        "port of which all is told",
+        "port whose subnet is told",
+        "port without an address, and its network",
+        "port without an address, and no network",
+        "network whose segments are told",
+        "network that neutron chooses",
+        "no network",
+        "nothing",
+    ],
+)
+def test_missing_data_are_read_from_neutron(fake, network, expected, paths):
+    assert read_vnic_types_and_segments(fake.url, network, **ROUTED) == [expected]
+    assert fake.seen == paths
+
+
+@pytest.mark.parametrize(
+    ("network", "paths"),
+    [
+        ({"network_id": NET}, []),
+        ({"port_id": PORT}, [f"/ports/{PORT}"]),
+        ({"port_id": PORT, "binding:vnic_type": "normal"}, []),
+        ({"port_id": PORT, "binding:vnic_type": None}, [f"/ports/{PORT}"]),
+    ],
+)
+def test_segments_are_read_only_for_the_filter(fake, network, paths):
+    ((_, segments),) = read_vnic_types_and_segments(fake.url, network)
+    assert (segments, fake.seen) == (None, paths)
+
+
+def test_everything_is_read_once_and_nothing_for_a_rebuild(fake):
+    networks = [{"port_id": PORT}, {"network_id": NET}, {"port_id": PORT_2}, {"port_id": PORT}]
+    assert read_vnic_types_and_segments(fake.url, *networks, **ROUTED) == [
+        ("direct", (SEGMENT_2,)),
+        (None, (SEGMENT, SEGMENT_2)),
+        ("normal", (SEGMENT, SEGMENT_2)),
+        ("direct", (SEGMENT_2,)),
+    ]
+    assert sorted(fake.seen) == sorted(set(fake.seen))
+    fake.seen.clear()
+    rebuild = {"_nova_check_type": ["rebuild"]}
+    assert read_vnic_types_and_segments(fake.url, {"port_id": PORT}, hints=rebuild, **ROUTED)
+    assert fake.seen == []
+
+
+def test_request_without_neutron_does_not_change():
+    settings = settings_with(**ROUTED)
+    spec = build_spec(requested_networks=[{"port_id": PORT}, {"network_id": NET, "segments": []}])
+    assert neutron_of(settings) is None
+    assert with_network_data(spec, None, settings) is spec
+
+
+@pytest.mark.parametrize(
+    ("network", "words"),
+    [
+        (
+            {"port_id": SUBNET},
+            f"neutron has no port {SUBNET} (at $.request_spec.requested_networks[1].port_id)",
+        ),
+        (
+            {"fixed_ips": [{"subnet_id": PORT}]},
+            f"neutron has no subnet {PORT} (at $.request_spec.requested_networks[1])",
+        ),
+    ],
+)
+def test_unknown_port_or_subnet_is_an_error_of_the_request(fake, network, words):
+    with pytest.raises(Invalid) as error:
+        read_networks(fake.url, {"network_id": NET}, network, **ROUTED)
+    assert error.value.detail == words
+
+
+def test_error_for_an_unavailable_neutron():
+    with pytest.raises(ServiceFailed, match=f"{NOWHERE} does not answer"):
+        read_networks(NOWHERE, {"port_id": PORT})

@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which groups flavor, image and outside askers make, and what of them cannot be."""
+"""Request groups of flavor, image and ports."""
 
 import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.scheduler.request_groups import amounts_of, groups_of
-from tests.support.states import a_spec
+from tests.support.states import build_spec
 
 PINNED = {"hw:cpu_policy": "dedicated"}
 PORT = {"requester_id": "port", "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1000}}
 FLAVOR = {"vcpus": 4, "memory_mb": 512, "root_gb": 1}
 
 
+#: The only group of a flavor without extra specs.
+DEFAULT = {"": "DISK_GB:1 MEMORY_MB:512 VCPU:1"}
+
+
 def amounts(extra_specs=None, properties=None, **fields):
     """Return the amounts of each group as texts, by suffix."""
-    groups = groups_of(a_spec(extra_specs, properties, **fields))
+    groups = groups_of(build_spec(extra_specs, properties, **fields))
     return {
         group.suffix: " ".join(
             f"{name}:{amount}" for name, amount in sorted(group.resources.items())
@@ -23,7 +27,7 @@ def amounts(extra_specs=None, properties=None, **fields):
     }
 
 
-def of_flavor(extra_specs, properties=None, **flavor):
+def flavor_amounts(extra_specs, properties=None, **flavor):
     return amounts(None, properties, flavor=FLAVOR | flavor | {"extra_specs": extra_specs})[""]
 
 
@@ -40,13 +44,13 @@ def of_flavor(extra_specs, properties=None, **flavor):
     ],
     ids=str,
 )
-def test_disk_is_root_ephemeral_and_swap_less_what_is_on_a_volume(flavor, fields, disk):
-    told = amounts(flavor={"vcpus": 1, "memory_mb": 1} | flavor, **fields)[""]
-    assert told == (f"DISK_GB:{disk} " if disk else "") + "MEMORY_MB:1 VCPU:1"
+def test_disk_is_root_ephemeral_and_swap_without_a_volume(flavor, fields, disk):
+    answer = amounts(flavor={"vcpus": 1, "memory_mb": 1} | flavor, **fields)[""]
+    assert answer == (f"DISK_GB:{disk} " if disk else "") + "MEMORY_MB:1 VCPU:1"
 
 
 @pytest.mark.parametrize(
-    ("extra_specs", "told"),
+    ("extra_specs", "expected"),
     [
         ({}, "DISK_GB:1 MEMORY_MB:512 VCPU:4"),
         ({"resources:VCPU": "2"}, "DISK_GB:1 MEMORY_MB:512 VCPU:2"),
@@ -81,29 +85,38 @@ def test_disk_is_root_ephemeral_and_swap_less_what_is_on_a_volume(flavor, fields
     ],
     ids=str,
 )
-def test_amounts_are_the_flavors_unless_extra_specs_say_other_ones(extra_specs, told):
-    assert of_flavor(extra_specs) == told
+def test_amounts_are_those_of_the_flavor_unless_extra_specs_change_them(extra_specs, expected):
+    assert flavor_amounts(extra_specs) == expected
 
 
-def test_class_asked_for_in_a_suffixed_group_is_not_asked_for_again():
-    assert amounts({"resources_NUMA0:VCPU": "2", "resources_NUMA0:MEMORY_MB": "256"}) == {
-        "_NUMA0": "MEMORY_MB:256 VCPU:2",
-        "": "DISK_GB:1",
-    }
-
-
-def test_group_whose_amounts_are_all_0_is_left_out():
-    assert amounts({"resources1:CUSTOM_A": "0"}) == {"": "DISK_GB:1 MEMORY_MB:512 VCPU:1"}
-
-
-@pytest.mark.parametrize("suffix", ["1", "_", "-a", "_NUMA0", "Z" * 64])
-def test_suffix_is_what_placement_takes(suffix):
-    assert amounts({f"resources{suffix}:CUSTOM_A": "3"})[suffix] == "CUSTOM_A:3"
-
-
-@pytest.mark.parametrize("key", ["resources" + "Z" * 65 + ":VCPU", "resources 1:VCPU", "xtrait:A"])
-def test_other_keys_are_none_of_placements(key):
-    assert amounts({key: "1"}) == {"": "DISK_GB:1 MEMORY_MB:512 VCPU:1"}
+@pytest.mark.parametrize(
+    ("extra_specs", "ports", "expected"),
+    [
+        (
+            {"resources_NUMA0:VCPU": "2", "resources_NUMA0:MEMORY_MB": "256"},
+            [],
+            {"_NUMA0": "MEMORY_MB:256 VCPU:2", "": "DISK_GB:1"},
+        ),
+        (
+            {},
+            [{"requester_id": "p", "resources": {"VCPU": 3}}],
+            {"p": "VCPU:3", "": "DISK_GB:1 MEMORY_MB:512"},
+        ),
+        ({"resources1:CUSTOM_A": "0"}, [], DEFAULT),
+        *(
+            ({f"resources{suffix}:CUSTOM_A": "3"}, [], {suffix: "CUSTOM_A:3", **DEFAULT})
+            for suffix in ("1", "_", "-a", "_NUMA0", "Z" * 64)
+        ),
+        ({"resources" + "Z" * 65 + ":VCPU": "1"}, [], DEFAULT),
+        ({"resources 1:VCPU": "1"}, [], DEFAULT),
+        ({"xtrait:A": "1"}, [], DEFAULT),
+    ],
+    ids=str,
+)
+def test_resource_classes_of_named_groups_are_not_in_the_group_of_the_flavor(
+    extra_specs, ports, expected
+):
+    assert amounts(extra_specs, requested_resources=ports) == expected
 
 
 UEFI = {"hw_firmware_type": "uefi"}
@@ -111,7 +124,7 @@ STATELESS = UEFI | {"hw_firmware_stateless": "true"}
 
 
 @pytest.mark.parametrize(
-    ("extra_specs", "properties", "asked"),
+    ("extra_specs", "properties", "expected"),
     [
         (PINNED | {"hw:cpu_thread_policy": "require"}, {}, "HW_CPU_HYPERTHREADING"),
         (PINNED | {"hw:cpu_thread_policy": "isolate"}, {}, "!HW_CPU_HYPERTHREADING"),
@@ -142,18 +155,11 @@ STATELESS = UEFI | {"hw_firmware_stateless": "true"}
     ],
     ids=str,
 )
-def test_traits_of_hardware_are_asked_for(extra_specs, properties, asked):
-    plain = groups_of(a_spec(extra_specs, properties)).plain
-    told = [*sorted(plain.required), *(f"!{name}" for name in sorted(plain.forbidden))]
-    assert " ".join(told) == asked
-
-
-def test_memory_encryption_takes_a_context():
-    told = of_flavor({"hw:mem_encryption": "true"}, UEFI)
-    assert "MEM_ENCRYPTION_CONTEXT:1" in told
-
-
-# Contradictions are told with both places.
+def test_hardware_options_become_traits(extra_specs, properties, expected):
+    plain = groups_of(build_spec(extra_specs, properties)).plain
+    assert (plain.resources.get("MEM_ENCRYPTION_CONTEXT") == 1) == ("AMD_SEV" in expected)
+    required = [*sorted(plain.required), *(f"!{name}" for name in sorted(plain.forbidden))]
+    assert " ".join(required) == expected
 
 
 @pytest.mark.parametrize(
@@ -196,20 +202,17 @@ def test_memory_encryption_takes_a_context():
     ],
     ids=str,
 )
-def test_contradiction_names_both_places(extra_specs, properties, places):
-    with pytest.raises(Invalid) as refused:
-        groups_of(a_spec(extra_specs, properties))
+def test_error_for_a_contradiction_names_both_places(extra_specs, properties, places):
+    with pytest.raises(Invalid) as error:
+        groups_of(build_spec(extra_specs, properties))
     for place in places:
-        assert place in refused.value.detail
+        assert place in error.value.detail
 
 
 def test_trait_may_be_required_by_one_group_and_forbidden_to_another():
     spec = {"trait1:CUSTOM_A": "required", "trait:CUSTOM_A": "forbidden"}
-    groups = groups_of(a_spec(spec))
+    groups = groups_of(build_spec(spec))
     assert (set(groups["1"].required), set(groups.plain.forbidden)) == ({"CUSTOM_A"},) * 2
-
-
-# Groups of ports and accelerators.
 
 
 def test_requested_resources_are_groups_of_their_own():
@@ -220,8 +223,8 @@ def test_requested_resources_are_groups_of_their_own():
         "forbidden_aggregates": ["33333333-3333-3333-3333-333333333333"],
         "in_tree": "44444444-4444-4444-4444-444444444444",
     }
-    told = groups_of(a_spec(requested_resources=[group]))["port"].build()
-    assert told.parameters() == [
+    answer = groups_of(build_spec(requested_resources=[group]))["port"].build()
+    assert answer.parameters() == [
         ("resourcesport", "NET_BW_EGR_KILOBIT_PER_SEC:1000"),
         ("requiredport", "CUSTOM_PHYSNET_A,!CUSTOM_B"),
         (
@@ -233,22 +236,19 @@ def test_requested_resources_are_groups_of_their_own():
     ]
 
 
-def test_aggregates_of_a_group_may_be_lists_as_nova_has_them():
+def test_aggregates_of_a_group_may_be_lists_as_in_nova():
     uuids = ["11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"]
     joined, listed = (
-        groups_of(a_spec(requested_resources=[PORT | {"aggregates": [given]}]))["port"].aggregates
-        for given in (",".join(uuids), uuids)
+        groups_of(build_spec(requested_resources=[PORT | {"aggregates": [value]}]))[
+            "port"
+        ].aggregates
+        for value in (",".join(uuids), uuids)
     )
     assert joined == listed
 
 
-def test_class_that_a_port_asks_for_is_not_asked_for_of_the_flavor():
-    port = {"requester_id": "p", "resources": {"VCPU": 3}}
-    assert amounts(requested_resources=[port]) == {"p": "VCPU:3", "": "DISK_GB:1 MEMORY_MB:512"}
-
-
 @pytest.mark.parametrize(
-    ("groups", "told"),
+    ("groups", "expected"),
     [
         ([PORT | {"requester_id": None}], "requested_resources[0].requester_id"),
         ([PORT | {"requester_id": ""}], "requested_resources[0].requester_id"),
@@ -257,26 +257,24 @@ def test_class_that_a_port_asks_for_is_not_asked_for_of_the_flavor():
         ([PORT, PORT], "requested_resources[1].requester_id"),
         ([{"requester_id": "a", "resources": {}}], "request group 'a' is empty"),
         (
+            [PORT | {"requester_id": "1"}],
+            "duplicate request group '1', also from flavor extra spec",
+        ),
+        (
             [PORT | {"required_traits": ["CUSTOM_A"], "forbidden_traits": ["CUSTOM_A"]}],
             "[0].forbidden_traits and required by $.request_spec.requested_resources[0].required_",
         ),
     ],
     ids=str,
 )
-def test_requested_group_that_cannot_be_is_refused_by_its_place(groups, told):
-    with pytest.raises(Invalid) as refused:
-        groups_of(a_spec(requested_resources=groups))
-    assert told in refused.value.detail
-
-
-def test_group_of_a_port_must_not_be_one_of_the_flavor():
-    spec = a_spec({"resources1:CUSTOM_A": "1"}, requested_resources=[PORT | {"requester_id": "1"}])
-    with pytest.raises(Invalid, match="duplicate request group '1', also from flavor extra spec"):
-        groups_of(spec)
+def test_error_for_an_invalid_requested_group_names_its_place(groups, expected):
+    with pytest.raises(Invalid) as error:
+        groups_of(build_spec({"resources1:CUSTOM_A": "1"}, requested_resources=groups))
+    assert expected in error.value.detail
 
 
 def test_amounts_of_a_flavor_are_those_of_all_its_groups():
-    flavor = a_spec({"resources1:CUSTOM_A": "2", "resources2:CUSTOM_A": "3"} | PINNED).flavor
+    flavor = build_spec({"resources1:CUSTOM_A": "2", "resources2:CUSTOM_A": "3"} | PINNED).flavor
     assert amounts_of(flavor, boot_from_volume=False) == (
         ("CUSTOM_A", 5),
         ("DISK_GB", 1),

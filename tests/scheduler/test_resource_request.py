@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What placement is asked for a request, and what of a request cannot be asked."""
+"""Candidates queries of requests, and the parts of requests that are ignored or rejected."""
 
 from urllib.parse import parse_qs
 
@@ -15,22 +15,22 @@ from placement_sched.scheduler.resource_request import (
     can_fall_back_to_vcpu,
     find_unknown_names,
 )
-from tests.support.states import a_spec, settings_with
+from tests.support.states import build_spec, settings_with
 
 NODES = [f"{number}1111111-1111-1111-1111-111111111111" for number in (1, 2)]
 
 
-def asked(spec, *nodes, named=False, **options):
+def query_string(spec, *nodes, named=False, **options):
     settings = settings_with(**options)
     hints = plugins_for(settings, utcnow).unlimited_hints
-    where = TargetNodes(nodes if named or nodes else None, hints)
-    return build_query(spec, settings, where).query.querystring()
+    targets = TargetNodes(nodes if named or nodes else None, hints)
+    return build_query(spec, settings, targets).query.querystring()
 
 
 def parameters(spec, *nodes, **options):
-    """Return the question's parameters: a text, or a list where one is repeated."""
-    found = parse_qs(asked(spec, *nodes, **options))
-    return {key: values[0] if len(values) == 1 else values for key, values in found.items()}
+    """Return the parameters of the query: a string, or a list if the key is repeated."""
+    values = parse_qs(query_string(spec, *nodes, **options))
+    return {key: value[0] if len(value) == 1 else value for key, value in values.items()}
 
 
 @pytest.mark.parametrize(
@@ -43,40 +43,37 @@ def parameters(spec, *nodes, **options):
         ({}, {"trait:CUSTOM_A": "required"}, "required=CUSTOM_A&"),
     ],
 )
-def test_extra_specs_and_image_properties_are_asked_of_placement(extra_specs, properties, part):
-    assert part in asked(a_spec(extra_specs, properties))
+def test_extra_specs_and_image_properties_become_query_parameters(extra_specs, properties, part):
+    assert part in query_string(build_spec(extra_specs, properties))
 
 
 @pytest.mark.parametrize("value", ["forbidden", "Required", "x"])
-def test_image_asks_for_a_trait_by_required_alone(value):
-    assert asked(a_spec(properties={"trait:CUSTOM_A": value})) == asked(a_spec())
+def test_trait_of_an_image_counts_only_with_the_value_required(value):
+    assert query_string(build_spec(properties={"trait:CUSTOM_A": value})) == query_string(
+        build_spec()
+    )
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
+    ("extra_specs", "properties"),
     [
-        ("trait:custom_x", "required"),
-        ("trait: CUSTOM_X", "required"),
-        ("trait:custom_x", "forbidden"),
-        ("resources:CUSTOM_low", "8"),
-        ("resources1:CUSTOM_A-B", "8"),
+        ({"trait:custom_x": "required"}, {}),
+        ({"trait: CUSTOM_X": "required"}, {}),
+        ({"trait:custom_x": "forbidden"}, {}),
+        ({"resources:CUSTOM_low": "8"}, {}),
+        ({"resources1:CUSTOM_A-B": "8"}, {}),
+        ({}, {"trait:custom_x": "required"}),
+        ({}, {"trait: CUSTOM_X": "required"}),
+        ({}, {"trait:CUSTOM_X\n": "required"}),
     ],
 )
-def test_extra_spec_that_placement_cannot_take_is_refused_by_its_key(key, value):
-    """nova asks placement for it, which refuses, so that nova finds no host."""
-    with pytest.raises(Invalid) as refused:
-        asked(a_spec({key: value}))
-    assert f"flavor extra spec {key!r}: " in refused.value.detail
+def test_error_for_an_invalid_name_contains_its_key(extra_specs, properties):
+    kind = "flavor extra spec" if extra_specs else "image property"
+    (key,) = [*extra_specs, *properties]
+    with pytest.raises(Invalid) as error:
+        query_string(build_spec(extra_specs, properties))
+    assert f"{kind} {key!r}: " in error.value.detail
 
-
-@pytest.mark.parametrize("name", ["custom_x", " CUSTOM_X", "CUSTOM_X\n"])
-def test_image_property_that_names_no_trait_is_refused_by_its_key(name):
-    with pytest.raises(Invalid) as refused:
-        asked(a_spec(properties={f"trait:{name}": "required"}))
-    assert f"image property {'trait:' + name!r}: " in refused.value.detail
-
-
-# What nova logs and ignores is ignored, and noted.
 
 A_CLASS = "a standard resource class, or a name that begins with CUSTOM_"
 AN_AMOUNT = "a whole number that is not negative"
@@ -100,18 +97,40 @@ IGNORED = [
 
 
 @pytest.mark.parametrize(("key", "value", "expected"), IGNORED, ids=lambda part: part[:20] or "-")
-def test_extra_spec_that_nova_ignores_changes_nothing_and_is_noted(key, value, expected):
-    made = build_query(a_spec({key: value}), settings_with(), TargetNodes())
-    assert made.query.querystring() == asked(a_spec())
-    assert made.ignored == (IgnoredValue("flavor", key, value, expected),)
+def test_extra_spec_that_nova_ignores_is_reported_or_an_error_if_strict(key, value, expected):
+    resource_request = build_query(build_spec({key: value}), settings_with(), TargetNodes())
+    assert resource_request.query.querystring() == query_string(build_spec())
+    assert resource_request.ignored == (IgnoredValue("flavor", key, value, expected),)
+    with pytest.raises(Invalid) as error:
+        query_string(build_spec({key: value}), scheduler__strict_extra_specs=True)
+    assert error.value.detail.startswith(f"flavor extra spec {key!r}: expected {expected}, got ")
+    assert len(error.value.detail) < 300
 
 
-@pytest.mark.parametrize(("key", "value", "expected"), IGNORED, ids=lambda part: part[:20] or "-")
-def test_strict_refuses_what_is_ignored_otherwise_by_its_key(key, value, expected):
-    with pytest.raises(Invalid) as refused:
-        asked(a_spec({key: value}), scheduler__strict_extra_specs=True)
-    assert refused.value.detail.startswith(f"flavor extra spec {key!r}: expected {expected}, got ")
-    assert len(refused.value.detail) < 300
+@pytest.mark.parametrize(
+    ("extra_specs", "properties", "same_as", "ignored"),
+    [
+        ({"resourcesé:VGPU": "1"}, {}, {}, []),
+        ({f"resources{'A' * 65}:VGPU": "1"}, {}, {}, []),
+        ({"resources:A\nB": "1"}, {}, {}, []),
+        (
+            {"resources1:VGPU": "1", "trait1:CUSTOM_X": "optional", "resources1:BOGUS": "1"},
+            {},
+            {"resources1:VGPU": "1"},
+            ["trait1:CUSTOM_X", "resources1:BOGUS"],
+        ),
+        ({}, {"trait:": "required"}, {}, ["trait:"]),
+    ],
+)
+def test_ignored_key_does_not_change_the_query(extra_specs, properties, same_as, ignored):
+    spec = build_spec(extra_specs, properties)
+    resource_request = build_query(spec, settings_with(), TargetNodes())
+    assert resource_request.query.querystring() == query_string(build_spec(same_as))
+    assert [value.key for value in resource_request.ignored] == ignored
+    if properties:
+        place = "image property trait:=required"
+        detail = f"ignored: {place}: expected the name of a trait after the colon"
+        assert resource_request.ignored[0].detail == detail
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -128,51 +147,12 @@ def test_strict_refuses_what_is_ignored_otherwise_by_its_key(key, value, expecte
         ("resources:VCPU", "99999999999", "VCPU%3A2147483648"),
     ],
 )
-def test_odd_spellings_that_nova_reads_are_read(key, value, part, strict):
-    made = build_query(
-        a_spec({key: value}), settings_with(scheduler__strict_extra_specs=strict), TargetNodes()
+def test_spellings_that_nova_accepts_are_accepted(key, value, part, strict):
+    resource_request = build_query(
+        build_spec({key: value}), settings_with(scheduler__strict_extra_specs=strict), TargetNodes()
     )
-    assert part in made.query.querystring()
-    assert made.ignored == ()
-
-
-@pytest.mark.parametrize("key", ["resourcesé:VGPU", f"resources{'A' * 65}:VGPU", "resources:A\nB"])
-def test_key_that_nova_takes_for_another_is_none_of_placements(key):
-    made = build_query(a_spec({key: "1"}), settings_with(), TargetNodes())
-    assert (made.query.querystring(), made.ignored) == (asked(a_spec()), ())
-
-
-def test_what_is_ignored_leaves_the_rest_of_its_group():
-    extra = {"resources1:VGPU": "1", "trait1:CUSTOM_X": "optional", "resources1:BOGUS": "1"}
-    made = build_query(a_spec(extra), settings_with(), TargetNodes())
-    assert made.query.querystring() == asked(a_spec({"resources1:VGPU": "1"}))
-    assert [one.key for one in made.ignored] == ["trait1:CUSTOM_X", "resources1:BOGUS"]
-
-
-def test_image_property_without_a_trait_is_ignored_as_in_nova():
-    made = build_query(a_spec(properties={"trait:": "required"}), settings_with(), TargetNodes())
-    assert made.query.querystring() == asked(a_spec())
-    assert [one.detail for one in made.ignored] == [
-        "ignored: image property trait:=required: expected the name of a trait after the colon"
-    ]
-
-
-def test_several_groups_need_a_policy_that_is_one():
-    """nova ignores the policy, too, and then placement refuses its query."""
-    with pytest.raises(Invalid, match="set the extra spec 'group_policy'"):
-        asked(a_spec(of_groups(2, group_policy="bogus")))
-
-
-def test_group_of_an_ignored_amount_counts_among_the_flavors_as_in_nova():
-    spec = a_spec(of_groups(2) | {"resources1:CUSTOM_A": "x"}, requested_resources=[PORT])
-    with pytest.raises(Invalid, match="set the extra spec 'group_policy'"):
-        asked(spec)
-    port = PORT | {"requester_id": "1"}
-    with pytest.raises(Invalid, match="duplicate request group '1', also from the flavor"):
-        asked(a_spec({"resources1:VGPU": "x"}, requested_resources=[port]))
-
-
-# What a limit might cut is not cut.
+    assert part in resource_request.query.querystring()
+    assert resource_request.ignored == ()
 
 
 @pytest.mark.parametrize(
@@ -186,124 +166,117 @@ def test_group_of_an_ignored_amount_counts_among_the_flavors_as_in_nova():
     ],
     ids=str,
 )
-def test_request_that_names_other_hosts_is_not_cut(fields):
-    assert "limit" not in parameters(a_spec(**fields))
+def test_request_that_refers_to_other_hosts_has_no_limit(fields):
+    assert "limit" not in parameters(build_spec(**fields))
 
 
-def test_request_that_may_leave_its_cell_is_cut_as_others_are():
+def test_limit_is_the_configured_number():
     leaving = {"cell": "c", "allow_cross_cell_move": True}
-    assert parameters(a_spec(requested_destination=leaving))["limit"] == "1000"
+    assert parameters(build_spec(requested_destination=leaving))["limit"] == "1000"
+    assert parameters(build_spec())["limit"] == "1000"
+    assert parameters(build_spec(), scheduler__max_placement_results=7)["limit"] == "7"
 
 
-def test_limit_is_the_configured_one():
-    assert parameters(a_spec())["limit"] == "1000"
-    assert parameters(a_spec(), scheduler__max_placement_results=7)["limit"] == "7"
+def test_only_several_target_nodes_remove_the_limit():
+    query = parameters(build_spec(), NODES[0])
+    assert (query["in_tree"], query["limit"]) == (NODES[0], "1000")
+    assert not {"in_tree", "limit"} & parameters(build_spec(), *NODES).keys()
+    assert "limit" in parameters(build_spec(), named=True), "no target node exists"
 
 
-def test_request_for_one_node_asks_for_its_tree_alone():
-    asking = parameters(a_spec(), NODES[0])
-    assert (asking["in_tree"], asking["limit"]) == (NODES[0], "1000")
-
-
-def test_request_for_several_nodes_is_not_cut():
-    asking = parameters(a_spec(), *NODES)
-    assert "in_tree" not in asking
-    assert "limit" not in asking
-
-
-def test_request_for_nodes_that_are_not_there_is_cut():
-    assert "limit" in parameters(a_spec(), named=True)
-
-
-# The group policy.
-
-
-def of_groups(number, **extra):
+def numbered_groups(number, **extra):
     return {f"resources{at}:CUSTOM_A": "1" for at in range(1, number + 1)} | extra
 
 
 PORT = {"requester_id": "port-1", "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1000}}
 
 
-@pytest.mark.parametrize("policy", ["none", "isolate"])
-def test_group_policy_is_the_flavors(policy):
-    spec = a_spec(of_groups(2, group_policy=policy), requested_resources=[PORT])
-    assert parameters(spec)["group_policy"] == policy
+@pytest.mark.parametrize(
+    ("groups", "policy", "ports", "expected"),
+    [
+        (2, "none", 1, "none"),
+        (2, "isolate", 1, "isolate"),
+        (1, "isolate", 0, "isolate"),
+        (0, None, 2, "none"),
+        (1, None, 2, "none"),
+        (1, None, 0, None),
+    ],
+)
+def test_group_policy_is_that_of_the_flavor_or_none_for_ports(groups, policy, ports, expected):
+    extra_specs = numbered_groups(groups, **({"group_policy": policy} if policy else {}))
+    ports = [PORT | {"requester_id": f"p{number}"} for number in range(ports)]
+    query = parameters(build_spec(extra_specs, requested_resources=ports))
+    assert query.get("group_policy") == expected
 
 
-def test_group_policy_is_told_also_for_one_group():
-    assert parameters(a_spec(of_groups(1, group_policy="isolate")))["group_policy"] == "isolate"
-
-
-@pytest.mark.parametrize("number", [0, 1])
-def test_groups_that_ports_bring_need_no_policy(number):
-    ports = [PORT | {"requester_id": f"p{at}"} for at in range(2)]
-    spec = a_spec(of_groups(number), requested_resources=ports)
-    assert parameters(spec)["group_policy"] == "none"
-
-
-def test_single_group_has_no_policy():
-    assert "group_policy" not in parameters(a_spec(of_groups(1)))
-
-
-def test_several_groups_of_a_flavor_need_its_policy():
-    with pytest.raises(Invalid, match="'1', '2': set the extra spec 'group_policy'"):
-        asked(a_spec(of_groups(2)))
-
-
-def test_more_groups_than_allowed_are_refused():
-    spec = a_spec(of_groups(5, group_policy="none"))
+def test_too_many_request_groups_are_an_error():
+    spec = build_spec(numbered_groups(5, group_policy="none"))
     with pytest.raises(TooComplex, match=r"6 request groups .* max_request_groups \(5\)"):
-        asked(spec, placement__max_request_groups=5)
+        query_string(spec, placement__max_request_groups=5)
 
 
-# What ties groups and roots.
-
-
-def test_request_level_parameters_are_asked():
+def test_request_level_parameters_are_in_the_query():
     params = {
         "root_required": ["CUSTOM_B", "CUSTOM_A"],
         "root_forbidden": ["CUSTOM_C"],
         "same_subtree": [["1", "2"]],
     }
-    spec = a_spec(of_groups(2, group_policy="none"), request_level_params=params)
-    asking = parameters(spec)
-    assert asking["root_required"] == "CUSTOM_A,CUSTOM_B,!CUSTOM_C"
-    assert asking["same_subtree"] == "1,2"
+    spec = build_spec(numbered_groups(2, group_policy="none"), request_level_params=params)
+    query = parameters(spec)
+    assert query["root_required"] == "CUSTOM_A,CUSTOM_B,!CUSTOM_C"
+    assert query["same_subtree"] == "1,2"
 
 
-def test_subtree_of_a_group_that_is_not_there_is_refused():
-    spec = a_spec(of_groups(1), request_level_params={"same_subtree": [["1", "9"]]})
-    with pytest.raises(Invalid, match=r"unknown request group '9'; known: '1' .*same_subtree\[0\]"):
-        asked(spec)
+NOTHING = {f"resources:{name}": "0" for name in ("VCPU", "MEMORY_MB", "DISK_GB")}
+ONLY_TRAITS = {"trait1:CUSTOM_A": "required", "resources2:CUSTOM_B": "1", "group_policy": "none"}
 
 
-def test_group_of_traits_alone_has_to_be_tied_to_others():
-    spec = {"trait1:CUSTOM_A": "required", "resources2:CUSTOM_B": "1", "group_policy": "none"}
-    with pytest.raises(Invalid, match=r"group '1' requests no resources.*'trait1:CUSTOM_A'"):
-        asked(a_spec(spec))
-    tied = a_spec(spec, request_level_params={"same_subtree": [["1", "2"]]})
-    assert parameters(tied)["required1"] == "CUSTOM_A"
+@pytest.mark.parametrize(
+    ("extra_specs", "fields", "message"),
+    [
+        (numbered_groups(2), {}, "'1', '2': set the extra spec 'group_policy'"),
+        (
+            numbered_groups(2, group_policy="bogus"),
+            {},
+            "'1', '2': set the extra spec 'group_policy'",
+        ),
+        # A group with an ignored amount counts as a group of the flavor.
+        (
+            numbered_groups(2) | {"resources1:CUSTOM_A": "x"},
+            {"requested_resources": [PORT]},
+            "set the extra spec 'group_policy'",
+        ),
+        (
+            {"resources1:VGPU": "x"},
+            {"requested_resources": [PORT | {"requester_id": "1"}]},
+            "duplicate request group '1', also from the flavor",
+        ),
+        (
+            numbered_groups(1),
+            {"request_level_params": {"same_subtree": [["1", "9"]]}},
+            r"unknown request group '9'; known: '1' .*same_subtree\[0\]",
+        ),
+        (ONLY_TRAITS, {}, r"group '1' requests no resources.*'trait1:CUSTOM_A'"),
+        (NOTHING, {}, r"no resources.*'resources:MEMORY_MB'"),
+        (NOTHING | {"trait:CUSTOM_A": "required"}, {}, r"no resources.*'resources:MEMORY_MB'"),
+    ],
+)
+def test_error_for_invalid_request_groups(extra_specs, fields, message):
+    with pytest.raises(Invalid, match=message):
+        query_string(build_spec(extra_specs, **fields))
 
 
-@pytest.mark.parametrize("extra", [{}, {"trait:CUSTOM_A": "required"}])
-def test_request_for_nothing_is_refused_by_what_asks_for_none(extra):
-    nothing = {f"resources:{name}": "0" for name in ("VCPU", "MEMORY_MB", "DISK_GB")}
-    with pytest.raises(Invalid, match=r"no resources.*'resources:MEMORY_MB'"):
-        asked(a_spec(nothing | extra))
+def test_group_without_resources_may_be_in_a_subtree_of_another():
+    spec = build_spec(ONLY_TRAITS, request_level_params={"same_subtree": [["1", "2"]]})
+    assert parameters(spec)["required1"] == "CUSTOM_A"
 
 
-def test_unknown_trait_that_a_request_filter_brought_is_told_by_the_filter():
+def test_error_for_an_unknown_trait_names_the_request_filter_that_added_it():
     unknown = UnknownResourceClassOrTrait("", kind="trait(s)", names=["CUSTOM_NOPE"])
-    report = RequestFilterReport(
-        name="mine", applied=True, elapsed_ms=0, changes={"root_required": ["CUSTOM_NOPE"]}
-    )
     params = {"root_required": ["CUSTOM_NOPE"]}
-    told = find_unknown_names(a_spec(request_level_params=params), unknown, [report]).detail
-    assert told == "No such trait(s): CUSTOM_NOPE (request filter mine)"
-
-
-# Pinned CPUs are asked for as VCPU as well.
+    report = RequestFilterReport(name="mine", applied=True, elapsed_ms=0, changes=params)
+    error = find_unknown_names(build_spec(request_level_params=params), unknown, [report])
+    assert error.detail == "No such trait(s): CUSTOM_NOPE (request filter mine)"
 
 
 @pytest.mark.parametrize(
@@ -318,20 +291,20 @@ def test_unknown_trait_that_a_request_filter_brought_is_told_by_the_filter():
     ids=str,
 )
 def test_only_a_dedicated_policy_falls_back_to_vcpu(extra, fallback):
-    assert can_fall_back_to_vcpu(a_spec(extra), settings_with()) is fallback
+    assert can_fall_back_to_vcpu(build_spec(extra), settings_with()) is fallback
     switched_off = settings_with(workarounds__disable_fallback_pcpu_query=True)
-    assert not can_fall_back_to_vcpu(a_spec(extra), switched_off)
+    assert not can_fall_back_to_vcpu(build_spec(extra), switched_off)
 
 
-def test_fallback_asks_for_vcpu_and_heeds_no_thread_policy():
-    spec = a_spec({"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"})
+def test_fallback_to_vcpu_ignores_the_thread_policy():
+    spec = build_spec({"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"})
     pinned, plain = (
         build_query(spec, settings_with(), TargetNodes(), pinned=pinned).query.querystring()
         for pinned in (True, False)
     )
     assert "PCPU%3A1" in pinned
     assert "HW_CPU_HYPERTHREADING" in pinned
-    assert plain == asked(a_spec())
+    assert plain == query_string(build_spec())
 
 
 @pytest.mark.parametrize(
@@ -347,8 +320,8 @@ def test_fallback_asks_for_vcpu_and_heeds_no_thread_policy():
         ),
     ],
 )
-def test_unknown_name_is_told_with_where_it_came_from(extra_specs, properties, places):
+def test_error_for_an_unknown_name_lists_its_places(extra_specs, properties, places):
     (name,) = {key.partition(":")[2] for key in [*extra_specs, *properties]}
     unknown = UnknownResourceClassOrTrait("in a query string", kind="trait(s)", names=[name])
-    told = find_unknown_names(a_spec(extra_specs, properties), unknown).detail
-    assert told == f"No such trait(s): {name} ({', '.join(places)})"
+    detail = find_unknown_names(build_spec(extra_specs, properties), unknown).detail
+    assert detail == f"No such trait(s): {name} ({', '.join(places)})"

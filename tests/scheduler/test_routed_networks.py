@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests for routed networks and remote-managed ports, end to end, with a neutron to ask."""
+"""Requests for routed networks and remote-managed ports, with a neutron."""
 
 from urllib.parse import parse_qs
 
@@ -8,11 +8,11 @@ import pytest
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
 from placement_sched.scheduler.plugins import make_full_conf
+from tests.scheduler.providers import add_provider, change_provider
 from tests.support.clouds import uuid_of
-from tests.support.neutron import NOWHERE, running
+from tests.support.neutron import NOWHERE, run_neutron
 from tests.support.scheduling import instance, report, spec
-from tests.support.statements import counted
-from tests.support.versions import LATEST_HEADERS
+from tests.support.statements import record_statements
 
 SOME = "aaaaaaaa-0000-4000-8000-00000000000"
 NET, FLAT, PORT, SMART, SUBNET_1, SUBNET_2, SEGMENT_1, SEGMENT_2 = (
@@ -25,7 +25,7 @@ SWITCH = "scheduler.query_placement_for_routed_network_aggregates"
 @pytest.fixture
 def fake():
     """A network of two racks, and one that reaches everywhere."""
-    with running() as neutron:
+    with run_neutron() as neutron:
         neutron.add_subnet(SUBNET_1, NET, SEGMENT_1)
         neutron.add_subnet(SUBNET_2, NET, SEGMENT_2)
         neutron.add_subnet(FLAT, FLAT)
@@ -40,16 +40,15 @@ def make_cloud(database_url, make_app, tmp_path):
 
     def make(neutron: str | None, *lines: str):
         file = tmp_path / "a.conf"
-        asked = f"[neutron]\nendpoint_override = {neutron}\nhttp_retries = 0\n" if neutron else ""
+        request = f"[neutron]\nendpoint_override = {neutron}\nhttp_retries = 0\n" if neutron else ""
         options = "\n".join(["[scheduler]", f"{SWITCH.partition('.')[2]} = true", *lines])
-        file.write_text(f"[placement_database]\nconnection = {database_url}\n{asked}{options}\n")
+        file.write_text(f"[placement_database]\nconnection = {database_url}\n{request}{options}\n")
         app = make_app(Settings.from_conf(read_files(make_full_conf(), [str(file)])))
         app.post_json(
             "/scheduler/v1/compute_nodes", [report(name) for name in ("cn1", "cn2", "cn3")]
         )
         for segment in (SEGMENT_1, SEGMENT_2):
-            body = {"uuid": segment, "name": f"segment {segment}"}
-            app.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
+            add_provider(app, f"segment {segment}", segment)
         for aggregate, *providers in ((AGG_1, uuid_of("cn1"), SEGMENT_1), (AGG_2, uuid_of("cn2"))):
             for provider in providers:
                 join(app, provider, aggregate)
@@ -60,10 +59,7 @@ def make_cloud(database_url, make_app, tmp_path):
 
 
 def join(app, provider, *aggregates):
-    path = f"/placement/resource_providers/{provider}"
-    generation = app.get(path, headers=LATEST_HEADERS).json["generation"]
-    body = {"aggregates": list(aggregates), "resource_provider_generation": generation}
-    app.put_json(f"{path}/aggregates", body, headers=LATEST_HEADERS)
+    change_provider(app, provider, "aggregates", list(aggregates))
 
 
 @pytest.fixture
@@ -83,13 +79,17 @@ def select(app, *networks, status=200, number=1):
     return app.post_json("/scheduler/v1/select_destinations", body, status=status).json
 
 
-def hosts(told):
-    return sorted(each["host"] for each in told["hosts"])
+def hosts(explanation):
+    return sorted(host["host"] for host in explanation["hosts"])
 
 
-def filter_report(told, name):
-    (found,) = (one for one in told["funnel"]["request_filters"] if one["name"] == name)
-    return found
+def filter_report(explanation, name):
+    (result,) = (
+        request_filter
+        for request_filter in explanation["funnel"]["request_filters"]
+        if request_filter["name"] == name
+    )
+    return result
 
 
 @pytest.mark.parametrize(
@@ -104,60 +104,50 @@ def filter_report(told, name):
     ],
     ids=["network", "port", "both", "flat network", "told by the caller", "nothing"],
 )
-def test_hosts_are_those_that_the_segments_reach(cloud, networks, reached, member_of):
-    told = explain(cloud, *networks)
-    assert hosts(told) == reached
-    query = parse_qs(told["funnel"]["allocation_candidates"]["query"])
-    asked = [one.removeprefix("in:") for one in query.get("member_of", [])]
-    assert sorted(asked) == sorted(one.removeprefix("in:") for one in member_of)
-    assert bool(filter_report(told, "routed_networks_filter")["applied"]) == bool(member_of)
+def test_hosts_are_in_the_aggregates_of_the_segments(cloud, networks, reached, member_of):
+    answer = explain(cloud, *networks)
+    assert hosts(answer) == reached
+    query = parse_qs(answer["funnel"]["allocation_candidates"]["query"])
+    request = [item.removeprefix("in:") for item in query.get("member_of", [])]
+    assert sorted(request) == sorted(entry.removeprefix("in:") for entry in member_of)
+    assert bool(filter_report(answer, "routed_networks_filter")["applied"]) == bool(member_of)
 
 
-def test_selection_goes_where_the_network_is(cloud):
-    ((best,),) = select(cloud, {"port_id": PORT})["selections"]
-    assert best["service_host"] == "cn2"
-
-
-def test_answer_given_again_needs_no_neutron(cloud, fake):
+def test_selection_is_repeated_without_neutron(cloud, fake):
     first = select(cloud, {"port_id": PORT})
+    assert first["selections"][0][0]["service_host"] == "cn2"
     fake.failure = ("500 Internal Server Error", b"")
     fake.seen.clear()
     assert select(cloud, {"port_id": PORT}) == first
+    answer = explain(cloud, {"network_id": NET}, overrides={SWITCH: False})
+    assert hosts(answer) == ["cn1", "cn2", "cn3"]
     assert fake.seen == []
 
 
-def test_remote_managed_port_asks_for_hosts_that_can(cloud):
-    told = explain(cloud, {"port_id": SMART})
-    assert (told["outcome"], hosts(told)) == ("no_valid_host", [])
-    query = parse_qs(told["funnel"]["allocation_candidates"]["query"])
+def test_remote_managed_port_requires_a_trait(cloud):
+    answer = explain(cloud, {"port_id": SMART})
+    assert (answer["outcome"], hosts(answer)) == ("no_valid_host", [])
+    query = parse_qs(answer["funnel"]["allocation_candidates"]["query"])
     assert "COMPUTE_REMOTE_MANAGED_PORTS" in query["root_required"][0]
 
 
-def test_segment_in_no_aggregate_finds_no_host_and_says_why(cloud):
+def test_segment_without_an_aggregate_rejects_the_request(cloud):
     join(cloud, SEGMENT_1)
     words = f"network {NET}: its segment {SEGMENT_1} is in no aggregate"
-    told = explain(cloud, {"network_id": NET})
-    assert filter_report(told, "routed_networks_filter")["refusal"] == words
+    answer = explain(cloud, {"network_id": NET})
+    assert filter_report(answer, "routed_networks_filter")["refusal"] == words
     (error,) = select(cloud, {"network_id": NET}, status=409)["errors"]
     name = "routed_networks_filter"
     assert error["detail"] == f"No valid host was found: {name} rejected the request: {words}"
 
 
-def test_filter_may_be_switched_by_overrides(cloud, fake):
-    explain(cloud, {"network_id": NET})
-    fake.seen.clear()
-    told = explain(cloud, {"network_id": NET}, overrides={SWITCH: False})
-    assert hosts(told) == ["cn1", "cn2", "cn3"]
-    assert fake.seen == []
-
-
-def test_whom_to_ask_is_not_the_callers_to_say(cloud, fake):
+def test_overrides_may_not_change_the_address_of_neutron(cloud, fake):
     overrides = {"neutron.endpoint_override": "http://127.0.0.1:1"}
     (error,) = explain(cloud, overrides=overrides, status=400)["errors"]
     assert "'neutron.endpoint_override' is not read per request" in error["detail"]
 
 
-def test_port_that_is_not_there_is_told_with_its_place(cloud):
+def test_error_for_an_unknown_port_has_its_place(cloud):
     for ask in (explain, select):
         (error,) = ask(cloud, {}, {"port_id": NET}, status=400)["errors"]
         assert error["detail"] == (
@@ -166,7 +156,7 @@ def test_port_that_is_not_there_is_told_with_its_place(cloud):
         assert error["code"] == "scheduler.bad_value"
 
 
-def test_neutron_that_is_down_is_503(make_cloud):
+def test_unavailable_neutron_is_503(make_cloud):
     cloud = make_cloud(NOWHERE)
     for ask in (explain, select):
         (error,) = ask(cloud, {"port_id": PORT}, status=503)["errors"]
@@ -174,31 +164,31 @@ def test_neutron_that_is_down_is_503(make_cloud):
         assert error["code"] == "scheduler.unavailable"
 
 
-def test_without_neutron_what_the_caller_does_not_tell_is_refused(make_cloud):
+def test_unknown_segments_without_neutron_reject_the_request(make_cloud):
     cloud = make_cloud(None)
-    told = explain(cloud, {"network_id": NET})
-    refusal = filter_report(told, "routed_networks_filter")["refusal"]
+    answer = explain(cloud, {"network_id": NET})
+    refusal = filter_report(answer, "routed_networks_filter")["refusal"]
     assert refusal.startswith(f"the segments of network {NET} are not known: set [neutron] ")
     assert hosts(explain(cloud, {"network_id": NET, "segments": [SEGMENT_2]})) == ["cn2"]
 
 
-def test_nobody_holds_a_connection_while_neutron_is_asked(cloud, fake):
+def test_no_database_connection_is_used_during_requests_to_neutron(cloud, fake):
     database = cloud.app.services.database
-    held = []
-    fake.watch = lambda: held.append(database.connections_in_use)
+    connections = []
+    fake.watch = lambda: connections.append(database.connections_in_use)
     explain(cloud, {"port_id": PORT}, {"network_id": NET})
     select(cloud, {"port_id": PORT}, {"network_id": NET})
-    assert len(held) >= 6
-    assert not any(held)
+    assert len(connections) >= 6
+    assert not any(connections)
 
 
-def test_one_statement_asks_for_the_aggregates_of_all_segments(cloud):
+def test_aggregates_of_all_segments_are_read_in_one_statement(cloud):
     def statements(*networks):
-        with counted(cloud.app.services.database) as seen:
+        with record_statements(cloud.app.services.database) as seen:
             explain(cloud, *networks)
         return len(seen)
 
     for _ in range(2):
-        one = statements({"network_id": NET, "segments": [SEGMENT_1]})
+        entry = statements({"network_id": NET, "segments": [SEGMENT_1]})
         both = statements({"network_id": NET}, {"port_id": PORT}, {"network_id": FLAT})
-    assert one == both
+    assert entry == both

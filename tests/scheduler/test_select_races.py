@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""select_destinations by several processes at once: every room is given once, none is lost."""
+"""Selections of several processes at the same time."""
 
 from collections import Counter
 from dataclasses import replace
@@ -13,8 +13,8 @@ from tests.conftest import make_settings
 from tests.scheduler.test_scheduler import usages
 from tests.support.clouds import uuid_of
 from tests.support.invariants import assert_invariants
-from tests.support.processes import race
-from tests.support.scheduling import flavor, hosts_of, instance, report, spec
+from tests.support.processes import run_in_processes
+from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 
@@ -23,11 +23,11 @@ RIVALS = 6
 WHOLE = flavor(memory_mb=65536)
 
 
-def select(client: TestApp, asked: dict[str, object]) -> tuple[int, str]:
+def select(client: TestApp, request_spec: dict[str, object]) -> tuple[int, str]:
     """Return the status of a selection, and the host selected or the error's code."""
     answer = client.post_json(
         "/scheduler/v1/select_destinations",
-        {"request_spec": asked},
+        {"request_spec": request_spec},
         headers={"X-Auth-Token": "admin"},
         expect_errors=True,
     )
@@ -39,53 +39,53 @@ def select(client: TestApp, asked: dict[str, object]) -> tuple[int, str]:
 def place_one_each(barrier, which, url):
     """Ask for a whole host in every round, all processes at the same moment."""
     client = TestApp(create_app(make_settings(url)))
-    told = []
+    answer = []
     for number in range(ROUNDS):
         barrier.wait(120)
-        told.append((number, *select(client, spec(instance(100 * number + which), flavor=WHOLE))))
-    return told
+        answer.append((number, *select(client, spec(instance(100 * number + which), flavor=WHOLE))))
+    return answer
 
 
 def place_the_same(barrier, which, url):
     """Ask for the very same instance in every round, all processes at the same moment."""
     client = TestApp(create_app(make_settings(url)))
-    told = []
+    answer = []
     for number in range(ROUNDS):
         barrier.wait(120)
-        told.append((number, *select(client, spec(instance(number + 1)))))
-    return told
+        answer.append((number, *select(client, spec(instance(number + 1)))))
+    return answer
 
 
 def _url(app) -> str:
     return app.app.services.database.url.render_as_string(hide_password=False)
 
 
-def test_every_host_with_room_for_one_goes_to_exactly_one_rival(app):
-    wanted = RIVALS * ROUNDS
-    hosts = [f"cn{number}" for number in range(wanted - 5)]
+def test_every_host_is_selected_by_one_process(app):
+    request = RIVALS * ROUNDS
+    hosts = [f"cn{number}" for number in range(request - 5)]
     app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in hosts])
-    told = race(RIVALS, place_one_each, _url(app))
-    won = [host for _, status, host in told if status == 200]
-    lost = Counter((status, code) for _, status, code in told if status != 200)
+    answer = run_in_processes(RIVALS, place_one_each, _url(app))
+    won = [host for _, status, host in answer if status == 200]
+    lost = Counter((status, code) for _, status, code in answer if status != 200)
     assert Counter(won) == Counter(hosts)
     assert lost == {(409, "scheduler.no_valid_host"): 5}
     assert_invariants(app.app.services.database)
 
 
-def test_same_instance_asked_by_all_is_placed_once_and_all_are_told_where(app):
+def test_instance_of_all_processes_is_placed_once(app):
     hosts = [f"cn{number}" for number in range(5)]
     app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in hosts])
-    told = race(RIVALS, place_the_same, _url(app))
-    answers = {(number, status, host) for number, status, host in told}
-    assert len(told) == RIVALS * ROUNDS
+    answer = run_in_processes(RIVALS, place_the_same, _url(app))
+    answers = {(number, status, host) for number, status, host in answer}
+    assert len(answer) == RIVALS * ROUNDS
     assert sorted(number for number, _, _ in answers) == list(range(ROUNDS))
     assert {status for _, status, _ in answers} == {200}
     assert sum(used["VCPU"] for used in usages(app)) == ROUNDS
     assert_invariants(app.app.services.database)
 
 
-class _Meanwhile:
-    """A clock that takes a host away when it is asked the time, once."""
+class DeletingClock:
+    """A clock that deletes a host at its first reading."""
 
     def __init__(self, app, host):
         self._app, self._host, self._armed = app, host, True
@@ -97,11 +97,11 @@ class _Meanwhile:
         return utcnow()
 
 
-def test_host_that_vanishes_before_the_claim_is_passed_over(app, settings, make_app):
+def test_host_deleted_before_the_claim_is_not_selected(app, settings, make_app):
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2", memory_mb=131072)])
     scheduler = make_app(settings).app.services.scheduler
-    late = replace(scheduler, clock=_Meanwhile(app, "cn2"))
-    # The filters ask the time as well: with none enabled, the claim is the first to ask.
+    racing_scheduler = replace(scheduler, clock=DeletingClock(app, "cn2"))
+    # Filters read the clock too: without them, the claim is the first.
     unfiltered = settings.with_overrides({"filter_scheduler.enabled_filters": ["AllHostsFilter"]})
-    answer = replace(late, settings=unfiltered).select_destinations(spec(instance(1)))
-    assert hosts_of(answer) == ["cn1"]
+    answer = replace(racing_scheduler, settings=unfiltered).select_destinations(spec(instance(1)))
+    assert selected_hosts(answer) == ["cn1"]

@@ -12,9 +12,9 @@ from placement_sched.limits import MAX_GROUP_MEMBERS
 from placement_sched.model.aggregates import ServerGroup
 from placement_sched.scheduler.claim import _join_group
 from tests.conftest import make_settings
-from tests.support.scheduling import hosts_of, instance, report, spec
-from tests.support.statements import counted
-from tests.support.states import a_spec
+from tests.support.scheduling import instance, report, selected_hosts, spec
+from tests.support.statements import record_statements
+from tests.support.states import build_spec
 
 SELECT = "/scheduler/v1/select_destinations"
 EXPLAIN = "/scheduler/v1/explain"
@@ -60,89 +60,96 @@ def members(app, group):
     return app.get(f"{GROUPS}/{group}", headers=headers).json["server_group"]["members"]
 
 
-def told(answer):
+def read_error(answer):
     (error,) = answer["errors"]
     return error["detail"]
 
 
-def test_claimed_instances_are_members_and_their_hosts_are_heeded(cloud):
+def test_claimed_instances_become_members(cloud):
     group = make(cloud)
     first = select(cloud, instance(1), instance_group=group)
     second = select(cloud, instance(2), instance_group=group.upper())
-    assert (hosts_of(first), hosts_of(second)) == (["cn1"], ["cn2"])
+    assert (selected_hosts(first), selected_hosts(second)) == (["cn1"], ["cn2"])
     assert members(cloud, group) == [instance(1), instance(2)]
     recorded = cloud.get(f"/scheduler/v1/instances/{instance(1)}").json
     assert recorded["server_group"] == group
     third = select(cloud, instance(3), scheduler_hints={"group": group})
-    assert hosts_of(third) == ["cn3"]
+    assert selected_hosts(third) == ["cn3"]
     assert members(cloud, group) == [instance(1), instance(2), instance(3)]
-    refused = select(cloud, instance(4), instance_group=group, status=409)
-    assert "ServerGroupAntiAffinityFilter" in told(refused)
+    response = select(cloud, instance(4), instance_group=group, status=409)
+    assert "ServerGroupAntiAffinityFilter" in read_error(response)
     cloud.delete(f"/scheduler/v1/instances/{instance(2)}", status=204)
-    assert hosts_of(select(cloud, instance(4), instance_group=group)) == ["cn2"]
+    assert selected_hosts(select(cloud, instance(4), instance_group=group)) == ["cn2"]
+    cloud.delete(f"{GROUPS}/{group}", headers=VERSION, status=204)
+    assert select(cloud, instance(3), scheduler_hints={"group": group}) == third
 
 
-def test_instances_of_one_request_see_each_other(sqlite_cloud):
+def test_instances_of_a_request_count_against_each_other(sqlite_cloud):
     group = make(sqlite_cloud)
-    chosen = select(sqlite_cloud, instance(1), instance(2), instance(3), instance_group=group)
-    assert hosts_of(chosen) == ["cn1", "cn2", "cn3"]
-    assert members(sqlite_cloud, group) == [instance(1), instance(2), instance(3)]
-
-
-def test_no_more_instances_of_one_request_than_a_host_may_have_share_it(sqlite_cloud):
-    group = make(sqlite_cloud, max_server_per_host=2)
+    answer = select(sqlite_cloud, *map(instance, (11, 12, 13)), instance_group=group)
+    assert selected_hosts(answer) == ["cn1", "cn2", "cn3"]
+    assert members(sqlite_cloud, group) == [instance(11), instance(12), instance(13)]
+    group = make(sqlite_cloud, name="two", max_server_per_host=2)
     select(sqlite_cloud, instance(9), instance_group=group, force_hosts=["cn2"])
-    chosen = select(sqlite_cloud, *map(instance, range(1, 6)), instance_group=group)
-    assert sorted(hosts_of(chosen)) == ["cn1", "cn1", "cn2", "cn3", "cn3"]
+    answer = select(sqlite_cloud, *map(instance, range(1, 6)), instance_group=group)
+    assert sorted(selected_hosts(answer)) == ["cn1", "cn1", "cn2", "cn3", "cn3"]
     body = spec(instance_uuids=None, instance_group=group, num_instances=2)
     assert not sqlite_cloud.post_json(EXPLAIN, {"request_spec": body}).json["selections"]
 
 
-@pytest.mark.parametrize("named", [True, False], ids=["uuids", "number alone"])
-def test_instances_of_one_request_go_to_the_one_host_of_an_affinity_group(
-    database_url, make_app, named
+@pytest.mark.parametrize("has_uuids", [True, False], ids=["uuids", "number alone"])
+def test_instances_of_a_request_share_the_host_of_an_affinity_group(
+    database_url, make_app, has_uuids
 ):
     app = make_app(make_settings(database_url))
     app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{number}") for number in (1, 2)])
     group = make(app, policy="affinity")
-    uuids = [instance(1), instance(2)] if named else None
+    uuids = [instance(1), instance(2)] if has_uuids else None
     body = spec(instance_uuids=uuids, instance_group=group, num_instances=2)
     answer = app.post_json(SELECT, {"request_spec": body}).json
-    assert hosts_of(answer) == ["cn1", "cn1"]
-    again = select(app, instance(3), instance_group=group)
-    assert hosts_of(again) == ["cn1"]
-    explained = select(app, instance(4), path=EXPLAIN, instance_group=group)
-    told = {one["name"]: one["rejected"] for one in explained["funnel"]["filters"]}
-    (rejected,) = told["ServerGroupAffinityFilter"]
-    assert rejected == {"host": "cn2", "node": "cn2", "reason": "the server group is on cn1"}
+    assert selected_hosts(answer) == ["cn1", "cn1"]
+    third = select(app, instance(3), instance_group=group)
+    assert selected_hosts(third) == ["cn1"]
+    explanation = select(app, instance(4), path=EXPLAIN, instance_group=group)
+    rejections = {stage["name"]: stage["rejected"] for stage in explanation["funnel"]["filters"]}
+    (rejection,) = rejections["ServerGroupAffinityFilter"]
+    assert rejection == {"host": "cn2", "node": "cn2", "reason": "the server group is on cn1"}
 
 
-def test_explain_and_a_request_without_claim_resolve_it_and_record_nothing(sqlite_cloud):
+def test_explain_and_a_request_without_claim_record_nothing(sqlite_cloud):
     group = make(sqlite_cloud)
     select(sqlite_cloud, instance(1), instance_group=group)
-    explained = select(sqlite_cloud, instance(2), path=EXPLAIN, instance_group=group)
-    (filtered,) = explained["funnel"]["filters"]
+    explanation = select(sqlite_cloud, instance(2), path=EXPLAIN, instance_group=group)
+    (stage,) = explanation["funnel"]["filters"]
     reason = "1 member of the server group here, 1 allowed"
-    assert filtered["rejected"] == [{"host": "cn1", "node": "cn1", "reason": reason}]
+    assert stage["rejected"] == [{"host": "cn1", "node": "cn1", "reason": reason}]
     body = {"request_spec": spec(instance(2), instance_group=group), "claim": False}
-    assert hosts_of(sqlite_cloud.post_json(SELECT, body).json) == ["cn2"]
+    assert selected_hosts(sqlite_cloud.post_json(SELECT, body).json) == ["cn2"]
     assert members(sqlite_cloud, group) == [instance(1)]
 
 
-def test_group_described_in_the_request_needs_no_stored_one(sqlite_cloud):
-    described = {"policy": "anti-affinity", "hosts": ["cn1"], "members": [instance(9)]}
-    chosen = select(sqlite_cloud, instance(1), instance_group=described)
-    assert hosts_of(chosen) == ["cn2"]
+def test_group_in_the_request_need_not_be_stored(sqlite_cloud):
+    group = {"policy": "anti-affinity", "hosts": ["cn1"], "members": [instance(9)]}
+    answer = select(sqlite_cloud, instance(1), instance_group=group)
+    assert selected_hosts(answer) == ["cn2"]
     assert sqlite_cloud.get(f"/scheduler/v1/instances/{instance(1)}").json["server_group"] is None
+    group = {"policy": "anti-affinity", "hosts": ["cn1", "cn2"]}
+    answer = select(sqlite_cloud, instance(2), path=EXPLAIN, instance_group=group)
+    assert {host["reason"] for host in answer["funnel"]["filters"][-1]["rejected"]} == {
+        "1 member of the server group here, 1 allowed"
+    }
 
 
 @pytest.mark.parametrize("claim", [True, "add"])
 @pytest.mark.parametrize("is_stored", [True, False])
-def test_instances_of_a_described_group_do_not_become_members_here(sqlite_cloud, is_stored, claim):
+def test_instances_of_a_group_in_the_request_do_not_become_members(sqlite_cloud, is_stored, claim):
     group = make(sqlite_cloud) if is_stored else UNKNOWN
-    described = {"uuid": group, "policy": "anti-affinity", "hosts": [], "members": []}
+    group_document = {"uuid": group, "policy": "anti-affinity", "hosts": [], "members": []}
     for number in (1, 2):
-        body = {"request_spec": spec(instance(number), instance_group=described), "claim": claim}
+        body = {
+            "request_spec": spec(instance(number), instance_group=group_document),
+            "claim": claim,
+        }
         sqlite_cloud.post_json(SELECT, body)
         shown = sqlite_cloud.get(f"/scheduler/v1/instances/{instance(number)}").json
         assert shown["server_group"] is None
@@ -150,32 +157,20 @@ def test_instances_of_a_described_group_do_not_become_members_here(sqlite_cloud,
         assert members(sqlite_cloud, group) == []
 
 
-def test_request_sent_again_has_the_same_answer(sqlite_cloud):
-    group = make(sqlite_cloud)
-    first = select(sqlite_cloud, instance(1), scheduler_hints={"group": [group]})
-    assert select(sqlite_cloud, instance(1), scheduler_hints={"group": [group]}) == first
-    assert members(sqlite_cloud, group) == [instance(1)]
-    sqlite_cloud.delete(f"{GROUPS}/{group}", headers=VERSION, status=204)
-    assert select(sqlite_cloud, instance(1), scheduler_hints={"group": [group]}) == first
-
-
 def test_hint_may_be_a_name_of_the_project(cloud):
     make(cloud, "g", token="admin:p2")
     group = make(cloud, "g")
-    select(cloud, instance(1), scheduler_hints={"group": "g"})
-    assert members(cloud, group) == [instance(1)]
-    another = make(cloud, "g")
-    answer = select(cloud, instance(2), scheduler_hints={"group": "g"}, status=400)
-    assert "$.request_spec.scheduler_hints.group" in told(answer)
-    assert group in told(answer)
-    assert another in told(answer)
-
-
-def test_group_given_goes_before_the_hint(sqlite_cloud):
-    group = make(sqlite_cloud)
+    request = {"scheduler_hints": {"group": "g"}}
+    first = select(cloud, instance(1), **request)
+    assert select(cloud, instance(1), **request) == first
     hints = {"group": UNKNOWN}
-    select(sqlite_cloud, instance(1), instance_group=group, scheduler_hints=hints)
-    assert members(sqlite_cloud, group) == [instance(1)]
+    select(cloud, instance(3), instance_group=group, scheduler_hints=hints)
+    assert members(cloud, group) == [instance(1), instance(3)]
+    second = make(cloud, "g")
+    detail = read_error(select(cloud, instance(2), **request, status=400))
+    assert "$.request_spec.scheduler_hints.group" in detail
+    assert group in detail
+    assert second in detail
 
 
 @pytest.mark.parametrize("path", [SELECT, EXPLAIN])
@@ -189,8 +184,8 @@ def test_group_given_goes_before_the_hint(sqlite_cloud):
         ({"scheduler_hints": {"group": [["a"]]}}, "$.request_spec.scheduler_hints.group"),
     ],
 )
-def test_unknown_group_is_400_with_its_path(sqlite_cloud, path, fields, place):
-    assert f"(at {place})" in told(
+def test_error_for_an_unknown_group_has_its_path(sqlite_cloud, path, fields, place):
+    assert f"(at {place})" in read_error(
         select(sqlite_cloud, instance(1), status=400, path=path, **fields)
     )
     assert sqlite_cloud.get("/scheduler/v1/instances").json["instances"] == []
@@ -204,13 +199,13 @@ def test_unknown_group_is_400_with_its_path(sqlite_cloud, path, fields, place):
         ("soft-anti-affinity", "ServerGroupSoftAntiAffinityWeigher"),
     ],
 )
-def test_policy_that_no_plugin_heeds_is_refused(sqlite_url, make_app, policy, class_):
+def test_policy_without_its_plugin_is_an_error(sqlite_url, make_app, policy, class_):
     ram = "nova.scheduler.weights.ram.RAMWeigher"
     app = cloud_on(sqlite_url, make_app, filter_scheduler__weight_classes=[ram])
     group = make(app, policy=policy)
     for path in (SELECT, EXPLAIN):
         answer = select(app, instance(1), status=400, path=path, instance_group=group)
-        assert f"{class_} is not enabled (at $.request_spec.instance_group)" in told(answer)
+        assert f"{class_} is not enabled (at $.request_spec.instance_group)" in read_error(answer)
     hints = {"_nova_check_type": "rebuild", "group": group}
     select(app, instance(1), force_hosts=["cn1"])
     select(app, instance(1), scheduler_hints=hints, force_hosts=["cn1"])
@@ -220,155 +215,130 @@ def test_policy_that_no_plugin_heeds_is_refused(sqlite_url, make_app, policy, cl
     ("policy", "expected"),
     [("soft-affinity", ["cn1"] * 4), ("soft-anti-affinity", ["cn1", "cn2", "cn3", "cn1"])],
 )
-def test_soft_policies_are_heeded_by_default_and_never_refuse(cloud, policy, expected):
+def test_soft_policies_weigh_hosts_by_default(cloud, policy, expected):
     group = make(cloud, policy=policy)
     others = {"cpu", "disk", "io_ops", "ram"}
     multipliers = {f"filter_scheduler.{name}_weight_multiplier": 0.0 for name in others}
     for number, host in enumerate(expected, start=1):
         body = {"request_spec": spec(instance(number), instance_group=group)}
-        told = cloud.post_json(EXPLAIN, {**body, "overrides": multipliers}).json
-        assert hosts_of(told) == [host]
+        explanation = cloud.post_json(EXPLAIN, {**body, "overrides": multipliers}).json
+        assert selected_hosts(explanation) == [host]
         select(cloud, instance(number), instance_group=group, force_hosts=[host])
 
 
-def test_naming_a_group_takes_the_same_statements_however_many_are_in_it(sqlite_cloud):
-    # A host more, so that the last question finds one, too: where none is found more is explained.
+def test_number_of_statements_does_not_depend_on_members(sqlite_cloud):
+    # Another host, so that the last request finds one: otherwise more statements follow.
     sqlite_cloud.post_json("/scheduler/v1/compute_nodes", [report("cn4")])
     group = make(sqlite_cloud)
-    select(sqlite_cloud, instance(9), path=EXPLAIN)  # names of nodes are kept from now on
+    select(sqlite_cloud, instance(9), path=EXPLAIN)  # fills the cache of names
     counts = set()
     for number in (1, 2, 3):
         select(sqlite_cloud, instance(number), instance_group=group)
-        with counted(sqlite_cloud.app.services.database) as statements:
+        with record_statements(sqlite_cloud.app.services.database) as statements:
             select(sqlite_cloud, instance(9), path=EXPLAIN, instance_group=group)
         counts.add(len(statements))
     assert len(counts) == 1
 
 
-def test_recorded_instance_must_name_a_group_that_is_there(sqlite_cloud):
+def test_group_of_a_recorded_instance_must_exist(sqlite_cloud):
     path = f"/scheduler/v1/instances/{instance(1)}"
     answer = sqlite_cloud.put_json(path, {"server_group": UNKNOWN}, status=400).json
-    assert f"There is no server group {UNKNOWN} (at $.server_group)" in told(answer)
+    assert f"There is no server group {UNKNOWN} (at $.server_group)" in read_error(answer)
     sqlite_cloud.get(path, status=404)
 
 
-def test_a_stored_group_has_a_thousand_members_at_most(cloud):
+def test_stored_group_has_at_most_a_thousand_members(cloud):
     group = make(cloud, policy="soft-affinity")
-    most = [instance(number) for number in range(1, MAX_GROUP_MEMBERS)]
-    rows = [{"uuid": one, "display_name": "one", "server_group": group} for one in most]
+    uuids = [instance(number) for number in range(1, MAX_GROUP_MEMBERS)]
+    rows = [{"uuid": entry, "display_name": "one", "server_group": group} for entry in uuids]
     database = cloud.app.services.database
     database.write(lambda connection: connection.execute(insert(table), rows))
-    new, path = (
-        [instance(MAX_GROUP_MEMBERS + number) for number in range(3)],
-        "/scheduler/v1/instances",
-    )
+    new = [instance(MAX_GROUP_MEMBERS + number) for number in range(3)]
+    path = "/scheduler/v1/instances"
     full = f"Server group {group} would have {{}} members, at most 1000 allowed (at $.{{}})"
     place = "request_spec.instance_group"
-    refused = select(cloud, *new[:2], instance_group=group, status=400)
-    assert full.format(1001, place) in told(refused)
+    response = select(cloud, *new[:2], instance_group=group, status=400)
+    assert full.format(1001, place) in read_error(response)
     select(cloud, new[0], instance_group=group)
-    refused = select(cloud, new[1], scheduler_hints={"group": group}, status=400)
-    assert full.format(1001, place) in told(refused)
-    refused = cloud.put_json(f"{path}/{new[1]}", {"server_group": group}, status=400).json
-    assert full.format(1001, "server_group") in told(refused)
-    assert members(cloud, group) == [*most, new[0]]
-    for one in new[1:]:
-        cloud.get(f"{path}/{one}", status=404)
-        held = cloud.get(f"/placement/allocations/{one}", headers=PLACEMENT).json
+    response = select(cloud, new[1], scheduler_hints={"group": group}, status=400)
+    assert full.format(1001, place) in read_error(response)
+    response = cloud.put_json(f"{path}/{new[1]}", {"server_group": group}, status=400).json
+    assert full.format(1001, "server_group") in read_error(response)
+    assert members(cloud, group) == [*uuids, new[0]]
+    for item in new[1:]:
+        cloud.get(f"{path}/{item}", status=404)
+        held = cloud.get(f"/placement/allocations/{item}", headers=PLACEMENT).json
         assert held["allocations"] == {}
-    # What is in it already is recorded again, and another takes the place of one that leaves.
-    cloud.put_json(f"{path}/{most[0]}", {"server_group": group, "host": "cn2"})
-    cloud.delete(f"{path}/{most[0]}")
+    # A member may be recorded again, and another may replace a deleted one.
+    cloud.put_json(f"{path}/{uuids[0]}", {"server_group": group, "host": "cn2"})
+    cloud.delete(f"{path}/{uuids[0]}")
     cloud.put_json(f"{path}/{new[1]}", {"server_group": group})
-    assert members(cloud, group) == [*most[1:], *new[:2]]
+    assert members(cloud, group) == [*uuids[1:], *new[:2]]
 
 
-def test_members_of_a_group_from_before_the_limit_stay(sqlite_cloud):
+def test_group_with_more_members_than_the_limit_keeps_them(sqlite_cloud):
     group = make(sqlite_cloud, policy="soft-affinity")
-    most = [instance(number) for number in range(1, MAX_GROUP_MEMBERS + 3)]
-    rows = [{"uuid": one, "display_name": "one", "server_group": group} for one in most]
+    uuids = [instance(number) for number in range(1, MAX_GROUP_MEMBERS + 3)]
+    rows = [{"uuid": entry, "display_name": "one", "server_group": group} for entry in uuids]
     database = sqlite_cloud.app.services.database
     database.write(lambda connection: connection.execute(insert(table), rows))
-    sqlite_cloud.put_json(f"/scheduler/v1/instances/{most[0]}", {"server_group": group})
-    select(sqlite_cloud, most[1], instance_group=group)
-    refused = select(sqlite_cloud, instance(9999), instance_group=group, status=400)
-    assert "would have 1003 members" in told(refused)
-    # One that is recorded without a group stays so.
+    sqlite_cloud.put_json(f"/scheduler/v1/instances/{uuids[0]}", {"server_group": group})
+    select(sqlite_cloud, uuids[1], instance_group=group)
+    response = select(sqlite_cloud, instance(9999), instance_group=group, status=400)
+    assert "would have 1003 members" in read_error(response)
+    # An instance recorded without a group remains without it.
     sqlite_cloud.put_json(f"/scheduler/v1/instances/{instance(9998)}", {})
     adding = {"request_spec": spec(instance(9998), instance_group=group), "claim": "add"}
     sqlite_cloud.post_json(SELECT, adding)
-    assert members(sqlite_cloud, group) == most
+    assert members(sqlite_cloud, group) == uuids
 
 
-def as_found(app, uuid, members=(), hosts=(), policy="anti-affinity"):
+def spec_with_group(app, uuid, members=(), hosts=(), policy="anti-affinity"):
     group = ServerGroup(uuid=uuid, policy=policy, members=members, hosts=hosts)
-    return a_spec(instance_group=group.as_document())
+    return build_spec(instance_group=group.as_document())
 
 
 @pytest.mark.all_databases
-def test_claim_is_lost_where_members_of_a_strict_group_came_meanwhile(cloud):
-    """What a rival claimed between our look and our claim may break what we found kept."""
+def test_claim_fails_if_a_strict_group_has_new_members(cloud):
     group = make(cloud, max_server_per_host=2)
     select(cloud, instance(1), instance_group=group)
     seen = {"members": (instance(1),), "hosts": ("cn1",)}
     database = cloud.app.services.database
-    database.write(lambda connection: _join_group(connection, as_found(cloud, group, **seen)))
+    database.write(
+        lambda connection: _join_group(connection, spec_with_group(cloud, group, **seen))
+    )
     for stale in ({}, {**seen, "members": ()}, {**seen, "hosts": ("cn2",)}):
-        late = as_found(cloud, group, **stale)
+        other = spec_with_group(cloud, group, **stale)
         with pytest.raises(ConcurrentUpdate, match="changed during scheduling"):
-            database.write(lambda connection, late=late: _join_group(connection, late))
-        soft = as_found(cloud, group, policy="soft-affinity", **stale)
+            database.write(lambda connection, other=other: _join_group(connection, other))
+        soft = spec_with_group(cloud, group, policy="soft-affinity", **stale)
         database.write(lambda connection, soft=soft: _join_group(connection, soft))
 
 
-def test_claim_into_a_group_that_went_meanwhile_is_refused(sqlite_cloud):
-    gone = as_found(sqlite_cloud, UNKNOWN)
+def test_claim_for_a_deleted_group_is_an_error(sqlite_cloud):
+    group = spec_with_group(sqlite_cloud, UNKNOWN)
     with pytest.raises(Invalid, match=UNKNOWN):
-        sqlite_cloud.app.services.database.write(lambda connection: _join_group(connection, gone))
+        sqlite_cloud.app.services.database.write(lambda connection: _join_group(connection, group))
 
 
 @pytest.mark.all_databases
-def test_rivals_of_one_strict_group_find_a_host_each(cloud):
-    """As many requests as hosts, at once: whatever they saw, no two members share a host."""
+def test_concurrent_requests_of_a_strict_group_have_different_hosts(cloud):
     group = make(cloud)
     scheduler = cloud.app.services.scheduler
 
     def place(number):
-        chosen = scheduler.select_destinations(spec(instance(number), instance_group=group))
-        return hosts_of(chosen)[0]
+        answer = scheduler.select_destinations(spec(instance(number), instance_group=group))
+        return selected_hosts(answer)[0]
 
     with ThreadPoolExecutor(3) as rivals:
         assert sorted(rivals.map(place, (1, 2, 3))) == ["cn1", "cn2", "cn3"]
     assert set(members(cloud, group)) == {instance(number) for number in (1, 2, 3)}
 
 
-def _with_two_nodes(app):
-    """Add a host of two nodes, larger than the others."""
-    nodes = [
-        report(
-            "rack",
-            hypervisor_hostname=f"node{number}",
-            uuid=instance(700 + number),
-            memory_mb=262144,
-        )
-        for number in (1, 2)
-    ]
-    app.post_json("/scheduler/v1/compute_nodes", nodes)
-
-
 def test_members_are_counted_by_host_not_by_node(sqlite_cloud):
-    _with_two_nodes(sqlite_cloud)
-    group = make(sqlite_cloud, max_server_per_host=2)
-    chosen = hosts_of(
-        select(sqlite_cloud, *map(instance, range(1, 5)), scheduler_hints={"group": group})
-    )
-    assert max(chosen.count(host) for host in chosen) == 2
-
-
-def test_host_that_a_described_group_names_has_one_member(sqlite_cloud):
-    group = {"policy": "anti-affinity", "hosts": ["cn1", "cn2"]}
-    answer = select(sqlite_cloud, instance(1), path=EXPLAIN, instance_group=group)
-    (last,) = answer["funnel"]["filters"]
-    assert {one["reason"] for one in last["rejected"]} == {
-        "1 member of the server group here, 1 allowed"
-    }
+    fields = {"host": "rack", "memory_mb": 262144}
+    nodes = [report(f"node{n}", uuid=instance(700 + n), **fields) for n in (1, 2)]
+    sqlite_cloud.post_json("/scheduler/v1/compute_nodes", nodes)
+    group = {"group": make(sqlite_cloud, max_server_per_host=2)}
+    hosts = selected_hosts(select(sqlite_cloud, *map(instance, range(1, 5)), scheduler_hints=group))
+    assert max(hosts.count(host) for host in hosts) == 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""explain with changes: as if they had been made, seen by this question alone."""
+"""Explanations with changes that are simulated for one request."""
 
 import pytest
 from sqlalchemy import select as query
@@ -8,7 +8,7 @@ from placement_sched.db.tables import metadata
 from placement_sched.scheduler.scheduler import MAX_EXPENSIVE_QUERIES
 from tests.scheduler.test_scheduler import explain, select
 from tests.support.scheduling import flavor, instance, report, spec
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 COMPUTE = {"X-OpenStack-Nova-API-Version": "2.96", "X-Auth-Token": "admin"}
 
@@ -21,8 +21,10 @@ def cloud(app):
         [report("cn1"), report("cn2", memory_mb=131072), report("cn3", memory_mb=32768)],
     )
     body = {"aggregate": {"name": "gpu", "availability_zone": "az1"}}
-    made = app.post_json("/compute/v2.1/os-aggregates", body, headers=COMPUTE).json["aggregate"]
-    put(app, made["id"], {"add_host": {"host": "cn3"}})
+    aggregate = app.post_json("/compute/v2.1/os-aggregates", body, headers=COMPUTE).json[
+        "aggregate"
+    ]
+    put(app, aggregate["id"], {"add_host": {"host": "cn3"}})
     return app
 
 
@@ -30,8 +32,8 @@ def put(app, number, action):
     app.post_json(f"/compute/v2.1/os-aggregates/{number}/action", action, headers=COMPUTE)
 
 
-def hosts(told):
-    return [one["host"] for one in told["hosts"]]
+def hosts(explanation):
+    return [host["host"] for host in explanation["hosts"]]
 
 
 def dumped(app):
@@ -43,66 +45,67 @@ def dumped(app):
         }
 
 
-def test_a_drained_host_is_not_chosen_and_told_so(cloud):
-    told = explain(cloud, spec(), changes=[{"drain": ["cn2"]}], hosts=["cn2"])
-    assert told["selections"][0][0]["service_host"] == "cn1"
-    reasons = " ".join(one["reason"] for one in told["verdicts"][0]["reasons"])
+def test_drained_host_is_rejected(cloud):
+    answer = explain(cloud, spec(), changes=[{"drain": ["cn2"]}], hosts=["cn2"])
+    assert answer["selections"][0][0]["service_host"] == "cn1"
+    reasons = " ".join(reason["reason"] for reason in answer["verdicts"][0]["reasons"])
     assert "drained in this simulation" in reasons
 
 
-def test_a_removed_host_is_not_there(cloud):
+def test_removed_host_is_unknown(cloud):
     select(cloud, spec(instance(1)))
-    told = explain(cloud, spec(), changes=[{"remove": ["cn2"]}])
-    assert hosts(told) == ["cn1", "cn3"]
+    answer = explain(cloud, spec(), changes=[{"remove": ["cn2"]}])
+    assert hosts(answer) == ["cn1", "cn3"]
     of_host = explain(cloud, spec(), changes=[{"remove": ["cn2"]}], hosts=["cn2"])
     assert of_host["verdicts"][0]["verdict"] == "unknown"
-    assert told["funnel"]["allocation_candidates"]["providers"] == 2
+    assert answer["funnel"]["allocation_candidates"]["providers"] == 2
 
 
-def test_an_added_host_is_like_the_other_but_empty(cloud):
+def test_added_hosts_are_like_another_but_empty(cloud):
     select(cloud, spec(instance(1), flavor=flavor(memory_mb=100000)))
-    asked = spec(flavor=flavor(memory_mb=120000))
-    assert hosts(explain(cloud, asked)) == []
+    request = spec(flavor=flavor(memory_mb=120000))
+    assert hosts(explain(cloud, request)) == []
     changes = [{"add": {"like": "cn2", "count": 2}}]
-    assert hosts(explain(cloud, asked, changes=changes)) == ["cn2+1", "cn2+2"]
+    assert hosts(explain(cloud, request, changes=changes)) == ["cn2+1", "cn2+2"]
 
 
-def test_an_added_host_is_in_the_zone_of_the_other(cloud):
-    asked = spec(availability_zone="az1")
-    changes = [{"add": {"like": "cn3"}}, {"drain": ["cn3"]}]
-    assert hosts(explain(cloud, asked, changes=changes)) == ["cn3+1"]
-
-
-def test_changes_are_made_in_their_order(cloud):
-    changes = [{"add": {"like": "cn3"}}, {"add": {"like": "cn3+1"}}, {"remove": ["cn3", "cn3+1"]}]
-    told = explain(cloud, spec(availability_zone="az1"), changes=changes)
-    assert hosts(told) == ["cn3+1+1"]
-
-
-def test_a_larger_inventory_holds_more(cloud):
-    asked = spec(flavor=flavor(memory_mb=200000))
-    more = {"host": "cn1", "resource_class": "MEMORY_MB", "total": 262144}
-    assert hosts(explain(cloud, asked)) == []
-    assert hosts(explain(cloud, asked, changes=[{"inventory": more}])) == ["cn1"]
-
-
-def test_an_inventory_of_nothing_is_none(cloud):
-    gone = {"host": "cn1", "resource_class": "DISK_GB", "total": 0}
-    assert hosts(explain(cloud, spec(), changes=[{"inventory": gone}])) == ["cn2", "cn3"]
+AZ1, AZ2 = {"availability_zone": "az1"}, {"availability_zone": "az2"}
+TO_AZ2 = {"aggregate": {"name": "gpu", "metadata": {"availability_zone": "az2", "note": None}}}
 
 
 @pytest.mark.all_databases
-def test_an_aggregate_takes_hosts_in_and_puts_others_out(cloud):
-    changed = {"name": "gpu", "add_hosts": ["cn1"], "remove_hosts": ["cn3"]}
-    told = explain(cloud, spec(availability_zone="az1"), changes=[{"aggregate": changed}])
-    assert hosts(told) == ["cn1"]
-
-
-def test_metadata_of_an_aggregate_are_those_of_the_change(cloud):
-    changed = {"name": "gpu", "metadata": {"availability_zone": "az2", "note": None}}
-    changes = [{"aggregate": changed}]
-    assert hosts(explain(cloud, spec(availability_zone="az2"), changes=changes)) == ["cn3"]
-    assert hosts(explain(cloud, spec(availability_zone="az1"), changes=changes)) == []
+@pytest.mark.parametrize(
+    ("fields", "changes", "expected"),
+    [
+        (AZ1, [{"add": {"like": "cn3"}}, {"drain": ["cn3"]}], ["cn3+1"]),
+        (
+            AZ1,
+            [{"add": {"like": "cn3"}}, {"add": {"like": "cn3+1"}}, {"remove": ["cn3", "cn3+1"]}],
+            ["cn3+1+1"],
+        ),
+        (
+            {"flavor": flavor(memory_mb=200000)},
+            [{"inventory": {"host": "cn1", "resource_class": "MEMORY_MB", "total": 262144}}],
+            ["cn1"],
+        ),
+        (
+            {},
+            [{"inventory": {"host": "cn1", "resource_class": "DISK_GB", "total": 0}}],
+            ["cn2", "cn3"],
+        ),
+        (
+            AZ1,
+            [{"aggregate": {"name": "gpu", "add_hosts": ["cn1"], "remove_hosts": ["cn3"]}}],
+            ["cn1"],
+        ),
+        (AZ2, [TO_AZ2], ["cn3"]),
+        (AZ1, [TO_AZ2], []),
+    ],
+)
+def test_hosts_after_changes_in_their_order(cloud, fields, changes, expected):
+    before = explain(cloud, spec(**fields))
+    assert hosts(explain(cloud, spec(**fields), changes=changes)) == expected
+    assert explain(cloud, spec(**fields))["hosts"] == before["hosts"]
 
 
 EVERY = [
@@ -114,14 +117,7 @@ EVERY = [
 ]
 
 
-def test_nothing_of_a_question_is_remembered(cloud):
-    before = explain(cloud, spec())
-    explain(cloud, spec(), changes=EVERY)
-    after = explain(cloud, spec())
-    assert after["hosts"] == before["hosts"]
-
-
-def test_what_a_change_does_is_what_the_real_one_does(cloud):
+def test_simulated_changes_have_the_effect_of_real_changes(cloud):
     changes = [
         {"drain": ["cn2"]},
         {"aggregate": {"name": "gpu", "add_hosts": ["cn1"], "metadata": {"x": "y"}}},
@@ -136,9 +132,9 @@ def test_what_a_change_does_is_what_the_real_one_does(cloud):
     disabled = {"status": "disabled", "disabled_reason": "drained in this simulation"}
     cloud.put_json(f"/compute/v2.1/os-services/{uuid}", disabled, headers=COMPUTE)
     real = explain(cloud, spec(availability_zone="az1"))
-    for told in (supposed, real):
-        for one in told["funnel"]["request_filters"]:
-            del one["elapsed_ms"]
+    for answer in (supposed, real):
+        for request_filter in answer["funnel"]["request_filters"]:
+            del request_filter["elapsed_ms"]
     assert supposed["funnel"] == real["funnel"]
     assert supposed["hosts"] == real["hosts"]
 
@@ -176,7 +172,7 @@ def test_what_a_change_does_is_what_the_real_one_does(cloud):
         ),
     ],
 )
-def test_what_is_not_there_is_named_with_its_place_and_the_nearest(cloud, change, path, word):
+def test_error_for_a_change_has_its_place_and_the_nearest_name(cloud, change, path, word):
     body = {"request_spec": spec(), "changes": [change]}
     answer = cloud.post_json("/scheduler/v1/explain", body, status=400)
     detail = answer.json["errors"][0]["detail"]
@@ -184,7 +180,7 @@ def test_what_is_not_there_is_named_with_its_place_and_the_nearest(cloud, change
     assert f"at {path})" in detail
 
 
-def test_hosts_added_by_all_changes_together_are_limited(cloud):
+def test_number_of_added_hosts_is_limited(cloud):
     changes = [{"add": {"like": "cn1", "count": 600}}, {"add": {"like": "cn2", "count": 401}}]
     body = {"request_spec": spec(), "changes": changes}
     answer = cloud.post_json("/scheduler/v1/explain", body, status=400)
@@ -193,13 +189,13 @@ def test_hosts_added_by_all_changes_together_are_limited(cloud):
     )
 
 
-def test_adding_many_hosts_takes_as_many_statements_as_adding_two(cloud):
+def test_statements_do_not_depend_on_the_number_of_added_hosts(cloud):
     numbers = []
     for count in (2, 150):
         changes = [{"add": {"like": "cn3", "count": count}}]
-        with counted(cloud.app.services.database) as statements:
-            told = explain(cloud, spec(), changes=changes)
-        assert len(hosts(told)) == 3 + count
+        with record_statements(cloud.app.services.database) as statements:
+            answer = explain(cloud, spec(), changes=changes)
+        assert len(hosts(answer)) == 3 + count
         numbers.append(len(statements))
     assert numbers[0] == numbers[1]
 
@@ -214,14 +210,14 @@ LONG = {
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize("kind", LONG)
-def test_a_process_answers_few_questions_about_the_whole_cloud_at_once(cloud, kind):
+def test_number_of_concurrent_whole_cloud_queries_is_limited(cloud, kind):
     path, body = LONG[kind]
     places = cloud.app.services.scheduler.places
     for _ in range(MAX_EXPENSIVE_QUERIES):
         assert places.acquire(blocking=False)
-    refused = cloud.post_json(path, body, status=503)
-    assert refused.headers["Retry-After"] == "1"
-    assert "queries about the whole cloud" in refused.json["errors"][0]["detail"]
+    response = cloud.post_json(path, body, status=503)
+    assert response.headers["Retry-After"] == "1"
+    assert "queries about the whole cloud" in response.json["errors"][0]["detail"]
     assert hosts(explain(cloud, spec())) == ["cn2", "cn1", "cn3"]
     places.release()
     for _ in range(2):  # each gives its place back

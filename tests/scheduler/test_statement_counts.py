@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The number of SQL statements follows the question, not the size of the cloud."""
+"""Numbers of SQL statements, which do not depend on the size of the cloud."""
 
 import pytest
 
 from tests.support.scheduling import flavor, instance, report, spec
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 
-QUESTION = (
+CANDIDATES = (
     "/placement/allocation_candidates?resources=VCPU:1,MEMORY_MB:512,DISK_GB:1"
     "&required=!HW_CPU_X86_AVX&member_of=!in:11111111-1111-1111-1111-111111111111&limit=1000"
 )
@@ -21,20 +21,20 @@ def cloud(app, request):
     return app
 
 
-def statements(app, ask) -> list[int]:
+def count_statements(app, send_request) -> list[int]:
     """Return how many statements the first request takes, and how many the next."""
     counts = []
     for number in range(2):
-        with counted(app.app.services.database) as seen:
-            ask(number)
+        with record_statements(app.app.services.database) as seen:
+            send_request(number)
         counts.append(len(seen))
     return counts
 
 
-def test_allocation_candidates_take_as_many_statements_at_20_and_at_2000_hosts(cloud):
+def test_statements_of_allocation_candidates(cloud):
     # Ids of all names, the providers that may serve, their rows; then, for summaries that are not
     # kept yet, the names of all traits.
-    seen = statements(cloud, lambda _: cloud.get(QUESTION, headers=LATEST_HEADERS))
+    seen = count_statements(cloud, lambda _: cloud.get(CANDIDATES, headers=LATEST_HEADERS))
     assert seen == [4, 3]
 
 
@@ -45,19 +45,19 @@ def select(app, *instances, **changes):
 
 #: The first request of all also loads reports and aggregates, and creates project and user; on
 #: SQLite the BEGIN of the claim is a statement of its own, and MySQL does not tell what is new.
-SELECTING = {"sqlite": [25, 18], "postgresql": [24, 17], "mysql": [26, 19]}
+SELECTION_COUNTS = {"sqlite": [25, 18], "postgresql": [24, 17], "mysql": [26, 19]}
 
 
-def test_select_destinations_takes_as_many_statements_at_20_and_at_2000_hosts(cloud):
-    counts = statements(cloud, lambda number: select(cloud, instance(number + 1)))
-    assert counts == SELECTING[cloud.app.services.database.reader.dialect.name]
+def test_statements_of_select_destinations(cloud):
+    counts = count_statements(cloud, lambda number: select(cloud, instance(number + 1)))
+    assert counts == SELECTION_COUNTS[cloud.app.services.database.reader.dialect.name]
 
 
-def test_ten_instances_take_no_more_statements_than_two(cloud):
-    def ask(number):
+def test_statements_do_not_depend_on_the_number_of_instances(cloud):
+    def send_request(number):
         uuids = [instance(100 * (number + 1) + n) for n in range((2, 10)[number])]
         select(cloud, *uuids, flavor=flavor(vcpus=2))
 
-    statements(cloud, lambda number: select(cloud, instance(number + 1)))
-    two, ten = statements(cloud, ask)
+    count_statements(cloud, lambda number: select(cloud, instance(number + 1)))
+    two, ten = count_statements(cloud, send_request)
     assert two == ten

@@ -3,8 +3,8 @@
 
 import pytest
 
-from tests.support.scheduling import hosts_of, instance, spec, with_licensed_host
-from tests.support.statements import counted
+from tests.support.scheduling import add_licensed_host, instance, selected_hosts, spec
+from tests.support.statements import record_statements
 
 SELECT = "/scheduler/v1/select_destinations"
 FLAVORS = "/compute/v2.1/flavors"
@@ -12,10 +12,10 @@ FLAVORS = "/compute/v2.1/flavors"
 
 @pytest.fixture
 def cloud(app):
-    return with_licensed_host(app)
+    return add_licensed_host(app)
 
 
-def make(app, flavorid, name, extra_specs=None, **fields):
+def store_flavor(app, flavorid, name, extra_specs=None, **fields):
     sizes = {"ram": 2048, "vcpus": 2, "disk": 20, **fields}
     app.post_json(FLAVORS, {"flavor": {"id": flavorid, "name": name, **sizes}})
     body = {"extra_specs": extra_specs or {}}
@@ -23,8 +23,8 @@ def make(app, flavorid, name, extra_specs=None, **fields):
 
 
 @pytest.fixture
-def licensed(cloud):
-    make(cloud, "f1", "m1.licensed", {"trait:CUSTOM_LICENSED": "required"}, swap=1024)
+def licensed_cloud(cloud):
+    store_flavor(cloud, "f1", "m1.licensed", {"trait:CUSTOM_LICENSED": "required"}, swap=1024)
     return cloud
 
 
@@ -38,119 +38,92 @@ def query_of(app, flavor):
     return answer["funnel"]["allocation_candidates"]["query"]
 
 
-@pytest.mark.parametrize("named", ["f1", "m1.licensed"])
-def test_flavor_is_found_by_id_and_by_name(licensed, named):
-    assert hosts_of(select(licensed, named)) == ["cn2"]
-    query = query_of(licensed, named)
+@pytest.mark.parametrize("flavor_name", ["f1", "m1.licensed"])
+def test_flavor_may_be_named_by_id_or_name(licensed_cloud, flavor_name):
+    assert selected_hosts(select(licensed_cloud, flavor_name)) == ["cn2"]
+    query = query_of(licensed_cloud, flavor_name)
     assert "required=CUSTOM_LICENSED" in query
     # Swap takes room on the disk.
     assert "resources=DISK_GB%3A21%2CMEMORY_MB%3A2048%2CVCPU%3A2" in query
 
 
-def test_an_id_goes_before_a_name(licensed):
-    make(licensed, "m1.licensed", "other")
-    assert hosts_of(select(licensed, "m1.licensed")) == ["cn1"]
+@pytest.mark.all_databases
+def test_id_has_precedence_and_changes_apply_at_once(licensed_cloud):
+    store_flavor(licensed_cloud, "p", "private", **{"os-flavor-access:is_public": False})
+    assert selected_hosts(select(licensed_cloud, "p")) == ["cn1"]
+    store_flavor(licensed_cloud, "m1.licensed", "other")
+    assert selected_hosts(select(licensed_cloud, "m1.licensed")) == ["cn1"]
+    assert selected_hosts(select(licensed_cloud, "f1")) == ["cn2"]
+    licensed_cloud.delete(f"{FLAVORS}/f1/os-extra_specs/trait:CUSTOM_LICENSED")
+    assert selected_hosts(select(licensed_cloud, "f1")) == ["cn1"]
 
 
-@pytest.mark.parametrize("named", ["F1", "M1.licensed", "f1 ", "nope"])
-def test_flavor_that_is_not_stored_is_404(licensed, named):
+@pytest.mark.parametrize("flavor_name", ["F1", "M1.licensed", "f1 ", "nope"])
+def test_unknown_flavor_is_404(licensed_cloud, flavor_name):
     for path in (SELECT, "/scheduler/v1/explain"):
-        body = {"request_spec": spec(flavor=named)}
-        (error,) = licensed.post_json(path, body, status=404).json["errors"]
+        body = {"request_spec": spec(flavor=flavor_name)}
+        (error,) = licensed_cloud.post_json(path, body, status=404).json["errors"]
         assert error["code"] == "scheduler.not_found"
-        assert f"no stored flavor {named!r}" in error["detail"]
+        assert f"no stored flavor {flavor_name!r}" in error["detail"]
         assert error["detail"].endswith("(at $.request_spec.flavor)")
 
 
-def test_private_flavor_may_be_named(cloud):
-    make(cloud, "p", "private", **{"os-flavor-access:is_public": False})
-    assert hosts_of(select(cloud, "p")) == ["cn1"]
-
-
-@pytest.mark.all_databases
-def test_changed_flavor_is_heeded_at_once(licensed):
-    licensed.delete(f"{FLAVORS}/f1/os-extra_specs/trait:CUSTOM_LICENSED")
-    assert hosts_of(select(licensed, "f1")) == ["cn1"]
-
-
-def test_extra_specs_of_a_stored_flavor_are_asked_of_placement(cloud):
-    make(cloud, "p", "pinned", {"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "isolate"})
+def test_extra_specs_of_a_stored_flavor_are_in_the_query(cloud):
+    store_flavor(
+        cloud, "p", "pinned", {"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "isolate"}
+    )
     body = {"request_spec": spec(flavor="pinned")}
-    told = cloud.post_json("/scheduler/v1/explain", body).json
-    query = told["funnel"]["allocation_candidates"]["query"]
+    answer = cloud.post_json("/scheduler/v1/explain", body).json
+    query = answer["funnel"]["allocation_candidates"]["query"]
     assert "PCPU%3A" in query
     assert "required=%21HW_CPU_HYPERTHREADING" in query
 
 
-def test_instance_keeps_the_flavor_as_it_was(licensed):
-    select(licensed, "m1.licensed", instance(1))
-    licensed.delete(f"{FLAVORS}/f1")
-    recorded = licensed.get(f"/scheduler/v1/instances/{instance(1)}").json["flavor"]
-    assert (recorded["flavorid"], recorded["name"]) == ("f1", "m1.licensed")
-    assert (recorded["vcpus"], recorded["memory_mb"], recorded["swap"]) == (2, 2048, 1024)
-    assert recorded["extra_specs"] == {"trait:CUSTOM_LICENSED": "required"}
-
-
-def test_flavor_as_recorded_can_be_asked_for_again(licensed):
-    select(licensed, "f1", instance(1))
-    recorded = licensed.get(f"/scheduler/v1/instances/{instance(1)}").json
-    assert query_of(licensed, recorded["flavor"]) == query_of(licensed, "f1")
-    again = licensed.put_json(
-        f"/scheduler/v1/instances/{instance(1)}", {"flavor": recorded["flavor"]}
-    )
-    assert again.json["flavor"] == recorded["flavor"]
-
-
-def test_request_sent_again_finds_its_placement_though_the_flavor_changed(licensed):
-    first = select(licensed, "f1", instance(1))
-    licensed.delete(f"{FLAVORS}/f1/os-extra_specs/trait:CUSTOM_LICENSED")
-    assert select(licensed, "f1", instance(1)) == first
-
-
-def test_request_sent_again_finds_its_placement_though_the_flavor_is_gone(licensed):
-    first = select(licensed, "f1", instance(1))
-    licensed.delete(f"{FLAVORS}/f1")
-    assert select(licensed, "f1", instance(1)) == first
-    for other in (
-        select(licensed, "f1", instance(2), status=404),
-        select(licensed, "f1", status=404),
+def test_instance_keeps_its_flavor_after_changes(licensed_cloud):
+    path = f"/scheduler/v1/instances/{instance(1)}"
+    first = select(licensed_cloud, "f1", instance(1))
+    flavor = licensed_cloud.get(path).json["flavor"]
+    assert query_of(licensed_cloud, flavor) == query_of(licensed_cloud, "f1")
+    licensed_cloud.delete(f"{FLAVORS}/f1/os-extra_specs/trait:CUSTOM_LICENSED")
+    assert select(licensed_cloud, "f1", instance(1)) == first
+    licensed_cloud.delete(f"{FLAVORS}/f1")
+    assert select(licensed_cloud, "f1", instance(1)) == first
+    flavor = licensed_cloud.get(path).json["flavor"]
+    assert (flavor["flavorid"], flavor["name"]) == ("f1", "m1.licensed")
+    assert (flavor["vcpus"], flavor["memory_mb"], flavor["swap"]) == (2, 2048, 1024)
+    assert flavor["extra_specs"] == {"trait:CUSTOM_LICENSED": "required"}
+    for answer in (
+        select(licensed_cloud, "f1", instance(2), status=404),
+        select(licensed_cloud, "f1", status=404),
     ):
-        assert other["errors"][0]["detail"].startswith("There is no stored flavor 'f1'")
-
-
-def test_rebuild_by_a_flavor_that_is_gone_is_not_taken_for_a_request_sent_again(licensed):
-    select(licensed, "f1", instance(1))
-    licensed.delete(f"{FLAVORS}/f1")
-    rebuilt = {"_nova_check_type": ["rebuild"]}
-    asked = spec(instance(1), flavor="f1", scheduler_hints=rebuilt)
-    answer = licensed.post_json(SELECT, {"request_spec": asked}, status=404)
+        assert answer["errors"][0]["detail"].startswith("There is no stored flavor 'f1'")
+    hints = {"_nova_check_type": ["rebuild"]}
+    rebuild = {"request_spec": spec(instance(1), flavor="f1", scheduler_hints=hints)}
+    answer = licensed_cloud.post_json(SELECT, rebuild, status=404)
     assert answer.json["errors"][0]["code"] == "scheduler.not_found"
+    assert licensed_cloud.put_json(path, {"flavor": flavor}).json["flavor"] == flavor
 
 
-def test_naming_a_flavor_takes_one_statement_more(licensed):
-    whole = {**spec()["flavor"], "extra_specs": {"trait:CUSTOM_LICENSED": "required"}}
-    query_of(licensed, whole)
+def test_stored_flavor_takes_one_more_statement(licensed_cloud):
+    flavor = {**spec()["flavor"], "extra_specs": {"trait:CUSTOM_LICENSED": "required"}}
+    query_of(licensed_cloud, flavor)
     for number in (0, 20):
         for other in range(number):
-            make(licensed, f"o{other}", f"other-{other}", {"a": "1", "b": "2"})
-        with counted(licensed.app.services.database) as given:
-            query_of(licensed, whole)
-        with counted(licensed.app.services.database) as named:
-            query_of(licensed, "m1.licensed")
-        assert len(named) == len(given) + 1
+            store_flavor(licensed_cloud, f"o{other}", f"other-{other}", {"a": "1", "b": "2"})
+        with record_statements(licensed_cloud.app.services.database) as value:
+            query_of(licensed_cloud, flavor)
+        with record_statements(licensed_cloud.app.services.database) as flavor_name:
+            query_of(licensed_cloud, "m1.licensed")
+        assert len(flavor_name) == len(value) + 1
 
 
-@pytest.mark.parametrize("named", ["f1", "m1.licensed"])
-def test_recorded_instance_keeps_the_flavor_it_names(licensed, named):
+@pytest.mark.parametrize("flavor_name", ["f1", "m1.licensed"])
+def test_recorded_instance_keeps_its_flavor(licensed_cloud, flavor_name):
     path = f"/scheduler/v1/instances/{instance(1)}"
-    recorded = licensed.put_json(path, {"flavor": named}).json["flavor"]
+    recorded = licensed_cloud.put_json(path, {"flavor": flavor_name}).json["flavor"]
     assert (recorded["flavorid"], recorded["memory_mb"]) == ("f1", 2048)
     assert recorded["extra_specs"] == {"trait:CUSTOM_LICENSED": "required"}
-    licensed.delete(f"{FLAVORS}/f1")
-    assert licensed.get(path).json["flavor"] == recorded
-
-
-def test_recorded_instance_keeps_the_id_of_a_flavor_that_is_gone(licensed):
-    path = f"/scheduler/v1/instances/{instance(1)}"
-    assert licensed.put_json(path, {"flavor": "gone"}).json["flavor"] == {"id": "gone"}
-    assert licensed.put_json(path, {"flavor": None}).json["flavor"] is None
+    licensed_cloud.delete(f"{FLAVORS}/f1")
+    assert licensed_cloud.get(path).json["flavor"] == recorded
+    assert licensed_cloud.put_json(path, {"flavor": "gone"}).json["flavor"] == {"id": "gone"}
+    assert licensed_cloud.put_json(path, {"flavor": None}).json["flavor"] is None

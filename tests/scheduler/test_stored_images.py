@@ -3,22 +3,22 @@
 
 import pytest
 
-from tests.support.scheduling import hosts_of, instance, spec, with_licensed_host
-from tests.support.statements import counted
+from tests.support.scheduling import add_licensed_host, instance, selected_hosts, spec
+from tests.support.statements import record_statements
 
 
 @pytest.fixture
 def cloud(app):
-    return with_licensed_host(app)
+    return add_licensed_host(app)
 
 
 @pytest.fixture
 def windows(cloud):
     """The uuid of an image that wants the trait."""
-    return make(cloud, "windows", **{"trait:CUSTOM_LICENSED": "required"})
+    return store_image(cloud, "windows", **{"trait:CUSTOM_LICENSED": "required"})
 
 
-def make(app, name, **attributes):
+def store_image(app, name, **attributes):
     return app.post_json("/image/v2/images", {"name": name, **attributes}).json["id"]
 
 
@@ -35,35 +35,23 @@ def query_of(answer):
     return answer["funnel"]["allocation_candidates"]["query"]
 
 
-def test_image_is_found_by_id(cloud, windows):
-    assert hosts_of(select(cloud, windows)) == ["cn2"]
-    assert hosts_of(select(cloud, windows.upper())) == ["cn2"]
-    assert "required=CUSTOM_LICENSED" in query_of(explain(cloud, windows))
+def test_image_may_be_named_by_id_or_name(cloud, windows):
+    for name in (windows, windows.upper(), "windows"):
+        assert selected_hosts(select(cloud, name)) == ["cn2"]
+        assert "required=CUSTOM_LICENSED" in query_of(explain(cloud, name))
+    store_image(cloud, "plain")
+    assert selected_hosts(select(cloud, "plain")) == ["cn1"]
+    store_image(cloud, windows)
+    assert selected_hosts(select(cloud, windows)) == ["cn2"]
+    first = select(cloud, "windows", instance(1))
+    assert select(cloud, "windows", instance(1)) == first
+    (error,) = select(cloud, "Windows", status=404)["errors"]
+    assert "no stored image 'Windows'" in error["detail"]
+    assert error["code"] == "scheduler.not_found"
 
 
-def test_image_is_found_by_name(cloud, windows):
-    assert hosts_of(select(cloud, "windows")) == ["cn2"]
-    assert "required=CUSTOM_LICENSED" in query_of(explain(cloud, "windows"))
-
-
-def test_image_without_properties_asks_for_nothing(cloud, windows):
-    make(cloud, "plain")
-    assert hosts_of(select(cloud, "plain")) == ["cn1"]
-
-
-def test_id_goes_before_name(cloud, windows):
-    make(cloud, windows)
-    assert hosts_of(select(cloud, windows)) == ["cn2"]
-
-
-def test_name_is_compared_with_case(cloud, windows):
-    answer = select(cloud, "Windows", status=404)
-    assert "no stored image 'Windows'" in answer["errors"][0]["detail"]
-    assert answer["errors"][0]["code"] == "scheduler.not_found"
-
-
-def test_name_of_several_images_is_refused_with_their_ids(cloud, windows):
-    other = make(cloud, "windows")
+def test_error_for_a_name_of_several_images_has_their_ids(cloud, windows):
+    other = store_image(cloud, "windows")
     (error,) = select(cloud, "windows", status=400)["errors"]
     assert windows in error["detail"]
     assert other in error["detail"]
@@ -71,35 +59,29 @@ def test_name_of_several_images_is_refused_with_their_ids(cloud, windows):
 
 
 @pytest.mark.all_databases
-def test_changed_image_is_heeded_at_once(cloud, windows):
+def test_changed_image_applies_at_once(cloud, windows):
     cloud.patch_json(
         f"/image/v2/images/{windows}",
         [{"op": "remove", "path": "/trait:CUSTOM_LICENSED"}],
         content_type="application/openstack-images-v2.1-json-patch",
     )
-    assert hosts_of(select(cloud, windows)) == ["cn1"]
+    assert selected_hosts(select(cloud, windows)) == ["cn1"]
 
 
-def test_property_that_cannot_be_is_told_when_it_is_asked_for(cloud):
-    make(cloud, "odd", hw_cpu_policy="sometimes")
+def test_error_for_an_invalid_property(cloud):
+    store_image(cloud, "odd", hw_cpu_policy="sometimes")
     (error,) = select(cloud, "odd", status=400)["errors"]
     assert "hw_cpu_policy" in error["detail"]
 
 
-def test_request_sent_again_finds_its_placement(cloud, windows):
-    first = select(cloud, "windows", instance(1))
-    assert select(cloud, "windows", instance(1)) == first
-
-
 @pytest.mark.parametrize("number", [1, 50])
-def test_naming_an_image_takes_three_statements_more(cloud, windows, number):
-    """The image, its properties, its tags: however many images there are."""
+def test_stored_image_takes_three_more_statements(cloud, windows, number):
     for other in range(number):
-        make(cloud, f"other-{other}")
-    whole = {"properties": {"trait:CUSTOM_LICENSED": "required"}}
-    explain(cloud, whole)
-    with counted(cloud.app.services.database) as given:
-        explain(cloud, whole)
-    with counted(cloud.app.services.database) as named:
+        store_image(cloud, f"other-{other}")
+    image = {"properties": {"trait:CUSTOM_LICENSED": "required"}}
+    explain(cloud, image)
+    with record_statements(cloud.app.services.database) as value:
+        explain(cloud, image)
+    with record_statements(cloud.app.services.database) as named:
         explain(cloud, "windows")
-    assert len(named) == len(given) + 3
+    assert len(named) == len(value) + 3

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What weighers brought from nova ask of its utilities."""
+"""Utilities for weighers written for nova."""
 
 import pytest
 
 from placement_sched.scheduler.utils import get_weight_multiplier
-from tests.support.states import a_host, aggregates
+from tests.support.states import build_aggregates, build_host_state
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,6 @@ from tests.support.states import a_host, aggregates
     ],
     ids=["no aggregate", "no metadata", "one", "smallest", "no number"],
 )
-def test_multiplier_is_the_smallest_of_the_aggregates_or_the_configured_one(metadata, multiplier):
-    host = a_host(aggregates=aggregates(*metadata))
+def test_multiplier_of_the_aggregates_or_the_configuration(metadata, multiplier):
+    host = build_host_state(aggregates=build_aggregates(*metadata))
     assert get_weight_multiplier(host, "x", 1.5) == multiplier

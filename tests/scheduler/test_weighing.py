@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The run of the weighers: how weights add up, order hosts and are checked."""
+"""Runs of weighers: sums, order and errors."""
 
 from dataclasses import asdict
 from decimal import Decimal
@@ -12,18 +12,19 @@ from hypothesis import strategies as st
 from placement_sched.errors import PluginFailed
 from placement_sched.scheduler.weighing import run_weighers
 from placement_sched.scheduler.weights import BaseHostWeigher
-from tests.support.states import a_host, a_spec, aggregates
+from tests.support.explanations import weight
+from tests.support.states import build_aggregates, build_host_state, build_spec
 
-HOSTS = [a_host(name) for name in ("cn1", "cn2", "cn3")]
-SPEC = a_spec()
+HOSTS = [build_host_state(name) for name in ("cn1", "cn2", "cn3")]
+SPEC = build_spec()
 
 
-class Free(BaseHostWeigher):
+class FreeMemoryWeigher(BaseHostWeigher):
     def _weigh_object(self, host_state, _spec):
         return host_state.free_ram_mb
 
 
-class Zone(BaseHostWeigher):
+class AggregatesWeigher(BaseHostWeigher):
     minval = 0
     maxval = 4
 
@@ -38,52 +39,57 @@ def order(run):
     return [(host.obj.host, host.obj.nodename, host.weight) for host in run.hosts]
 
 
-def test_weights_add_up_multiplied_and_normalised():
+def test_weights_are_normalized_multiplied_and_added():
     hosts = [
-        a_host("cn1", free_ram_mb=10, aggregates=aggregates({}, {})),
-        a_host("cn2", free_ram_mb=30),
-        a_host("cn3", free_ram_mb=20, aggregates=aggregates({})),
+        build_host_state("cn1", free_ram_mb=10, aggregates=build_aggregates({}, {})),
+        build_host_state("cn2", free_ram_mb=30),
+        build_host_state("cn3", free_ram_mb=20, aggregates=build_aggregates({})),
     ]
-    run = run_weighers([Free(), Zone()], hosts, SPEC)
+    run = run_weighers([FreeMemoryWeigher(), AggregatesWeigher()], hosts, SPEC)
     assert order(run) == [("cn1", "cn1", 1.0), ("cn2", "cn2", 1.0), ("cn3", "cn3", 0.75)]
     first = run.host_reports()[0]
     assert (first.host, first.weight) == ("cn1", 1.0)
-    assert first.weights["Free"].as_json() == {
-        "raw": 10,
-        "normalized": 0.0,
-        "multiplier": 1.0,
-        "weighted": 0.0,
-    }
-    assert first.weights["Zone"].as_json() == {
-        "raw": 2,
-        "normalized": 0.5,
-        "multiplier": 2.0,
-        "weighted": 1.0,
-    }
+    assert first.weights["FreeMemoryWeigher"].as_json() == weight(0.0, 10)
+    assert first.weights["AggregatesWeigher"].as_json() == weight(0.5, 2, 2.0)
     assert [asdict(report) for report in run.reports] == [
-        {"name": "Free", "multiplier": 1.0},
-        {"name": "Zone", "multiplier": 2.0},
+        {"name": "FreeMemoryWeigher", "multiplier": 1.0},
+        {"name": "AggregatesWeigher", "multiplier": 2.0},
     ]
 
 
 def test_equal_weights_are_ordered_by_host_then_node():
-    hosts = [a_host("b"), a_host("a", "n2"), a_host("c"), a_host("a", "n1")]
-    run = run_weighers([Free()], hosts, SPEC)
-    assert [each[:2] for each in order(run)] == [("a", "n1"), ("a", "n2"), ("b", "b"), ("c", "c")]
-    assert {each[2] for each in order(run)} == {0.0}
+    hosts = [
+        build_host_state("b"),
+        build_host_state("a", "n2"),
+        build_host_state("c"),
+        build_host_state("a", "n1"),
+    ]
+    run = run_weighers([FreeMemoryWeigher()], hosts, SPEC)
+    assert [item[:2] for item in order(run)] == [("a", "n1"), ("a", "n2"), ("b", "b"), ("c", "c")]
+    assert {entry[2] for entry in order(run)} == {0.0}
 
 
 def test_single_host_is_not_weighed():
-    class Never(BaseHostWeigher):
+    class FailingWeigher(BaseHostWeigher):
         def _weigh_object(self, _host, _spec):
             raise AssertionError("weighed")
 
-    run = run_weighers([Never()], HOSTS[:1], SPEC)
+    run = run_weighers([FailingWeigher()], HOSTS[:1], SPEC)
     assert (order(run), run.reports) == ([("cn1", "cn1", 0.0)], ())
     assert run.host_reports()[0].weights == {}
+    assert run_weighers([FailingWeigher()], [], SPEC).hosts == []
+    assert [name for name, *_ in order(run_weighers([], HOSTS, SPEC))] == ["cn1", "cn2", "cn3"]
 
 
-class Unconcerned(BaseHostWeigher):
+def test_sum_of_weights_may_be_infinite():
+    class HugeWeigher(BaseHostWeigher):
+        def weigh_objects(self, weighed, _spec):
+            return [1e308 for _ in weighed]
+
+    assert len(run_weighers([HugeWeigher()], HOSTS, SPEC).hosts) == len(HOSTS)
+
+
+class HintWeigher(BaseHostWeigher):
     def concerns(self, spec):
         return "matters" in spec.scheduler_hints
 
@@ -91,50 +97,37 @@ class Unconcerned(BaseHostWeigher):
         return int(host_state.host[2:])
 
 
-def test_weigher_that_a_request_does_not_concern_is_told_of_and_not_asked():
-    run = run_weighers([Unconcerned()], HOSTS, SPEC)
+def test_weigher_that_ignores_a_request_does_not_run():
+    run = run_weighers([HintWeigher()], HOSTS, SPEC)
     assert [name for name, *_ in order(run)] == ["cn1", "cn2", "cn3"]
     assert [asdict(report) for report in run.reports] == [
-        {"name": "Unconcerned", "multiplier": 1.0}
+        {"name": "HintWeigher", "multiplier": 1.0}
     ]
-    (told,) = {str(report.weights["Unconcerned"].as_json()) for report in run.host_reports()}
-    assert told == str({"raw": 0.0, "normalized": 0.0, "multiplier": 1.0, "weighted": 0.0})
-    asked = a_spec(scheduler_hints={"matters": "yes"})
-    assert [name for name, *_ in order(run_weighers([Unconcerned()], HOSTS, asked))] == [
+    (answer,) = {str(report.weights["HintWeigher"].as_json()) for report in run.host_reports()}
+    assert answer == str({"raw": 0.0, "normalized": 0.0, "multiplier": 1.0, "weighted": 0.0})
+    request = build_spec(scheduler_hints={"matters": "yes"})
+    assert [name for name, *_ in order(run_weighers([HintWeigher()], HOSTS, request))] == [
         "cn3",
         "cn2",
         "cn1",
     ]
 
 
-def test_weighers_derived_of_it_that_weigh_in_their_own_way_are_asked():
-    class Object(Unconcerned):
+def test_methods_of_a_subclass_run_for_every_request():
+    class Object(HintWeigher):
         def _weigh_object(self, host_state, spec):
             return super()._weigh_object(host_state, spec)
 
-    class Objects(Unconcerned):
+    class Objects(HintWeigher):
         def weigh_objects(self, weighed, _spec):
             return [int(item.obj.host[2:]) for item in weighed]
 
-    class Named(Unconcerned):
+    class Named(HintWeigher):
         def weight_multiplier(self, _host):
             return 3.0
 
     for kind, first in ((Object, "cn3"), (Objects, "cn3"), (Named, "cn1")):
         assert order(run_weighers([kind()], HOSTS, SPEC))[0][0] == first
-
-
-def test_weights_whose_sum_is_no_number_are_weights():
-    class Huge(BaseHostWeigher):
-        def weigh_objects(self, weighed, _spec):
-            return [1e308 for _ in weighed]
-
-    assert len(run_weighers([Huge()], HOSTS, SPEC).hosts) == len(HOSTS)
-
-
-def test_no_host_and_no_weigher_are_answers():
-    assert run_weighers([Free()], [], SPEC).hosts == []
-    assert [name for name, *_ in order(run_weighers([], HOSTS, SPEC))] == ["cn1", "cn2", "cn3"]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +140,7 @@ def test_no_host_and_no_weigher_are_answers():
         (None, "TypeError"),
     ],
 )
-def test_weigher_that_weighs_wrongly_is_named(weights, reason):
+def test_error_for_invalid_weights_names_the_weigher(weights, reason):
     class Wrong(BaseHostWeigher):
         def weigh_objects(self, _weighed, _spec):
             return weights
@@ -157,12 +150,14 @@ def test_weigher_that_weighs_wrongly_is_named(weights, reason):
 
 
 @given(st.lists(st.integers(0, 5), max_size=8), st.sampled_from([-1.0, 0.0, 2.5]))
-def test_order_is_that_of_a_naive_model(figures, multiplier):
-    class Times(Free):
+def test_order_equals_that_of_a_naive_model(figures, multiplier):
+    class Times(FreeMemoryWeigher):
         def weight_multiplier(self, _host):
             return multiplier
 
-    hosts = [a_host(f"cn{number}", free_ram_mb=each) for number, each in enumerate(figures)]
+    hosts = [
+        build_host_state(f"cn{number}", free_ram_mb=entry) for number, entry in enumerate(figures)
+    ]
     expected = sorted(hosts, key=lambda host: (-multiplier * host.free_ram_mb, host.host))
     if multiplier == 0.0:
         expected = sorted(hosts, key=lambda host: host.host)
@@ -171,7 +166,7 @@ def test_order_is_that_of_a_naive_model(figures, multiplier):
 
 
 @pytest.mark.parametrize("number", [Fraction(1, 2), Decimal("0.5"), 2**70, True])
-def test_weights_of_any_kind_of_number_become_plain_ones(number):
+def test_weights_of_any_type_become_floats(number):
     class Weighs(BaseHostWeigher):
         def _weigh_object(self, host_state, _spec):
             return number if host_state.host == "cn1" else 0
@@ -180,6 +175,6 @@ def test_weights_of_any_kind_of_number_become_plain_ones(number):
             return Fraction(2)
 
     run = run_weighers([Weighs()], HOSTS, SPEC)
-    told = run.host_reports()[0].weights["Weighs"]
-    assert {type(value) for value in (*told, run.hosts[0].weight)} == {float}
+    answer = run.host_reports()[0].weights["Weighs"]
+    assert {type(value) for value in (*answer, run.hosts[0].weight)} == {float}
     assert run.hosts[0].weight == 2.0

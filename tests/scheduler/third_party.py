@@ -24,7 +24,7 @@ class AcmeFilter(filters.BaseHostFilter):
         self.most = CONF.acme.most_instances
 
     def host_passes(self, host_state, spec_obj):
-        wanted = spec_obj.get_scheduler_hint("rack")
+        scheduler_hint = spec_obj.get_scheduler_hint("rack")
         racks = utils.aggregate_metadata_get_by_host(host_state, key="rack")["rack"]
         image_props = spec_obj.image.properties if spec_obj.image else {}
         if image_props.get("hw_architecture") == "aarch64":
@@ -34,7 +34,7 @@ class AcmeFilter(filters.BaseHostFilter):
             return False
         if spec_obj.flavor.extra_specs.get("acme:any_rack"):
             return True
-        return wanted is None or wanted in racks
+        return scheduler_hint is None or scheduler_hint in racks
 
 
 class AcmeWeigher(weights.BaseHostWeigher):
@@ -75,14 +75,14 @@ class AcmeTrait(BaseRequestFilter):
 
 
 class NeedsArguments(filters.BaseHostFilter):
-    """Cannot be made as plugins are made."""
+    """Cannot be created without arguments."""
 
     def __init__(self, what):
         self.what = what
 
 
 class OurStyle(filters.BaseHostFilter):
-    """Declares an option beside its code."""
+    """Declares an option."""
 
     options = (("acme_ours", cfg.IntOpt("limit", default=5, help="How many.")),)
 
@@ -95,25 +95,25 @@ def acme_filters():
     return [AcmeFilter, OurStyle]
 
 
-#: What was asked for by path, as often as it was.
-ASKED = []
+#: The kinds of plugins that were imported by path.
+IMPORTS = []
 
 
-def asked_filters():
-    """Return a filter, and note that it was asked for."""
-    ASKED.append("filter")
+def recorded_filters():
+    """Return a filter, and record the import."""
+    IMPORTS.append("filter")
     return [AcmeFilter]
 
 
-def asked_weighers():
-    """Return a weigher, and note that it was asked for."""
-    ASKED.append("weigher")
+def recorded_weighers():
+    """Return a weigher, and record the import."""
+    IMPORTS.append("weigher")
     return [AcmeWeigher]
 
 
-def asked_request_filters():
-    """Return a request filter, and note that it was asked for."""
-    ASKED.append("request filter")
+def recorded_request_filters():
+    """Return a request filter, and record the import."""
+    IMPORTS.append("request filter")
     return [AcmeTrait]
 
 

@@ -9,7 +9,7 @@ from placement_sched.store.images import SORT_KEYS, ImageSearch, search
 from tests.exploring import Dice
 from tests.support.clouds import uuid_of
 from tests.support.hosts import NOW
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
@@ -83,7 +83,7 @@ def test_images_have_all_tags_and_properties_asked_for_whatever_their_number(dat
     lengths = []
     for most in (2, 200):
         question = ImageSearch(viewer=EVERYBODY, **{asked: make(names[:most])})
-        with counted(database) as seen, database.read() as connection:
+        with record_statements(database) as seen, database.read() as connection:
             assert [one.name for one in search(connection, question)[0]] == ["full"]
         words = seen[0].upper().split()
         lengths.append([words.count(word) for word in ("EXISTS", "(SELECT", "AND", "OR")])

@@ -14,12 +14,12 @@ from placement_sched.store import synced_traits
 from tests.support.host_maps import (
     LICENSED,
     add_aggregate,
-    carriers,
-    here,
-    make_anew,
-    put_by_hand,
-    tag,
-    taking_off,
+    add_unrecorded_trait,
+    build_trait_removal,
+    local_services,
+    read_providers_with_trait,
+    recreate_provider,
+    set_metadata,
 )
 from tests.support.hosts import add_node
 
@@ -38,16 +38,16 @@ def record(database):
 def test_what_was_put_by_hand_on_a_provider_made_anew_stays(database, runs_meanwhile):
     node = add_node(database, "win1")
     add_aggregate(database, "windows", ["win1"], ASKING)
-    sync_traits(*here(database))
-    make_anew(database, node)
-    put_by_hand(database, node)
+    sync_traits(*local_services(database))
+    recreate_provider(database, node)
+    add_unrecorded_trait(database, node)
     for _ in range(runs_meanwhile):
-        assert sync_traits(*here(database)).added == set()
+        assert sync_traits(*local_services(database)).added == set()
         assert record(database) == {}
-    tag(database, "windows", NOT_ASKING)
-    assert sync_traits(*here(database), dry_run=True).removed == set()
-    assert sync_traits(*here(database)).removed == set()
-    assert carriers(database) == {node}
+    set_metadata(database, "windows", NOT_ASKING)
+    assert sync_traits(*local_services(database), dry_run=True).removed == set()
+    assert sync_traits(*local_services(database)).removed == set()
+    assert read_providers_with_trait(database) == {node}
     with database.read() as connection:
         assert synced_traits.read(connection) == TraitRecord()
 
@@ -55,36 +55,36 @@ def test_what_was_put_by_hand_on_a_provider_made_anew_stays(database, runs_meanw
 def test_what_it_put_on_a_provider_made_anew_is_taken_off(database):
     node = add_node(database, "win1")
     aggregate = add_aggregate(database, "windows", ["win1"], ASKING)
-    sync_traits(*here(database))
-    make_anew(database, node)
-    assert sync_traits(*here(database)).added == {(node, LICENSED)}
+    sync_traits(*local_services(database))
+    recreate_provider(database, node)
+    assert sync_traits(*local_services(database)).added == {(node, LICENSED)}
     assert record(database) == {(node, LICENSED): aggregate}
-    tag(database, "windows", NOT_ASKING)
-    assert sync_traits(*here(database)).removed == {(node, LICENSED)}
-    assert carriers(database) == set()
+    set_metadata(database, "windows", NOT_ASKING)
+    assert sync_traits(*local_services(database)).removed == {(node, LICENSED)}
+    assert read_providers_with_trait(database) == set()
 
 
 def test_a_provider_made_anew_between_plan_and_deed_keeps_its_trait(database):
     node = add_node(database, "win1")
     add_aggregate(database, "windows", ["win1"], ASKING)
-    sync_traits(*here(database))
-    tag(database, "windows", NOT_ASKING)
-    _, placement = here(database)
-    make_anew(database, node)
-    put_by_hand(database, node)
-    assert placement.change(taking_off(LICENSED, node)) == ChangeResult()
-    assert carriers(database) == {node}
+    sync_traits(*local_services(database))
+    set_metadata(database, "windows", NOT_ASKING)
+    _, placement = local_services(database)
+    recreate_provider(database, node)
+    add_unrecorded_trait(database, node)
+    assert placement.change(build_trait_removal(LICENSED, node)) == ChangeResult()
+    assert read_providers_with_trait(database) == {node}
 
 
 def test_what_another_run_noted_of_a_provider_made_anew_is_not_forgotten(database):
     """Two that run at once: one has read the record before the other puts the trait again."""
     node = add_node(database, "win1")
     aggregate = add_aggregate(database, "windows", ["win1"], ASKING)
-    sync_traits(*here(database))
-    make_anew(database, node)
-    _, slower = here(database)
+    sync_traits(*local_services(database))
+    recreate_provider(database, node)
+    _, slower = local_services(database)
     outlived = slower.read_record().outlived
-    sync_traits(*here(database))
+    sync_traits(*local_services(database))
     slower.update_record(outlived, {}, ())
     assert record(database) == {(node, LICENSED): aggregate}
 
@@ -92,8 +92,8 @@ def test_what_another_run_noted_of_a_provider_made_anew_is_not_forgotten(databas
 def test_what_was_put_before_ids_were_kept_is_taken_off_as_ever(sqlite_database):
     node = add_node(sqlite_database, "win1")
     add_aggregate(sqlite_database, "windows", ["win1"], ASKING)
-    sync_traits(*here(sqlite_database))
+    sync_traits(*local_services(sqlite_database))
     nameless = update(tables.synced_traits).values(provider_id=None)
     sqlite_database.write(lambda connection: connection.execute(nameless))
-    tag(sqlite_database, "windows", NOT_ASKING)
-    assert sync_traits(*here(sqlite_database)).removed == {(node, LICENSED)}
+    set_metadata(sqlite_database, "windows", NOT_ASKING)
+    assert sync_traits(*local_services(sqlite_database)).removed == {(node, LICENSED)}

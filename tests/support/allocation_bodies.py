@@ -9,7 +9,7 @@ def headers(version: str) -> dict[str, str]:
     return {"OpenStack-API-Version": f"placement {version}"}
 
 
-def body_of(
+def build_body(
     version: str,
     amounts: Mapping[str, Mapping[str, int]],
     *,

@@ -11,7 +11,7 @@ from typing import Any
 
 import trustme
 
-from tests.support.loopback import served
+from tests.support.loopback import serve_application
 
 API = "/OpenAttestationWebServices/V1.0"
 
@@ -64,7 +64,7 @@ class FakeAttestation:
 
 
 @contextmanager
-def running(folder: Path, name: str = "127.0.0.1") -> Iterator[FakeAttestation]:
+def run_attestation_service(folder: Path, name: str = "127.0.0.1") -> Iterator[FakeAttestation]:
     """Give a service that answers until the end, with a certificate for ``name``."""
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -72,7 +72,7 @@ def running(folder: Path, name: str = "127.0.0.1") -> Iterator[FakeAttestation]:
     service = FakeAttestation()
     service.ca_file = str(folder / "ca.pem")
     authority.cert_pem.write_to_path(service.ca_file)
-    with served(service, context) as url:
+    with serve_application(service, context) as url:
         service.url = url + API
         try:
             yield service

@@ -80,12 +80,12 @@ class Cloud:
         return self.line(host)[-1]
 
 
-def stock(name: str, total: int, used: int = 0, **more: object) -> dict[str, Stock]:
+def build_stock(name: str, total: int, used: int = 0, **more: object) -> dict[str, Stock]:
     """Return a stock of one class, to be merged into a host's."""
     return {name: Stock(Inventory(resource_class=name, total=total, **more), used)}
 
 
-def candidates(cloud: Cloud, group: RequestGroup) -> list[str]:
+def expected_candidates(cloud: Cloud, group: RequestGroup) -> list[str]:
     """Return the uuids of the hosts that can serve ``group``, looking at one after the other."""
     return [host.uuid for host in cloud.hosts if _serves(host, group)]
 
@@ -105,7 +105,7 @@ def _serves(host: Host, group: RequestGroup) -> bool:
     )
 
 
-def load(database: Database, cloud: Cloud) -> None:
+def load_cloud(database: Database, cloud: Cloud) -> None:
     """Write a cloud into an empty database, in a few statements whatever its size."""
 
     def write(connection: Connection) -> None:
@@ -137,7 +137,7 @@ def load(database: Database, cloud: Cloud) -> None:
     database.write(write)
 
 
-def give_traits(database: Database, hosts: Sequence[Host]) -> None:
+def add_traits(database: Database, hosts: Sequence[Host]) -> None:
     """Give hosts that are there already the traits that these values have."""
 
     def write(connection: Connection) -> None:

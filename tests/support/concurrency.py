@@ -6,7 +6,7 @@ from threading import Barrier, Thread
 from typing import Any
 
 
-def at_once(*works: Callable[[], Any]) -> list[Any]:
+def run_concurrently(*works: Callable[[], Any]) -> list[Any]:
     """Do these at the same moment; return what each returns, in their order."""
     start, told = Barrier(len(works)), [None] * len(works)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holds every answer of the Placement API to the OpenAPI document of its microversion."""
+"""Compare answers of the Placement and scheduler APIs with their OpenAPI documents."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -12,13 +12,18 @@ import orjson
 
 from placement_sched.api import openapi
 from placement_sched.api.application import Application
-from placement_sched.api.placement.microversions import VERSIONING
-from placement_sched.api.placement.openapi import describe
-from placement_sched.api.placement.routes import API
+from placement_sched.api.placement import openapi as placement
+from placement_sched.api.placement.routes import API as PLACEMENT
+from placement_sched.api.scheduler import openapi as scheduler
+from placement_sched.api.scheduler.routes import API as SCHEDULER
 from placement_sched.api.validation import FORMATS
 from placement_sched.api.versions import Version
 
-PREFIX = "/placement"
+#: The description of each API by its service, which is also its prefix.
+DESCRIPTIONS = {
+    "placement": placement.describe(PLACEMENT.routes),
+    "scheduler": scheduler.describe(SCHEDULER.routes),
+}
 #: What is answered where no operation is: no token, no such path, no such method.
 NO_OPERATION = {"401", "404", "405"}
 #: What is answered before a microversion is agreed on.
@@ -28,7 +33,7 @@ OF_BODY = {"content-type", "content-length"}
 
 
 @dataclass(frozen=True)
-class Answered:
+class Exchange:
     """A request and its answer, as WSGI has them; header names in lower case."""
 
     method: str
@@ -45,8 +50,8 @@ class Answered:
 class Document:
     """The document of one version, ready to hold answers against."""
 
-    def __init__(self, version: Version) -> None:
-        self.tree = openapi.document(describe(API.routes), version, PREFIX)
+    def __init__(self, version: Version, service: str = "placement") -> None:
+        self.tree = openapi.document(DESCRIPTIONS[service], version, f"/{service}")
         self._operations = [
             (_pattern(path), method.upper(), operation)
             for path, methods in self.tree["paths"].items()
@@ -56,12 +61,13 @@ class Document:
 
     def operation(self, method: str, path: str) -> Mapping[str, Any] | None:
         """The operation that serves ``path`` (below the prefix), or None."""
+        path = "/v1" if path == "/v1/" else path
         for pattern, served, operation in self._operations:
             if served == method and pattern.fullmatch(path):
                 return operation
         return None
 
-    def check(self, answered: Answered) -> None:
+    def check(self, answered: Exchange) -> None:
         """Fail where the answer is not as documented."""
         operation = self.operation(answered.method, answered.path)
         if operation is None:
@@ -84,7 +90,7 @@ class Document:
         faults = [fault.message for fault in checker.iter_errors(orjson.loads(answered.body))]
         assert not faults, f"{answered} is not as documented: {faults}"
 
-    def _check_headers(self, answered: Answered, documented: Iterable[str]) -> None:
+    def _check_headers(self, answered: Exchange, documented: Iterable[str]) -> None:
         """Fail where a documented header is not sent, or one that is sent is not documented."""
         for name in documented:
             header = self.tree["components"]["headers"][name]
@@ -109,16 +115,18 @@ class Document:
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    return re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path)), re.DOTALL)
+    """Compile a path with its parameters. WSGI has decoded a slash in the name of a host."""
+    escaped = re.escape(path).replace(r"\{host\}", ".+")
+    return re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", escaped), re.DOTALL)
 
 
 @cache
-def document_of(version: Version) -> Document:
-    return Document(version)
+def read_document(version: Version, service: str = "placement") -> Document:
+    return Document(version, service)
 
 
-class Conforming:
-    """An application, every Placement answer of which is checked on its way out (WSGI)."""
+class CheckedApplication:
+    """A WSGI application that checks the answers of the documented APIs."""
 
     def __init__(self, application: Application) -> None:
         self._application = application
@@ -128,28 +136,29 @@ class Conforming:
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "")
-        if path != PREFIX and not path.startswith(f"{PREFIX}/"):
+        service = path.split("/")[1] if "/" in path else ""
+        if service not in DESCRIPTIONS:
             return self._application(environ, start_response)
         told: list[Any] = []
 
         def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> None:
             told[:] = [status, headers, *rest]
 
-        method, below = environ["REQUEST_METHOD"], path.removeprefix(PREFIX) or "/"
+        method, below = environ["REQUEST_METHOD"], path.removeprefix(f"/{service}") or "/"
         body = b"".join(self._application(environ, start))
         headers = {name.lower(): value for name, value in told[1]}
-        check(Answered(method, below, told[0][:3], headers, body))
+        check_exchange(Exchange(method, below, told[0][:3], headers, body))
         start_response(*told)
         return [body]
 
 
-def check(answered: Answered) -> None:
+def check_exchange(answered: Exchange) -> None:
     """Fail where an answer is not what the document of its version tells."""
     spoken = answered.headers.get("openstack-api-version")
     if spoken is None:
         assert answered.status in NO_VERSION, f"no version told: {answered}"
         return
     service, _, number = spoken.partition(" ")
-    assert service == VERSIONING.service
+    assert service in DESCRIPTIONS
     major, _, minor = number.partition(".")
-    document_of(Version(int(major), int(minor))).check(answered)
+    read_document(Version(int(major), int(minor)), service).check(answered)

@@ -15,7 +15,7 @@ _NOW = {
 }
 
 
-def time_there(connection: Connection) -> datetime:
+def read_database_time(connection: Connection) -> datetime:
     """Return the current time of the database, in UTC."""
     kind = provider_changes.c.created_at.type
     return connection.scalar(sa.select(sa.literal_column(_NOW[connection.dialect.name], kind)))

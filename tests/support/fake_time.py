@@ -31,7 +31,7 @@ time.sleep = sleep
 
 
 @dataclass
-class FakedTime:
+class FakeClock:
     """The clock of all processes that are started with :attr:`variables`."""
 
     file: Path
@@ -65,7 +65,7 @@ class FakedTime:
         }
 
 
-def faked_time(folder: Path) -> FakedTime:
+def create_fake_clock(folder: Path) -> FakeClock:
     """Return a clock, which is right at first; skip the test without libfaketime.
 
     CI requires it.
@@ -73,4 +73,4 @@ def faked_time(folder: Path) -> FakedTime:
     found = sorted(Path("/usr/lib").glob(_LIBRARY))
     if not found:
         (pytest.fail if REQUIRED else pytest.skip)("libfaketime (faketime) is not installed")
-    return FakedTime(folder / "clock", found[0])
+    return FakeClock(folder / "clock", found[0])

@@ -34,7 +34,7 @@ def add_aggregate(
     return aggregate_uuid(name)
 
 
-def tag(database: Database, name: str, metadata: Mapping[str, str | None]) -> None:
+def set_metadata(database: Database, name: str, metadata: Mapping[str, str | None]) -> None:
     """Change the metadata of an aggregate."""
 
     def work(connection):
@@ -44,20 +44,20 @@ def tag(database: Database, name: str, metadata: Mapping[str, str | None]) -> No
     database.write(work)
 
 
-def members(database: Database, name: str) -> frozenset[str]:
+def read_members(database: Database, name: str) -> frozenset[str]:
     """The uuids of the providers in the placement aggregate."""
     with database.read() as connection:
         uuid = aggregate_uuid(name)
         return aggregates.providers_in(connection, [uuid]).get(uuid, frozenset())
 
 
-def carriers(database: Database, trait: str = LICENSED) -> frozenset[str]:
+def read_providers_with_trait(database: Database, trait: str = LICENSED) -> frozenset[str]:
     """The uuids of the providers with the trait."""
     with database.read() as connection:
         return traits.carriers(connection, [trait]).get(trait, frozenset())
 
 
-def put_by_hand(database: Database, provider: str, trait: str = LICENSED) -> None:
+def add_unrecorded_trait(database: Database, provider: str, trait: str = LICENSED) -> None:
     """Put a trait on a provider that the record knows nothing of."""
 
     def work(connection):
@@ -67,7 +67,7 @@ def put_by_hand(database: Database, provider: str, trait: str = LICENSED) -> Non
     database.write(work)
 
 
-def make_anew(database: Database, provider: str) -> None:
+def recreate_provider(database: Database, provider: str) -> None:
     """Delete a provider and make it again: same uuid, same name, none of its traits."""
 
     def work(connection):
@@ -79,37 +79,37 @@ def make_anew(database: Database, provider: str) -> None:
     database.write(work)
 
 
-def own_hosts(database: Database) -> Callable[[], HostMap]:
+def host_map_reader(database: Database) -> Callable[[], HostMap]:
     """What reads the host aggregates of a database."""
     return partial(read_own_hosts, database)
 
 
-def here(database: Database) -> tuple[Callable[[], HostMap], OwnPlacement]:
+def local_services(database: Database) -> tuple[Callable[[], HostMap], OwnPlacement]:
     """What reads, and what changes, a database that has its own host aggregates."""
-    return own_hosts(database), OwnPlacement(database, lambda: NOW, own_hosts=True)
+    return host_map_reader(database), OwnPlacement(database, lambda: NOW, own_hosts=True)
 
 
-def joining(aggregate: str, *providers: str) -> ProviderChange:
+def build_join(aggregate: str, *providers: str) -> ProviderChange:
     """Put providers into a placement aggregate."""
     return ProviderChange("aggregates", aggregate, dict.fromkeys(providers, aggregate), adding=True)
 
 
-def leaving(aggregate: str, *providers: str) -> ProviderChange:
+def build_leave(aggregate: str, *providers: str) -> ProviderChange:
     """Take providers out of a placement aggregate."""
-    return joining(aggregate, *providers)._replace(adding=False)
+    return build_join(aggregate, *providers)._replace(adding=False)
 
 
-def putting(trait: str, providers: Mapping[str, str]) -> ProviderChange:
+def build_trait_addition(trait: str, providers: Mapping[str, str]) -> ProviderChange:
     """Put a trait on providers, each for an aggregate."""
     return ProviderChange("traits", trait, providers, adding=True)
 
 
-def taking_off(trait: str, *providers: str) -> ProviderChange:
+def build_trait_removal(trait: str, *providers: str) -> ProviderChange:
     """Take a trait off providers."""
     return ProviderChange("traits", trait, dict.fromkeys(providers, ""), adding=False)
 
 
-class Told:
+class HostMapSequence:
     """Tells one map after another, as somebody changed the hosts meanwhile."""
 
     def __init__(self, *maps: HostMap) -> None:

@@ -9,13 +9,13 @@ from placement_sched.db.tables import compute_nodes, instances, resource_provide
 from placement_sched.db.transaction import Database
 from placement_sched.schemas.node_report import Defaults, parse
 from placement_sched.store.compute.compute_nodes import row_of
-from tests.support.reports import NOW, a_report
+from tests.support.reports import NOW, build_report
 
 
 def add_node(database: Database, host: str, node: str | None = None, *, provider=True) -> str:
     """Add a compute node to a host, with its root provider; return its uuid."""
     uuid, name = str(uuid4()), node or host
-    report = a_report(uuid=uuid, host=host, hypervisor_hostname=name)
+    report = build_report(uuid=uuid, host=host, hypervisor_hostname=name)
 
     def work(connection):
         connection.execute(

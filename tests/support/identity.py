@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs
 from uuid import uuid4
 
-from tests.support.loopback import served
+from tests.support.loopback import serve_application
 
 USER, PASSWORD = "placement", "open sesame"
 
@@ -72,8 +72,14 @@ class Identity:
 
     def _log_in(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         sent = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
-        user = sent["auth"]["identity"]["password"]["user"]
-        if (user["name"], user["password"]) != (USER, PASSWORD):
+        (method,) = sent["auth"]["identity"]["methods"]
+        login = sent["auth"]["identity"][method]
+        is_right = {
+            "password": lambda: (login["user"]["name"], login["user"]["password"]),
+            "application_credential": lambda: (login["id"], login["secret"]),
+            "token": lambda: (USER, PASSWORD if self._valid(login["id"]) else ""),
+        }
+        if is_right[method]() != (USER, PASSWORD):
             return _answer(start_response, "401 Unauthorized", {})
         token = self.issue(USER, "service", "service")
         return self._shown(start_response, "201 Created", token)
@@ -129,9 +135,9 @@ def _answer(start_response: Any, status: str, body: Any, *headers: tuple[str, st
 
 
 @contextmanager
-def running() -> Iterator[Identity]:
+def run_keystone() -> Iterator[Identity]:
     """Give an identity service that answers until the end."""
     identity = Identity()
-    with served(identity) as url:
+    with serve_application(identity) as url:
         identity.url = url
         yield identity

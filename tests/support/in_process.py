@@ -54,17 +54,17 @@ class InProcess(BaseAdapter):
         """There is nothing to close."""
 
 
-def wsgi(application: Any) -> Asked:
+def wsgi_handler(application: Any) -> Asked:
     """Let a WSGI application of this process answer."""
     return lambda asked: call(application, asked)
 
 
-def peer(other: Peer) -> Asked:
+def peer_handler(other: Peer) -> Asked:
     """Let OpenStack's placement answer, which runs in a process of its own."""
     return other.answer
 
 
-def adapter(door: InProcess, url: str = "http://elsewhere") -> Adapter:
+def build_adapter(door: InProcess, url: str = "http://elsewhere") -> Adapter:
     """Return who asks at ``url`` with the token of noauth2's administrator."""
     session = requests.Session()
     session.mount(url, door)
@@ -72,14 +72,14 @@ def adapter(door: InProcess, url: str = "http://elsewhere") -> Adapter:
 
 
 def placement_service(door: InProcess, url: str = "http://elsewhere") -> RemoteService:
-    return RemoteService(adapter(door, url), "placement")
+    return RemoteService(build_adapter(door, url), "placement")
 
 
 def compute_service(door: InProcess, url: str = "http://elsewhere") -> RemoteService:
-    return RemoteService(adapter(door, url), "compute")
+    return RemoteService(build_adapter(door, url), "compute")
 
 
-def answering(
+def answer_with_documents(
     documents: Mapping[str, Any], *, version: str | None = "compute 2.53", status: int = 200
 ) -> Asked:
     """Let the documents answer, each a path's; others are not found."""

@@ -20,20 +20,20 @@ _UNCHECKED = {
 }
 
 
-def verified(database: Database, **options: object) -> Verified:
+def run_verifier(database: Database, **options: object) -> Verified:
     """Return what is violated under ``group__option`` values."""
     return verify(database, make_settings(_url(database), **options))
 
 
 def assert_invariants(database: Database, but: Collection[Invariant] = ()) -> None:
     """Fail with a sentence for each violation, but those of invariants that are no matter here."""
-    found = [one for one in verified(database).violations if one.invariant not in but]
+    found = [one for one in run_verifier(database).violations if one.invariant not in but]
     told = [f"{one.invariant}: {one.detail}" for one in found]
     assert told == [], "\n".join(told)
 
 
 @contextmanager
-def generations_only_grow(database: Database) -> Iterator[None]:
+def assert_generations_grow(database: Database) -> Iterator[None]:
     """Fail where the generation of a provider or consumer is lower in the end."""
     before = generations(database)
     yield

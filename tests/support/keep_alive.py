@@ -67,10 +67,10 @@ class Connection:
         if self.socket is None:
             self.socket = socket.create_connection(("127.0.0.1", self.port), timeout=60)
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.sendall(head(request, size))
+        self.socket.sendall(build_head(request, size))
         time.sleep(gap)
         self.socket.sendall(b"{" * size)
-        status, closes = answer(self.socket)
+        status, closes = read_answer(self.socket)
         if closes:
             self.close()
         return status
@@ -81,7 +81,7 @@ class Connection:
             self.socket = None
 
 
-def head(request: Request, size: int) -> bytes:
+def build_head(request: Request, size: int) -> bytes:
     lines = [
         f"{request.method} {request.path} HTTP/1.1",
         "Host: 127.0.0.1",
@@ -94,11 +94,11 @@ def head(request: Request, size: int) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-def answer(connection: socket.socket) -> tuple[int, bool]:
+def read_answer(connection: socket.socket) -> tuple[int, bool]:
     """Read one answer; return its status, and whether it says that the connection closes."""
     text = b""
     while b"\r\n\r\n" not in text:
-        text += received(connection)
+        text += read_chunk(connection)
     start, _, content = text.partition(b"\r\n\r\n")
     first, *lines = start.decode("latin-1").split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
@@ -108,20 +108,20 @@ def answer(connection: socket.socket) -> tuple[int, bool]:
         raise ValueError(f"an answer without a length: {start!r}")
     missing = int(headers.get("content-length", "0")) - len(content)
     while missing > 0:
-        missing -= len(received(connection))
+        missing -= len(read_chunk(connection))
     if missing:
         raise ValueError(f"more than one answer: {text!r}")
     return status, closes
 
 
-def received(connection: socket.socket) -> bytes:
+def read_chunk(connection: socket.socket) -> bytes:
     data = connection.recv(2**16)
     if not data:
         raise ConnectionError("closed without a word")
     return data
 
 
-def trial(port: int, number: int, seed: int = 1) -> Outcome:
+def send_mixed_requests(port: int, number: int, seed: int = 1) -> Outcome:
     """Send ``number`` requests of every kind, mixed, over kept connections."""
     cases = list(product(REQUESTS, SIZES, GAPS))
     mixed = (cases * (number // len(cases) + 1))[:number]

@@ -24,7 +24,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 
 @contextmanager
-def reserved_port() -> Iterator[socket.socket]:
+def reserve_port() -> Iterator[socket.socket]:
     """Give a socket that is bound to a free port and does not listen.
 
     Connections are refused, and nobody else is given the port as a free one. Yet a server that is
@@ -37,7 +37,9 @@ def reserved_port() -> Iterator[socket.socket]:
 
 
 @contextmanager
-def served(application: Callable[..., Any], tls: ssl.SSLContext | None = None) -> Iterator[str]:
+def serve_application(
+    application: Callable[..., Any], tls: ssl.SSLContext | None = None
+) -> Iterator[str]:
     """Give the URL at which ``application`` answers until the end, over HTTPS with ``tls``."""
     with make_server("127.0.0.1", 0, application, _Server, _Quiet) as server:
         if tls is not None:

@@ -16,7 +16,7 @@ from typing import Any
 import pymysql
 import pytest
 
-from tests.support.loopback import reserved_port
+from tests.support.loopback import reserve_port
 from tests.support.postgresql import REQUIRED
 
 #: The owner of the server's files; MariaDB refuses to run as root.
@@ -109,7 +109,7 @@ class MariaDB:
 
 
 @contextmanager
-def mariadb(place: Path | None = None, options: Iterable[str] = ()) -> Iterator[MariaDB]:
+def run_mariadb(place: Path | None = None, options: Iterable[str] = ()) -> Iterator[MariaDB]:
     """Give a server without databases, whose users of other names have no privileges yet.
 
     Its data is in a folder of its own, or in ``place``; ``options`` come after those of any test.
@@ -131,7 +131,7 @@ def mariadb(place: Path | None = None, options: Iterable[str] = ()) -> Iterator[
         made = [install, "--no-defaults", "--skip-test-db", "--auth-root-authentication-method"]
         made[-1] += "=normal"
         subprocess.run([*made, *data], check=True, timeout=120, stdout=subprocess.DEVNULL)
-        port = int(stack.enter_context(reserved_port()).getsockname()[1])
+        port = int(stack.enter_context(reserve_port()).getsockname()[1])
         where = ["--bind-address=127.0.0.1", f"--port={port}", f"--socket={folder / 'socket'}"]
         server = MariaDB(port, [program, "--no-defaults", *data, *where, *_QUICK, *options])
         stack.callback(server.kill)
@@ -140,7 +140,7 @@ def mariadb(place: Path | None = None, options: Iterable[str] = ()) -> Iterator[
 
 
 @contextmanager
-def semi_synchronous(wait_point: str) -> Iterator[tuple[MariaDB, MariaDB]]:
+def run_semi_synchronous_pair(wait_point: str) -> Iterator[tuple[MariaDB, MariaDB]]:
     """Give a primary and a replica, which must have each commit before that is acknowledged.
 
     ``wait_point`` says whether the primary's engine commits after that, or before.
@@ -156,7 +156,7 @@ def semi_synchronous(wait_point: str) -> Iterator[tuple[MariaDB, MariaDB]]:
         "--rpl-semi-sync-master-timeout=86400000",
     )
     of_replica = ("--server-id=2", "--rpl-semi-sync-slave-enabled=ON")
-    with mariadb(options=of_replica) as replica, mariadb(options=of_primary) as primary:
+    with run_mariadb(options=of_replica) as replica, run_mariadb(options=of_primary) as primary:
         replica.run(
             f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={primary.port}, "
             "MASTER_USER='root', MASTER_USE_GTID=slave_pos",

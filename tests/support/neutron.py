@@ -13,7 +13,7 @@ from keystoneauth1.noauth import NoAuth
 from keystoneauth1.session import Session
 
 from placement_sched.clients.neutron import Neutron
-from tests.support.loopback import served
+from tests.support.loopback import serve_application
 
 Json = dict[str, Any]
 
@@ -95,10 +95,10 @@ class FakeNeutron:
 
 
 @contextmanager
-def running() -> Iterator[FakeNeutron]:
+def run_neutron() -> Iterator[FakeNeutron]:
     """Give a neutron that answers until the end."""
     neutron = FakeNeutron()
-    with served(neutron) as url:
+    with serve_application(neutron) as url:
         neutron.url = url
         try:
             yield neutron
@@ -106,7 +106,7 @@ def running() -> Iterator[FakeNeutron]:
             neutron.awake.set()
 
 
-def asking(
+def build_neutron_client(
     url: str, *, clock: Callable[[], float] = lambda: 0.0, retries: int = 0, timeout: float = 10
 ) -> Neutron:
     """Return who asks the neutron at this address, as nobody."""

@@ -12,7 +12,7 @@ from oslo_config import cfg
 from placement_sched.config.options.notifications import oslo_messaging
 
 
-class Heard(NamedTuple):
+class ReceivedNotification(NamedTuple):
     """A notification as a consumer is handed it."""
 
     priority: str
@@ -26,21 +26,21 @@ class Listener:
     """Hears the notifications of these topics on nova's exchange."""
 
     def __init__(self) -> None:
-        self._heard: Queue[Heard] = Queue()
+        self._heard: Queue[ReceivedNotification] = Queue()
 
     def info(self, context, publisher_id, event_type, payload, _metadata) -> None:
-        self._heard.put(Heard("info", publisher_id, event_type, payload, context))
+        self._heard.put(ReceivedNotification("info", publisher_id, event_type, payload, context))
 
     def error(self, context, publisher_id, event_type, payload, _metadata) -> None:
-        self._heard.put(Heard("error", publisher_id, event_type, payload, context))
+        self._heard.put(ReceivedNotification("error", publisher_id, event_type, payload, context))
 
-    def next(self) -> Heard:
+    def next(self) -> ReceivedNotification:
         """Return what is heard next; fail where nothing is."""
         return self._heard.get(timeout=60)
 
 
 @contextmanager
-def listening(url: str, *topics: str) -> Iterator[Listener]:
+def listen(url: str, *topics: str) -> Iterator[Listener]:
     """Give a consumer of these topics; their queues are there from now on until the end."""
     library = oslo_messaging()
     conf = cfg.ConfigOpts()

@@ -17,7 +17,7 @@ IN_MEMORY: dict[str, Any] = {
 }
 
 
-class Sent(NamedTuple):
+class SentNotification(NamedTuple):
     """A notification as the driver was handed it."""
 
     publisher: str
@@ -31,10 +31,10 @@ class Sent(NamedTuple):
         return "nova_object.name" in self.payload
 
 
-def sent() -> list[Sent]:
-    """Return all that was sent since :func:`forget`."""
+def read_notifications() -> list[SentNotification]:
+    """Return all that was sent since :func:`clear_notifications`."""
     return [
-        Sent(
+        SentNotification(
             message["publisher_id"],
             message["event_type"],
             priority.lower(),
@@ -45,5 +45,5 @@ def sent() -> list[Sent]:
     ]
 
 
-def forget() -> None:
+def clear_notifications() -> None:
     _impl_test.reset()

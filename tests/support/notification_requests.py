@@ -97,5 +97,5 @@ WHOLE: Json = {
 BARE: Json = {"instance_uuids": [INSTANCE], "flavor": FLAVOR, "image": None}
 
 
-def a_request(document: Json) -> RequestSpec:
+def build_request(document: Json) -> RequestSpec:
     return request_spec_from(document)

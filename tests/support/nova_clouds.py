@@ -143,7 +143,7 @@ class NovaCloud:
         """Add an instance, with its flavor, mapping and group if it names one; return its uuid."""
         uuid = values.pop("uuid", None) or str(uuid4())
         database, group = self.cells[cell], values.pop("group", None)
-        flavor = values.pop("flavor", None) or flavor_text()
+        flavor = values.pop("flavor", None) or build_flavor_json()
         database.add("instances", **{**instance_row(uuid, host), **values})
         database.add("instance_extra", instance_uuid=uuid, flavor=flavor)
         self.api.add(
@@ -246,8 +246,8 @@ def node_row(host: str) -> dict[str, Any]:
         "supported_instances": json.dumps([["x86_64", "kvm", "hvm"], ["x86_64", "qemu", "hvm"]]),
         "metrics": "[]",
         "stats": json.dumps({"failed_builds": "0", "num_instances": "1", "io_workload": "0"}),
-        "pci_stats": json.dumps(pools()),
-        "numa_topology": json.dumps(topology()),
+        "pci_stats": json.dumps(build_pci_pools()),
+        "numa_topology": json.dumps(build_numa_topology()),
         "cpu_allocation_ratio": 16.0,
         "ram_allocation_ratio": 1.5,
         "disk_allocation_ratio": 1.0,
@@ -255,7 +255,7 @@ def node_row(host: str) -> dict[str, Any]:
     }
 
 
-def wrapped(name: str, version: str, data: dict[str, Any]) -> dict[str, Any]:
+def wrap_object(name: str, version: str, data: dict[str, Any]) -> dict[str, Any]:
     """Return an object of nova's as it is serialised."""
     return {
         "nova_object.name": name,
@@ -265,21 +265,21 @@ def wrapped(name: str, version: str, data: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def pools(count: int = 4) -> dict[str, Any]:
+def build_pci_pools(count: int = 4) -> dict[str, Any]:
     """Return one pool of PCI devices as nova serialises it."""
     pool = {"vendor_id": "8086", "product_id": "1520", "numa_node": 0, "count": count}
     tags = {"dev_type": "type-VF", "physical_network": "physnet0"}
-    one = wrapped("PciDevicePool", "1.1", {**pool, "tags": tags})
-    return wrapped("PciDevicePoolList", "1.1", {"objects": [one]})
+    one = wrap_object("PciDevicePool", "1.1", {**pool, "tags": tags})
+    return wrap_object("PciDevicePoolList", "1.1", {"objects": [one]})
 
 
-def topology(cells: int = 2, cpus: int = 16) -> dict[str, Any]:
+def build_numa_topology(cells: int = 2, cpus: int = 16) -> dict[str, Any]:
     """Return a NUMA topology as nova serialises it."""
 
     def cell(number: int) -> dict[str, Any]:
         mine = list(range(number * cpus, (number + 1) * cpus))
         page = {"size_kb": 4, "total": 8388608, "used": 0, "reserved": 0}
-        return wrapped(
+        return wrap_object(
             "NUMACell",
             "1.5",
             {
@@ -291,18 +291,18 @@ def topology(cells: int = 2, cpus: int = 16) -> dict[str, Any]:
                 "memory_usage": 512,
                 "pinned_cpus": [],
                 "siblings": [[one, one + 1] for one in mine[::2]],
-                "mempages": [wrapped("NUMAPagesTopology", "1.1", page)],
-                "network_metadata": wrapped(
+                "mempages": [wrap_object("NUMAPagesTopology", "1.1", page)],
+                "network_metadata": wrap_object(
                     "NetworkMetadata", "1.0", {"physnets": ["physnet0"], "tunneled": False}
                 ),
                 "socket": number,
             },
         )
 
-    return wrapped("NUMATopology", "1.2", {"cells": [cell(number) for number in range(cells)]})
+    return wrap_object("NUMATopology", "1.2", {"cells": [cell(number) for number in range(cells)]})
 
 
-def flavor_text(name: str = "m1.small", **values: Any) -> str:
+def build_flavor_json(name: str = "m1.small", **values: Any) -> str:
     """Return what ``instance_extra.flavor`` holds."""
     data = {
         "id": 2,
@@ -325,7 +325,7 @@ def flavor_text(name: str = "m1.small", **values: Any) -> str:
         "deleted": False,
         **values,
     }
-    return json.dumps({"cur": wrapped("Flavor", "1.2", data), "old": None, "new": None})
+    return json.dumps({"cur": wrap_object("Flavor", "1.2", data), "old": None, "new": None})
 
 
 def instance_row(uuid: str, host: str | None) -> dict[str, Any]:
@@ -350,6 +350,6 @@ def instance_row(uuid: str, host: str | None) -> dict[str, Any]:
     }
 
 
-def ago(seconds: int) -> datetime:
+def seconds_ago(seconds: int) -> datetime:
     """Return the time so many seconds ago."""
     return utcnow() - timedelta(seconds=seconds)

@@ -19,17 +19,17 @@ THREADS = tuple(frozenset({core, core + 4}) for core in range(4))
 CORES = tuple(frozenset({core}) for core in range(4))
 
 
-def limits(cpu: float = 1.0, ram: float = 1.0, **others: Any) -> NUMATopologyLimits:
+def build_limits(cpu: float = 1.0, ram: float = 1.0, **others: Any) -> NUMATopologyLimits:
     return NUMATopologyLimits(cpu_allocation_ratio=cpu, ram_allocation_ratio=ram, **others)
 
 
-def pages(*numbers: tuple[int, ...]) -> tuple[NUMAPagesTopology, ...]:
+def build_pages(*numbers: tuple[int, ...]) -> tuple[NUMAPagesTopology, ...]:
     """Return pages of these sizes in KiB, totals, and, where said, used and reserved numbers."""
     names = ("size_kb", "total", "used", "reserved")
     return tuple(NUMAPagesTopology(**dict(zip(names, one, strict=False))) for one in numbers)
 
 
-def a_cell(number: int = 0, shared: Any = (), pinned: Any = (), **changes: Any) -> NUMACell:
+def build_cell(number: int = 0, shared: Any = (), pinned: Any = (), **changes: Any) -> NUMACell:
     """Return a node of a host with 1024 MB, and these CPUs for sharing and for pinning."""
     for name in ("pinned_cpus",):
         changes[name] = frozenset(changes.get(name, ()))
@@ -37,11 +37,13 @@ def a_cell(number: int = 0, shared: Any = (), pinned: Any = (), **changes: Any) 
     return NUMACell(id=number, **(fields | changes))
 
 
-def a_host(*cells: NUMACell) -> NUMATopology:
+def build_host_topology(*cells: NUMACell) -> NUMATopology:
     return NUMATopology(cells)
 
 
-def asked(number: int = 0, shared: Any = (), pinned: Any = (), **changes: Any) -> InstanceNUMACell:
+def build_instance_cell(
+    number: int = 0, shared: Any = (), pinned: Any = (), **changes: Any
+) -> InstanceNUMACell:
     """Return a node of an instance with 512 MB, and these CPUs; pinned ones set the policy."""
     policy = ("mixed" if shared else "dedicated") if pinned else None
     fields = {"memory": 512, "cpu_policy": policy}
@@ -50,11 +52,13 @@ def asked(number: int = 0, shared: Any = (), pinned: Any = (), **changes: Any) -
     )
 
 
-def an_instance(*cells: InstanceNUMACell, emulator: str | None = None) -> InstanceNUMATopology:
+def build_instance_topology(
+    *cells: InstanceNUMACell, emulator: str | None = None
+) -> InstanceNUMATopology:
     return InstanceNUMATopology(cells=cells, emulator_threads_policy=emulator)
 
 
-def with_networks(number: int, *physnets: str, tunneled: bool = False) -> NUMACell:
+def build_cell_with_networks(number: int, *physnets: str, tunneled: bool = False) -> NUMACell:
     """Return a node with a shared CPU and the cards of these networks."""
     networks = NetworkMetadata(physnets=frozenset(physnets), tunneled=tunneled)
-    return a_cell(number, shared=[number], network_metadata=networks)
+    return build_cell(number, shared=[number], network_metadata=networks)

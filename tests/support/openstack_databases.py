@@ -64,7 +64,7 @@ SqlTable(
 )
 
 
-def make_openstack(database: Database, revision: str | None = NEWEST) -> None:
+def create_openstack_schema(database: Database, revision: str | None = NEWEST) -> None:
     """Make the tables of the revision (those of Train or of today), and write it down."""
 
     def work(connection: Connection) -> None:
@@ -86,7 +86,7 @@ def stamp(connection: Connection, revision: str) -> None:
     )
 
 
-def fill(database: Database, *, used: int = 3, record: bool = True) -> str:
+def add_openstack_rows(database: Database, *, used: int = 3, record: bool = True) -> str:
     """Put a provider with 8 VCPU and a consumer into a database of theirs; return its uuid."""
     uuid, born = str(uuid4()), {"created_at": datetime(2026, 1, 1)}
 

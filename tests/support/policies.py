@@ -26,13 +26,13 @@ host_subset_size = 2
 """
 
 
-def policed(url: str, folder: Path, text: str = DOCUMENT) -> Settings:
+def settings_with_policies(url: str, folder: Path, text: str = DOCUMENT) -> Settings:
     """Return the settings that a file of this text makes, on the database ``url``."""
     file = folder / "policies.conf"
     file.write_text(f"[placement_database]\nconnection = {url}\n{text}")
     return read_settings([str(file)], make_full_conf())
 
 
-def policies_of(url: str, folder: Path, text: str = DOCUMENT) -> Policies:
+def read_policies(url: str, folder: Path, text: str = DOCUMENT) -> Policies:
     """Return the policies that a file of this text makes."""
-    return policies_for(policed(url, folder, text))
+    return policies_for(settings_with_policies(url, folder, text))

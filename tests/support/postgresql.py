@@ -18,7 +18,7 @@ import psutil
 import psycopg
 import pytest
 
-from tests.support.loopback import reserved_port
+from tests.support.loopback import reserve_port
 
 #: Set by CI: a PostgreSQL that is not installed is then a failure, not a skip.
 REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_DATABASES"))
@@ -37,7 +37,7 @@ SETTINGS = {
 }
 
 
-def programs() -> Path:
+def find_programs() -> Path:
     """Return the folder of the newest PostgreSQL's programs; skip the test where there is none."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     if not found:
@@ -47,10 +47,10 @@ def programs() -> Path:
     return found[-1].parent
 
 
-def run(*arguments: str) -> None:
+def run_program(*arguments: str) -> None:
     """Run one of PostgreSQL's programs, under an account that it accepts."""
     name, *rest = arguments
-    command = [str(programs() / name), *rest]
+    command = [str(find_programs() / name), *rest]
     if os.geteuid() == 0:
         command = ["setpriv", f"--reuid={ACCOUNT}", f"--regid={ACCOUNT}", "--init-groups", *command]
     subprocess.run(
@@ -73,11 +73,11 @@ class PostgreSQL:
         options = {**SETTINGS, **own}
         words = " ".join(f"-c {name}={value or chr(39) * 2}" for name, value in options.items())
         log = self.data.with_suffix(".log")
-        run("pg_ctl", "start", "-w", "-D", str(self.data), "-l", str(log), "-o", words)
+        run_program("pg_ctl", "start", "-w", "-D", str(self.data), "-l", str(log), "-o", words)
 
     def stop(self, how: str = "fast") -> None:
         """Stop it; ``immediate`` is as if the machine lost its power."""
-        run("pg_ctl", "stop", "-w", "-m", how, "-D", str(self.data))
+        run_program("pg_ctl", "stop", "-w", "-m", how, "-D", str(self.data))
 
     def kill(self) -> None:
         """End all its processes at once with SIGKILL."""
@@ -109,7 +109,7 @@ class PostgreSQL:
         while not self._takes_writes():
             assert time.monotonic() < until, "the standby was not promoted"
             with suppress(subprocess.CalledProcessError):
-                run("pg_ctl", "promote", "-w", "-t", "5", "-D", str(self.data))
+                run_program("pg_ctl", "promote", "-w", "-t", "5", "-D", str(self.data))
 
     def _takes_writes(self) -> bool:
         with suppress(psycopg.OperationalError):
@@ -133,7 +133,7 @@ class PostgreSQL:
 
 
 @contextmanager
-def one_server(folder: Path | None = None, **settings: str) -> Iterator[PostgreSQL]:
+def run_postgresql(folder: Path | None = None, **settings: str) -> Iterator[PostgreSQL]:
     """Give a server of one's own, which a test may treat as it likes.
 
     Its data is in a folder of its own, or in ``folder``, which is then its account's.
@@ -143,7 +143,9 @@ def one_server(folder: Path | None = None, **settings: str) -> Iterator[PostgreS
 
 
 @contextmanager
-def primary_and_standby(*, synchronous: bool = False) -> Iterator[tuple[PostgreSQL, PostgreSQL]]:
+def run_primary_and_standby(
+    *, synchronous: bool = False
+) -> Iterator[tuple[PostgreSQL, PostgreSQL]]:
     """Give a primary and a hot standby of it, both running.
 
     Where it is ``synchronous``, the primary acknowledges no commit before the standby has it.
@@ -153,7 +155,9 @@ def primary_and_standby(*, synchronous: bool = False) -> Iterator[tuple[PostgreS
         primary = _started(stack, folder)
         standby = PostgreSQL(folder / "standby", _free_port(stack))
         where = ("-h", "127.0.0.1", "-p", str(primary.port), "-U", ACCOUNT)
-        run("pg_basebackup", *where, "-c", "fast", "-R", "-X", "stream", "-D", str(standby.data))
+        run_program(
+            "pg_basebackup", *where, "-c", "fast", "-R", "-X", "stream", "-D", str(standby.data)
+        )
         standby.start()
         stack.callback(_stopped, standby)
         if synchronous:
@@ -164,14 +168,14 @@ def primary_and_standby(*, synchronous: bool = False) -> Iterator[tuple[PostgreS
 
 def _folder(stack: ExitStack) -> Path:
     """Return a folder for the data of servers, which belongs to their account."""
-    programs()
+    find_programs()
     folder = Path(tempfile.mkdtemp(prefix="placement_sched_postgresql_"))
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
     return _owned(folder)
 
 
 def _owned(folder: Path) -> Path:
-    programs()
+    find_programs()
     if os.geteuid() == 0:
         account = pwd.getpwnam(ACCOUNT)
         os.chown(folder, account.pw_uid, account.pw_gid)
@@ -183,7 +187,7 @@ def _started(
 ) -> PostgreSQL:
     """Return a new server that is running."""
     server = PostgreSQL(folder / "primary", _free_port(stack), settings)
-    run("initdb", "-N", "-A", "trust", "-U", ACCOUNT, "-D", str(server.data))
+    run_program("initdb", "-N", "-A", "trust", "-U", ACCOUNT, "-D", str(server.data))
     server.start()
     stack.callback(_stopped, server)
     return server
@@ -195,4 +199,4 @@ def _stopped(server: PostgreSQL) -> None:
 
 
 def _free_port(stack: ExitStack) -> int:
-    return int(stack.enter_context(reserved_port()).getsockname()[1])
+    return int(stack.enter_context(reserve_port()).getsockname()[1])

@@ -11,7 +11,7 @@ PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["placement_sched.app", "tests.conftest"])
 
 
-def race(number: int, work: Callable[..., list[Any]], *arguments: object) -> list[Any]:
+def run_in_processes(number: int, work: Callable[..., list[Any]], *arguments: object) -> list[Any]:
     """Run ``work(barrier, which, *arguments)`` in that many processes; return all they return."""
     barrier, results = PROCESSES.Barrier(number), PROCESSES.Queue()
     processes = [

@@ -18,7 +18,7 @@ def _provider_id(uuid: str):
     return select(resource_providers.c.id).where(resource_providers.c.uuid == uuid)
 
 
-def put_on(database: Database, *uuids: str) -> None:
+def add_trait(database: Database, *uuids: str) -> None:
     """Put :data:`TRAIT` on those of these providers that are there and lack it."""
 
     def work(connection):
@@ -33,7 +33,7 @@ def put_on(database: Database, *uuids: str) -> None:
     database.write(work)
 
 
-def take_off(database: Database, *uuids: str) -> None:
+def remove_trait(database: Database, *uuids: str) -> None:
     """Take :data:`TRAIT` off these providers."""
     rows = delete(resource_provider_traits).where(
         _CARRIED.trait_id == _trait_id(),
@@ -44,7 +44,7 @@ def take_off(database: Database, *uuids: str) -> None:
     database.write(lambda connection: connection.execute(rows))
 
 
-def swap(database: Database, left: str, joined: str) -> None:
+def swap_trait(database: Database, left: str, joined: str) -> None:
     """Take :data:`TRAIT` off one provider and put it on another, in one statement."""
     row = update(resource_provider_traits).where(
         _CARRIED.trait_id == _trait_id(),
@@ -54,7 +54,7 @@ def swap(database: Database, left: str, joined: str) -> None:
     database.write(lambda connection: connection.execute(row.values(values)))
 
 
-def make(database: Database, uuid: str, number: int | None = None) -> None:
+def create_root_provider(database: Database, uuid: str, number: int | None = None) -> None:
     """Make a root provider, under a number where one is given."""
     row = {"uuid": uuid, "name": uuid, "generation": 0} | ({"id": number} if number else {})
 
@@ -66,7 +66,7 @@ def make(database: Database, uuid: str, number: int | None = None) -> None:
     database.write(work)
 
 
-def remove(database: Database, uuid: str) -> None:
+def delete_root_provider(database: Database, uuid: str) -> None:
     """Delete a root provider, if it is there, with its traits; its inventories are left behind."""
 
     def work(connection):
@@ -79,7 +79,7 @@ def remove(database: Database, uuid: str) -> None:
     database.write(work)
 
 
-def carriers(database: Database) -> set[str]:
+def read_providers_with_trait(database: Database) -> set[str]:
     """Return the uuids of the providers that carry :data:`TRAIT`."""
     query = (
         select(resource_providers.c.uuid)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from placement_sched.db.migrate import newest_revision
-from tests.deploy import REQUIRED, run, tool
+from tests.deploy import REQUIRED, find_program, run
 from tests.support.repository import ROOT
 from tests.support.servers import PROGRAM, environment
 
@@ -27,7 +27,7 @@ def unpack_last_release(folder: Path) -> Path:
     Its history is required in CI, as programs are.
     """
     (revision,) = (ROOT / "alembic/versions").glob(f"{newest_revision()}_*.py")
-    git = [tool("git"), "-C", str(ROOT)]
+    git = [find_program("git"), "-C", str(ROOT)]
     log = [*git, "log", "--diff-filter=A", "--format=%H", "-1", "--", str(revision)]
     came = subprocess.run(log, capture_output=True, text=True, timeout=60, check=False)
     # A revision that is not committed yet came after all that is.
@@ -63,12 +63,12 @@ def _write_metadata(folder: Path) -> None:
     (info / "entry_points.txt").write_text(text)
 
 
-def program(name: str) -> list[str | Path]:
+def release_command(name: str) -> list[str | Path]:
     """Return the command of a release."""
     return [sys.executable, "-c", RUN] if name == "last" else [PROGRAM]
 
 
-def variables(name: str, last_release: Path, url: str) -> dict[str, str]:
+def release_environment(name: str, last_release: Path, url: str) -> dict[str, str]:
     """Return the environment in which a release uses a database."""
     found = environment(
         OS_PLACEMENT_DATABASE__CONNECTION=url, OS_DEFAULT__SERVICE_DOWN_TIME="86400"
@@ -76,6 +76,10 @@ def variables(name: str, last_release: Path, url: str) -> dict[str, str]:
     return {**found, "PYTHONPATH": str(last_release)} if name == "last" else found
 
 
-def sync(name: str, last_release: Path, url: str, folder: Path) -> str:
+def sync_schema(name: str, last_release: Path, url: str, folder: Path) -> str:
     """Let a release bring a database to its schema; return what it printed."""
-    return run(*(*program(name), "db", "sync"), env=variables(name, last_release, url), cwd=folder)
+    return run(
+        *(*release_command(name), "db", "sync"),
+        env=release_environment(name, last_release, url),
+        cwd=folder,
+    )

@@ -5,7 +5,7 @@ import json
 from uuid import UUID
 
 from placement_sched.cli.main import main
-from tests.support.reports import a_report, node_uuid
+from tests.support.reports import build_report, node_uuid
 
 FLAVOR = {"name": "small", "vcpus": 2, "memory_mb": 1024, "root_gb": 5, "swap": 100}
 HELD = {"VCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 6}
@@ -23,7 +23,9 @@ class Cloud:
     def __init__(self, app, capsys):
         self.app = app
         self._capsys = capsys
-        app.post_json("/scheduler/v1/compute_nodes", [a_report(1), a_report(2, cell_uuid=CELL)])
+        app.post_json(
+            "/scheduler/v1/compute_nodes", [build_report(1), build_report(2, cell_uuid=CELL)]
+        )
 
     def record(self, number: int, on: int = 1, **changes) -> str:
         """Record an instance, without allocations."""

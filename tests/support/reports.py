@@ -13,7 +13,7 @@ def node_uuid(number: int) -> str:
     return str(UUID(int=number))
 
 
-def a_report(number: int = 1, **changes: Any) -> dict[str, Any]:
+def build_report(number: int = 1, **changes: Any) -> dict[str, Any]:
     """Return the report of a host ``cn<number>`` with 8 CPUs, 16 GB and 100 GB of disk."""
     report = {
         "uuid": node_uuid(number),
@@ -26,6 +26,6 @@ def a_report(number: int = 1, **changes: Any) -> dict[str, Any]:
     return report | changes
 
 
-def without(report: dict[str, Any], *keys: str) -> dict[str, Any]:
+def remove_keys(report: dict[str, Any], *keys: str) -> dict[str, Any]:
     """Return the report without these keys."""
     return {key: value for key, value in report.items() if key not in keys}

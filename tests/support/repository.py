@@ -31,7 +31,10 @@ def may_be_short(path: Path) -> bool:
     """Whether a module with one importer may have a few lines all the same."""
     document = path.parent.parent == PACKAGE / "api" and path.stem in DOCUMENTS
     top = path.parent == PACKAGE
-    return top or document or path.parent.name in FOUND or path.stem == "__init__"
+    stands_for_nova = path.parent.name == "nova_shim"
+    return (
+        top or document or stands_for_nova or path.parent.name in FOUND or path.stem == "__init__"
+    )
 
 
 def is_listed(folder: Path) -> bool:
@@ -39,7 +42,7 @@ def is_listed(folder: Path) -> bool:
     return folder.name in LISTED
 
 
-def imported_by() -> dict[Path, set[Path]]:
+def read_importers() -> dict[Path, set[Path]]:
     """The modules of the package that import each of its modules."""
     importers: dict[Path, set[Path]] = {path: set() for path in modules()}
     for path in importers:
@@ -64,6 +67,6 @@ def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
             yield node
 
 
-def shown(path: Path) -> str:
+def relative_name(path: Path) -> str:
     """A module as a test's id and messages name it."""
     return str(path.relative_to(ROOT))

@@ -15,7 +15,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from tests.support import program as forked
-from tests.support.loopback import reserved_port
+from tests.support.loopback import reserve_port
 
 BIN = forked.PROGRAM.parent
 PROGRAM = forked.PROGRAM
@@ -121,7 +121,7 @@ class Server:
 
 
 @contextmanager
-def started(
+def start_server(
     *arguments: str | Path,
     folder: Path,
     log: Path | None = None,
@@ -149,7 +149,7 @@ def started(
         streams = [stack.enter_context(Path(os.devnull).open()), output, failures]
         port = "0"
         if command is not None:
-            port = str(stack.enter_context(reserved_port()).getsockname()[1])
+            port = str(stack.enter_context(reserve_port()).getsockname()[1])
         argv = [str(part).replace("{port}", port) for part in command or ()]
         if command is None:
             argv = ["serve", "--port", port, *map(str, arguments)]
@@ -186,7 +186,7 @@ def _end(process: forked.Process, how: signal.Signals) -> None:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[Callable[..., Server]]:
+def start_servers(folder: Path) -> Iterator[Callable[..., Server]]:
     """Give a function that starts servers, each with its log in ``folder``; stop them all."""
     with ExitStack() as stack:
         numbers = iter(range(1000))
@@ -196,14 +196,14 @@ def serving(folder: Path) -> Iterator[Callable[..., Server]]:
             known = environment(**{"OS_DEFAULT__SERVICE_DOWN_TIME": "86400", **variables})
             log = folder / f"server{next(numbers)}.log"
             return stack.enter_context(
-                started(*arguments, folder=folder, log=log, ready=ready, variables=known)
+                start_server(*arguments, folder=folder, log=log, ready=ready, variables=known)
             )
 
         yield serve
 
 
 @contextmanager
-def serving_on(folder: Path, connection: str | None = None) -> Iterator[Server]:
+def serve_database(folder: Path, connection: str | None = None) -> Iterator[Server]:
     """Give a server on the database ``connection``, or on an embedded one in ``folder``."""
     config = folder / "placement.conf"
     config.write_text(
@@ -211,7 +211,7 @@ def serving_on(folder: Path, connection: str | None = None) -> Iterator[Server]:
         "[DEFAULT]\nservice_down_time = 86400\n[placement_database]\nsync_on_startup = true\n"
         f"connection = {connection or f'sqlite:///{folder}/sched.db'}\n"
     )
-    with started("--config-file", config, folder=folder) as server:
+    with start_server("--config-file", config, folder=folder) as server:
         yield server
 
 

@@ -13,7 +13,7 @@ _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 
 @contextmanager
-def counted(database: Database) -> Iterator[list[str]]:
+def record_statements(database: Database) -> Iterator[list[str]]:
     """Give a list that fills with the statements that go to the database."""
     seen: list[str] = []
 

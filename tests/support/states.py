@@ -26,7 +26,7 @@ def settings_with(**options: Any) -> Settings:
     return settings.with_overrides(values, "nova.conf")  # as if they were configured
 
 
-def an_aggregate(number: int = 1, *hosts: str, **metadata: str) -> HostAggregate:
+def build_aggregate(number: int = 1, *hosts: str, **metadata: str) -> HostAggregate:
     """Return aggregate ``agg<number>``, whose uuid is the number."""
     return HostAggregate(
         id=number,
@@ -37,12 +37,12 @@ def an_aggregate(number: int = 1, *hosts: str, **metadata: str) -> HostAggregate
     )
 
 
-def aggregates(*metadata: dict[str, str]) -> tuple[HostAggregate, ...]:
+def build_aggregates(*metadata: dict[str, str]) -> tuple[HostAggregate, ...]:
     """Return one aggregate for each of these metadata."""
-    return tuple(an_aggregate(number, **each) for number, each in enumerate(metadata, start=1))
+    return tuple(build_aggregate(number, **each) for number, each in enumerate(metadata, start=1))
 
 
-def a_service(**changes: Any) -> Mapping[str, Any]:
+def build_service(**changes: Any) -> Mapping[str, Any]:
     """Return a compute service that is enabled and was seen just now."""
     fields = {
         "id": 1,
@@ -58,10 +58,10 @@ def a_service(**changes: Any) -> Mapping[str, Any]:
     return service_view(Service(**(fields | changes)))
 
 
-def a_host(name: str = "cn1", node: str | None = None, **attributes: Any) -> HostState:
+def build_host_state(name: str = "cn1", node: str | None = None, **attributes: Any) -> HostState:
     """Return a host that is up, with 8 CPUs, 16 GB and 100 GB of disk, half of all free."""
     fields = {
-        "service": a_service(host=name),
+        "service": build_service(host=name),
         "vcpus_total": 8,
         "vcpus_used": 4,
         "cpu_allocation_ratio": 1.0,
@@ -76,7 +76,7 @@ def a_host(name: str = "cn1", node: str | None = None, **attributes: Any) -> Hos
     return HostState(name, node or name, **(fields | attributes))
 
 
-def a_spec(
+def build_spec(
     extra_specs: dict[str, str] | None = None,
     properties: dict[str, Any] | None = None,
     **fields: Any,
@@ -92,14 +92,14 @@ def a_spec(
     return request_spec_from({"flavor": flavor, "image": {"properties": properties or {}}} | fields)
 
 
-def instances_on(host: str, *uuids: str, **fields: Any) -> dict[str, HostInstance]:
+def build_instances(host: str, *uuids: str, **fields: Any) -> dict[str, HostInstance]:
     """Return instances by uuid, as ``host_state.instances`` has them."""
     return {uuid: HostInstance(uuid=uuid, host=host, node=host, **fields) for uuid in uuids}
 
 
-def refusal_of(plugin: BaseHostFilter, host: HostState, spec: RequestSpec | None = None) -> Any:
+def find_rejection(plugin: BaseHostFilter, host: HostState, spec: RequestSpec | None = None) -> Any:
     """Return the reason of a filter's refusal, or None; ``host_passes`` has to say the same."""
-    spec = spec or a_spec()
+    spec = spec or build_spec()
     found = plugin.refusal(host, spec)
     assert plugin.host_passes(host, spec) is (found is None)
     return found and found.reason

@@ -15,7 +15,6 @@ LEAST = 1
 
 
 def units_ignored() -> Select[Any]:
-    """Return the allocations that min_unit, max_unit or step_size do not allow, or no inventory."""
     # A step of 0 can be written by hand alone, and would divide by zero.
     steps = _HELD.used % sa.func.nullif(_OWNED.step_size, 0)
     query = select(

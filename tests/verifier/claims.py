@@ -82,7 +82,6 @@ def since(one: Instance, places: Sequence[ClaimedPlace], host: str) -> datetime 
 
 
 def has_left(connection: Connection, host: str, seen: datetime) -> bool:
-    """Return whether an instance with devices, placed on a host before it was seen, is gone."""
     query = (
         select(_DECISIONS.created_at)
         .join(decisions, _DECISIONS.uuid == _PLACES.decision_uuid)

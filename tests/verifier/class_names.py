@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares amounts by resource class where a class may have another name by now.
-
-Up to microversion 1.6 clients rename classes of their own (``CUSTOM_...``). An allocation then goes
-by the new name, and what was claimed or answered before by the old one.
-"""
+"""Compares amounts by resource class where a class may have another name by now."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime

@@ -1,13 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decisions and what is recorded of them, one to one: their places, and who claimed for whom.
-
-A decision has a place for each instance of its request, in their order, whatever it came to: both
-are written, and deleted, in one transaction.
-
-An instance may have several decisions: it is moved by a new one, and rebuilt by one that claims
-nothing. The last that claimed is the one that it is recorded with, since both are written in the
-transaction of the claim.
-"""
+"""Decisions and what is recorded of them, one to one: their places, and who claimed for whom."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -79,7 +71,6 @@ DecisionFault = Misplaced | DecidedAgain | ClaimedBefore | Unplaced | RequestUnr
 
 
 def faults(connection: Connection, most: int) -> Iterator[DecisionFault]:
-    """Yield where the latest decisions, ``most`` of them, are not as what is recorded of them."""
     newest = select(_DECISIONS.uuid).order_by(_DECISIONS.id.desc()).limit(most)
     for batch in sql.batches(connection.scalars(newest).all(), sql.AT_ONCE):
         answers = select(_DECISIONS.uuid, _DECISIONS.selections)
@@ -95,7 +86,6 @@ def faults(connection: Connection, most: int) -> Iterator[DecisionFault]:
 
 
 def _places() -> Select[Any]:
-    """Return the question for places, whether a later claim was, and whether an earlier one is."""
     own = _INSTANCES.decision_uuid == _DECISIONS.uuid
     # A claim makes the consumer, or raises the generation of the one that is there.
     is_unwritten = sa.and_(own, _CONSUMERS.generation == AS_CLAIMED)
@@ -167,10 +157,6 @@ def _of_requests(
 
 
 def _asked(request: Any, answer: Any) -> dict[int, str] | None:
-    """Return the instance at each position of a request; None where that cannot be read.
-
-    The answer names those that the request did not.
-    """
     try:
         named = request.get("instance_uuids") or answer["instance_uuids"]
         return dict(enumerate(map(canonical_uuid, named)))

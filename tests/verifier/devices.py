@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds instances for which their host lacks PCI devices, by what it had free in its last report.
-
-Only those are counted whose devices that report cannot have taken away already: nova-compute claims
-them after the decision. A host of which an instance with devices is gone is left out, since it may
-have more free than it reported.
-"""
+"""Finds instances whose host lacks PCI devices, by what it had free in its last report."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +24,6 @@ def lacking(
     hardware: Hardware,
     aliases: Mapping[str, Alias],
 ) -> Iterator[tuple[Instance, str]]:
-    """Yield the instances for which devices lack on a node, those decided last, and why."""
     seen = seen_at(node)
     if seen is None:
         return

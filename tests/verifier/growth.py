@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verifies with what is known from before what one moment cannot show.
-
-Generations of what stays only grow, and what clients were answered is there: whole, and nothing of
-what was refused.
-"""
+"""Verifies with what is known from before what one moment cannot show."""
 
 from collections.abc import Iterator, Mapping
 
@@ -17,18 +13,15 @@ _Found = Iterator[tuple[Fault, Mapping[str, object]]]
 
 
 def generations(database: Database) -> GenerationsSeen:
-    """Return the generations of this moment."""
     with database.snapshot() as connection:
         return references.generations(connection)
 
 
 def fallen(before: GenerationsSeen, after: GenerationsSeen) -> tuple[Violation, ...]:
-    """Return what has a lower generation ``after`` than ``before``."""
     return tuple(violation_of(*one) for one in _fallen(before, after))
 
 
 def lost(database: Database, writes: AcknowledgedWrites) -> tuple[Violation, ...]:
-    """Return the consumers that hold something else than their writes were answered."""
     with database.snapshot() as connection:
         return tuple(violation_of(*one) for one in _lost(connection, writes))
 

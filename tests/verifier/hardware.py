@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorded instances that request pinned CPUs or PCI devices, and the nodes they are on.
-
-What of them cannot be read, because it was written by hand, is handed back by its uuid and why.
-"""
+"""The recorded instances that request pinned CPUs or PCI devices, and the nodes they are on."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
@@ -48,7 +45,6 @@ class Unread(NamedTuple):
 
 
 def demanding(connection: Connection) -> tuple[list[Instance], list[Unread]]:
-    """Return the instances on a host that may request pinned CPUs or PCI devices."""
     digests = select(embedded_flavors.c.digest).where(
         _has(embedded_flavors.c.flavor, *_PINNING, *_DEVICES)
     )
@@ -66,14 +62,12 @@ def demanding(connection: Connection) -> tuple[list[Instance], list[Unread]]:
 def nodes_of(
     connection: Connection, uuids: Iterable[str]
 ) -> tuple[list[ComputeNode], list[Unread]]:
-    """Return the compute nodes of these uuids with what they reported last."""
     return _read(sorted(uuids), lambda some: nodes_store.by_uuids(connection, some))
 
 
 def _read(
     uuids: Sequence[str], read: Callable[[Sequence[str]], Iterable[T]]
 ) -> tuple[list[T], list[Unread]]:
-    """Read many together; where that fails, one by one: only those that fail are left out."""
     whole, unread = list[T](), list[Unread]()
     for batch in sql.batches(uuids, sql.AT_ONCE):
         try:
@@ -90,7 +84,6 @@ def _read(
 
 
 def reason_of(failure: Exception) -> str:
-    """Return in one line why something cannot be read."""
     return f"{type(failure).__name__}: {one_line(failure)}"
 
 

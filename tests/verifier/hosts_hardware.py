@@ -32,7 +32,6 @@ _Found = Iterator[tuple[Fault, Mapping[str, object]]]
 
 
 def faults(connection: Connection, settings: Settings) -> _Found:
-    """Yield the hosts with too few pinned CPUs, and the instances for which devices lack."""
     found, unread = hardware.demanding(connection)
     yield from _unreadable("instance", unread)
     hosts = {one.host for one in found if one.host is not None}
@@ -83,7 +82,6 @@ def _with_devices(instances: Iterable[Instance]) -> list[str]:
 
 
 def _legible(instances: Iterable[Instance]) -> tuple[list[Instance], list[hardware.Unread]]:
-    """Return those of which the hardware that they request can be read, and the others."""
     whole, unread = list[Instance](), list[hardware.Unread]()
     for one in instances:
         try:
@@ -114,7 +112,6 @@ def _pinned(node: ComputeNode, instances: Sequence[Instance]) -> _Found:
 
 
 def _topology_of(instance: Instance) -> InstanceNUMATopology | None:
-    """Return the NUMA nodes of an instance; None where it has none, or they are not known."""
     try:
         return _hardware(instance).numa_topology
     except Invalid:
@@ -138,6 +135,5 @@ def _devices(
 
 
 def _hardware(instance: Instance) -> RequestedHardware:
-    """Return what flavor and image request; raises :class:`Invalid` where they cannot be read."""
     described = instance.flavor or {}
     return RequestedHardware(Flavor.from_document(described), Image.from_document(instance.image))

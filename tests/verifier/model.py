@@ -70,6 +70,5 @@ class AcknowledgedWrites:
     by_consumer: dict[str, tuple[HeldAmounts, ...]] = field(default_factory=dict)
 
     def note(self, consumer: str, amounts: HeldAmounts, *, answered: bool = True) -> None:
-        """Note that a write left a consumer with these amounts, or may have."""
         before = () if answered else self.by_consumer.get(consumer, ({},))
         self.by_consumer[consumer] = (*before, amounts)

@@ -31,7 +31,6 @@ AS_CLAIMED = 1
 
 
 def questions() -> Mapping[Fault, Select[Any]]:
-    """Return the question of each fault of this kind: its rows are not as they must be."""
     decided = _INSTANCES.decision_uuid == _DECISIONS.uuid
     names = (_INSTANCES.uuid.label("instance"), _DECISIONS.uuid.label("decision"))
     made = select(*names, _DECISIONS.outcome, _DECISIONS.kind).join(decisions, decided)
@@ -121,7 +120,6 @@ def _claimed(connection: Connection, uuids: tuple[str, ...]) -> Iterator[Claimed
 
 
 def document_of(text: str) -> Any:
-    """Return what a text of JSON says; None where it cannot be read."""
     try:
         return orjson.loads(text)
     except ValueError:
@@ -129,7 +127,6 @@ def document_of(text: str) -> Any:
 
 
 def _asked(answer: Any, position: int) -> dict[tuple[str, str], int] | None:
-    """Return what an answer claims for the instance at a position; None where it does not say."""
     try:
         request = answer["selections"][position][0]["allocation_request"]
         parts = {} if request is None else request["allocations"]
@@ -143,7 +140,6 @@ def _asked(answer: Any, position: int) -> dict[tuple[str, str], int] | None:
 
 
 def held(connection: Connection, uuids: Iterable[str]) -> dict[str, dict[tuple[str, str], int]]:
-    """Return what each of these consumers holds that holds anything."""
     columns = allocations.c
     query = (
         select(

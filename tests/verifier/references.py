@@ -17,7 +17,6 @@ _PROVIDERS = tables.resource_providers
 
 
 def questions() -> Mapping[Fault, Select[Any]]:
-    """Return the question of each invariant of this kind: its rows violate it."""
     return {**_of_consumers(), **_of_providers()}
 
 
@@ -78,7 +77,6 @@ def _of_providers() -> dict[Fault, Select[Any]]:
 
 
 def generations(connection: sa.Connection) -> GenerationsSeen:
-    """Return the generation of every provider and every consumer."""
     return GenerationsSeen(
         _generations(connection, _PROVIDERS), _generations(connection, tables.consumers)
     )

@@ -61,7 +61,6 @@ _SENTENCES: Mapping[Fault, str] = {
 
 
 def violation_of(fault: Fault, found: Mapping[str, object]) -> Violation:
-    """Return the violation that a row describes; an amount below 1 is never allowed."""
     row, allowed = dict(found), False
     if fault is Fault.UNITS and row["used"] < LEAST:  # type: ignore[operator]
         row["times"] = "; no inventory allows less than 1"
@@ -71,6 +70,5 @@ def violation_of(fault: Fault, found: Mapping[str, object]) -> Violation:
 
 
 def amounts_of(held: HeldAmounts) -> str:
-    """Return what a consumer holds, as sentences name it."""
     listed = (f"{used} {name} of {uuid}" for (uuid, name), used in sorted(held.items()))
     return ", ".join(listed) or "nothing"

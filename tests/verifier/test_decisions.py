@@ -8,7 +8,7 @@ from sqlalchemy import insert, select, update
 
 from placement_sched.db import tables
 from placement_sched.model.checks import Invariant
-from tests.support.invariants import assert_invariants, break_tables, verified
+from tests.support.invariants import assert_invariants, break_tables, run_verifier
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.versions import LATEST_HEADERS
 from tests.verifier.model import Fault
@@ -41,7 +41,6 @@ class Cloud:
             return dict(connection.execute(query).mappings().one())
 
     def copy(self, decision, **changes):
-        """Record a decision once more, under another uuid, with its place."""
         row = self.row_of(DECISIONS, decision)
         del row["id"]
         place = {"decision_uuid": OTHER, "position": 0, "instance_uuid": FIRST, "host": "cn1"}
@@ -52,7 +51,7 @@ class Cloud:
         )
 
     def kinds(self):
-        return sorted(one.invariant for one in verified(self.database).violations)
+        return sorted(one.invariant for one in run_verifier(self.database).violations)
 
 
 @pytest.fixture
@@ -66,7 +65,7 @@ def test_place_on_another_host_than_was_chosen_is_reported(cloud, host, options)
     made = cloud.place(FIRST, force_hosts=["cn1"], options=options)["decision"]
     assert_invariants(cloud.database)
     break_tables(cloud.database, update(PLACES).values(host=host))
-    (found,) = verified(cloud.database).violations
+    (found,) = run_verifier(cloud.database).violations
     assert found.invariant is Fault.MISPLACED
     assert found.detail == (
         f"decision {made} chose host cn1 for instance {FIRST}, and its place is recorded on host "
@@ -82,7 +81,6 @@ def test_place_of_one_that_found_no_host_is_nowhere(cloud):
 
 
 def lost(uuid, *, held=False):
-    """Delete the place and the record of an instance, and what it held as well."""
     consumers, allocations = tables.consumers.c, tables.allocations.c
     of_claim = [
         tables.allocations.delete().where(allocations.consumer_id == uuid),
@@ -100,7 +98,7 @@ def test_half_of_a_claim_that_is_lost_is_reported(cloud, held):
     made = cloud.place(FIRST, SECOND)["decision"]
     assert_invariants(cloud.database)
     break_tables(cloud.database, *lost(SECOND, held=held))
-    (found,) = verified(cloud.database).violations
+    (found,) = run_verifier(cloud.database).violations
     assert found.invariant is Fault.UNPLACED
     assert found.detail == (
         f"decision {made} was about instance {SECOND} at position 1, and no instance has its place "
@@ -150,7 +148,7 @@ def test_place_of_an_instance_that_was_not_asked_for_is_reported(cloud):
             select(PLACES.c.decision_uuid, 7, PLACES.c.instance_uuid).where(PLACES.c.position == 0),
         ),
     )
-    details = [one.detail for one in verified(cloud.database).violations]
+    details = [one.detail for one in run_verifier(cloud.database).violations]
     assert cloud.kinds() == [Fault.UNPLACED] * 2
     assert [one.split(" was about ")[1] for one in details] == [
         f"instance {SECOND} at position 1, and instance {OTHER} has its place there",
@@ -159,7 +157,6 @@ def test_place_of_an_instance_that_was_not_asked_for_is_reported(cloud):
 
 
 def test_decision_of_a_release_that_noted_no_places_lacks_none(cloud):
-    """As migration 0009 leaves one of which an instance was gone by then."""
     cloud.place(FIRST, SECOND)
     unconditioned = update(DECISIONS).values(conditions=None)
     break_tables(cloud.database, *lost(SECOND, held=True), unconditioned)
@@ -170,7 +167,7 @@ def test_decision_of_a_release_that_noted_no_places_lacks_none(cloud):
 def test_request_that_names_no_instances_is_reported(cloud, text):
     made = cloud.place(FIRST)["decision"]
     break_tables(cloud.database, update(DECISIONS).values(request=text))
-    (found,) = verified(cloud.database).violations
+    (found,) = run_verifier(cloud.database).violations
     assert found.invariant is Fault.RECORD_UNREADABLE
     assert found.detail == f"the record of decision {made} cannot be read: it names no instances"
 
@@ -178,7 +175,7 @@ def test_request_that_names_no_instances_is_reported(cloud, text):
 def test_second_decision_for_the_claim_of_one_is_reported(cloud):
     made = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
     cloud.copy(made)
-    (found,) = verified(cloud.database).violations
+    (found,) = run_verifier(cloud.database).violations
     assert found.invariant is Fault.DECIDED_AGAIN
     assert f"placed by decision {made}, and the later decision {OTHER}" in found.detail
 
@@ -261,7 +258,6 @@ def test_decisions_that_are_deleted_leave_nothing_to_compare(cloud):
 
 
 def with_custom_classes(cloud, *names):
-    """Let each host have of these classes, and place an instance that takes 1, 2, ... of them."""
     for name in names:
         cloud.app.put(f"/placement/resource_classes/{name}", headers=LATEST_HEADERS)
     for host in ("cn1", "cn2", "cn3"):
@@ -305,7 +301,6 @@ def test_class_that_was_renamed_before_the_decision_is_compared_by_name(cloud):
 
 
 def again(cloud, host, times=1):
-    """Let a client allocate for the first instance, of a host, so many times."""
     owner = {"project_id": "p1", "user_id": "u1", "consumer_type": "INSTANCE"}
     for generation in (None, *range(1, times)):
         held = {report(host)["uuid"]: {"resources": {"VCPU": 1 + (generation or 0)}}}
@@ -314,7 +309,6 @@ def again(cloud, host, times=1):
 
 
 def in_one_second(cloud):
-    """Let consumers and decisions be of one second, as they are where a client is quick."""
     moment = datetime.fromisoformat("2038-01-01T12:00:00")
     break_tables(
         cloud.database,

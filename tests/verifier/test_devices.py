@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import update
 
 from placement_sched.db import tables
-from tests.support.invariants import assert_invariants, break_tables, verified
+from tests.support.invariants import assert_invariants, break_tables, run_verifier
 from tests.support.scheduling import FLAVOR, flavor, instance, report, spec
 from tests.support.versions import LATEST_HEADERS
 from tests.verifier.model import Fault
@@ -59,7 +59,6 @@ class Cloud:
         self.app.put_json(f"/scheduler/v1/instances/{uuid}", body)
 
     def place(self, uuid, host, at, alias="nic:1", **changes):
-        """Place an instance by a decision, with devices, and put that at its time."""
         asked = spec(uuid, force_hosts=[host], **changes)
         decision = self.app.post_json(SELECT, {"request_spec": asked}).json["decision"]
         kept = json.dumps({**FLAVOR, **asking(alias)})
@@ -76,7 +75,6 @@ class Cloud:
         )
 
     def move(self, uuid, host, at, **changes):
-        """Place an instance again, as nova does that has given what it held to the migration."""
         self.app.delete(f"/placement/allocations/{uuid}", headers=LATEST_HEADERS)
         with self.database.read() as connection:
             before = connection.execute(
@@ -87,7 +85,7 @@ class Cloud:
         break_tables(self.database, change.values(created_at=before.created_at))
 
     def found(self, **options):
-        found = verified(self.database, pci__alias=ALIASES, **options).violations
+        found = run_verifier(self.database, pci__alias=ALIASES, **options).violations
         assert {one.invariant for one in found} <= {Fault.PCI_DEVICES}
         return [one.detail for one in found]
 
@@ -130,7 +128,6 @@ def test_instance_that_is_recorded_after_its_host_reported_its_device_as_taken_i
 
 
 def test_report_that_is_the_same_again_counts(cloud):
-    """As where one instance came and another one went: then only the heartbeat moves."""
     cloud.place(FIRST, "cn1", minutes(1))
     cloud.seen(minutes(2))
     cloud.place(SECOND, "cn1", minutes(3))

@@ -6,7 +6,7 @@ from sqlalchemy import update
 
 from placement_sched.db.tables import consumers, resource_providers
 from tests.support.clouds import uuid_of
-from tests.support.invariants import break_tables, generations_only_grow
+from tests.support.invariants import assert_generations_grow, break_tables
 from tests.support.scheduling import report
 from tests.support.versions import LATEST_HEADERS
 from tests.verifier.growth import fallen, generations, lost
@@ -35,7 +35,7 @@ def _hold(app, vcpus, generation=None):
 
 def test_generations_that_grow_are_as_they_should_be(client, database):
     before = generations(database)
-    with generations_only_grow(database):
+    with assert_generations_grow(database):
         _hold(client, 2, generation=1)
     after = generations(database)
     assert sum(after.consumers.values()) > sum(before.consumers.values())
@@ -60,7 +60,7 @@ def test_generation_that_fell_is_reported(client, database, table, words):
 @pytest.mark.all_databases
 def test_provider_that_is_made_again_begins_again(client, database):
     client.delete(f"/placement/allocations/{CONSUMER}", headers=LATEST_HEADERS)
-    with generations_only_grow(database):
+    with assert_generations_grow(database):
         client.delete(f"/placement/resource_providers/{CN1}", headers=LATEST_HEADERS)
         body = {"uuid": CN1, "name": "cn1"}
         client.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
@@ -71,7 +71,6 @@ OTHER = uuid_of("another consumer")
 
 
 def _answered(*writes):
-    """Return what is known by writes of amounts, each with whether it was answered."""
     known = AcknowledgedWrites()
     for amounts, answered in writes:
         known.note(CONSUMER, amounts, answered=answered)

@@ -14,7 +14,7 @@ from placement_sched.model.hardware.numa import (
 )
 from placement_sched.model.hardware.numa_fit import fit_to_host, with_usage
 from placement_sched.model.verdict import Rejection
-from tests.support.invariants import verified
+from tests.support.invariants import run_verifier
 from tests.support.scheduling import flavor, instance, report
 from tests.verifier import pinning
 from tests.verifier.model import Fault
@@ -23,7 +23,6 @@ pytestmark = pytest.mark.slow
 
 
 def cell(number, cpus, threads=1, *, shared=True):
-    """A NUMA node of so many CPUs, in cores of so many threads."""
     ids = list(range(number * 100, number * 100 + cpus))
     cores = [ids[at : at + threads] for at in range(0, cpus, threads)]
     return {
@@ -42,17 +41,13 @@ def pinned(vcpus, **specs):
 
 
 def found(app, database, cells, *flavors, recorded=({"node": "cn1"},), others=()):
-    """Return what is violated by instances of these flavors on host cn1, recorded as given.
-
-    ``others`` are the names of further nodes of the host.
-    """
     same = {"host": "cn1", "numa_topology": {"cells": cells}}
     reports = [report(node, **same) for node in ("cn1", *others)]
     app.post_json("/scheduler/v1/compute_nodes", reports)
     for number, (asked, where) in enumerate(zip(flavors, cycle(recorded), strict=False)):
         body = {"host": "cn1", "project_id": "p", "user_id": "u", "flavor": asked}
         app.put_json(f"/scheduler/v1/instances/{instance(number)}", body | where)
-    return [(one.invariant, one.detail) for one in verified(database).violations]
+    return [(one.invariant, one.detail) for one in run_verifier(database).violations]
 
 
 ALONE = {"cpu_thread_policy": "isolate"}
@@ -137,7 +132,6 @@ def test_instance_without_a_node_may_be_on_any_of_several(app, database):
 
 
 def drawn(dice):
-    """Draw a NUMA topology of an instance that pins its CPUs."""
     policy = dice.choice([None, "isolate", "require", "prefer"])
     cells = tuple(
         InstanceNUMACell(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from placement_sched.model.checks import Invariant
 from tests.exploring import draws
-from tests.support.invariants import generations_only_grow, verified
+from tests.support.invariants import assert_generations_grow, run_verifier
 from tests.support.providers import NOW
 from tests.support.scheduling import flavor, report, spec
 from tests.support.versions import LATEST_HEADERS
@@ -103,7 +103,6 @@ class Writer:
         )
 
     def hand_over(self, giver, taker):
-        """Give what one holds to another, in one request, as a move of nova does."""
         if giver == taker:
             return
         gives, takes = self._held(giver), self._held(taker)
@@ -136,7 +135,6 @@ class Writer:
             self._placed += uuids
 
     def forget_oldest(self):
-        """Delete an instance as its client does: what it holds, then its record."""
         if self._placed:
             uuid = self._placed.pop(0)
             self._send("DELETE", f"/placement/allocations/{uuid}")
@@ -176,7 +174,6 @@ class Writer:
 
 @pytest.fixture
 def ticking(settings, make_app):
-    """An application on whose clock a second passes at each look, so that times have an order."""
     seconds = count()
     return make_app(settings, clock=lambda: NOW + timedelta(seconds=next(seconds)))
 
@@ -193,12 +190,12 @@ def test_invariants_hold_after_any_writes(ticking, database, writes):
         writer.stock(which, {"VCPU": 6})
     for which in range(HOSTS):
         writer.host(which, there=True)
-    with generations_only_grow(database):
+    with assert_generations_grow(database):
         for name, *taken in writes:
             getattr(writer, name)(*taken)
     found = [
         f"{one.invariant}: {one.detail}"
-        for one in verified(database).violations
+        for one in run_verifier(database).violations
         if one.invariant is not Invariant.OVER_CAPACITY
         or not any(uuid in one.detail for uuid in writer.shrunk)
     ]
@@ -206,7 +203,6 @@ def test_invariants_hold_after_any_writes(ticking, database, writes):
 
 
 def test_writes_of_the_random_test_are_mostly_accepted(ticking, database):
-    """That nothing is refused for its form alone, which would make the test above say little."""
     writer = Writer(ticking)
     seen = []
     send = writer._send

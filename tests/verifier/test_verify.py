@@ -9,7 +9,7 @@ from sqlalchemy import delete, insert, select, update
 from placement_sched.db import tables
 from placement_sched.model.checks import Invariant
 from placement_sched.store.compute import instances
-from tests.support.invariants import assert_invariants, break_tables, verified
+from tests.support.invariants import assert_invariants, break_tables, run_verifier
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.versions import LATEST_HEADERS
 from tests.verifier.model import Fault
@@ -67,7 +67,6 @@ def cloud(app):
 
 
 def number_of(uuid):
-    """The number of a provider, for statements."""
     columns = tables.resource_providers.c
     return select(columns.id).where(columns.uuid == uuid).scalar_subquery()
 
@@ -119,7 +118,6 @@ def _change(table, column, value, values):
 
 
 def moved(uuid, to):
-    """Statements by which what an instance holds is on another host, in a later generation."""
     number = number_of(to)
     return [held_by(uuid, resource_provider_id=number), consumer(uuid, generation=2)]
 
@@ -400,7 +398,7 @@ BROKEN = {
 
 def test_a_cloud_that_only_the_apis_wrote_violates_nothing(cloud, database):
     assert_invariants(database)
-    found = verified(database)
+    found = run_verifier(database)
     assert (found.violations, found.allowed, found.cut) == ((), (), frozenset())
     assert dict(found.checked) == {
         "providers": 3,
@@ -415,7 +413,7 @@ def test_a_cloud_that_only_the_apis_wrote_violates_nothing(cloud, database):
 def test_what_is_broken_is_reported_and_nothing_else(cloud, database, broken):
     statements, kinds, words = BROKEN[broken]
     break_tables(database, *statements)
-    found = verified(database).violations
+    found = run_verifier(database).violations
     assert {one.invariant for one in found} == kinds
     details = [one.detail for one in found]
     assert any(all(word in one for word in words) for one in details), details
@@ -428,13 +426,12 @@ def test_two_parents_of_each_other_are_a_loop_of_both(cloud, database):
         provider(CN1, parent_provider_id=number_of_aliased(CN2)),
         provider(CN2, parent_provider_id=number_of_aliased(CN1)),
     )
-    loops = [one for one in verified(database).violations if "circle" in one.detail]
+    loops = [one for one in run_verifier(database).violations if "circle" in one.detail]
     assert len(loops) == 3  # those two, and the child that is below one of them
     assert {one.invariant for one in loops} == {Invariant.PARENT_LOOP}
 
 
 def number_of_aliased(uuid):
-    """The number of a provider, for an update of the same table (MariaDB wants it apart)."""
     inner = select(tables.resource_providers).subquery()
     return select(inner.c.id).where(inner.c.uuid == uuid).scalar_subquery()
 
@@ -445,7 +442,7 @@ def test_provider_with_a_second_record_without_hyphens_is_there_twice(cloud, dat
         values = dict(connection.execute(row).mappings().one())
     again = {"id": ABSENT, "root_provider_id": ABSENT, "uuid": CN2.replace("-", ""), "name": "x"}
     break_tables(database, insert(tables.resource_providers).values(values | again))
-    (found,) = verified(database).violations
+    (found,) = run_verifier(database).violations
     assert found.invariant is Invariant.PROVIDER_TWICE
     assert f"provider {CN2} has 2 records, in different spellings" in found.detail
 
@@ -462,7 +459,7 @@ def test_two_spellings_of_a_consumer_are_one_too_many(sqlite_database, sqlite_ap
         insert(tables.consumers).values(values),
         allocation(number_of(CHILD), class_of("VGPU"), lower.upper()),
     )
-    (found,) = verified(sqlite_database).violations
+    (found,) = run_verifier(sqlite_database).violations
     assert found.invariant is Invariant.CONSUMER_TWICE
     assert f"consumer {lower} has 2 records" in found.detail
 
@@ -477,7 +474,7 @@ def test_consumer_with_a_second_record_without_hyphens_is_there_twice(cloud, dat
         insert(tables.consumers).values(values | {"id": ABSENT, "uuid": plain}),
         allocation(number_of(CHILD), class_of("VGPU"), plain),
     )
-    (found,) = verified(database).violations
+    (found,) = run_verifier(database).violations
     assert found.invariant is Invariant.CONSUMER_TWICE
     assert f"consumer {FREE} has 2 records" in found.detail
 
@@ -486,15 +483,14 @@ def test_consumer_with_a_second_record_without_hyphens_is_there_twice(cloud, dat
 def test_inventory_that_reserves_more_than_it_has_is_not_over_allocated_while_nothing_is(
     cloud, database
 ):
-    """As a reshape may write it."""
     reserving = update(tables.inventories).where(
         tables.inventories.c.resource_class_id == class_of("VGPU")
     )
     break_tables(database, reserving.values(total=1, reserved=5))
     assert_invariants(database)
-    assert verified(database).allowed == ()
+    assert run_verifier(database).allowed == ()
     break_tables(database, allocation(number_of(CHILD), class_of("VGPU"), FREE))
-    kinds = {one.invariant for one in verified(database).violations}
+    kinds = {one.invariant for one in run_verifier(database).violations}
     assert Invariant.OVER_CAPACITY in kinds
 
 
@@ -505,13 +501,13 @@ def test_inventory_that_shrank_in_the_second_of_the_claim_is_allowed(cloud, data
     at_once = [held_by(one, updated_at=LATER) for one in (FIRST, SECOND, FREE)]
     small = {"total": 512, "max_unit": 512, "updated_at": LATER}
     break_tables(database, *at_once, shrunk.values(**small, **earlier))
-    found = verified(database)
+    found = run_verifier(database)
     assert found.violations == ()
     assert {one.invariant for one in found.allowed} == {Invariant.OVER_CAPACITY, Fault.UNITS}
     assert all("were both written at 2038-01-01 12:00:00" in one.detail for one in found.allowed)
     # One that was made in that second is the one that the claim was of.
     break_tables(database, shrunk.values(created_at=LATER))
-    assert verified(database).allowed == ()
+    assert run_verifier(database).allowed == ()
 
 
 def test_inventory_that_shrank_after_the_claim_is_allowed_and_reported(cloud, database):
@@ -519,13 +515,13 @@ def test_inventory_that_shrank_after_the_claim_is_allowed_and_reported(cloud, da
         tables.inventories.c.resource_class_id == class_of("MEMORY_MB")
     )
     break_tables(database, shrunk.values(total=512, max_unit=512, updated_at=LATER))
-    found = verified(database)
+    found = run_verifier(database)
     assert found.violations == ()
     assert {one.invariant for one in found.allowed} == {Invariant.OVER_CAPACITY, Fault.UNITS}
     assert all("2038-01-01 12:00:00" in one.detail for one in found.allowed)
     # What is allocated after that is not.
     break_tables(database, held_by(FREE, updated_at=LATER + timedelta(seconds=1)))
-    kinds = {one.invariant for one in verified(database).violations}
+    kinds = {one.invariant for one in run_verifier(database).violations}
     assert kinds == {Invariant.OVER_CAPACITY, Fault.UNITS}
 
 
@@ -543,7 +539,7 @@ def test_many_inventories_that_shrank_do_not_hide_what_is_not_allowed(cloud, dat
     )
     details = {
         found.detail
-        for found in verified(database).violations
+        for found in run_verifier(database).violations
         if found.invariant is Invariant.OVER_CAPACITY
     }
     (detail,) = details
@@ -554,7 +550,7 @@ def test_many_inventories_that_shrank_do_not_hide_what_is_not_allowed(cloud, dat
 def test_amount_below_one_is_excused_by_no_change_of_the_inventory(cloud, database, used):
     later = update(tables.inventories).values(updated_at=LATER, min_unit=-10)
     break_tables(database, later, held_by(FREE, used=used), consumer(FREE, generation=2))
-    found = verified(database)
+    found = run_verifier(database)
     assert found.allowed == ()
     assert {one.invariant for one in found.violations} == {Fault.UNITS}
     assert all("no inventory allows less than 1" in one.detail for one in found.violations)
@@ -569,7 +565,7 @@ def test_amount_below_zero_makes_no_room_for_others(cloud, database):
         held_by(FIRST, used=2_000_000),
         held_by(FREE, used=-3_000_000),
     )
-    kinds = {one.invariant for one in verified(database).violations}
+    kinds = {one.invariant for one in run_verifier(database).violations}
     assert Invariant.OVER_CAPACITY in kinds
 
 
@@ -583,7 +579,7 @@ def test_inventories_that_are_put_again_as_they_were_excuse_nothing(cloud, datab
         update(tables.allocations).values(created_at=long_ago, updated_at=long_ago),
         update(tables.allocations).where(memory).values(used=201_024),
     )
-    before = {one.detail for one in verified(database).violations}
+    before = {one.detail for one in run_verifier(database).violations}
     assert any("201024 MEMORY_MB of provider cn1" in one for one in before)
     for uuid in (CN1, CN2):
         path = f"/placement/resource_providers/{uuid}/inventories"
@@ -593,7 +589,7 @@ def test_inventories_that_are_put_again_as_they_were_excuse_nothing(cloud, datab
         assert after["resource_provider_generation"] == generation + 1
         alone = {**held["inventories"]["MEMORY_MB"], "resource_provider_generation": generation + 1}
         cloud.app.put_json(f"{path}/MEMORY_MB", alone, headers=LATEST_HEADERS)
-    found = verified(database)
+    found = run_verifier(database)
     assert ({one.detail for one in found.violations}, found.allowed) == (before, ())
 
 
@@ -609,7 +605,6 @@ POOL = instance(88)
 
 
 def hold(app, uuid, **by_provider):
-    """Let a consumer hold so many units of disk, beside what else is said."""
     held = app.get(f"/placement/allocations/{uuid}", headers=LATEST_HEADERS).json
     owner = {"project_id": "p1", "user_id": "u1", "consumer_type": "INSTANCE"}
     parts = {one: {"resources": some} for one, some in by_provider.items()}
@@ -636,7 +631,7 @@ def test_instances_that_hold_more_than_their_host_gives_are_on_it(cloud, databas
         hold(app, FREE, **held)
         assert_invariants(database)
     hold(app, FREE, **{CN2: {"VCPU": 1}, POOL: {"DISK_GB": 10}})
-    (found,) = verified(database).violations
+    (found,) = run_verifier(database).violations
     assert found.invariant is Invariant.ANOTHER_HOST
 
 
@@ -686,7 +681,7 @@ def test_record_of_nova_counts_once_its_cell_was_read_after_the_allocations(
         *moved(FREE, CN1),
         held_by(FREE, updated_at=LATER),
     )
-    assert {one.invariant for one in verified(database).violations} == kinds
+    assert {one.invariant for one in run_verifier(database).violations} == kinds
 
 
 def test_claims_whose_instance_was_deleted_are_no_more(cloud, database):
@@ -706,13 +701,13 @@ def test_claim_of_a_cell_that_does_not_answer_may_lack_its_record(cloud, databas
     break_tables(database, gone, away, of_cell)
     assert_invariants(database)
     break_tables(database, update(tables.cells).values(away_since=None))
-    (found,) = verified(database).violations
+    (found,) = run_verifier(database).violations
     assert found.invariant is Invariant.NOT_RECORDED
 
 
 def test_instance_that_was_freed_by_its_client_is_a_decision_without_claim(cloud, database):
     cloud.app.delete(f"/placement/allocations/{FREE}", headers=LATEST_HEADERS)
-    (found,) = verified(database).violations
+    (found,) = run_verifier(database).violations
     assert found.invariant is Invariant.NOT_CLAIMED
     assert f"instance {FREE} was placed on host cn" in found.detail
 
@@ -726,7 +721,6 @@ def test_instance_whose_allocations_were_changed_since_is_not_compared(cloud, da
 
 
 def test_instance_that_was_claimed_again_elsewhere_is_not_compared(cloud, database):
-    """As nova does where the build fails on the first host: it claims an alternate itself."""
     cloud.app.delete(f"/placement/allocations/{FREE}", headers=LATEST_HEADERS)
     hold(cloud.app, FREE, **{CN1: {"VCPU": 1}})
     at_home = recorded(FREE, host="cn1", node="cn1")
@@ -757,7 +751,7 @@ def test_host_with_too_few_cpus_for_pinning_is_reported(app, database):
     put(app, FIRST, PINNED)
     assert_invariants(database)
     put(app, SECOND, PINNED)
-    (found,) = verified(database).violations
+    (found,) = run_verifier(database).violations
     assert found.invariant is Fault.PINNED_CPUS
     assert "on host cn1 pin 4 CPUs, and it has 3 for pinning" in found.detail
     assert FIRST in found.detail
@@ -770,7 +764,7 @@ def test_cpu_of_an_isolated_emulator_is_counted_among_those_that_are_pinned(app,
     put(app, FIRST, flavor(vcpus=2, extra_specs=specs))
     assert_invariants(database)
     put(app, SECOND, flavor(vcpus=1, extra_specs={"hw:cpu_policy": "dedicated"}))
-    (found,) = verified(database).violations
+    (found,) = run_verifier(database).violations
     assert found.invariant is Fault.PINNED_CPUS
     assert "on host cn1 pin 4 CPUs, and it has 3 for pinning" in found.detail
 
@@ -779,6 +773,6 @@ def test_of_very_many_violations_some_are_named(sqlite_database, monkeypatch):
     monkeypatch.setattr("placement_sched.operations.invariants.MOST", 3)
     broken = [allocation(ABSENT, class_of("VCPU"), FREE) for _ in range(5)]
     break_tables(sqlite_database, *broken)
-    found = verified(sqlite_database)
+    found = run_verifier(sqlite_database)
     assert found.cut == {Invariant.NO_PROVIDER}
     assert len([one for one in found.violations if one.invariant is Invariant.NO_PROVIDER]) == 3

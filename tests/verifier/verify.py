@@ -37,7 +37,6 @@ _OF_DECISIONS: Mapping[type[decided.DecisionFault], Fault] = {
 
 
 def verify(database: Database, settings: Settings) -> Verified:
-    """Return what is violated in the database: what the product finds, and everything else."""
     found = invariants.verify(database)
     with database.snapshot() as connection:
         more = [violation_of(*one) for one in _found(connection, settings)]
@@ -51,7 +50,6 @@ def verify(database: Database, settings: Settings) -> Verified:
 
 
 def _found(connection: Connection, settings: Settings) -> _Found:
-    """Yield what is wrong, with what its sentence names."""
     for fault, query in _QUESTIONS.items():
         for row in connection.execute(query).mappings().all():
             yield fault, dict(row)

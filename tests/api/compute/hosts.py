@@ -3,7 +3,7 @@
 
 from datetime import timedelta
 
-from tests.support.reports import NOW, a_report, node_uuid
+from tests.support.reports import NOW, build_report, node_uuid
 
 SERVICES = "/os-services"
 HYPERVISORS = "/os-hypervisors"
@@ -18,14 +18,14 @@ class HostApi:
     def report(self, number=1, *, silent=0, **fields):
         """Have host ``cn<number>`` report, ``silent`` seconds ago."""
         seen = (NOW - timedelta(seconds=silent)).isoformat()
-        report = a_report(number, **{"last_seen_up": seen, **fields})
+        report = build_report(number, **{"last_seen_up": seen, **fields})
         uuid = report.pop("uuid")
         self.app.put_json(f"/scheduler/v1/compute_nodes/{uuid}", report)
         return uuid
 
     def report_many(self, count, **fields):
         """Have ``count`` hosts report at once."""
-        reports = [a_report(number, **fields) for number in range(count)]
+        reports = [build_report(number, **fields) for number in range(count)]
         self.app.post_json("/scheduler/v1/compute_nodes", reports)
 
     def record(self, uuid, host, node=None, name="one"):

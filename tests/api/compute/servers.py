@@ -4,7 +4,7 @@
 from datetime import timedelta
 
 from tests.conftest import make_settings
-from tests.support.reports import NOW, a_report
+from tests.support.reports import NOW, build_report
 from tests.support.scheduling import instance
 
 URL = "/compute/v2.1/servers"
@@ -39,7 +39,7 @@ class ServerApi:
         return self.app.put_json(path, body).json
 
     def report(self, *numbers):
-        reports = [a_report(number) for number in numbers]
+        reports = [build_report(number) for number in numbers]
         self.app.post_json("/scheduler/v1/compute_nodes", reports)
 
     def zone(self, name, *hosts):

@@ -4,7 +4,7 @@
 import pytest
 
 from tests.api.compute.flavors import message
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_as_many_statements_for_many_as_for_few(some, database):
         for each in range(number):
             some.create(f"{number}-{each}")
             some.tag(f"{number}-{each}", {"k": "v"})
-        with counted(some.app.app._application.services.database) as statements:
+        with record_statements(some.app.app._application.services.database) as statements:
             some.ask("GET", "/detail")
         seen.append(len(statements))
     assert seen[0] == seen[1]

@@ -14,11 +14,11 @@ from placement_sched.db.tables import (
 )
 from placement_sched.limits import MAX_AGGREGATE_HOSTS
 from tests.api.compute.conftest import URL
-from tests.support.concurrency import at_once
+from tests.support.concurrency import run_concurrently
 from tests.support.hosts import add_instance, add_node, add_service
 from tests.support.reports import NOW
 from tests.support.scheduling import flavor, report, spec
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 
 @pytest.fixture
@@ -218,7 +218,9 @@ def test_refused_change_writes_nothing(api, database):
 def test_rival_zones_never_both_win_a_host(api, database):
     add_node(database, "h1")
     numbers = [api.make(zone, zone) for zone in ("za", "zb", "zc", "zd")]
-    answers = at_once(*(partial(api.add_host, number, "h1", status="*") for number in numbers))
+    answers = run_concurrently(
+        *(partial(api.add_host, number, "h1", status="*") for number in numbers)
+    )
     assert sorted(answer.status_int for answer in answers) == [200, 409, 409, 409]
 
 
@@ -231,7 +233,7 @@ def test_host_of_an_instance_just_placed_by_its_zone_does_not_change_zone(api):
         host = f"host{number}"
         api.app.post_json("/scheduler/v1/compute_nodes", [report(host)])
         aggregate = api.make(host, host)
-        placed, added = at_once(
+        placed, added = run_concurrently(
             partial(select, {"request_spec": spec(**asked)}),
             partial(api.add_host, aggregate, host, status="*"),
         )
@@ -250,13 +252,13 @@ def statements_with(api, database, size):
     for host in (f"h{size}-{each}" for each in range(size)):
         add_node(database, host)
         api.add_host(number, host)
-    with counted(used) as adding:
+    with record_statements(used) as adding:
         api.add_host(number, f"many{size}")
-    with counted(used) as listing:
+    with record_statements(used) as listing:
         api.app.get(URL)
-    with counted(used) as zoning:
+    with record_statements(used) as zoning:
         api.update(number, availability_zone="y")
-    with counted(used) as removing:
+    with record_statements(used) as removing:
         api.remove_host(number, f"many{size}")
     return [len(each) for each in (adding, listing, zoning, removing)]
 

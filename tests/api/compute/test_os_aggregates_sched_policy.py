@@ -6,10 +6,10 @@ from functools import partial
 import pytest
 
 from tests.api.compute.conftest import AggregateApi
-from tests.support.concurrency import at_once
+from tests.support.concurrency import run_concurrently
 from tests.support.hosts import add_service
-from tests.support.policies import DOCUMENT, policed
-from tests.support.statements import counted
+from tests.support.policies import DOCUMENT, settings_with_policies
+from tests.support.statements import record_statements
 
 HIGH, LOW = "high_cpu_density", "low_cpu_density"
 
@@ -17,7 +17,7 @@ HIGH, LOW = "high_cpu_density", "low_cpu_density"
 @pytest.fixture
 def api(database_url, tmp_path, make_app):
     """The calls to a service with the document's policies, which knows the hosts h1 and h2."""
-    api = AggregateApi(make_app(policed(database_url, tmp_path)))
+    api = AggregateApi(make_app(settings_with_policies(database_url, tmp_path)))
     for host in ("h1", "h2"):
         add_service(api.app.app.services.database, host)
     return api
@@ -101,19 +101,19 @@ def test_policy_that_is_not_there_is_409(api, policy):
 
 def test_policy_that_cannot_be_used_is_409(sqlite_url, tmp_path, make_app):
     text = "[broken]\ncpu_allocation_ratio = many\n"
-    api = AggregateApi(make_app(policed(sqlite_url, tmp_path, text)))
+    api = AggregateApi(make_app(settings_with_policies(sqlite_url, tmp_path, text)))
     answer = message(api.set_metadata(api.make("a"), sched_policy="broken", status=409))
     assert "policies.conf:" in answer
     assert "'many'" in answer
 
 
 def test_host_does_not_come_under_a_policy_that_went(sqlite_url, tmp_path, make_app):
-    before = AggregateApi(make_app(policed(sqlite_url, tmp_path)))
+    before = AggregateApi(make_app(settings_with_policies(sqlite_url, tmp_path)))
     add_service(before.app.app.services.database, "h1")
     add_service(before.app.app.services.database, "h2")
     number = tagged(before, "a", HIGH)
     before.add_host(number, "h1")
-    after = AggregateApi(make_app(policed(sqlite_url, tmp_path, "[another]\n")))
+    after = AggregateApi(make_app(settings_with_policies(sqlite_url, tmp_path, "[another]\n")))
     assert "there is no policy" in message(after.add_host(number, "h2", status=409))
     # What is there already may go.
     after.remove_host(number, "h1")
@@ -133,7 +133,9 @@ def test_other_keys_are_nobodys_policy(api):
 @pytest.mark.all_databases
 def test_rival_policies_never_both_win_a_host(api):
     numbers = [tagged(api, f"a{each}", (HIGH, LOW)[each % 2]) for each in range(4)]
-    answers = at_once(*(partial(api.add_host, number, "h1", status="*") for number in numbers))
+    answers = run_concurrently(
+        *(partial(api.add_host, number, "h1", status="*") for number in numbers)
+    )
     won = [number for number, each in zip(numbers, answers, strict=True) if each.status_int == 200]
     assert {each.status_int for each in answers} == {200, 409}
     assert len({api.show(each).json["aggregate"]["metadata"]["sched_policy"] for each in won}) == 1
@@ -144,7 +146,7 @@ def test_rival_policies_never_both_tag_what_shares_a_host(api):
     numbers = [api.make(f"a{each}") for each in range(4)]
     for number in numbers:
         api.add_host(number, "h1")
-    answers = at_once(
+    answers = run_concurrently(
         *(
             partial(api.set_metadata, number, sched_policy=policy, status="*")
             for number, policy in zip(numbers, (HIGH, LOW, "everything", "nothing"), strict=True)
@@ -157,7 +159,7 @@ def test_rival_policies_never_both_tag_what_shares_a_host(api):
 def test_tag_and_host_that_come_at_once_do_not_make_two_policies(api):
     high, plain = tagged(api, "high", HIGH), api.make("plain")
     api.add_host(plain, "h1")
-    answers = at_once(
+    answers = run_concurrently(
         partial(api.set_metadata, plain, sched_policy=LOW, status="*"),
         partial(api.add_host, high, "h1", status="*"),
     )
@@ -168,7 +170,7 @@ def statements_of(api):
     """Return how many statements it takes to add a host, tag otherwise, and remove the host."""
     number = api.make("a")
     used = api.app.app.services.database
-    with counted(used) as seen:
+    with record_statements(used) as seen:
         api.add_host(number, "h1")
         api.set_metadata(number, ssd="true")
         api.remove_host(number, "h1")
@@ -180,7 +182,7 @@ def test_aggregates_without_policies_take_the_same_statements(
 ):
     add_service(sqlite_api.app.app.services.database, "h1")
     without = statements_of(sqlite_api)
-    with_policies = AggregateApi(make_app(policed(sqlite_url, tmp_path, DOCUMENT)))
+    with_policies = AggregateApi(make_app(settings_with_policies(sqlite_url, tmp_path, DOCUMENT)))
     with_policies.app.get("/compute/v2.1/os-aggregates")
     sqlite_api.delete(1)
     assert statements_of(with_policies) == without

@@ -7,9 +7,9 @@ import pytest
 
 from placement_sched.db.tables import services
 from tests.conftest import make_settings
-from tests.support.reports import NOW, a_report
+from tests.support.reports import NOW, build_report
 from tests.support.service_changes import disable
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 URL = "/compute/v2.1/os-availability-zone"
 
@@ -24,7 +24,7 @@ class Cloud:
         self.database = self.app.app.services.database
 
     def report(self, *numbers):
-        reports = [a_report(number) for number in numbers]
+        reports = [build_report(number) for number in numbers]
         self.app.post_json("/scheduler/v1/compute_nodes", reports)
 
     def zone(self, name, *hosts):
@@ -140,7 +140,7 @@ def test_number_of_statements_is_the_same_for_many_hosts(sqlite_cloud):
     for number in (1, 2, 3, 4):
         sqlite_cloud.report(number)
         sqlite_cloud.zone(f"z{number}", f"cn{number}")
-        with counted(sqlite_cloud.database) as statements:
+        with record_statements(sqlite_cloud.database) as statements:
             sqlite_cloud.zones("/detail")
         counts.add(len(statements))
     assert counts == {2}

@@ -8,7 +8,7 @@ import pytest
 from tests.api.compute.hosts import HYPERVISORS, message
 from tests.support.hosts import add_node
 from tests.support.reports import node_uuid
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 ONE, TWO, THREE = (node_uuid(9000 + number) for number in (1, 2, 3))
 UNKNOWN = "28b0e607-d58a-4602-a511-efe18024f4d5"
@@ -317,7 +317,7 @@ def test_statements_do_not_grow_with_hypervisors_and_instances(hosts):
         hosts.report_many(size)
         for number in range(size):
             hosts.record(node_uuid(9000 + number), f"cn{number}")
-        with counted(hosts.app.app.services.database) as seen:
+        with record_statements(hosts.app.app.services.database) as seen:
             for query in calls:
                 hosts.ask("GET", f"{HYPERVISORS}{query}", version="2.87")
         counts.append(len(seen))

@@ -7,7 +7,7 @@ import pytest
 
 from tests.api.compute.flavors import message
 from tests.support.scheduling import instance
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 POLICIES = ("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity")
 BOB = {"token": "bob:shop", "roles": "member,reader"}
@@ -195,9 +195,9 @@ def test_number_of_statements_is_the_same_for_many_groups_and_members(sqlite_gro
     for number in range(1, 6):
         group = sqlite_groups.create(str(number))["id"]
         sqlite_groups.record(instance(number), group, host=f"cn{number}")
-        with counted(database) as listing:
+        with record_statements(database) as listing:
             sqlite_groups.names()
-        with counted(database) as showing:
+        with record_statements(database) as showing:
             sqlite_groups.show(group)
         counts.append((len(listing), len(showing)))
     assert set(counts) == {(2, 2)}

@@ -4,7 +4,7 @@
 from tests.api.compute.hosts import SERVICES, HostApi, message
 from tests.support.hosts import add_service
 from tests.support.reports import NOW
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 UNKNOWN = "e81d66a4-ddd3-4aba-8a84-171d1cb4d339"
@@ -212,7 +212,7 @@ def test_statements_do_not_grow_with_services(hosts):
     counts = []
     for size in (2, 12):
         hosts.report_many(size)
-        with counted(hosts.app.app.services.database) as seen:
+        with record_statements(hosts.app.app.services.database) as seen:
             assert len(hosts.services()) == size
         counts.append(len(seen))
     assert counts[0] == counts[1] <= 3

@@ -6,7 +6,7 @@ from uuid import uuid4
 from tests.api.compute.hosts import SERVICES, message
 from tests.support.hosts import add_service
 from tests.support.reports import node_uuid
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
 RP = "/placement/resource_providers"
@@ -150,7 +150,7 @@ def test_statements_do_not_grow_with_nodes_and_providers(hosts):
         hosts.report_many(size, host="rack")
         for number in range(size):
             make_child(hosts, number)
-        with counted(hosts.app.app.services.database) as seen:
+        with record_statements(hosts.app.app.services.database) as seen:
             hosts.remove("rack", status=204)
         counts.append(len(seen))
     assert counts[0] == counts[1]

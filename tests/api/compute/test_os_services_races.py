@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.support.concurrency import at_once
+from tests.support.concurrency import run_concurrently
 from tests.support.reports import node_uuid
 from tests.support.scheduling import instance
 from tests.support.versions import LATEST_HEADERS
@@ -23,7 +23,7 @@ def test_deletion_and_claim_never_both_win(hosts):
     for number in range(2):
         hosts.report(1)
         uuid = hosts.service()["id"]
-        deleted, placed = at_once(
+        deleted, placed = run_concurrently(
             lambda uuid=uuid: hosts.ask("DELETE", f"/os-services/{uuid}", status="*").status_int,
             lambda number=number: place(hosts, number),
         )
@@ -39,7 +39,7 @@ def test_deletion_and_report_leave_all_of_a_host_or_nothing(hosts):
     for _ in range(2):
         hosts.report(1)
         uuid = hosts.service()["id"]
-        deleted, _ = at_once(
+        deleted, _ = run_concurrently(
             lambda uuid=uuid: hosts.ask("DELETE", f"/os-services/{uuid}", status="*").status_int,
             lambda: hosts.report(1, vcpus=16),
         )

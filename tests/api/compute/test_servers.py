@@ -11,7 +11,7 @@ from tests.api.compute.servers import READER, URL
 from tests.support import service_changes
 from tests.support.reports import NOW
 from tests.support.scheduling import instance
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 FLAVOR = {
     "id": 7,
@@ -263,9 +263,9 @@ def test_number_of_statements_is_the_same_for_many_servers(sqlite_servers):
     for number in range(1, 5):
         sqlite_servers.report(number)
         sqlite_servers.record(number, host=f"cn{number}")
-        with counted(sqlite_servers.database) as listing:
+        with record_statements(sqlite_servers.database) as listing:
             sqlite_servers.ask("GET", "/detail?all_tenants=1")
-        with counted(sqlite_servers.database) as showing:
+        with record_statements(sqlite_servers.database) as showing:
             sqlite_servers.show(number)
         counts.add((len(listing), len(showing)))
     assert counts == {(3, 4)}

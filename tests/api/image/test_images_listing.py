@@ -16,7 +16,7 @@ from tests.api.image.conftest import BANK, SHOP, ImageApi
 from tests.conftest import Client
 from tests.exploring import Dice
 from tests.support.clouds import uuid_of
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 START = datetime(2026, 1, 1, 12, 0, 0)
 
@@ -324,7 +324,7 @@ def test_list_takes_as_many_statements_for_few_images_as_for_many(api, number):
     for other in range(number):
         api.make(f"n{other}", {"a": "b", "c": "d", "tags": ["t"]})
     marker = api.list("sort=name:asc&limit=1").json["images"][0]["id"]
-    with counted(api.app.app.services.database) as seen:
+    with record_statements(api.app.app.services.database) as seen:
         api.list(f"sort=name:asc&limit=1000&a=b&tag=t&marker={marker}")
     assert len(seen) == 4  # the marker; images, properties, tags
 
@@ -354,7 +354,7 @@ def large(api):
 def test_page_of_large_images_ends_early_and_the_next_go_on(large):
     pages, address = [], "/v2/images?limit=1000&sort=name:asc&tag=t"
     large.list("limit=1")
-    with counted(large.app.app.services.database) as seen:
+    with record_statements(large.app.app.services.database) as seen:
         large.app.get(f"/image{address}")
     assert len(seen) == 3  # images, properties, tags
     while address:

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from placement_sched.api.image.images import DRAFT
-from tests.support.concurrency import at_once
+from tests.support.concurrency import run_concurrently
 
 
 def op(operation, path, *value):
@@ -180,5 +180,5 @@ def test_draft_has_its_own_faults(sqlite_api, one, operation, status):
 def test_patches_at_one_moment_are_all_kept(api, uuid):
     """Each is made of what the one before left, none of what was before both."""
     names = [f"p{number}" for number in range(4)]
-    at_once(*(partial(api.patch, uuid, op("add", f"/{name}", name)) for name in names))
+    run_concurrently(*(partial(api.patch, uuid, op("add", f"/{name}", name)) for name in names))
     assert set(names) <= api.show(uuid).json.keys()

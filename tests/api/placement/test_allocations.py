@@ -7,7 +7,7 @@ import pytest
 
 from placement_sched.api.placement import allocations
 from placement_sched.model.provider import Inventory
-from tests.support.allocation_bodies import body_of, headers
+from tests.support.allocation_bodies import build_body, headers
 from tests.support.providers import make_provider
 from tests.support.versions import LATEST
 
@@ -56,7 +56,7 @@ def test_a_consumer_nobody_knows_holds_nothing(app):
 )
 def test_an_answer_tells_of_the_consumer_what_its_version_knows(app, provider, version, shown):
     consumer = str(uuid4())
-    put(app, consumer, body_of(LATEST, {provider: {"VCPU": 2, "DISK_GB": 5}}), LATEST)
+    put(app, consumer, build_body(LATEST, {provider: {"VCPU": 2, "DISK_GB": 5}}), LATEST)
     told = get(app, f"/allocations/{consumer}", version).json
     assert told.pop("allocations") == {
         provider: {"generation": 1, "resources": {"VCPU": 2, "DISK_GB": 5}}
@@ -75,8 +75,8 @@ def test_an_answer_tells_of_the_consumer_what_its_version_knows(app, provider, v
 )
 def test_a_provider_tells_who_holds_what(app, provider, version, shown):
     one, two = str(uuid4()), str(uuid4())
-    put(app, one, body_of("1.12", {provider: {"VCPU": 2, "DISK_GB": 5}}), "1.12")
-    put(app, two, body_of("1.12", {provider: {"VCPU": 1}}), "1.12")
+    put(app, one, build_body("1.12", {provider: {"VCPU": 2, "DISK_GB": 5}}), "1.12")
+    put(app, two, build_body("1.12", {provider: {"VCPU": 1}}), "1.12")
     told = get(app, f"/resource_providers/{provider}/allocations", version).json
     generation = dict.fromkeys(shown, 1)
     assert told == {
@@ -93,7 +93,7 @@ def test_a_provider_tells_who_holds_what(app, provider, version, shown):
 )
 def test_last_modified_is_told_from_1_15(app, provider, version, stamped):
     consumer = str(uuid4())
-    put(app, consumer, body_of("1.12", {provider: {"VCPU": 2}}), "1.12")
+    put(app, consumer, build_body("1.12", {provider: {"VCPU": 2}}), "1.12")
     for path in (
         f"/allocations/{consumer}",
         f"/resource_providers/{provider}/allocations",
@@ -107,7 +107,7 @@ def test_last_modified_is_told_from_1_15(app, provider, version, stamped):
 
 def test_before_1_8_a_consumer_is_of_the_incomplete_project_and_user(app, provider):
     consumer = str(uuid4())
-    put(app, consumer, body_of("1.7", {provider: {"VCPU": 1}}), "1.7")
+    put(app, consumer, build_body("1.7", {provider: {"VCPU": 1}}), "1.7")
     told = get(app, f"/allocations/{consumer}").json
     assert (told["project_id"], told["user_id"]) == (INCOMPLETE, INCOMPLETE)
     assert (told["consumer_generation"], told["consumer_type"]) == (1, "unknown")
@@ -123,7 +123,7 @@ def test_the_incomplete_project_and_user_are_options(sqlite_settings, make_app):
         )
     )
     consumer, provider = str(uuid4()), make_provider(app.app.services.database, VCPU=8)
-    put(app, consumer, body_of("1.0", {provider: {"VCPU": 1}}), "1.0")
+    put(app, consumer, build_body("1.0", {provider: {"VCPU": 1}}), "1.0")
     told = get(app, f"/allocations/{consumer}", "1.12").json
     assert (told["project_id"], told["user_id"]) == ("nobody's", "nobody")
 
@@ -141,44 +141,48 @@ def test_of_entries_for_one_provider_in_the_list_form_the_last_counts(app, provi
 
 def test_generations_of_consumers_are_heeded_from_1_28(app, provider):
     consumer = str(uuid4())
-    put(app, consumer, body_of("1.28", {provider: {"VCPU": 1}}, generation=None), "1.28")
+    put(app, consumer, build_body("1.28", {provider: {"VCPU": 1}}, generation=None), "1.28")
     for wrong in (None, 0, 2):
         refused = put(
-            app, consumer, body_of("1.28", {provider: {"VCPU": 2}}, generation=wrong), "1.28", 409
+            app,
+            consumer,
+            build_body("1.28", {provider: {"VCPU": 2}}, generation=wrong),
+            "1.28",
+            409,
         )
         (error,) = refused.json["errors"]
         assert error["code"] == "placement.concurrent_update"
         assert "consumer generation conflict - expected 1" in error["detail"]
-    put(app, consumer, body_of("1.28", {provider: {"VCPU": 2}}, generation=1), "1.28")
-    put(app, consumer, body_of("1.27", {provider: {"VCPU": 3}}), "1.27")
+    put(app, consumer, build_body("1.28", {provider: {"VCPU": 2}}, generation=1), "1.28")
+    put(app, consumer, build_body("1.27", {provider: {"VCPU": 3}}), "1.27")
     assert get(app, f"/allocations/{consumer}").json["consumer_generation"] == 3
 
 
 def test_an_empty_claim_from_1_28_on_removes_the_consumer(app, provider):
     consumer = str(uuid4())
-    put(app, consumer, body_of("1.28", {provider: {"VCPU": 1}}), "1.28")
-    put(app, consumer, body_of("1.27", {}), "1.27", status=400)
-    put(app, consumer, body_of("1.28", {}, generation=1), "1.28")
+    put(app, consumer, build_body("1.28", {provider: {"VCPU": 1}}), "1.28")
+    put(app, consumer, build_body("1.27", {}), "1.27", status=400)
+    put(app, consumer, build_body("1.28", {}, generation=1), "1.28")
     assert get(app, f"/allocations/{consumer}").json == {"allocations": {}}
-    put(app, consumer, body_of("1.28", {provider: {"VCPU": 1}}, generation=None), "1.28")
+    put(app, consumer, build_body("1.28", {provider: {"VCPU": 1}}, generation=None), "1.28")
 
 
 def test_a_consumer_type_stays_until_another_is_named(app, provider):
     consumer = str(uuid4())
     amounts = {provider: {"VCPU": 1}}
-    put(app, consumer, body_of("1.38", amounts, kind="MIGRATION"), "1.38")
-    put(app, consumer, body_of("1.37", amounts, generation=1), "1.37")
+    put(app, consumer, build_body("1.38", amounts, kind="MIGRATION"), "1.38")
+    put(app, consumer, build_body("1.37", amounts, generation=1), "1.37")
     assert get(app, f"/allocations/{consumer}").json["consumer_type"] == "MIGRATION"
-    put(app, consumer, body_of("1.38", amounts, generation=2, kind="INSTANCE"), "1.38")
+    put(app, consumer, build_body("1.38", amounts, generation=2, kind="INSTANCE"), "1.38")
     assert get(app, f"/allocations/{consumer}").json["consumer_type"] == "INSTANCE"
 
 
 def test_post_moves_what_one_consumer_has_to_another_at_once(app, provider):
     instance, migration = str(uuid4()), str(uuid4())
-    put(app, instance, body_of("1.38", {provider: {"VCPU": 8}}), "1.38")
+    put(app, instance, build_body("1.38", {provider: {"VCPU": 8}}), "1.38")
     bodies = {
-        instance: body_of("1.38", {}, generation=1),
-        migration: body_of("1.38", {provider: {"VCPU": 8}}, kind="MIGRATION"),
+        instance: build_body("1.38", {}, generation=1),
+        migration: build_body("1.38", {provider: {"VCPU": 8}}, kind="MIGRATION"),
     }
     app.post_json("/placement/allocations", bodies, headers=headers("1.38"), status=204)
     assert get(app, f"/allocations/{instance}").json == {"allocations": {}}
@@ -188,8 +192,8 @@ def test_post_moves_what_one_consumer_has_to_another_at_once(app, provider):
 
 def test_post_does_all_or_nothing(app, provider):
     one, two = str(uuid4()), str(uuid4())
-    bodies = {one: body_of("1.13", {provider: {"VCPU": 5}})}
-    bodies[two] = body_of("1.13", {provider: {"VCPU": 5}})
+    bodies = {one: build_body("1.13", {provider: {"VCPU": 5}})}
+    bodies[two] = build_body("1.13", {provider: {"VCPU": 5}})
     app.post_json("/placement/allocations", bodies, headers=headers("1.13"), status=409)
     for consumer in (one, two):
         assert get(app, f"/allocations/{consumer}").json == {"allocations": {}}
@@ -197,7 +201,7 @@ def test_post_does_all_or_nothing(app, provider):
 
 def test_delete_frees_a_consumer_once(app, provider):
     consumer = str(uuid4())
-    put(app, consumer, body_of("1.0", {provider: {"VCPU": 1}}), "1.0")
+    put(app, consumer, build_body("1.0", {provider: {"VCPU": 1}}), "1.0")
     path = f"/placement/allocations/{consumer}"
     freed = app.delete(path, headers=headers("1.0"), status=204)
     assert freed.body == b""
@@ -208,16 +212,16 @@ def test_delete_frees_a_consumer_once(app, provider):
 
 def test_a_consumer_is_the_same_in_every_spelling(app, provider):
     consumer = str(uuid4())
-    put(app, consumer.upper(), body_of("1.28", {provider: {"VCPU": 1}}), "1.28")
+    put(app, consumer.upper(), build_body("1.28", {provider: {"VCPU": 1}}), "1.28")
     put(
         app,
         consumer.replace("-", ""),
-        body_of("1.28", {provider: {"VCPU": 1}}, generation=1),
+        build_body("1.28", {provider: {"VCPU": 1}}, generation=1),
         "1.28",
     )
     for spelling in (consumer, consumer.upper()):
         assert get(app, f"/allocations/{spelling}").json["allocations"]
-    twice = {spelling: body_of("1.13", {}) for spelling in (consumer, consumer.upper())}
+    twice = {spelling: build_body("1.13", {}) for spelling in (consumer, consumer.upper())}
     app.post_json("/placement/allocations", twice, headers=headers("1.13"), status=400)
     app.delete(f"/placement/allocations/{consumer.upper()}", headers=headers("1.28"), status=204)
 
@@ -233,7 +237,7 @@ def test_a_consumer_is_the_same_in_every_spelling(app, provider):
     ],
 )
 def test_what_does_not_fit_or_is_not_there(sqlite_app, sqlite_provider, amounts, status, words):
-    body = body_of(LATEST, {sqlite_provider: amounts})
+    body = build_body(LATEST, {sqlite_provider: amounts})
     (error,) = put(sqlite_app, uuid4(), body, LATEST, status).json["errors"]
     assert error["code"] == "placement.undefined_code"
     assert words in error["detail"]
@@ -241,7 +245,7 @@ def test_what_does_not_fit_or_is_not_there(sqlite_app, sqlite_provider, amounts,
 
 def test_a_claim_on_no_provider_is_malformed_and_a_look_at_one_is_404(sqlite_app):
     unknown = str(uuid4())
-    body = body_of(LATEST, {unknown: {"VCPU": 1}})
+    body = build_body(LATEST, {unknown: {"VCPU": 1}})
     (error,) = put(sqlite_app, uuid4(), body, LATEST, 400).json["errors"]
     assert unknown in error["detail"]
     for noun in ("allocations", "usages"):
@@ -289,14 +293,14 @@ A = "aaaaaaaa-0000-4000-8000-000000000001"
 )
 def test_malformed_bodies_are_400_in_every_version(sqlite_app, change):
     for version in FORMS:
-        body = {**body_of(version, {A: {"VCPU": 1}}), **change}
+        body = {**build_body(version, {A: {"VCPU": 1}}), **change}
         refused = put(sqlite_app, uuid4(), body, version, 400)
         assert "JSON does not validate" in refused.json["errors"][0]["detail"]
 
 
 @pytest.mark.parametrize("version", FORMS)
 def test_what_a_version_requires_may_not_be_left_out(sqlite_app, version):
-    whole = body_of(version, {A: {"VCPU": 1}})
+    whole = build_body(version, {A: {"VCPU": 1}})
     for key in whole:
         body = {name: value for name, value in whole.items() if name != key}
         refused = put(sqlite_app, uuid4(), body, version, 400)
@@ -306,18 +310,18 @@ def test_what_a_version_requires_may_not_be_left_out(sqlite_app, version):
 @pytest.mark.parametrize("mappings", [{"": [A]}, {"_NET1": [A, A]}, {"1": [A]}])
 def test_mappings_are_taken_from_1_34(sqlite_app, sqlite_provider, mappings):
     amounts = {sqlite_provider: {"VCPU": 1}}
-    put(sqlite_app, uuid4(), {**body_of("1.34", amounts), "mappings": mappings}, "1.34")
-    put(sqlite_app, uuid4(), {**body_of("1.33", amounts), "mappings": mappings}, "1.33", 400)
+    put(sqlite_app, uuid4(), {**build_body("1.34", amounts), "mappings": mappings}, "1.34")
+    put(sqlite_app, uuid4(), {**build_body("1.33", amounts), "mappings": mappings}, "1.33", 400)
 
 
 def test_a_generation_beside_the_resources_is_taken_and_not_heeded(sqlite_app, sqlite_provider):
-    body = body_of("1.12", {sqlite_provider: {"VCPU": 1}})
+    body = build_body("1.12", {sqlite_provider: {"VCPU": 1}})
     body["allocations"][sqlite_provider]["generation"] = 77
     put(sqlite_app, uuid4(), body, "1.12")
 
 
 def test_a_consumer_that_is_no_uuid_cannot_be_put(sqlite_app):
-    refused = put(sqlite_app, "nobody", body_of(LATEST, {A: {"VCPU": 1}}), LATEST, 400)
+    refused = put(sqlite_app, "nobody", build_body(LATEST, {A: {"VCPU": 1}}), LATEST, 400)
     assert "Malformed consumer_uuid: nobody" in refused.text
     assert get(sqlite_app, "/allocations/nobody").json == {"allocations": {}}
 
@@ -335,7 +339,7 @@ def test_malformed_posts_are_400(sqlite_app, body):
 
 
 def test_post_is_there_from_1_13(sqlite_app):
-    body = {str(uuid4()): body_of("1.12", {})}
+    body = {str(uuid4()): build_body("1.12", {})}
     sqlite_app.post_json("/placement/allocations", body, headers=headers("1.12"), status=404)
     sqlite_app.post_json("/placement/allocations", body, headers=headers("1.13"), status=204)
 
@@ -375,7 +379,7 @@ def test_more_amounts_than_a_second_of_work_are_refused_of_one_consumer(
 ):
     monkeypatch.setattr(allocations, "MAX_ALLOCATION_AMOUNTS", 1)
     consumer, amounts = str(uuid4()), {"VCPU": 1, "MEMORY_MB": 64}
-    asked = body_of(version, {sqlite_provider: amounts})
+    asked = build_body(version, {sqlite_provider: amounts})
     refused = put(sqlite_app, consumer, asked, version, status=400)
     assert "$.allocations: the consumers hold 2 amounts, which" in refused.text
     assert get(sqlite_app, f"/allocations/{consumer}").json == {"allocations": {}}
@@ -386,7 +390,7 @@ def test_more_amounts_than_a_second_of_work_are_refused_of_several_consumers(
 ):
     monkeypatch.setattr(allocations, "MAX_ALLOCATION_AMOUNTS", 1)
     first, second = str(uuid4()), str(uuid4())
-    asked = {one: body_of(LATEST, {sqlite_provider: {"VCPU": 1}}) for one in (first, second)}
+    asked = {one: build_body(LATEST, {sqlite_provider: {"VCPU": 1}}) for one in (first, second)}
     path = "/placement/allocations"
     refused = sqlite_app.post_json(path, asked, headers=headers(LATEST), status=400)
     assert "$: the consumers hold 2 amounts, which" in refused.text

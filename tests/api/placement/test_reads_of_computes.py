@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import update
 
 from placement_sched.db.tables import resource_providers
-from tests.support.allocation_bodies import body_of
+from tests.support.allocation_bodies import build_body
 from tests.support.providers import make_provider
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 from tests.support.versions import LATEST, LATEST_HEADERS
 
 PROVIDERS = "/placement/resource_providers"
@@ -34,7 +34,7 @@ def stocked(app, database):
         body = {noun: held, "resource_provider_generation": generation}
         app.put_json(path, body, headers=LATEST_HEADERS)
     for consumer in consumers():
-        body = body_of(LATEST, {provider: {"VCPU": 1, "DISK_GB": 2}})
+        body = build_body(LATEST, {provider: {"VCPU": 1, "DISK_GB": 2}})
         app.put_json(f"/placement/allocations/{consumer}", body, headers=LATEST_HEADERS)
     return provider
 
@@ -53,7 +53,7 @@ def bare(app):
 
 def read(app, path, status=200):
     """Return the document at ``path``, which takes one statement."""
-    with counted(app.app.services.database) as seen:
+    with record_statements(app.app.services.database) as seen:
         answer = app.get(path, headers=LATEST_HEADERS, status=status)
     assert len(seen) == 1
     return answer.json

@@ -7,9 +7,9 @@ import pytest
 
 from placement_sched.api.placement import allocations
 from placement_sched.limits import MAX_RESHAPER_INVENTORIES
-from tests.support.allocation_bodies import body_of, headers
+from tests.support.allocation_bodies import build_body, headers
 from tests.support.providers import make_provider
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 from tests.support.versions import LATEST
 
 pytestmark = pytest.mark.all_databases
@@ -33,7 +33,7 @@ def stock(generation, **totals):
 
 def claim(app, consumer, amounts):
     path = f"/placement/allocations/{consumer}"
-    app.put_json(path, body_of(LATEST, amounts), headers=headers(LATEST), status=204)
+    app.put_json(path, build_body(LATEST, amounts), headers=headers(LATEST), status=204)
 
 
 def get(app, path):
@@ -52,7 +52,7 @@ def tree(app):
 
 def test_inventory_moves_with_what_is_allocated_of_it(app, tree):
     host, disk, instance = tree
-    moved = body_of(LATEST, {host: {"VCPU": 2}, disk: {"DISK_GB": 30}}, generation=1)
+    moved = build_body(LATEST, {host: {"VCPU": 2}, disk: {"DISK_GB": 30}}, generation=1)
     send(app, {host: stock(1, VCPU=8), disk: stock(0, DISK_GB=100)}, {instance: moved})
     told = get(app, f"/allocations/{instance}")["allocations"]
     assert {uuid: one["resources"] for uuid, one in told.items()} == {
@@ -90,7 +90,7 @@ def test_a_refused_reshape_changes_nothing(app, tree, change, status, code, word
     amounts = {host: {"VCPU": 2}, disk: {"DISK_GB": 30}}
     if "left" in change:
         amounts = {host: {"VCPU": 2, change["left"]: 30}}
-    moved = body_of(LATEST, amounts, generation=change.get("consumer_generation", 1))
+    moved = build_body(LATEST, amounts, generation=change.get("consumer_generation", 1))
     (error,) = send(app, wanted, {instance: moved}, status=status).json["errors"]
     assert error["code"] == code
     assert words in error["detail"]
@@ -104,7 +104,7 @@ def test_a_refused_reshape_changes_nothing(app, tree, change, status, code, word
 
 def test_an_inventory_may_shrink_under_what_is_allocated_and_unchanged(app, tree):
     host, _, instance = tree
-    same = body_of(LATEST, {host: {"VCPU": 2, "DISK_GB": 30}}, generation=1)
+    same = build_body(LATEST, {host: {"VCPU": 2, "DISK_GB": 30}}, generation=1)
     send(app, {host: stock(1, VCPU=1, DISK_GB=10)}, {instance: same})
     assert get(app, f"/allocations/{instance}")["consumer_generation"] == 2
 
@@ -112,7 +112,7 @@ def test_an_inventory_may_shrink_under_what_is_allocated_and_unchanged(app, tree
 def test_more_amounts_than_a_second_of_work_are_refused_and_change_nothing(app, tree, monkeypatch):
     host, disk, instance = tree
     monkeypatch.setattr(allocations, "MAX_ALLOCATION_AMOUNTS", 1)
-    moved = body_of(LATEST, {host: {"VCPU": 2}, disk: {"DISK_GB": 30}}, generation=1)
+    moved = build_body(LATEST, {host: {"VCPU": 2}, disk: {"DISK_GB": 30}}, generation=1)
     inventories = {host: stock(2, VCPU=8), disk: stock(0, DISK_GB=100)}
     refused = send(app, inventories, {instance: moved}, status=400)
     assert "$.allocations: the consumers hold 2 amounts, which" in refused.text
@@ -143,10 +143,10 @@ def test_number_of_statements_depends_on_no_number_of_providers_and_consumers(ap
         for host, consumer in zip(hosts, consumers_here, strict=True):
             claim(app, consumer, {host: {"VCPU": 1, "DISK_GB": 1}})
         moves = {
-            consumer: body_of(LATEST, {host: {"VCPU": 2}}, generation=1)
+            consumer: build_body(LATEST, {host: {"VCPU": 2}}, generation=1)
             for host, consumer in zip(hosts, consumers_here, strict=True)
         }
-        with counted(database) as seen:
+        with record_statements(database) as seen:
             send(app, {host: stock(1, VCPU=9) for host in hosts}, moves)
         counts.append(len(seen))
     assert counts[0] == counts[1]
@@ -176,7 +176,7 @@ def test_claims_have_the_form_of_the_version(sqlite_app):
     host = make_provider(sqlite_app.app.services.database, VCPU=8)
     for generation, version in enumerate(("1.30", "1.34", "1.38")):
         inventories = {host: stock(3 * generation, VCPU=8)}
-        claims = {str(uuid4()): body_of(version, {host: {"VCPU": 1}})}
+        claims = {str(uuid4()): build_body(version, {host: {"VCPU": 1}})}
         mapped = {uuid: {**one, "mappings": {"1": [host]}} for uuid, one in claims.items()}
         if version == "1.30":
             send(sqlite_app, inventories, mapped, version, status=400)
@@ -199,7 +199,7 @@ def test_more_may_be_reserved_than_there_is_and_nothing_is_claimed_of_it(app):
     send(app, {provider: asked})
     path = f"/resource_providers/{provider}/inventories"
     assert get(app, path)["inventories"]["VCPU"]["reserved"] == 5
-    body = body_of(LATEST, {provider: {"VCPU": 1}})
+    body = build_body(LATEST, {provider: {"VCPU": 1}})
     told = app.put_json(
         f"/placement/allocations/{uuid4()}", body, headers=headers(LATEST), status=409
     )

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from tests.support.concurrency import at_once
+from tests.support.concurrency import run_concurrently
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.all_databases
@@ -45,14 +45,14 @@ def having(ask):
 @pytest.mark.parametrize("path", ["/resource_classes/CUSTOM_RACED", "/traits/CUSTOM_RACED"])
 def test_what_several_make_at_once_is_made_once_and_there_for_the_others(status, path):
     for _ in range(ROUNDS):
-        told = at_once(*[partial(status, "PUT", path)] * 4)
+        told = run_concurrently(*[partial(status, "PUT", path)] * 4)
         assert sorted(told) == [201, 204, 204, 204]
-        assert sorted(at_once(*[partial(status, "DELETE", path)] * 2)) == [204, 404]
+        assert sorted(run_concurrently(*[partial(status, "DELETE", path)] * 2)) == [204, 404]
 
 
 def test_different_classes_made_at_once_are_all_made(status):
     paths = [f"/resource_classes/CUSTOM_{letter}" for letter in "ABCD"]
-    assert at_once(*(partial(status, "PUT", path) for path in paths)) == [201] * 4
+    assert run_concurrently(*(partial(status, "PUT", path) for path in paths)) == [201] * 4
 
 
 def test_class_is_deleted_or_had_but_never_both(ask, status, having):
@@ -62,7 +62,7 @@ def test_class_is_deleted_or_had_but_never_both(ask, status, having):
         status("PUT", path)
         _, generation = having("inventories")
         body = {"resource_provider_generation": generation, "inventories": {name: {"total": 7}}}
-        told = at_once(
+        told = run_concurrently(
             partial(status, "DELETE", path),
             partial(status, "PUT", f"/resource_providers/{P}/inventories", body),
         )

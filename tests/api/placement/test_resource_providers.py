@@ -8,7 +8,7 @@ import pytest
 
 from placement_sched.model.provider import Inventory
 from tests.support.providers import make_providers
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
 PATH = "/placement/resource_providers"
@@ -22,7 +22,7 @@ EVERY_FILTER = (
 
 def statements(app, query):
     """Return how many statements a list of providers takes."""
-    with counted(app.app.services.database) as seen:
+    with record_statements(app.app.services.database) as seen:
         app.get(f"{PATH}?{query}", headers=LATEST_HEADERS)
     return len(seen)
 

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.all_databases
@@ -32,7 +32,7 @@ def dialect(app):
 
 
 def statements(app, method, path, body) -> int:
-    with counted(app.app.services.database) as seen:
+    with record_statements(app.app.services.database) as seen:
         getattr(app, method)(path, body, headers=LATEST_HEADERS)
     return len(seen)
 

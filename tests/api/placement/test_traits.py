@@ -11,7 +11,7 @@ from tests.api.placement.test_resource_classes import ROUNDS, P
 from tests.api.placement.test_resource_classes import ask as ask  # noqa: PLC0414 - a fixture
 from tests.api.placement.test_resource_classes import having as having  # noqa: PLC0414 - a fixture
 from tests.api.placement.test_resource_classes import status as status  # noqa: PLC0414 - a fixture
-from tests.support.concurrency import at_once
+from tests.support.concurrency import run_concurrently
 
 pytestmark = pytest.mark.all_databases
 
@@ -40,7 +40,7 @@ def test_trait_is_deleted_or_had_but_never_both(status, having):
         status("PUT", path)
         _, generation = having("traits")
         body = {"resource_provider_generation": generation, "traits": [name]}
-        told = at_once(
+        told = run_concurrently(
             partial(status, "DELETE", path),
             partial(status, "PUT", f"/resource_providers/{P}/traits", body),
         )

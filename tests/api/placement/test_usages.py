@@ -5,9 +5,9 @@ from uuid import uuid4
 
 import pytest
 
-from tests.support.allocation_bodies import body_of, headers
+from tests.support.allocation_bodies import build_body, headers
 from tests.support.providers import make_provider
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 from tests.support.versions import LATEST
 
 pytestmark = pytest.mark.all_databases
@@ -24,7 +24,7 @@ def provider(app):
         ("1.37", {"DISK_GB": 5}, "", ("p", "anna")),
         ("1.38", {"VCPU": 2}, "INSTANCE", ("q", "anna")),
     ):
-        body = body_of(version, {provider: amounts}, kind=kind, owner=owner)
+        body = build_body(version, {provider: amounts}, kind=kind, owner=owner)
         path = f"/placement/allocations/{uuid4()}"
         app.put_json(path, body, headers=headers(version), status=204)
     return provider
@@ -58,7 +58,7 @@ def test_a_provider_without_inventory_uses_nothing(app):
 
 @pytest.mark.parametrize("path", ["/resource_providers/{}/usages", "/usages?project_id=p"])
 def test_usages_take_one_statement(app, provider, path):
-    with counted(app.app.services.database) as seen:
+    with record_statements(app.app.services.database) as seen:
         app.get("/placement" + path.format(provider), headers=headers(LATEST))
     assert len(seen) == 1
 

@@ -4,14 +4,14 @@
 import pytest
 
 from placement_sched.limits import MAX_REPORTS
-from tests.support.reports import a_report, node_uuid, without
+from tests.support.reports import build_report, node_uuid, remove_keys
 from tests.support.versions import LATEST_HEADERS
 
 NODES = "/scheduler/v1/compute_nodes"
 
 
 def put(app, number=1, status=200, **changes):
-    body = without(a_report(number, **changes), "uuid")
+    body = remove_keys(build_report(number, **changes), "uuid")
     return app.put_json(f"{NODES}/{node_uuid(number)}", body, status=status)
 
 
@@ -75,8 +75,8 @@ def test_metrics_are_taken_as_nova_compute_stores_them(app):
     when = {"timestamp": "2026-11-21T10:11:12"}
     assert node["metrics"] == [{**STORED[0], "value": 25, **when}, {**STORED[1], **when}]
     assert app.put_json(f"{NODES}/{node_uuid(1)}", node).json == node
-    assert app.post_json(NODES, [a_report(1, metrics=STORED)]).json["changed"] == 0
-    assert app.post_json(NODES, [a_report(2, metrics=STORED)]).json["created"] == 1
+    assert app.post_json(NODES, [build_report(1, metrics=STORED)]).json["changed"] == 0
+    assert app.post_json(NODES, [build_report(2, metrics=STORED)]).json["created"] == 1
     assert app.get(f"{NODES}/{node_uuid(2)}").json["metrics"] == node["metrics"]
 
 
@@ -87,7 +87,7 @@ def test_fraction_of_another_metric_is_refused_with_its_place(sqlite_app):
 
 
 def test_list_of_reports_makes_providers_with_inventories(app):
-    answer = app.post_json(NODES, [a_report(number) for number in range(1, 4)]).json
+    answer = app.post_json(NODES, [build_report(number) for number in range(1, 4)]).json
     assert answer == {"created": 3, "changed": 0, "unchanged": 0}
     for number in range(1, 4):
         assert provider(app, number).json["name"] == f"cn{number}"
@@ -125,7 +125,7 @@ def test_empty_list_is_nothing_to_record(sqlite_app):
 
 
 def test_two_thousand_reports_in_one_request(app):
-    reports = [a_report(number) for number in range(MAX_REPORTS)]
+    reports = [build_report(number) for number in range(MAX_REPORTS)]
     assert app.post_json(NODES, reports).json["created"] == MAX_REPORTS
     assert app.post_json(NODES, reports).json["unchanged"] == MAX_REPORTS
     listed = app.get(NODES).json
@@ -134,7 +134,7 @@ def test_two_thousand_reports_in_one_request(app):
 
 
 def test_list_is_narrowed_by_host_and_name(app):
-    app.post_json(NODES, [a_report(1), a_report(2, host="cn1"), a_report(3)])
+    app.post_json(NODES, [build_report(1), build_report(2, host="cn1"), build_report(3)])
 
     def uuids(query):
         return [node["uuid"] for node in app.get(f"{NODES}?{query}").json["compute_nodes"]]
@@ -146,7 +146,7 @@ def test_list_is_narrowed_by_host_and_name(app):
 
 
 def test_pages_follow_their_links_to_the_end(app):
-    app.post_json(NODES, [a_report(number, host="rack") for number in range(5)])
+    app.post_json(NODES, [build_report(number, host="rack") for number in range(5)])
     seen, path, pages = [], f"{NODES}?host=rack&limit=2", 0
     while path:
         page = app.get(path).json
@@ -187,7 +187,7 @@ def test_delete_of_a_node_with_allocations_is_refused(app):
 @pytest.mark.parametrize("spelt", [str.upper, lambda uuid: uuid.replace("-", "")])
 def test_a_uuid_in_a_path_may_be_spelt_otherwise(sqlite_app, spelt):
     path = f"{NODES}/{spelt(node_uuid(1))}"
-    made = sqlite_app.put_json(path, without(a_report(1), "uuid")).json
+    made = sqlite_app.put_json(path, remove_keys(build_report(1), "uuid")).json
     assert made["uuid"] == node_uuid(1)
     assert sqlite_app.get(path).json == made
     sqlite_app.delete(path, status=204)
@@ -213,18 +213,18 @@ def test_names_of_another_node_are_409_naming_both(app):
 
 
 def test_uuid_in_the_body_may_repeat_that_of_the_path(sqlite_app):
-    sqlite_app.put_json(f"{NODES}/{node_uuid(1)}", a_report(1))
+    sqlite_app.put_json(f"{NODES}/{node_uuid(1)}", build_report(1))
 
 
 def test_uuid_of_the_path_takes_its_usual_form(sqlite_app):
     uuid = "abcdefab-abcd-abcd-abcd-abcdefabcdef"
-    body = without(a_report(), "uuid")
+    body = remove_keys(build_report(), "uuid")
     assert sqlite_app.put_json(f"{NODES}/{uuid.upper()}", body).json["uuid"] == uuid
     assert sqlite_app.get(f"{NODES}/{uuid.upper()}").json["uuid"] == uuid
 
 
 def test_allocation_candidates_find_what_was_reported(app):
-    app.post_json(NODES, [a_report(1), a_report(2, memory_mb=1024)])
+    app.post_json(NODES, [build_report(1), build_report(2, memory_mb=1024)])
     answer = app.get(
         "/placement/allocation_candidates?resources=MEMORY_MB:2048", headers=LATEST_HEADERS
     ).json
@@ -233,7 +233,7 @@ def test_allocation_candidates_find_what_was_reported(app):
 
 
 def test_service_may_report_and_others_may_not(sqlite_app):
-    body = without(a_report(), "uuid")
+    body = remove_keys(build_report(), "uuid")
     path = f"{NODES}/{node_uuid(1)}"
     sqlite_app.put_json(path, body, headers={"X-Auth-Token": "nova", "X-Roles": "service"})
     for method, where in (("put_json", path), ("post_json", NODES)):

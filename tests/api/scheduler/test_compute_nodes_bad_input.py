@@ -6,7 +6,7 @@ import pytest
 from webtest import TestApp
 
 from tests.schemas.test_node_report import BAD
-from tests.support.reports import a_report, node_uuid, without
+from tests.support.reports import build_report, node_uuid, remove_keys
 
 NODES = "/scheduler/v1/compute_nodes"
 NODE = f"{NODES}/{node_uuid(1)}"
@@ -38,7 +38,7 @@ def test_faulty_report_is_400_with_its_path(sqlite_app, path, document, words):
 
 @pytest.mark.parametrize(("path", "document", "words"), SENT[:4])
 def test_fault_in_a_list_writes_nothing(sqlite_app, path, document, words):
-    reports = [a_report(8), a_report(9), document]
+    reports = [build_report(8), build_report(9), document]
     answer = detail(sqlite_app.post_json(NODES, reports, status=400))
     assert answer.endswith(f"(at $[2]{path[1:]})")
     assert sqlite_app.get(NODES).json["compute_nodes"] == []
@@ -46,7 +46,7 @@ def test_fault_in_a_list_writes_nothing(sqlite_app, path, document, words):
 
 @pytest.mark.parametrize("value", ["8", -1, 2**31, 1.5, None, True, [], {}])
 def test_vcpus_of_the_fourth_report_are_named(sqlite_app, value):
-    reports = [a_report(number) for number in range(5)]
+    reports = [build_report(number) for number in range(5)]
     reports[3]["vcpus"] = value
     assert "(at $[3].vcpus)" in detail(sqlite_app.post_json(NODES, reports, status=400))
 
@@ -67,7 +67,7 @@ def test_report_that_is_no_object_is_400(sqlite_app, document):
     detail(sqlite_app.put_json(NODE, document, status=400))
 
 
-@pytest.mark.parametrize("document", [{}, a_report(), "x", 1, None, [1], [[]], [None]])
+@pytest.mark.parametrize("document", [{}, build_report(), "x", 1, None, [1], [[]], [None]])
 def test_list_that_is_no_list_of_objects_is_400(sqlite_app, document):
     detail(sqlite_app.post_json(NODES, document, status=400))
 
@@ -77,18 +77,18 @@ def test_other_content_type_is_415(sqlite_app):
 
 
 def test_path_that_is_no_uuid_is_400(sqlite_app):
-    body = without(a_report(), "uuid")
+    body = remove_keys(build_report(), "uuid")
     assert "not a uuid" in detail(sqlite_app.put_json(f"{NODES}/cn1", body, status=400))
 
 
 @pytest.mark.parametrize("other", [node_uuid(2), "x", None, 1])
 def test_body_of_another_uuid_is_400(sqlite_app, other):
-    assert "(at $.uuid)" in detail(sqlite_app.put_json(NODE, a_report(uuid=other), status=400))
+    assert "(at $.uuid)" in detail(sqlite_app.put_json(NODE, build_report(uuid=other), status=400))
 
 
 def test_one_node_twice_in_a_list_is_400(sqlite_app):
     answer = detail(
-        sqlite_app.post_json(NODES, [a_report(1), a_report(2), a_report(1)], status=400)
+        sqlite_app.post_json(NODES, [build_report(1), build_report(2), build_report(1)], status=400)
     )
     assert answer.endswith("(at $[2].uuid)")
     assert "$[0]" in answer
@@ -140,6 +140,6 @@ def test_no_token_is_401(sqlite_app):
     ],
 )
 def test_a_wrong_value_under_a_key_of_digits_is_400_with_its_path(sqlite_app, changes, path, key):
-    report = {**a_report(1), **changes(key)}
+    report = {**build_report(1), **changes(key)}
     answer = detail(sqlite_app.post_json(NODES, [report], status=400))
     assert answer.endswith(f"(at {path}[{key!r}])")

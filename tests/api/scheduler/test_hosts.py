@@ -9,9 +9,9 @@ from placement_sched.store.compute import host_aggregates
 from tests.api.compute.conftest import AggregateApi
 from tests.support.clouds import uuid_of
 from tests.support.host_maps import add_aggregate
-from tests.support.policies import policed
+from tests.support.policies import settings_with_policies
 from tests.support.scheduling import flavor, instance, report
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
 HOSTS = "/scheduler/v1/hosts"
@@ -87,7 +87,7 @@ def record(app, number, host, **more):
 @pytest.fixture
 def app(database_url, tmp_path, make_app):
     """Two zones and a policy; of four hosts one is disabled, one down; cn1 has a tree."""
-    settings = policed(database_url, tmp_path, POLICIES)
+    settings = settings_with_policies(database_url, tmp_path, POLICIES)
     app = make_app(settings.with_overrides({"DEFAULT.service_down_time": 86400}))
     reports = [report(name) for name in ("cn1", "cn2", "cn3")]
     reports.append(report("cn4", last_seen_up=LONG_AGO))
@@ -253,7 +253,7 @@ def test_list_takes_as_many_statements_at_20_and_at_2000_hosts(make_app, setting
     for hosts in (range(20), range(20, 2000)):
         app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in hosts])
         names(app, query)
-        with counted(app.app.services.database) as seen:
+        with record_statements(app.app.services.database) as seen:
             names(app, query)
         counts.append(len(seen))
     assert counts[0] == counts[1]

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.support.reports import a_report, node_uuid
+from tests.support.reports import build_report, node_uuid
 from tests.support.versions import LATEST_HEADERS
 
 INSTANCES = "/scheduler/v1/instances"
@@ -87,7 +87,7 @@ def test_list_is_narrowed_and_paged(app):
 
 
 def test_record_allocates_nothing_and_changes_no_figure(app):
-    app.post_json("/scheduler/v1/compute_nodes", [a_report(1)])
+    app.post_json("/scheduler/v1/compute_nodes", [build_report(1)])
     before = app.get(f"/scheduler/v1/compute_nodes/{node_uuid(1)}").json
     app.put_json(INSTANCE, WHOLE)
     assert app.get(f"/scheduler/v1/compute_nodes/{node_uuid(1)}").json == before
@@ -96,7 +96,7 @@ def test_record_allocates_nothing_and_changes_no_figure(app):
 
 
 def test_delete_frees_the_allocations(app):
-    app.post_json("/scheduler/v1/compute_nodes", [a_report(1)])
+    app.post_json("/scheduler/v1/compute_nodes", [build_report(1)])
     app.put_json(INSTANCE, WHOLE)
     consumer = f"/placement/allocations/{node_uuid(500)}"
     allocations = {
@@ -115,7 +115,7 @@ def test_delete_frees_the_allocations(app):
 
 
 def test_delete_of_an_unknown_instance_frees_nothing(app):
-    app.post_json("/scheduler/v1/compute_nodes", [a_report(1)])
+    app.post_json("/scheduler/v1/compute_nodes", [build_report(1)])
     consumer = f"/placement/allocations/{node_uuid(500)}"
     allocations = {
         "allocations": {node_uuid(1): {"resources": {"VCPU": 2}}},

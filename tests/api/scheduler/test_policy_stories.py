@@ -9,7 +9,7 @@ import pytest
 
 from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
-from tests.support.scheduling import flavor, hosts_of, instance, report, spec
+from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
 
 pytestmark = pytest.mark.slow
 
@@ -164,7 +164,7 @@ def test_story_2_request_is_under_the_policy_that_the_selection_finds(
     answer = app.post_json(
         "/scheduler/v1/select_destinations", {"request_spec": spec(instance(1), **asked)}
     ).json
-    assert set(hosts_of(answer)) <= OF_POLICY[policy]
+    assert set(selected_hosts(answer)) <= OF_POLICY[policy]
     decision = app.get(f"/scheduler/v1/decisions/{answer['decision']}").json
     assert decision["policy"] == policy
 

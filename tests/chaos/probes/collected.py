@@ -7,7 +7,9 @@ from placement_sched.limits import MAX_AGGREGATE_METADATA, MAX_EXTRA_SPECS, MAX_
 from tests.support.clouds import uuid_of
 
 
-def of_a_flavor_and_an_aggregate(many: Mapping[str, str]) -> Iterator[tuple[str, str, str, object]]:
+def flavor_and_aggregate_requests(
+    many: Mapping[str, str],
+) -> Iterator[tuple[str, str, str, object]]:
     """Yield what gives a flavor and an aggregate the most of what they collect, and more."""
     specs = "/compute/v2.1/flavors/most/os-extra_specs"
     yield "too many extra specs", "POST", specs, {"extra_specs": many}
@@ -19,7 +21,7 @@ def of_a_flavor_and_an_aggregate(many: Mapping[str, str]) -> Iterator[tuple[str,
     yield "metadata", "POST", action, {"set_metadata": {"metadata": most}}
 
 
-def of_many_aggregates(hosts: Iterable[str]) -> Iterator[tuple[str, str, object]]:
+def many_aggregates_requests(hosts: Iterable[str]) -> Iterator[tuple[str, str, object]]:
     """Yield what puts these hosts into ten aggregates, each with the most metadata."""
     names = tuple(hosts)
     for number in range(1, 11):
@@ -32,7 +34,7 @@ def of_many_aggregates(hosts: Iterable[str]) -> Iterator[tuple[str, str, object]
             yield "POST", action, {"add_host": {"host": name}}
 
 
-def of_a_provider() -> Iterator[tuple[str, str, str, object]]:
+def provider_requests() -> Iterator[tuple[str, str, str, object]]:
     """Yield what sets the most that a provider may have of each, and what needs to be there."""
     provider = uuid_of("provider of most")
     path = f"/placement/resource_providers/{provider}"
@@ -50,7 +52,7 @@ def of_a_provider() -> Iterator[tuple[str, str, str, object]]:
     yield "unknown inventories of a provider", "PUT", f"{path}/inventories", given
 
 
-def repeated(most: int) -> str:
+def repeat_names(most: int) -> str:
     """Return a query of at most so many bytes: thousands of names, and one of them again."""
     names = "&".join(f"{number:x}" for number in range(8000))
     return names + "&a" * ((most - len(names)) // 2)

@@ -26,7 +26,7 @@ class Probe:
     host: str = "Host: localhost\r\n"
     requests: int = 1
 
-    def sent(self, number: int) -> bytes:
+    def build_bytes(self, number: int) -> bytes:
         """Return the bytes; the canary stands where the body says so."""
         line = self.line.format(path=f"/placement/traits/CUSTOM_PROBE_{number}", huge=_HUGE)
         text = f"{line}\r\n{self.host}{_COMMON}{self.head}\r\n{self.body}"
@@ -42,7 +42,7 @@ _CHUNKED = "Transfer-Encoding: chunked\r\n"
 _EMPTY = "0\r\n\r\n"
 
 
-def _lengths() -> Iterator[Probe]:
+def _wrong_lengths() -> Iterator[Probe]:
     """Yield requests with lengths that are none, or several."""
     for name, value in {
         "negative": "-<length>",
@@ -78,7 +78,7 @@ def _lengths() -> Iterator[Probe]:
     )
 
 
-def _chunks() -> Iterator[Probe]:
+def _wrong_chunks() -> Iterator[Probe]:
     """Yield requests with chunks, and with what looks like chunks."""
     yield Probe(
         "chunks beside a length",
@@ -134,7 +134,7 @@ def _chunks() -> Iterator[Probe]:
         yield Probe(name, _CHUNKED, body, requests=2)
 
 
-def _heads() -> Iterator[Probe]:
+def _wrong_heads() -> Iterator[Probe]:
     """Yield requests whose heads have what does not belong there."""
     yield Probe(
         "a folded length", "X-A: b\r\n Content-Length: <length>\r\n", "<canary>", requests=2
@@ -162,7 +162,7 @@ def _heads() -> Iterator[Probe]:
     yield Probe("a Host with a path", "", host="Host: a/placement/../metrics\r\n")
 
 
-def _lines() -> Iterator[Probe]:
+def _wrong_first_lines() -> Iterator[Probe]:
     """Yield requests with odd first lines."""
     for name, line in {
         "without a version": "PUT {path}",
@@ -191,4 +191,4 @@ def _lines() -> Iterator[Probe]:
     yield Probe("a request after another", "", "<canary>", requests=2)
 
 
-PROBES = (*_lengths(), *_chunks(), *_heads(), *_lines())
+PROBES = (*_wrong_lengths(), *_wrong_chunks(), *_wrong_heads(), *_wrong_first_lines())

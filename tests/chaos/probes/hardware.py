@@ -38,41 +38,47 @@ AggregateInstanceExtraSpecsFilter,JsonFilter,PciPassthroughFilter,NUMATopologyFi
 """
 
 
-def configuration() -> str:
+def server_configuration() -> str:
     """Return the configuration of the server that is asked."""
-    aliases = (json.dumps({"name": name, **_device(name)}) for name in ALIASES)
+    aliases = (json.dumps({"name": name, **_build_device(name)}) for name in ALIASES)
     return _FILTERS + "".join(f"alias = {alias}\n" for alias in aliases)
 
 
-def hosts(number: int) -> list[dict[str, object]]:
+def host_reports(number: int) -> list[dict[str, object]]:
     """Return reports of so many hosts, each with other CPUs in use."""
     pools = [
-        {**_device(name), "numa_node": at % CELLS, "count": 4} for at, name in enumerate(ALIASES)
+        {**_build_device(name), "numa_node": at % CELLS, "count": 4}
+        for at, name in enumerate(ALIASES)
     ]
     return [
         report(
             f"cn{host}",
             vcpus=CELLS * CPUS,
             memory_mb=CELLS * 65_536,
-            numa_topology={"cells": [_cell(host, cell) for cell in range(CELLS)]},
+            numa_topology={"cells": [_build_cell(host, cell) for cell in range(CELLS)]},
             pci_device_pools=pools,
-            stats={"arch": "x86_64", "table": _table(host)},
+            stats={"arch": "x86_64", "table": _build_json_text(host)},
         )
         for host in range(number)
     ]
 
 
-def questions() -> Mapping[str, dict[str, Any]]:
+def explain_requests() -> Mapping[str, dict[str, Any]]:
     """Return bodies of an explanation, with the most of each kind."""
     specs = {
-        **{name: spec(flavor=flavor(extra_specs=one)) for name, one in _extra_specs().items()},
-        **{name: _queried(query) for name, query in _conditions().items()},
-        **{f"image property {name}": _imaged({name: text}) for name, text in _properties().items()},
-        **_numa_topologies(),
+        **{
+            name: spec(flavor=flavor(extra_specs=one)) for name, one in _large_extra_specs().items()
+        },
+        **{name: _request_with_query(query) for name, query in _large_conditions().items()},
+        **{
+            f"image property {name}": _request_with_image({name: text})
+            for name, text in _large_properties().items()
+        },
+        **_unfitting_topologies(),
         **_many_instances(),
-        **_pci_requests(),
-        "numbered nodes": _numbered(),
-        "nodes of an image": _imaged(
+        **_request_many_devices(),
+        "numbered nodes": _request_many_nodes(),
+        "nodes of an image": _request_with_image(
             {"hw_numa_nodes": "128"}
             | {f"hw_numa_cpus.{node}": "0-1," * 1500 for node in range(MAX_NUMA_NODES)}
         ),
@@ -80,16 +86,16 @@ def questions() -> Mapping[str, dict[str, Any]]:
     return {name: {"request_spec": one} for name, one in specs.items()}
 
 
-def _device(name: str) -> dict[str, str]:
+def _build_device(name: str) -> dict[str, str]:
     return {"vendor_id": "8086", "product_id": f"{ALIASES.index(name):04x}"}
 
 
-def _table(host: int) -> str:
+def _build_json_text(host: int) -> str:
     """Return a long text of JSON that no other host reports."""
     return json.dumps({"host": host} | {f"x{number}": number for number in range(ROWS)})
 
 
-def _cell(host: int, cell: int) -> dict[str, object]:
+def _build_cell(host: int, cell: int) -> dict[str, object]:
     """Return a NUMA node with two more free CPUs than another, up to all of one: unequal ones."""
     first = cell * CPUS
     cpus = list(range(first, first + CPUS))
@@ -111,19 +117,21 @@ def _cell(host: int, cell: int) -> dict[str, object]:
     }
 
 
-def _extra_specs() -> Mapping[str, Mapping[str, str]]:
+def _large_extra_specs() -> Mapping[str, Mapping[str, str]]:
     """Return extra specs by what is large in them."""
     either = "<or> " + " <or> ".join(str(number) for number in range(30))
     many = range(MAX_EXTRA_SPECS)
     return {
         "long extra specs": {f"capabilities:arch{n}": "x" * VALUE for n in many},
-        "alternatives": _within({f"capabilities:stats:arch{n}": either for n in many}),
+        "alternatives": _request_with_extra_specs(
+            {f"capabilities:stats:arch{n}": either for n in many}
+        ),
         "alternatives that hold": {
             ("capabilities:arch" + " " * n)[:255]: "<or> " + "x86_64 <or> " * 19 + "x" for n in many
         },
         "entries of what is reported": {f"capabilities:table:x{n}": str(n) for n in many},
-        "all in": _within({f"s{n}": "<all-in> " + "x " * 120 for n in many}),
-        "numbers": _within({f"n{n}": ">= " + "9" * 250 for n in many}),
+        "all in": _request_with_extra_specs({f"s{n}": "<all-in> " + "x " * 120 for n in many}),
+        "numbers": _request_with_extra_specs({f"n{n}": ">= " + "9" * 250 for n in many}),
         "traits of long names": {
             f"trait{n}:CUSTOM_{'T' * (230 - len(str(n)))}{n}": "required" for n in many
         },
@@ -134,20 +142,20 @@ def _extra_specs() -> Mapping[str, Mapping[str, str]]:
         "masks of real time": {
             "hw:cpu_policy": "dedicated",
             "hw:cpu_realtime": "yes",
-            "hw:cpu_realtime_mask": _text("^0-65535", ",^0-65535", VALUE),
+            "hw:cpu_realtime_mask": _build_text("^0-65535", ",^0-65535", VALUE),
         },
         "dedicated CPUs": {
             "hw:cpu_policy": "mixed",
-            "hw:cpu_dedicated_mask": _text("0-65535", ",0-65535", VALUE),
+            "hw:cpu_dedicated_mask": _build_text("0-65535", ",0-65535", VALUE),
         },
     }
 
 
-def _within(extra_specs: Mapping[str, str]) -> dict[str, str]:
+def _request_with_extra_specs(extra_specs: Mapping[str, str]) -> dict[str, str]:
     return {key: value[:VALUE] for key, value in extra_specs.items()}
 
 
-def _conditions() -> Mapping[str, object]:
+def _large_conditions() -> Mapping[str, object]:
     """Return conditions of JsonFilter, each as large as it reads them."""
     deep: list[object] = ["=", "$host", "no"]
     for _ in range(_DEEPEST - 1):
@@ -168,13 +176,13 @@ def _conditions() -> Mapping[str, object]:
     }
 
 
-def _queried(query: object) -> dict[str, object]:
+def _request_with_query(query: object) -> dict[str, object]:
     text = json.dumps(query, separators=(",", ":"))
     assert len(text) <= _LONGEST, text[:50]
     return spec(scheduler_hints={"query": text})
 
 
-def _properties() -> Mapping[str, str]:
+def _large_properties() -> Mapping[str, str]:
     """Return properties of an image by their names, as long as they may be."""
     return {
         "hw_numa_cpus.0": "0-65535," * (MAX_CPU_SET_CHARACTERS // 8),
@@ -191,17 +199,17 @@ def _properties() -> Mapping[str, str]:
     }
 
 
-def _imaged(properties: Mapping[str, str]) -> dict[str, object]:
+def _request_with_image(properties: Mapping[str, str]) -> dict[str, object]:
     dedicated = {"hw:cpu_policy": "dedicated", "hw:mem_page_size": "any"}
     image = {"id": None, "name": "large", "properties": dict(properties)}
     return spec(flavor=flavor(vcpus=2, extra_specs=dedicated), image=image)
 
 
-def _numbered() -> dict[str, object]:
+def _request_many_nodes() -> dict[str, object]:
     """Return a request for as many NUMA nodes as can be numbered, each of long sets of CPUs."""
     extra = {"hw:numa_nodes": str(MAX_NUMA_NODES)}
     for node in range(MAX_NUMA_NODES):
-        extra[f"hw:numa_cpus.{node}"] = _text(f"{node}", f",{node}", VALUE)
+        extra[f"hw:numa_cpus.{node}"] = _build_text(f"{node}", f",{node}", VALUE)
         extra[f"hw:numa_mem.{node}"] = "8"
     return spec(
         flavor=flavor(
@@ -210,7 +218,7 @@ def _numbered() -> dict[str, object]:
     )
 
 
-def _numa_topologies() -> Mapping[str, dict[str, object]]:
+def _unfitting_topologies() -> Mapping[str, dict[str, object]]:
     """Return requests for NUMA nodes that fit one by one, and nowhere all at once."""
     least = CPUS - 2 * (CELLS - 1)
     fitting = [least + 2 * node for node in range(CELLS)]
@@ -218,21 +226,24 @@ def _numa_topologies() -> Mapping[str, dict[str, object]]:
     growing = [*fitting[:-2], CPUS, CPUS]
     unequal = [2, *fitting[1:-2], CPUS - 2, CPUS - 2]
     networks = {"physnets": ["net0", "net1", "net2", "net3"], "tunneled": True}
-    devices = {"requests": [_asked(name, 4, "required") for name in ALIASES[:4]]}
+    devices = {"requests": [_pci_request(name, 4, "required") for name in ALIASES[:4]]}
     # All but the last two are near the nodes that are tried first.
     first = [name for at, name in enumerate(ALIASES) if at % CELLS < CELLS // 2]
     names = [first[at % len(first)] for at in range(MAX_PCI_REQUESTS - 2)]
-    most = [_asked(name, 1, "required") for name in (*names, *ALIASES[CELLS // 2 :][:2])]
+    most = [_pci_request(name, 1, "required") for name in (*names, *ALIASES[CELLS // 2 :][:2])]
     pages = [{"pagesize": -3}, {"pagesize": 2**20}] * (CELLS // 2)
     return {
-        "nodes that nearly fit": _nodes(growing),
-        "nodes of which two do not fit": _nodes(unequal),
-        "nodes that fit one way": _nodes(fitting),
-        "nodes on whole cores": _nodes(growing, {"cpu_thread_policy": "require"}),
-        "nodes with pages": _nodes(growing, *pages),
-        "nodes near networks": {**_nodes(fitting[:4]), "network_metadata": networks},
-        "nodes near devices": {**_nodes(fitting[:4]), "pci_requests": devices},
-        "nodes near all devices but two": {**_nodes([2] * 4), "pci_requests": {"requests": most}},
+        "nodes that nearly fit": _request_nodes(growing),
+        "nodes of which two do not fit": _request_nodes(unequal),
+        "nodes that fit one way": _request_nodes(fitting),
+        "nodes on whole cores": _request_nodes(growing, {"cpu_thread_policy": "require"}),
+        "nodes with pages": _request_nodes(growing, *pages),
+        "nodes near networks": {**_request_nodes(fitting[:4]), "network_metadata": networks},
+        "nodes near devices": {**_request_nodes(fitting[:4]), "pci_requests": devices},
+        "nodes near all devices but two": {
+            **_request_nodes([2] * 4),
+            "pci_requests": {"requests": most},
+        },
     }
 
 
@@ -241,20 +252,20 @@ def _many_instances() -> Mapping[str, dict[str, object]]:
 
     Some are for devices of the nodes that are tried last, for which all sets of nodes are tried.
     """
-    last = [_asked(name, 1, "required") for name in ALIASES[CELLS // 2 : CELLS]]
-    every = [_asked(name, 1, "required") for name in ALIASES[:: len(ALIASES) // CELLS - 1]]
+    last = [_pci_request(name, 1, "required") for name in ALIASES[CELLS // 2 : CELLS]]
+    every = [_pci_request(name, 1, "required") for name in ALIASES[:: len(ALIASES) // CELLS - 1]]
     networks = {"physnets": ["net0", "net1", "net2", "net3"], "tunneled": True}
     asked: Mapping[str, tuple[dict[str, object], int]] = {
-        "a node": (_nodes([1]), 1),
-        "nodes": (_nodes([2, 4, 6, 8]), 4),
-        "nodes near networks": ({**_nodes([1] * 4), "network_metadata": networks}, 4),
+        "a node": (_request_nodes([1]), 1),
+        "nodes": (_request_nodes([2, 4, 6, 8]), 4),
+        "nodes near networks": ({**_request_nodes([1] * 4), "network_metadata": networks}, 4),
         "devices": (spec(pci_requests={"requests": every}), len(every)),
         "nodes and devices": (
-            {**_nodes([1] * CELLS), "pci_requests": {"requests": every}},
+            {**_request_nodes([1] * CELLS), "pci_requests": {"requests": every}},
             CELLS + len(every),
         ),
         "the last nodes": (
-            {**_nodes([1] * len(last)), "pci_requests": {"requests": last}},
+            {**_request_nodes([1] * len(last)), "pci_requests": {"requests": last}},
             2 * len(last),
         ),
     }
@@ -268,7 +279,7 @@ def _many_instances() -> Mapping[str, dict[str, object]]:
     }
 
 
-def _nodes(sizes: Iterable[int], *more: Mapping[str, object]) -> dict[str, object]:
+def _request_nodes(sizes: Iterable[int], *more: Mapping[str, object]) -> dict[str, object]:
     """Return a request for nodes of so many dedicated CPUs each."""
     cells: list[dict[str, object]] = []
     begin = 0
@@ -281,12 +292,14 @@ def _nodes(sizes: Iterable[int], *more: Mapping[str, object]) -> dict[str, objec
     return spec(flavor=asked, numa_topology={"cells": cells})
 
 
-def _pci_requests() -> Mapping[str, dict[str, object]]:
+def _request_many_devices() -> Mapping[str, dict[str, object]]:
     """Return requests for many devices, by aliases and as nova writes them."""
     short = "a47:1," * (VALUE // 6)
     every = ",".join(f"{name}:3" for name in ALIASES)[:VALUE].rpartition(",")[0]
-    asked = [_asked(name, 1, "preferred") for name in ALIASES]
-    many = [_asked(ALIASES[at % len(ALIASES)], 1, "preferred") for at in range(MAX_PCI_REQUESTS)]
+    asked = [_pci_request(name, 1, "preferred") for name in ALIASES]
+    many = [
+        _pci_request(ALIASES[at % len(ALIASES)], 1, "preferred") for at in range(MAX_PCI_REQUESTS)
+    ]
     others = [
         {"vendor_id": "ffff", "product_id": f"{n:04x}"} for n in range(MAX_PCI_SPEC_KEYS // 2 - 1)
     ]
@@ -317,10 +330,15 @@ def _pci_requests() -> Mapping[str, dict[str, object]]:
     }
 
 
-def _asked(name: str, count: int, policy: str) -> dict[str, object]:
-    return {"count": count, "alias_name": name, "spec": [_device(name)], "numa_policy": policy}
+def _pci_request(name: str, count: int, policy: str) -> dict[str, object]:
+    return {
+        "count": count,
+        "alias_name": name,
+        "spec": [_build_device(name)],
+        "numa_policy": policy,
+    }
 
 
-def _text(first: str, further: str, most: int) -> str:
+def _build_text(first: str, further: str, most: int) -> str:
     """Return a text that begins with one, and has as many others after it as there is room for."""
     return first + further * ((most - len(first)) // len(further))

@@ -28,7 +28,7 @@ from tests.support.scheduling import flavor, report, spec
 QUERY = 64_000
 #: So many names a question may have in one list.
 NAMES = 10_000
-#: Of :func:`others`, the writes that are accepted, and so cost less if they are sent again.
+#: Of :func:`other_requests`, the writes that are accepted, and so cost less if they are sent again.
 ACCEPTED = {
     "claimed instances",
     "claimed instances with images",
@@ -39,13 +39,13 @@ ACCEPTED = {
     "amounts to free",
     "reports",
 }
-#: Of these, those that :func:`anew` makes of other names.
+#: Of these, those that :func:`build_renewed_request` makes of other names.
 RENEWED = {"claimed instances", "claimed instances with images", "consumers", "reports"}
 
 
-def bodies(most: int) -> Mapping[str, bytes]:
+def large_json_bodies(most: int) -> Mapping[str, bytes]:
     """Return JSON of at most so many bytes, which no route asks for."""
-    keys = filled(lambda number: f'"k{number:x}":1', ",", most)
+    keys = fill_length(lambda number: f'"k{number:x}":1', ",", most)
     parsed = ",".join(f'"k{number:x}":1' for number in range(min(most // 10, MAX_JSON_VALUES - 10)))
     return {
         "keys that are parsed": f"{{{parsed}}}".encode(),
@@ -63,7 +63,7 @@ def bodies(most: int) -> Mapping[str, bytes]:
     }
 
 
-def queries() -> Mapping[str, str]:
+def large_queries() -> Mapping[str, str]:
     """Return queries of the candidates, with the most of each kind."""
     groups = "&".join(f"resources{n}=CUSTOM_{n % 4}:1" for n in range(10))
     aggregates = (
@@ -77,11 +77,11 @@ def queries() -> Mapping[str, str]:
         "traits": "resources=VCPU:1&required=" + ",".join(f"!CUSTOM_{n}" for n in range(4000)),
         "digits": "resources=VCPU:" + "9" * 4000,
         "limit": "resources=VCPU:1&limit=" + "9" * 60_000,
-        "names": filled(lambda number: f"n{number}=1", "&", QUERY),
+        "names": fill_length(lambda number: f"n{number}=1", "&", QUERY),
     }
 
 
-def questions() -> Mapping[str, dict[str, Any]]:
+def explain_requests() -> Mapping[str, dict[str, Any]]:
     """Return bodies of an explanation, with the most of each kind."""
     names = [f"q{number}" for number in range(NAMES)]
     members = [uuid_of(name) for name in names]
@@ -98,9 +98,9 @@ def questions() -> Mapping[str, dict[str, Any]]:
         "hosts of long names of a group": spec(
             instance_group={"policy": "affinity", "hosts": [name.ljust(90, "x") for name in names]}
         ),
-        "traits": spec(flavor=_extra("trait:CUSTOM_{}", "required", 20_000)),
-        "misspelt extra specs": spec(flavor=_extra("hw:cpu_polic{}", "1", 20_000)),
-        "groups": spec(flavor=_extra("resources{}:CUSTOM_1", "1", 20_000)),
+        "traits": spec(flavor=_build_numbered("trait:CUSTOM_{}", "required", 20_000)),
+        "misspelt extra specs": spec(flavor=_build_numbered("hw:cpu_polic{}", "1", 20_000)),
+        "groups": spec(flavor=_build_numbered("resources{}:CUSTOM_1", "1", 20_000)),
         "items of two kinds": spec(instance_uuids=[1, "a"] * 450),
     }
     many = [uuid_of(f"instance {number}") for number in range(MAX_INSTANCES)]
@@ -111,12 +111,12 @@ def questions() -> Mapping[str, dict[str, Any]]:
         specs[f"instances of a group: {policy}"] = spec(*many, flavor=small, instance_group=group)
     asked = {name: {"request_spec": one} for name, one in specs.items()}
     tried = spec(retry={"num_attempts": 1, "hosts": [[name, name] for name in names]})
-    asked["tries"] = {"request_spec": tried, "overrides": _filtered("RetryFilter")}
+    asked["tries"] = {"request_spec": tried, "overrides": _explain_with_filter("RetryFilter")}
     unknown = {"unknown hosts": {"request_spec": spec(), "hosts": names}}
-    return asked | _overridden(names) | unknown | _of_each_host()
+    return asked | _explain_with_overrides(names) | unknown | _explain_every_host()
 
 
-def _of_each_host() -> Mapping[str, dict[str, Any]]:
+def _explain_every_host() -> Mapping[str, dict[str, Any]]:
     """Return explanations that ask for all refusals of all hosts, of which there are most."""
     hosts = [f"cn{number}" for number in range(300)]
     # Without those that say something else as well: of pinned CPUs, and of hosts that are disabled.
@@ -128,8 +128,10 @@ def _of_each_host() -> Mapping[str, dict[str, Any]]:
     ignored = [*(f"q{number}" for number in range(NAMES - len(hosts))), *hosts]
     specs = {
         "traits": spec(flavor=required),
-        "capabilities": spec(flavor=_extra("capabilities:cpu_info:x{}:y:z", "<in> x", 495)),
-        "either capability": spec(flavor=_extra("capabilities:cpu_info:x{}", either, 495)),
+        "capabilities": spec(
+            flavor=_build_numbered("capabilities:cpu_info:x{}:y:z", "<in> x", 495)
+        ),
+        "either capability": spec(flavor=_build_numbered("capabilities:cpu_info:x{}", either, 495)),
         "ignored hosts": spec(ignore_hosts=ignored),
     }
     found = {
@@ -140,18 +142,18 @@ def _of_each_host() -> Mapping[str, dict[str, Any]]:
     return found | {"hosts and unknown hosts": {"request_spec": spec(), "hosts": some}}
 
 
-def _overridden(names: Sequence[str]) -> Mapping[str, dict[str, Any]]:
+def _explain_with_overrides(names: Sequence[str]) -> Mapping[str, dict[str, Any]]:
     """Return explanations under options with as many entries as an override may have, and more."""
     ratios = [f"{name}=1.0" for name in names[:MAX_OPTION_ENTRIES]]
     options: dict[str, dict[str, Any]] = {
         "metrics": {"metrics.weight_setting": ratios, "metrics.required": False},
         "metrics of long names": {
-            **_filtered("MetricsFilter"),
+            **_explain_with_filter("MetricsFilter"),
             "metrics.weight_setting": [f"{one[:-4]}{'x' * 900}=1" for one in ratios],
         },
         "too many metrics": {"metrics.weight_setting": [f"m{n}=1.0" for n in range(50_000)]},
         "isolated hosts": {
-            **_filtered("IsolatedHostsFilter"),
+            **_explain_with_filter("IsolatedHostsFilter"),
             "filter_scheduler.isolated_hosts": names[:MAX_OPTION_ENTRIES],
         },
     }
@@ -164,11 +166,11 @@ def _overridden(names: Sequence[str]) -> Mapping[str, dict[str, Any]]:
     return {name: {"request_spec": spec(), "overrides": one} for name, one in options.items()}
 
 
-def _filtered(name: str) -> dict[str, Any]:
+def _explain_with_filter(name: str) -> dict[str, Any]:
     return {"filter_scheduler.enabled_filters": [name]}
 
 
-def claims(turn: int = 0) -> Iterator[tuple[str, str, str, object]]:
+def large_claims(turn: int = 0) -> Iterator[tuple[str, str, str, object]]:
     """Yield claims of many instances: with little, and with the largest images, and more.
 
     Each ``turn`` has instances of its own.
@@ -186,7 +188,7 @@ def claims(turn: int = 0) -> Iterator[tuple[str, str, str, object]]:
         yield name, "POST", path, {"request_spec": spec(*uuids, flavor=small, image=image)}
 
 
-def others() -> Iterator[tuple[str, str, str, object]]:
+def other_requests() -> Iterator[tuple[str, str, str, object]]:
     """Yield name, method, path and body of the largest requests of other routes, by what is large.
 
     They are to be sent in their order.
@@ -208,10 +210,10 @@ def others() -> Iterator[tuple[str, str, str, object]]:
     yield "moves", "POST", f"{scheduler}/rebalance", {"goal": "pack"}
     page = f"/console/ask?vcpus=1&change=add%3Dcn0*{MAX_HOST_COPIES}"
     yield "a page with hosts to add", "GET", page, None
-    yield from collected.of_a_flavor_and_an_aggregate(many)
-    yield from collected.of_a_provider()
-    yield from claims()
-    yield "servers by many names", "GET", f"{compute}/servers?{collected.repeated(QUERY)}", None
+    yield from collected.flavor_and_aggregate_requests(many)
+    yield from collected.provider_requests()
+    yield from large_claims()
+    yield "servers by many names", "GET", f"{compute}/servers?{collected.repeat_names(QUERY)}", None
     yield "all flavors", "GET", f"{compute}/flavors/detail", None
     statuses = "&".join(["status=ACTIVE"] * 4500)
     yield "servers by status", "GET", f"{compute}/servers?{statuses}", None
@@ -219,8 +221,13 @@ def others() -> Iterator[tuple[str, str, str, object]]:
     tags = {"name": "most", "tags": [f"t{number}" for number in range(20_000)]}
     yield "tags", "POST", f"{image}/images", tags
     yield "properties", "POST", f"{image}/images", {"name": "most", **many}
-    yield "images by property", "GET", f"{image}/images?{filled('p{}=v'.format, '&', QUERY)}", None
-    names = filled("n{}".format, ",", QUERY)
+    yield (
+        "images by property",
+        "GET",
+        f"{image}/images?{fill_length('p{}=v'.format, '&', QUERY)}",
+        None,
+    )
+    names = fill_length("n{}".format, ",", QUERY)
     yield "images by name", "GET", f"{image}/images?name=in:{names}", None
     devices = [
         {
@@ -237,7 +244,7 @@ def others() -> Iterator[tuple[str, str, str, object]]:
     flavors = [flavor(name=f"f{n}", memory_mb=n + 1) for n in range(MAX_CAPACITY_FLAVORS)]
     counted = {"request_spec": {}, "flavors": flavors, "per": "host"}
     yield "flavors to count", "POST", f"{scheduler}/capacity", counted
-    yield _consumed()
+    yield _build_consumer_request()
     provider = str(report("reshaped")["uuid"])
     made = {"uuid": provider, "name": "reshaped"}
     yield "a provider", "POST", "/placement/resource_providers", made
@@ -249,21 +256,24 @@ def others() -> Iterator[tuple[str, str, str, object]]:
     yield "consumers to reshape", "POST", "/placement/reshaper", body
     yield from _amounts_to_reshape()
     yield _amounts_to_free()
-    yield _reported()  # the last: it makes the cloud a larger one
+    yield _build_report()  # the last: it makes the cloud a larger one
 
 
-def anew(name: str, turn: int) -> tuple[str, str, str, object]:
+def build_renewed_request(name: str, turn: int) -> tuple[str, str, str, object]:
     """Return one of :data:`RENEWED` with instances or hosts of this turn, which is 1 or more."""
-    found = {one[0]: one for one in (*claims(turn), _consumed(turn), _reported(turn))}
+    found = {
+        one[0]: one
+        for one in (*large_claims(turn), _build_consumer_request(turn), _build_report(turn))
+    }
     return found[name]
 
 
-def _consumed(turn: int = 0) -> tuple[str, str, str, object]:
+def _build_consumer_request(turn: int = 0) -> tuple[str, str, str, object]:
     consumers = _consumers(f"consumer of {turn}", MAX_RESHAPER_CONSUMERS)
     return "consumers", "POST", "/placement/allocations", consumers
 
 
-def _reported(turn: int = 0) -> tuple[str, str, str, object]:
+def _build_report(turn: int = 0) -> tuple[str, str, str, object]:
     reports = [report(f"more of {turn} {number}") for number in range(MAX_REPORTS)]
     return "reports", "POST", "/scheduler/v1/compute_nodes", reports
 
@@ -311,11 +321,11 @@ def _consumers(name: str, number: int) -> dict[str, dict[str, object]]:
     }
 
 
-def _extra(key: str, value: str, number: int) -> dict[str, object]:
+def _build_numbered(key: str, value: str, number: int) -> dict[str, object]:
     return flavor(extra_specs={key.format(each): value for each in range(number)})
 
 
-def filled(one: Callable[[int], str], between: str, most: int) -> str:
+def fill_length(one: Callable[[int], str], between: str, most: int) -> str:
     """Return as many texts as have room in so many characters."""
     found: list[str] = []
     left = most

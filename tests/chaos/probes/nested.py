@@ -13,7 +13,7 @@ CARDS, SHARED = 60, 8
 _ROOT = uuid_of("nested host")
 
 
-def writes() -> Iterator[tuple[str, str, object]]:
+def tree_writes() -> Iterator[tuple[str, str, object]]:
     """Yield method, path and body of what makes the tree, in their order."""
     path = "/placement/resource_providers"
     yield "POST", path, {"name": "nested host", "uuid": _ROOT}
@@ -28,10 +28,12 @@ def writes() -> Iterator[tuple[str, str, object]]:
         yield "PUT", f"{path}/{uuid}/inventories", stock
 
 
-def queries() -> Mapping[str, str]:
+def tree_queries() -> Mapping[str, str]:
     """Return queries of the candidates, of which the tree has very many or none."""
-    functions = _groups(SHARED, "SRIOV_NET_VF:1")
-    more = _groups(SHARED, f"SRIOV_NET_VF:{SHARED // 2 + 1}")
+    functions = _join_groups(SHARED, "SRIOV_NET_VF:1")
+    more = _join_groups(SHARED, f"SRIOV_NET_VF:{SHARED // 2 + 1}")
+    cards = _join_groups(6, "PCI_DEVICE:1")
+    too_many = _join_groups(SHARED + 1, "SRIOV_NET_VF:1")
     every = ",".join(f"_{number}" for number in range(SHARED))
     pairs = "&".join(f"same_subtree=_{n},_{n + 1}" for n in range(0, SHARED, 2))
     return {
@@ -40,13 +42,11 @@ def queries() -> Mapping[str, str]:
         "functions of one card by twos": f"{functions}&{pairs}&group_policy=none",
         "functions apart": f"{functions}&group_policy=isolate",
         "functions of one card that has too few": f"{more}&same_subtree={every}&group_policy=none",
-        "cards apart": f"{_groups(6, 'PCI_DEVICE:1')}&group_policy=isolate",
-        "cards apart on one card": (
-            f"{_groups(6, 'PCI_DEVICE:1')}&same_subtree=_0,_1,_2,_3,_4,_5&group_policy=isolate"
-        ),
-        "too many functions apart": f"{_groups(SHARED + 1, 'SRIOV_NET_VF:1')}&group_policy=isolate",
+        "cards apart": f"{cards}&group_policy=isolate",
+        "cards apart on one card": f"{cards}&same_subtree=_0,_1,_2,_3,_4,_5&group_policy=isolate",
+        "too many functions apart": f"{too_many}&group_policy=isolate",
     }
 
 
-def _groups(number: int, resources: str) -> str:
+def _join_groups(number: int, resources: str) -> str:
     return "&".join(f"resources_{each}={resources}" for each in range(number))

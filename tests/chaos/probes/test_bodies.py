@@ -7,8 +7,8 @@ import pytest
 
 from placement_sched.app import create_app
 from tests.chaos.grammar import UUIDS
-from tests.chaos.least import asked_of
-from tests.chaos.scale import TRIED, times
+from tests.chaos.least import list_routes
+from tests.chaos.scale import TRIED, choose_count
 from tests.conftest import Client
 
 DEEP = 100_000
@@ -55,12 +55,12 @@ def app(sqlite_settings):
 
 
 def test_no_route_fails_or_takes_anything_from_a_body_that_is_wrong(app, caplog, record_property):
-    routes = [one for one in asked_of(app) if one.route.body is not None]
-    some = routes[:: times(6, 1)]
-    assert len(some) >= times(5, 40)
+    routes = [one for one in list_routes(app) if one.route.body is not None]
+    some = routes[:: choose_count(6, 1)]
+    assert len(some) >= choose_count(5, 40)
     for one in some:
         for name, body in BODIES.items():
-            request = one.request(app, {"X-Auth-Token": "admin"})
+            request = one.build_request(app, {"X-Auth-Token": "admin"})
             request.body = body
             answer = app.do_request(request, expect_errors=True)
             said = (one.route.method, one.path, name, answer.text[:500])

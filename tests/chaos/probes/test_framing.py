@@ -30,20 +30,20 @@ _HANDED_ON = re.compile(r" servers/s\d+ [-\d/]+ \d+ ")
 _REFUSED = re.compile(r" servers/s\d+ [-\d/]+ 400 ")
 
 
-def seen(lines: list[str], number: int) -> list[str]:
+def served_requests(lines: list[str], number: int) -> list[str]:
     """Return which requests of a probe were served, by these lines of a log."""
     found = (_LOGGED.search(line) for line in lines)
     return [f"{one[1]} {one[3]}" for one in found if one and int(one[4]) == number]
 
 
-def all_sent(wire: Wire) -> list[list[Answer]]:
+def send_all(wire: Wire) -> list[list[Answer]]:
     """Send each probe on a connection of its own, several at once; return the answers."""
-    numbered = [probe.sent(number) for number, probe in enumerate(PROBES)]
+    numbered = [probe.build_bytes(number) for number, probe in enumerate(PROBES)]
     with ThreadPoolExecutor(8) as pool:
-        return list(pool.map(wire.exchange, numbered))
+        return list(pool.map(wire.send, numbered))
 
 
-def failed(number: int, answers: list[Answer]) -> str | None:
+def find_server_failure(number: int, answers: list[Answer]) -> str | None:
     """Return which answer of a probe is a failure of the server, if one is."""
     statuses = [one.status for one in answers]
     if any(status >= 500 and status not in {501, 505} for status in statuses):
@@ -51,14 +51,14 @@ def failed(number: int, answers: list[Answer]) -> str | None:
     return None
 
 
-def wrong_with(number: int, answers: list[Answer], served: list[str]) -> str | None:
+def describe_faults(number: int, answers: list[Answer], served: list[str]) -> str | None:
     """Return what is not as it must be of a probe's answers and of what was served."""
     probe, statuses = PROBES[number], [one.status for one in answers]
     if len(served) > probe.requests or len(answers) > probe.requests:
         return f"{probe.name}: {served} served, answered {statuses}"
     if sum(status < 300 for status in statuses) > len(served):
         return f"{probe.name}: {statuses} for {served}"
-    return failed(number, answers)
+    return find_server_failure(number, answers)
 
 
 @pytest.fixture
@@ -69,16 +69,18 @@ def server(serve) -> Server:
 
 
 def test_server_takes_no_part_of_a_request_for_another(server, record_property):
-    told = all_sent(Wire(server.url))
+    told = send_all(Wire(server.url))
     lines = server.log.read_text().splitlines()
-    wrong = [wrong_with(n, answers, seen(lines, n)) for n, answers in enumerate(told)]
+    wrong = [
+        describe_faults(n, answers, served_requests(lines, n)) for n, answers in enumerate(told)
+    ]
     assert [one for one in wrong if one] == []
-    check(server)
+    check_server(server)
     record_property(TRIED, f"{len(PROBES)} requests whose end is doubtful")
 
 
 @dataclass
-class Behind:
+class ProxiedServer:
     """A server after HAProxy, as ``deploy/haproxy`` configures it."""
 
     server: Server
@@ -87,42 +89,47 @@ class Behind:
 
 
 @pytest.fixture
-def behind(server, tmp_path) -> Iterator[Behind]:
+def proxied_server(server, tmp_path) -> Iterator[ProxiedServer]:
     port = int(server.url.rpartition(":")[2])
-    with haproxy.in_front(tmp_path, [port]) as (url, certificate):
-        yield Behind(server, Wire(url, certificate), tmp_path / "proxy.log")
+    with haproxy.run_haproxy(tmp_path, [port]) as (url, certificate):
+        yield ProxiedServer(server, Wire(url, certificate), tmp_path / "proxy.log")
 
 
-def test_server_and_proxy_agree_on_where_each_request_ends(behind, record_property):
-    with Bystanders(behind.wire) as bystanders:
-        told = all_sent(behind.wire)
+def test_server_and_proxy_agree_on_where_each_request_ends(proxied_server, record_property):
+    with OtherClients(proxied_server.wire) as bystanders:
+        told = send_all(proxied_server.wire)
     assert bystanders.wrong == []
     assert bystanders.answered > 10
     # The last line is written once the connection ends.
-    assert wait_until(lambda: difference(behind) == [], 20), difference(behind)
-    assert [one for n, answers in enumerate(told) if (one := failed(n, answers))] == []
-    check(behind.server)
+    assert wait_until(lambda: differing_probes(proxied_server) == [], 20), differing_probes(
+        proxied_server
+    )
+    assert [one for n, answers in enumerate(told) if (one := find_server_failure(n, answers))] == []
+    check_server(proxied_server.server)
     record_property(TRIED, f"{len(PROBES)} through HAProxy")
 
 
-def difference(behind: Behind) -> list[str]:
+def differing_probes(proxied_server: ProxiedServer) -> list[str]:
     """Return the probes of which the server served others than the proxy handed on to it.
 
     It may also have refused one as broken, which then has no line in its log.
     """
-    served = behind.server.log.read_text().splitlines()
-    lines = behind.log.read_text().splitlines()
+    served = proxied_server.server.log.read_text().splitlines()
+    lines = proxied_server.log.read_text().splitlines()
     handed = [line for line in lines if _HANDED_ON.search(line)]
     refused = [line for line in lines if _REFUSED.search(line)]
     found = []
     for number, probe in enumerate(PROBES):
-        there, here = Counter(seen(handed, number)), Counter(seen(served, number))
-        if here - there or there - here - Counter(seen(refused, number)):
+        there, here = (
+            Counter(served_requests(handed, number)),
+            Counter(served_requests(served, number)),
+        )
+        if here - there or there - here - Counter(served_requests(refused, number)):
             found.append(f"{probe.name}: {there} handed on, {here} served")
     return found
 
 
-class Bystanders:
+class OtherClients:
     """Other clients, who must get the answers to their own requests."""
 
     def __init__(self, wire: Wire) -> None:
@@ -132,7 +139,7 @@ class Bystanders:
         self.wrong: list[str] = []
         self.answered = 0
 
-    def _ask(self, which: int) -> None:
+    def _send(self, which: int) -> None:
         with requests.Session() as session:
             session.trust_env = False
             session.verify = str(self._wire.certificate)
@@ -157,7 +164,7 @@ class Bystanders:
             thread.join(timeout=120)
 
 
-def check(server: Server) -> None:
+def check_server(server: Server) -> None:
     """Check that the server is well, and met nothing that it did not expect."""
     assert server.get("/healthz/ready")[0] == 200
     assert "Traceback" not in server.log.read_text()

@@ -36,7 +36,7 @@ HEADERS = (
 )
 
 
-def bodies(name: str) -> list[tuple[str, str, object]]:
+def naming_requests(name: str) -> list[tuple[str, str, object]]:
     """Return requests that name something so: some are refused, some are not."""
     asked = spec(instance(1), flavor=flavor(extra_specs={name: name, "trait:CUSTOM_A": name}))
     huge = spec(instance(2), flavor=flavor(vcpus=100_000), availability_zone=name, user_id=name)
@@ -58,7 +58,7 @@ def bodies(name: str) -> list[tuple[str, str, object]]:
     ]
 
 
-def heads(name: str) -> list[bytes]:
+def header_requests(name: str) -> list[bytes]:
     """Return requests with this in a header, and in path and query."""
     written = name.encode()
     escaped = "".join(f"%{byte:02x}" for byte in written).encode()
@@ -78,11 +78,11 @@ def test_names_forge_no_line_of_the_log(serve, record_property):
     )
     asked = 0
     for name in NAMES:
-        for method, path, body in bodies(name):
+        for method, path, body in naming_requests(name):
             assert server.send(method, path, body, **LATEST_HEADERS)[0] < 500, (path, name)
             asked += 1
-        for sent in heads(name):
-            for answer in Wire(server.url).exchange(sent):
+        for sent in header_requests(name):
+            for answer in Wire(server.url).send(sent):
                 assert answer.status < 500, (sent, answer)
             asked += 1
     text = server.log.read_bytes().decode()

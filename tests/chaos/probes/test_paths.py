@@ -88,7 +88,7 @@ BROKEN = [
 ]
 
 
-def asked(path: str, token: str) -> bytes:
+def build_request(path: str, token: str) -> bytes:
     """Return a request for a path."""
     head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nOpenStack-API-Version: placement {LATEST}"
     return f"{head}\r\n{token}Connection: close\r\n\r\n".encode("latin-1")
@@ -105,14 +105,14 @@ def server(serve):
 def test_no_path_gets_round_the_token_or_fails(server, record_property):
     wire = Wire(server.url)
     for path in TO_TRAITS:
-        (answer,) = wire.exchange(asked(path, ""))
+        (answer,) = wire.send(build_request(path, ""))
         public = path.startswith("/?")  # the console's first page, whatever follows
         assert answer.status in ({200, 303} if public else {400, 401, 404}), path
         assert b"HW_CPU_X86" not in answer.text, path
     every = [*TO_TRAITS, *TO_METRICS, *BROKEN]
     for path in every:
         for token in TOKENS:
-            (answer,) = wire.exchange(asked(path, token))
+            (answer,) = wire.send(build_request(path, token))
             assert answer.status < 500, (path, answer)
             head = answer.text.partition(b"\r\n\r\n")[0]
             assert b"\r\nx-forged:" not in head.lower(), (path, answer)
@@ -124,11 +124,11 @@ def test_no_path_gets_round_the_token_or_fails(server, record_property):
 @pytest.mark.parametrize("proxy", [haproxy, nginx], ids=["haproxy", "nginx"])
 def test_no_path_leads_past_a_proxy_to_what_it_keeps_to_itself(proxy, server, tmp_path):
     port = int(server.url.rpartition(":")[2])
-    with proxy.in_front(tmp_path, [port]) as (url, certificate):
+    with proxy.run_haproxy(tmp_path, [port]) as (url, certificate):
         wire = Wire(url, certificate)
         shown = []
         for path in TO_METRICS:
-            for answer in wire.exchange(asked(path, "")):
+            for answer in wire.send(build_request(path, "")):
                 assert answer.status < 500, (path, answer)
                 if b"# HELP" in answer.text:
                     shown.append(path)

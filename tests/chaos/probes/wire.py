@@ -30,19 +30,19 @@ class Wire:
     url: str
     certificate: Path | None = None
 
-    def exchange(self, sent: bytes) -> list[Answer]:
+    def send(self, sent: bytes) -> list[Answer]:
         """Send this on a connection of its own; return the answers, in order."""
         received = b""
-        with self._connected() as connection, suppress(OSError):
+        with self._connect() as connection, suppress(OSError):
             connection.settimeout(FIRST)
             with suppress(ConnectionError):  # refused before all of it was sent
                 connection.sendall(sent)
             while data := connection.recv(2**16):
                 received += data
                 connection.settimeout(NEXT)
-        return answers_in(received)
+        return parse_answers(received)
 
-    def _connected(self) -> socket.socket:
+    def _connect(self) -> socket.socket:
         where = urlsplit(self.url)
         assert where.port is not None
         connection = socket.create_connection(("127.0.0.1", where.port), timeout=60)
@@ -53,7 +53,7 @@ class Wire:
         return context.wrap_socket(connection, server_hostname="localhost")
 
 
-def answers_in(received: bytes) -> list[Answer]:
+def parse_answers(received: bytes) -> list[Answer]:
     """Return the answers in a stream; fail where something else is between them."""
     found = []
     while received:

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``adopt nova``: records the cloud, and reports what does not fit, each with what to do."""
+"""``nova adopt``: records the cloud, and reports what does not fit, each with what to do."""
 
 from uuid import uuid4
 
 import pytest
 
-from tests.support.nova_clouds import ago
+from tests.support.nova_clouds import seconds_ago
 
 pytestmark = pytest.mark.slow
 
 
 def test_a_nova_is_recorded_and_what_does_not_fit_is_reported_with_its_remedy(run, nova):
     nova.add_host("cn1", disabled=True, disabled_reason="mend it")
-    nova.add_host("cn2", "two", last_seen_up=ago(500))
+    nova.add_host("cn2", "two", last_seen_up=seconds_ago(500))
     broken = nova.add_host("cn3", "two", stats="{")
     nova.api.remove("host_mappings", host="cn2")
     uuid = nova.add_instance("cn1")
     before = nova.rows()
-    done = run("adopt", "nova")
+    done = run("nova", "adopt")
     assert (done.status, done.err) == (0, "")
     unread = f"compute node cn3 ({broken}) of cell two: its record is not updated"
     room = "instances on a host without allocations, so that their capacity may be allocated again"
@@ -38,7 +38,7 @@ def test_a_nova_is_recorded_and_what_does_not_fit_is_reported_with_its_remedy(ru
 def test_json_has_every_kind_with_its_names(run, nova):
     for number in range(12):
         nova.add_host(f"cn{number:02}", forced_down=True)
-    done = run("adopt", "nova", "--format", "json")
+    done = run("nova", "adopt", "--format", "json")
     document = done.json
     assert (done.status, document["code"]) == (0, 0)
     found = {one["kind"]: one for one in document["unfit"]}
@@ -46,20 +46,20 @@ def test_json_has_every_kind_with_its_names(run, nova):
     assert found["service_forced_down"]["number"] == 12
     assert found["service_forced_down"]["names"] == [f"cn{number:02}" for number in range(12)]
     assert found["service_forced_down"]["remedy"].startswith("openstack compute service set --up")
-    assert "12 (cn00, cn01, " in run("adopt", "nova").out
-    assert "cn09 and 2 more)" in run("adopt", "nova").out
+    assert "12 (cn00, cn01, " in run("nova", "adopt").out
+    assert "cn09 and 2 more)" in run("nova", "adopt").out
 
 
 def test_a_cell_that_is_away_is_named_and_has_a_status_of_its_own(run, nova, tmp_path):
     nova.add_host("cn1")
     (tmp_path / "nova_two.db").rename(tmp_path / "away.db")
-    done = run("adopt", "nova")
+    done = run("nova", "adopt")
     assert (done.status, done.err) == (3, "")
     assert "cell two: its database does not answer" in done.out
 
 
 def test_an_empty_nova_fits(run, nova):
     nova.add_group("pair")
-    assert "everything fits\n" in run("adopt", "nova").out
+    assert "everything fits\n" in run("nova", "adopt").out
     nova.add_aggregate(str(uuid4()))
-    assert "host aggregates     1    1" in run("adopt", "nova").out
+    assert "host aggregates     1    1" in run("nova", "adopt").out

@@ -19,7 +19,7 @@ def test_an_api_database_that_does_not_answer_is_one_line(run, nova, tmp_path):
 def test_a_configuration_without_a_nova_is_one_line(tmp_path, capsys):
     own = tmp_path / "own.conf"
     own.write_text("[placement_database]\nconnection = sqlite://\n")
-    for command, status in ((["nova", "sync"], 2), (["adopt", "nova"], 1)):
+    for command, status in ((["nova", "sync"], 2), (["nova", "adopt"], 1)):
         assert main([*command, "--config-file", str(own)]) == status
         assert capsys.readouterr().err == (
             "placement-sched: [api_database] connection is not set: name nova's nova.conf with "

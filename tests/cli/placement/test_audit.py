@@ -6,7 +6,7 @@ import pytest
 from placement_sched.cli.main import main
 from tests.support.openstack_databases import NEWEST, stamp
 from tests.support.repairs import Cloud, uuid
-from tests.support.reports import a_report, node_uuid
+from tests.support.reports import build_report, node_uuid
 
 pytestmark = pytest.mark.slow
 
@@ -261,9 +261,11 @@ def test_consumer_that_is_named_is_deleted_unless_it_is_an_instance(small):
 
 @pytest.mark.parametrize(("reported", "code"), [("1", 4), ("2", 6)])
 def test_a_host_that_reports_more_instances_than_are_recorded_is_not_judged(small, reported, code):
-    small.app.post_json("/scheduler/v1/compute_nodes", [a_report(1, stats={"num_instances": 1})])
     small.app.post_json(
-        "/scheduler/v1/compute_nodes", [a_report(2, stats={"num_instances": reported})]
+        "/scheduler/v1/compute_nodes", [build_report(1, stats={"num_instances": 1})]
+    )
+    small.app.post_json(
+        "/scheduler/v1/compute_nodes", [build_report(2, stats={"num_instances": reported})]
     )
     small.record(1, on=2)
     small.allocate(2, {CN2: {"VCPU": 1}})

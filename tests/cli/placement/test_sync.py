@@ -6,9 +6,16 @@ import json
 import pytest
 
 from placement_sched.cli.main import main
-from tests.support.host_maps import LICENSED, add_aggregate, aggregate_uuid, carriers, members, tag
+from tests.support.host_maps import (
+    LICENSED,
+    add_aggregate,
+    aggregate_uuid,
+    read_members,
+    read_providers_with_trait,
+    set_metadata,
+)
 from tests.support.hosts import add_node
-from tests.support.reports import a_report, node_uuid
+from tests.support.reports import build_report, node_uuid
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
@@ -46,7 +53,7 @@ def test_sync_aggregates_tells_what_it_added(cloud, answer):
         "fast: 7 added (cn0, cn1, cn2, cn3, cn4 and 2 more)",
         "1 host aggregate, no differences in placement",
     ]
-    assert len(members(cloud, "fast")) == 7
+    assert len(read_members(cloud, "fast")) == 7
 
 
 @pytest.mark.parametrize("command", ["sync_aggregates", "sync_traits"])
@@ -68,7 +75,7 @@ def test_sync_aggregates_tells_stale_memberships_and_removes_them_if_asked(cloud
     add_aggregate(cloud, "fast", ["cn1"])
     answer("sync_aggregates")
     add_aggregate(cloud, "other")
-    tag(cloud, "fast", {})
+    set_metadata(cloud, "fast", {})
     cloud.write(leave_all)
     status, told, _ = answer("sync_aggregates")
     assert status == 0
@@ -78,7 +85,7 @@ def test_sync_aggregates_tells_stale_memberships_and_removes_them_if_asked(cloud
     ]
     status, told, _ = answer("sync_aggregates", "--remove-stale")
     assert told.splitlines()[0] == "fast: 1 removed (cn1)"
-    assert members(cloud, "fast") == set()
+    assert read_members(cloud, "fast") == set()
 
 
 def leave_all(connection):
@@ -118,12 +125,12 @@ def test_sync_traits_tells_what_it_would_do_and_then_what_it_did(cloud, answer):
         f"{LICENSED}: would be created\n{LICENSED}: would be added to 1 provider (win1)\n",
         "",
     )
-    assert carriers(cloud) == set()
+    assert read_providers_with_trait(cloud) == set()
     done = f"{LICENSED}: created\n{LICENSED}: added to 1 provider (win1)\n"
     assert answer("sync_traits") == (0, done, "")
-    assert carriers(cloud) == {node}
+    assert read_providers_with_trait(cloud) == {node}
     assert answer("sync_traits")[1] == "all providers have the traits that aggregates require\n"
-    tag(cloud, "windows", {f"trait:{LICENSED}": None})
+    set_metadata(cloud, "windows", {f"trait:{LICENSED}": None})
     _, told, _ = answer("sync_traits", "--verbose")
     assert told.splitlines() == [
         f"trait {LICENSED} removed from win1 (provider {node})",
@@ -134,19 +141,19 @@ def test_sync_traits_tells_what_it_would_do_and_then_what_it_did(cloud, answer):
 def test_sync_traits_leaves_what_the_operator_put_on_a_host_reborn(cloud, answer, sqlite_app):
     path = f"/scheduler/v1/compute_nodes/{node_uuid(2)}"
     provider = f"/placement/resource_providers/{node_uuid(2)}"
-    sqlite_app.put_json(path, a_report(2))
+    sqlite_app.put_json(path, build_report(2))
     add_aggregate(cloud, "lic", ["cn2"], ASKING)
     assert answer("sync_traits")[1].endswith(f"{LICENSED}: added to 1 provider (cn2)\n")
     sqlite_app.delete(path)
-    sqlite_app.put_json(path, a_report(2))
+    sqlite_app.put_json(path, build_report(2))
     generation = sqlite_app.get(provider).json["generation"]
     by_hand = {"resource_provider_generation": generation, "traits": [LICENSED]}
     version = LATEST_HEADERS
     sqlite_app.put_json(f"{provider}/traits", by_hand, headers=version)
-    tag(cloud, "lic", {f"trait:{LICENSED}": None})
+    set_metadata(cloud, "lic", {f"trait:{LICENSED}": None})
     status, told, _ = answer("sync_traits", "--verbose")
     assert (status, told) == (0, "all providers have the traits that aggregates require\n")
-    assert carriers(cloud) == {node_uuid(2)}
+    assert read_providers_with_trait(cloud) == {node_uuid(2)}
 
 
 def test_sync_traits_has_a_document_for_machines(cloud, answer):
@@ -222,4 +229,4 @@ def test_as_a_process_of_its_own_it_synchronises(run, cloud, sqlite_url):
     add_aggregate(cloud, "windows", ["win1"], ASKING)
     done = run("placement", "sync_traits", OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
     assert (done.returncode, done.stderr) == (0, "")
-    assert carriers(cloud) == {node}
+    assert read_providers_with_trait(cloud) == {node}

@@ -5,18 +5,15 @@ The server is ours: for these commands one like OpenStack's placement, and one l
 asked of OpenStack's placement itself stands in ``tests/coexistence``.
 """
 
-import importlib
 import json
 
 import pytest
 import yaml
 
 from placement_sched.cli.main import main
-from placement_sched.clients import session
-from placement_sched.errors import Invalid
 from tests.support.host_maps import LICENSED
-from tests.support.reports import a_report, node_uuid
-from tests.support.servers import Server, serving_on
+from tests.support.reports import build_report, node_uuid
+from tests.support.servers import Server, serve_database
 
 pytestmark = pytest.mark.slow
 
@@ -26,8 +23,8 @@ ASKING = {f"trait:{LICENSED}": "required"}
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """A server with two hosts, of which one is in an aggregate."""
-    with serving_on(tmp_path_factory.mktemp("server")) as server:
-        server.ask("POST", "/scheduler/v1/compute_nodes", [a_report(1), a_report(2)])
+    with serve_database(tmp_path_factory.mktemp("server")) as server:
+        server.ask("POST", "/scheduler/v1/compute_nodes", [build_report(1), build_report(2)])
         body = {"aggregate": {"name": "windows"}}
         aggregate = server.ask("POST", "/compute/v2.1/os-aggregates", body)["aggregate"]
         action = f"/compute/v2.1/os-aggregates/{aggregate['id']}/action"
@@ -95,7 +92,7 @@ def test_another_placement_follows_the_own_host_aggregates(
     placed, sqlite_url, sqlite_app, monkeypatch, capsys
 ):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", [a_report(1)])
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [build_report(1)])
     body = {"aggregate": {"name": "ours"}}
     number = sqlite_app.post_json("/compute/v2.1/os-aggregates", body).json["aggregate"]["id"]
     sqlite_app.post_json(
@@ -186,14 +183,3 @@ def test_services_that_do_not_answer_as_they_should_are_one_line(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("placement-sched: http://127.0.0.1:")
     assert words in line
-
-
-def test_without_openstacksdk_clouds_yaml_is_refused_with_what_to_install(monkeypatch):
-    def absent(name: str) -> object:
-        if name.startswith("openstack"):
-            raise ImportError(name)
-        return importlib.import_module(name)
-
-    monkeypatch.setattr(session, "import_module", absent)
-    with pytest.raises(Invalid, match=r"pip install 'placement-sched\[osc\]'"):
-        session.adapter_for_cloud("here", {"placement": None})

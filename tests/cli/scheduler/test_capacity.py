@@ -54,6 +54,15 @@ def test_several_flavors_and_all_are_a_table(counted):
         assert ["tiny", "12"] in rows
 
 
+def test_flavor_needs_no_option(counted, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert counted("small", "--per", "host") == counted("--flavor", "small", "--per", "host")
+    _, printed, _ = counted("small", "--flavor", "tiny")
+    assert [line.split()[0] for line in printed.splitlines()[2:]] == ["small", "tiny"]
+    status, _, error = counted("smal")
+    assert (status, "did you mean 'small'?" in error) == (1, True)
+
+
 def test_json_is_the_answer_of_the_api(counted):
     _, printed, _ = counted("--flavor", "small", "--format", "json")
     assert json.loads(printed)["capacity"] == 12
@@ -70,6 +79,7 @@ def test_changes_are_asked_about(counted):
         (("--flavor", "smal"), "did you mean 'small'?"),
         (("--flavor", "small", "--zone", "nov"), "--zone: no aggregate has"),
         (("--flavor", "small", "--all-flavors"), "cannot be given with --all-flavors"),
+        (("small", "--all-flavors"), "cannot be given with --all-flavors"),
         (("--flavor", "small", "--count", "3"), "--count"),
         (("--flavor", "small", "--override", "a.b=1"), "a.b"),
     ],

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -13,7 +14,7 @@ from placement_sched.cli.main import main
 from placement_sched.cli.scheduler.decisions import new_decisions
 from placement_sched.cli.scheduler.scheduler_client import DirectScheduler
 from placement_sched.scheduler.claim import ClaimMode
-from tests.support.loopback import served
+from tests.support.loopback import serve_application
 from tests.support.program import start
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.servers import environment, wait_until
@@ -92,10 +93,13 @@ def test_list_goes_on_after_a_marker(answer):
 
 
 def test_list_shows_outcome_request_and_places(answer):
-    status, printed, _ = answer("list")
-    words = " ".join(printed.split())
+    status, printed, _ = answer(
+        "list", "-c", "decision", "-c", "hosts", "-c", "kind", "-c", "request"
+    )
+    lines = [" ".join(line.split()) for line in printed.splitlines()[2:]]
     assert status == 0
-    assert words.index("no valid host") < words.index("m1 no_claim") < words.index("cn1 m1 req-")
+    assert ["no valid host select req-" in lines[0], "no_claim req-" in lines[1]] == [True, True]
+    assert "cn1 select req-" in lines[2]
 
 
 def test_list_of_a_refused_host_says_why_and_what_is_not_known(answer):
@@ -107,7 +111,8 @@ def test_list_of_a_refused_host_says_why_and_what_is_not_known(answer):
     assert "3 decisions examined; the funnels of 0 are too short" in words
     status, printed, told = answer("list", "--refused", "cn9")
     words = " ".join(printed.split())
-    assert "no decision found 3 decisions examined; the funnels of 2 are too short" in words
+    assert words.startswith("no decision matches; 3 decisions are recorded, the newest from 20")
+    assert "3 decisions examined; the funnels of 2 are too short" in words
     assert (status, told.count("\n")) == (1, 1)
     assert told.startswith("placement-sched: --refused: there is no host 'cn9'; did you mean 'cn")
 
@@ -149,9 +154,19 @@ def test_a_filter_by_what_there_is_not_is_refused_with_the_names_there_are(
         ("--flavor", "m1", "--until", "1h"),
     ],
 )
-def test_an_empty_list_of_what_there_is_or_was_is_no_error(answer, arguments):
+def test_an_empty_list_names_the_recorded_decisions(answer, arguments):
     """No flavor is stored: of m1 there are decisions, as of a flavor that was deleted."""
-    assert answer("list", *arguments) == (0, "no decision found\n", "")
+    status, printed, error = answer("list", *arguments)
+    assert (status, error) == (0, "")
+    assert re.fullmatch(
+        r"no decision matches; 3 decisions are recorded, the newest from [0-9-]+ [0-9:]+\n", printed
+    )
+
+
+def test_values_may_have_hyphens(answer):
+    for with_hyphens in (["--outcome", "no-valid-host"], ["--kind", "no-claim"]):
+        plain = [word.replace("no-", "no_").replace("-host", "_host") for word in with_hyphens]
+        assert found(answer, *with_hyphens) == found(answer, *plain) != []
 
 
 def test_http_list_says_which_name_there_is_not(cloud):
@@ -162,8 +177,12 @@ def test_http_list_says_which_name_there_is_not(cloud):
     assert "warnings" not in cloud.get("/scheduler/v1/decisions?flavor=m1").json
 
 
-def test_list_without_any_says_so(answer):
-    assert answer("list", "--project", "none")[1] == "no decision found\n"
+def test_list_without_any_decision(answer):
+    assert answer("purge", "--all")[0] == 0
+    assert answer("list")[1] == "no decision matches; none is recorded\n"
+    status, _, error = answer("show", "--request-id", "req-9")
+    assert status == 1
+    assert error.endswith("no decision of request id req-9 is recorded; none is recorded\n")
 
 
 @pytest.mark.parametrize(
@@ -366,7 +385,7 @@ def test_new_decisions_are_followed_from_an_empty_list(cloud):
 @pytest.mark.parametrize("command", ["list", "show", "replay"])
 def test_server_is_asked_by_its_address(cloud, answer, command):
     which = ["--limit", "2"] if command == "list" else [NOVAS]
-    with served(cloud.app) as url:
+    with serve_application(cloud.app) as url:
         status, printed, _ = answer(command, *which, "--url", url, "--format", "json")
     assert status == 0
     direct = json.loads(answer(command, *which, "--format", "json")[1])
@@ -378,29 +397,30 @@ def test_server_is_asked_by_its_address(cloud, answer, command):
 
 
 def test_server_that_knows_no_such_decision_is_told(cloud, capsys):
-    with served(cloud.app) as url:
-        assert main(["decisions", "show", UNKNOWN, "--url", url]) == 1
+    with serve_application(cloud.app) as url:
+        assert main(["decision", "show", UNKNOWN, "--url", url]) == 1
     assert f"No decision with uuid {UNKNOWN} found (404" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("form", ["table", "json", "csv"])
 def test_follow_prints_new_ones_until_it_is_interrupted(cloud, sqlite_url, tmp_path, form):
     """Ctrl-C is how it ends: status 0, and not a word on stderr."""
     out, err = tmp_path / "out", tmp_path / "err"
     variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
-    arguments = ["decisions", "list", "--follow", "--limit", "1", "--format", form]
+    arguments = ["decision", "list", "--follow", "--limit", "1", "--format", form]
     with Path(os.devnull).open() as given, out.open("w") as stdout, err.open("w") as stderr:
         streams = [given, stdout, stderr]
         process = start(arguments, cwd=tmp_path, env=variables, streams=streams)
         try:
-            assert wait_until(lambda: len(out.read_text().splitlines()) == 1)
+            header = form == "csv"
+            assert wait_until(lambda: len(out.read_text().splitlines()) == 1 + header)
             cloud.app.services.scheduler.select_destinations(spec(instance(4)))
-            assert wait_until(lambda: len(out.read_text().splitlines()) == 2)
+            assert wait_until(lambda: len(out.read_text().splitlines()) == 2 + header)
             process.send_signal(signal.SIGINT)
             assert process.wait(30) == 0
         finally:
             process.kill()
-    first, second = out.read_text().splitlines()
+    first, second = out.read_text().splitlines()[-2:]
     assert instance(3) in first
     assert instance(4) in second
     assert err.read_text() == ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``hosts list`` and ``hosts show``."""
+"""``host list`` and ``host show``."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 
 from placement_sched.cli.main import main
 from tests.support.host_maps import add_aggregate
-from tests.support.loopback import served
+from tests.support.loopback import serve_application
 from tests.support.scheduling import flavor, instance, report
 
 pytestmark = pytest.mark.slow
@@ -33,7 +33,7 @@ def answer(cloud, capsys):
     """Run a command; return its status, stdout and stderr."""
 
     def answer(*arguments: str) -> tuple[int, str, str]:
-        status = main(["hosts", *arguments])
+        status = main(["host", *arguments])
         printed = capsys.readouterr()
         return status, printed.out, printed.err
 
@@ -44,7 +44,7 @@ def test_list_has_a_line_for_each_host(answer):
     status, printed, _ = answer("list")
     assert status == 0
     _, _, first, second = printed.splitlines()
-    assert first.split() == ["cn1", "nova", "up", "1", "64", "65536", "1000"]
+    assert first.split() == ["cn1", "nova", "up", "1", "64", "64", "GiB", "1000", "GiB"]
     assert "disabled (new disks)" in second
 
 
@@ -76,6 +76,28 @@ def test_filters_narrow_the_list(answer, filters, found):
     assert [one["host"] for one in json.loads(printed)["hosts"]] == found
 
 
+@pytest.mark.parametrize(
+    ("filters", "message"),
+    [
+        (["--host", "cn12"], "no host matches --host 'cn12'; did you mean 'cn1'?"),
+        (["--search", "rack"], "no host matches --search 'rack'; there are: cn1, cn2"),
+        (["--zone", "az9"], "no host matches --zone 'az9'; there are: nova"),
+        (["--aggregate", "rak1"], "no host matches --aggregate 'rak1'; did you mean 'rack1'?"),
+        (["--state", "down"], "no host matches; 2 hosts exist"),
+        (["--host", "cn1", "--state", "disabled"], "no host matches; 2 hosts exist"),
+    ],
+)
+def test_empty_list_names_the_existing_hosts(answer, cloud, filters, message):
+    add_aggregate(cloud.app.services.database, "rack1", ["cn1"], {})
+    assert answer("list", *filters) == (0, f"{message}\n", "")
+
+
+def test_list_without_any_host(sqlite_app, sqlite_url, monkeypatch, capsys):
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    assert main(["host", "list", "--zone", "az1"]) == 0
+    assert capsys.readouterr().out == "no host has reported yet\n"
+
+
 def test_list_in_json_is_the_answer_of_the_api(answer, cloud):
     _, printed, _ = answer("list", "--format", "json")
     shown = cloud.get("/scheduler/v1/hosts").json
@@ -104,7 +126,7 @@ def test_unknown_host_is_reported_in_one_line(answer):
 
 
 def test_a_server_is_asked_with_url(answer, cloud):
-    with served(cloud.app) as url:
+    with serve_application(cloud.app) as url:
         asking = ("--format", "json", "--url", url, "--token", "admin")
         _, listed, _ = answer("list", "--trait", "COMPUTE_STATUS_DISABLED", *asking)
         _, shown, _ = answer("show", "cn2", *asking)

@@ -10,7 +10,7 @@ from placement_sched.operations import aggregates
 from placement_sched.store.placement import inventories, resource_providers
 from tests.api.compute.conftest import AggregateApi
 from tests.support.clouds import uuid_of
-from tests.support.policies import policed
+from tests.support.policies import settings_with_policies
 from tests.support.reports import NOW
 from tests.support.scheduling import report
 
@@ -28,7 +28,7 @@ class Cloud:
         self.url = url
         self.folder = folder
         self.capsys = capsys
-        self.app = make_app(policed(url, folder, FIRST))
+        self.app = make_app(settings_with_policies(url, folder, FIRST))
         self.app.post_json("/scheduler/v1/compute_nodes", [report("h1"), report("h2")])
         self.api = AggregateApi(self.app)
         self.dense = self.api.make("dense hosts")
@@ -37,7 +37,7 @@ class Cloud:
 
     def configure(self, text):
         """Change the configuration, as an operator does before the next start."""
-        return policed(self.url, self.folder, text)
+        return settings_with_policies(self.url, self.folder, text)
 
     def run(self, *command):
         file = str(self.folder / "policies.conf")

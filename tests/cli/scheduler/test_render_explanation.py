@@ -171,7 +171,8 @@ def test_aggregates_are_named_where_names_are_known_but_not_in_the_query():
         hosts=[host("cn2", 0.0)],
     )
     document["funnel"]["allocation_candidates"]["query"] = f"member_of=%21in%3A{AGGREGATE}"
-    told = lines(document, names={AGGREGATE: "windows"})
+    assert "Query" not in shown(document)
+    told = lines(document, names={AGGREGATE: "windows"}, verbose=True)
     assert "forbidden_aggregates windows" in told
     assert f"Query member_of=%21in%3A{AGGREGATE}" in told
     assert "2 1 ████████ member_of !in:windows" in told

@@ -6,7 +6,7 @@ import pytest
 from placement_sched.cli.main import main
 from placement_sched.cli.scheduler.request_options import reword, steps_of
 from placement_sched.errors import Error
-from tests.support.loopback import served
+from tests.support.loopback import serve_application
 from tests.support.scheduling import report
 
 pytestmark = pytest.mark.slow
@@ -90,14 +90,14 @@ def test_wrong_flavors_of_a_plan_are_named_with_the_line(told, tmp_path, flavors
             "--moves: 0 is less than the minimum of 1",
         ),
         (("rebalance", "m1"), "FLAVOR: There is no stored flavor 'm1'; there are none"),
-        (("decisions", "list", "--instance", "x"), "--instance: expected a UUID, not 'x'"),
-        (("decisions", "show", "--instance", "x"), "--instance: expected a UUID, not 'x'"),
+        (("decision", "list", "--instance", "x"), "--instance: expected a UUID, not 'x'"),
+        (("decision", "show", "--instance", "x"), "--instance: expected a UUID, not 'x'"),
         (
-            ("decisions", "list", "--since", "x"),
+            ("decision", "list", "--since", "x"),
             "--since: 'x' is neither an age (30m, 2h, 7d) nor an ISO 8601 time",
         ),
         (
-            ("decisions", "purge", "--before", "x"),
+            ("decision", "purge", "--before", "x"),
             "--before: 'x' is neither an age (30m, 2h, 7d) nor an ISO 8601 time",
         ),
     ],
@@ -108,14 +108,14 @@ def test_a_wrong_option_is_named(told, arguments, words):
 
 def test_the_answer_of_a_server_is_put_in_the_same_words(told, sqlite_app, tmp_path):
     (tmp_path / "f").write_text("- drain: [cn1]\n- drain: [cn2]")
-    with served(sqlite_app.app) as url:
+    with serve_application(sqlite_app.app) as url:
         line = told("plan", "f", "--url", url, "--token", "admin")
     assert line.startswith("f:2: drain: there is no host 'cn2'; did you mean 'cn1'? (400, req-")
 
 
 def test_a_parameter_that_a_server_refuses_is_put_in_the_same_words(told, sqlite_app):
-    with served(sqlite_app.app) as url:
-        line = told("decisions", "list", "--instance", "x", "--url", url, "--token", "admin")
+    with serve_application(sqlite_app.app) as url:
+        line = told("decision", "list", "--instance", "x", "--url", url, "--token", "admin")
     assert line.startswith("--instance: expected a UUID, not 'x' (400, req-")
 
 

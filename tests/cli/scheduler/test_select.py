@@ -109,6 +109,28 @@ def test_select_that_finds_no_host_says_what_stands_in_the_way(answer, cloud):
     assert cloud.get("/scheduler/v1/instances").json["instances"] == []
 
 
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        (("explain",), 0),
+        (("explain", "--fail-on-no-host"), 3),
+        (("explain", "--fail-on-no-host", "--format", "json"), 3),
+        (("explain", "--fail-on-no-host", "--compare", "default,dense"), 3),
+        (("select", "--no-claim"), 1),
+        (("select", "--no-claim", "--fail-on-no-host"), 3),
+        (("select", "--no-claim", "--fail-on-no-host", "--format", "json"), 3),
+    ],
+)
+def test_request_without_a_host_has_a_status_of_its_own(answer, tmp_path, command, status):
+    file = tmp_path / "policies.conf"
+    file.write_text("[dense]\nram_weight_multiplier = -1.0\n")
+    command = (*command, "--config-file", str(file))
+    assert answer(*command, "--ram", "30000")[0] == status
+    if "--compare" not in command:
+        assert answer(*command, "--ram", "1000")[0] == 0
+        assert answer(*command, "--ram", "-1")[0] == 1
+
+
 def test_select_in_json_that_finds_no_host_prints_the_funnel(answer):
     status, printed, told = answer("select", "--ram", "30000", "--format", "json")
     document = json.loads(printed)
@@ -250,6 +272,20 @@ def test_flavor_is_named(answer, cloud):
         assert "DISK_GB%3A20%2CMEMORY_MB%3A4096%2CVCPU%3A2" in query
 
 
+def test_word_is_a_flavor_unless_it_names_a_file(answer, cloud, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    body = {"flavor": {"name": "m1.tiny", "vcpus": 1, "ram": 512, "disk": 1}}
+    cloud.post_json(
+        "/compute/v2.1/flavors", body, headers={"OpenStack-API-Version": "compute 2.96"}
+    )
+    for command in (("explain",), ("select", "--no-claim")):
+        status, printed, _ = answer(*command, "m1.tiny")
+        assert (status, "MEMORY_MB:512" in printed) == (0, True)
+    (tmp_path / "m1.tiny").write_text("not JSON")
+    status, _, error = answer("explain", "m1.tiny")
+    assert (status, error.startswith("placement-sched: m1.tiny: not JSON")) == (1, True)
+
+
 def test_request_comes_from_stdin(run):
     flavor = {"name": "x", "vcpus": 1, "memory_mb": 1, "root_gb": 0}
     body = json.dumps({"request_spec": {"flavor": flavor}, "return_alternates": True})
@@ -262,7 +298,7 @@ def test_request_comes_from_stdin(run):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "no request: add a REQUEST.json"),
+        ((), "no request: add a FLAVOR, a REQUEST.json"),
         (("absent.json",), "absent.json: No such file or directory"),
         (("absent.json", "--vcpus", "1"), "--vcpus cannot be combined with a request file"),
         (
@@ -275,6 +311,8 @@ def test_request_comes_from_stdin(run):
             "--image cannot be combined with --image-property",
         ),
         (("--flavor", "absent"), "no stored flavor 'absent'"),
+        (("absent",), "--flavor: there is no stored flavor 'absent'"),
+        (("absent", "--flavor", "x"), "FLAVOR absent and --flavor x exclude each other"),
         (
             ("--flavor", "x", "--vcpus", "1"),
             "--flavor cannot be combined with --vcpus, --ram, --disk and --property",
@@ -408,7 +446,7 @@ def test_what_a_server_refuses_is_told_with_its_request_id(serve, run):
 
 def test_what_is_no_server_of_this_kind_is_told(serve, run):
     server = serve()
-    refused = run("explain", *SIZES, "--url", f"{server.url}/placement")
+    refused = run("explain", *SIZES, "--url", f"{server.url}/image")
     assert refused.returncode == 1
     assert refused.stderr.count("\n") == 1
 
@@ -437,7 +475,7 @@ def test_explain_writes_a_report_beside_its_answer(answer, tmp_path):
 )
 @pytest.mark.parametrize(
     "command",
-    [("explain", "--vcpus", "1"), ("capacity", "--vcpus", "1"), ("decisions", "show", "KEPT")],
+    [("explain", "--vcpus", "1"), ("capacity", "--vcpus", "1"), ("decision", "show", "KEPT")],
     ids=lambda words: words[0],
 )
 def test_a_report_that_cannot_be_written_is_one_line_and_leaves_nothing(

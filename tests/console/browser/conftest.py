@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response
 
 from placement_sched.operations import demo as demos
 from tests.support import program
-from tests.support.servers import Server, environment, started
+from tests.support.servers import Server, environment, start_server
 
 #: Set by CI: a browser that is not there is a failure, not a skip.
 REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_BROWSER") or os.environ.get("CI"))
@@ -44,11 +44,11 @@ def sample_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     made = program.run("demo", "--keep", "cloud", cwd=folder, env=environment())
     assert made.returncode == 0, made.stderr
     config = folder / "cloud" / demos.CONFIG_NAME
-    with started("--config-file", config, folder=folder) as server:
+    with start_server("--config-file", config, folder=folder) as server:
         yield server
 
 
-class Watched:
+class WatchedPage:
     """A page, and what went wrong on it."""
 
     def __init__(self, page: Page, origin: str) -> None:
@@ -58,9 +58,9 @@ class Watched:
         self.expected_errors: list[str] = []
         self._origin = origin
         page.on("pageerror", lambda error: self.wrong.append(f"script: {error}"))
-        page.on("console", self._printed)
-        page.on("request", self._sent)
-        page.on("response", self._answered)
+        page.on("console", self._record_message)
+        page.on("request", self._record_request)
+        page.on("response", self._record_response)
 
     def check(self) -> None:
         """Fail where anything went wrong."""
@@ -69,12 +69,12 @@ class Watched:
     def _expected(self, address: str) -> bool:
         return any(part in address for part in self.expected_errors)
 
-    def _printed(self, message: ConsoleMessage) -> None:
+    def _record_message(self, message: ConsoleMessage) -> None:
         about = str(message.location.get("url", ""))
         if message.type == "error" and not self._expected(about):
             self.wrong.append(f"console: {message.text} ({about})")
 
-    def _sent(self, request: Request) -> None:
+    def _record_request(self, request: Request) -> None:
         parts = urlsplit(request.url)
         if (
             parts.scheme not in {"data", "blob"}
@@ -82,7 +82,7 @@ class Watched:
         ):
             self.wrong.append(f"another origin: {request.url}")
 
-    def _answered(self, response: Response) -> None:
+    def _record_response(self, response: Response) -> None:
         if response.status >= 400 and not self._expected(response.url):
             self.wrong.append(f"{response.status}: {response.url}")
 
@@ -97,7 +97,7 @@ def visit(browser: Browser, sample_server: Server) -> Iterator[Visit]:
     ``size`` is WIDE or PHONE, ``dark`` the colours that the person prefers, ``expected_errors`` as
     above, ``server`` another one than that of the sample cloud.
     """
-    opened: list[Watched] = []
+    opened: list[WatchedPage] = []
 
     def visit(
         path: str,
@@ -114,7 +114,7 @@ def visit(browser: Browser, sample_server: Server) -> Iterator[Visit]:
             base_url=server.url,
             java_script_enabled=scripts,
         )
-        watched = Watched(context.new_page(), server.url)
+        watched = WatchedPage(context.new_page(), server.url)
         watched.expected_errors += expected_errors
         opened.append(watched)
         watched.page.goto(path)
@@ -127,7 +127,7 @@ def visit(browser: Browser, sample_server: Server) -> Iterator[Visit]:
         watched.check()
 
 
-def accessibility_faults(page: Page) -> list[str]:
+def find_accessibility_faults(page: Page) -> list[str]:
     """Return what axe-core finds wrong on a page, by WCAG 2.1 A and AA, a line each."""
     options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
     found = Axe().run(page, options=options)
@@ -138,7 +138,7 @@ def accessibility_faults(page: Page) -> list[str]:
     ]
 
 
-def picture(page: Page, path: Path, **options: object) -> Path:
+def save_screenshot(page: Page, path: Path, **options: object) -> Path:
     """Write a picture of the page, in whole."""
     page.screenshot(path=path, full_page=True, **options)
     return path

@@ -4,7 +4,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.console.browser.conftest import PHONE, accessibility_faults
+from tests.console.browser.conftest import PHONE, find_accessibility_faults
 
 pytestmark = pytest.mark.exhaustive
 
@@ -22,12 +22,12 @@ VIEWS = {
 }
 
 
-def fill(page, **fields: str) -> None:
+def fill_form(page, **fields: str) -> None:
     for name, value in fields.items():
         page.locator(f"[name={name}]").fill(value)
 
 
-def drawn(page) -> None:
+def wait_until_drawn(page) -> None:
     """Wait until the map has been drawn."""
     expect(page.locator(".map .pointed")).not_to_have_text("Reading hosts")
     assert page.locator(".map canvas").is_visible()
@@ -47,14 +47,14 @@ def test_a_flavor_that_is_chosen_takes_the_place_of_sizes(visit, sample_server):
         expect(page.locator(".funnel")).to_contain_text("MEMORY_MB:2048")
         # The map asks for the flavor once more, which is still to be there.
         page.wait_for_load_state("networkidle")
-        drawn(page)
+        wait_until_drawn(page)
     finally:
         sample_server.send("DELETE", "/compute/v2.1/flavors/7", None)
 
 
 def test_hosts_that_the_limit_cuts_are_on_the_map_and_not_said_to_be_listed(visit):
     page = visit(f"{IN_ZONE}&override=scheduler.max_placement_results=5")
-    drawn(page)
+    wait_until_drawn(page)
     cut = page.locator(".legend li", has_text="limit 5")
     letter = cut.locator("b").inner_text()
     page.locator(".map canvas").focus()
@@ -71,7 +71,7 @@ def test_hosts_that_the_limit_cuts_are_on_the_map_and_not_said_to_be_listed(visi
 
 def test_a_click_on_the_map_shows_the_path_of_the_host(visit):
     page = visit(REFUSED)
-    drawn(page)
+    wait_until_drawn(page)
     box = page.locator(".map canvas").bounding_box()
     pointed = page.locator(".map .pointed")
     for step in range(20, 120, 3):
@@ -86,7 +86,7 @@ def test_a_click_on_the_map_shows_the_path_of_the_host(visit):
 
 def test_enter_on_the_map_shows_the_path_of_the_host(visit):
     page = visit(REFUSED)
-    drawn(page)
+    wait_until_drawn(page)
     canvas = page.locator(".map canvas")
     canvas.focus()
     canvas.press("ArrowRight")
@@ -161,7 +161,7 @@ def test_a_long_answer_shows_its_progress_and_can_be_cancelled(visit):
         held.append(route)
 
     page.route("**/console/ask?*", hold)
-    fill(page, vcpus="2", ram="1024", disk="1")
+    fill_form(page, vcpus="2", ram="1024", disk="1")
     ask = page.get_by_role("button", name="Ask", exact=True)
     ask.focus()
     page.keyboard.press("Enter")
@@ -180,7 +180,7 @@ def test_a_long_answer_shows_its_progress_and_can_be_cancelled(visit):
 
 def test_asking_with_nothing_typed_says_what_to_choose(visit):
     page = visit(ASK)
-    fill(page, vcpus="", ram="", disk="")
+    fill_form(page, vcpus="", ram="", disk="")
     page.get_by_role("button", name="Ask", exact=True).click()
     expect(page.locator("#progress")).to_contain_text("Choose a flavor or enter its sizes")
     assert page.url.endswith(ASK)
@@ -188,7 +188,7 @@ def test_asking_with_nothing_typed_says_what_to_choose(visit):
 
 def test_an_error_is_read_by_the_form_and_mended_there(visit):
     page = visit(ASK, expected_errors=("zone=az1",))
-    fill(page, zone="az1")
+    fill_form(page, zone="az1")
     page.locator("#option-fields > summary").click()
     page.get_by_label("Other options").fill("filter_scheduler.ram_weight=1")
     page.get_by_role("button", name="Ask", exact=True).click()
@@ -207,7 +207,7 @@ def test_everything_is_reached_by_keys_alone(visit):
     page.keyboard.type("32")
     page.keyboard.press("Enter")
     expect(page.locator("[data-answer]")).to_be_focused()
-    drawn(page)
+    wait_until_drawn(page)
     seen = []
     for _ in range(60):
         page.keyboard.press("Tab")
@@ -227,7 +227,7 @@ def test_each_view_is_accessible(visit, view, dark):
     page = visit(VIEWS[view], dark=dark)
     page.wait_for_load_state("networkidle")
     page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
-    assert accessibility_faults(page) == []
+    assert find_accessibility_faults(page) == []
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -240,7 +240,7 @@ def test_each_view_fits_a_phone(visit, view):
 
 def test_all_works_without_scripts(visit):
     page = visit(ASK, scripts=False)
-    fill(page, vcpus="32", zone="az1")
+    fill_form(page, vcpus="32", zone="az1")
     page.get_by_role("button", name="Ask", exact=True).click()
     assert "Selected." in page.locator(".conclusion").inner_text()
     assert page.locator(".map").is_hidden()

@@ -4,7 +4,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.console.browser.conftest import PHONE, accessibility_faults
+from tests.console.browser.conftest import PHONE, find_accessibility_faults
 
 pytestmark = pytest.mark.exhaustive
 
@@ -56,17 +56,17 @@ def test_advice_on_moves_is_asked_for(visit):
     page.get_by_role("button", name="Search").click()
     page.wait_for_url("**goal=spread**")
     expect(page.locator(".conclusion")).to_be_visible()
-    assert accessibility_faults(page) == []
+    assert find_accessibility_faults(page) == []
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("path", [ASKED, DRAINED], ids=["counted", "drained"])
 def test_an_answer_is_accessible(visit, path, dark):
     page = visit(path, dark=dark)
-    assert accessibility_faults(page) == []
+    assert find_accessibility_faults(page) == []
 
 
 def test_an_answer_fits_a_phone(visit):
     page = visit(DRAINED, size=PHONE)
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-    assert accessibility_faults(page) == []
+    assert find_accessibility_faults(page) == []

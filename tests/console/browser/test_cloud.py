@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.console.browser.conftest import PHONE, accessibility_faults
+from tests.console.browser.conftest import PHONE, find_accessibility_faults
 from tests.support.clouds import uuid_of
 
 pytestmark = pytest.mark.exhaustive
@@ -49,27 +49,27 @@ DRAWN = """async (dimming) => {
 }"""
 
 
-def ready(page: Page) -> Page:
+def wait_until_drawn(page: Page) -> Page:
     """Wait until the map is drawn."""
     expect(page.locator("#legend li").first).to_be_visible()
     return page
 
 
-def canvas_of(page: Page):
+def find_canvas(page: Page):
     return page.get_by_label("Map of hosts")
 
 
-def query_of(page: Page) -> dict[str, list[str]]:
+def read_query(page: Page) -> dict[str, list[str]]:
     return parse_qs(urlsplit(page.url).query)
 
 
-def answered_with(page: Page, document: dict[str, object]) -> None:
+def serve_hosts(page: Page, document: dict[str, object]) -> None:
     """Let the map be of other hosts than those of the server, and open the page again."""
     page.route(HOSTS, lambda route: route.fulfill(json=document))
     page.reload()
 
 
-def a_host(name: str, **changes: object) -> dict[str, object]:
+def build_host(name: str, **changes: object) -> dict[str, object]:
     return {
         "host": name,
         "node": name,
@@ -86,7 +86,7 @@ def a_host(name: str, **changes: object) -> dict[str, object]:
 
 
 def test_map_shows_every_host_and_says_what_colours_mean(visit):
-    page = ready(visit("/console/"))
+    page = wait_until_drawn(visit("/console/"))
     expect(page.locator("#counted")).to_have_text("300 hosts")
     words = page.locator("#legend").inner_text()
     counts = [int(number) for number in re.findall(r"free: (\d+)", words)]
@@ -100,27 +100,27 @@ def test_map_shows_every_host_and_says_what_colours_mean(visit):
     [("state", "up: 298"), ("policy", "default: 300"), ("instances", "instances: ")],
 )
 def test_map_is_coloured_as_chosen_and_the_address_keeps_it(visit, colour, words):
-    page = ready(visit("/console/"))
+    page = wait_until_drawn(visit("/console/"))
     page.get_by_label("Coloured by").select_option(colour)
     expect(page.locator("#legend")).to_contain_text(words)
     page.wait_for_url(f"**colour={colour}**")
-    again = ready(visit(urlsplit(page.url).path + "?" + urlsplit(page.url).query))
+    again = wait_until_drawn(visit(urlsplit(page.url).path + "?" + urlsplit(page.url).query))
     expect(again.get_by_label("Coloured by")).to_have_value(colour)
     expect(again.locator("#legend")).to_contain_text(words)
 
 
 def test_search_narrows_map_and_table_and_the_address_keeps_it(visit):
-    page = ready(visit("/console/"))
+    page = wait_until_drawn(visit("/console/"))
     page.get_by_label("Name contains").fill("az2-r03")
     expect(page.locator("#counted")).to_have_text("16 of 300 hosts, the rest is dimmed")
     expect(page.locator(".host-table tbody tr")).to_have_count(16)
-    assert query_of(page)["search"] == ["az2-r03"]
-    again = ready(visit(f"/console/?{urlsplit(page.url).query}"))
+    assert read_query(page)["search"] == ["az2-r03"]
+    again = wait_until_drawn(visit(f"/console/?{urlsplit(page.url).query}"))
     expect(again.locator("#counted")).to_contain_text("16 of 300 hosts")
 
 
 def test_trait_aggregate_and_state_narrow_the_map(visit):
-    page = ready(visit("/console/?state=disabled"))
+    page = wait_until_drawn(visit("/console/?state=disabled"))
     expect(page.locator("#counted")).to_contain_text("1 of 300 hosts")
     page.locator("select[name=state]").select_option("")
     page.locator("[name=trait]").fill("COMPUTE_STATUS_DISABLED")
@@ -131,8 +131,8 @@ def test_trait_aggregate_and_state_narrow_the_map(visit):
 
 
 def test_keys_walk_the_map_open_a_host_and_come_back(visit):
-    page = ready(visit("/console/?group=name"))
-    canvas_of(page).focus()
+    page = wait_until_drawn(visit("/console/?group=name"))
+    find_canvas(page).focus()
     live = page.locator("#live")
     expect(live).to_contain_text("az1-r01-hdd01: up, zone az1")
     page.keyboard.press("ArrowRight")
@@ -145,15 +145,15 @@ def test_keys_walk_the_map_open_a_host_and_come_back(visit):
     page.keyboard.press("Enter")
     expect(page.locator("#panel-title")).to_be_focused()
     expect(page.locator("#panel")).to_contain_text("VCPU")
-    assert query_of(page)["open"] == ["az1-r01-hdd01"]
+    assert read_query(page)["open"] == ["az1-r01-hdd01"]
     page.keyboard.press("Escape")
     expect(page.locator("#panel")).to_be_hidden()
-    expect(canvas_of(page)).to_be_focused()
-    assert "open" not in query_of(page)
+    expect(find_canvas(page)).to_be_focused()
+    assert "open" not in read_query(page)
 
 
 def test_hosts_selected_on_several_pages_of_the_table_are_asked_about_together(visit):
-    page = ready(visit("/console/"))
+    page = wait_until_drawn(visit("/console/"))
     table = page.locator("#hosts")
     table.get_by_role("button", name="What if more like them are added?").click()
     expect(page.locator("#progress")).to_contain_text("Select hosts first")
@@ -163,7 +163,7 @@ def test_hosts_selected_on_several_pages_of_the_table_are_asked_about_together(v
     table.get_by_role("link", name="Next hosts").click()
     expect(table.get_by_role("link", name="First hosts")).to_be_visible()
     expect(table.get_by_role("heading", name="Hosts")).to_be_focused()
-    assert "marker" in query_of(page)
+    assert "marker" in read_query(page)
     first = table.get_by_role("checkbox").first
     first.check()
     names.append(first.get_attribute("value"))
@@ -171,15 +171,15 @@ def test_hosts_selected_on_several_pages_of_the_table_are_asked_about_together(v
     table.get_by_label("More of each").fill("2")
     table.get_by_role("button", name="What if more like them are added?").click()
     page.wait_for_url("**/capacity?**")
-    assert query_of(page) == {"add": [f"{name}:2" for name in sorted(names)]}
+    assert read_query(page) == {"add": [f"{name}:2" for name in sorted(names)]}
     expect(page.get_by_label("What if: changes")).to_have_value(
         "\n".join(f"add={name}*2" for name in sorted(names))
     )
 
 
 def test_keys_select_hosts_and_the_links_drain_them_or_add_more(visit):
-    page = ready(visit("/console/?group=name"))
-    canvas_of(page).focus()
+    page = wait_until_drawn(visit("/console/?group=name"))
+    find_canvas(page).focus()
     page.keyboard.press(" ")
     page.keyboard.press("Shift+ArrowRight")
     chosen = page.locator("#chosen")
@@ -191,7 +191,7 @@ def test_keys_select_hosts_and_the_links_drain_them_or_add_more(visit):
     chosen.get_by_label("More of each").fill("3")
     query = parse_qs(urlsplit(added.get_attribute("href")).query)
     assert query == {"add": ["az1-r01-hdd01:3", "az1-r01-hdd02:3"]}
-    canvas_of(page).focus()
+    find_canvas(page).focus()
     page.keyboard.press("Escape")
     expect(chosen).to_be_hidden()
     page.get_by_label("Select az1-r01-hdd05").check()
@@ -199,17 +199,17 @@ def test_keys_select_hosts_and_the_links_drain_them_or_add_more(visit):
 
 
 def test_a_link_opens_a_host_beside_the_map(visit):
-    page = ready(visit("/console/?open=az2-r03-ssd07"))
+    page = wait_until_drawn(visit("/console/?open=az2-r03-ssd07"))
     expect(page.locator("#panel-title")).to_have_text("az2-r03-ssd07")
-    assert accessibility_faults(page) == []
+    assert find_accessibility_faults(page) == []
     page.get_by_role("link", name="Own page").click()
     expect(page.locator("h1")).to_have_text("az2-r03-ssd07")
-    assert accessibility_faults(page) == []
+    assert find_accessibility_faults(page) == []
 
 
 def test_a_click_opens_the_host_under_the_pointer(visit):
-    page = ready(visit("/console/"))
-    box = canvas_of(page).bounding_box()
+    page = wait_until_drawn(visit("/console/"))
+    box = find_canvas(page).bounding_box()
     pointed = page.locator("#pointed")
     for step in range(20, 200, 5):
         page.mouse.move(box["x"] + step, box["y"] + step)
@@ -223,8 +223,8 @@ def test_a_click_opens_the_host_under_the_pointer(visit):
 
 
 def test_dragging_moves_the_map_and_with_shift_selects(visit):
-    page = ready(visit("/console/"))
-    box = canvas_of(page).bounding_box()
+    page = wait_until_drawn(visit("/console/"))
+    box = find_canvas(page).bounding_box()
     middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.move(*middle)
     page.mouse.wheel(0, -600)
@@ -246,19 +246,19 @@ def test_dragging_moves_the_map_and_with_shift_selects(visit):
     ("dimming", "colours"), [(False, ["green"]), (True, ["blue", "green"])], ids=["all", "dimmed"]
 )
 def test_hosts_that_are_dimmed_have_the_colour_of_their_stage(visit, dimming, colours):
-    page = ready(visit("/console/"))
+    page = wait_until_drawn(visit("/console/"))
     assert page.evaluate(DRAWN, dimming) == colours
 
 
 def test_names_are_never_markup(visit):
     page = visit("/console/")
-    hosts = [a_host(f"{ATTACK}{number}", zone=ATTACK, policy=ATTACK) for number in range(3)]
+    hosts = [build_host(f"{ATTACK}{number}", zone=ATTACK, policy=ATTACK) for number in range(3)]
     aggregate = {"id": 1, "uuid": uuid_of("a"), "name": ATTACK, "metadata": {ATTACK: ATTACK}}
     document = {"hosts": hosts, "aggregates": [aggregate], "traits": [ATTACK], "cells": []}
-    answered_with(page, document)
-    ready(page)
+    serve_hosts(page, document)
+    wait_until_drawn(page)
     page.get_by_label("Coloured by").select_option("policy")
-    canvas_of(page).focus()
+    find_canvas(page).focus()
     page.keyboard.press(" ")
     expect(page.locator("#live")).to_contain_text(ATTACK)
     expect(page.locator("#chosen")).to_contain_text(ATTACK)
@@ -270,8 +270,8 @@ def test_a_cloud_without_hosts_says_what_to_do_in_place_of_an_empty_map(visit):
     page = visit("/console/")
     empty = {"hosts": [], "aggregates": [], "traits": [], "cells": []}
     with page.expect_response(HOSTS):
-        answered_with(page, empty)
-    expect(canvas_of(page)).to_be_hidden()
+        serve_hosts(page, empty)
+    expect(find_canvas(page)).to_be_hidden()
     expect(page.get_by_role("heading", name="Hosts")).to_be_in_viewport()
 
 
@@ -290,31 +290,31 @@ def test_ten_thousand_hosts_are_drawn_and_moved(visit):
     page = visit("/console/")
     page.context.add_init_script(WATCH)
     hosts = [
-        a_host(f"cn{n:05}", zone=f"az{n % 5}", traits=list(range(40)), instances=n % 20)
+        build_host(f"cn{n:05}", zone=f"az{n % 5}", traits=list(range(40)), instances=n % 20)
         for n in range(10_000)
     ]
     traits = [f"CUSTOM_{n}" for n in range(40)]
     body = json.dumps({"hosts": hosts, "aggregates": [], "traits": traits, "cells": []})
     page.route(HOSTS, lambda route: route.fulfill(body=body, content_type="application/json"))
     page.reload()
-    ready(page)
+    wait_until_drawn(page)
     expect(page.locator("#counted")).to_have_text("10,000 hosts")
     LOG.info("first picture: %s ms", page.evaluate("Math.round(performance.now())"))
     LOG.info("long tasks until then: %s ms", page.evaluate("window.longTasks.splice(0)"))
-    box = canvas_of(page).bounding_box()
+    box = find_canvas(page).bounding_box()
     page.mouse.move(box["x"] + 300, box["y"] + 200)
     page.mouse.wheel(0, -800)
     page.mouse.down()
     page.mouse.move(box["x"] + 700, box["y"] + 300, steps=40)
     page.mouse.up()
     LOG.info("long tasks of zooming and panning: %s ms", page.evaluate("window.longTasks"))
-    canvas_of(page).focus()
+    find_canvas(page).focus()
     page.keyboard.press("End")
     expect(page.locator("#live")).to_contain_text("cn09999")
 
 
 def test_panel_and_map_fit_a_phone(visit):
-    page = ready(visit("/console/?open=az2-r03-ssd07", size=PHONE))
+    page = wait_until_drawn(visit("/console/?open=az2-r03-ssd07", size=PHONE))
     expect(page.locator("#panel-title")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     page.goto("/console/hosts/az2-r03-ssd07")
@@ -331,8 +331,8 @@ def test_without_scripts_the_table_has_the_hosts(visit):
 
 
 def test_going_back_closes_the_host_that_was_opened(visit):
-    page = ready(visit("/console/"))
-    canvas_of(page).focus()
+    page = wait_until_drawn(visit("/console/"))
+    find_canvas(page).focus()
     expect(page.locator("#live")).not_to_be_empty()
     page.keyboard.press("Enter")
     expect(page.locator("#panel")).to_be_visible()

@@ -4,7 +4,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.console.browser.conftest import PHONE, accessibility_faults
+from tests.console.browser.conftest import PHONE, find_accessibility_faults
 from tests.support.scheduling import spec
 
 pytestmark = pytest.mark.exhaustive
@@ -16,7 +16,7 @@ TOO_LARGE = {"name": "huge", "vcpus": 9000, "memory_mb": 1024, "root_gb": 1}
 SMALL = {"name": "tiny", "vcpus": 1, "memory_mb": 64, "root_gb": 1}
 
 
-def decided(server, flavor, project="live") -> str:
+def record_decision(server, flavor, project="live") -> str:
     """Have a request decided, unclaimed, and return the uuid of the decision."""
     body = {"request_spec": spec(flavor=flavor, project_id=project), "claim": False}
     _, answer = server.post("/scheduler/v1/select_destinations", body)
@@ -50,7 +50,7 @@ def test_a_wrong_filter_is_said_to_the_reader_and_can_be_mended(visit):
 def test_a_decision_made_while_the_page_is_open_comes_on_top(visit, sample_server):
     page = visit(f"{PAGE}?project_id=live")
     before = page.locator(ROWS).count()
-    uuid = decided(sample_server, TOO_LARGE)
+    uuid = record_decision(sample_server, TOO_LARGE)
     expect(page.locator(ROWS).first).to_have_attribute("id", f"d-{uuid}", timeout=20_000)
     expect(page.locator(ROWS)).to_have_count(before + 1)
     expect(page.locator("#news")).to_contain_text("new decision")
@@ -60,7 +60,7 @@ def test_a_decision_made_while_the_page_is_open_comes_on_top(visit, sample_serve
 def test_a_first_decision_takes_the_place_of_the_empty_state(visit, sample_server):
     page = visit(f"{PAGE}?project_id=first")
     assert page.locator(".empty").is_visible()
-    decided(sample_server, SMALL, "first")
+    record_decision(sample_server, SMALL, "first")
     expect(page.locator(ROWS)).to_have_count(1, timeout=20_000)
     expect(page.locator(".empty")).to_have_count(0)
 
@@ -70,7 +70,7 @@ def test_a_paused_page_stays_as_it_is(visit, sample_server):
     page.get_by_role("button", name="Pause").click()
     asked = []
     page.on("request", lambda request: asked.append(request.url))
-    decided(sample_server, SMALL, "paused")
+    record_decision(sample_server, SMALL, "paused")
     page.wait_for_timeout(4_000)  # longer than it waits between two questions
     assert asked == []
     assert page.locator(ROWS).count() == 0
@@ -83,14 +83,14 @@ def test_a_list_that_was_filtered_within_the_page_is_live_too(visit, sample_serv
     page.get_by_label("Project").fill("filtered")
     page.get_by_role("button", name="Search").click()
     page.wait_for_url("**project_id=filtered")
-    decided(sample_server, SMALL, "filtered")
+    record_decision(sample_server, SMALL, "filtered")
     expect(page.locator(ROWS)).to_have_count(1, timeout=20_000)
 
 
 def test_a_name_that_is_an_attack_comes_as_text_while_the_page_is_open(visit, sample_server):
     page = visit(f"{PAGE}?project_id=attack")
     name = "<img src=x onerror=document.title=1>"
-    decided(sample_server, {**SMALL, "name": name}, "attack")
+    record_decision(sample_server, {**SMALL, "name": name}, "attack")
     expect(page.locator(f"{ROWS} td").nth(1)).to_have_text(name, timeout=20_000)
     assert page.locator("main img").count() == 0
 
@@ -98,7 +98,7 @@ def test_a_name_that_is_an_attack_comes_as_text_while_the_page_is_open(visit, sa
 def test_without_scripts_the_list_is_filtered_and_read_again_by_links(visit, sample_server):
     page = visit(f"{PAGE}?project_id=plain", scripts=False)
     assert not page.locator("#pause").is_visible()
-    decided(sample_server, SMALL, "plain")
+    record_decision(sample_server, SMALL, "plain")
     page.get_by_role("link", name="Refresh").click()
     assert page.locator(ROWS).count() == 1
     page.get_by_label("Outcome").select_option("no valid host")
@@ -107,7 +107,7 @@ def test_without_scripts_the_list_is_filtered_and_read_again_by_links(visit, sam
 
 
 def test_by_keyboard_alone_a_failed_decision_is_opened_and_asked_again(visit, sample_server):
-    decided(sample_server, TOO_LARGE, "keys")
+    record_decision(sample_server, TOO_LARGE, "keys")
     page = visit(f"{PAGE}?project_id=keys")
     link = page.locator(f"{ROWS} a").first
     for _ in range(40):
@@ -128,7 +128,7 @@ def test_by_keyboard_alone_a_failed_decision_is_opened_and_asked_again(visit, sa
 
 
 def test_a_report_is_downloaded(visit, sample_server):
-    uuid = decided(sample_server, TOO_LARGE, "report")
+    uuid = record_decision(sample_server, TOO_LARGE, "report")
     page = visit(f"{PAGE}/{uuid}")
     with page.expect_download() as download:
         page.get_by_role("link", name="Download as report").click()
@@ -139,12 +139,12 @@ def test_a_report_is_downloaded(visit, sample_server):
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("below", ["", "/replay"])
 def test_a_decision_is_accessible(visit, sample_server, below, dark):
-    page = visit(f"{PAGE}/{decided(sample_server, SMALL, 'seen')}{below}", dark=dark)
-    assert accessibility_faults(page) == []
+    page = visit(f"{PAGE}/{record_decision(sample_server, SMALL, 'seen')}{below}", dark=dark)
+    assert find_accessibility_faults(page) == []
 
 
 @pytest.mark.parametrize("below", ["", "/replay"])
 def test_a_decision_fits_a_phone(visit, sample_server, below):
-    page = visit(f"{PAGE}/{decided(sample_server, SMALL, 'phone')}{below}", size=PHONE)
+    page = visit(f"{PAGE}/{record_decision(sample_server, SMALL, 'phone')}{below}", size=PHONE)
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-    assert accessibility_faults(page) == []
+    assert find_accessibility_faults(page) == []

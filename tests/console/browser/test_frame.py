@@ -4,7 +4,7 @@
 import pytest
 
 from placement_sched.console.page import NAVIGATION
-from tests.console.browser.conftest import PHONE, WIDE, accessibility_faults
+from tests.console.browser.conftest import PHONE, WIDE, find_accessibility_faults
 
 pytestmark = pytest.mark.exhaustive
 
@@ -16,7 +16,7 @@ PATHS = [f"/console/{path}" for _, path, _ in NAVIGATION]
 def test_a_page_is_accessible(visit, path, dark):
     page = visit(path, dark=dark)
     page.wait_for_load_state("networkidle")
-    assert accessibility_faults(page) == []
+    assert find_accessibility_faults(page) == []
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -5,9 +5,9 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.console.browser.conftest import PHONE, WIDE
-from tests.console.hostile import make_hostile, pages_of
-from tests.support.reports import a_report
-from tests.support.servers import environment, started
+from tests.console.hostile import create_hostile_cloud, list_pages
+from tests.support.reports import build_report
+from tests.support.servers import environment, start_server
 
 pytestmark = pytest.mark.exhaustive
 
@@ -20,8 +20,8 @@ INSTANCE = "22222222-2222-4222-8222-222222222222"
 def hostile_server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hostile")
     up = environment(OS_DEFAULT__SERVICE_DOWN_TIME="86400")
-    with started(folder=folder, variables=up) as server:
-        make_hostile(lambda method, path, body: server.send(method, path, body)[1])
+    with start_server(folder=folder, variables=up) as server:
+        create_hostile_cloud(lambda method, path, body: server.send(method, path, body)[1])
         yield server
 
 
@@ -30,8 +30,8 @@ def long_named_server(tmp_path_factory):
     """A host in an aggregate, a zone and with an instance of a flavor of the longest names."""
     folder = tmp_path_factory.mktemp("long")
     up = environment(OS_DEFAULT__SERVICE_DOWN_TIME="86400")
-    with started(folder=folder, variables=up) as server:
-        report = a_report(1, host="cn1", hypervisor_hostname="cn1")
+    with start_server(folder=folder, variables=up) as server:
+        report = build_report(1, host="cn1", hypervisor_hostname="cn1")
         server.ask("PUT", f"/scheduler/v1/compute_nodes/{report['uuid']}", report)
         aggregates = "/compute/v2.1/os-aggregates"
         made = {"aggregate": {"name": LONG, "availability_zone": LONG}}
@@ -45,7 +45,7 @@ def long_named_server(tmp_path_factory):
 
 
 def test_no_name_runs_as_a_script_or_brings_an_element(visit, hostile_server):
-    addresses = list(pages_of(lambda path: hostile_server.ask("GET", path)))
+    addresses = list(list_pages(lambda path: hostile_server.ask("GET", path)))
     page = visit(addresses[0], server=hostile_server, expected_errors=("/console/", "/?"))
     # Names that are of nothing are answered with 400 or 404. What the policy for contents has to
     # stop is a name that has become markup, and an error of the service is never expected.

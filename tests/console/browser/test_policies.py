@@ -4,9 +4,9 @@
 import pytest
 
 from placement_sched.operations import demo as demos
-from tests.console.browser.conftest import PHONE, accessibility_faults
+from tests.console.browser.conftest import PHONE, find_accessibility_faults
 from tests.support import program
-from tests.support.servers import environment, started
+from tests.support.servers import environment, start_server
 
 pytestmark = pytest.mark.exhaustive
 
@@ -22,7 +22,7 @@ def policies_server(tmp_path_factory):
     more = folder / "more.conf"
     more.write_text("[dense]\ncpu_allocation_ratio = 8.0\nram_weight_multiplier = -1.0\n")
     config = folder / "cloud" / demos.CONFIG_NAME
-    with started("--config-file", config, "--config-file", more, folder=folder) as server:
+    with start_server("--config-file", config, "--config-file", more, folder=folder) as server:
         number = server.ask("POST", "/compute/v2.1/os-aggregates", {"aggregate": {"name": "d"}})
         body = {"set_metadata": {"metadata": {"sched_policy": "dense"}}}
         path = f"/compute/v2.1/os-aggregates/{number['aggregate']['id']}/action"
@@ -42,7 +42,7 @@ def test_two_policies_are_compared_by_keyboard(visit, policies_server):
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_policies_side_by_side_are_accessible(visit, policies_server, dark):
     page = visit(PAGE, server=policies_server, dark=dark)
-    assert accessibility_faults(page) == []
+    assert find_accessibility_faults(page) == []
 
 
 def test_policies_side_by_side_fit_a_phone(visit, policies_server):

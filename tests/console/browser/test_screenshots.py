@@ -35,10 +35,10 @@ def test_a_picture_of_the_guide_is_that_of_the_page(visit, tmp_path, name):
     if WRITE:
         kept.write_bytes(drawn.read_bytes())
     assert kept.stat().st_size < LARGEST
-    assert size_of(kept) == size_of(drawn) == (SIZE["width"], SIZE["height"])
+    assert read_size(kept) == read_size(drawn) == (SIZE["width"], SIZE["height"])
 
 
-def size_of(picture: Path) -> tuple[int, int]:
+def read_size(save_screenshot: Path) -> tuple[int, int]:
     """Return the width and height of a PNG file."""
-    width, height = struct.unpack(">II", picture.read_bytes()[16:24])
+    width, height = struct.unpack(">II", save_screenshot.read_bytes()[16:24])
     return width, height

@@ -4,10 +4,10 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.console.browser.conftest import PHONE, accessibility_faults
+from tests.console.browser.conftest import PHONE, find_accessibility_faults
 from tests.support import identity
 from tests.support.identity import PASSWORD, USER
-from tests.support.servers import environment, started
+from tests.support.servers import environment, start_server
 
 pytestmark = pytest.mark.exhaustive
 
@@ -28,15 +28,15 @@ project_name = service
 @pytest.fixture(scope="module")
 def guarded_server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("guarded")
-    with identity.running() as keystone:
+    with identity.run_keystone() as keystone:
         (folder / "keystone.conf").write_text(CONFIG.format(keystone=keystone.url))
         up = environment(OS_DEFAULT__SERVICE_DOWN_TIME="86400")
         arguments = ("--config-file", folder / "keystone.conf")
-        with started(*arguments, folder=folder, variables=up) as server:
+        with start_server(*arguments, folder=folder, variables=up) as server:
             yield server
 
 
-def fill(page, password):
+def fill_form(page, password):
     page.get_by_label("User", exact=True).fill(USER)
     page.get_by_label("Password").fill(password)
     page.get_by_label("Project", exact=True).fill("service")
@@ -45,7 +45,7 @@ def fill(page, password):
 
 def test_a_person_signs_in_sees_the_page_asked_for_and_signs_out(visit, guarded_server):
     page = visit("/console/sign-in?next=/console/ask", server=guarded_server)
-    fill(page, PASSWORD)
+    fill_form(page, PASSWORD)
     page.wait_for_url("**/console/ask")
     expect(page.locator(".person")).to_contain_text(f"{USER}, service")
     assert page.evaluate("document.cookie") == ""
@@ -57,7 +57,7 @@ def test_a_person_signs_in_sees_the_page_asked_for_and_signs_out(visit, guarded_
 
 def test_a_wrong_password_is_said_to_be_wrong(visit, guarded_server):
     page = visit("/console/sign-in", server=guarded_server, expected_errors=("/sign-in",))
-    fill(page, "wrong")
+    fill_form(page, "wrong")
     expect(page.get_by_role("alert")).to_contain_text("rejected this user")
     assert page.get_by_label("User", exact=True).input_value() == USER
 
@@ -65,5 +65,5 @@ def test_a_wrong_password_is_said_to_be_wrong(visit, guarded_server):
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_the_form_is_accessible_and_fits_a_phone(visit, guarded_server, dark):
     page = visit("/console/sign-in", server=guarded_server, size=PHONE, dark=dark)
-    assert accessibility_faults(page) == []
+    assert find_accessibility_faults(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]

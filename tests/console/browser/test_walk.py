@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from placement_sched.console.page import NAVIGATION
-from tests.console.browser.test_ask import ASK, drawn, fill
+from tests.console.browser.test_ask import ASK, fill_form, wait_until_drawn
 
 pytestmark = pytest.mark.system
 
@@ -22,11 +22,11 @@ def test_each_page_is_reached_by_its_link(visit):
 
 def test_a_question_leads_to_a_stage_to_a_host_and_back(visit):
     page = visit(ASK)
-    fill(page, vcpus="32", ram="16384", disk="100", zone="az1")
+    fill_form(page, vcpus="32", ram="16384", disk="100", zone="az1")
     page.get_by_role("button", name="Ask", exact=True).click()
     expect(page.locator(".conclusion")).to_contain_text("Selected.")
     assert "zone=az1" in page.url
-    drawn(page)
+    wait_until_drawn(page)
     page.get_by_role("link", name="ComputeFilter", exact=True).click()
     expect(page.get_by_role("heading", name="ComputeFilter")).to_be_visible()
     page.get_by_role("link", name="az1-r03-ssd07").click()

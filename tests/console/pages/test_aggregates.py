@@ -18,12 +18,12 @@ def browser(sqlite_app) -> TestApp:
 
 
 @pytest.fixture
-def switched_on(sqlite_settings, make_app) -> TestApp:
+def app_with_filter(sqlite_settings, make_app) -> TestApp:
     on = {"scheduler.enable_isolated_aggregate_filtering": True}
     return TestApp(make_app(sqlite_settings.with_overrides(on)).app)
 
 
-def row(page, name: str) -> str:
+def read_row(page, name: str) -> str:
     """Return what the table has of an aggregate."""
     return page.html.find(id=f"a-{name}").get_text(" ", strip=True)
 
@@ -32,7 +32,7 @@ def test_an_aggregate_shows_its_zone_policy_metadata_and_hosts(browser, sqlite_d
     metadata = {"availability_zone": "az1", "sched_policy": "dense", "ssd": "true"}
     add_aggregate(sqlite_database, "rack", ["cn1"], metadata)
     page = browser.get(PAGE)
-    shown = row(page, "rack")
+    shown = read_row(page, "rack")
     for words in ("az1", "dense", "ssd=true", "1 host", "cn1"):
         assert words in shown
     assert page.html.find("a", string="dense")["href"] == "/console/policies?policy=dense"
@@ -43,18 +43,20 @@ def test_an_aggregate_that_placement_does_not_follow_is_out_of_step(browser, sql
     add_aggregate(sqlite_database, "rack", ["cn1"])
     add_aggregate(sqlite_database, "bare")
     page = browser.get(PAGE)
-    assert "cn1 is in the host aggregate but not in the provider aggregate" in row(page, "rack")
-    assert "has the same hosts" in row(page, "bare")
+    assert "cn1 is in the host aggregate but not in the provider aggregate" in read_row(
+        page, "rack"
+    )
+    assert "has the same hosts" in read_row(page, "bare")
 
 
-def test_what_reserves_an_aggregate_and_what_is_wrong_are_shown(switched_on, sqlite_database):
+def test_what_reserves_an_aggregate_and_what_is_wrong_are_shown(app_with_filter, sqlite_database):
     add_node(sqlite_database, "win1")
     metadata = {f"trait:{LICENSED}": "required", "trait:X": "no"}
     add_aggregate(sqlite_database, "windows", ["win1"], metadata)
     add_flavor(sqlite_database, "m1.windows", LICENSED)
     add_flavor(sqlite_database, "m1.small")
-    page = switched_on.get(PAGE)
-    assert f"{LICENSED} trait:X=no" in row(page, "windows")
+    page = app_with_filter.get(PAGE)
+    assert f"{LICENSED} trait:X=no" in read_row(page, "windows")
     reserved = page.html.select("section[aria-labelledby=reserved] tbody tr")
     assert [one.get_text(" ", strip=True) for one in reserved] == [
         f"windows {LICENSED} m1.windows 1 of 2 none none is stored"

@@ -29,14 +29,14 @@ ram_weight_multiplier = -5.0
 """
 
 
-def reports(count: int = 3) -> list[dict]:
+def build_reports(count: int = 3) -> list[dict]:
     return [report(f"cn{one}", memory_mb=65536 * one) for one in range(1, count + 1)]
 
 
 @pytest.fixture
 def cloud(sqlite_app):
     """Three hosts, of which each has more memory than the one before."""
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", reports())
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", build_reports())
     return sqlite_app
 
 
@@ -46,38 +46,38 @@ def browser(sqlite_app) -> TestApp:
 
 
 @pytest.fixture
-def with_policies(tmp_path, sqlite_url, make_app, monkeypatch) -> TestApp:
+def app_with_policies(tmp_path, sqlite_url, make_app, monkeypatch) -> TestApp:
     """A cloud with the policies default and packed."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     file = tmp_path / "nova.conf"
     file.write_text(POLICIES)
     app = make_app(read_settings([str(file)], make_full_conf()))
-    app.post_json("/scheduler/v1/compute_nodes", reports())
+    app.post_json("/scheduler/v1/compute_nodes", build_reports())
     return TestApp(app.app)
 
 
-def text_of(part) -> str:
+def read_text(part) -> str:
     return " ".join(part.get_text(" ").split())
 
 
-def conclusion(page) -> str:
-    return text_of(page.html.select_one(".conclusion"))
+def read_conclusion(page) -> str:
+    return read_text(page.html.select_one(".conclusion"))
 
 
-def counts(page) -> dict[str, tuple[int, int]]:
+def read_counts(page) -> dict[str, tuple[int, int]]:
     """Return by stage how many hosts came in and out."""
     return {
-        text_of(row.th): tuple(int(cell.text) for cell in row.select(".count"))
+        read_text(row.th): tuple(int(cell.text) for cell in row.select(".count"))
         for row in page.html.select(".funnel tbody tr:not(.reasons)")
     }
 
 
-def best(page) -> list[str]:
-    return [text_of(row.th) for row in page.html.select(".weights tbody tr")]
+def read_best_hosts(page) -> list[str]:
+    return [read_text(row.th) for row in page.html.select(".weights tbody tr")]
 
 
-def link(page, words: str) -> str:
-    (found,) = {one["href"] for one in page.html.find_all("a") if text_of(one) == words}
+def find_link(page, words: str) -> str:
+    (found,) = {one["href"] for one in page.html.find_all("a") if read_text(one) == words}
     return found
 
 
@@ -87,11 +87,11 @@ def link(page, words: str) -> str:
 def test_a_first_visit_has_a_question_ready_to_be_asked(cloud, browser):
     page = browser.get(PAGE)
     assert not page.html.select(".conclusion")
-    assert conclusion(page.forms[0].submit().follow()).startswith("✓ Selected. 3 hosts passed")
+    assert read_conclusion(page.forms[0].submit().follow()).startswith("✓ Selected. 3 hosts passed")
 
 
 def test_without_flavors_the_page_says_to_type_one(cloud, browser):
-    assert "No flavor is stored: enter sizes." in text_of(browser.get(PAGE).html)
+    assert "No flavor is stored: enter sizes." in read_text(browser.get(PAGE).html)
 
 
 def test_a_stored_flavor_is_chosen_by_name(cloud, browser):
@@ -101,7 +101,7 @@ def test_a_stored_flavor_is_chosen_by_name(cloud, browser):
     assert form["vcpus"].value == ""
     form["flavor"].select(text="m1.small (2 VCPUs, 2,048 MiB, 5 GiB)")
     page = form.submit().follow()
-    assert "MEMORY_MB:2048" in " ".join(counts(page))
+    assert "MEMORY_MB:2048" in " ".join(read_counts(page))
     assert page.forms[0]["flavor"].value == "m1.small"
 
 
@@ -113,13 +113,13 @@ def test_a_flavor_that_is_named_as_the_id_of_another_is_chosen_by_its_id(cloud, 
     assert values == {"", "8", "m1"}
 
 
-def test_zones_images_and_policies_can_be_chosen(with_policies, browser):
+def test_zones_images_and_policies_can_be_chosen(app_with_policies, browser):
     image = {"name": "debian", "disk_format": "qcow2", "container_format": "bare"}
-    made = with_policies.post_json("/image/v2/images", image, headers={"X-Auth-Token": "admin"})
-    html = with_policies.get(PAGE).html
+    made = app_with_policies.post_json("/image/v2/images", image, headers={"X-Auth-Token": "admin"})
+    html = app_with_policies.get(PAGE).html
     assert [one["value"] for one in html.select("#zones option")] == ["nova"]
     assert [one["value"] for one in html.select("#images option")] == [made.json["id"]]
-    assert [text_of(one) for one in html.select("[name=policy] option")][1:] == [
+    assert [read_text(one) for one in html.select("[name=policy] option")][1:] == [
         "default",
         "packed",
     ]
@@ -136,7 +136,7 @@ def test_a_question_is_asked_as_if_the_cloud_were_changed(cloud, browser):
     assert page.forms[0]["change"].value.strip() == asked["change"]
     assert "--change remove=cn1 --change" in page.html.find(id="command").text
     unchanged = browser.get(PAGE, params={**asked, "change": ""}).follow()
-    assert conclusion(page) != conclusion(unchanged)
+    assert read_conclusion(page) != read_conclusion(unchanged)
     refused = browser.get(PAGE, params={**asked, "change": "remove=cn99"}, status="4*")
     assert "cn99" in refused.html.find(role="alert").get_text()
 
@@ -196,31 +196,31 @@ def test_an_option_without_a_field_of_its_own_stays_in_the_form(cloud, browser):
 
 def test_the_conclusion_is_first_and_names_the_host(cloud, browser):
     page = browser.get(f"{ASKED}&{RAM}=5")
-    assert conclusion(page) == "✓ Selected. 3 hosts passed all stages; cn3 is selected."
+    assert read_conclusion(page) == "✓ Selected. 3 hosts passed all stages; cn3 is selected."
     assert page.html.select_one("h2").find_previous(class_="conclusion")
-    assert best(page) == ["cn3", "cn2", "cn1"]
+    assert read_best_hosts(page) == ["cn3", "cn2", "cn1"]
 
 
 def test_a_request_without_a_host_shows_what_would_be_least_to_change(cloud, browser):
     page = browser.get(TOO_LARGE)
-    assert conclusion(page).startswith("✗ No valid host.")
+    assert read_conclusion(page).startswith("✗ No valid host.")
     answer = cloud.post_json(
         "/scheduler/v1/explain",
         {"request_spec": {"flavor": {"vcpus": 2, "memory_mb": 300000, "root_gb": 20}}},
     ).json
     words = [one["words"] for one in answer["funnel"]["would_fit"]]
     assert words
-    assert [text_of(one) for one in page.html.select(".nearest li")] == words
+    assert [read_text(one) for one in page.html.select(".nearest li")] == words
 
 
 def test_a_cloud_without_hosts_says_how_to_report_some(browser):
     page = browser.get(ASKED)
-    assert "There is no host yet." in text_of(page.html.select_one(".empty"))
+    assert "There is no host yet." in read_text(page.html.select_one(".empty"))
 
 
 def test_stages_that_reject_have_a_letter_and_a_colour_of_their_own(cloud, browser):
     page = browser.get(f"{PAGE}?vcpus=2&ram=100000&ignore_host=cn3")
-    signs = [text_of(one) for one in page.html.select(".funnel .sign")]
+    signs = [read_text(one) for one in page.html.select(".funnel .sign")]
     assert signs == ["A", "B"]
     colours = [one["class"] for one in page.html.select(".funnel .sign rect")]
     assert colours == [["part1"], ["part2"]]
@@ -232,23 +232,27 @@ def test_stages_that_reject_have_a_letter_and_a_colour_of_their_own(cloud, brows
 def test_a_stage_lists_all_hosts_that_it_rejects_page_by_page(sqlite_app, browser):
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(f"h{n:03}") for n in range(103)])
     page = browser.get(f"{PAGE}?vcpus=99")
-    assert "103 hosts" in text_of(page.html.select_one(".reasons"))
-    first = browser.get(link(page, "All 103 rejected hosts"))
-    listed = [text_of(row.th) for row in first.html.select("tbody tr")]
+    assert "103 hosts" in read_text(page.html.select_one(".reasons"))
+    first = browser.get(find_link(page, "All 103 rejected hosts"))
+    listed = [read_text(row.th) for row in first.html.select("tbody tr")]
     assert "Rejected hosts 1 to 100 of 103" in first
-    second = browser.get(link(first, "Next"))
-    listed += [text_of(row.th) for row in second.html.select("tbody tr")]
+    second = browser.get(find_link(first, "Next"))
+    listed += [read_text(row.th) for row in second.html.select("tbody tr")]
     assert sorted(listed) == [f"h{n:03}" for n in range(103)]
-    assert "VCPU" in text_of(second.html.select_one("tbody td"))
-    assert browser.get(link(second, "Previous")).html.select_one("caption").text.endswith("of 103")
+    assert "VCPU" in read_text(second.html.select_one("tbody td"))
+    assert (
+        browser.get(find_link(second, "Previous"))
+        .html.select_one("caption")
+        .text.endswith("of 103")
+    )
 
 
 def test_a_stage_leads_to_a_host_and_back_to_the_answer(cloud, browser):
     page = browser.get(TOO_LARGE)
-    stage = browser.get(link(page, "resources MEMORY_MB:300000"))
-    host = browser.get(link(stage, "cn2"))
-    assert "cn2 ✗ rejected" in text_of(host.html)
-    assert counts(browser.get(link(host, "← All hosts"))) == counts(page)
+    stage = browser.get(find_link(page, "resources MEMORY_MB:300000"))
+    host = browser.get(find_link(stage, "cn2"))
+    assert "cn2 ✗ rejected" in read_text(host.html)
+    assert read_counts(browser.get(find_link(host, "← All hosts"))) == read_counts(page)
 
 
 @pytest.mark.parametrize(
@@ -261,55 +265,55 @@ def test_a_stage_leads_to_a_host_and_back_to_the_answer(cloud, browser):
 )
 def test_a_stage_that_is_not_there_is_an_error(cloud, browser, query, words):
     page = browser.get(f"{TOO_LARGE}&{query}", status=404)
-    assert words in text_of(page.html.select_one("[role=alert]"))
+    assert words in read_text(page.html.select_one("[role=alert]"))
 
 
 def test_a_host_has_its_path_all_its_reasons_and_what_would_have_to_change(cloud, browser):
     page = browser.get(f"{PAGE}?vcpus=99&ram=300000&host=cn1")
     path = {
-        text_of(row.th): text_of(row.find_all("td")[-1])
+        read_text(row.th): read_text(row.find_all("td")[-1])
         for row in page.html.select(".path tbody tr")
     }
     assert path["resources VCPU:99"].startswith("✗ VCPU")
     assert path["resources MEMORY_MB:300000"].startswith("✗ MEMORY_MB")
     assert path["ComputeFilter"] == "✓ passes"
-    assert text_of(page.html.find(class_="path").find_parent("div")).count("to pass:") == 2
+    assert read_text(page.html.find(class_="path").find_parent("div")).count("to pass:") == 2
 
 
 def test_a_host_that_passes_has_its_rank(cloud, browser):
     page = browser.get(f"{ASKED}&{RAM}=5&host=cn2")
     assert "passed, rank 2 of 3" in page
-    assert "✗" not in text_of(page.html)
+    assert "✗" not in read_text(page.html)
 
 
 def test_an_unknown_host_leads_to_those_that_may_be_meant(cloud, browser):
     page = browser.get(f"{ASKED}&host=cn22")
-    assert "rank" in browser.get(link(page, "cn2"))
+    assert "rank" in browser.get(find_link(page, "cn2"))
 
 
 # Side by side
 
 
-def test_the_same_request_is_shown_under_another_policy(with_policies):
-    page = with_policies.get(f"{ASKED}&beside=packed")
+def test_the_same_request_is_shown_under_another_policy(app_with_policies):
+    page = app_with_policies.get(f"{ASKED}&beside=packed")
     table = page.html.select_one(".compared")
-    first, second = (text_of(one) for one in page.html.select(".beside .conclusion"))
+    first, second = (read_text(one) for one in page.html.select(".beside .conclusion"))
     assert first == "default ✓ Selected. 3 passed, the best is cn3"
     assert second == "packed ✓ Selected. 3 passed, the best is cn1"
-    assert "≠ cn3 is at place 3" in text_of(table)
+    assert "≠ cn3 is at place 3" in read_text(table)
     assert page.forms[0]["beside"].value == "packed"
 
 
-def test_answers_that_do_not_differ_say_so(with_policies):
-    page = with_policies.get(f"{ASKED}&beside=default")
+def test_answers_that_do_not_differ_say_so(app_with_policies):
+    page = app_with_policies.get(f"{ASKED}&beside=default")
     assert "Both answers are the same" in page
     assert "≠" not in page
 
 
-def test_options_can_be_left_out_on_the_other_side(with_policies):
+def test_options_can_be_left_out_on_the_other_side(app_with_policies):
     options = f"{RAM}=5&override=filter_scheduler.enabled_filters=[%22RamFilter%22]"
-    page = with_policies.get(f"{ASKED}&{options}&beside=default&beside_as_configured=1")
-    rows = {text_of(row.th): text_of(row) for row in page.html.select(".compared tbody tr")}
+    page = app_with_policies.get(f"{ASKED}&{options}&beside=default&beside_as_configured=1")
+    rows = {read_text(row.th): read_text(row) for row in page.html.select(".compared tbody tr")}
     assert rows["RamFilter"].endswith("≠ not here")
     assert rows["ComputeFilter"].endswith("≠ only here")
     assert "default, options as configured" in page
@@ -342,7 +346,7 @@ def test_an_error_stands_by_the_form_that_keeps_what_was_typed(
     cloud, browser, query, status, words
 ):
     page = browser.get(f"{PAGE}?{query}", status=status)
-    assert words in text_of(page.html.select_one("[role=alert]"))
+    assert words in read_text(page.html.select_one("[role=alert]"))
     assert page.html.select_one("#question").has_attr("open")
     for name, values in parse_qs(query).items():
         assert page.forms[0][name].value == values[0]
@@ -353,10 +357,10 @@ def test_an_error_stands_by_the_form_that_keeps_what_was_typed(
 
 def test_the_answer_is_saved_as_a_report(cloud, browser):
     page = browser.get(f"{ASKED}&{RAM}=5")
-    saved = browser.get(link(page, "Save as report"))
+    saved = browser.get(find_link(page, "Save as report"))
     assert saved.headers["Content-Disposition"] == 'attachment; filename="explanation.html"'
     assert f"{RAM} = 5" in saved
-    assert best(saved) == best(page)
+    assert read_best_hosts(saved) == read_best_hosts(page)
     assert not saved.html.find_all(["a", "script", "link"])
 
 
@@ -390,7 +394,7 @@ def test_a_number_that_is_too_large_is_refused_in_words(sqlite_app, page):
 def test_a_metric_that_no_host_reports_is_the_callers_to_change(cloud, caplog):
     answer = cloud.get(f"{ASKED}&override=metrics.weight_setting%3Da%3D1", expect_errors=True)
     assert answer.status_int < 500
-    assert "metrics.weight_setting: host cn1, node cn1 does not report a" in text_of(answer.html)
+    assert "metrics.weight_setting: host cn1, node cn1 does not report a" in read_text(answer.html)
     assert "Traceback" not in caplog.text
 
 

@@ -11,7 +11,7 @@ MOVES = f"{PAGE}/moves"
 ATTACK = "<img src=x onerror=alert(1)>"
 
 
-def stored(app, name: str, vcpus: int) -> None:
+def store_flavor(app, name: str, vcpus: int) -> None:
     flavor = {"name": name, "vcpus": vcpus, "ram": 1024, "disk": 10}
     app.post_json("/compute/v2.1/flavors", {"flavor": flavor})
 
@@ -20,8 +20,8 @@ def stored(app, name: str, vcpus: int) -> None:
 def cloud(sqlite_app):
     """Two hosts of 16 vCPUs, four times allocated, and two stored flavors."""
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
-    stored(sqlite_app, "small", 4)
-    stored(sqlite_app, "large", 16)
+    store_flavor(sqlite_app, "small", 4)
+    store_flavor(sqlite_app, "large", 16)
     return sqlite_app
 
 
@@ -30,12 +30,12 @@ def browser(sqlite_app) -> TestApp:
     return TestApp(sqlite_app.app)
 
 
-def rows(page, of: str) -> list[str]:
+def read_rows(page, of: str) -> list[str]:
     found = page.html.select(f"section[aria-labelledby={of}] tbody tr")
     return [row.get_text(" ", strip=True) for row in found]
 
 
-def said(page) -> str:
+def read_verdict(page) -> str:
     return page.html.select_one(".conclusion").get_text()
 
 
@@ -47,31 +47,31 @@ def test_a_first_visit_says_what_to_do(cloud, browser):
 
 def test_one_flavor_is_counted(cloud, browser):
     page = browser.get(f"{PAGE}?flavor=small")
-    assert "32 more fit" in said(page)
-    assert "VCPU" in rows(page, "capacity")[0]
+    assert "32 more fit" in read_verdict(page)
+    assert "VCPU" in read_rows(page, "capacity")[0]
 
 
 def test_several_flavors_and_their_parts_stand_in_one_table(cloud, browser):
     page = browser.get(f"{PAGE}?flavor=small&flavor=large&per=host")
-    names = [row.split()[0] for row in rows(page, "capacity")]
+    names = [row.split()[0] for row in read_rows(page, "capacity")]
     assert names == ["small", "cn1", "cn2", "large", "cn1", "cn2"]
     assert page.forms[0]["per"].value == "host"
 
 
 def test_all_flavors_are_counted(cloud, browser):
-    counted = [row.split()[:2] for row in rows(browser.get(f"{PAGE}?all=1"), "capacity")]
+    counted = [row.split()[:2] for row in read_rows(browser.get(f"{PAGE}?all=1"), "capacity")]
     assert sorted(counted) == [["large", "8"], ["small", "32"]]
 
 
 def test_a_flavor_by_its_sizes_is_counted_as_the_page_ask_has_it(cloud, browser):
     page = browser.get(f"{PAGE}?vcpus=8&ram=1024&disk=1&zone=nova")
-    assert "16 more fit" in said(page)
+    assert "16 more fit" in read_verdict(page)
     assert page.forms[0]["zone"].value == "nova"
 
 
 def test_changes_are_shown_before_and_after(cloud, browser):
     page = browser.get(PAGE, params={"flavor": "small", "change": "drain=cn1\nadd=cn2*2"})
-    assert rows(page, "compared") == ["All hosts 32 48 +16"]
+    assert read_rows(page, "compared") == ["All hosts 32 48 +16"]
     assert "Capacity after the changes" in page.text
 
 
@@ -86,7 +86,7 @@ def test_changes_are_shown_before_and_after(cloud, browser):
 def test_changes_of_a_link_become_lines_of_the_form(cloud, browser, query, line):
     page = browser.get(f"{PAGE}?{query}")
     assert page.forms[0]["change"].value.strip() == line
-    assert sorted(row.split()[0] for row in rows(page, "compared")) == ["large", "small"]
+    assert sorted(row.split()[0] for row in read_rows(page, "compared")) == ["large", "small"]
 
 
 def test_counting_with_nothing_chosen_says_what_to_choose(cloud, browser):
@@ -104,9 +104,9 @@ def test_a_drained_host_shows_where_each_instance_goes(cloud, browser):
     body = {"request_spec": spec(instance(1), force_hosts=["cn1"])}
     cloud.post_json("/scheduler/v1/select_destinations", body)
     page = browser.get(f"{PAGE}?drain=cn1")
-    assert rows(page, "moves") == [f"1 {instance(1)} cn1 cn2"]
+    assert read_rows(page, "moves") == [f"1 {instance(1)} cn1 cn2"]
     stuck = browser.get(f"{PAGE}?drain=cn1&drain=cn2")
-    assert f"{instance(1)} cn1" in rows(stuck, "moves")[0]
+    assert f"{instance(1)} cn1" in read_rows(stuck, "moves")[0]
     assert "1 cannot move" in stuck.text
 
 
@@ -145,7 +145,7 @@ def test_the_answer_is_downloaded_as_a_report(cloud, browser):
     href = page.html.find("a", string="Download as report")["href"]
     saved = browser.get(href)
     assert saved.headers["Content-Disposition"] == 'attachment; filename="capacity.html"'
-    assert "16 more fit" in said(saved)
+    assert "16 more fit" in read_verdict(saved)
     assert "drain=cn1" in saved.text
 
 
@@ -171,7 +171,7 @@ def test_advice_that_cannot_be_asked_for_is_refused(cloud, browser, query, words
 
 
 def test_names_stay_text(cloud, browser):
-    stored(cloud, ATTACK, 1)
+    store_flavor(cloud, ATTACK, 1)
     page = browser.get(PAGE, params={"flavor": ATTACK, "change": f"drain={ATTACK}"}, status="4*")
     assert page.html.find("img") is None
     assert browser.get(PAGE, params={"flavor": ATTACK, "per": "host"}).html.find("img") is None

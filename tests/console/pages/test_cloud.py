@@ -5,7 +5,7 @@ import pytest
 from webtest import TestApp
 
 from tests.support.host_maps import add_aggregate
-from tests.support.policies import policed
+from tests.support.policies import settings_with_policies
 from tests.support.scheduling import flavor, instance, report
 
 ATTACK = "<script>alert('x')</script>\"&'"
@@ -23,13 +23,13 @@ def cloud(sqlite_app):
     return TestApp(sqlite_app.app)
 
 
-def hosts_of(page):
+def read_host_names(page):
     return [link.text for link in page.html.select(".host-table tbody th a")]
 
 
 def test_table_has_every_host_with_its_state_and_what_is_free(cloud):
     page = cloud.get("/console/")
-    assert hosts_of(page) == ["cn1", "cn2", "cn3"]
+    assert read_host_names(page) == ["cn1", "cn2", "cn3"]
     first, second, _ = page.html.select(".host-table tbody tr")
     cells = [" ".join(cell.text.split()) for cell in first.find_all(["th", "td"])]
     assert cells[1:] == [
@@ -46,7 +46,7 @@ def test_table_has_every_host_with_its_state_and_what_is_free(cloud):
 
 
 def test_cloud_has_an_address_of_its_own(cloud):
-    assert hosts_of(cloud.get("/console/cloud")) == ["cn1", "cn2", "cn3"]
+    assert read_host_names(cloud.get("/console/cloud")) == ["cn1", "cn2", "cn3"]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_cloud_has_an_address_of_its_own(cloud):
 )
 def test_table_is_narrowed_by_the_query_string(cloud, query, found):
     page = cloud.get(f"/console/?{query}")
-    assert hosts_of(page) == found
+    assert read_host_names(page) == found
 
 
 def test_form_shows_what_was_asked(cloud):
@@ -74,7 +74,7 @@ def test_form_shows_what_was_asked(cloud):
 def test_no_match_says_so_and_leads_to_all_hosts(cloud):
     page = cloud.get("/console/?search=nothing")
     assert "No host matches" in page
-    assert hosts_of(page.click("Show all hosts")) == ["cn1", "cn2", "cn3"]
+    assert read_host_names(page.click("Show all hosts")) == ["cn1", "cn2", "cn3"]
 
 
 @pytest.mark.parametrize(
@@ -108,10 +108,10 @@ def test_pages_of_the_table_follow_one_another(sqlite_app):
     browser = TestApp(sqlite_app.app)
     first = browser.get("/console/?search=cn&colour=state")
     second = first.click("Next hosts")
-    assert hosts_of(first) + hosts_of(second) == every
+    assert read_host_names(first) + read_host_names(second) == every
     assert second.forms["view"]["search"].value == "cn"
     assert not second.html.find(string="Next hosts")
-    assert hosts_of(second.click("First hosts")) == hosts_of(first)
+    assert read_host_names(second.click("First hosts")) == read_host_names(first)
 
 
 def test_selected_hosts_lead_to_what_if_they_are_drained_or_more_like_them_added(cloud):
@@ -182,6 +182,8 @@ def test_names_are_never_markup(cloud):
 def test_those_who_may_not_see_hosts_are_refused(sqlite_url, make_app, tmp_path):
     rules = tmp_path / "policy.yaml"
     rules.write_text('"scheduler:hosts:list": "!"\n')
-    settings = policed(sqlite_url, tmp_path, f"[oslo_policy]\npolicy_file = {rules}\n")
+    settings = settings_with_policies(
+        sqlite_url, tmp_path, f"[oslo_policy]\npolicy_file = {rules}\n"
+    )
     page = TestApp(make_app(settings).app).get("/console/", status=403)
     assert "scheduler:hosts:list" in page

@@ -24,7 +24,9 @@ def browser(sqlite_app) -> TestApp:
     return TestApp(sqlite_app.app)
 
 
-def decided(app, number: int, *, status: int = 200, sent: str | None = None, **fields) -> str:
+def record_decision(
+    app, number: int, *, status: int = 200, sent: str | None = None, **fields
+) -> str:
     """Have a request decided, and return the uuid of the decision."""
     body = {"request_spec": spec(instance(number), **fields)}
     headers = {"X-Openstack-Request-Id": sent} if sent else {}
@@ -32,19 +34,19 @@ def decided(app, number: int, *, status: int = 200, sent: str | None = None, **f
     return (answer["errors"][0] if status == 409 else answer)["decision"]
 
 
-def failed(app, number: int, **fields) -> str:
-    return decided(app, number, status=409, **{"flavor": flavor(vcpus=99), **fields})
+def record_failure(app, number: int, **fields) -> str:
+    return record_decision(app, number, status=409, **{"flavor": flavor(vcpus=99), **fields})
 
 
-def listed(page) -> list[str]:
+def read_list(page) -> list[str]:
     """Return the decisions of a list, as it has them."""
     return [row["id"].removeprefix("d-") for row in page.html.select(".decisions tr[id]")]
 
 
 def test_decisions_are_listed_the_newest_first(cloud, browser):
-    first, second = decided(cloud, 1), failed(cloud, 2)
+    first, second = record_decision(cloud, 1), record_failure(cloud, 2)
     page = browser.get(PAGE)
-    assert set(listed(page)) == {first, second}
+    assert set(read_list(page)) == {first, second}
     rows = page.html.select(".decisions tbody tr")
     text = {row["id"]: " ".join(row.get_text(" ").split()) for row in rows}
     assert "Selected" in text[f"d-{first}"]
@@ -68,16 +70,16 @@ def test_decisions_are_listed_the_newest_first(cloud, browser):
     ],
 )
 def test_a_filter_in_the_address_holds(cloud, browser, query, number):
-    made = {1: decided(cloud, 1), 2: failed(cloud, 2, project_id="p2")}
-    assert listed(browser.get(f"{PAGE}?{query}")) == [made[number]]
+    made = {1: record_decision(cloud, 1), 2: record_failure(cloud, 2, project_id="p2")}
+    assert read_list(browser.get(f"{PAGE}?{query}")) == [made[number]]
 
 
 def test_a_request_is_found_by_its_id(cloud, browser):
     asked = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
-    wanted = decided(cloud, 1, sent=asked)
-    decided(cloud, 2)
+    wanted = record_decision(cloud, 1, sent=asked)
+    record_decision(cloud, 2)
     page = browser.get(PAGE, params={"request_id": asked})
-    assert listed(page) == [wanted]
+    assert read_list(page) == [wanted]
     assert page.forms[0]["request_id"].value == asked
 
 
@@ -90,7 +92,7 @@ def test_decisions_that_rejected_a_host_say_why(cloud, browser):
 
 
 def test_the_form_keeps_what_was_asked(cloud, browser):
-    decided(cloud, 1)
+    record_decision(cloud, 1)
     form = browser.get(f"{PAGE}?outcome=selected&since=2h&host=cn1").forms[0]
     assert (form["outcome"].value, form["since"].value, form["host"].value) == (
         "selected",
@@ -117,11 +119,11 @@ def test_a_wrong_filter_is_refused_in_words_and_kept(cloud, browser, query, word
 
 def test_pages_follow_the_links_of_the_api(cloud, browser):
     for number in range(1, 54):
-        failed(cloud, number)
+        record_failure(cloud, number)
     first = browser.get(f"{PAGE}?outcome=no_valid_host")
     second = browser.get(first.html.select_one("a[rel=next]")["href"])
-    assert (len(listed(first)), len(listed(second))) == (50, 3)
-    assert not set(listed(first)) & set(listed(second))
+    assert (len(read_list(first)), len(read_list(second))) == (50, 3)
+    assert not set(read_list(first)) & set(read_list(second))
     assert second.html.select_one("a[rel=next]") is None
     assert second.forms[0]["outcome"].value == "no_valid_host"
     assert second.html.select_one("[data-live]") is None
@@ -143,14 +145,14 @@ def test_a_list_can_be_read_again_without_scripts(cloud, browser):
 
 
 def test_a_decision_shows_its_funnel_weights_and_selections(cloud, browser):
-    page = browser.get(f"{PAGE}/{decided(cloud, 1)}")
+    page = browser.get(f"{PAGE}/{record_decision(cloud, 1)}")
     for words in ("Selected.", "ComputeFilter", "Best 2 of 2 hosts", "VCPU 1", "m1; 1 VCPU,"):
         assert words in page.text
     assert page.html.select_one(f"a[href$='instance={instance(1)}']")
 
 
 def test_a_failed_decision_opens_the_funnel_as_it_was(cloud, browser):
-    uuid = failed(cloud, 1)
+    uuid = record_failure(cloud, 1)
     cloud.post_json("/scheduler/v1/compute_nodes", [report("cn3", vcpus=200)])
     page = browser.get(f"{PAGE}/{uuid}")
     assert "No valid host." in page.text
@@ -161,7 +163,7 @@ def test_a_failed_decision_opens_the_funnel_as_it_was(cloud, browser):
 def test_the_request_of_a_decision_opens_in_the_form_of_ask(cloud, browser):
     wanted = flavor(extra_specs={"hw:cpu_policy": "shared"})
     hints = {"different_host": [instance(8), instance(9)]}
-    uuid = decided(cloud, 1, flavor=wanted, scheduler_hints=hints, ignore_hosts=["cn2"])
+    uuid = record_decision(cloud, 1, flavor=wanted, scheduler_hints=hints, ignore_hosts=["cn2"])
     link = browser.get(f"{PAGE}/{uuid}").html.find("a", string="Change the question in Ask")
     asked = browser.get(link["href"])
     assert "cn1" in asked.html.select_one("[aria-labelledby$=selections]").get_text()
@@ -172,7 +174,7 @@ def test_the_request_of_a_decision_opens_in_the_form_of_ask(cloud, browser):
 
 
 def test_a_request_for_which_ask_has_no_fields_has_no_link(cloud, browser):
-    uuid = decided(cloud, 1, requested_destination={"host": "cn1"})
+    uuid = record_decision(cloud, 1, requested_destination={"host": "cn1"})
     assert "Change the question in Ask" not in browser.get(f"{PAGE}/{uuid}").text
 
 
@@ -181,7 +183,7 @@ def test_a_decision_that_is_not_there_says_so(browser):
 
 
 def test_a_decision_is_downloaded_as_a_report(cloud, browser):
-    uuid = failed(cloud, 1)
+    uuid = record_failure(cloud, 1)
     page = browser.get(f"{PAGE}/{uuid}/report")
     assert page.headers["Content-Disposition"] == f'attachment; filename="decision-{uuid}.html"'
     assert page.html.find("style") is not None
@@ -189,7 +191,7 @@ def test_a_decision_is_downloaded_as_a_report(cloud, browser):
 
 
 def test_asking_again_says_what_differs(cloud, browser):
-    uuid = failed(cloud, 1)
+    uuid = record_failure(cloud, 1)
     same = browser.get(f"{PAGE}/{uuid}/replay")
     assert "There are no differences" in same.text
     cloud.post_json("/scheduler/v1/compute_nodes", [report("cn3", vcpus=200)])
@@ -201,20 +203,20 @@ def test_asking_again_says_what_differs(cloud, browser):
 
 
 def test_a_request_is_asked_again_under_the_settings_of_then(cloud, browser):
-    page = browser.get(f"{PAGE}/{decided(cloud, 1)}/replay?settings=then")
+    page = browser.get(f"{PAGE}/{record_decision(cloud, 1)}/replay?settings=then")
     assert page.forms[0]["settings"].value == "then"
     assert "There are no differences" in page.text
 
 
 def test_a_replay_that_is_refused_keeps_its_form(cloud, browser):
-    page = browser.get(f"{PAGE}/{decided(cloud, 1)}/replay?settings=never", status=400)
+    page = browser.get(f"{PAGE}/{record_decision(cloud, 1)}/replay?settings=never", status=400)
     assert "Settings never: expected now or then" in page.html.find(role="alert").get_text()
     assert "settings" in page.forms[0].fields
 
 
 def test_names_stay_text(cloud, browser):
     attacked = flavor(name=ATTACK, extra_specs={ATTACK: ATTACK}, vcpus=99)
-    uuid = failed(cloud, 1, flavor=attacked, project_id=ATTACK)
+    uuid = record_failure(cloud, 1, flavor=attacked, project_id=ATTACK)
     query = {"project_id": ATTACK, "flavor": ATTACK, "request_id": ""}
     for page in (
         browser.get(PAGE, params=query),
@@ -223,4 +225,4 @@ def test_names_stay_text(cloud, browser):
     ):
         assert ATTACK not in page.text
         assert all(script.get("src") for script in page.html.find_all("script"))
-    assert listed(browser.get(PAGE, params=query)) == [uuid]
+    assert read_list(browser.get(PAGE, params=query)) == [uuid]

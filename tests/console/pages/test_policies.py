@@ -9,7 +9,7 @@ from webtest import TestApp
 from placement_sched.console.pages.policies import SOURCES
 from placement_sched.model.explanation_reader import readable_value
 from tests.support import program
-from tests.support.policies import policed
+from tests.support.policies import settings_with_policies
 from tests.support.servers import environment
 
 PAGE = "/console/policies"
@@ -27,23 +27,23 @@ cpu_allocation_ratio = 1.0
 
 @pytest.fixture
 def browser(sqlite_url, sqlite_database, tmp_path, make_app) -> TestApp:
-    return TestApp(make_app(policed(sqlite_url, tmp_path, POLICIES)).app)
+    return TestApp(make_app(settings_with_policies(sqlite_url, tmp_path, POLICIES)).app)
 
 
-def rows(page, of: str) -> list[str]:
+def read_rows(page, of: str) -> list[str]:
     found = page.html.select(f"section[aria-labelledby={of}] tbody tr")
     return [row.get_text(" ", strip=True) for row in found]
 
 
 def test_each_policy_is_listed_with_what_it_sets(browser):
-    default, dense, sparse = rows(browser.get(PAGE), "all")
+    default, dense, sparse = read_rows(browser.get(PAGE), "all")
     assert "every host without a policy" in default
     assert "DEFAULT.cpu_allocation_ratio = 8" in dense
     assert sparse == "sparse none DEFAULT.cpu_allocation_ratio = 1"
 
 
 def test_an_option_says_where_its_value_comes_from(browser, monkeypatch):
-    options = rows(browser.get(PAGE, params={"policy": "dense"}), "options")
+    options = read_rows(browser.get(PAGE, params={"policy": "dense"}), "options")
     first = options[0]
     assert first.startswith("DEFAULT.cpu_allocation_ratio 8 the policy's section")
     assert "policies.conf:7" in first
@@ -55,12 +55,12 @@ def test_filters_stand_in_their_order_and_weighers_with_their_multipliers(browse
     filters = page.html.select("section[aria-labelledby=runs] ol")[1]
     names = [item.get_text() for item in filters.find_all("li")]
     assert names == ["NumInstancesFilter", "ComputeFilter"]
-    assert "RAMWeigher -2" in rows(page, "runs")
+    assert "RAMWeigher -2" in read_rows(page, "runs")
 
 
 def test_two_policies_are_shown_side_by_side(browser):
     page = browser.get(PAGE, params={"policy": "dense", "beside": "sparse"})
-    differing = rows(page, "differences")
+    differing = read_rows(page, "differences")
     assert "RAMWeigher -2 1" in differing
     assert "DEFAULT.cpu_allocation_ratio 8 1" in differing
     assert not [row for row in differing if "max_attempts" in row]
@@ -92,7 +92,7 @@ def test_the_page_has_the_options_that_the_command_shows(
     monkeypatch.setenv("OS_SCHEDULER__MAX_ATTEMPTS", "7")
     more = "placement_aggregate_required_for_tenants = true\n"
     text = POLICIES.replace("[dense]", f"{more}[filter_scheduler]\nhost_subset_size = 2\n[dense]")
-    application = make_app(policed(sqlite_url, tmp_path, text)).app
+    application = make_app(settings_with_policies(sqlite_url, tmp_path, text)).app
     # In a process of its own, whose configuration no other test has added to.
     config = ("--config-file", tmp_path / "policies.conf")
     command = ("policy", "show", name, "--format", "json", *config)
@@ -118,7 +118,7 @@ def test_the_page_has_the_options_that_the_command_shows(
 
 
 def test_who_may_ask_what_says_that_tokens_are_not_checked(browser):
-    (text,) = [one.get_text(" ", strip=True) for one in of_access(browser.get(PAGE))]
+    (text,) = [one.get_text(" ", strip=True) for one in read_access_rows(browser.get(PAGE))]
     assert "auth_strategy = noauth2" in text
     assert "All rules have their defaults" in text
 
@@ -129,11 +129,11 @@ def test_who_may_ask_what_names_the_policy_file_and_what_it_sets(
     rules = tmp_path / "rules.yaml"
     rules.write_text('"scheduler:hosts:list": "role:reader"\n"my_own": "role:x"\n')
     text = f"{POLICIES}[oslo_policy]\npolicy_file = {rules}\n"
-    page = TestApp(make_app(policed(sqlite_url, tmp_path, text)).app).get(PAGE)
-    (section,) = of_access(page)
+    page = TestApp(make_app(settings_with_policies(sqlite_url, tmp_path, text)).app).get(PAGE)
+    (section,) = read_access_rows(page)
     assert str(rules) in section.get_text()
     assert [one.get_text() for one in section.find_all("li")] == ["scheduler:hosts:list"]
 
 
-def of_access(page):
+def read_access_rows(page):
     return page.html.select("section[aria-labelledby=access]")

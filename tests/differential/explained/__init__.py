@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences that are meant: each with what tells it, and why ours is better for users.
-
-An explanation claims aspects, not whole replies: what it does not claim still has to be the same.
-Where it can be proved by asking again or by a naive search of the same cloud, it is.
-"""
+"""Differences that are meant: each with what tells it, and why ours is better for users."""
 
 from tests.differential.compare import Differences
 from tests.differential.explained.candidates import CANDIDATES
@@ -15,7 +11,6 @@ EXPLANATIONS: tuple[Explanation, ...] = (*ERRORS, *CANDIDATES, *WRITES)
 
 
 def explain(seen: Seen, found: Differences) -> tuple[list[str], Differences]:
-    """Return the names of the explanations that hold, and the aspects that none explains."""
     names = []
     left = dict(found)
     for explanation in EXPLANATIONS:

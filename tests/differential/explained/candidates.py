@@ -13,10 +13,6 @@ from tests.differential.oracle import Candidate, Candidates, asked, judged, serv
 
 
 def _limit(seen: Seen, found: Differences) -> set[str]:
-    """Both cut the same answer to the same size, each where its own order has it.
-
-    The peer may tell summaries of providers that only candidates cut off name.
-    """
     if not _disputed(seen) or asked(seen.request).limit is None or not seen.fits(seen.theirs):
         return set()
     document = normal(seen.theirs.document)["provider_summaries"]
@@ -26,7 +22,6 @@ def _limit(seen: Seen, found: Differences) -> set[str]:
 
 
 def _disputed(seen: Seen) -> bool:
-    """Return whether both tell candidates, ours those that a naive search finds."""
     return seen.is_right and seen.theirs.status == 200
 
 
@@ -57,7 +52,6 @@ def _piled_up(seen: Seen, found: Differences) -> set[str]:
 
 
 def _asked_twice(query: CandidatesQuery, *, by_any: bool) -> set[str]:
-    """Return the classes for which both the group without a suffix and another ask, or any two."""
     if by_any:
         asked_for = [name for group in query.groups for name, _ in group.resources]
         return {name for name in asked_for if asked_for.count(name) > 1}
@@ -67,7 +61,6 @@ def _asked_twice(query: CandidatesQuery, *, by_any: bool) -> set[str]:
 
 
 def _treeless(query: CandidatesQuery) -> CandidatesQuery:
-    """Return the question as the peer understands it: no group without resources names a tree."""
     groups = tuple(
         group if group.resources else replace(group, in_tree=None) for group in query.groups
     )
@@ -75,10 +68,6 @@ def _treeless(query: CandidatesQuery) -> CandidatesQuery:
 
 
 def _with(request: Request, **terms: str | None) -> Request:
-    """Return a request with other terms, or without those that are None, and else as it is.
-
-    The groups stay in their order, which is not all one to the peer.
-    """
     asked_for = parse_qsl(request.query, keep_blank_values=True)
     pairs = [(key, value) for key, value in asked_for if key not in terms]
     pairs += [(key, value) for key, value in terms.items() if value is not None]
@@ -99,7 +88,6 @@ def _anywhere(seen: Seen) -> Candidates:
 
 
 def _of_sharers(seen: Seen) -> Candidates:
-    """Return the candidates whose group without a suffix is served by sharing providers alone."""
     sharers = {host.name for host in seen.cloud.hosts if SHARES in host.traits}
     treeless, spans = _treeless(asked(seen.request)), not _lets_in(seen)
     return served_by(seen.cloud, seen.request, treeless, sharers, spans=spans)
@@ -123,7 +111,6 @@ def _lets_in(seen: Seen) -> bool:
 
 
 def _without(candidate: Candidate, classes: set[str]) -> Candidate:
-    """Return a candidate with no amount of some classes."""
     amounts, mappings = candidate
     return (
         frozenset((uuid, name, 0 if name in classes else amount) for uuid, name, amount in amounts),
@@ -157,17 +144,12 @@ def _forbids_only(seen: Seen, found: Differences) -> set[str]:
 
 
 def _tree_heeded(seen: Seen, found: Differences) -> set[str]:
-    """The peer answers as it should if no group without resources named a tree."""
     if not _disputed(seen) or _treeless(asked(seen.request)) == asked(seen.request):
         return set()
     return {"body"} if told(seen.theirs.document) == _anywhere(seen) else set()
 
 
 def _let_in(seen: Seen, found: Differences) -> set[str]:
-    """The peer lets somebody in, and else answers as it should: all, up to the limit.
-
-    Its summaries are those that belong to that.
-    """
     if not _disputed(seen) or not _lets_in(seen):
         return set()
     every, answer, limit = _anywhere(seen), told(seen.theirs.document), asked(seen.request).limit
@@ -179,7 +161,6 @@ def _let_in(seen: Seen, found: Differences) -> set[str]:
 
 
 def _mapped_only(seen: Seen, found: Differences) -> set[str]:
-    """The peer tells the same candidates, and summaries of those only that something is asked."""
     if not _disputed(seen) or not seen.fits(seen.theirs):
         return set()
     asked_of = seen.belonging(told(seen.theirs.document))

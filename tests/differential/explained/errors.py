@@ -21,7 +21,6 @@ def _vary(seen: Seen, found: Differences) -> set[str]:
 
 
 def _json_errors(seen: Seen, found: Differences) -> set[str]:
-    """The client accepts JSON, and something else no less."""
     if not seen.refused or not seen.theirs.is_page:
         return set()
     accept = create_accept_header(seen.request.headers.get("Accept"))
@@ -33,7 +32,6 @@ def _json_errors(seen: Seen, found: Differences) -> set[str]:
 
 
 def _unknown_caller(seen: Seen, found: Differences) -> set[str]:
-    """The peer answers 401 in a form of its own, which has no list of errors."""
     document = seen.theirs.document
     own_form = isinstance(document, dict) and {"code", "message", "title"} == document.keys()
     if not seen.refused or seen.ours.status != 401 or not own_form:
@@ -51,7 +49,6 @@ def _fault_told_by_place(seen: Seen, found: Differences) -> set[str]:
 
 
 def _another_fault(seen: Seen, found: Differences) -> set[str]:
-    """One parameter of several at fault is told, and in a query all are in one place."""
     several = seen.request.query.count("=") > 1 and seen.request.method == "GET"
     return {"names in detail"} if several and seen.refused and seen.ours.status == 400 else set()
 
@@ -74,14 +71,12 @@ def _failure(seen: Seen, found: Differences) -> set[str]:
 
 
 def _first_limit(seen: Seen, found: Differences) -> set[str]:
-    """We refuse a limit of nothing, or below, before another one; the peer goes on without."""
     limits = [value for key, value in parse_qsl(seen.request.query) if key == "limit"]
     refused = (seen.ours.status, seen.theirs.status) == (400, 200) and limits[1:]
     return set(found) if refused and re.fullmatch("-?[0-9]+", limits[0]) else set()
 
 
 def _usages_by_type(seen: Seen, found: Differences) -> set[str]:
-    """Without the types of consumers, which came with 1.38, both say the same."""
     statuses = (seen.ours.status, seen.theirs.status)
     if unquote(seen.request.path) != "/usages" or statuses != (200, 500) or seen.request.minor < 38:
         return set()
@@ -104,7 +99,6 @@ _UNDER_A_NAME = re.compile(r"inventories\['(?P<name>.*)'\]\S*\)\. Failed")
 
 
 def _under_no_name(seen: Seen, found: Differences) -> set[str]:
-    """The fault lies below the name of an inventory that no class could have."""
     place = _UNDER_A_NAME.search(seen.ours.detail)
     early = (seen.ours.status, seen.theirs.status) == (400, 409)
     conflict = "generation conflict" in seen.theirs.detail
@@ -113,7 +107,6 @@ def _under_no_name(seen: Seen, found: Differences) -> set[str]:
 
 
 def _named_twice(seen: Seen, found: Differences) -> set[str]:
-    """We refuse a body in which one consumer stands twice, in two spellings."""
     document = seen.request.document
     if seen.ours.status != 400 or "names a consumer twice" not in seen.ours.detail:
         return set()
@@ -125,7 +118,6 @@ _NO_SUCH = re.compile(r"No such (trait\(s\)|resource class):? (.*)\.$")
 
 
 def _unknown_name(seen: Seen, found: Differences) -> set[str]:
-    """We refuse a name that, as the peer itself says, there is not; it finds nobody."""
     named = _NO_SUCH.search(seen.ours.detail)
     if not named or seen.theirs.status != 200:
         return set()

@@ -31,12 +31,10 @@ class Seen:
 
     @cached_property
     def right(self) -> Candidates:
-        """Return the candidates that a naive search of the cloud finds, whatever the limit."""
         return judged(self.cloud, self.request, asked(self.request))
 
     @cached_property
     def is_right(self) -> bool:
-        """Return whether we tell candidates, and just what a naive search finds."""
         return (
             unquote(self.request.path) == "/allocation_candidates"
             and self.ours.status == 200
@@ -44,15 +42,10 @@ class Seen:
         )
 
     def holds(self, reply: Reply) -> bool:
-        """Return whether a reply tells right candidates, all up to the limit, and no others.
-
-        Its summaries have to be those that belong to the candidates told.
-        """
         belonging = self.belonging(told(reply.document), mapped=True)
         return self.fits(reply) and normal(reply.document["provider_summaries"]) == belonging
 
     def fits(self, reply: Reply) -> bool:
-        """Return whether a reply tells right candidates, all up to the limit."""
         limit = asked(self.request).limit
         every = self.right.total()
         found = told(reply.document)
@@ -61,21 +54,15 @@ class Seen:
         )
 
     def belonging(self, candidates: Candidates, *, mapped: bool = False) -> dict[str, Any]:
-        """Return the summaries that have to go with candidates, lists in order.
-
-        ``mapped``: also of the providers that only mappings name, for nothing is asked of them.
-        """
         query = asked(self.request)
         return normal(summaries(self.cloud, self.request, query, candidates, mapped=mapped))
 
     @property
     def refused(self) -> bool:
-        """Return whether both refuse, with the same status."""
         return self.ours.status == self.theirs.status >= 400
 
     @cached_property
     def cloud(self) -> Cloud:
-        """Return the cloud that our side shows now."""
         return self.known or cloud_of(self.our_side)
 
 
@@ -89,5 +76,4 @@ class Explanation:
 
 
 def told_elsewhere(_seen: Seen, _found: Differences) -> set[str]:
-    """Claim nothing: of what :mod:`tests.differential.duel` finds out and counts itself."""
     return set()

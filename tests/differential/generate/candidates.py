@@ -19,13 +19,11 @@ _SINCE = (10, 12, 16, 17, 21, 22, 24, 25, 29, 31, 32, 33, 34, 35, 36, 38, 39)
 
 
 def candidates(dice: Dice) -> Request:
-    """Return a request of one group or of several."""
     version, pairs = _asked(dice)
     return Request("GET", "/allocation_candidates" + query_string(dice, pairs), version)
 
 
 def unlimited(dice: Dice) -> Request:
-    """Return a request for all candidates that there are."""
     version, pairs = _asked(dice)
     pairs = [(key, value) for key, value in pairs if key != "limit"]
     return Request("GET", "/allocation_candidates" + query_string(dice, pairs), version)
@@ -51,7 +49,6 @@ def _flat(dice: Dice, minor: int) -> list[tuple[str, str]]:
 
 
 def _terms(dice: Dice, minor: int, suffix: str) -> list[tuple[str, str]]:
-    """Return what narrows one group."""
     pairs = []
     if minor >= 17:
         pairs += [(f"required{suffix}", _required(dice, minor)) for _ in _times(dice, minor, 39)]
@@ -84,7 +81,6 @@ def _member_of(dice: Dice, minor: int) -> str:
 
 
 def _whole(dice: Dice, minor: int) -> list[tuple[str, str]]:
-    """Return what narrows the whole answer."""
     pairs = []
     if minor >= 16 and dice.chance(0.1):
         limits = _LIMITS if dice.chance(0.9) else ["0", "-1", "x", "", "01"]

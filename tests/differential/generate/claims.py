@@ -44,7 +44,6 @@ def reshape(dice: Dice) -> Request:
 
 
 def _form(dice: Dice, version: str | None) -> int:
-    """Return the minor version whose form a body has: nearly always that of the request."""
     if dice.chance(0.05):
         return dice.number(0, 39)
     return 39 if version == "latest" else int((version or "1.0")[2:])
@@ -56,12 +55,10 @@ def _claims(dice: Dice, form: int, least: int = 1) -> dict[str, Any]:
 
 
 def claim(dice: Dice, uuid: str, form: int, *, may_be_empty: bool = False) -> dict[str, Any]:
-    """Return what a consumer shall hold, in the form of 1.``form``."""
     return in_form(dice, uuid, _allocations(dice, form, may_be_empty), form)
 
 
 def in_form(dice: Dice, uuid: str, held: Any, form: int = 39) -> dict[str, Any]:
-    """Return allocations with what belongs beside them in the form of 1.``form``."""
     document: dict[str, Any] = {"allocations": held}
     if form >= 8:
         document |= {"project_id": dice.one(PROJECTS), "user_id": dice.one(USERS)}

@@ -59,7 +59,6 @@ class Dice:
         return self.random.randint(least, most)
 
     def version(self, since: int = 0, until: int = NEWEST) -> str | None:
-        """Return a microversion, mostly one that serves what came with ``since``."""
         if self.chance(0.06):
             return self.one([None, "latest", "1.0", PEER_LATEST])
         if self.chance(0.1):
@@ -69,7 +68,6 @@ class Dice:
         return f"1.{self.number(since, until)}"
 
     def uuid(self, pool: Sequence[str]) -> str:
-        """Return a uuid of the pool, now and then one that is not, or written otherwise."""
         uuid = self.one(pool)
         if self.chance(0.97):
             return uuid

@@ -11,7 +11,6 @@ from tests.support.versions import NEXT
 
 
 def make_invalid(dice: Dice, request: Request) -> Request:
-    """Return the request with one thing about it changed."""
     ways = [_headers, _caller, _method, _target, _version]
     if request.document is not ...:
         ways += [_value, _value, _value, _text, _content_type]
@@ -97,7 +96,6 @@ def _text(dice: Dice, request: Request) -> Request:
 
 
 def _value(dice: Dice, request: Request) -> Request:
-    """Return the request with one place of its document changed."""
     document = json.loads(json.dumps(request.document))
     places = list(_places(document))
     if not places:

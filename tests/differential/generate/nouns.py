@@ -27,12 +27,10 @@ from tests.differential.state import generation
 
 
 def name_of(uuid: str) -> str:
-    """Return the name that a provider of the pool has at first."""
     return f"host-{uuid[-1]}"
 
 
 def root(dice: Dice) -> Request:
-    """Return a request for the version document, or for what there is not."""
     path = dice.one(["/", "/", "", "/nope", "/resource_provider", "/allocation_candidate/1", "/v1"])
     return Request("GET", path, dice.version())
 
@@ -111,7 +109,6 @@ def inventory(dice: Dice) -> Request:
 
 
 def stocks(dice: Dice, uuid: str) -> dict[str, Any]:
-    """Return a whole body of inventories."""
     names = dice.some(CLASSES, 0, 4) + dice.some(ODD_CLASSES, 0, 1) * dice.chance(0.05)
     return {
         "resource_provider_generation": seen(dice, uuid),
@@ -120,7 +117,6 @@ def stocks(dice: Dice, uuid: str) -> dict[str, Any]:
 
 
 def stock(dice: Dice) -> dict[str, Any]:
-    """Return an inventory without its class."""
     total = dice.one([1, 2, 4, 8, 8, 16, 16, 32, 100])
     document: dict[str, Any] = {"total": total}
     if dice.chance(0.2):
@@ -140,7 +136,6 @@ def stock(dice: Dice) -> dict[str, Any]:
 
 
 def seen(dice: Dice, uuid: str) -> Any:
-    """Return a mark for the provider's generation, now and then another."""
     if dice.chance(0.9):
         return generation(uuid)
     return dice.one([0, 1, 2, 99, -1, 1.0, None, "1", 2**40])

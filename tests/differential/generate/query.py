@@ -10,7 +10,6 @@ FORBIDDEN = (TRAITS[0], TRAITS[1], TRAITS[1], SHARES)
 
 
 def query_string(dice: Dice, pairs: list[tuple[str, str]]) -> str:
-    """Return the pairs as a query string: seldom doubled, strange, or oddly encoded."""
     pairs = list(pairs)
     if dice.chance(0.03) and pairs:
         pairs.append(dice.one(pairs))
@@ -25,7 +24,6 @@ def query_string(dice: Dice, pairs: list[tuple[str, str]]) -> str:
 
 
 def _again(dice: Dice, pairs: list[tuple[str, str]]) -> str:
-    """Return a value for a parameter that is there already: its own, another's, or none."""
     return dice.one(
         [
             dice.one(pairs)[1],
@@ -43,7 +41,6 @@ def _again(dice: Dice, pairs: list[tuple[str, str]]) -> str:
 
 
 def resources(dice: Dice, classes: list[str] | None = None) -> str:
-    """Return a value of ``resources``."""
     if classes is None:
         classes = [dice.resource_class() for _ in range(dice.one([1, 1, 2, 3]))]
     if dice.chance(0.03):
@@ -56,7 +53,6 @@ def resources(dice: Dice, classes: list[str] | None = None) -> str:
 
 
 def required(dice: Dice) -> str:
-    """Return a value of ``required``."""
     if dice.chance(0.03):
         return dice.one(
             ["", ",", "!", "in:", "in:,", "!in:HW_CPU_X86_AVX", "HW_CPU_X86_AVX,",
@@ -75,7 +71,6 @@ def required(dice: Dice) -> str:
 
 
 def member_of(dice: Dice) -> str:
-    """Return a value of ``member_of``."""
     uuid = dice.uuid(AGGREGATES)
     if dice.chance(0.03):
         return dice.one(

@@ -23,7 +23,6 @@ from tests.support.versions import PEER_LATEST
 
 
 def scene(dice: Dice) -> Iterator[Request]:
-    """Yield the requests that make a small random cloud."""
     for name in CUSTOM_CLASSES:
         yield Request("PUT", f"/resource_classes/{name}", PEER_LATEST)
     for name in CUSTOM_TRAITS:

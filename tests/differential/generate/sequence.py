@@ -31,7 +31,6 @@ _INVALID = 0.12
 
 
 def sequence(random: Random) -> Iterator[Request]:
-    """Yield the requests that make a small cloud, then others without an end."""
     dice = Dice(random)
     yield from scene(dice)
     kinds, weights = list(_SHARES), list(_SHARES.values())

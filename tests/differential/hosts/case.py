@@ -67,21 +67,17 @@ class Case:
     chain: tuple[str, ...] = ()
 
     def as_json(self) -> Document:
-        """Return what nova's side is sent."""
         told = {"now": NOW.isoformat(), "filters": FILTERS, "weighers": WEIGHERS}
         return {**told, **asdict(self)}
 
     def kept(self) -> Document:
-        """Return the form in which a case is kept."""
         return asdict(self)
 
     @classmethod
     def from_kept(cls, kept: Document) -> Self:
-        """Return the case that was kept."""
         lists = ("hosts", "aggregates", "instances", "chain")
         return cls(**{**kept, **{name: tuple(kept[name]) for name in lists}})
 
     def name(self, place: int) -> str:
-        """Return host and node at a place."""
         report = self.hosts[place]["report"]
         return f"{report['host']}/{report['hypervisor_hostname']}"

@@ -17,11 +17,6 @@ PRECISION = 1e-9
 
 
 def differences(case: Case, ours: Answer, theirs: Answer) -> Differences:
-    """Return every aspect in which the answers differ.
-
-    What follows from the filters or weighers is told where these differ, and not again: so each
-    side is held to what it says of them itself.
-    """
     found = _of_filters(case, ours, theirs)
     for side, answer in (("our chain", ours), ("nova's chain", theirs)):
         implied = _implied(case, answer)
@@ -38,7 +33,6 @@ def differences(case: Case, ours: Answer, theirs: Answer) -> Differences:
 
 
 def _of_rounds(ours: Answer, theirs: Answer) -> Differences:
-    """Return the first instance of which something differs, after those before it."""
     for number, (mine, nova) in enumerate(zip(ours.rounds, theirs.rounds, strict=False)):
         there = dict(nova["weights"])
         alike = mine["left"] == nova["left"] and all(
@@ -60,7 +54,6 @@ _OF_WEIGHERS = ("weigher", "raw", "multipliers", "normalized")
 
 
 def same(one: float, other: float) -> bool:
-    """Return whether two numbers are the same but for how they were calculated."""
     return abs(one - other) <= PRECISION * max(1.0, abs(one), abs(other))
 
 
@@ -74,17 +67,12 @@ def _of_filters(case: Case, ours: Answer, theirs: Answer) -> Differences:
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Return whether two answers are alike: of those that are none, only that counts."""
     if isinstance(one, str) or isinstance(other, str):
         return isinstance(one, str) and isinstance(other, str)
     return bool(one == other)
 
 
 def _implied(case: Case, answer: Answer) -> list[int] | str:
-    """Return the hosts that are left by what a side's filters say of each host alone.
-
-    A request that one filter refuses is refused by all of them, whichever comes first.
-    """
     left = list(range(len(case.hosts)))
     whole = answer.filters[_ANY][0]
     if isinstance(whole, str):
@@ -128,7 +116,6 @@ def _of_weighers(case: Case, ours: Answer, theirs: Answer) -> Differences:
 
 
 def _sums(answer: Answer) -> tuple[Any, Any] | None:
-    """Return the weights that a side tells and those that its weighers make, where they differ."""
     said = [one for one in answer.weighers.values() if isinstance(one, dict)]
     if len(answer.weighed) < 2 or len(said) < len(answer.weighers):
         return None
@@ -142,7 +129,6 @@ def _sums(answer: Answer) -> tuple[Any, Any] | None:
 
 
 def _of_order(case: Case, ours: Answer, theirs: Answer) -> Differences:
-    """Return what differs of the final weights; ours of the same weight go by name."""
     if isinstance(ours.weights, str) or isinstance(theirs.weights, str):
         alike = _alike(ours.weights, theirs.weights)
         return {} if alike else {("weights", "", ""): (ours.weights, theirs.weights)}

@@ -33,21 +33,17 @@ class HostsDuel(CaseDuel):
 
     @classmethod
     def opened(cls, _folder: Path, python: Path = PEER_PYTHON) -> Self:
-        """Return both sides, which need no database."""
         return cls(Ours(), Theirs(python))
 
     def questions(self, random: Random) -> Iterator[Case]:
-        """Yield random cases without end."""
         return every(partial(random_case, Dice(random)))
 
     def see(self, case: Case) -> tuple[Seen, list[str], Differences]:
-        """Return both answers to a case, what explains them, and what is left unexplained."""
         theirs = self.theirs.ask(case)
         seen = Seen(case, self.ours.ask(case, theirs), theirs)
         return seen, *explain(seen, differences(case, seen.ours, theirs))
 
     def good_for(self, case: Case, answers: Seen) -> Iterable[Any]:
-        """Return what nova decided: verdicts by filter, weighers, instances after the first."""
         theirs = answers.theirs
         for name, verdicts in theirs.filters.items():
             for one in verdicts:
@@ -58,7 +54,6 @@ class HostsDuel(CaseDuel):
         yield from ["later instances"] * max(0, len(theirs.rounds) - 1)
 
     def kind(self, case: Case, left: Differences) -> tuple[str, ...]:
-        """Return which plugins differ, and in which words."""
         found = {
             " ".join((kind, name, *map(_verdict, values)))
             for (kind, name, _), values in left.items()
@@ -66,11 +61,9 @@ class HostsDuel(CaseDuel):
         return tuple(sorted(found))
 
     def kept(self, case: Case) -> Any:
-        """Return a case as JSON has it."""
         return case.kept()
 
     def smaller(self, case: Case) -> Iterator[Case]:
-        """Yield the case without one of its parts, in each way there is."""
         if len(case.hosts) > 1:
             for number in range(len(case.hosts)):
                 yield replace(case, hosts=case.hosts[:number] + case.hosts[number + 1 :])
@@ -90,7 +83,6 @@ class HostsDuel(CaseDuel):
 
 
 def _verdict(value: object) -> str:
-    """Return a verdict without its numbers."""
     if isinstance(value, str):
         return " ".join(value.split()[:4])
     return str(value) if isinstance(value, bool) else ""

@@ -24,7 +24,6 @@ class Seen:
     theirs: Answer
 
     def reports(self, host: str) -> dict[str, Any]:
-        """Return the report of a host, by host and node."""
         return next(
             one["report"]
             for place, one in enumerate(self.case.hosts)
@@ -32,7 +31,6 @@ class Seen:
         )
 
     def service(self, host: str) -> dict[str, Any]:
-        """Return the service of a host, by host and node."""
         return next(
             one["service"]
             for place, one in enumerate(self.case.hosts)
@@ -40,7 +38,6 @@ class Seen:
         )
 
     def metadata(self, host: str, key: str) -> Iterator[str]:
-        """Yield what the aggregates of a host say under a key."""
         name = self.reports(host)["host"]
         for one in self.case.aggregates:
             if name in one["hosts"] and key in one["metadata"]:
@@ -48,7 +45,6 @@ class Seen:
 
     @property
     def properties(self) -> Mapping[str, Any]:
-        """Return the properties of the request's image."""
         return self.case.request_spec["image"]["properties"]
 
 
@@ -66,8 +62,6 @@ class Explanation:
 
 
 def _of(*kinds: tuple[str, str], tell: Tells) -> Callable[[Seen, Differences], set[Aspect]]:
-    """Return what claims the aspects of these kinds and classes of which ``tell`` holds."""
-
     def tells(seen: Seen, found: Differences) -> set[Aspect]:
         return {
             aspect
@@ -83,7 +77,6 @@ def _fails(said: Any, *words: str) -> bool:
 
 
 def _senseless(seen: Seen, host: str, ours: Any, theirs: Any) -> bool:
-    """We name an extra spec that compares numbers with what is none, or with nothing."""
     named = _EXTRA_SPEC.match(ours) if isinstance(ours, str) else None
     if named is None or theirs is not False:
         return False
@@ -102,7 +95,6 @@ def _is_number(text: str) -> bool:
 
 
 def _unknown_host(seen: Seen, host: str, ours: Any, theirs: Any) -> bool:
-    """Nova fails on what a host has not told; where no host is named, one of those weighed."""
     hosts = [host] if host else [seen.case.name(place) for place in seen.theirs.weighed]
     silent = any(seen.reports(one)["free_disk_gb"] is None for one in hosts)
     return silent and not isinstance(ours, str) and _fails(theirs, "TypeError:")
@@ -115,7 +107,6 @@ def _no_address(seen: Seen, host: str, ours: Any, theirs: Any) -> bool:
 
 
 def _without_a_slash(seen: Seen, host: str, ours: Any, theirs: Any) -> bool:
-    """Nova reads address and prefix as one."""
     length = seen.case.request_spec["scheduler_hints"].get("cidr", "/24")
     return not length.startswith("/") and isinstance(ours, bool) and theirs is not ours
 
@@ -126,7 +117,6 @@ def _bits_of_an_image(seen: Seen, host: str, ours: Any, theirs: Any) -> bool:
 
 
 def _each_by_its_kind(seen: Seen, host: str, ours: Any, theirs: Any) -> bool:
-    """A hypervisor and a VM mode have the same name, and the host has it as the other."""
     wanted = {seen.properties.get(name) for name in ("img_hv_type", "hw_vm_mode")} & {"xen", "uml"}
     supported = seen.reports(host)["supported_hv_specs"]
     return bool(wanted) and ours is False and theirs is True and any(
@@ -146,7 +136,6 @@ def _inside_a_service(seen: Seen, host: str, ours: Any, theirs: Any) -> bool:
 
 
 def _other_multipliers(seen: Seen, found: Differences) -> set[Aspect]:
-    """Of what aggregates say we take the smallest number, nova the option where one is none."""
     return {
         (kind, name, host)
         for (kind, name, host), (ours, _) in found.items()
@@ -155,7 +144,6 @@ def _other_multipliers(seen: Seen, found: Differences) -> set[Aspect]:
 
 
 def _smallest_of(seen: Seen, host: str, key: str) -> float | None:
-    """Return the size of the smallest number that aggregates say, where some of them is none."""
     said = [*seen.metadata(host, key)]
     numbers = [float(one) for one in said if _is_number(one)]
     return abs(min(numbers)) if numbers and len(numbers) < len(said) else None
@@ -294,7 +282,6 @@ EXPLANATIONS = (
 
 
 def explain(seen: Seen, found: Differences) -> tuple[list[str], Differences]:
-    """Return the names of the explanations that hold, and the aspects that none explains."""
     names, left = [], dict(found)
     for explanation in EXPLANATIONS:
         claimed = explanation.tells(seen, left) & left.keys() if left else set()

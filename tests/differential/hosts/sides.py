@@ -60,11 +60,9 @@ class Theirs:
         self._nova = Lines(python, SERVE)
 
     def ask(self, case: Case) -> Answer:
-        """Return what nova says of a case."""
         return Answer.from_json(self._nova.ask(case.as_json()))
 
     def classes(self) -> dict[str, list[str]]:
-        """Return the names of all filters and weighers that nova has."""
         return self._nova.ask({"classes": True})
 
     def close(self) -> None:
@@ -78,7 +76,6 @@ class Ours:
         self._settings = Settings.from_conf(read_files(make_full_conf()))
 
     def ask(self, case: Case, theirs: Answer) -> Answer:
-        """Return what we say of a case, of the hosts that nova weighed and chose."""
         weighed, chosen = theirs.weighed, [one["chosen"] for one in theirs.rounds]
         plugins = plugins_for(self._settings_of(case), _clock)
         spec = _caught(lambda: request_spec_from(case.request_spec))
@@ -108,7 +105,6 @@ def _clock() -> datetime:
 
 
 def _refused(case: Case, told: str, weighed: Sequence[int]) -> Answer:
-    """Return the answer to a request that is refused before any host is looked at."""
     every: list[bool | str] = [told] * len(case.hosts)
     return Answer(
         dict.fromkeys(FILTERS, every), told, list(weighed), dict.fromkeys(WEIGHERS, told), told
@@ -142,13 +138,11 @@ class _Scene:
         return [one.replace("refuses", "fails", 1) if isinstance(one, str) else one for one in said]
 
     def left(self, chain: list[BaseHostFilter]) -> list[int]:
-        """Return the places of the hosts that several filters leave."""
         hosts = self._states()
         left = {id(host) for host in self._passing(chain, hosts)}
         return [place for place, host in enumerate(hosts) if id(host) in left]
 
     def said(self, weigher: BaseHostWeigher, weighed: Sequence[int]) -> dict[str, list[float]]:
-        """Return what a weigher says of each host, in the order of the hosts."""
         # One host is not weighed; the same beside it shows how it would be.
         run, order = self._run([weigher], weighed if len(weighed) > 1 else [*weighed, *weighed])
         reports = zip(order, run.host_reports(), strict=True)
@@ -162,7 +156,6 @@ class _Scene:
     def sorted(
         self, weighers: Sequence[BaseHostWeigher], weighed: Sequence[int]
     ) -> list[list[Any]]:
-        """Return place and weight of each host, best first."""
         run, order = self._run(weighers, weighed)
         return [[place, one.weight] for place, one in zip(order, run.hosts, strict=True)]
 
@@ -172,7 +165,6 @@ class _Scene:
         weighers: list[BaseHostWeigher],
         chosen: Sequence[int | None],
     ) -> Iterator[Document]:
-        """Yield what comes of each instance of the request, where these were chosen for them."""
         every, spec = self._states(), self._spec
         place_of = {id(host): place for place, host in enumerate(every)}
         asked = [one for one in chain if one.RUN_ON_REBUILD or not spec.is_rebuild]
@@ -190,7 +182,6 @@ class _Scene:
             spec = one.in_group_on(every[choice].host)
 
     def _passing(self, filters: list[BaseHostFilter], hosts: list[HostState]) -> list[HostState]:
-        """Return the hosts that filters leave; a rebuild asks few of them, see the pipeline."""
         asked = [one for one in filters if one.RUN_ON_REBUILD or not self._spec.is_rebuild]
         check_request(asked, self._spec)
         return run_filters(asked, hosts, self._spec).hosts
@@ -198,7 +189,6 @@ class _Scene:
     def _run(
         self, weighers: Sequence[BaseHostWeigher], weighed: Sequence[int]
     ) -> tuple[WeighRun, list[int]]:
-        """Return the run, and the places of the hosts, best first."""
         every = self._states()
         hosts = [every[place] for place in weighed]
         place_of = {id(host): place for host, place in zip(hosts, weighed, strict=True)}
@@ -206,7 +196,6 @@ class _Scene:
         return run, [place_of[id(one.obj)] for one in run.hosts]
 
     def _states(self) -> list[HostState]:
-        """Return a state of each host, as a request is given them."""
         recorded = RecordedInstances(
             {node.host for node in self._nodes},
             named_instances(self._spec),
@@ -267,7 +256,6 @@ def _record(told: Document) -> Instance:
 
 
 def _caught(run: Callable[[], Any]) -> Any:
-    """Return what ``run`` does, or in words why the request is refused or a plugin fails."""
     try:
         return run()
     except PluginFailed as failure:

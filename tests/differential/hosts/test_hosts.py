@@ -36,7 +36,6 @@ def kept(path):
 
 @pytest.fixture(scope="module")
 def agreed(ours, theirs):
-    """A case of several hosts that both sides judge alike, and nova's answer to it."""
     dice = Dice(Random(SEED))
     cases = (random_case(dice) for _ in range(MANY))
     answers = ((case, theirs.ask(case)) for case in cases if case.chain)

@@ -16,7 +16,6 @@ SUFFIXED = re.compile(r"(?:resources|trait)([a-zA-Z0-9_-]{1,64}):.*", re.DOTALL)
 
 
 def differences(asked: Asked, ours: Answer, theirs: Answer) -> Differences:
-    """Return every aspect in which the answers differ; those that do not ask are alike by that."""
     if ours.verdict != theirs.verdict:
         return {"verdict": (f"{ours.verdict} ({ours.told})", f"{theirs.verdict} ({theirs.told})")}
     if ours.verdict != "asks":
@@ -30,7 +29,6 @@ def differences(asked: Asked, ours: Answer, theirs: Answer) -> Differences:
 
 
 def _questions(asked: Asked, answer: Answer) -> Question:
-    """Return what both queries of an answer ask, by parameter."""
     suffixes = suffixes_of(asked)
     second = question_of(answer.fallback, suffixes)
     return {
@@ -40,7 +38,6 @@ def _questions(asked: Asked, answer: Answer) -> Question:
 
 
 def suffixes_of(asked: Asked) -> set[str]:
-    """Return the suffixes of groups that a request names."""
     spec = asked.request_spec
     named = {one.get("requester_id", "") for one in spec.get("requested_resources") or ()}
     for key in spec["flavor"]["extra_specs"]:

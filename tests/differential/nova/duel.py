@@ -31,14 +31,12 @@ class NovaDuel(CaseDuel):
 
     @classmethod
     def opened(cls, folder: Path, python: Path = PEER_PYTHON) -> Self:
-        """Return both sides, on SQLite databases in ``folder``."""
         return cls(
             Ours(f"sqlite:///{folder / 'ours.db'}"),
             Theirs(f"sqlite:///{folder / 'theirs.db'}", python),
         )
 
     def questions(self, random: Random) -> Iterator[Asked]:
-        """Yield random requests without end, in another cloud after so many."""
         dice = Dice(random)
         while True:
             here = cloud(dice)
@@ -46,24 +44,19 @@ class NovaDuel(CaseDuel):
                 yield request(dice, here)
 
     def see(self, asked: Asked) -> tuple[Seen, list[str], Differences]:
-        """Return both answers to a request, what explains them, and what is left unexplained."""
         seen = Seen(asked, self.ours.ask(asked), self.theirs.ask(asked), self.theirs.ask)
         return seen, *explain(seen, differences(asked, seen.ours, seen.theirs))
 
     def good_for(self, asked: Asked, answers: Seen) -> Iterable[Any]:
-        """Return nova's verdict."""
         return [answers.theirs.verdict]
 
     def kind(self, asked: Asked, left: Differences) -> tuple[str, ...]:
-        """Return what differs, and both verdicts where these do."""
         return (*sorted(left), *(str(value)[:60] for value in left.get("verdict", ())))
 
     def kept(self, asked: Asked) -> Any:
-        """Return a request as JSON has it."""
         return asked.kept()
 
     def smaller(self, asked: Asked) -> Iterator[Asked]:
-        """Yield the request or its cloud without one part, in each way there is."""
         for options in _less(asked.options):
             yield replace(asked, options=options)
         for number in range(len(asked.cloud.aggregates)):
@@ -74,7 +67,6 @@ class NovaDuel(CaseDuel):
 
 
 def _less(said: Any) -> Iterator[Any]:
-    """Yield a document without one key; a request without an image has null there."""
     for less in without_a_part(said, _NEEDED, lists=False):
         document = {**less, "image": None} if "image" in said and "image" not in less else less
         if document != said:

@@ -29,7 +29,6 @@ class Seen:
     again: Callable[[Asked], Answer]
 
     def verdicts(self, ours: str, *theirs: str) -> bool:
-        """Return whether these are the verdicts."""
         return self.ours.verdict == ours and self.theirs.verdict in theirs
 
 
@@ -43,7 +42,6 @@ class Explanation:
 
 
 def _not_let_in(seen: Seen, found: Differences) -> set[str]:
-    """Nova's API would refuse an extra spec, and ours names it, or its group, and refuses."""
     keys = seen.theirs.unsaid.get("keys", ())
     suffixes = [match[1] for match in map(SUFFIXED.fullmatch, keys) if match]
     named = any(repr(one) in seen.ours.told for one in (*keys, *suffixes))
@@ -51,7 +49,6 @@ def _not_let_in(seen: Seen, found: Differences) -> set[str]:
 
 
 def _no_trait(seen: Seen, found: Differences) -> set[str]:
-    """Nova asks for a trait of no name, which placement refuses; else it asks what we ask."""
     specs = seen.asked.request_spec["flavor"]["extra_specs"]
     nameless = [key for key in specs if (match := _TRAIT_OF.fullmatch(key)) and not match[1]]
     if not nameless or not seen.verdicts("asks", "refuses", "finds nobody"):
@@ -71,13 +68,11 @@ def _unknown_name(seen: Seen, found: Differences) -> set[str]:
 
 
 def _no_such_node(seen: Seen, found: Differences) -> set[str]:
-    """Nova finds nobody without asking, ours asks and finds nobody."""
     told = seen.theirs.told.startswith("NoValidHost") and seen.ours.told.endswith("no_valid_host")
     return {"verdict"} if told and seen.verdicts("asks", "finds nobody") else set()
 
 
 def _excluding_names(seen: Seen, found: Differences) -> set[str]:
-    """Names of the destination and forced ones exclude each other; nova asks by some of them."""
     spec = seen.asked.request_spec
     told = spec.get("requested_destination") or {}
     left = [
@@ -97,14 +92,12 @@ def _cell(seen: Seen, found: Differences) -> set[str]:
 
 
 def _broken_alias(seen: Seen, found: Differences) -> set[str]:
-    """Nova looks at aliases when a flavor names one."""
     unnamed = "pci_passthrough:alias" not in seen.asked.request_spec["flavor"]["extra_specs"]
     told = unnamed and seen.ours.told.startswith("overrides: [pci] alias ")
     return {"verdict"} if told and seen.verdicts("refuses", "asks", "finds nobody") else set()
 
 
 def _contradiction_first(seen: Seen, found: Differences) -> set[str]:
-    """Nova finds nobody before it comes to what it would refuse as well."""
     if not seen.verdicts("refuses", "finds nobody"):
         return set()
     spec = {**seen.asked.request_spec, "requested_destination": None}
@@ -123,7 +116,6 @@ def _unknown_zone(seen: Seen, found: Differences) -> set[str]:
 
 
 def _default_zone(seen: Seen, found: Differences) -> set[str]:
-    """The hosts of all other zones are kept out, and nothing else differs of the aggregates."""
     if seen.asked.request_spec.get("availability_zone") != "nova":
         return set()
     zoned = {
@@ -153,7 +145,6 @@ def _forbidden(values: list[str] | None) -> set[str]:
 
 
 def _other_tenant(seen: Seen, found: Differences) -> set[str]:
-    """Nova takes aggregates in which the project is the value of one key and another is a tag."""
     theirs, ours = _of_tenant(seen.asked, by_tag=False), _of_tenant(seen.asked, by_tag=True)
     if theirs == ours:
         return set()
@@ -181,7 +172,6 @@ def _of_tenant(asked: Asked, *, by_tag: bool) -> set[str]:
 
 
 def _other_than(uuids: Collection[str], values: list[str] | None) -> list[str]:
-    """Return the values without one that requires these aggregates."""
     left = list(values or ())
     wanted = "in:" + ",".join(sorted(uuids))
     if wanted in left:
@@ -190,7 +180,6 @@ def _other_than(uuids: Collection[str], values: list[str] | None) -> list[str]:
 
 
 def _no_format(seen: Seen, found: Differences) -> set[str]:
-    """Nova asks what we ask, or what differs is explained, where it does not look at formats."""
     told = seen.theirs.told.startswith("NotImplementedError: Cannot load 'disk_format'")
     if not told or (seen.asked.request_spec.get("image") or {}).get("disk_format"):
         return set()
@@ -199,7 +188,6 @@ def _no_format(seen: Seen, found: Differences) -> set[str]:
 
 
 def _no_resources(seen: Seen, found: Differences) -> set[str]:
-    """Nova sends a parameter without a value, and else the same, or what is explained."""
     pairs = parse_qsl(seen.theirs.query, keep_blank_values=True)
     empty = any(key.startswith("resources") and not value for key, value in pairs)
     if not empty or seen.theirs.verdict != "refuses":
@@ -208,7 +196,6 @@ def _no_resources(seen: Seen, found: Differences) -> set[str]:
 
 
 def _but_for(seen: Seen) -> set[str]:
-    """Return the verdict as explained, if nothing else differs that is not."""
     _, left = explain(seen, differences(seen.asked, seen.ours, seen.theirs))
     return set() if left else {"verdict"}
 
@@ -302,7 +289,6 @@ EXPLANATIONS = (
 
 
 def explain(seen: Seen, found: Differences) -> tuple[list[str], Differences]:
-    """Return the names of the explanations that hold, and the aspects that none explains."""
     names, left = [], dict(found)
     for explanation in EXPLANATIONS:
         claimed = explanation.tells(seen, left) & left.keys() if left else set()

@@ -36,7 +36,6 @@ def question_of(query: str, suffixes: Collection[str]) -> Question:
 
 
 def _sorted(value: str) -> str:
-    """Return a value with its terms in order; its prefix stays in front."""
     prefix, colon, terms = value.partition("in:")
     if not colon or prefix not in {"", "!"}:
         prefix, colon, terms = "", "", value
@@ -46,7 +45,6 @@ def _sorted(value: str) -> str:
 def _names(
     groups: dict[str, dict[str, list[str]]], suffixes: Collection[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the name of each group by its suffix."""
     devices = []
     for suffix, group in groups.items():
         if suffix == "" or suffix in suffixes:

@@ -51,7 +51,6 @@ class Theirs:
             self._placement.ask(Request("PUT", f"/traits/{name}", PEER_LATEST))
 
     def ask(self, asked: Asked) -> Answer:
-        """Return what nova makes of a request."""
         told = self._nova.ask(asked.as_json())
         unsaid = told["unsaid"] or {}
         if "error" in told:
@@ -96,7 +95,6 @@ class Ours:
         self._group: str = made.json["server_group"]["id"]
 
     def ask(self, asked: Asked) -> Answer:
-        """Return what we make of a request."""
         self._settle(asked.cloud)
         body = {"request_spec": asked.request_spec, "overrides": asked.options}
         reply = self._client.post_json(
@@ -118,20 +116,17 @@ class Ours:
         self._application.close()
 
     def _translated(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return a body with the uuids that the aggregates have here."""
         text = json.dumps(body)
         for name, uuid in self._uuids.items():
             text = text.replace(name, uuid)
         return json.loads(text)
 
     def _as_named(self, query: str) -> str:
-        """Return a query with the uuids by which the request names its aggregates."""
         for name, uuid in self._uuids.items():
             query = query.replace(uuid, name)
         return query
 
     def _settle(self, cloud: Cloud) -> None:
-        """Make the aggregates and the providers those of a cloud."""
         if cloud == self._cloud:
             return
         for number in self._ids:

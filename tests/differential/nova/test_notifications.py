@@ -12,8 +12,8 @@ import pytest
 from placement_sched.notifications.bus import Bus
 from placement_sched.notifications.event import START, Event
 from tests.differential.duel import PEER_PYTHON
-from tests.support.notification_memory import IN_MEMORY, forget, sent
-from tests.support.notification_requests import BARE, WHOLE, a_request
+from tests.support.notification_memory import IN_MEMORY, clear_notifications, read_notifications
+from tests.support.notification_requests import BARE, WHOLE, build_request
 from tests.support.states import settings_with
 
 pytestmark = pytest.mark.system
@@ -26,7 +26,6 @@ UNKNOWN = {"projects", "created_at", "updated_at", "deleted_at", "direct_url"}
 
 @pytest.fixture(scope="module", params=[WHOLE, BARE], ids=["whole", "bare"])
 def both(request):
-    """Return what nova sends and what we send of one request."""
     if not PEER_PYTHON.exists():
         assert not os.environ.get("PLACEMENT_SCHED_REQUIRE_PEER"), f"there is no {PEER_PYTHON}"
         pytest.skip("nova is not installed: make peer")
@@ -38,17 +37,16 @@ def both(request):
         check=True,
         timeout=240,
     )
-    forget()
+    clear_notifications()
     bus = Bus(settings_with(**IN_MEMORY, notifications__notification_format="both"))
-    bus.send(Event(START, a_request(request.param)))
+    bus.send(Event(START, build_request(request.param)))
     bus.close()
-    ours = sent()
-    forget()
+    ours = read_notifications()
+    clear_notifications()
     return json.loads(done.stdout), ours
 
 
 def known(told: Any) -> Any:
-    """Return a payload with every key, and with the values of those that a request tells."""
     if isinstance(told, dict):
         return {key: None if key in UNKNOWN else known(value) for key, value in told.items()}
     return [known(one) for one in told] if isinstance(told, list) else told

@@ -98,8 +98,6 @@ def test_a_question_of_ours_for_too_little_is_found_whatever_else_differs(
 
 
 def test_a_trait_that_is_lost_is_found_in_most_requests(duel, ours, monkeypatch):
-    """What compares is looked at with a side of ours that forgets the traits of the root."""
-
     def forgetful(asked):
         answer = honest(asked)
         return replace(answer, query=answer.query.replace("root_required", "root_member"))

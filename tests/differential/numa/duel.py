@@ -26,7 +26,6 @@ class Answers:
 
     @property
     def number(self) -> int | None:
-        """Return the number of the first instance with which the sides do not do the same."""
         ours, theirs = self.ours, self.theirs
         if self.is_lost:
             last = len(theirs) - 1
@@ -46,7 +45,6 @@ class Answers:
         return "lost" in self.theirs[-1] and policies == ("isolate", "isolate")
 
     def is_as(self, number: int, told: dict[str, Any]) -> bool:
-        """Return whether ours is what is told of the instance of this number."""
         (ours, theirs) = self._comparable([self.ours[number], told])
         return {name: ours[name] for name in theirs} == theirs
 
@@ -75,15 +73,12 @@ class NumaDuel(CaseDuel):
 
     @classmethod
     def opened(cls, _folder: Path, python: Path = PEER_PYTHON) -> Self:
-        """Return both sides, which need no database."""
         return cls(Ours(), Theirs(python))
 
     def questions(self, random: Random) -> Iterator[Case]:
-        """Yield random cases without end."""
         return every(partial(case, Dice(random)))
 
     def see(self, asked: Case) -> tuple[Answers, list[str], Differences]:
-        """Return what both make of a case, what explains it, and what is left unexplained."""
         answers = self.answers(asked)
         names = ["lost"] * answers.is_lost
         if answers.number is None:
@@ -93,16 +88,13 @@ class NumaDuel(CaseDuel):
         return answers, names, {f"instance {answers.number}": (answers.ours, answers.theirs)}
 
     def answers(self, asked: Case) -> Answers:
-        """Return what both make of a case."""
         return Answers(asked, self.ours.ask(asked), self.theirs.ask(asked))
 
     def good_for(self, asked: Case, answers: Answers) -> Iterable[Any]:
-        """Return nova's verdicts, and whether the case is compared CPU by CPU."""
         yield from (one.get("passes", False) for one in answers.theirs)
         yield from ["exact"] * threads_in_order(asked)
 
     def is_mixed_up(self, answers: Answers) -> bool:
-        """Return whether ours is what nova itself says when it is asked node by node."""
         number = answers.number
         if number is None or number >= len(answers.ours) or not may_be_mixed_up(answers.case):
             return False
@@ -111,7 +103,6 @@ class NumaDuel(CaseDuel):
 
 
 def threads_in_order(asked: Case) -> bool:
-    """Return whether a set of each core's threads has them in the order of their numbers."""
     cores = [core for cell in asked["host"] for core in cell["siblings"]]
     return all(len(core) < 3 and list(set(core)) == core for core in cores)
 
@@ -121,7 +112,6 @@ def _without(told: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _by_core(told: dict[str, Any], cores: Mapping[int, int]) -> dict[str, Any]:
-    """Return a round with each CPU of the host replaced by its core."""
     if not told.get("passes"):
         return told
     cells = [

@@ -20,7 +20,6 @@ _MEMORY = (512, 1024, 2048, 3000)
 
 
 def case(dice: Dice) -> Case:
-    """Return a case; some fits are impossible, most are close."""
     pins = dice.chance(0.7)
     host = _host(dice)
     instance = _instance(dice, pins=pins)
@@ -159,7 +158,6 @@ def _instance(dice: Dice, *, pins: bool) -> dict[str, Any]:
 
 
 def _said_of_cpus(dice: Dice, instance: dict[str, Any]) -> dict[str, Any]:
-    """Return the extra specs and properties that say what the topology says of CPUs, or do not."""
     first = instance["cells"][0]
     said = {name: first[name] for name in ("cpu_policy", "cpu_thread_policy") if first[name]}
     if not dice.chance(0.3):

@@ -19,7 +19,6 @@ from tests.differential.numa.sides import FakeStats, Rounds, Theirs
 
 
 def may_be_mixed_up(case: Case) -> bool:
-    """Return whether nova asks about more than one node, or about a word."""
     cells = case["instance"]["cells"]
     return len(case["host"]) > 1 and (len(cells) > 1 or (cells[0]["pagesize"] or 0) < 0)
 
@@ -71,7 +70,6 @@ def _host_before(case: Case, number: int, ours: Rounds) -> list[dict[str, Any]]:
 
 
 def _alone(theirs: Theirs, case: Case, index: int, host: dict[str, Any]) -> dict[str, Any] | None:
-    """Return how one node of the instance would be on one of the host's; None for not at all."""
     instance = {
         "cells": [case["instance"]["cells"][index]],
         "emulator_threads_policy": case["instance"]["emulator_threads_policy"]
@@ -106,7 +104,6 @@ def _ordered(case: Case, host: list[dict[str, Any]]) -> Any:
 
 
 def _is_near(case: Case, candidate: dict[str, Any], way: tuple[int, ...]) -> bool:
-    """Return whether the host's nodes of a way are near the devices and networks asked."""
     provider = candidate["mappings"]["device"][0]
     devices = case["devices"] if case["asks_devices"] else None
     if devices and sorted(way) not in devices["near"][provider]:

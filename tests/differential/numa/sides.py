@@ -14,7 +14,7 @@ from placement_sched.schemas.node_report import numa_topology
 from tests.differential.duel import PEER_PYTHON
 from tests.differential.lines import Lines
 from tests.differential.numa.generate import Case
-from tests.support.states import a_host, a_spec, settings_with
+from tests.support.states import build_host_state, build_spec, settings_with
 
 SERVE = Path(__file__).parent / "peer" / "serve.py"
 
@@ -40,7 +40,6 @@ class FakeStats:
         return sorted(cell.id for cell in cells) in self._near[mapping["device"][0]]
 
     def apply_requests(self, requests, mapping, cells):
-        """Take nothing: there are always enough. Whoever takes them must know the nodes."""
         assert self.support_requests(requests, mapping, cells)
 
 
@@ -57,7 +56,7 @@ class Ours:
 
     def ask(self, case: Case) -> Rounds:
         state, plugin = _state(case), self._filters[case["packing"]]
-        spec = a_spec(
+        spec = build_spec(
             case["extra_specs"],
             case["properties"],
             numa_topology=case["instance"],
@@ -75,7 +74,7 @@ class Ours:
 
 
 def _state(case: Case) -> HostState:
-    state = a_host(
+    state = build_host_state(
         numa_topology=numa_topology({"cells": case["host"]}).topology,
         pci_stats=case["devices"] and FakeStats(case["devices"]),
         cpu_allocation_ratio=case["cpu_allocation_ratio"],

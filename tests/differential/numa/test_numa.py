@@ -15,7 +15,6 @@ SEED, CASES = 2026, 400
 
 
 def plain(host, instance, **changes):
-    """Return a case of these amounts of memory per node, with a CPU each."""
     return {
         "host": [
             {
@@ -72,7 +71,6 @@ def test_random_instances_go_to_the_same_nodes_and_cpus(duel):
 
 
 def test_nova_takes_one_node_for_another_and_is_found_out(duel):
-    """Nothing has room for the third node; asked about it alone, nova says so as well."""
     finding = duel.answers(plain([1024, 1024, 1024], [512, 512, 2048]))
     assert (finding.ours[0]["passes"], finding.theirs[0]["passes"]) == (False, True)
     assert finding.number == 0

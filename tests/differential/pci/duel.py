@@ -21,29 +21,21 @@ class PciDuel(CaseDuel):
 
     @classmethod
     def opened(cls, _folder: Path, python: Path = PEER_PYTHON) -> Self:
-        """Return both sides, which need no database."""
         return cls(Ours(), Theirs(python))
 
     def questions(self, random: Random) -> Iterator[Asked]:
-        """Yield random questions without end."""
         return every(partial(asked, Dice(random)))
 
     def see(self, question: Asked) -> tuple[tuple[Answer, Answer], list[str], Differences]:
-        """Return both answers, the names of what explains that they differ, and what is left.
-
-        An explanation holds where nova, asked what it makes of the question, answers as we do.
-        """
         ours, theirs = self.ours.ask(question), self.theirs.ask(question)
         names = [] if ours == theirs else self._explained(question, ours)
         left = {} if ours == theirs or names else {"answer": (ours, theirs)}
         return (ours, theirs), names, left
 
     def good_for(self, question: Asked, answers: tuple[Answer, Answer]) -> Iterable[Any]:
-        """Return what a question shows."""
         return _good_for(question, answers[1])
 
     def kept(self, question: Asked) -> Any:
-        """Return a question as JSON has it."""
         return question.as_json()
 
     def _explained(self, question: Asked, ours: Answer) -> list[str]:
@@ -57,7 +49,6 @@ class PciDuel(CaseDuel):
 
 
 def _good_for(question: Asked, theirs: Answer) -> list[str]:
-    """Return what a question shows."""
     kept, offered = len(theirs.candidates), len(question.candidates)
     told = {
         "failed": bool(theirs.failed),
@@ -73,6 +64,5 @@ def _good_for(question: Asked, theirs: Answer) -> list[str]:
 
 
 def _groups(question: Asked) -> list[str]:
-    """Return the groups of the mappings that are for devices asked for by an alias."""
     ids = [one["request_id"] for one in question.requests if one["alias_name"]]
     return [suffix for suffix in question.mappings or {} if suffix.rpartition("-")[0] in ids]

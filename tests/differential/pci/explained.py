@@ -32,7 +32,6 @@ def _with_specs(asked: Asked) -> Asked:
 
 
 def _with_ids_of_their_own(asked: Asked) -> Asked:
-    """Return the question with ids of which none begins like another's, none left out."""
     ids = [str(one["request_id"]) for one in asked.requests]
     if not any(other.startswith(one) for one in ids for other in ids if one is not other) and all(
         one["request_id"] is not None for one in asked.requests

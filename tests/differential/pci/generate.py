@@ -49,7 +49,6 @@ class Asked:
 
 
 def asked(dice: Dice) -> Asked:
-    """Return a question; in some of them placement knows the devices."""
     placed = dice.chance(0.5)
     nodes = dice.one([1, 2, 4])
     # The fewer ways to differ, the more often a request finds several pools; placement chooses
@@ -121,7 +120,6 @@ def _spec(dice: Dice, keys: list[str], picky: float) -> dict[str, Any]:
 def _mappings(
     dice: Dice, requests: list[dict[str, Any]], providers: list[str]
 ) -> dict[str, list[str]]:
-    """Return who serves the groups of a candidate: those of devices, and others."""
     found = {"": [PROVIDERS[0]]} if dice.chance(0.8) else {}
     if dice.chance(0.2):
         found["port-7"] = [dice.one(PROVIDERS)]
@@ -134,7 +132,6 @@ def _mappings(
 
 
 def _sockets(dice: Dice, nodes: int) -> list[tuple[int, int | None]] | None:
-    """Return the socket of each node; few hosts do not tell."""
     kind = dice.one(["one", "each", "pairs", "odd", "none"])
     if kind == "none":
         return None

@@ -14,7 +14,7 @@ from placement_sched.scheduler.weights.pci import PCIWeigher
 from tests.differential.duel import PEER_PYTHON
 from tests.differential.lines import Lines
 from tests.differential.pci.generate import Asked
-from tests.support.states import a_host, a_spec
+from tests.support.states import build_host_state, build_spec
 
 SERVE = Path(__file__).parents[1] / "nova" / "peer" / "serve_pools.py"
 
@@ -43,7 +43,6 @@ class Theirs:
         self._nova = Lines(python, SERVE)
 
     def ask(self, asked: Asked) -> Answer:
-        """Return what nova says."""
         return Answer(**self._nova.ask(asked.as_json()))
 
     def close(self) -> None:
@@ -58,7 +57,6 @@ class Ours:
         self._weigher = PCIWeigher()
 
     def ask(self, asked: Asked) -> Answer:
-        """Return what we say."""
         requests = [InstancePCIRequest.from_document(one) for one in asked.requests]
         cells = None
         if asked.numa_cells is not None:
@@ -73,11 +71,11 @@ class Ours:
             applies = True
         except Conflict:
             applies = False
-        host = a_host(pci_stats=_pools(asked))
+        host = build_host_state(pci_stats=_pools(asked))
         host.allocation_candidates = [
             {"number": number, "mappings": one} for number, one in enumerate(asked.candidates)
         ]
-        spec = a_spec(pci_requests={"requests": asked.requests})
+        spec = build_spec(pci_requests={"requests": asked.requests})
         weight = self._weigher._weigh_object(host, spec)
         passes = self._filter.host_passes(host, spec)
         return Answer(

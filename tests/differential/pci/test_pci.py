@@ -71,7 +71,6 @@ def test_what_is_explained_is_documented(explanation):
 #: Of the six steps, that which heeds placement has a test of its own.
 @pytest.mark.parametrize("missing", [0, 1, 2, 3, 5])
 def test_rule_that_is_forgotten_is_found(duel, monkeypatch, missing):
-    """What compares is looked at with a side of ours that leaves one of its steps out."""
     steps = pci_devices._STEPS
     monkeypatch.setattr(pci_devices, "_STEPS", (*steps[:missing], *steps[missing + 1 :]))
     assert duel.run(SEED, 600).findings

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves openstack-placement, line by line: a request as JSON comes in, its answer goes out.
-
-Run by the interpreter of the peer's own virtual environment: ``python serve.py DATABASE_URL``.
-The first line that goes out is ``ready``.
-"""
+"""Serves openstack-placement, line by line: a request as JSON comes in, its answer goes out."""
 
 import json
 import os

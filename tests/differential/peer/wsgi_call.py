@@ -8,12 +8,6 @@ from urllib.parse import unquote_to_bytes
 
 
 def call(application, asked):
-    """Return what ``application`` answers.
-
-    ``asked`` has ``method``, ``target`` (path and query as they stand on the request line),
-    ``headers`` (pairs) and ``body`` (base64, or None); the answer has ``status``, ``headers`` and
-    ``body``, alike.
-    """
     told = {}
 
     def start_response(status, headers, exc_info=None):

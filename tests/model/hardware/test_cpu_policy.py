@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How virtual CPUs share those of the host (nova 34 observed)."""
+"""CPU policies of a request (nova 34 observed)."""
 
 import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.model.hardware.cpu_policy import Pinning
-from tests.model.hardware.asked import hardware_of, refused
+from tests.model.hardware.hardware_requests import hardware_of, read_error
 
 REFUSED = "refused"
 TRAIT = "trait:HW_CPU_HYPERTHREADING"
@@ -15,7 +15,7 @@ POLICY, MASK = "hw:cpu_policy", "hw:cpu_dedicated_mask"
 REALTIME = {"hw:cpu_realtime": "yes", "hw:cpu_realtime_mask": "^0"}
 
 
-def asked(name, key, by_flavor, by_image=None):
+def read_cpus(name, key, by_flavor, by_image=None):
     """Return what is requested of CPUs by one key, or that it is refused naming both."""
     extra_specs = {} if by_flavor is None else {f"hw:{key}": by_flavor}
     properties = {} if by_image is None else {f"hw_{key}": by_image}
@@ -51,8 +51,8 @@ def pinning(extra_specs, properties=(), **flavor):
         ("DEDICATED", None, REFUSED),
     ],
 )
-def test_cpu_policy_of_the_flavor_bounds_the_images(by_flavor, by_image, policy):
-    assert asked("policy", "cpu_policy", by_flavor, by_image) == policy
+def test_image_may_not_relax_the_cpu_policy_of_the_flavor(by_flavor, by_image, policy):
+    assert read_cpus("policy", "cpu_policy", by_flavor, by_image) == policy
 
 
 @pytest.mark.parametrize(
@@ -71,16 +71,16 @@ def test_cpu_policy_of_the_flavor_bounds_the_images(by_flavor, by_image, policy)
         ("junk", None, REFUSED),
     ],
 )
-def test_cpu_thread_policy_differs_only_from_prefer(by_flavor, by_image, policy):
-    assert asked("thread_policy", "cpu_thread_policy", by_flavor, by_image) == policy
+def test_thread_policies_may_differ_only_if_the_flavor_prefers(by_flavor, by_image, policy):
+    assert read_cpus("thread_policy", "cpu_thread_policy", by_flavor, by_image) == policy
 
 
 @pytest.mark.parametrize(
     ("value", "policy"),
     [(None, None), ("", None), ("share", "share"), ("isolate", "isolate"), ("other", REFUSED)],
 )
-def test_emulator_threads_policy_is_the_flavors(value, policy):
-    assert asked("emulator_threads", "emulator_threads_policy", value) == policy
+def test_emulator_threads_policy_is_read_from_the_flavor(value, policy):
+    assert read_cpus("emulator_threads", "emulator_threads_policy", value) == policy
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_emulator_threads_policy_is_the_flavors(value, policy):
         ("junk", REFUSED),
     ],
 )
-def test_dedicated_cpus_are_some_and_not_all(mask, pinned):
-    assert asked("dedicated", "cpu_dedicated_mask", mask) == pinned
+def test_dedicated_mask_must_select_some_cpus(mask, pinned):
+    assert read_cpus("dedicated", "cpu_dedicated_mask", mask) == pinned
 
 
 @pytest.mark.parametrize(
@@ -115,12 +115,12 @@ def test_dedicated_cpus_are_some_and_not_all(mask, pinned):
         ({"hw:cpu_realtime": "yes", "hw:emulator_threads_policy": "share"}, {}, {0, 1, 2, 3}),
     ],
 )
-def test_realtime_cpus_are_those_of_the_images_mask_first(extra_specs, properties, expected):
+def test_realtime_mask_of_the_image_takes_precedence(extra_specs, properties, expected):
     assert hardware_of(extra_specs, properties).cpus.realtime == expected
 
 
 @pytest.mark.parametrize(
-    ("extra_specs", "properties", "named"),
+    ("extra_specs", "properties", "names"),
     [
         ({}, {}, "'hw:emulator_threads_policy'"),
         ({}, {"hw_cpu_realtime_mask": "0-3"}, "'hw_cpu_realtime_mask'"),
@@ -135,11 +135,9 @@ def test_realtime_cpus_are_those_of_the_images_mask_first(extra_specs, propertie
         ),
     ],
 )
-def test_realtime_cpus_must_be_of_the_flavor_and_leave_the_emulator_room(
-    extra_specs, properties, named
-):
+def test_invalid_realtime_masks_are_refused(extra_specs, properties, names):
     cpus = hardware_of({"hw:cpu_realtime": "true", **extra_specs}, properties).cpus
-    assert named in refused(lambda: cpus.realtime)
+    assert names in read_error(lambda: cpus.realtime)
 
 
 @pytest.mark.parametrize(
@@ -155,12 +153,12 @@ def test_realtime_cpus_must_be_of_the_flavor_and_leave_the_emulator_room(
         ({"resources:PCPU": "many", "resources_a:PCPU": "1"}, None),
     ],
 )
-def test_cpu_policy_results_from_the_resource_classes(extra_specs, policy):
+def test_cpu_policy_follows_from_the_resource_classes(extra_specs, policy):
     assert pinning(extra_specs).cpu_policy == policy
 
 
 @pytest.mark.parametrize(
-    ("extra_specs", "properties", "named"),
+    ("extra_specs", "properties", "names"),
     [
         ({"resources:PCPU": "4"}, {"hw_cpu_policy": "dedicated"}, ("hw_cpu_policy",)),
         ({"resources:VCPU": "4", "hw:cpu_policy": "shared"}, {}, ("hw:cpu_policy",)),
@@ -169,8 +167,8 @@ def test_cpu_policy_results_from_the_resource_classes(extra_specs, policy):
         ({"resources:PCPU": "4", **ISOLATED}, {}, ("hw:emulator_threads_policy",)),
     ],
 )
-def test_cpu_classes_must_go_with_the_policy_and_the_vcpus(extra_specs, properties, named):
-    refused(lambda: pinning(extra_specs, properties), *named, *extra_specs)
+def test_cpu_classes_must_match_the_policy_and_the_vcpus(extra_specs, properties, names):
+    read_error(lambda: pinning(extra_specs, properties), *names, *extra_specs)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +183,7 @@ def test_cpu_classes_must_go_with_the_policy_and_the_vcpus(extra_specs, properti
         ({TRAIT: "perhaps"}, {}, None),
     ],
 )
-def test_thread_policy_results_from_the_trait(extra_specs, properties, policy):
+def test_thread_policy_follows_from_the_trait(extra_specs, properties, policy):
     assert pinning(PINNED | extra_specs, properties).thread_policy == policy
 
 
@@ -197,9 +195,9 @@ def test_thread_policy_results_from_the_trait(extra_specs, properties, policy):
         ({"hw:cpu_thread_policy": "require"}, {TRAIT: "required"}),
     ],
 )
-def test_thread_policy_may_not_stand_beside_the_trait(extra_specs, properties):
-    why = refused(lambda: pinning(PINNED | extra_specs, properties), TRAIT)
-    assert "cpu_thread_policy' and " in why
+def test_thread_policy_and_trait_exclude_each_other(extra_specs, properties):
+    message = read_error(lambda: pinning(PINNED | extra_specs, properties), TRAIT)
+    assert "cpu_thread_policy' and " in message
 
 
 @pytest.mark.parametrize(
@@ -216,8 +214,8 @@ def test_thread_policy_may_not_stand_beside_the_trait(extra_specs, properties):
     ],
     ids=str,
 )
-def test_keys_are_named_with_the_suffixes_that_they_have(extra_specs, keys):
-    refused(lambda: pinning(extra_specs), *keys)
+def test_errors_name_keys_with_their_suffixes(extra_specs, keys):
+    read_error(lambda: pinning(extra_specs), *keys)
 
 
 @pytest.mark.parametrize(
@@ -231,15 +229,15 @@ def test_keys_are_named_with_the_suffixes_that_they_have(extra_specs, keys):
         ({POLICY: "mixed", **REALTIME}, "mixed", {1, 2, 3}),
     ],
 )
-def test_pinned_are_those_of_the_policy(extra_specs, policy, pinned):
-    found = pinning(extra_specs)
-    assert (found.cpu_policy, found.pinned) == (policy, pinned)
-    assert found.is_requested is bool(pinned)
+def test_pinned_cpus_follow_the_policy(extra_specs, policy, pinned):
+    result = pinning(extra_specs)
+    assert (result.cpu_policy, result.pinned) == (policy, pinned)
+    assert result.is_requested is bool(pinned)
 
 
-def test_policies_of_threads_go_with_pinned_cpus():
-    found = pinning(PINNED | ISOLATED, {"hw_cpu_thread_policy": "prefer"}, vcpus=1)
-    assert found == Pinning(
+def test_thread_policies_apply_to_pinned_cpus():
+    result = pinning(PINNED | ISOLATED, {"hw_cpu_thread_policy": "prefer"}, vcpus=1)
+    assert result == Pinning(
         cpu_policy="dedicated",
         thread_policy="prefer",
         emulator_threads="isolate",
@@ -248,7 +246,7 @@ def test_policies_of_threads_go_with_pinned_cpus():
 
 
 @pytest.mark.parametrize(
-    ("extra_specs", "named"),
+    ("extra_specs", "names"),
     [
         ({"hw:cpu_thread_policy": "prefer"}, ("hw:cpu_thread_policy", POLICY)),
         ({"hw:emulator_threads_policy": "isolate"}, ("hw:emulator_threads_policy", POLICY)),
@@ -260,5 +258,5 @@ def test_policies_of_threads_go_with_pinned_cpus():
         ({POLICY: "mixed", MASK: "1", **REALTIME}, (POLICY, MASK, "hw:cpu_realtime")),
     ],
 )
-def test_what_does_not_go_with_the_policy_is_refused_naming_the_keys(extra_specs, named):
-    refused(lambda: pinning(extra_specs), *named)
+def test_keys_that_contradict_the_policy_are_refused_by_name(extra_specs, names):
+    read_error(lambda: pinning(extra_specs), *names)

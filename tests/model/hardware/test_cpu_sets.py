@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets of virtual CPUs, as operators write them."""
+"""Sets of virtual CPUs."""
 
 import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_CPU_SET_CHARACTERS, MAX_CPUS
 from placement_sched.model.hardware.cpu_sets import all_cpus, cpu_set, masked_cpus, parse_cpus
-from tests.model.hardware.asked import flavor_of
+from tests.model.hardware.hardware_requests import flavor_of
 
 TEXTS = [
     ("0", {0}),
@@ -25,42 +25,43 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("text", "cpus"), TEXTS)
-def test_cpus_from_reads_numbers_ranges_and_what_is_left_out(text, cpus):
+def test_numbers_ranges_and_exclusions_are_parsed(text, cpus):
     assert parse_cpus(text) == cpus
 
 
 @pytest.mark.parametrize(
     "text",
-    ["a", "1-", "-1", "3-1", "1-2-3", "^", "^^1", "1;2", "0x1", f"0-{MAX_CPUS}", "0-999999999999"],
+    [
+        "a",
+        "1-",
+        "-1",
+        "3-1",
+        "1-2-3",
+        "^",
+        "^^1",
+        "1;2",
+        "0x1",
+        f"0-{MAX_CPUS}",
+        "0-999999999999",
+        "9" * 5000,
+    ],
 )
-def test_cpus_from_refuses_an_invalid_part(text):
+def test_an_invalid_part_is_refused(text):
     with pytest.raises(ValueError, match=r"number|ends before|exceeds"):
         parse_cpus(text)
 
 
-def test_cpus_from_refuses_a_number_longer_than_can_be_read():
-    with pytest.raises(ValueError, match="neither a number"):
-        parse_cpus("9" * 5000)
-
-
-def test_cpus_from_reads_a_thousand_cpus_one_by_one():
+def test_text_of_a_cpu_set_has_a_maximum_length():
     text = ",".join(map(str, range(1024)))
     assert len(text) <= MAX_CPU_SET_CHARACTERS
     assert parse_cpus(text) == {*range(1024)}
-
-
-def test_cpus_from_refuses_a_text_longer_than_any_host_needs():
-    with pytest.raises(
-        ValueError, match=f"has 24000 characters, and at most {MAX_CPU_SET_CHARACTERS} are"
-    ):
+    assert len(parse_cpus(("0-65535," * 3000)[:MAX_CPU_SET_CHARACTERS])) == MAX_CPUS
+    message = f"has 24000 characters, and at most {MAX_CPU_SET_CHARACTERS} are"
+    with pytest.raises(ValueError, match=message):
         parse_cpus("0-65535," * 3000)
 
 
-def test_cpus_that_are_named_many_times_are_read():
-    assert len(parse_cpus(("0-65535," * 3000)[:MAX_CPU_SET_CHARACTERS])) == MAX_CPUS
-
-
-def test_cpu_set_names_where_it_cannot_be_read():
+def test_error_names_the_source_of_the_cpu_set():
     assert cpu_set("0-2,^1") == {0, 2}
     with pytest.raises(Invalid, match="extra spec 'hw:x': '0-99999999' is not a set of CPUs"):
         cpu_set("0-99999999", "extra spec 'hw:x'")
@@ -76,11 +77,8 @@ def test_cpu_set_names_where_it_cannot_be_read():
         ("^9", {*range(4)}),
     ],
 )
-def test_masked_cpus_takes_a_leading_caret_out_of_all(mask, cpus):
+def test_a_leading_caret_excludes_cpus_from_all(mask, cpus):
     assert masked_cpus(flavor_of({}), mask, "x") == cpus
-
-
-def test_masked_cpus_of_no_vcpus_are_none():
     assert masked_cpus(flavor_of({}, vcpus=0), "^0", "x") == set()
 
 

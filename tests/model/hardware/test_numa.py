@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NUMA nodes of hosts and instances: nova's names and numbers."""
+"""NUMA cells of hosts and instances."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def a_cell(**changes):
     return NUMACell(**(fields | changes))
 
 
-def test_what_is_free_is_as_in_nova():
+def test_free_cpus_and_memory_are_those_of_nova():
     cell = a_cell()
     assert cell.free_pcpus == {0, 2, 3, 5, 6, 7}
     assert cell.free_siblings == ({0}, {5}, {2, 6}, {3, 7})
@@ -55,39 +55,38 @@ def test_what_is_free_is_as_in_nova():
         (2048, 0, True, True),
     ],
 )
-def test_memory_fits_where_it_fills_up_pages_of_which_enough_are_there(size, kib, free, total):
+def test_memory_fits_whole_free_pages(size, kib, free, total):
     assert a_cell().can_fit_pagesize(size, kib) is free
     assert a_cell().can_fit_pagesize(size, kib, use_free=False) is total
-
-
-def test_size_without_pages_is_an_error():
     with pytest.raises(ValueError, match="NUMA node 0 has no pages of 8 KiB"):
         a_cell().can_fit_pagesize(8, 8)
 
 
 @pytest.mark.parametrize(
-    ("siblings", "has"), [([], False), ([{0}, {1}], False), ([{0}, {1, 2}], True)]
+    ("siblings", "has_threads"), [([], False), ([{0}, {1}], False), ([{0}, {1, 2}], True)]
 )
-def test_host_has_threads_where_any_core_has_two(siblings, has):
+def test_host_has_threads_if_a_core_has_two_siblings(siblings, has_threads):
     cell = a_cell(siblings=tuple(map(frozenset, siblings)))
-    assert cell.has_threads is has
-    assert NUMATopology([a_cell(siblings=()), cell]).has_threads is has
+    assert cell.has_threads is has_threads
+    assert NUMATopology([a_cell(siblings=()), cell]).has_threads is has_threads
 
 
-def test_report_is_read_when_it_is_looked_at_and_once(monkeypatch):
-    read = []
-    make = NUMACell.from_document
+def test_report_is_parsed_once_on_first_access(monkeypatch):
+    parsed_ids = []
+    from_document = NUMACell.from_document
     monkeypatch.setattr(
-        NUMACell, "from_document", lambda document: read.append(document["id"]) or make(document)
+        NUMACell,
+        "from_document",
+        lambda document: parsed_ids.append(document["id"]) or from_document(document),
     )
     topology = numa_topology({"cells": [CELL, CELL | {"id": 1}]}).topology
-    assert read == []
+    assert parsed_ids == []
     assert [cell.id for cell in topology.cells] == [0, 1]
     assert topology.cells is topology.cells
-    assert read == [0, 1]
+    assert parsed_ids == [0, 1]
 
 
-def test_every_key_of_a_report_is_read():
+def test_each_key_of_a_report_is_parsed():
     (cell,) = numa_topology(
         {
             "cells": [
@@ -131,7 +130,7 @@ def test_topology_without_nodes_is_false():
 
 
 @pytest.mark.parametrize(
-    ("network", "shown"),
+    ("network", "document"),
     [
         (None, None),
         (
@@ -140,46 +139,33 @@ def test_topology_without_nodes_is_false():
         ),
     ],
 )
-def test_limits_are_shown_in_plain_values(network, shown):
+def test_limits_are_written_as_json(network, document):
     limits = NUMATopologyLimits(
         cpu_allocation_ratio=4.0, ram_allocation_ratio=1.5, network_metadata=network, packing=True
     )
     assert limits.as_json() == {
         "cpu_allocation_ratio": 4.0,
         "ram_allocation_ratio": 1.5,
-        "network_metadata": shown,
+        "network_metadata": document,
     }
 
 
 def test_topology_is_read_from_a_document():
+    pinned = {
+        "memory": 256,
+        "pagesize": -2,
+        "cpu_policy": "dedicated",
+        "cpu_thread_policy": "isolate",
+    }
+    first = {"id": 3, "cpuset": [0, 1], "memory": 512}
+    second = {"cpuset": [], "pcpuset": [2], **pinned}
     topology = InstanceNUMATopology.from_document(
-        {
-            "cells": [
-                {"id": 3, "cpuset": [0, 1], "memory": 512},
-                {
-                    "cpuset": [],
-                    "pcpuset": [2],
-                    "memory": 256,
-                    "pagesize": -2,
-                    "cpu_policy": "dedicated",
-                    "cpu_thread_policy": "isolate",
-                },
-            ],
-            "emulator_threads_policy": "isolate",
-        }
+        {"cells": [first, second], "emulator_threads_policy": "isolate"}
     )
     assert topology == InstanceNUMATopology(
         cells=(
             InstanceNUMACell(id=3, cpuset=frozenset({0, 1}), memory=512),
-            InstanceNUMACell(
-                id=1,
-                cpuset=frozenset(),
-                pcpuset=frozenset({2}),
-                memory=256,
-                pagesize=-2,
-                cpu_policy="dedicated",
-                cpu_thread_policy="isolate",
-            ),
+            InstanceNUMACell(id=1, cpuset=frozenset(), pcpuset=frozenset({2}), **pinned),
         ),
         emulator_threads_policy="isolate",
     )
@@ -188,13 +174,10 @@ def test_topology_is_read_from_a_document():
     assert topology.emulator_threads_isolated
 
 
-def test_instance_without_nodes_is_false():
+def test_instance_topology_has_the_policy_of_its_cells():
     empty = InstanceNUMATopology()
     assert not empty
     assert empty.cpu_policy is None
     assert not empty.emulator_threads_isolated
-
-
-def test_topology_has_the_policy_of_its_nodes():
     cell = InstanceNUMACell(id=0, cpuset=frozenset(), memory=1, cpu_policy="mixed")
     assert InstanceNUMATopology(cells=(cell,)).cpu_policy == "mixed"

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which NUMA nodes an instance gets where sets of nodes will not do: the first that a search finds.
-
-All sets are searched, each that differs from others once.
-"""
+"""The arrangement of NUMA cells of an instance on a host."""
 
 from itertools import combinations, permutations
 
@@ -15,11 +12,16 @@ from placement_sched.model.hardware.numa_fit import fit_candidates, fit_to_host
 from placement_sched.model.hardware.pci_devices import Devices, PciPools
 from placement_sched.model.hardware.pci_requests import AFFINITY_POLICIES, InstancePCIRequest
 from placement_sched.model.verdict import Rejection
-from tests.support.numa_nodes import a_cell, a_host, an_instance, asked
+from tests.support.numa_nodes import (
+    build_cell,
+    build_host_topology,
+    build_instance_cell,
+    build_instance_topology,
+)
 
 
 @pytest.mark.parametrize(
-    ("places", "found"),
+    ("places", "result"),
     [
         ([[0, 1]], (0,)),
         ([[0, 1], [0, 1]], (0, 1)),
@@ -30,8 +32,8 @@ from tests.support.numa_nodes import a_cell, a_host, an_instance, asked
         ([], ()),
     ],
 )
-def test_earlier_items_choose_first(places, found):
-    assert first_arrangement(places, lambda _places: True) == found
+def test_earlier_items_choose_first(places, result):
+    assert first_arrangement(places, lambda _places: True) == result
 
 
 ARRANGEMENT = "placement_sched.model.hardware.numa"
@@ -40,72 +42,75 @@ ACCEPTED = st.frozensets(st.frozensets(st.integers(0, 4), min_size=1, max_size=4
 
 
 @given(PLACES, ACCEPTED)
-def test_arrangement_is_that_of_a_search_through_all(places, accepted):
-    ways = (
-        way
-        for way in permutations(range(5), len(places))
-        if all(place in some for place, some in zip(way, places, strict=True))
-        and frozenset(way) in accepted
+def test_arrangement_is_that_of_a_search_through_all(places, accepted_sets):
+    arrangements = (
+        arrangement
+        for arrangement in permutations(range(5), len(places))
+        if all(place in places_set for place, places_set in zip(arrangement, places, strict=True))
+        and frozenset(arrangement) in accepted_sets
     )
-    assert first_arrangement(places, lambda some: frozenset(some) in accepted) == next(ways, None)
+    assert first_arrangement(
+        places, lambda places_set: frozenset(places_set) in accepted_sets
+    ) == next(arrangements, None)
 
 
 def test_each_set_of_places_is_judged_once():
-    judged, effort = [], FitBudget(1_000_000)
+    sets, budget = [], FitBudget(1_000_000)
     places = [list(range(16))] * 8
 
-    def judge(some):
-        judged.append(frozenset(some))
+    def reject_set(places_set):
+        sets.append(frozenset(places_set))
 
-    assert first_arrangement(places, judge, effort=effort) is None
-    assert len(judged) == len(set(judged)) == 12870
+    assert first_arrangement(places, reject_set, effort=budget) is None
+    assert len(sets) == len(set(sets)) == 12870
 
 
 @given(PLACES, st.lists(st.sampled_from("abc"), min_size=5, max_size=5), st.data())
-def test_places_of_equal_kinds_stand_for_each_other(places, kinds, data):
+def test_places_of_equal_kinds_stand_for_each_other(places, place_kinds, data):
     counts = st.lists(st.sampled_from("abc"), min_size=len(places), max_size=len(places))
-    accepted = data.draw(st.lists(counts.map(sorted), max_size=4))
+    accepted_sets = data.draw(st.lists(counts.map(sorted), max_size=4))
 
-    def accepts(some):
-        return sorted(kinds[place] for place in some) in accepted
+    def accepts(places_set):
+        return sorted(place_kinds[place] for place in places_set) in accepted_sets
 
-    ways = (
-        way
-        for way in permutations(range(5), len(places))
-        if all(place in some for place, some in zip(way, places, strict=True)) and accepts(way)
+    arrangements = (
+        arrangement
+        for arrangement in permutations(range(5), len(places))
+        if all(place in places_set for place, places_set in zip(arrangement, places, strict=True))
+        and accepts(arrangement)
     )
-    assert first_arrangement(places, accepts, lambda: kinds) == next(ways, None)
+    assert first_arrangement(places, accepts, lambda: place_kinds) == next(arrangements, None)
 
 
 def test_sets_of_alike_places_are_judged_once():
-    judged = []
-    kinds = ["near", *["far"] * 15]
-    assert first_arrangement([range(16)] * 8, judged.append, lambda: kinds) is None
-    assert len(judged) == 2
+    sets = []
+    place_kinds = ["near", *["far"] * 15]
+    assert first_arrangement([range(16)] * 8, sets.append, lambda: place_kinds) is None
+    assert len(sets) == 2
 
 
 def test_search_gives_up_when_its_effort_is_spent():
-    judged, effort = [], FitBudget(1000)
-    assert first_arrangement([list(range(64))] * 32, judged.append, effort=effort) is None
-    assert (effort.gave_up, effort.remaining) == (True, 0)
-    assert len(judged) <= 100
+    sets, budget = [], FitBudget(1000)
+    assert first_arrangement([list(range(64))] * 32, sets.append, effort=budget) is None
+    assert (budget.gave_up, budget.remaining) == (True, 0)
+    assert len(sets) <= 100
 
 
 def test_first_arrangement_is_tried_when_no_effort_is_left():
-    effort = FitBudget(0)
-    assert first_arrangement([range(16)] * 16, lambda _: True, effort=effort) == tuple(range(16))
-    assert not effort.gave_up
-    assert first_arrangement([range(32)] * 16, lambda _: False, effort=effort) is None
-    assert effort.gave_up
+    budget = FitBudget(0)
+    assert first_arrangement([range(16)] * 16, lambda _: True, effort=budget) == tuple(range(16))
+    assert not budget.gave_up
+    assert first_arrangement([range(32)] * 16, lambda _: False, effort=budget) is None
+    assert budget.gave_up
 
 
-@pytest.mark.parametrize(("steps", "judged", "number"), [(0, 10, 4), (0, 1000, 1), (1000, 245, 5)])
-def test_sets_after_the_first_cost_what_it_takes_to_judge_them(steps, judged, number):
-    tried: list[tuple[int, ...]] = []
-    effort = FitBudget(steps)
-    assert first_arrangement([range(8)] * 2, tried.append, effort=effort, judged=judged) is None
-    assert len(tried) == number
-    assert effort.gave_up
+@pytest.mark.parametrize(("steps", "sets", "number"), [(0, 10, 4), (0, 1000, 1), (1000, 245, 5)])
+def test_sets_after_the_first_cost_what_it_takes_to_judge_them(steps, sets, number):
+    attempts: list[tuple[int, ...]] = []
+    budget = FitBudget(steps)
+    assert first_arrangement([range(8)] * 2, attempts.append, effort=budget, judged=sets) is None
+    assert len(attempts) == number
+    assert budget.gave_up
 
 
 POOLS = st.lists(
@@ -141,20 +146,24 @@ def test_devices_are_found_wherever_a_search_through_all_sets_finds_them(
 ):
     numa = {"cells": [{"id": node, "socket": socket} for node, socket in enumerate(sockets)]}
     stats = PciPools.of(pools, numa)
-    cells = [a_cell(node, shared=[node], memory=1 if node in full else 512) for node in range(4)]
-    instance = an_instance(*(asked(node, shared=[node], memory=512) for node in range(count)))
-    found = fit_to_host(a_host(*cells), instance, None, Devices(stats, requests))
-    served = any(
-        not full.intersection(some)
-        and stats.support_requests(requests, None, [cells[node] for node in some])
-        for some in combinations(range(4), count)
+    cells = [
+        build_cell(node, shared=[node], memory=1 if node in full else 512) for node in range(4)
+    ]
+    instance = build_instance_topology(
+        *(build_instance_cell(node, shared=[node], memory=512) for node in range(count))
     )
-    assert isinstance(found, Rejection) is not served
+    result = fit_to_host(build_host_topology(*cells), instance, None, Devices(stats, requests))
+    served = any(
+        not full.intersection(places_set)
+        and stats.support_requests(requests, None, [cells[node] for node in places_set])
+        for places_set in combinations(range(4), count)
+    )
+    assert isinstance(result, Rejection) is not served
     if served:
-        assert stats.support_requests(requests, None, found)
+        assert stats.support_requests(requests, None, result)
 
 
-class Counted(PciPools):
+class CountingPools(PciPools):
     """Pools that count how often they are asked."""
 
     __slots__ = ("asked",)
@@ -166,13 +175,15 @@ class Counted(PciPools):
 
 def _gpus(pools, count, policy="required"):
     spec = ({"vendor_id": "10de", "product_id": "1db4"},)
-    one = {"vendor_id": "10de", "product_id": "1db4"}
-    stats = Counted.of([{**one, "numa_node": node, "count": number} for node, number in pools])
+    ids = {"vendor_id": "10de", "product_id": "1db4"}
+    stats = CountingPools.of(
+        [{**ids, "numa_node": node, "count": number} for node, number in pools]
+    )
     return Devices(stats, [InstancePCIRequest(count=count, spec=spec, numa_policy=policy)])
 
 
 @pytest.mark.parametrize(
-    ("pools", "asks", "nodes", "full", "tried"),
+    ("pools", "count", "nodes", "full", "attempts"),
     [
         ([(0, 2)], 1, 4, {0}, 1),
         ([(0, 2)], 3, 8, set(), 2),
@@ -181,72 +192,97 @@ def _gpus(pools, count, policy="required"):
     ],
     ids=["no room near", "too few", "one at each", "two groups"],
 )
-def test_few_sets_of_sixteen_nodes_are_tried_for_devices(pools, asks, nodes, full, tried):
-    cells = [a_cell(n, shared=[n], memory=1 if n in full else 512) for n in range(16)]
-    instance = an_instance(*(asked(n, shared=[n], memory=512) for n in range(nodes)))
-    devices = _gpus(pools, asks)
-    found = fit_to_host(a_host(*cells), instance, None, devices)
-    assert "cannot be served near NUMA nodes" in found.reason
-    assert devices.stats.asked == tried
+def test_few_sets_of_sixteen_nodes_are_tried_for_devices(pools, count, nodes, full, attempts):
+    cells = [build_cell(n, shared=[n], memory=1 if n in full else 512) for n in range(16)]
+    instance = build_instance_topology(
+        *(build_instance_cell(n, shared=[n], memory=512) for n in range(nodes))
+    )
+    devices = _gpus(pools, count)
+    result = fit_to_host(build_host_topology(*cells), instance, None, devices)
+    assert "cannot be served near NUMA nodes" in result.reason
+    assert devices.stats.asked == attempts
 
 
 def test_search_of_one_request_is_bounded_on_all_hosts_together(monkeypatch):
     monkeypatch.setattr(f"{ARRANGEMENT}.MAX_NUMA_STEPS", 1000)
-    cells = [a_cell(n, shared=[n], memory=512) for n in range(16)]
-    instance = an_instance(*(asked(n, shared=[n], memory=512) for n in range(8)))
-    effort, tried = FitBudget(), []
+    cells = [build_cell(n, shared=[n], memory=512) for n in range(16)]
+    instance = build_instance_topology(
+        *(build_instance_cell(n, shared=[n], memory=512) for n in range(8))
+    )
+    budget, attempts = FitBudget(), []
     for _ in range(10):
         devices = _gpus([(node, node + 1) for node in range(16)], 500)
         limits = NUMATopologyLimits(cpu_allocation_ratio=16.0, ram_allocation_ratio=1.0)
-        found = fit_candidates(a_host(*cells), instance, limits, devices, None, effort)
-        assert "not all sets of NUMA nodes were tried" in found.reason
-        tried.append(devices.stats.asked)
-    assert tried[0] <= 100
-    assert max(tried[1:]) <= 10
+        result = fit_candidates(
+            build_host_topology(*cells), instance, limits, devices, None, budget
+        )
+        assert "not all sets of NUMA nodes were tried" in result.reason
+        attempts.append(devices.stats.asked)
+    assert attempts[0] <= 100
+    assert max(attempts[1:]) <= 10
 
 
 def test_nodes_that_do_not_fit_at_once_are_seen_without_trying_all_ways():
     places = [list(range(15 - item)) for item in range(14, 0, -1)]
     places[-2:] = [[0], [0]]
-    effort = FitBudget(100)
-    assert first_arrangement(places, lambda _some: True, effort=effort) is None
-    assert (effort.has_no_room, effort.gave_up) == (True, False)
+    budget = FitBudget(100)
+    assert first_arrangement(places, lambda _some: True, effort=budget) is None
+    assert (budget.has_no_room, budget.gave_up) == (True, False)
 
 
 def test_the_one_way_in_which_nodes_fit_is_found_in_few_steps():
     # Without a look ahead the last two are found to lack room once for each set of the others.
     places = [list(range(16))] * 13 + [[0], [0, 1], [0, 1, 2]]
-    effort = FitBudget(5_000)
-    found = first_arrangement(places, lambda _some: True, effort=effort)
-    assert found == (*range(3, 16), 0, 1, 2)
+    budget = FitBudget(5_000)
+    result = first_arrangement(places, lambda _some: True, effort=budget)
+    assert result == (*range(3, 16), 0, 1, 2)
 
 
 def test_search_for_candidates_beyond_the_first_is_bounded_for_all_hosts_together(monkeypatch):
     monkeypatch.setattr(f"{ARRANGEMENT}.MAX_NUMA_CANDIDATES", 10)
-    cells = [a_cell(n, shared=[n], memory=512) for n in range(16)]
-    instance = an_instance(*(asked(n, shared=[n], memory=512) for n in range(8)))
+    cells = [build_cell(n, shared=[n], memory=512) for n in range(16)]
+    instance = build_instance_topology(
+        *(build_instance_cell(n, shared=[n], memory=512) for n in range(8))
+    )
     limits = NUMATopologyLimits(cpu_allocation_ratio=16.0, ram_allocation_ratio=1.0)
     candidates = [{"mappings": {"": [str(number)]}} for number in range(1000)]
     many, few = _gpus([(node, 1) for node in range(16)], 500), _gpus([(3, 1)], 1, "preferred")
-    refused = fit_candidates(a_host(*cells), instance, limits, many, candidates, FitBudget(0))
-    assert refused.reason.count("not all sets of NUMA nodes were tried") == 1
+    read_error = fit_candidates(
+        build_host_topology(*cells), instance, limits, many, candidates, FitBudget(0)
+    )
+    assert read_error.reason.count("not all sets of NUMA nodes were tried") == 1
     assert 10 < many.stats.asked < 100
-    left = fit_candidates(a_host(*cells), instance, limits, few, candidates, FitBudget(0))
+    left = fit_candidates(
+        build_host_topology(*cells), instance, limits, few, candidates, FitBudget(0)
+    )
     assert candidates[: len(left)] == left
     assert 10 < len(left) < 50
     spent = FitBudget(0)
-    fit_candidates(a_host(*cells), instance, limits, many, candidates, spent)
-    assert 1 <= len(fit_candidates(a_host(*cells), instance, limits, few, candidates, spent)) < 10
+    fit_candidates(build_host_topology(*cells), instance, limits, many, candidates, spent)
+    assert (
+        1
+        <= len(
+            fit_candidates(build_host_topology(*cells), instance, limits, few, candidates, spent)
+        )
+        < 10
+    )
     enough = FitBudget(100_000)
-    assert fit_candidates(a_host(*cells), instance, limits, few, candidates, enough) == candidates
+    assert (
+        fit_candidates(build_host_topology(*cells), instance, limits, few, candidates, enough)
+        == candidates
+    )
 
 
 def test_allocation_candidates_do_not_matter_to_nodes_without_room():
-    cells = [a_cell(0, shared=[0], memory=512), a_cell(1, shared=[1], memory=1)]
-    instance = an_instance(*(asked(n, shared=[n], memory=512) for n in range(2)))
+    cells = [build_cell(0, shared=[0], memory=512), build_cell(1, shared=[1], memory=1)]
+    instance = build_instance_topology(
+        *(build_instance_cell(n, shared=[n], memory=512) for n in range(2))
+    )
     limits = NUMATopologyLimits(cpu_allocation_ratio=16.0, ram_allocation_ratio=1.0)
     devices, candidates = _gpus([(0, 1)], 1), [{"mappings": {}}] * 1000
-    effort = FitBudget(100)
-    refused = fit_candidates(a_host(*cells), instance, limits, devices, candidates, effort)
-    assert "do not fit all at once" in refused.reason
-    assert effort.remaining > 80
+    budget = FitBudget(100)
+    read_error = fit_candidates(
+        build_host_topology(*cells), instance, limits, devices, candidates, budget
+    )
+    assert "do not fit all at once" in read_error.reason
+    assert budget.remaining > 80

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One NUMA node of an instance on one of a host's, as nova 34 decides the same cases."""
+"""A NUMA cell of an instance on a cell of a host (nova 34 observed)."""
 
 import pytest
 
@@ -14,16 +14,29 @@ from placement_sched.model.hardware.numa_fit import (
     shared_shortage,
     smallest_page,
 )
-from tests.support.numa_nodes import CORES, THREADS, a_cell, asked, limits, pages
+from tests.support.numa_nodes import (
+    CORES,
+    THREADS,
+    build_cell,
+    build_instance_cell,
+    build_limits,
+    build_pages,
+)
 
-HOST = a_cell(
-    7, shared=[8, 9], pinned=range(4), siblings=CORES, mempages=pages((4, 262144), (2048, 512))
+HOST = build_cell(
+    7,
+    shared=[8, 9],
+    pinned=range(4),
+    siblings=CORES,
+    mempages=build_pages((4, 262144), (2048, 512)),
 )
 
 
-def test_node_is_returned_as_it_would_be_there():
-    node = asked(3, shared=[1], pinned=[0, 2], pagesize=PAGES_ANY, cpu_thread_policy="prefer")
-    assert fit_cell(HOST, node, limits(), reserved=1) == FittedNUMACell(
+def test_fitted_cell_has_host_cpus_and_pages():
+    node = build_instance_cell(
+        3, shared=[1], pinned=[0, 2], pagesize=PAGES_ANY, cpu_thread_policy="prefer"
+    )
+    assert fit_cell(HOST, node, build_limits(), reserved=1) == FittedNUMACell(
         id=7,
         cpuset=frozenset({1}),
         pcpuset=frozenset({0, 2}),
@@ -37,49 +50,50 @@ def test_node_is_returned_as_it_would_be_there():
 
 
 @pytest.mark.parametrize("pagesize", [None, 0])
-def test_nothing_is_said_of_pages_where_nothing_is_asked(pagesize):
-    found = fit_cell(HOST, asked(shared=[0], pagesize=pagesize))
-    assert (found.pagesize, found.cpu_pinning, found.host_cpus) == (pagesize, {}, frozenset())
+def test_page_size_is_unchanged_if_none_is_requested(pagesize):
+    expected = fit_cell(HOST, build_instance_cell(shared=[0], pagesize=pagesize))
+    assert (expected.pagesize, expected.cpu_pinning, expected.host_cpus) == (
+        pagesize,
+        {},
+        frozenset(),
+    )
 
 
 @pytest.mark.parametrize(
     ("node", "reason"),
     [
-        (asked(memory=1025), "1025 MB requested, 1024 MB free of 1024 x 1"),
+        (build_instance_cell(memory=1025), "1025 MB requested, 1024 MB free of 1024 x 1"),
         (
-            asked(pinned=[0], memory=1025),
+            build_instance_cell(pinned=[0], memory=1025),
             "1025 MB requested, 1024 MB in 262144 of 262144 pages of 4 KiB free",
         ),
-        (asked(pagesize=8), "pages of 8 KiB requested, the node has none"),
-        (asked(shared=range(3)), "3 shared CPUs requested, 2 in all"),
-        (asked(shared=range(3), pinned=[9]), "3 shared CPUs requested, 2 in all"),
-        (asked(pinned=range(5)), "5 dedicated CPUs requested, 4 of 4 dedicated CPUs free"),
+        (build_instance_cell(pagesize=8), "pages of 8 KiB requested, the node has none"),
+        (build_instance_cell(shared=range(3)), "3 shared CPUs requested, 2 in all"),
+        (build_instance_cell(shared=range(3), pinned=[9]), "3 shared CPUs requested, 2 in all"),
+        (
+            build_instance_cell(pinned=range(5)),
+            "5 dedicated CPUs requested, 4 of 4 dedicated CPUs free",
+        ),
     ],
     ids=["memory", "memory beside pinned", "pages", "shared", "mixed", "dedicated"],
 )
-def test_reason_is_what_the_hosts_node_lacks(node, reason):
-    assert fit_cell(HOST, node, limits()) == reason
-
-
-@pytest.mark.parametrize("policy", [None, "shared"])
-def test_node_without_cpus_needs_memory_only(policy):
-    assert isinstance(fit_cell(a_cell(), asked(cpu_policy=policy), limits()), FittedNUMACell)
+def test_reason_names_the_missing_resource(node, reason):
+    assert fit_cell(HOST, node, build_limits()) == reason
 
 
 def test_dedicated_cpus_do_not_count_as_shared_ones():
-    """A node asks for CPUs of both kinds and the policy of one: nova looks at those pinned."""
-    node = asked(shared=range(9), pinned=[9], cpu_policy="dedicated")
-    assert isinstance(fit_cell(HOST, node, limits()), FittedNUMACell)
-    unpinned = asked(shared=[0], pinned=range(1, 9), cpu_policy="shared")
-    assert isinstance(fit_cell(HOST, unpinned, limits()), FittedNUMACell)
+    node = build_instance_cell(shared=range(9), pinned=[9], cpu_policy="dedicated")
+    assert isinstance(fit_cell(HOST, node, build_limits()), FittedNUMACell)
+    unpinned = build_instance_cell(shared=[0], pinned=range(1, 9), cpu_policy="shared")
+    assert isinstance(fit_cell(HOST, unpinned, build_limits()), FittedNUMACell)
 
 
 SMALL, BIG, HUGE = 4, 2048, 1048576
-FULL = pages((SMALL, 262144), (BIG, 512), (HUGE, 1))
+FULL = build_pages((SMALL, 262144), (BIG, 512), (HUGE, 1))
 
 
 @pytest.mark.parametrize(
-    ("used", "ratio", "memory", "short"),
+    ("used", "ratio", "memory", "shortage"),
     [
         (0, 1.0, 1024, None),
         (0, 1.5, 1536, None),
@@ -90,16 +104,22 @@ FULL = pages((SMALL, 262144), (BIG, 512), (HUGE, 1))
         (0, 0.5, 513, "513 MB requested, 512 MB free of 1024 x 0.5"),
     ],
 )
-def test_memory_is_given_away_by_the_ratio(used, ratio, memory, short):
-    host = a_cell(memory_usage=used)
-    assert memory_shortage(host, asked(memory=memory), limits(ram=ratio)) == short
-    assert memory_shortage(host, asked(memory=memory), None) is None
+def test_allocation_ratio_applies_to_memory(used, ratio, memory, shortage):
+    host = build_cell(memory_usage=used)
+    assert (
+        memory_shortage(host, build_instance_cell(memory=memory), build_limits(ram=ratio))
+        == shortage
+    )
+    assert memory_shortage(host, build_instance_cell(memory=memory), None) is None
 
 
-def test_beside_dedicated_cpus_the_ratio_does_not_count():
-    host = a_cell(memory_usage=1024)
-    assert memory_shortage(host, asked(pinned=[0]), limits(ram=0.5)) is None
-    assert memory_shortage(host, asked(shared=[1], pinned=[0]), limits()) is not None
+def test_allocation_ratio_does_not_apply_to_dedicated_cpus():
+    host = build_cell(memory_usage=1024)
+    assert memory_shortage(host, build_instance_cell(pinned=[0]), build_limits(ram=0.5)) is None
+    assert (
+        memory_shortage(host, build_instance_cell(shared=[1], pinned=[0]), build_limits())
+        is not None
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,96 +133,101 @@ def test_beside_dedicated_cpus_the_ratio_does_not_count():
             "1025 MB requested, 1024 of 1024 MB free",
         ),
         ({"memory_usage": 600}, 512, None, "512 MB requested, 424 of 1024 MB free"),
-        ({"mempages": pages((SMALL, 262144))}, 1024, None, None),
+        ({"mempages": build_pages((SMALL, 262144))}, 1024, None, None),
         (
-            {"mempages": pages((SMALL, 131072, 0, 1))},
+            {"mempages": build_pages((SMALL, 131072, 0, 1))},
             512,
             None,
             "512 MB requested, 511 MB in 131071 of 131072 pages of 4 KiB free",
         ),
         (
-            {"mempages": pages((BIG, 512), (SMALL, 131071))},
+            {"mempages": build_pages((BIG, 512), (SMALL, 131071))},
             512,
             "512 MB requested, 511 MB in 131071 of 131071 pages of 4 KiB in all",
             "512 MB requested, 511 MB in 131071 of 131071 pages of 4 KiB free",
         ),
         # Only the node's pages count, not the memory that it has in all.
-        ({"memory": 256, "mempages": pages((SMALL, 262144))}, 1024, None, None),
+        ({"memory": 256, "mempages": build_pages((SMALL, 262144))}, 1024, None, None),
     ],
     ids=[
         "all", "too much", "in use", "all small pages", "a page kept", "few small ones", "by pages",
     ],
 )  # fmt: skip
-def test_memory_without_a_page_size_is_of_the_smallest_pages(host, memory, floating, pinned):
-    cell = a_cell(**host)
-    assert plain_shortage(cell, asked(memory=memory)) == floating
-    assert plain_shortage(cell, asked(memory=memory, pinned=[0])) == pinned
+def test_memory_without_a_page_size_uses_the_smallest_pages(host, memory, floating, pinned):
+    cell = build_cell(**host)
+    assert plain_shortage(cell, build_instance_cell(memory=memory)) == floating
+    assert plain_shortage(cell, build_instance_cell(memory=memory, pinned=[0])) == pinned
 
 
 @pytest.mark.parametrize(
-    ("size", "there", "found"),
+    ("size", "host_pages", "expected"),
     [
         (SMALL, FULL, SMALL),
         (BIG, FULL, BIG),
         (PAGES_SMALL, FULL, SMALL),
         (PAGES_LARGE, FULL, BIG),
         (PAGES_ANY, FULL, BIG),
-        (PAGES_ANY, pages((SMALL, 262144), (BIG, 512, 512)), SMALL),
-        (PAGES_SMALL, pages((BIG, 512)), BIG),
-        (PAGES_ANY, pages((BIG, 512)), BIG),
-        (PAGES_LARGE, pages((BIG, 512)), "large pages requested, the node has none"),
+        (PAGES_ANY, build_pages((SMALL, 262144), (BIG, 512, 512)), SMALL),
+        (PAGES_SMALL, build_pages((BIG, 512)), BIG),
+        (PAGES_ANY, build_pages((BIG, 512)), BIG),
+        (PAGES_LARGE, build_pages((BIG, 512)), "large pages requested, the node has none"),
         (8, FULL, "pages of 8 KiB requested, the node has none"),
         (BIG, (), "pages of 2048 KiB requested, the node has none"),
         (
             BIG,
-            pages((BIG, 512, 200, 57)),
+            build_pages((BIG, 512, 200, 57)),
             "512 MB in pages of 2048 KiB requested, 510 MB in 255 of 512 pages of 2048 KiB free",
         ),
         (
             PAGES_LARGE,
-            pages((SMALL, 262144), (BIG, 9, 9)),
+            build_pages((SMALL, 262144), (BIG, 9, 9)),
             "512 MB in large pages requested, 0 MB in 0 of 9 pages of 2048 KiB free",
         ),
         (
             PAGES_SMALL,
-            pages((SMALL, 100), (BIG, 512)),
+            build_pages((SMALL, 100), (BIG, 512)),
             "512 MB in small pages requested, 0 MB in 100 of 100 pages of 4 KiB free",
         ),
     ],
 )  # fmt: skip
-def test_pages_are_the_largest_that_a_word_means_and_memory_fills_up(size, there, found):
-    host = a_cell(mempages=there)
-    assert choose_pages(host, asked(pagesize=size)) == found
+def test_the_largest_pages_with_enough_memory_are_chosen(size, host_pages, expected):
+    host = build_cell(mempages=host_pages)
+    assert choose_pages(host, build_instance_cell(pagesize=size)) == expected
 
 
-def test_smallest_pages_are_those_of_the_least_size():
-    assert smallest_page(a_cell(mempages=pages((BIG, 1), (SMALL, 1)))) == SMALL
-    assert smallest_page(a_cell()) is None
+def test_smallest_page_size_and_policies_of_cells_without_cpus():
+    assert smallest_page(build_cell(mempages=build_pages((BIG, 1), (SMALL, 1)))) == SMALL
+    assert smallest_page(build_cell()) is None
+    for policy in (None, "shared"):
+        assert isinstance(
+            fit_cell(build_cell(), build_instance_cell(cpu_policy=policy), build_limits()),
+            FittedNUMACell,
+        )
 
 
-FEW = "of 8 dedicated CPUs free"
+OF_EIGHT = "of 8 dedicated CPUs free"
 
 
-def on(host, wanted, policy=None, reserved=0):
-    node = asked(pinned=range(wanted), cpu_thread_policy=policy)
-    found = pin_cell(host, node, reserved)
-    if isinstance(found, PinnedCPUs):
-        assert sorted(found.cpus) == list(range(wanted))
-        return [found.cpus[cpu] for cpu in range(wanted)], sorted(found.reserved)
-    return found
+def pin_cpus(host, count, policy=None, reserved=0):
+    node = build_instance_cell(pinned=range(count), cpu_thread_policy=policy)
+    result = pin_cell(host, node, reserved)
+    if isinstance(result, PinnedCPUs):
+        assert sorted(result.cpus) == list(range(count))
+        return [result.cpus[cpu] for cpu in range(count)], sorted(result.reserved)
+    return result
 
 
-def threaded(*taken):
-    return a_cell(pinned=range(8), siblings=THREADS, pinned_cpus=taken)
+def host_with_threads(*pinned):
+    return build_cell(pinned=range(8), siblings=THREADS, pinned_cpus=pinned)
 
 
-def old(*taken):
+def host_before_train(*pinned):
     """Return a node as before Train: the same CPUs for sharing and for pinning."""
-    return a_cell(shared=range(8), pinned=range(8), siblings=THREADS, pinned_cpus=taken)
+    return build_cell(shared=range(8), pinned=range(8), siblings=THREADS, pinned_cpus=pinned)
 
 
 @pytest.mark.parametrize(
-    ("taken", "wanted", "cpus"),
+    ("pinned", "count", "cpus"),
     [
         ([], 1, [0]),
         ([], 2, [0, 4]),
@@ -218,46 +243,41 @@ def old(*taken):
     ],
 )
 @pytest.mark.parametrize("policy", [None, "prefer"])
-def test_full_cores_are_preferred(taken, wanted, cpus, policy):
-    assert on(threaded(*taken), wanted, policy) == (cpus, [])
+def test_full_cores_are_preferred(pinned, count, cpus, policy):
+    assert pin_cpus(host_with_threads(*pinned), count, policy) == (cpus, [])
 
 
 @pytest.mark.parametrize(
-    ("taken", "wanted", "found"),
+    ("pinned", "count", "expected"),
     [
         ([], 3, ([0, 4, 1], [])),
         ([0], 1, ([1], [])),
         ([0, 1], 4, ([2, 6, 3, 7], [])),
         ([0, 1], 5, "5 dedicated CPUs on sibling threads requested, 4 free"),
         ([0, 1, 2, 3], 1, "1 dedicated CPUs on sibling threads requested, 0 free"),
-        ([0], 8, f"8 dedicated CPUs requested, 7 {FEW}"),
+        ([0], 8, f"8 dedicated CPUs requested, 7 {OF_EIGHT}"),
     ],
 )
-def test_required_siblings_are_of_full_cores(taken, wanted, found):
-    assert on(threaded(*taken), wanted, "require") == found
+def test_required_siblings_are_taken_from_free_cores(pinned, count, expected):
+    assert pin_cpus(host_with_threads(*pinned), count, "require") == expected
 
 
 @pytest.mark.parametrize("policy", [None, "prefer", "isolate"])
 def test_cores_of_one_thread_are_taken_in_order(policy):
-    host = a_cell(pinned=range(4), siblings=CORES, pinned_cpus=[1])
-    assert on(host, 3, policy) == ([0, 2, 3], [])
-    assert on(host, 4, policy) == "4 dedicated CPUs requested, 3 of 4 dedicated CPUs free"
+    host = build_cell(pinned=range(4), siblings=CORES, pinned_cpus=[1])
+    assert pin_cpus(host, 3, policy) == ([0, 2, 3], [])
+    assert pin_cpus(host, 4, policy) == "4 dedicated CPUs requested, 3 of 4 dedicated CPUs free"
 
 
-def test_siblings_cannot_be_had_of_cores_of_one_thread():
-    host = a_cell(pinned=range(4), siblings=CORES)
-    assert on(host, 1, "require") == "1 dedicated CPUs on sibling threads requested, 0 free"
-
-
-def test_isolation_is_not_for_cores_of_several_threads():
-    assert (
-        on(threaded(), 1, "isolate")
-        == "thread policy isolate requested, cores have several threads"
-    )
+def test_cores_of_one_thread_have_no_siblings_and_cores_of_several_are_not_isolated():
+    host = build_cell(pinned=range(4), siblings=CORES)
+    assert pin_cpus(host, 1, "require") == "1 dedicated CPUs on sibling threads requested, 0 free"
+    reason = "thread policy isolate requested, cores have several threads"
+    assert pin_cpus(host_with_threads(), 1, "isolate") == reason
 
 
 @pytest.mark.parametrize(
-    ("taken", "wanted", "reserved", "found"),
+    ("pinned", "count", "reserved", "expected"),
     [
         ([], 2, 0, ([0, 1], [])),
         ([0], 2, 0, ([1, 2], [])),
@@ -268,35 +288,31 @@ def test_isolation_is_not_for_cores_of_several_threads():
         ([0, 4], 3, 1, "1 dedicated CPU for the emulator requested, 0 left"),
     ],
 )
-def test_hosts_of_former_days_isolate_by_leaving_threads_idle(taken, wanted, reserved, found):
-    assert on(old(*taken), wanted, "isolate", reserved) == found
+def test_hosts_before_train_isolate_with_idle_threads(pinned, count, reserved, expected):
+    assert pin_cpus(host_before_train(*pinned), count, "isolate", reserved) == expected
 
 
 @pytest.mark.parametrize(
-    ("taken", "wanted", "found"),
+    ("pinned", "count", "expected"),
     [
         ([], 1, ([0], [4])),
         ([], 2, ([0, 4], [1])),
         ([0], 2, ([1, 5], [4])),
         ([0, 1], 4, ([2, 6, 3, 7], [4])),
         ([], 7, ([0, 4, 1, 5, 2, 6, 3], [7])),
-        ([], 8, f"8 dedicated CPUs and 1 for the emulator requested, 8 {FEW}"),
+        ([], 8, f"8 dedicated CPUs and 1 for the emulator requested, 8 {OF_EIGHT}"),
     ],
 )
-def test_emulator_gets_a_cpu_that_is_left(taken, wanted, found):
-    assert on(threaded(*taken), wanted, None, reserved=1) == found
+def test_emulator_gets_a_free_cpu(pinned, count, expected):
+    assert pin_cpus(host_with_threads(*pinned), count, None, reserved=1) == expected
 
 
-def test_cpus_of_no_core_are_not_taken():
-    host = a_cell(pinned=range(4), siblings=CORES[:2])
-    assert on(host, 2) == ([0, 1], [])
-    assert on(host, 3) == "3 dedicated CPUs on reported cores requested, 2 free"
-    assert on(host, 2, reserved=1) == "1 dedicated CPU for the emulator requested, 0 left"
-
-
-def test_where_no_cores_are_reported_each_cpu_is_one():
-    host = a_cell(pinned=[7, 3, 5], pinned_cpus=[3])
-    assert on(host, 2) == ([5, 7], [])
+def test_only_cpus_of_a_core_are_used_unless_no_cores_are_reported():
+    host = build_cell(pinned=range(4), siblings=CORES[:2])
+    assert pin_cpus(host, 2) == ([0, 1], [])
+    assert pin_cpus(host, 3) == "3 dedicated CPUs on reported cores requested, 2 free"
+    assert pin_cpus(host, 2, reserved=1) == "1 dedicated CPU for the emulator requested, 0 left"
+    assert pin_cpus(build_cell(pinned=[7, 3, 5], pinned_cpus=[3]), 2) == ([5, 7], [])
 
 
 @pytest.mark.parametrize(
@@ -309,16 +325,18 @@ def test_where_no_cores_are_reported_each_cpu_is_one():
         (None, 1, False),
     ],
 )
-def test_node_without_pinned_cpus_may_be_beside_others(policy, reserved, fits):
-    node = asked(shared=[0], cpu_policy="mixed", cpu_thread_policy=policy)
-    found = pin_cell(threaded(), node, reserved)
-    assert (found == PinnedCPUs({}, frozenset())) is fits
-    empty = asked(cpu_policy="dedicated")
-    assert pin_cell(threaded(), empty, 0) == ("CPU policies require pinned CPUs, none requested")
+def test_node_without_pinned_cpus_is_valid_next_to_other_nodes(policy, reserved, fits):
+    node = build_instance_cell(shared=[0], cpu_policy="mixed", cpu_thread_policy=policy)
+    expected = pin_cell(host_with_threads(), node, reserved)
+    assert (expected == PinnedCPUs({}, frozenset())) is fits
+    empty = build_instance_cell(cpu_policy="dedicated")
+    assert pin_cell(host_with_threads(), empty, 0) == (
+        "CPU policies require pinned CPUs, none requested"
+    )
 
 
 @pytest.mark.parametrize(
-    ("used", "ratio", "wanted", "short"),
+    ("used", "ratio", "count", "shortage"),
     [
         (0, 1.0, 4, None),
         (0, 16.0, 5, "5 shared CPUs requested, 4 in all"),
@@ -330,12 +348,15 @@ def test_node_without_pinned_cpus_may_be_beside_others(policy, reserved, fits):
         (6, 1.3, 0, "0 shared CPUs requested, -0.8 free of 4 x 1.3"),
     ],
 )
-def test_shared_cpus_are_given_away_by_the_ratio(used, ratio, wanted, short):
-    host = a_cell(shared=range(4), cpu_usage=used)
-    assert shared_shortage(host, asked(shared=range(wanted)), limits(cpu=ratio)) == short
+def test_allocation_ratio_applies_to_shared_cpus(used, ratio, count, shortage):
+    host = build_cell(shared=range(4), cpu_usage=used)
+    assert (
+        shared_shortage(host, build_instance_cell(shared=range(count)), build_limits(cpu=ratio))
+        == shortage
+    )
 
 
-def test_without_limits_only_the_nodes_own_cpus_count():
-    host = a_cell(shared=range(4), cpu_usage=99)
-    assert shared_shortage(host, asked(shared=range(4)), None) is None
-    assert shared_shortage(host, asked(shared=range(5)), None) is not None
+def test_without_limits_usage_of_shared_cpus_is_ignored():
+    host = build_cell(shared=range(4), cpu_usage=99)
+    assert shared_shortage(host, build_instance_cell(shared=range(4)), None) is None
+    assert shared_shortage(host, build_instance_cell(shared=range(5)), None) is not None

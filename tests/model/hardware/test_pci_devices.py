@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PciPools, as nova 34's PciDeviceStats decides the same cases."""
+"""PCI device pools of a host (nova 34 observed)."""
 
 from types import SimpleNamespace
 
@@ -9,7 +9,7 @@ from placement_sched.errors import Conflict
 from placement_sched.model.hardware.pci_devices import Devices, PciPools, ReportedPools, devices_of
 from placement_sched.model.hardware.pci_requests import InstancePCIRequest, InstancePCIRequests
 from tests.model.hardware.pci_stats import Stats
-from tests.support.numa_nodes import asked
+from tests.support.numa_nodes import build_instance_cell
 
 A, B, C = "provider-a", "provider-b", "provider-c"
 
@@ -33,52 +33,74 @@ def topology(*sockets):
 
 
 def cells(*ids):
-    return [SimpleNamespace(id=one) for one in ids]
+    return [SimpleNamespace(id=first) for first in ids]
 
 
-def left(pools, requests, mappings=None, numa_cells=None, host=None):
-    """Return name and count of the pools that are left, or why the requests are refused."""
-    here = PciPools.of(pools, host)
-    why = here.why_not(requests, mappings, numa_cells)
-    assert here.support_requests(requests, mappings, numa_cells) is (why is None)
-    assert here.free == sum(one["count"] for one in pools)
-    if why is not None:
+def remaining_pools(pools, requests, mappings=None, numa_cells=None, host=None):
+    """Return name and count of the remaining pools, or the reason of the rejection."""
+    host_pools = PciPools.of(pools, host)
+    rejection = host_pools.why_not(requests, mappings, numa_cells)
+    assert host_pools.support_requests(requests, mappings, numa_cells) is (rejection is None)
+    assert host_pools.free == sum(each["count"] for each in pools)
+    if rejection is not None:
         with pytest.raises(Conflict, match="requested"):
-            here.apply_requests(requests, mappings, numa_cells)
-        return why.reason.partition("requested; ")[2]
-    here.apply_requests(requests, mappings, numa_cells)
-    assert here.free == sum(one["count"] for one in here.pools)
-    return [(one.get("name"), one["count"]) for one in here.pools]
+            host_pools.apply_requests(requests, mappings, numa_cells)
+        return rejection.reason.partition("requested; ")[2]
+    host_pools.apply_requests(requests, mappings, numa_cells)
+    assert host_pools.free == sum(each["count"] for each in host_pools.pools)
+    return [(each.get("name"), each["count"]) for each in host_pools.pools]
 
 
 @pytest.mark.parametrize(
-    ("has", "spec", "fits"),
+    ("fields", "specs", "fits"),
     [
-        ({}, {}, True),
-        ({}, {"vendor_id": "8086", "product_id": "1520"}, True),
-        ({}, {"product_id": "1521"}, False),
-        ({"vendor_id": "ABcd"}, {"vendor_id": "abCD"}, True),
-        ({}, {"physical_network": "net1"}, False),
-        ({"physical_network": "net1"}, {"physical_network": "NET1"}, True),
-        ({"physical_network": None}, {"physical_network": "net1"}, False),
-        ({"physical_network": "net1"}, {"physical_network": None}, False),
-        ({}, {"physical_network": None}, True),
-        ({"physical_network": ""}, {"physical_network": None}, False),
-        ({"numa_node": 0}, {"numa_node": "0"}, False),
-        ({"numa_node": 0}, {"numa_node": 0}, False),
-        ({}, {"trusted": True}, False),
-        ({"trusted": "true"}, {"trusted": True}, True),
-        # What placement has seen to is not asked of the pool again.
-        ({}, {"resource_class": "CUSTOM_NIC", "traits": "CUSTOM_FAST"}, True),
-        ({"resource_class": "CUSTOM_GPU"}, {"resource_class": "CUSTOM_NIC"}, True),
-        ({}, {"rp_uuid": "another"}, True),
+        ({}, [{}], True),
+        ({}, [{"vendor_id": "8086", "product_id": "1520"}], True),
+        ({}, [{"product_id": "1521"}], False),
+        ({"vendor_id": "ABcd"}, [{"vendor_id": "abCD"}], True),
+        ({}, [{"physical_network": "net1"}], False),
+        ({"physical_network": "net1"}, [{"physical_network": "NET1"}], True),
+        ({"physical_network": None}, [{"physical_network": "net1"}], False),
+        ({"physical_network": "net1"}, [{"physical_network": None}], False),
+        ({}, [{"physical_network": None}], True),
+        ({"physical_network": ""}, [{"physical_network": None}], False),
+        ({"numa_node": 0}, [{"numa_node": "0"}], False),
+        ({"numa_node": 0}, [{"numa_node": 0}], False),
+        ({}, [{"trusted": True}], False),
+        ({"trusted": "true"}, [{"trusted": True}], True),
+        # Placement has matched these keys already.
+        ({}, [{"resource_class": "CUSTOM_NIC", "traits": "CUSTOM_FAST"}], True),
+        ({"resource_class": "CUSTOM_GPU"}, [{"resource_class": "CUSTOM_NIC"}], True),
+        ({}, [{"rp_uuid": "another"}], True),
+        # Lists, which plugins may report, never match.
+        ({"tags": ["a"]}, [{"tags": "a"}], False),
+        ({"tags": ["a"]}, [{"tags": "a"}, {"vendor_id": "8086"}], True),
+        # Remote managed devices must be requested.
+        ({"remote_managed": "true"}, [{}], False),
+        ({"remote_managed": "1"}, [{}], False),
+        ({"remote_managed": "yes"}, [{}], False),
+        ({"remote_managed": "false"}, [{}], True),
+        ({"remote_managed": "odd"}, [{}], True),
+        ({"remote_managed": None}, [{}], True),
+        ({"remote_managed": "True"}, [{"remote_managed": "true"}], True),
+        ({"remote_managed": "false"}, [{"remote_managed": "true"}], False),
+        ({"remote_managed": "true"}, [{"remote_managed": "yes"}], False),
+        ({"remote_managed": "false"}, [{"remote_managed": "false"}], True),
+        ({"remote_managed": None}, [{"remote_managed": "false"}], False),
+        ({"live_migratable": "true"}, [{"live_migratable": "true"}], True),
+        ({"live_migratable": "True"}, [{"live_migratable": "true"}], False),
+        ({"live_migratable": "false"}, [{"live_migratable": "true"}], False),
+        ({}, [{"live_migratable": "true"}], False),
+        ({"live_migratable": "true"}, [{}], True),
+        ({"live_migratable": "false"}, [{"live_migratable": "false"}], True),
+        ({}, [{"live_migratable": "true"}, {}], True),
     ],
 )
-def test_every_value_of_a_spec_must_be_the_pools(has, spec, fits):
-    assert PciPools.of([pool(**has)]).support_requests([request(1, spec)]) is fits
+def test_each_value_of_one_spec_must_match_the_pool(fields, specs, fits):
+    assert PciPools.of([pool(**fields)]).support_requests([request(1, *specs)]) is fits
 
 
-def test_one_spec_of_several_will_do_and_none_will_not():
+def test_one_of_several_specs_must_match():
     pools = [pool(1, product_id="1"), pool(1, product_id="2"), pool(1, product_id="3")]
     either = ({"product_id": "2"}, {"product_id": "3"})
     assert PciPools.of(pools).support_requests([request(2, *either)])
@@ -87,7 +109,7 @@ def test_one_spec_of_several_will_do_and_none_will_not():
     assert not PciPools.of(pools).support_requests([without])
 
 
-class _Spec(dict):
+class _CountingSpec(dict):
     """A spec that counts how often it is compared with a pool."""
 
     compared = 0
@@ -98,19 +120,13 @@ class _Spec(dict):
 
 
 @pytest.mark.parametrize("number", [1, 40])
-def test_specs_are_compared_once_with_pools_that_are_alike(number):
-    specs = [_Spec({f"key{key}": "1"}) for key in range(number)]
-    asking = request(1, *specs)
+def test_specs_are_compared_once_with_equal_pools(number):
+    specs = [_CountingSpec({f"key{key}": "1"}) for key in range(number)]
+    pci_request = request(1, *specs)
     for host in range(10):
         pools = [pool(host, pool_of=str(host), **({"key0": "2"} if host % 2 else {}))]
-        assert not PciPools.of(pools).support_requests([asking])
+        assert not PciPools.of(pools).support_requests([pci_request])
     assert {spec.compared for spec in specs} == {2}
-
-
-def test_pools_of_plugins_may_hold_lists():
-    pools = [pool(1, tags=["a"])]
-    assert PciPools.of(pools).support_requests([request(1, {"tags": "a"}, {"vendor_id": "8086"})])
-    assert not PciPools.of(pools).support_requests([request(1, {"tags": "a"})])
 
 
 @pytest.mark.parametrize(
@@ -128,52 +144,12 @@ def test_pools_of_plugins_may_hold_lists():
     ],
 )
 @pytest.mark.parametrize("make", [request, port])
-def test_physical_functions_and_vdpa_devices_are_for_who_names_them(make, kind, asked, fits):
-    has, spec = {"dev_type": kind} if kind else {}, {"dev_type": asked} if asked else {}
-    assert PciPools.of([pool(**has)]).support_requests([make(1, spec)]) is fits
+def test_physical_functions_and_vdpa_devices_must_be_requested(make, kind, asked, fits):
+    free, spec = {"dev_type": kind} if kind else {}, {"dev_type": asked} if asked else {}
+    assert PciPools.of([pool(**free)]).support_requests([make(1, spec)]) is fits
 
 
-@pytest.mark.parametrize(
-    ("has", "asked", "fits"),
-    [
-        ("true", None, False),
-        ("1", None, False),
-        ("yes", None, False),
-        ("false", None, True),
-        ("odd", None, True),
-        (None, None, True),
-        ("True", "true", True),
-        ("false", "true", False),
-        ("true", "yes", False),
-        ("false", "false", True),
-        (None, "false", False),
-    ],
-)
-def test_remote_managed_devices_are_for_requests_for_them(has, asked, fits):
-    pools = [pool(remote_managed=has)]
-    spec = {"remote_managed": asked} if asked else {}
-    assert PciPools.of(pools).support_requests([request(1, spec)]) is fits
-
-
-@pytest.mark.parametrize(
-    ("has", "asked", "fits"),
-    [
-        ("true", ["true"], True),
-        ("True", ["true"], False),
-        ("false", ["true"], False),
-        (None, ["true"], False),
-        ("true", [None], True),
-        ("false", ["false"], True),
-        (None, ["true", None], True),
-    ],
-)
-def test_device_that_is_to_move_with_its_instance_must_be_migratable(has, asked, fits):
-    pools = [pool(**({"live_migratable": has} if has else {}))]
-    specs = [{"live_migratable": one} if one else {} for one in asked]
-    assert PciPools.of(pools).support_requests([request(1, *specs)]) is fits
-
-
-FOUR = [pool(1, None, name="nowhere"), pool(1, 1, name="one"), pool(1, 0, name="zero"),
+FOUR_POOLS = [pool(1, None, name="nowhere"), pool(1, 1, name="one"), pool(1, 0, name="zero"),
         pool(1, 2, name="two")]  # fmt: skip
 
 
@@ -196,27 +172,27 @@ FOUR = [pool(1, None, name="nowhere"), pool(1, 1, name="one"), pool(1, 0, name="
         ("socket", None, ["one zero two", "zero two", "two", ""]),
     ],
 )  # fmt: skip
-def test_near_devices_are_taken_first_and_far_ones_as_the_policy_allows(policy, nodes, names):
-    here = None if nodes is None else cells(*nodes)
-    found = []
+def test_affinity_policy_decides_which_devices_are_taken(policy, nodes, names):
+    numa_cells = None if nodes is None else cells(*nodes)
+    results = []
     for count in range(1, 5):
-        pools = PciPools.of(FOUR, topology(0, 0, 1))
+        pools = PciPools.of(FOUR_POOLS, topology(0, 0, 1))
         asked = [request(count, numa_policy=policy)]
-        fits = pools.support_requests(asked, None, here)
+        fits = pools.support_requests(asked, None, numa_cells)
         if fits:
-            pools.apply_requests(asked, None, here)
-        found.append(" ".join(one["name"] for one in pools.pools) if fits else None)
-    assert found == names
+            pools.apply_requests(asked, None, numa_cells)
+        results.append(" ".join(first["name"] for first in pools.pools) if fits else None)
+    assert results == names
 
 
 @pytest.mark.parametrize("host", [topology(0, 0, None), topology(0, None), None])
-def test_socket_is_not_relied_on_where_the_host_does_not_report_all(host):
+def test_socket_policy_needs_the_sockets_of_all_nodes(host):
     asked = [request(numa_policy="socket")]
     assert not PciPools.of([pool(1, 1)], host).support_requests(asked, None, cells(0))
     assert PciPools.of([pool(1, 0)], host).support_requests(asked, None, cells(0))
 
 
-PLACED = [pool(2, name="a", rp_uuid=A), pool(2, name="b", rp_uuid=B), pool(2, name="-")]
+POOLS_OF_PROVIDERS = [pool(2, name="a", rp_uuid=A), pool(2, name="b", rp_uuid=B), pool(2, name="-")]
 
 
 @pytest.mark.parametrize(
@@ -236,54 +212,61 @@ PLACED = [pool(2, name="a", rp_uuid=A), pool(2, name="b", rp_uuid=B), pool(2, na
         ({"r-0": [A], "rr-0": [B], "r-x-0": [B]}, 1, [("-", 2), ("a", 1), ("b", 2)]),
     ],
 )  # fmt: skip
-def test_devices_are_those_of_the_allocation_candidate(mappings, count, names):
-    assert left(PLACED, [request(count)], mappings) == names
+def test_devices_are_taken_from_the_providers_of_the_candidate(mappings, count, names):
+    assert remaining_pools(POOLS_OF_PROVIDERS, [request(count)], mappings) == names
 
 
-def test_providers_may_stand_in_the_request_and_a_candidate_counts_before_them():
-    written = request(1, {"rp_uuids": B})
-    assert left(PLACED, [written]) == [("-", 2), ("a", 2), ("b", 1)]
-    assert left(PLACED, [written], {"r-0": [A]}) == [("-", 2), ("a", 1), ("b", 2)]
-
-
-def test_devices_of_ports_are_none_of_placements():
-    assert left(PLACED, [port(1)], {"r-0": [B]}) == [("-", 1), ("a", 2), ("b", 2)]
+def test_providers_of_a_candidate_take_precedence_over_the_request():
+    with_providers = request(1, {"rp_uuids": B})
+    assert remaining_pools(POOLS_OF_PROVIDERS, [with_providers]) == [("-", 2), ("a", 2), ("b", 1)]
+    assert remaining_pools(POOLS_OF_PROVIDERS, [with_providers], {"r-0": [A]}) == [
+        ("-", 2),
+        ("a", 1),
+        ("b", 2),
+    ]
+    assert remaining_pools(POOLS_OF_PROVIDERS, [port(1)], {"r-0": [B]}) == [
+        ("-", 1),
+        ("a", 2),
+        ("b", 2),
+    ]
 
 
 def test_provider_of_several_pools_is_refused():
     pools = [pool(2, rp_uuid=A, x="1"), pool(2, rp_uuid=A, x="2"), pool(2, rp_uuid=B)]
-    why = "6 free, 2 of the allocation candidate's providers (1 of provider-b), but devices of "
-    assert left(pools, [request()], {"r-0": [B]}).startswith(why)
-    assert left(pools, [request()], {}) == [(None, 1), (None, 2), (None, 2)]
+    rejection = (
+        "6 free, 2 of the allocation candidate's providers (1 of provider-b), but devices of "
+    )
+    assert remaining_pools(pools, [request()], {"r-0": [B]}).startswith(rejection)
+    assert remaining_pools(pools, [request()], {}) == [(None, 1), (None, 2), (None, 2)]
 
 
-def test_near_devices_that_suffice_hide_those_of_the_candidate_as_in_nova():
+def test_sufficient_near_devices_hide_the_candidate_as_in_nova():
     pools = [pool(1, 0, rp_uuid=A), pool(5, 1, rp_uuid=B)]
     asked, mappings = [request(numa_policy="preferred")], {"r-0": [A]}
-    assert isinstance(left(pools, asked, mappings, cells(1)), str)
-    assert left(pools, asked, mappings) == [(None, 5)]
+    assert isinstance(remaining_pools(pools, asked, mappings, cells(1)), str)
+    assert remaining_pools(pools, asked, mappings) == [(None, 5)]
 
 
-def test_requests_are_met_together_one_after_the_other():
-    assert left([pool(3)], [request(2), request(1)]) == []
-    assert left([pool(3)], [request(2), request(2)]) == "1 free"
-
-
-def test_what_earlier_requests_took_stays_taken_where_a_later_one_fails():
+def test_requests_are_served_one_after_the_other():
+    assert remaining_pools([pool(3)], [request(2), request(1)]) == []
+    assert remaining_pools([pool(3)], [request(2), request(2)]) == "1 free"
     pools = PciPools.of([pool(3)])
     with pytest.raises(Conflict, match="2 devices for PCI alias nic requested; 1 free"):
         pools.apply_requests([request(2), request(2)])
     assert pools.free == 1
 
 
-def test_request_for_no_device_wants_a_pool_of_its_kind_as_in_nova():
-    assert left([pool(2)], [request(0)]) == [(None, 2)]
-    assert left([pool(0)], [request(0)]) == []
-    assert left([pool(2)], [request(0, {"vendor_id": "10de"})]) == "2 free, 0 with vendor_id 10de"
+def test_request_for_no_device_needs_a_matching_pool_as_in_nova():
+    assert remaining_pools([pool(2)], [request(0)]) == [(None, 2)]
+    assert remaining_pools([pool(0)], [request(0)]) == []
+    assert (
+        remaining_pools([pool(2)], [request(0, {"vendor_id": "10de"})])
+        == "2 free, 0 with vendor_id 10de"
+    )
 
 
 @pytest.mark.parametrize(
-    ("pools", "asked", "has", "reason"),
+    ("pools", "asked", "free", "reason"),
     [
         ([], request(), 0, "1 device for PCI alias nic requested; 0 free"),
         ([pool(1, product_id="1"), pool(2)], request(3, {"product_id": "1520"}), 2,
@@ -303,50 +286,35 @@ def test_request_for_no_device_wants_a_pool_of_its_kind_as_in_nova():
           "required)")),
     ],
 )  # fmt: skip
-def test_refusal_has_what_is_asked_and_what_is_there(pools, asked, has, reason):
-    why = PciPools.of(pools).why_not([asked], None, cells(1, 0))
-    assert why.reason == reason
-    assert (why.asked, why.has) == (asked.count, has)
+def test_rejection_has_requested_and_free_devices(pools, asked, free, reason):
+    rejection = PciPools.of(pools).why_not([asked], None, cells(1, 0))
+    assert rejection.reason == reason
+    assert (rejection.asked, rejection.has) == (asked.count, free)
 
 
-def test_pools_of_one_report_are_read_once_and_never_changed():
-    given = (pool(1, name="tagged", trusted="true"), pool(2, name="plain"))
-    reported = ReportedPools(given)
-    one, other = PciPools(reported), PciPools(reported)
-    assert [each["name"] for each in one] == ["plain", "tagged"]
-    one.apply_requests([request(2)])
-    other.pools[0]["count"] = 7
-    assert (one.free, other.free) == (1, 8)
+def test_pools_of_a_report_are_parsed_once_and_not_changed():
+    reported_pools = (pool(1, name="tagged", trusted="true"), pool(2, name="plain"))
+    reported = ReportedPools(reported_pools)
+    first, second = PciPools(reported), PciPools(reported)
+    assert [each["name"] for each in first] == ["plain", "tagged"]
+    first.apply_requests([request(2)])
+    second.pools[0]["count"] = 7
+    assert (first.free, second.free) == (1, 8)
     assert PciPools(reported).free == reported.free == 3
-    assert given[1]["count"] == 2
+    assert reported_pools[1]["count"] == 2
     assert reported.pools is reported.pools
-
-
-def test_pools_are_true_even_where_there_are_none():
-    assert PciPools.of([])
-    assert PciPools.of([]).pools == list(PciPools.of([])) == []
 
 
 REQUESTS = InstancePCIRequests(requests=(InstancePCIRequest(count=1),))
 
 
-def test_devices_are_counted_by_node():
-    near = Devices(Stats([(0, 2), (1, 1), (0, 1), (None, 5)])).near
-    assert (dict(near), near[7]) == ({0: 3, 1: 1}, 0)
-
-
-def test_requests_are_served_where_the_host_says_so():
-    stats = Stats(near=[{0}])
+def test_devices_are_counted_by_node_and_served_near_nodes():
+    stats = Stats([(0, 2), (1, 1), (0, 1), (None, 5)], near=[{0}])
     devices = Devices(stats, REQUESTS.requests, {"pci": ["p1"]})
-    assert devices.can_serve([asked(0)])
-    assert not devices.can_serve([asked(0), asked(1)])
+    assert (dict(devices.near), devices.near[7]) == ({0: 3, 1: 1}, 0)
+    assert devices.can_serve([build_instance_cell(0)])
+    assert not devices.can_serve([build_instance_cell(0), build_instance_cell(1)])
     assert stats.asked == [(REQUESTS.requests, {"pci": ["p1"]})] * 2
-
-
-def test_no_request_is_served_anywhere():
-    stats = Stats()
-    assert Devices(stats).can_serve([asked(0)])
-    assert stats.asked == []
 
 
 @pytest.mark.parametrize("stats", [None, (), ({"count": 1},)])
@@ -354,7 +322,11 @@ def test_host_that_reports_no_devices_has_none(stats):
     assert devices_of(stats, REQUESTS, None) is None
 
 
-def test_request_without_devices_asks_for_none():
+def test_request_without_devices_has_no_device_requests():
     stats = Stats()
     assert devices_of(stats, None, {}) == Devices(stats, (), {})
     assert devices_of(stats, REQUESTS, {}) == Devices(stats, REQUESTS.requests, {})
+    assert Devices(stats).can_serve([build_instance_cell(0)])
+    assert stats.asked == []
+    assert PciPools.of([])
+    assert PciPools.of([]).pools == list(PciPools.of([])) == []

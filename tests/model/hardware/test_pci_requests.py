@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """PCI devices that an instance requests (nova 34 observed)."""
 
+import json
+
 import pytest
 
-from placement_sched.errors import Invalid
+from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.limits import MAX_PCI_REQUESTS, MAX_PCI_SPEC_KEYS
 from placement_sched.model.hardware.pci_requests import (
+    Alias,
     InstancePCIRequest,
     InstancePCIRequests,
     aliases_of,
     placement_terms,
 )
-from tests.model.hardware.asked import hardware_of, refused
+from tests.model.hardware.hardware_requests import hardware_of, read_error
 
 SPEC = {"vendor_id": "8086", "product_id": "1520", "live_migratable": "true"}
 
@@ -25,15 +28,15 @@ def test_requests_are_read_from_a_document():
             ]
         }
     )
-    by_alias, by_port = requests.requests
-    assert by_alias == InstancePCIRequest(
+    first, second = requests.requests
+    assert first == InstancePCIRequest(
         count=2, spec=(SPEC,), alias_name="nic", numa_policy="legacy"
     )
-    assert by_port == InstancePCIRequest(count=1, request_id="r", requester_id="p")
+    assert second == InstancePCIRequest(count=1, request_id="r", requester_id="p")
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("requests", "message"),
     [
         ([{"count": 1}] * (MAX_PCI_REQUESTS + 1), "65 PCI requests, at most 64"),
         ([{"count": 1, "spec": [{}] * (MAX_PCI_SPEC_KEYS + 1)}], "501 keys in the specs"),
@@ -41,30 +44,21 @@ def test_requests_are_read_from_a_document():
     ],
     ids=["requests", "specs", "keys"],
 )
-def test_more_requests_than_hosts_can_be_asked_in_a_moment_are_refused(asked, said):
-    with pytest.raises(Invalid, match=said):
-        InstancePCIRequests.from_document({"requests": asked})
-
-
-def test_as_many_requests_as_hosts_can_be_asked_in_a_moment_are_read():
+def test_too_many_requests_or_keys_are_refused(requests, message):
+    with pytest.raises(Invalid, match=message):
+        InstancePCIRequests.from_document({"requests": requests})
     keys = {f"key{number}": "1" for number in range(MAX_PCI_SPEC_KEYS // MAX_PCI_REQUESTS)}
-    asked = [{"count": 1, "spec": [keys]}] * MAX_PCI_REQUESTS
-    assert len(InstancePCIRequests.from_document({"requests": asked}).requests) == MAX_PCI_REQUESTS
+    largest = [{"count": 1, "spec": [keys]}] * MAX_PCI_REQUESTS
+    parsed = InstancePCIRequests.from_document({"requests": largest})
+    assert len(parsed.requests) == MAX_PCI_REQUESTS
 
 
-def test_request_without_an_alias_comes_from_a_port():
-    assert InstancePCIRequest(count=1).source == InstancePCIRequest.NEUTRON_PORT == 1
-    assert (
-        InstancePCIRequest(count=1, alias_name="a").source == InstancePCIRequest.FLAVOR_ALIAS == 0
-    )
-
-
-def test_request_is_live_migratable_if_all_its_devices_are():
+def test_request_properties():
+    from_port, from_alias = InstancePCIRequest(count=1), InstancePCIRequest(count=1, alias_name="a")
+    assert from_port.source == InstancePCIRequest.NEUTRON_PORT == 1
+    assert from_alias.source == InstancePCIRequest.FLAVOR_ALIAS == 0
     assert InstancePCIRequest(count=1, spec=(SPEC,)).is_live_migratable()
     assert not InstancePCIRequest(count=1, spec=(SPEC, {})).is_live_migratable()
-
-
-def test_requests_are_true_even_without_any():
     assert InstancePCIRequests()
 
 
@@ -78,29 +72,24 @@ ALIASES = aliases_of(
 KEY, NAME = "hw:pci_numa_affinity_policy", "hw_pci_numa_affinity_policy"
 
 
-def asking(value, properties=(), **extra_specs):
+def requests_of(value, properties=(), **extra_specs):
     extra_specs = {"pci_passthrough:alias": value, **extra_specs}
     return hardware_of(extra_specs, properties).pci_requests(ALIASES)
 
 
-def test_requests_are_none_unless_the_flavor_asks():
+def test_requests_follow_their_aliases():
     assert hardware_of({}).pci_requests(ALIASES) == ()
+    nic, gpu = requests_of("nic:2, gpu: 1")
+    assert (nic.alias_name, nic.count, nic.numa_policy) == ("nic", 2, "legacy")
+    assert nic.spec == ({"vendor_id": "8086", "product_id": "1520"},)
+    assert (gpu.alias_name, gpu.count, gpu.numa_policy) == ("gpu", 1, "required")
+    assert gpu.spec == ({"vendor_id": "10de", "product_id": "1db4"},)
 
 
-def test_requests_are_as_their_aliases_say():
-    assert [
-        (request.alias_name, request.count, request.numa_policy, request.spec)
-        for request in asking("nic:2, gpu: 1")
-    ] == [
-        ("nic", 2, "legacy", ({"vendor_id": "8086", "product_id": "1520"},)),
-        ("gpu", 1, "required", ({"vendor_id": "10de", "product_id": "1db4"},)),
-    ]
-
-
-def test_requests_have_ids_of_their_own_and_the_same_each_time():
-    ids = [request.request_id for request in asking("nic:1,nic:1,gpu:1")]
+def test_request_ids_are_unique_and_reproducible():
+    ids = [request.request_id for request in requests_of("nic:1,nic:1,gpu:1")]
     assert len(set(ids)) == len(ids)
-    assert ids == [request.request_id for request in asking("nic:2,nic:3,gpu:4")]
+    assert ids == [request.request_id for request in requests_of("nic:2,nic:3,gpu:4")]
 
 
 @pytest.mark.parametrize(
@@ -112,8 +101,8 @@ def test_requests_have_ids_of_their_own_and_the_same_each_time():
         ({KEY: "socket"}, {NAME: "socket"}, "socket"),
     ],
 )
-def test_affinity_policy_wins_over_those_of_the_aliases(by_flavor, by_image, policy):
-    requests = asking("gpu:1", by_image, **by_flavor)
+def test_affinity_policy_takes_precedence_over_the_alias(by_flavor, by_image, policy):
+    requests = requests_of("gpu:1", by_image, **by_flavor)
     assert [request.numa_policy for request in requests] == [policy or "required"]
 
 
@@ -122,7 +111,7 @@ def test_affinity_policy_wins_over_those_of_the_aliases(by_flavor, by_image, pol
     [({KEY: "far"}, {}, (KEY,)), ({KEY: "socket"}, {NAME: "legacy"}, (KEY, NAME))],
 )
 def test_unknown_or_different_affinity_policies_are_refused(by_flavor, by_image, named):
-    refused(lambda: asking("gpu:1", by_image, **by_flavor), *named)
+    read_error(lambda: requests_of("gpu:1", by_image, **by_flavor), *named)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +119,7 @@ def test_unknown_or_different_affinity_policies_are_refused(by_flavor, by_image,
 )
 def test_invalid_requests_are_refused_naming_the_key(value):
     with pytest.raises(Invalid, match=r"^flavor extra spec 'pci_passthrough:alias': "):
-        asking(value)
+        requests_of(value)
 
 
 @pytest.mark.parametrize(
@@ -148,20 +137,112 @@ def test_invalid_requests_are_refused_naming_the_key(value):
         ({"resource_class": "x", "traits": ""}, "CUSTOM_X", set()),
     ],
 )
-def test_placement_terms_are_names_that_placement_takes(spec, resource_class, traits):
+def test_resource_class_and_traits_are_valid_names_of_placement(spec, resource_class, traits):
     request = InstancePCIRequest(count=1, alias_name="a", spec=(spec,))
     assert placement_terms(request) == (resource_class, traits)
 
 
 @pytest.mark.parametrize(
-    "spec", [(), ({}, {}), ({},), ({"vendor_id": "8086"},), ({"resource_class": None},)]
+    ("specs", "message"),
+    [
+        ((), "PCI request 'a' has"),
+        (({}, {}), "PCI request 'a' has"),
+        (({},), "PCI request 'a' has"),
+        (({"vendor_id": "8086"},), "PCI request 'a' has"),
+        (({"resource_class": None},), "PCI request 'a' has"),
+        (({"resource_class": 5},), "PCI request 'a': .* must be a string"),
+        (({"resource_class": "x", "traits": ["a"]},), "PCI request 'a': .* must be a string"),
+    ],
 )
-def test_placement_terms_refuse_what_is_not_one_kind_of_device(spec):
-    with pytest.raises(Invalid, match="PCI request 'a' has"):
-        placement_terms(InstancePCIRequest(count=1, alias_name="a", spec=spec))
+def test_invalid_specs_have_no_placement_terms(specs, message):
+    with pytest.raises(Invalid, match=message):
+        placement_terms(InstancePCIRequest(count=1, alias_name="a", spec=specs))
 
 
-@pytest.mark.parametrize("spec", [{"resource_class": 5}, {"resource_class": "x", "traits": ["a"]}])
-def test_placement_terms_refuse_what_is_not_a_string(spec):
-    with pytest.raises(Invalid, match=r"PCI request 'a': .* must be a string"):
-        placement_terms(InstancePCIRequest(count=1, alias_name="a", spec=(spec,)))
+IDS = {"vendor_id": "8086", "product_id": "1520"}
+VF = {**IDS, "device_type": "type-VF"}
+
+
+def read(*specs, in_placement=False):
+    """Return the aliases of these objects."""
+    return aliases_of([json.dumps(spec) for spec in specs], in_placement=in_placement)
+
+
+def test_there_are_no_aliases_by_default():
+    assert read() == {}
+
+
+@pytest.mark.parametrize("in_placement", [False, True])
+def test_alias_has_the_keys_of_the_device(in_placement):
+    every = {
+        "name": " nic ",
+        **VF,
+        "capability_type": "pci",
+        "numa_policy": "required",
+        "resource_class": "nic",
+        "traits": "a,b",
+        "live_migratable": "Yes",
+    }
+    spec = {
+        **IDS,
+        "dev_type": "type-VF",
+        "capability_type": "pci",
+        "resource_class": "nic",
+        "traits": "a,b",
+        "live_migratable": "true",
+    }
+    assert read(every, in_placement=in_placement) == {
+        "nic": Alias(name="nic", numa_policy="required", specs=(spec,))
+    }
+
+
+def test_default_affinity_of_an_alias_is_legacy():
+    assert read({"name": "a", **IDS})["a"].numa_policy == "legacy"
+
+
+def test_aliases_of_one_name_are_alternatives():
+    other = {**VF, "product_id": "10ed"}
+    alias = read({"name": "a", **VF}, {"name": "b", **IDS}, {"name": "a", **other})["a"]
+    assert [spec["product_id"] for spec in alias.specs] == ["1520", "10ed"]
+
+
+def test_alias_in_placement_may_have_a_resource_class_for_ids():
+    assert read({"name": "a", "resource_class": "x"}, in_placement=True)
+
+
+@pytest.mark.parametrize(
+    ("specs", "in_placement", "why"),
+    [
+        ([{**IDS}], False, "no name"),
+        ([[]], False, "not a JSON object"),
+        ([{"name": "", **IDS}], False, "name cannot be"),
+        ([{"name": 1, **IDS}], False, "name cannot be 1"),
+        ([{"name": "a", "vendor_id": "808"}], False, "vendor_id cannot be '808'"),
+        ([{"name": "a", **IDS, "device_type": "vdpa"}], False, "device_type cannot be 'vdpa'"),
+        ([{"name": "a", **IDS, "numa_policy": "far"}], False, "numa_policy cannot be 'far'"),
+        ([{"name": "a", **IDS, "capability_type": "usb"}], False, "capability_type cannot be"),
+        ([{"name": "a", **IDS, "live_migratable": "perhaps"}], False, "'perhaps' is not a boolean"),
+        ([{"name": "a", **IDS, "live_migratable": True}], False, "live_migratable cannot be True"),
+        ([{"name": "a", **IDS, "device_id": "1"}], False, "unknown key 'device_id'"),
+        ([{"name": "a", "vendor_id": "8086"}], False, "must have vendor_id and product_id$"),
+        ([{"name": "a", "resource_class": "x"}], False, "must have vendor_id and product_id$"),
+        ([{"name": "a", "product_id": "1520"}], True, "product_id or a resource_class"),
+        ([{"name": "a", **VF}, {"name": "a", **VF}], True, "it has several lines"),
+        ([{"name": "a", **VF}, {"name": "a", **VF, "numa_policy": "socket"}], False, "numa_policy"),
+        (
+            [{"name": "a", **VF}, {"name": "a", **VF, "device_type": "type-PF"}],
+            False,
+            "device_type",
+        ),
+        ([{"name": "a", **IDS}, {"name": "a", **IDS}], False, "device_type"),
+    ],
+)
+def test_invalid_aliases_are_refused_with_the_reason(specs, in_placement, why):
+    with pytest.raises(ConfigurationError, match=rf"^\[pci\] alias .*{why}"):
+        read(*specs, in_placement=in_placement)
+
+
+@pytest.mark.parametrize("text", ["", "{", "nic", "[" * 100_000])
+def test_alias_that_is_not_json_is_refused(text):
+    with pytest.raises(ConfigurationError, match=r"^\[pci\] alias .*it is not valid JSON"):
+        aliases_of([text], in_placement=False)

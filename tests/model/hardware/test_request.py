@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The NUMA nodes requested, explicitly or by implication (nova 34 observed)."""
+"""NUMA cells of a request (nova 34 observed)."""
 
 import pytest
 
-from placement_sched.model.hardware.numa import PAGES_LARGE, InstanceNUMACell, InstanceNUMATopology
-from tests.model.hardware.asked import hardware_of, refused
+from placement_sched.model.hardware.numa import (
+    PAGES_ANY,
+    PAGES_LARGE,
+    PAGES_SMALL,
+    InstanceNUMACell,
+    InstanceNUMATopology,
+)
+from tests.model.hardware.hardware_requests import hardware_of, read_error
 
 ALL = frozenset(range(4))
 NONE = frozenset()
@@ -58,8 +64,8 @@ def test_topology_is_none_where_nothing_asks_for_one(extra_specs, properties):
     ],
 )
 def test_topology_of_one_node_is_implied_or_said(extra_specs, properties, node):
-    found = hardware_of(extra_specs, properties).numa_topology
-    assert found == InstanceNUMATopology(cells=(node,))
+    result = hardware_of(extra_specs, properties).numa_topology
+    assert result == InstanceNUMATopology(cells=(node,))
 
 
 def test_topology_spreads_pinned_cpus_over_its_nodes():
@@ -94,23 +100,20 @@ def test_topology_refuses_contradictions_though_nothing_else_asks_for_nodes(
     extra_specs, properties
 ):
     hardware = hardware_of(extra_specs, properties)
-    refused(lambda: hardware.numa_topology, *extra_specs, *properties)
+    read_error(lambda: hardware.numa_topology, *extra_specs, *properties)
 
 
-def test_topology_of_an_empty_thread_policy_is_refused():
+def test_topology_of_an_empty_thread_policy_or_too_many_cpus_is_refused():
     hardware = hardware_of({"hw:numa_nodes": "1", "hw:cpu_thread_policy": ""})
-    assert "'hw:cpu_thread_policy' is empty" in refused(lambda: hardware.numa_topology)
-
-
-def test_topology_of_more_cpus_than_are_supported_is_refused():
+    assert "'hw:cpu_thread_policy' is empty" in read_error(lambda: hardware.numa_topology)
     hardware = hardware_of({"hw:cpu_policy": "dedicated"}, vcpus=2_000_000_000)
-    assert "2000000000 vcpus" in refused(lambda: hardware.numa_topology)
+    assert "2000000000 vcpus" in read_error(lambda: hardware.numa_topology)
 
 
 NODES, NAME = "hw:numa_nodes", "hw_numa_nodes"
 
 
-def nodes(extra_specs, properties=(), **flavor):
+def cells_of(extra_specs, properties=(), **flavor):
     """Return CPUs and memory of each node."""
     topology = hardware_of(extra_specs, properties, **flavor).numa_topology
     return topology and [(set(cell.cpuset), cell.memory) for cell in topology.cells]
@@ -121,50 +124,31 @@ def nodes(extra_specs, properties=(), **flavor):
     [({}, {}, None), ({NODES: ""}, {}, None), ({NODES: "2"}, {}, 2), ({}, {NAME: "4"}, 4)],
 )
 def test_number_of_nodes_is_that_of_flavor_or_image(by_flavor, by_image, count):
-    found = nodes(by_flavor, by_image)
-    assert (found and len(found)) == count
+    result = cells_of(by_flavor, by_image)
+    assert (result and len(result)) == count
 
 
-@pytest.mark.parametrize(
-    ("by_flavor", "by_image", "named"),
-    [
-        ({NODES: "0"}, {}, (NODES,)),
-        ({NODES: "-1"}, {}, (NODES,)),
-        ({NODES: "02"}, {}, (NODES,)),
-        ({NODES: "two"}, {}, (NODES,)),
-        ({NODES: "999999999"}, {}, (NODES,)),
-        ({NODES: "9" * 5000}, {}, (NODES,)),
-        ({}, {NAME: "0"}, (NAME,)),
-        ({NODES: "2"}, {NAME: "2"}, (NODES, NAME)),
-    ],
-)
-def test_invalid_number_of_nodes_or_one_that_is_set_twice_is_refused(by_flavor, by_image, named):
-    refused(lambda: nodes(by_flavor, by_image), *named)
+@pytest.mark.parametrize("value", ["0", "-1", "02", "two", "999999999", "9" * 5000])
+def test_invalid_or_repeated_number_of_nodes_is_refused(value):
+    read_error(lambda: cells_of({NODES: value}, {}), NODES)
+    read_error(lambda: cells_of({}, {NAME: "0"}), NAME)
+    read_error(lambda: cells_of({NODES: "2"}, {NAME: "2"}), NODES, NAME)
 
 
-def spread(cpus, memory, prefix="hw:numa"):
+def node_keys(cpus, memory, prefix="hw:numa"):
     """Return the keys that spread CPUs and memory over nodes."""
     keys = {f"{prefix}_cpus.{node}": text for node, text in enumerate(cpus)}
     return keys | {f"{prefix}_mem.{node}": text for node, text in enumerate(memory)}
 
 
-def test_shares_are_equal_unless_spread():
-    assert nodes({NODES: "2"}) == [({0, 1}, 2048), ({2, 3}, 2048)]
-
-
-@pytest.mark.parametrize("vcpus", [0, 4])
-def test_shares_of_one_node_are_everything(vcpus):
-    assert nodes({NODES: "1"}, vcpus=vcpus) == [(set(range(vcpus)), 4096)]
-
-
-def test_shares_are_as_the_flavor_spreads_them():
-    extra_specs = spread(["0,2-3", "1"], ["1024", "3072"]) | {"hw:numa_mem.3": "junk"}
-    assert nodes({NODES: "2", **extra_specs}) == [({0, 2, 3}, 1024), ({1}, 3072)]
-
-
-def test_shares_are_as_the_image_spreads_them():
-    properties = spread(["0", "1-3"], ["4096", "0"], "hw_numa")
-    assert nodes({NODES: "2"}, properties) == [({0}, 4096), ({1, 2, 3}, 0)]
+def test_shares_are_equal_unless_flavor_or_image_set_them():
+    assert cells_of({NODES: "2"}) == [({0, 1}, 2048), ({2, 3}, 2048)]
+    for vcpus in (0, 4):
+        assert cells_of({NODES: "1"}, vcpus=vcpus) == [(set(range(vcpus)), 4096)]
+    extra_specs = node_keys(["0,2-3", "1"], ["1024", "3072"]) | {"hw:numa_mem.3": "junk"}
+    assert cells_of({NODES: "2", **extra_specs}) == [({0, 2, 3}, 1024), ({1}, 3072)]
+    properties = node_keys(["0", "1-3"], ["4096", "0"], "hw_numa")
+    assert cells_of({NODES: "2"}, properties) == [({0}, 4096), ({1, 2, 3}, 0)]
 
 
 @pytest.mark.parametrize(
@@ -172,21 +156,278 @@ def test_shares_are_as_the_image_spreads_them():
     [
         ({NODES: "3"}, {}, (NODES, "hw:numa_cpus.N", "hw:numa_mem.N")),
         ({}, {NAME: "3"}, (NAME,)),
-        (spread(["0-3"], []), {}, ("hw:numa_cpus.N", "hw:numa_mem.N", NODES)),
-        (spread([], ["4096"]), {}, ("hw:numa_cpus.N", "hw_numa_mem.N")),
-        (spread(["0-3"], ["4096"]), {}, ("hw:numa_cpus.N", NODES)),
-        (spread(["0-1", "2-3", ""], ["2048", "2048", "0"]), {}, ("hw:numa_cpus.N",)),
-        (spread(["0-1", "2-4"], ["2048", "2048"]), {}, ("hw:numa_cpus.N",)),
-        (spread(["0-2", "2-3"], ["2048", "2048"]), {}, ("hw:numa_cpus.N",)),
-        (spread(["0-1", "2"], ["2048", "2048"]), {}, ("hw:numa_cpus.N",)),
-        (spread(["0-1", "2-3"], ["2048", "2047"]), {}, ("hw:numa_mem.N",)),
-        (spread(["0-1", "2-3"], ["-1", "4097"]), {}, ("hw:numa_mem.N",)),
-        (spread(["0-1", "x"], ["2048", "2048"]), {}, ("hw:numa_cpus.1",)),
-        (spread(["0-1", "2-3"], ["2G", "2048"]), {}, ("hw:numa_mem.0",)),
-        (spread(["0-1"], []), spread(["0-1"], [], "hw_numa"), ("hw:numa_cpus.0", "hw_numa_cpus.0")),
-        (spread([], ["1"]), spread([], ["1"], "hw_numa"), ("hw:numa_mem.0", "hw_numa_mem.0")),
+        (node_keys(["0-3"], []), {}, ("hw:numa_cpus.N", "hw:numa_mem.N", NODES)),
+        (node_keys([], ["4096"]), {}, ("hw:numa_cpus.N", "hw_numa_mem.N")),
+        (node_keys(["0-3"], ["4096"]), {}, ("hw:numa_cpus.N", NODES)),
+        (node_keys(["0-1", "2-3", ""], ["2048", "2048", "0"]), {}, ("hw:numa_cpus.N",)),
+        (node_keys(["0-1", "2-4"], ["2048", "2048"]), {}, ("hw:numa_cpus.N",)),
+        (node_keys(["0-2", "2-3"], ["2048", "2048"]), {}, ("hw:numa_cpus.N",)),
+        (node_keys(["0-1", "2"], ["2048", "2048"]), {}, ("hw:numa_cpus.N",)),
+        (node_keys(["0-1", "2-3"], ["2048", "2047"]), {}, ("hw:numa_mem.N",)),
+        (node_keys(["0-1", "2-3"], ["-1", "4097"]), {}, ("hw:numa_mem.N",)),
+        (node_keys(["0-1", "x"], ["2048", "2048"]), {}, ("hw:numa_cpus.1",)),
+        (node_keys(["0-1", "2-3"], ["2G", "2048"]), {}, ("hw:numa_mem.0",)),
+        (
+            node_keys(["0-1"], []),
+            node_keys(["0-1"], [], "hw_numa"),
+            ("hw:numa_cpus.0", "hw_numa_cpus.0"),
+        ),
+        (node_keys([], ["1"]), node_keys([], ["1"], "hw_numa"), ("hw:numa_mem.0", "hw_numa_mem.0")),
     ],
 )
 def test_shares_that_do_not_add_up_are_refused(extra_specs, properties, named):
     number = {} if NODES in extra_specs or NAME in properties else {NODES: "2"}
-    refused(lambda: nodes(number | extra_specs, properties), *named)
+    read_error(lambda: cells_of(number | extra_specs, properties), *named)
+
+
+TIS, CRB = "COMPUTE_SECURITY_TPM_TIS", "COMPUTE_SECURITY_TPM_CRB"
+OLD, NEW = "COMPUTE_SECURITY_TPM_1_2", "COMPUTE_SECURITY_TPM_2_0"
+SECURITY_KEY = "hw:tpm_secret_security"
+#: A property, its key, two of its values, and what flavor or image may set it to.
+SHARED_VALUES = [
+    ("address_mode", "hw:maxphysaddr_mode", "emulate", "passthrough"),
+    ("ephemeral_encryption_format", "hw:ephemeral_encryption_format", "plain", "luksv2"),
+    ("pci_affinity_policy", "hw:pci_numa_affinity_policy", "socket", "preferred"),
+    ("secure_boot", "os:secure_boot", "required", "optional"),
+    ("sound_model", "hw:sound_model", "virtio", "ich9"),
+]
+FLAGS = [
+    ("has_ephemeral_encryption", "hw:ephemeral_encryption"),
+    ("has_packed_ring", "hw:virtio_packed_ring"),
+]
+
+
+def read_device(name, extra_specs, properties=()):
+    return getattr(hardware_of(extra_specs, properties).devices, name)
+
+
+@pytest.mark.parametrize(("name", "key", "value", "other"), SHARED_VALUES)
+def test_value_is_that_of_flavor_or_image_and_one_that_is_known(name, key, value, other):
+    image_key = key.replace(":", "_")
+    assert read_device(name, {}) is None
+    assert read_device(name, {key: value}) == read_device(name, {}, {image_key: value}) == value
+    assert read_device(name, {key: value}, {image_key: value}) == value
+    read_error(lambda: read_device(name, {key: value}, {image_key: other}), key, image_key)
+    assert "expected" in read_error(lambda: read_device(name, {key: "junk"}), key)
+
+
+def test_error_names_the_values_that_are_known():
+    message = read_error(lambda: read_device("secure_boot", {"os:secure_boot": "yes"}))
+    assert message == (
+        "flavor extra spec 'os:secure_boot': expected required or disabled or optional, got 'yes'"
+    )
+
+
+@pytest.mark.parametrize(("name", "key"), FLAGS)
+def test_flag_is_that_of_flavor_or_image(name, key):
+    image_key = key.replace(":", "_")
+    assert read_device(name, {}) is read_device(name, {key: "false"}, {image_key: "no"}) is False
+    assert read_device(name, {key: "true"}) is read_device(name, {}, {image_key: "yes"}) is True
+    read_error(lambda: read_device(name, {key: "no"}, {image_key: "yes"}), key, image_key)
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "amounts"),
+    [
+        ({}, {}),
+        ({"hw:pmem": ""}, {}),
+        ({"hw:pmem": " , "}, {}),
+        ({"hw:pmem": "6gb"}, {"CUSTOM_PMEM_NAMESPACE_6GB": 1}),
+        (
+            {"hw:pmem": "6GB, a-b,6gb,"},
+            {"CUSTOM_PMEM_NAMESPACE_6GB": 2, "CUSTOM_PMEM_NAMESPACE_A_B": 1},
+        ),
+    ],
+)
+def test_pmem_namespaces_are_counted_by_class(extra_specs, amounts):
+    assert read_device("pmem_namespaces", extra_specs) == amounts
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "properties", "traits", "security"),
+    [
+        ({}, {}, (), None),
+        ({"hw:tpm_model": "junk", SECURITY_KEY: "junk"}, {"hw_tpm_model": "tpm-crb"}, (), None),
+        ({"hw:tpm_version": "1.2"}, {}, (TIS, OLD), "user"),
+        ({"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb"}, {}, (CRB, NEW), "user"),
+        ({SECURITY_KEY: "host"}, {"hw_tpm_version": "2.0"}, (TIS, NEW), "host"),
+        (
+            {"hw:tpm_version": "2.0", SECURITY_KEY: ""},
+            {"hw_tpm_model": "tpm-crb"},
+            (CRB, NEW),
+            "user",
+        ),
+        ({"hw:tpm_version": "2.0", SECURITY_KEY: "deployment"}, {}, (TIS, NEW), "deployment"),
+    ],
+)
+def test_tpm_traits_and_secret_security_are_those_of_the_version(
+    extra_specs, properties, traits, security
+):
+    assert read_device("tpm_traits", extra_specs, properties) == traits
+    assert read_device("tpm_secret_security", extra_specs, properties) == security
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "properties", "names"),
+    [
+        ({"hw:tpm_version": "3"}, {}, ["hw:tpm_version"]),
+        ({"hw:tpm_version": "2.0", "hw:tpm_model": "x"}, {}, ["hw:tpm_model"]),
+        (
+            {"hw:tpm_version": "1.2"},
+            {"hw_tpm_version": "2.0"},
+            ["hw:tpm_version", "hw_tpm_version"],
+        ),
+        (
+            {"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-tis"},
+            {"hw_tpm_model": "tpm-crb"},
+            ["hw:tpm_model", "hw_tpm_model"],
+        ),
+        (
+            {"hw:tpm_version": "1.2"},
+            {"hw_tpm_model": "tpm-crb"},
+            ["hw:tpm_version", "hw_tpm_model"],
+        ),
+        ({"hw:tpm_version": "2.0", SECURITY_KEY: "moon"}, {}, [SECURITY_KEY]),
+    ],
+)
+def test_tpm_with_unknown_or_different_values_is_refused(extra_specs, properties, names):
+    read_error(lambda: read_device("tpm_secret_security", extra_specs, properties), *names)
+
+
+PAGE_SIZE, PAGE_SIZE_PROPERTY = "hw:mem_page_size", "hw_mem_page_size"
+LOCKED, LOCKED_NAME = "hw:locked_memory", "hw_locked_memory"
+
+
+@pytest.mark.parametrize(
+    ("by_flavor", "by_image", "size"),
+    [
+        ({}, {}, None),
+        ({PAGE_SIZE: ""}, {}, None),
+        ({PAGE_SIZE: "small"}, {}, PAGES_SMALL),
+        ({PAGE_SIZE: "large"}, {}, PAGES_LARGE),
+        ({PAGE_SIZE: "any"}, {}, PAGES_ANY),
+        ({PAGE_SIZE: "0"}, {}, 0),
+        ({PAGE_SIZE: "2048"}, {}, 2048),
+        ({PAGE_SIZE: "2MB"}, {}, 2048),
+        ({PAGE_SIZE: "1GiB"}, {}, 1048576),
+        ({PAGE_SIZE: "4Kb"}, {}, 0.5),
+        ({PAGE_SIZE: "large"}, {PAGE_SIZE_PROPERTY: "2MB"}, 2048),
+        ({PAGE_SIZE: "any"}, {PAGE_SIZE_PROPERTY: "small"}, PAGES_SMALL),
+        ({PAGE_SIZE: "any"}, {PAGE_SIZE_PROPERTY: "any"}, PAGES_ANY),
+    ],
+)
+def test_page_size_is_in_kib_or_a_word(by_flavor, by_image, size):
+    assert hardware_of(by_flavor, by_image).memory.page_size == size
+
+
+@pytest.mark.parametrize(
+    ("by_flavor", "by_image", "names"),
+    [
+        ({PAGE_SIZE: "huge"}, {}, (PAGE_SIZE,)),
+        ({PAGE_SIZE: "²"}, {}, (PAGE_SIZE,)),
+        ({PAGE_SIZE: "9" * 400 + "TB"}, {}, (PAGE_SIZE,)),
+        ({PAGE_SIZE: "Large"}, {PAGE_SIZE_PROPERTY: "2048"}, (PAGE_SIZE,)),
+        ({PAGE_SIZE: "large"}, {PAGE_SIZE_PROPERTY: "x"}, (PAGE_SIZE_PROPERTY,)),
+        ({}, {PAGE_SIZE_PROPERTY: "2048"}, (PAGE_SIZE, PAGE_SIZE_PROPERTY)),
+        ({PAGE_SIZE: "2048"}, {PAGE_SIZE_PROPERTY: "2048"}, (PAGE_SIZE, PAGE_SIZE_PROPERTY)),
+        ({PAGE_SIZE: "small"}, {PAGE_SIZE_PROPERTY: "small"}, (PAGE_SIZE, PAGE_SIZE_PROPERTY)),
+    ],
+)
+def test_invalid_page_sizes_are_refused(by_flavor, by_image, names):
+    read_error(lambda: hardware_of(by_flavor, by_image).memory.page_size, *names)
+
+
+UEFI = {"hw_firmware_type": "uefi"}
+ENCRYPTED = {"hw:mem_encryption": "true"}
+STATELESS = {**UEFI, "hw_firmware_stateless": "true"}
+
+
+@pytest.mark.parametrize(
+    ("by_flavor", "by_image", "locked"),
+    [
+        ({}, {}, None),
+        ({LOCKED: "false"}, {}, False),
+        ({}, {LOCKED_NAME: "false"}, False),
+        ({LOCKED: "true", PAGE_SIZE: "any"}, {}, True),
+        ({PAGE_SIZE: "any"}, {LOCKED_NAME: "true"}, True),
+        (ENCRYPTED, UEFI, True),
+        ({**ENCRYPTED, LOCKED: "false"}, UEFI, True),
+        ({**ENCRYPTED, "hw:mem_encryption_model": "amd-sev-snp"}, STATELESS, None),
+    ],
+)
+def test_memory_is_locked_on_request_or_for_encryption(by_flavor, by_image, locked):
+    assert hardware_of(by_flavor, by_image).memory.is_locked is locked
+
+
+@pytest.mark.parametrize(
+    ("by_flavor", "by_image", "names"),
+    [
+        ({LOCKED: "true"}, {}, (LOCKED, PAGE_SIZE)),
+        ({}, {LOCKED_NAME: "true"}, (LOCKED_NAME, PAGE_SIZE)),
+        ({LOCKED: "true", PAGE_SIZE: "any"}, {LOCKED_NAME: "false"}, (LOCKED, LOCKED_NAME)),
+        (ENCRYPTED, {}, ("hw:mem_encryption", "hw_firmware_type")),
+    ],
+)
+def test_locked_memory_needs_a_page_size_and_no_contradiction(by_flavor, by_image, names):
+    read_error(lambda: hardware_of(by_flavor, by_image).memory.is_locked, *names)
+
+
+MODEL = "hw:mem_encryption_model"
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "properties", "trait"),
+    [
+        ({}, {}, None),
+        ({"hw:mem_encryption": "false"}, {"hw_mem_encryption": "no"}, None),
+        ({MODEL: "junk"}, {"hw_mem_encryption_model": "amd-sev"}, None),
+        (ENCRYPTED, UEFI, "HW_CPU_X86_AMD_SEV"),
+        ({}, {**UEFI, "hw_mem_encryption": "yes"}, "HW_CPU_X86_AMD_SEV"),
+        (ENCRYPTED, {**UEFI, "hw_machine_type": "pc-q35-2.11"}, "HW_CPU_X86_AMD_SEV"),
+        ({**ENCRYPTED, MODEL: "amd-sev-es"}, UEFI, "HW_CPU_X86_AMD_SEV_ES"),
+        ({**ENCRYPTED, MODEL: "amd-sev-snp"}, STATELESS, "HW_CPU_X86_AMD_SEV_SNP"),
+        (
+            ENCRYPTED,
+            {**STATELESS, "hw_mem_encryption_model": "amd-sev-snp"},
+            "HW_CPU_X86_AMD_SEV_SNP",
+        ),
+        (
+            {**ENCRYPTED, MODEL: "intel-tdx"},
+            {**STATELESS, "hw_video_model": "none"},
+            "HW_CPU_X86_INTEL_TDX",
+        ),
+    ],
+)
+def test_encryption_trait_follows_the_model(extra_specs, properties, trait):
+    encryption = hardware_of(extra_specs, properties).memory.encryption
+    assert (encryption and encryption.trait) == trait
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "properties", "names"),
+    [
+        (
+            ENCRYPTED,
+            {**UEFI, "hw_mem_encryption": "no"},
+            ("hw:mem_encryption", "hw_mem_encryption"),
+        ),
+        (
+            {"hw:mem_encryption": "no"},
+            {**UEFI, "hw_mem_encryption": "yes"},
+            ("hw:mem_encryption", "hw_mem_encryption"),
+        ),
+        (ENCRYPTED, {}, ("hw:mem_encryption", "hw_firmware_type")),
+        ({}, {"hw_mem_encryption": "1"}, ("hw_mem_encryption", "hw_firmware_type")),
+        (ENCRYPTED, {**UEFI, "hw_machine_type": "pc"}, ("hw:mem_encryption", "hw_machine_type")),
+        ({**ENCRYPTED, MODEL: "amd-sev-snp"}, UEFI, ("hw:mem_encryption", "hw_firmware_stateless")),
+        ({**ENCRYPTED, MODEL: "intel-tdx"}, STATELESS, ("hw:mem_encryption", "hw_video_model")),
+        ({**ENCRYPTED, MODEL: "junk"}, UEFI, (MODEL,)),
+        (
+            {**ENCRYPTED, MODEL: "amd-sev"},
+            {**UEFI, "hw_mem_encryption_model": "amd-sev-es"},
+            (MODEL, "hw_mem_encryption_model"),
+        ),
+    ],
+)
+def test_contradicting_encryption_keys_are_refused_by_name(extra_specs, properties, names):
+    read_error(lambda: hardware_of(extra_specs, properties).memory.encryption, *names)

@@ -38,7 +38,6 @@ ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main() -> int:
-    """Run until the user or the system ends it; return the exit status."""
     parser = argparse.ArgumentParser(prog="make nova-cloud")
     parser.add_argument("--scheduler", choices=("placement-sched", "nova"), required=True)
     parser.add_argument("--database", choices=("mysql", "postgresql"), required=True)
@@ -59,7 +58,6 @@ def main() -> int:
 
 
 def _end(*_arguments: object) -> None:
-    """End at the first signal; further ones do not stop the cleaning up."""
     for number in ENDS:
         signal.signal(number, signal.SIG_IGN)
     _say("ending")

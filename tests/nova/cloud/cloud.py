@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real nova on this service: nova-api, nova-conductor, two nova-computes, RabbitMQ, a database.
-
-nova is the peer environment's (``make peer``). There is no keystone (a token is
-``user[:project]``), no neutron (servers have no network), and no hypervisor (nova's fake driver).
-Placement and images are ``placement-sched serve``; the scheduler is nova-scheduler or ours.
-"""
+"""A real nova on this service: nova-api, nova-conductor, nova-computes, RabbitMQ, a database."""
 
 import json
 import os
@@ -32,7 +27,7 @@ from tests.nova.cloud.neutron import no_networks
 from tests.nova.cloud.processes import Program
 from tests.nova.cloud.rabbitmq import RabbitMQ, private_broker
 from tests.support.empty_databases import empty_database
-from tests.support.loopback import reserved_port, served
+from tests.support.loopback import reserve_port, serve_application
 from tests.support.servers import BIN
 
 PEER = Path(__file__).with_name("peer")
@@ -72,12 +67,10 @@ class Cloud:
 
     @property
     def programs(self) -> list[Program]:
-        """All programs but the broker."""
         schedulers = [self.nova_scheduler, self.our_scheduler]
         return [*self.computes.values(), self.conductor, self.api, *schedulers, self.placement]
 
     def prepare(self, cell0: str, tell: Callable[[str], None]) -> None:
-        """Make nova's tables and start all programs but the scheduler; ``tell`` what is done."""
         self.placement.start()
         tell("nova's databases")
         job = self._peer("databases", PEER / "prepare.py", "databases", self.nova_conf, cell0)
@@ -99,46 +92,37 @@ class Cloud:
         wait_for(f"{scheduler.name} is up", lambda: self.services("nova-scheduler"), self)
 
     def compute(self, method: str, path: str, body: Any = None) -> Any:
-        """Ask nova's compute API; the answer must be a success."""
         return self._ask(method, self.places.compute + path, body, f"compute {COMPUTE_VERSION}")
 
     def post_server(self, server: Any) -> tuple[Mapping[str, str], Any]:
-        """Ask for a server; return the headers of the answer and what it tells of the server."""
         url, version = f"{self.places.compute}/servers", f"compute {COMPUTE_VERSION}"
         headers, answer = self._exchange("POST", url, {"server": server}, version)
         return headers, answer["server"]
 
     def ours(self, method: str, path: str, body: Any = None) -> Any:
-        """Ask ``placement-sched serve``; the answer must be a success."""
         version = f"placement {PLACEMENT_VERSION}"
         return self._ask(method, self.places.sched + path, body, version)
 
     def hypervisors(self) -> dict[str, str]:
-        """Return the uuids of the hosts' compute nodes that nova knows, by name."""
         found = self.compute("GET", "/os-hypervisors")["hypervisors"]
         return {one["hypervisor_hostname"]: one["id"] for one in found}
 
     def services(self, binary: str) -> dict[str, dict[str, Any]]:
-        """Return nova's services of one kind, by host."""
         found = self.compute("GET", f"/os-services?binary={binary}")["services"]
         return {one["host"]: one for one in found}
 
     def services_seen(self) -> dict[str, str]:
-        """Return when each of nova's services last reported, by binary and host."""
         found = self.compute("GET", "/os-services")["services"]
         return {f"{one['binary']} {one['host']}": one["updated_at"] or "" for one in found}
 
     def all_seen_since(self, before: Mapping[str, str]) -> bool:
-        """Whether all services have reported since then."""
         seen = self.services_seen()
         return all(seen[name] > when for name, when in before.items())
 
     def what_happened(self) -> str:
-        """Return the ends of all logs."""
         return "\n".join(one.last_lines() for one in [*self.programs, self.broker.server])
 
     def _hosts_registered(self) -> bool:
-        """Whether the computes have made their records, and their providers in placement."""
         self.check()
         try:
             services = self.services("nova-compute")
@@ -149,7 +133,6 @@ class Cloud:
         return up == set(HOSTS) and len(providers) == len(HOSTS)
 
     def check(self) -> None:
-        """Fail where a program that was started has ended."""
         for program in self.programs:
             ended = program.process is not None and program.process.poll() is not None
             assert not ended, program.last_lines()
@@ -197,7 +180,6 @@ class Cloud:
 
 
 def wait_for(what: str, true: Callable[[], object], cloud: Cloud, seconds: float = 240) -> None:
-    """Wait until it is so; fail with what was waited for, and all logs, where it never is."""
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, f"not in {seconds} s: {what}\n{cloud.what_happened()}"
@@ -208,21 +190,14 @@ def wait_for(what: str, true: Callable[[], object], cloud: Cloud, seconds: float
 def running_cloud(
     folder: Path, kind: str, tell: Callable[[str], None] = lambda _: None
 ) -> Iterator[Cloud]:
-    """Give a cloud without a scheduler, on a database server of this kind; end it all at the end.
-
-    ``tell`` is called with each step of what takes a while.
-
-    A test is skipped where nova, RabbitMQ or the database server is not there, unless CI requires
-    it.
-    """
     needs_peer()
     with ExitStack() as stack:
         tell("RabbitMQ")
         broker = stack.enter_context(private_broker(folder / "rabbitmq"))
         urls = [stack.enter_context(empty_database(kind, folder)) for _ in range(4)]
-        network = stack.enter_context(served(no_networks))
+        network = stack.enter_context(serve_application(no_networks))
         compute, sched = (
-            f"http://127.0.0.1:{stack.enter_context(reserved_port()).getsockname()[1]}"
+            f"http://127.0.0.1:{stack.enter_context(reserve_port()).getsockname()[1]}"
             for _ in range(2)
         )
         api, cell0, cell1 = (_as_nova_writes(url) for url in urls[:3])
@@ -235,7 +210,6 @@ def running_cloud(
 
 
 def _as_nova_writes(url: str) -> str:
-    """Return the URL of a database with the driver that nova runs with."""
     parsed = make_url(url)
     if parsed.get_backend_name() == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg2")

@@ -65,7 +65,6 @@ class Places:
 
 
 def write_options(file: Path, options: Options) -> Path:
-    """Write a file for oslo.config."""
     parser = configparser.RawConfigParser(default_section="")
     parser.read_dict(options)
     with file.open("w") as stream:
@@ -74,7 +73,6 @@ def write_options(file: Path, options: Options) -> Path:
 
 
 def nova_conf(places: Places, folder: Path) -> Options:
-    """Return what nova.conf holds: nova's programs and our scheduler are given it."""
     return {
         **compute_conf(places, folder),
         "api_database": {"connection": places.api_database},
@@ -83,7 +81,6 @@ def nova_conf(places: Places, folder: Path) -> Options:
 
 
 def compute_conf(places: Places, folder: Path) -> Options:
-    """Return what nova.conf holds on a compute host, where no database is known."""
     service = {"auth_type": "admin_token", "token": "admin"}
     placement = {**service, "endpoint": f"{places.sched}/placement"}
     network = {**service, "endpoint": places.network, "endpoint_override": places.network}
@@ -119,7 +116,6 @@ def compute_conf(places: Places, folder: Path) -> Options:
 
 
 def own_conf(places: Places) -> Options:
-    """Return what own.conf holds, for ``placement-sched serve`` and our scheduler."""
     return {
         "DEFAULT": {"service_down_time": "120"},
         "placement_database": {"connection": places.placement_database, "sync_on_startup": "true"},
@@ -128,7 +124,6 @@ def own_conf(places: Places) -> Options:
 
 
 def clouds_yaml(places: Places) -> str:
-    """Return the file that tells ``openstack`` where the services are."""
     cloud = {
         "auth_type": "admin_token",
         "auth": {"endpoint": f"{places.sched}/placement", "token": "admin"},

@@ -16,14 +16,12 @@ Outcome = Any
 
 
 def boot(operator: Operator) -> Outcome:
-    """One server, anywhere."""
     server = operator.wait(operator.boot("one"), "ACTIVE")
     operator.account_for_servers()
     return server["OS-EXT-AZ:availability_zone"]
 
 
 def three_at_once(operator: Operator) -> Outcome:
-    """Three servers of one request are spread over two hosts."""
     operator.boot("many", "--min 3 --max 3")
     servers = operator.servers()
     for one in servers:
@@ -33,7 +31,6 @@ def three_at_once(operator: Operator) -> Outcome:
 
 
 def no_valid_host(operator: Operator) -> Outcome:
-    """More memory than any host has."""
     server = operator.boot("giant", flavor="m1.giant")
     fault = operator.fault(server)
     assert operator.holds(server) == {}
@@ -41,7 +38,6 @@ def no_valid_host(operator: Operator) -> Outcome:
 
 
 def named_host(operator: Operator) -> Outcome:
-    """Forced by the zone's second half, and asked for by name."""
     forced = operator.booted("forced", f"--availability-zone nova:{CN1}")
     asked = operator.booted("asked", f"--host {CN2}")
     too_large = operator.boot("giant", f"--host {CN1}", "m1.giant")
@@ -51,7 +47,6 @@ def named_host(operator: Operator) -> Outcome:
 
 
 def anti_affinity(operator: Operator) -> Outcome:
-    """Two members on two hosts; a third has no host left."""
     group = operator.show("server group create --policy anti-affinity apart")["id"]
     hosts = {operator.host(operator.booted(name, f"--hint group={group}")) for name in "ab"}
     third = operator.boot("c", f"--hint group={group}")
@@ -61,7 +56,6 @@ def anti_affinity(operator: Operator) -> Outcome:
 
 
 def affinity(operator: Operator) -> Outcome:
-    """Two members on one host, though the other is emptier."""
     group = operator.show("server group create --policy affinity together")["id"]
     hosts = {operator.host(operator.booted(name, f"--hint group={group}")) for name in "ab"}
     operator.account_for_servers()
@@ -69,7 +63,6 @@ def affinity(operator: Operator) -> Outcome:
 
 
 def disabled_host(operator: Operator) -> Outcome:
-    """Nothing goes to a host whose service is disabled, not even what asks for it."""
     operator.run(f"compute service set --disable {CN1} nova-compute")
     wait_for("disabled", lambda: operator.disabled_in_placement(CN1), operator.cloud)
     hosts = [operator.host(operator.booted(name)) for name in "ab"]
@@ -82,7 +75,6 @@ def disabled_host(operator: Operator) -> Outcome:
 
 
 def zone(operator: Operator) -> Outcome:
-    """A host of an aggregate with a zone, which is given to it and taken away again."""
     operator.run("aggregate create --zone north racks")
     operator.run(f"aggregate add host racks {CN2}")
     server = operator.booted("north", "--availability-zone north")
@@ -96,7 +88,6 @@ def zone(operator: Operator) -> Outcome:
 
 
 def cold_migration(operator: Operator) -> Outcome:
-    """To the other host, confirmed; back to the first, reverted."""
     server = operator.booted("walker", f"--availability-zone nova:{CN1}")
     operator.run(f"server migrate {server}")
     operator.wait(server, "VERIFY_RESIZE")
@@ -114,7 +105,6 @@ def cold_migration(operator: Operator) -> Outcome:
 
 
 def live_migration(operator: Operator) -> Outcome:
-    """To whichever other host there is, and to one that is named."""
     server = operator.booted("runner", f"--availability-zone nova:{CN1}")
     operator.run(f"server migrate --live-migration {server}")
     operator.wait_for_host(server, CN2)
@@ -126,7 +116,6 @@ def live_migration(operator: Operator) -> Outcome:
 
 
 def resize(operator: Operator) -> Outcome:
-    """To a larger flavor, which moves it; to one that fits nowhere, which leaves it as it was."""
     server = operator.booted("grower", f"--availability-zone nova:{CN1}")
     operator.run(f"server resize --flavor m1.small {server}")
     operator.wait(server, "VERIFY_RESIZE")
@@ -142,7 +131,6 @@ def resize(operator: Operator) -> Outcome:
 
 
 def shelve(operator: Operator) -> Outcome:
-    """Off all hosts, and onto one again."""
     server = operator.booted("sleeper")
     operator.run(f"server shelve {server}")
     operator.wait(server, "SHELVED_OFFLOADED")
@@ -159,7 +147,6 @@ def shelve(operator: Operator) -> Outcome:
 
 
 def rebuild(operator: Operator) -> Outcome:
-    """With another image on the same host; not with one that cannot run there."""
     server = operator.booted("phoenix", f"--availability-zone nova:{CN1}")
     operator.run(f"server rebuild --image ubuntu {server}")
     operator.wait(server, "ACTIVE")
@@ -173,7 +160,6 @@ def rebuild(operator: Operator) -> Outcome:
 
 
 def evacuation(operator: Operator) -> Outcome:
-    """From a host that died; it frees what was allocated of it when it is back."""
     cloud, compute = operator.cloud, operator.cloud.computes[CN1]
     server = operator.booted("refugee", f"--availability-zone nova:{CN1}")
     compute.kill()
@@ -195,7 +181,6 @@ def evacuation(operator: Operator) -> Outcome:
 
 
 def alternate(operator: Operator) -> Outcome:
-    """A server that does not start on the first host starts on the next."""
     mark = operator.cloud.folder / CN1 / "out_of_order"
     operator.booted("ballast", f"--host {CN2}", "m1.small")
     mark.touch()
@@ -230,7 +215,6 @@ STEPS: tuple[Callable[[Operator], Outcome], ...] = (
 
 
 def lived(operator: Operator) -> Iterator[tuple[str, Outcome]]:
-    """Yield each step's name and what came of it; whatever came, all servers are gone after it."""
     for step in STEPS:
         yield step.__name__, _outcome(operator, step)
 
@@ -249,7 +233,6 @@ def _outcome(operator: Operator, step: Callable[[Operator], Outcome]) -> Outcome
 
 @contextmanager
 def _whatever() -> Iterator[None]:
-    """Go on: what is told is the first failure."""
     try:
         yield
     except (AssertionError, OSError):
@@ -257,7 +240,6 @@ def _whatever() -> Iterator[None]:
 
 
 def _failed_event(operator: Operator, server: str, action: str) -> str:
-    """Wait until an action on a server has failed; return its message."""
     seen: list[str] = []
 
     def failed() -> bool:

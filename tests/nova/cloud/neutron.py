@@ -6,7 +6,6 @@ from typing import Any
 
 
 def no_networks(environ: dict[str, Any], start_response: Any) -> list[bytes]:
-    """Answer every list of the networking API v2.0 with an empty one."""
     noun = environ["PATH_INFO"].rstrip("/").rpartition("/")[2].replace("-", "_")
     content = json.dumps({noun: []}).encode()
     headers = [("Content-Type", "application/json"), ("Content-Length", str(len(content)))]

@@ -37,23 +37,19 @@ class Operator:
         self.providers = {host: cloud.hypervisors()[host] for host in HOSTS}
 
     def run(self, command: str, *more: str) -> str:
-        """Run ``openstack`` with these words; it must succeed. Return what it prints."""
         done = self._openstack.run(*command.split(), *more)
         assert done.returncode == 0, f"openstack {command} {more}: {done.stderr}"
         return done.stdout
 
     def show(self, command: str, *more: str) -> Any:
-        """Run a command that shows something, and return what."""
         return json.loads(self.run(command, *more, "-f", "json"))
 
     def refused(self, command: str) -> str:
-        """Run a command that must fail; return what it tells."""
         done = self._openstack.run(*command.split())
         assert done.returncode != 0, done.stdout
         return done.stderr
 
     def prepare(self) -> None:
-        """Make the flavors and images that servers are made of."""
         for name, taken in FLAVORS.items():
             sizes = f"--vcpus {taken['VCPU']} --ram {taken['MEMORY_MB']} --disk {taken['DISK_GB']}"
             self.run(f"flavor create {name} --id {name} {sizes}")
@@ -63,38 +59,31 @@ class Operator:
         self.run(f"{image} power --property hw_architecture=ppc64")
 
     def boot(self, name: str, how: str = "", flavor: str = "m1.tiny") -> str:
-        """Ask for a server (or several, with ``--max``); return its uuid."""
         command = f"server create --image cirros --flavor {flavor} --nic none {how} {name}"
         return str(self.show(command)["id"])
 
     def booted(self, name: str, how: str = "", flavor: str = "m1.tiny") -> str:
-        """Ask for a server and wait until it is there; return its uuid."""
         server = self.boot(name, how, flavor)
         self.wait(server, "ACTIVE")
         return server
 
     def requested(self, name: str, flavor: str = "m1.tiny") -> tuple[str, str]:
-        """Ask for a server over HTTP; return its uuid and the request's id."""
         server = {"name": name, "flavorRef": flavor, "imageRef": self._image, "networks": "none"}
         headers, answer = self.cloud.post_server(server)
         return str(answer["id"]), headers["x-openstack-request-id"]
 
     def server(self, server: str) -> dict[str, Any]:
-        """Return what nova tells of a server."""
         return dict(self.cloud.compute("GET", f"/servers/{server}")["server"])
 
     def servers(self) -> list[dict[str, Any]]:
-        """Return what nova tells of all servers."""
         found = self.cloud.compute("GET", "/servers/detail?all_tenants=1")["servers"]
         return sorted(found, key=lambda one: str(one["name"]))
 
     def host(self, server: str) -> str | None:
-        """Return the host of a server."""
         host = self.server(server)["OS-EXT-SRV-ATTR:host"]
         return None if host is None else str(host)
 
     def wait(self, server: str, status: str) -> dict[str, Any]:
-        """Wait until a server has this status and nothing is under way; return what nova tells."""
         seen: dict[str, Any] = {}
 
         def reached() -> bool:
@@ -108,27 +97,22 @@ class Operator:
         return seen
 
     def wait_for_host(self, server: str, host: str, status: str = "ACTIVE") -> None:
-        """Wait until a server has this host and status."""
         wait_for(f"{server} is on {host}", lambda: self.host(server) == host, self.cloud)
         self.wait(server, status)
 
     def fault(self, server: str) -> str:
-        """Wait until a server has failed; return what its owner is told."""
         return str(self.wait(server, "ERROR")["fault"]["message"])
 
     def newest_migration(self, server: str) -> str:
-        """Return the status of a server's newest migration."""
         path = f"/os-migrations?instance_uuid={server}"
         return str(self.cloud.compute("GET", path)["migrations"][0]["status"])
 
     def holds(self, consumer: str) -> dict[str, dict[str, int]]:
-        """Return a consumer's allocations: resources by the host's name."""
         found = self.cloud.ours("GET", f"/placement/allocations/{consumer}")["allocations"]
         names = {uuid: host for host, uuid in self.providers.items()}
         return {names.get(uuid, uuid): one["resources"] for uuid, one in found.items()}
 
     def taken(self) -> dict[str, dict[str, int]]:
-        """Return what is allocated of each host."""
         return {
             host: {
                 name: amount
@@ -141,7 +125,6 @@ class Operator:
         }
 
     def account(self, taken: Taken) -> None:
-        """Wait until exactly this is allocated; nova frees some of it a little later."""
         expected = {host: _sum(taken.get(host, ())) for host in HOSTS}
         found: list[Any] = [None]
 
@@ -155,10 +138,6 @@ class Operator:
             raise AssertionError(f"allocated is {found[0]}: {failure}") from None
 
     def account_for_servers(self) -> None:
-        """Wait until each server that runs holds its flavor on its host, and nothing else is held.
-
-        Not for what is being moved, which holds something on two hosts.
-        """
         servers = [one for one in self.servers() if one["OS-EXT-SRV-ATTR:host"]]
         taken: dict[str, list[str]] = {host: [] for host in HOSTS}
         for one in servers:
@@ -169,7 +148,6 @@ class Operator:
             assert self.holds(one["id"]) == {one["OS-EXT-SRV-ATTR:host"]: flavor}, one["name"]
 
     def delete_all(self) -> None:
-        """Delete all servers and groups, and see that nothing stays allocated."""
         for one in self.servers():
             self.cloud.compute("DELETE", f"/servers/{one['id']}")
         wait_for("all servers are gone", lambda: self.servers() == [], self.cloud)
@@ -178,7 +156,6 @@ class Operator:
         self.account({})
 
     def disabled_in_placement(self, host: str) -> bool:
-        """Whether placement is told to choose this host for nothing."""
         path = f"/placement/resource_providers/{self.providers[host]}/traits"
         return "COMPUTE_STATUS_DISABLED" in self.cloud.ours("GET", path)["traits"]
 
@@ -192,7 +169,6 @@ def _sum(flavors: Sequence[str]) -> dict[str, int]:
 
 @contextmanager
 def operator_of(cloud: Cloud) -> Iterator[Operator]:
-    """Give an operator of a cloud, whose ``openstack`` is configured by its clouds.yaml."""
     variables = {
         "OS_CLOUD": "nova-cloud",
         "OS_CLIENT_CONFIG_FILE": str(cloud.folder / "clouds.yaml"),

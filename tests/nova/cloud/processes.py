@@ -24,11 +24,9 @@ class Program:
 
     @property
     def log(self) -> Path:
-        """What it prints, from all its starts."""
         return self.folder / f"{self.name}.log"
 
     def start(self) -> None:
-        """Start it; it need not be ready when this returns."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [str(part) for part in self.command],
@@ -41,19 +39,16 @@ class Program:
             )
 
     def halt(self) -> None:
-        """Let it and all its children do nothing more, as if the machine stood still."""
         assert self.process is not None
         os.killpg(self.process.pid, signal.SIGSTOP)
 
     def kill(self) -> None:
-        """End it and all its children at once, with no time for last words (SIGKILL)."""
         if self.process is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait(timeout=60)
 
     def stop(self, seconds: float = 60) -> int:
-        """Ask it to end (SIGTERM), and see to it; return the exit status."""
         assert self.process is not None
         self.process.terminate()
         try:
@@ -62,7 +57,6 @@ class Program:
             self.kill()
 
     def run(self) -> str:
-        """Run it to its end, which must be a success; return what it printed."""
         self.start()
         assert self.process is not None
         status = self.process.wait(timeout=300)
@@ -70,6 +64,5 @@ class Program:
         return self.log.read_text()
 
     def last_lines(self, number: int = 10) -> str:
-        """Return the end of what it printed, for a report of what went wrong."""
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return "\n".join([f"--- {self.log}:", *lines[-number:]])

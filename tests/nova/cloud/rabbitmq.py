@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import BROKER_REQUIRED
 from tests.nova.cloud.processes import Program
-from tests.support.loopback import reserved_port
+from tests.support.loopback import reserve_port
 from tests.support.servers import wait_until
 
 #: Where Debian has the server itself; what is in the path there runs for root and rabbitmq only.
@@ -49,19 +49,15 @@ class RabbitMQ:
 
     @property
     def url(self) -> str:
-        """Its address, as oslo.messaging writes it."""
         return f"rabbit://guest:guest@127.0.0.1:{self.port}/"
 
     def start(self) -> None:
-        """Start it; see :meth:`until_ready`."""
         self.server.start()
 
     def until_ready(self) -> None:
-        """Wait until it answers."""
         assert wait_until(self._answers, 180), self.server.last_lines()
 
     def restart(self) -> None:
-        """Break all its connections at once, as a broker does that dies, and start it again."""
         self.server.kill()
         self.start()
         self.until_ready()
@@ -85,12 +81,11 @@ def _program() -> str:
 
 @contextmanager
 def private_broker(folder: Path) -> Iterator[RabbitMQ]:
-    """Give a broker that is starting; a test is skipped where RabbitMQ is not installed."""
     if not _program():
         assert not BROKER_REQUIRED, "there is no rabbitmq-server"
         pytest.skip("RabbitMQ is not installed here: there is no rabbitmq-server")
     with ExitStack() as stack:
-        ports = tuple(stack.enter_context(reserved_port()).getsockname()[1] for _ in range(3))
+        ports = tuple(stack.enter_context(reserve_port()).getsockname()[1] for _ in range(3))
         broker = RabbitMQ(folder, (ports[0], ports[1], ports[2]))
         stack.callback(broker.names.kill)
         stack.callback(broker.server.kill)

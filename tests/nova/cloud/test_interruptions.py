@@ -15,14 +15,12 @@ MANY = 6
 
 
 def _boot_many(operator, name):
-    """Ask for several servers at once; return their uuids and their requests' ids."""
     with ThreadPoolExecutor(MANY) as pool:
         asked = pool.map(operator.requested, [f"{name}{number}" for number in range(MANY)])
         return dict(asked)
 
 
 def _all_run(operator, servers):
-    """Wait until all run, and see that each holds its flavor once."""
     for server in servers:
         operator.wait(server, "ACTIVE")
     operator.account_for_servers()
@@ -31,7 +29,6 @@ def _all_run(operator, servers):
 
 
 def _killed_with_calls_in_hand(operator, scheduler):
-    """Calls that were taken and not answered are answered by the next process."""
     scheduler.halt()
     servers = _boot_many(operator, "halted")
     scheduler.kill()
@@ -50,7 +47,6 @@ def _killed_in_the_midst(operator, scheduler, cloud):
 
 
 def _starts(scheduler):
-    """Return how often it has said that it serves."""
     return scheduler.log.read_text(errors="replace").count("nova-scheduler serves ")
 
 
@@ -62,7 +58,6 @@ def _stopped_in_the_midst(operator, scheduler):
 
 
 def _broker_restarted(operator, cloud):
-    """When nova's own services are back, servers boot again."""
     before = cloud.services_seen()
     cloud.broker.restart()
     wait_for("all services are back", lambda: cloud.all_seen_since(before), cloud)
@@ -71,7 +66,6 @@ def _broker_restarted(operator, cloud):
 
 
 def _shown(operator, cloud):
-    """What operators look at: the service, the hosts, decisions by request, explanations."""
     states = operator.show("compute service list --service nova-scheduler")
     assert [(one["Status"], one["State"]) for one in states] == [("enabled", "up")]
     found = cloud.ours("GET", "/compute/v2.1/os-hypervisors/detail")["hypervisors"]
@@ -89,7 +83,6 @@ def _shown(operator, cloud):
 
 
 def _outcomes(cloud, request):
-    """Return the outcomes of the decisions that were made for a request of nova's."""
     decisions = cloud.ours("GET", f"/scheduler/v1/decisions?request_id={request}")["decisions"]
     return [one["outcome"] for one in decisions]
 

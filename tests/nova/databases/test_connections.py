@@ -11,7 +11,7 @@ from placement_sched.nova.databases.connections import (
     fill_template,
 )
 from tests.conftest import make_settings
-from tests.support.loopback import reserved_port
+from tests.support.loopback import reserve_port
 
 pytestmark = pytest.mark.all_databases
 
@@ -80,7 +80,7 @@ def test_the_drivers_of_others_mean_ours(sqlite_url, scheme):
 
 
 def test_a_database_that_does_not_listen_is_away_at_once(sqlite_settings):
-    with reserved_port() as holder:
+    with reserve_port() as holder:
         url = f"mysql://u:very-secret@127.0.0.1:{holder.getsockname()[1]}/nova"
         database = cell_database("cell one", url, sqlite_settings)
         with pytest.raises(NovaDatabaseUnavailable) as away, database.read():

@@ -28,7 +28,6 @@ def cell(nova):
 
 @pytest.fixture
 def read(nova, follower):
-    """Return a function that reads the record of one instance."""
     records = NovaRecords(follower.settings)
 
     def reading(uuid, since=None):
@@ -111,7 +110,6 @@ def test_events_are_those_of_the_request_in_their_order(read, uuid, cell):
 
 
 def test_cell_that_is_away_leaves_the_others(nova, follower):
-    """The instances of the cell that is away are not there."""
     here = nova.add_instance("cn1")
     gone = str(uuid4())
     number = nova.api.add(

@@ -33,7 +33,6 @@ SERVICES = sa.Table(
 
 @pytest.fixture
 def nova(database_url):
-    """An engine of a database of nova's."""
     engine = sa.create_engine(database_url)
     SERVICES.create(engine)
     yield engine
@@ -43,7 +42,6 @@ def nova(database_url):
 
 @pytest.fixture
 def records(nova, database_url):
-    """Give a function that returns the record of the scheduler on a host."""
     made = []
 
     def record(host):
@@ -131,7 +129,6 @@ def test_another_service_that_writes_the_same_record_is_noticed(nova, records):
 
 
 def lose_the_answer_to_commit(engine, *, done):
-    """Let a connection be lost as it commits, after that is done or before."""
     dialect = engine.dialect
     commit = dialect.do_commit
 

@@ -24,7 +24,6 @@ pytestmark = pytest.mark.system
 
 
 def migrate(kind: str, url: str, revision: str) -> None:
-    """Bring a database to a revision, with the driver that the peer has."""
     parsed = make_url(url)
     if parsed.get_backend_name() == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg2")
@@ -49,7 +48,6 @@ def revisions(request: pytest.FixtureRequest) -> tuple[str, str]:
 def real_nova(
     request: pytest.FixtureRequest, revisions: tuple[str, str], tmp_path: Path
 ) -> Iterator[NovaCloud]:
-    """An empty nova of one cell, whose databases nova itself has made."""
     needs_peer()
     kind = request.param
     with (

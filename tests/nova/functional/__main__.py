@@ -18,7 +18,6 @@ from tests.nova.functional.worker import FAILED, OURS, PASSED, SKIPPED, THEIRS, 
 
 
 def main() -> int:
-    """Run, print, and return 1 where a test fails with our service alone."""
     asked = _arguments()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -76,28 +75,24 @@ def _print_failed(failed: list[Ended], theirs: Results) -> None:
 
 
 def _print_skipped(ours: Results) -> None:
-    """Name what nova's tests skip themselves, and why."""
     for ended in ours.values():
         if ended.outcome == SKIPPED:
             print(f"skipped: {ended.test}: {ended.text.strip()}")
 
 
 def _print_unsteady(ours: Results) -> None:
-    """Name what passed when it was run again."""
     for ended in ours.values():
         if ended.outcome == PASSED and ended.text:
             print(f"passed the second time: {ended.test}: {ended.text.strip().splitlines()[-1]}")
 
 
 def _print_known(ours: Results) -> None:
-    """Name what is known to fail and passes: the file of those that fail is to be mended."""
     for test in known_to_fail():
         if test in ours and ours[test].outcome == PASSED:
             print(f"passes, yet it is in failing_with_placement.yaml: {test}")
 
 
 def _print_requests(ours: Results) -> None:
-    """Name the requests for which no test of the selection is chosen."""
     sent = {request for ended in ours.values() for request in ended.requests}
     for request in sorted(sent.difference(*sound().values())):
         print(f"not in sound_selection.yaml: {request}")

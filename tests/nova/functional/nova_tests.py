@@ -53,13 +53,11 @@ class Lines:
         os.dup2(nowhere, 2)
 
     def say(self, answer):
-        """Write one line."""
         self._answers.write(answer if isinstance(answer, str) else json.dumps(answer))
         self._answers.write("\n")
         self._answers.flush()
 
     def ask(self, question):
-        """Write one line and return the answer to it."""
         self.say(question)
         return json.loads(sys.stdin.readline())
 
@@ -71,7 +69,6 @@ class Options:
         self.values = {}
 
     def config(self, group=None, **values):
-        """Set options of a group."""
         self.values.setdefault(group or "DEFAULT", {}).update(values)
 
 
@@ -96,7 +93,6 @@ class ServedPlacement(fixtures.Fixture):
         self.conf_fixture = Options()
 
     def setUp(self):
-        """Make sure that the database is what the test expects."""
         super().setUp()
         # placement's fixture sets this default for itself, and so for nova in the same process:
         # some tests of nova pass only with the old default.
@@ -107,7 +103,6 @@ class ServedPlacement(fixtures.Fixture):
 
     @property
     def endpoint(self):
-        """Return the URL of a server with the options of this moment."""
         wanted = json.dumps(self.conf_fixture.values, sort_keys=True)
         if wanted not in self.urls:
             answer = self.lines.ask({"options": self.conf_fixture.values})
@@ -155,7 +150,6 @@ class Requests:
 
 
 def main():
-    """Answer each line."""
     lines = Lines()
     if sys.argv[1] == "ours":
         ServedPlacement.lines = lines
@@ -171,7 +165,6 @@ def main():
 
 
 def answer(question, requests):
-    """Return the answer to one line."""
     if "list" in question:
         return {"tests": list(listed(question["list"]))}
     requests.seen.clear()
@@ -180,7 +173,6 @@ def answer(question, requests):
 
 
 def listed(names):
-    """Give the ids of the tests of modules and packages."""
     for name in names:
         module = importlib.import_module(name)
         inner = pkgutil.walk_packages(getattr(module, "__path__", ()), f"{name}.")
@@ -190,7 +182,6 @@ def listed(names):
 
 
 def flat(suite):
-    """Give the tests of a suite and of those in it."""
     for test in suite:
         if isinstance(test, unittest.TestSuite):
             yield from flat(test)
@@ -199,7 +190,6 @@ def flat(suite):
 
 
 def run(name):
-    """Run a test, and say how it ended."""
     result, since = TestResult(), time.monotonic()
     try:
         module, one, method = name.rsplit(".", 2)

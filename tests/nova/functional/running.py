@@ -17,7 +17,6 @@ Results = Mapping[str, Ended]
 
 
 def ran(service: str, tests: Sequence[str], processes: int, folder: Path) -> Iterator[Ended]:
-    """Run tests with this service behind them; give each as it ends."""
     with ExitStack() as stack:
         idle: SimpleQueue[Worker] = SimpleQueue()
         for number in range(min(processes, len(tests))):
@@ -42,10 +41,6 @@ def collected(
     folder: Path,
     progress: Callable[[Ended], None],
 ) -> Results:
-    """Run tests, and those that fail a second time: nova's waits are short for a busy machine.
-
-    One that passes then keeps the text of its failure.
-    """
     results = {}
     for ended in ran(service, tests, processes, folder):
         results[ended.test] = ended
@@ -57,7 +52,6 @@ def collected(
 
 
 def table(results: Mapping[str, Results]) -> Iterator[str]:
-    """Give the lines of a table: by group of tests, how many pass with each service."""
     services = list(results)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for service, ends in results.items():
@@ -74,6 +68,5 @@ def table(results: Mapping[str, Results]) -> Iterator[str]:
 
 
 def ours_alone(ours: Results, known: Iterable[str]) -> list[Ended]:
-    """Return the tests that fail with our service and are not known to fail with placement."""
     expected = set(known)
     return [one for one in ours.values() if one.outcome == FAILED and one.test not in expected]

@@ -42,25 +42,21 @@ _TOGETHER = ("regressions", "wsgi")
 
 
 def whole() -> list[str]:
-    """Return the import names of the modules of nova's functional tests."""
     return [f"{BASE}.{module}" for module in MODULES]
 
 
 def sound() -> Mapping[str, list[str]]:
-    """Return the selected tests, and the requests for which each was chosen."""
     classes = _read("sound_selection.yaml")
     return {f"{one}.{test}": why for one, tests in classes.items() for test, why in tests.items()}
 
 
 def known_to_fail() -> Mapping[str, str]:
-    """Return the tests that fail with openstack-placement too, and why."""
     return {
         test: row["why"] for row in _read("failing_with_placement.yaml") for test in row["tests"]
     }
 
 
 def group_of(test: str) -> str:
-    """Return the module of a test, or its package where modules are many and small."""
     module = test.removeprefix(f"{BASE}.").rsplit(".", 2)[0]
     return next((name for name in _TOGETHER if module.startswith(f"{name}.")), module)
 

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A selection of nova's own functional tests passes on our placement.
-
-Together they send every request that nova's functional tests send (``sound_selection.yaml``).
-``make test-only WHAT=nova-functional`` runs all of nova's functional tests.
-"""
+"""A selection of nova's own functional tests passes on our placement."""
 
 from collections.abc import Iterator
 

@@ -15,7 +15,7 @@ from typing import Any
 from tests.conftest import _prepare, empty
 from tests.differential.duel import PEER_PYTHON
 from tests.differential.lines import Lines
-from tests.support.servers import Server, serving
+from tests.support.servers import Server, start_servers
 
 PROGRAM = Path(__file__).with_name("nova_tests.py")
 #: nova says at each start that it is to leave eventlet.
@@ -49,11 +49,9 @@ class Servers:
         self.url_of({})
 
     def empty(self) -> None:
-        """Remove all that a test has left."""
         empty(self._database)
 
     def url_of(self, options: Mapping[str, Mapping[str, Any]]) -> str:
-        """Return where the server with these options is, started if there is none yet."""
         key = json.dumps(options, sort_keys=True)
         if key not in self._running:
             path = self._folder / f"placement{len(self._running)}.conf"
@@ -73,11 +71,9 @@ class Worker:
         self._started: Lines | None = None
 
     def tests_of(self, modules: Iterable[str]) -> list[str]:
-        """Return the ids of the tests of these modules of nova's."""
         return list(self._lines.ask({"list": list(modules)})["tests"])
 
     def run(self, test: str) -> Ended:
-        """Run one test on an empty placement."""
         if self._servers is not None:
             self._servers.empty()
         try:
@@ -91,7 +87,6 @@ class Worker:
         return Ended(test, **answer, requests=requests)
 
     def close(self) -> None:
-        """End the process, if there is one."""
         if self._started is not None:
             with suppress(OSError):  # it has ended already
                 self._started.close()
@@ -106,9 +101,8 @@ class Worker:
 
 @contextmanager
 def working(service: str, folder: Path) -> Iterator[Worker]:
-    """Give a worker with this service behind it."""
     folder.mkdir(exist_ok=True)
-    with serving(folder) as serve:
+    with start_servers(folder) as serve:
         servers = Servers(serve, folder) if service == OURS else None
         with closing(Worker(service, servers)) as worker:
             yield worker

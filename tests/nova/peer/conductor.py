@@ -25,7 +25,6 @@ SIZES = {"vcpus": 1, "root_gb": 1, "ephemeral_gb": 0, "swap": 0}
 
 
 def connect(url, cap):
-    """Connect to a bus; ``cap`` is [upgrade_levels] scheduler."""
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
         file.write(OPTIONS.format(url=url))
         file.flush()
@@ -65,7 +64,6 @@ def spec_of(uuids, memory_mb):
 
 
 def select(uuids, memory_mb, whole):
-    """Return what nova has of an answer, or the exception that it raises."""
     whose = context.RequestContext("ann", "demo")
     try:
         found = SchedulerQueryClient().select_destinations(

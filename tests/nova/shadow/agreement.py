@@ -47,7 +47,7 @@ from tests.nova.cloud.rabbitmq import private_broker
 from tests.nova.shadow.drawing import GPU, SSD, Drawing
 from tests.support.empty_databases import empty_database
 from tests.support.nova_clouds import NovaCloud
-from tests.support.servers import BIN, serving_on, wait_until
+from tests.support.servers import BIN, serve_database, wait_until
 
 JOBS = Path(__file__).parent / "peer" / "jobs.py"
 FILTERS = (
@@ -74,7 +74,6 @@ class Stage:
     flavors: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
 
     def add_hosts(self) -> None:
-        """Make the hosts known to nova, and to placement as nova-compute and nova-api do."""
         zones: dict[str, list[str]] = {}
         fast = []
         stock: dict[str, dict[str, Any]] = {}
@@ -116,7 +115,6 @@ class Stage:
     def _stock(
         self, connection: Connection, hosts: Mapping[str, Any], of_host: Mapping[str, list[str]]
     ) -> None:
-        """Make a provider of each host with inventories, traits and aggregates."""
         rows = [NewProvider(self.nodes[name], name) for name in hosts]
         ids = resource_providers.create_many(connection, rows, utcnow())
         for name in (SSD, GPU):
@@ -152,7 +150,6 @@ class Stage:
         }
 
     def place(self, described: dict[str, Any], primitive: dict[str, Any]) -> None:
-        """Ask nova-scheduler for hosts, and do what conductor and the computes do then."""
         uuids, request = described["uuids"], f"req-{uuid4()}"
         hosts = self.caller.select(primitive, uuids, request)
         # Its computes take longer to record an instance than a shadow to evaluate the request.
@@ -169,7 +166,6 @@ class Stage:
             self._report(host)
 
     def remove_one(self) -> None:
-        """Delete an instance, as a compute does."""
         uuid = self.drawing.forget()
         if uuid is None:
             return
@@ -179,17 +175,14 @@ class Stage:
         self._report(host)
 
     def settled(self) -> bool:
-        """Whether the shadow knows what nova did with every request."""
         with self.database.read() as connection:
             return not shadow_results.pending(connection)
 
     def waiting(self) -> list[Any]:
-        """Return what the shadow waits for."""
         with self.database.read() as connection:
             return list(shadow_results.pending(connection))
 
     def report(self) -> dict[str, Any]:
-        """Return the shadow's report."""
         with self.database.read() as connection:
             return report_of(shadow_results.since(connection, None))
 
@@ -206,7 +199,6 @@ class Stage:
         self.nova.api.add("instance_mappings", **first, queued_for_delete=False)
 
     def _report(self, host: str) -> None:
-        """Record the figures of a host with the instances that it has now."""
         here = [flavor for place, flavor in self.flavors.values() if place == host]
         used = [sum(one[name] for one in here) for name in ("vcpus", "memory_mb", "root_gb")]
         figures = {**self._figures(host, *used), "running_vms": len(here)}
@@ -229,7 +221,6 @@ class Conductor:
         self._client = self._library.get_rpc_client(self._transport, target)
 
     def select(self, primitive: dict[str, Any], uuids: list[str], request: str) -> list[str] | None:
-        """Return the host of each instance, None where there is no valid host."""
         context = {"request_id": request, "user_id": "ann", "project_id": "demo", "is_admin": True}
         try:
             answer = self._client.prepare(version="4.5", timeout=60).call(
@@ -247,7 +238,6 @@ class Conductor:
         return [best["nova_object.data"]["service_host"] for best, *_ in answer]
 
     def is_answered(self) -> bool:
-        """Whether a scheduler answers; RabbitMQ drops what is sent before there is its queue."""
         asked = self._client.prepare(namespace="baseapi", version="1.1", timeout=5)
         try:
             return bool(asked.call({}, "ping", arg="there"))
@@ -255,13 +245,11 @@ class Conductor:
             return False
 
     def close(self) -> None:
-        """Close the connections."""
         self._transport.cleanup()
 
 
 @contextmanager
 def staged(folder: Path, *, hosts: int, seed: int) -> Iterator[Stage]:
-    """Give the cloud with nova-scheduler and its shadow; all is ended and removed at the end."""
     needs_peer()
     with ExitStack() as stack:
         broker = stack.enter_context(private_broker(folder / "rabbitmq"))
@@ -272,7 +260,7 @@ def staged(folder: Path, *, hosts: int, seed: int) -> Iterator[Stage]:
         stack.callback(nova.close)
         nova.add_cell("one", written[2])
         own = {"connection": written[3], "sync_on_startup": "true"}
-        server = stack.enter_context(serving_on(folder, written[3]))
+        server = stack.enter_context(serve_database(folder, written[3]))
         database = Database(make_settings(written[3]))
         stack.callback(database.dispose)
         broker.until_ready()
@@ -307,7 +295,6 @@ def staged(folder: Path, *, hosts: int, seed: int) -> Iterator[Stage]:
 
 
 def peer_job(*arguments: str, given: Any = None) -> Any:
-    """Run a job in nova's environment; return what it prints."""
     text = None if given is None else json.dumps(given)
     done = subprocess.run(
         [PEER_PYTHON, JOBS, *arguments],
@@ -322,7 +309,6 @@ def peer_job(*arguments: str, given: Any = None) -> Any:
 
 
 def compared(stage: Stage, requests: int) -> dict[str, Any]:
-    """Place so many requests one after the other, and return the report."""
     left = requests
     while left:
         described = [stage.drawing.request() for _ in range(min(BATCH, left))]
@@ -367,7 +353,6 @@ def _lines(options: Mapping[str, str]) -> str:
 
 
 def main() -> int:
-    """Run, and print the report; 1 where they disagree."""
     parser = argparse.ArgumentParser(prog="python -m tests.nova.shadow.agreement")
     parser.add_argument("--requests", type=int, default=500)
     parser.add_argument("--hosts", type=int, default=40)

@@ -24,16 +24,15 @@ from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store import shadow_results
 from placement_sched.store.placement import allocations, inventories, resource_providers
 from placement_sched.store.placement.resource_providers import NewProvider
-from tests.support.nova_clouds import NovaCloud, flavor_text, wrapped
+from tests.support.nova_clouds import NovaCloud, build_flavor_json, wrap_object
 
 ROOM = {"VCPU": 8, "MEMORY_MB": 8192, "DISK_GB": 1000}
 REQUEST_ID = "req-00000000-0000-4000-8000-000000000001"
 
 
 def primitive(**changes: Any) -> dict[str, Any]:
-    """Return a RequestSpec as conductor sends it, for the flavor m1.small (2048 MB)."""
-    flavor = json.loads(flavor_text(extra_specs={}))["cur"]
-    return wrapped(
+    flavor = json.loads(build_flavor_json(extra_specs={}))["cur"]
+    return wrap_object(
         "RequestSpec",
         "1.15",
         {"project_id": "demo", "user_id": "ann", "num_instances": 1, "flavor": flavor, **changes},
@@ -41,7 +40,6 @@ def primitive(**changes: Any) -> dict[str, Any]:
 
 
 def message(*uuids: str, **changes: Any) -> dict[str, Any]:
-    """Return the message of a call for these instances."""
     inside = {
         "method": "select_destinations",
         "version": "4.5",
@@ -74,7 +72,6 @@ class Shadowed:
         self.nodes: dict[str, str] = {}
 
     def add_host(self, name: str, *, free: int = 8192) -> None:
-        """Add a host to nova and to placement; ``free`` is what it weighs by."""
         self.nodes[name] = uuid = self.nova.add_host(name, free_ram_mb=free)
 
         def work(connection: Any) -> None:
@@ -85,7 +82,6 @@ class Shadowed:
         self.database.write(work)
 
     def claim(self, uuid: str, *hosts: str, memory: int = 2048) -> None:
-        """Let an instance hold allocations on these hosts and nowhere else, as nova claims."""
         amounts = {"VCPU": 1, "MEMORY_MB": memory, "DISK_GB": 20}
         claim = ConsumerClaim(
             consumer=uuid,
@@ -103,7 +99,6 @@ class Shadowed:
         self.database.write(work)
 
     def hear(self, *uuids: str, **changes: Any) -> AwaitedRequest | None:
-        """Evaluate a call for these instances, and wait for what nova does."""
         call = read_call(message(*uuids, **changes))
         assert call is not None
         asked = self.evaluator.evaluate(call)
@@ -112,17 +107,14 @@ class Shadowed:
         return asked
 
     def look(self) -> list[ShadowResult]:
-        """Look once at what nova did, and return all results."""
         self.awaiting.step()
         return self.results()
 
     def results(self) -> list[ShadowResult]:
-        """Return all results."""
         with self.database.read() as connection:
             return list(shadow_results.since(connection, None))
 
     def act(self, cell: Any, uuid: str, *events: tuple[str, str | None, str | None, str]) -> None:
-        """Record the action of the request on an instance, with (event, host, result, trace)."""
         action = cell.add(
             "instance_actions", instance_uuid=uuid, request_id=REQUEST_ID, action="create"
         )
@@ -137,7 +129,6 @@ class Shadowed:
             )
 
     def close(self) -> None:
-        """Close the connections."""
         self.records.close()
 
 
@@ -149,7 +140,6 @@ def shadowed(
     make_follower: Callable[..., Follower],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Shadowed]:
-    """A cloud of the hosts cn1, which weighs the most, and cn2, with a shadow."""
     # nova's databases are asked at each look, and at once.
     monkeypatch.setattr(outcomes, "RECORDS_PAUSE", 0.0)
     monkeypatch.setattr(outcomes, "_FIRST", 0.0)
@@ -163,5 +153,4 @@ def shadowed(
 
 @pytest.fixture
 def uuid() -> str:
-    """The uuid of an instance."""
     return str(uuid4())

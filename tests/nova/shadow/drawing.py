@@ -24,7 +24,6 @@ class Drawing:
         self._placed: dict[str, str] = {}
 
     def host(self, name: str) -> dict[str, Any]:
-        """Return what a host has: its size, traits, zone, and whether it is fast."""
         number, draw = self.hosts.index(name), self._random
         traits = [trait for trait in (SSD, GPU) if draw.random() < 0.3]
         return {
@@ -35,15 +34,12 @@ class Drawing:
         }
 
     def uuid(self) -> str:
-        """Return a new uuid."""
         return str(UUID(int=self._random.getrandbits(128), version=4))
 
     def note(self, uuid: str, host: str) -> None:
-        """Let later requests name an instance that is on a host."""
         self._placed[uuid] = host
 
     def forget(self) -> str | None:
-        """Choose an instance that is deleted; None where there are few."""
         if len(self._placed) < 10:
             return None
         uuid = self._random.choice(sorted(self._placed))
@@ -51,7 +47,6 @@ class Drawing:
         return uuid
 
     def request(self) -> dict[str, Any]:
-        """Return the description of a request."""
         draw = self._random
         number = draw.choice((1, 1, 1, 1, 2, 3))
         described: dict[str, Any] = {
@@ -112,23 +107,18 @@ class Drawing:
         }
 
     def zone(self) -> dict[str, Any]:
-        """Name a zone. nova-api lets no zone through that has no hosts."""
         return {"availability_zone": self._random.choice(ZONES)}
 
     def ignored(self) -> dict[str, Any]:
-        """Name hosts that are not wanted."""
         return {"ignore_hosts": self._random.sample(self.hosts, 3)}
 
     def forced(self) -> dict[str, Any]:
-        """Name the host."""
         return {"force_hosts": [self._random.choice(self.hosts)]}
 
     def destination(self) -> dict[str, Any]:
-        """Name the host as a destination, where filters still have their say."""
         return {"destination": self._random.choice(self.hosts)}
 
     def hints(self) -> dict[str, Any]:
-        """Name an instance to be with, or not to be with."""
         if not self._placed:
             return {}
         other = self._random.choice(sorted(self._placed))
@@ -136,7 +126,6 @@ class Drawing:
         return {"scheduler_hints": {name: [other]}}
 
     def group(self) -> dict[str, Any]:
-        """Name a server group with members that are placed."""
         draw = self._random
         policy = draw.choice(("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"))
         members = draw.sample(sorted(self._placed), min(len(self._placed), draw.choice((0, 1, 3))))

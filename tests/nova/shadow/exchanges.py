@@ -14,7 +14,6 @@ from placement_sched.config.options.notifications import oslo_messaging
 
 
 def amqp(url: str) -> str:
-    """Return a transport URL of oslo.messaging as kombu reads it."""
     return url.replace("rabbit://", "amqp://")
 
 
@@ -32,17 +31,14 @@ class Caller:
         self._client = self._library.get_rpc_client(self._transport, target)
 
     def send(self, method: str, context: dict[str, Any] | None = None, **arguments: Any) -> None:
-        """Send a message; nothing waits for its answer."""
         self._client.prepare(version="4.5").cast(context or {}, method, **arguments)
 
     def close(self) -> None:
-        """Close the connections."""
         self._transport.cleanup()
 
 
 @contextmanager
 def calling(url: str, exchange: str) -> Iterator[Caller]:
-    """Give a caller on this exchange, which is deleted at the end."""
     caller = Caller(url, exchange)
     try:
         yield caller
@@ -53,7 +49,6 @@ def calling(url: str, exchange: str) -> Iterator[Caller]:
 
 
 def waiting_in(url: str, queue: str) -> int | None:
-    """Return how many messages wait in a queue; None where there is no such queue."""
     with Connection(amqp(url)) as connection:
         try:
             return connection.default_channel.queue_declare(queue, passive=True).message_count
@@ -75,7 +70,6 @@ class Line:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self) -> None:
-        """Close all connections, and close each new one at once until :meth:`mend`."""
         self._refusing.set()
         for one in self._open:
             with suppress(OSError):
@@ -83,11 +77,9 @@ class Line:
         self._open.clear()
 
     def mend(self) -> None:
-        """Let new connections through again."""
         self._refusing.clear()
 
     def close(self) -> None:
-        """Close everything."""
         self.cut()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)

@@ -10,24 +10,20 @@ from placement_sched.nova.shadow.comparing import (
 
 
 def host(name: str) -> HostName:
-    """Return the host of this name, with one node of the same name."""
     return HostName(name, name)
 
 
 def step(*best: str, weight: float = 1.0, more: int = 0) -> InstanceStep:
-    """Return a step that chose the first of the best hosts; none where there are none."""
     if not best:
         return InstanceStep(None)
     return InstanceStep(host(best[0]), weight, frozenset(map(host, best)), more)
 
 
 def notes(*steps: InstanceStep, **facts: object) -> EvaluationRecord:
-    """Return notes of these steps; hosts in ``passed`` and ``refused`` are given by name."""
     for name in ("passed", "refused"):
         facts[name] = {host(key): value for key, value in dict(facts.get(name, {})).items()}
     return EvaluationRecord(steps=steps, **facts)
 
 
 def on(name: str | None, **facts: object) -> NovaOutcome:
-    """Return that nova chose this host, or none."""
     return NovaOutcome(None if name is None else host(name), **facts)

@@ -97,7 +97,6 @@ class TestOfSeveralInstances:
         assert verdicts(noted, on("a"), on("b"), on("a")) == [shadow_result.SAME_HOST] * 3
 
     def test_equal_hosts_in_another_order_agree(self):
-        """After nova drew b for a, what is b there is a here."""
         noted = notes(step("a", "b", "c"), step("b", "c"), step("c"))
         assert verdicts(noted, on("b"), on("a"), on("c")) == [
             shadow_result.EQUAL_WEIGHT,

@@ -15,7 +15,6 @@ SECRET = "s3cret"  # noqa: S105 - of nothing
 
 
 def message(**changes):
-    """Return a call as oslo.messaging sends it."""
     inside = {
         "method": "select_destinations",
         "version": "4.5",

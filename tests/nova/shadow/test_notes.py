@@ -16,7 +16,6 @@ from tests.nova.shadow.noted import host, notes, step
 
 
 def weighed(*weights):
-    """Return hosts h1, h2, ... of these weights."""
     return [
         WeighedHost(SimpleNamespace(host=f"h{number}", nodename=f"h{number}"), weight)
         for number, weight in enumerate(weights, 1)

@@ -11,7 +11,7 @@ from placement_sched.model.decision import SHADOW
 from placement_sched.store import decisions
 from placement_sched.store.placement import allocations
 from tests.nova.shadow.conftest import REQUEST_ID
-from tests.support.nova_clouds import flavor_text, wrapped
+from tests.support.nova_clouds import build_flavor_json, wrap_object
 
 NO_HOST = ("schedule_instances", "ctl", "Error", "nova.exception.NoValidHost: ...")
 
@@ -93,7 +93,6 @@ def test_only_this_service_found_a_host(shadowed, uuid):
 
 
 def test_request_for_several_waits_until_nova_has_claimed_for_all(shadowed):
-    """Until then it may take back what it claimed."""
     first, second = str(uuid4()), str(uuid4())
     shadowed.hear(first, second, num_instances=2)
     shadowed.claim(first, "cn1")
@@ -115,7 +114,6 @@ def test_second_instance_is_compared_after_the_first(shadowed):
 
 
 def test_claim_that_came_before_the_evaluation_is_no_disagreement(shadowed, uuid):
-    """Here nova's host is full, of nova's own claim."""
     shadowed.claim(uuid, "cn1", memory=8000)
     shadowed.hear(uuid)
     one = only(shadowed.look())
@@ -145,7 +143,6 @@ def test_allocations_given_back_after_a_failed_move_are_not_novas_choice(shadowe
 
 
 def test_attempt_that_failed_counts_as_novas_choice(shadowed, uuid):
-    """The instance is on the alternate by the time its claim is looked at."""
     shadowed.hear(uuid)
     cell = shadowed.nova.cells["one"]
     shadowed.nova.add_instance("cn2", uuid=uuid)
@@ -203,7 +200,7 @@ def test_spec_that_is_of_an_unknown_major_version_is_recorded_as_failed(shadowed
     from placement_sched.nova.shadow.evaluator import NovaCall
 
     secret = {"transport_url": "s3cret"}
-    call = NovaCall(spec=wrapped("RequestSpec", "9.0", secret), instances=(uuid,))
+    call = NovaCall(spec=wrap_object("RequestSpec", "9.0", secret), instances=(uuid,))
     assert shadowed.evaluator.evaluate(call) is None
     one = only(shadowed.results())
     assert (one.verdict, one.instance) == (shadow_result.FAILED, uuid)
@@ -212,7 +209,7 @@ def test_spec_that_is_of_an_unknown_major_version_is_recorded_as_failed(shadowed
 
 
 def test_request_that_cannot_be_is_compared_as_one_without_a_host(shadowed, uuid):
-    flavor = json.loads(flavor_text(extra_specs={"trait:CUSTOM_A": "forbidden"}))["cur"]
+    flavor = json.loads(build_flavor_json(extra_specs={"trait:CUSTOM_A": "forbidden"}))["cur"]
     shadowed.hear(uuid, flavor=flavor, image=_requiring("CUSTOM_A"))
     shadowed.nova.cell0.add("instances", uuid=uuid, host=None, node=None, vm_state="error")
     shadowed.nova.api.add("instance_mappings", instance_uuid=uuid, cell_id=1)
@@ -222,14 +219,13 @@ def test_request_that_cannot_be_is_compared_as_one_without_a_host(shadowed, uuid
 
 
 def _requiring(trait):
-    """Return an image that requires a trait."""
-    properties = wrapped("ImageMetaProps", "1.44", {"traits_required": [trait]})
-    return wrapped("ImageMeta", "1.8", {"properties": properties})
+    properties = wrap_object("ImageMetaProps", "1.44", {"traits_required": [trait]})
+    return wrap_object("ImageMeta", "1.8", {"properties": properties})
 
 
 @pytest.mark.all_databases
 def test_passwords_of_a_cell_are_kept_nowhere(shadowed, uuid, database):
-    cell = wrapped(
+    cell = wrap_object(
         "CellMapping",
         "1.1",
         {
@@ -241,7 +237,7 @@ def test_passwords_of_a_cell_are_kept_nowhere(shadowed, uuid, database):
             "transport_url": "rabbit://nova:s3cret@mq",
         },
     )
-    destination = wrapped("Destination", "1.4", {"cell": cell})
+    destination = wrap_object("Destination", "1.4", {"cell": cell})
     asked = shadowed.hear(uuid, requested_destination=destination)
     with database.read() as connection:
         decision = decisions.by_uuid(connection, asked.decision)
@@ -258,6 +254,4 @@ def test_agreement_is_counted(shadowed, uuid, agrees):
 
 
 def _big():
-    """Return a flavor that is too big for any host."""
-
-    return json.loads(flavor_text(extra_specs={}, memory_mb=500_000))["cur"]
+    return json.loads(build_flavor_json(extra_specs={}, memory_mb=500_000))["cur"]

@@ -35,7 +35,6 @@ def caller(broker, exchange):
 
 @contextmanager
 def tapped(url, exchange, handle):
-    """Give a tap that reads in a thread, once its queue is there."""
     transport = read_transport([], url)
     own = type(transport)(transport.brokers, exchange, False, False, transport.heartbeat)
     tap = Tap(own, f"test-{uuid4().hex}", handle)
@@ -51,7 +50,6 @@ def tapped(url, exchange, handle):
 
 
 def until(fact):
-    """Wait until a fact holds; fail where it does not."""
     deadline = monotonic() + PATIENCE
     while not fact():
         assert monotonic() < deadline
@@ -80,7 +78,6 @@ def test_queue_says_what_it_is_and_is_deleted_with_its_reader(broker, exchange):
 
 
 def test_no_more_wait_than_the_bound(monkeypatch, broker, exchange, caller):
-    """The reader is stuck with the first: of the others the oldest are dropped."""
     monkeypatch.setattr(tapping, "MOST", 10)
     stuck, first = threading.Event(), threading.Event()
 
@@ -101,7 +98,6 @@ def test_no_more_wait_than_the_bound(monkeypatch, broker, exchange, caller):
 
 
 def test_exchange_of_other_properties_is_used_as_it_is(broker, exchange):
-    """nova may have declared it durable, whatever our own files say."""
     seen = Queue()
     transport = read_transport([], broker)
     durable = type(transport)(transport.brokers, exchange, True, False, transport.heartbeat)

@@ -13,8 +13,6 @@ SECRET = "s3cret"  # noqa: S105 - of nothing
 
 @pytest.fixture
 def read(tmp_path):
-    """Return a function that reads the transport of a nova.conf with these lines."""
-
     def reading(*lines):
         file = tmp_path / "nova.conf"
         file.write_text("\n".join(["[DEFAULT]", *lines]))

@@ -26,7 +26,6 @@ def two(tmp_path):
 
 
 def take_away(cloud, cell):
-    """Let a cell's database have none of nova's tables, as if it was another's."""
     database = cloud.cells[cell]
     for name in ("services", "compute_nodes", "instances"):
         with database.engine.begin() as connection:
@@ -139,7 +138,6 @@ def test_before_a_request_a_cell_that_lets_it_wait_is_not_asked_again(
 
 @pytest.fixture
 def later(monkeypatch):
-    """A function that lets so many seconds pass, by the clock that followers look at."""
     passed = [0.0]
     start = monotonic()
     for module in (followed, sync_follower):

@@ -20,7 +20,7 @@ from placement_sched.store.compute import (
 from tests.conftest import make_settings
 from tests.nova.scheduling import hosts_of, spec_of
 from tests.support.empty_databases import empty_database
-from tests.support.nova_clouds import flavor_text
+from tests.support.nova_clouds import build_flavor_json
 from tests.support.scheduling import instance, report
 
 pytestmark = pytest.mark.slow
@@ -37,7 +37,6 @@ EMOJI = "\N{GRINNING FACE}"
     ids=["utf8mb3", "charset=utf8", "latin1"],
 )
 def small(request, tmp_path):
-    """A database that has no emoji."""
     kind, options, more = request.param
     with empty_database(kind, tmp_path, options) as url:
         separator = "&" if "?" in url else "?"
@@ -173,7 +172,7 @@ def test_instance_with_an_emoji_stays_as_it_was_recorded(small, small_follower, 
 
 def test_flavor_with_an_emoji_is_recorded_as_it_is(small, small_follower, nova):
     nova.add_host("cn1")
-    uuid = nova.add_instance("cn1", flavor=flavor_text(f"m1.{EMOJI}"))
+    uuid = nova.add_instance("cn1", flavor=build_flavor_json(f"m1.{EMOJI}"))
     assert not small_follower.full().misfits
     with small.read() as connection:
         assert instances.by_uuid(connection, uuid).flavor["name"] == f"m1.{EMOJI}"
@@ -193,7 +192,6 @@ def test_cell_and_group_that_cannot_be_stored(small, small_follower, nova):
 
 
 def test_request_with_an_emoji_is_placed(small, small_follower, nova, make_app):
-    """Names of flavors, images and their properties, and hints, come over the message bus."""
     uuid = nova.add_host("cn1")
     small_follower.full()
     url = small.url.render_as_string(hide_password=False)

@@ -8,7 +8,7 @@ import pytest
 from placement_sched.db.tables import inventories, resource_providers
 from placement_sched.model.clock import utcnow
 from placement_sched.store.compute import compute_nodes
-from tests.support.nova_clouds import ago, pools, wrapped
+from tests.support.nova_clouds import build_pci_pools, seconds_ago, wrap_object
 
 pytestmark = pytest.mark.all_databases
 
@@ -151,7 +151,7 @@ def test_a_host_that_is_mapped_to_no_cell_is_named(follower, nova):
 
 
 def test_a_round_records_heartbeats(follower, nova, nodes, service):
-    nova.add_host("cn1", last_seen_up=ago(50))
+    nova.add_host("cn1", last_seen_up=seconds_ago(50))
     follower.full()
     seen = utcnow()
     nova.cells["one"].change("services", {"host": "cn1"}, last_seen_up=seen)
@@ -161,8 +161,8 @@ def test_a_round_records_heartbeats(follower, nova, nodes, service):
 
 
 def test_before_a_request_the_heartbeats_of_hosts_that_seem_down_are_read(follower, nova, service):
-    nova.add_host("cn1", last_seen_up=ago(55))
-    nova.add_host("cn2", last_seen_up=ago(20))
+    nova.add_host("cn1", last_seen_up=seconds_ago(55))
+    nova.add_host("cn2", last_seen_up=seconds_ago(20))
     follower.full()
     seen = utcnow()
     for host in ("cn1", "cn2"):
@@ -185,7 +185,9 @@ def test_another_process_that_has_read_nothing_yet_refreshes_what_matters(
     make_follower(nova).full()
     nova.add_host("cn2")
     nova.cells["one"].change("services", {"host": "cn1"}, disabled=True)
-    nova.cells["one"].change("compute_nodes", {"host": "cn1"}, pci_stats=json.dumps(pools(9)))
+    nova.cells["one"].change(
+        "compute_nodes", {"host": "cn1"}, pci_stats=json.dumps(build_pci_pools(9))
+    )
     make_follower(nova).refresh()
     assert service("cn1").disabled
     assert nodes()["cn1"].pci_device_pools[0]["count"] == 9
@@ -203,7 +205,7 @@ def test_nodes_as_they_were_are_not_written_again(follower, nova, nodes):
 
 
 def test_a_pool_that_is_no_object_of_nova_is_named(follower, nova):
-    text = json.dumps(wrapped("PciDevicePoolList", "1.1", {"objects": [7]}))
+    text = json.dumps(wrap_object("PciDevicePoolList", "1.1", {"objects": [7]}))
     nova.add_host("cn1", pci_stats=text)
     (misfit,) = follower.full().misfits
     assert "$.pci_device_pools" in misfit.reason

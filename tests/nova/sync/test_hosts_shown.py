@@ -10,7 +10,6 @@ pytestmark = pytest.mark.all_databases
 
 @pytest.fixture
 def two(tmp_path):
-    """Two hosts in two cells, one of them disabled; an instance, and an aggregate with a zone."""
     cloud = sqlite_nova(tmp_path, "one", "two")
     cloud.add_host("cn1", "one")
     cloud.add_host("cn2", "two", disabled=True, disabled_reason="mend it")
@@ -22,7 +21,6 @@ def two(tmp_path):
 
 @pytest.fixture
 def shown(make_follower, two, make_app, settings):
-    """The application after everything was read."""
     make_follower(two).full()
     return make_app(settings)
 

@@ -15,7 +15,7 @@ from placement_sched.model.instance import Instance
 from placement_sched.nova.sync.instances import InstanceSync
 from placement_sched.store.compute import flavors, instances, server_groups
 from tests.support.invariants import assert_invariants
-from tests.support.nova_clouds import flavor_text
+from tests.support.nova_clouds import build_flavor_json
 
 pytestmark = pytest.mark.all_databases
 
@@ -25,7 +25,6 @@ IMAGE = {"id": str(UUID(int=7)), "properties": {"hw_architecture": "x86_64"}}
 
 
 def claimed(uuid, host="cn1", **others):
-    """An instance as a claim records it."""
     values = dict.fromkeys(("task_state", "flavor", "server_group"))
     return Instance(
         uuid=uuid,
@@ -189,7 +188,7 @@ def test_a_flavor_that_cannot_be_read_leaves_the_sizes_of_the_columns(follower, 
 def test_a_resize_changes_the_flavor(follower, nova, recorded):
     uuid = nova.add_instance("cn1")
     follower.full()
-    large = flavor_text("m1.large", vcpus=8, flavorid="4")
+    large = build_flavor_json("m1.large", vcpus=8, flavorid="4")
     nova.cells["one"].change("instance_extra", {"instance_uuid": uuid}, flavor=large)
     nova.cells["one"].change("instances", {"uuid": uuid}, instance_type_id=4)
     follower.round()
@@ -232,8 +231,6 @@ def test_an_instance_that_joins_a_group_is_recorded_in_it(follower, nova, record
 
 
 def remove_group(database, uuid):
-    """Delete a group as the API does."""
-
     def remove(connection):
         server_groups.lock(connection, uuid)
         server_groups.remove(connection, uuid)

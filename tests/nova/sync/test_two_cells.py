@@ -8,7 +8,7 @@ from placement_sched.operations.cloud_check import CloudFault, check_cloud
 from placement_sched.store.compute import compute_nodes, instances
 from placement_sched.store.placement import resource_providers
 from placement_sched.store.placement.resource_providers import NewProvider
-from tests.support.nova_clouds import ago, sqlite_nova
+from tests.support.nova_clouds import seconds_ago, sqlite_nova
 
 pytestmark = pytest.mark.all_databases
 #: The cell that nova maps to is the younger one, or the older.
@@ -41,8 +41,7 @@ def host_of(database):
 
 
 def add_to_both(cloud, stale, healthy, **node):
-    """Add cn1 to two cells, mapped to the second only; return the uuids of its nodes."""
-    first = cloud.add_host("cn1", stale, disabled=True, last_seen_up=ago(9000), **node)
+    first = cloud.add_host("cn1", stale, disabled=True, last_seen_up=seconds_ago(9000), **node)
     cloud.api.remove("host_mappings", host="cn1")
     return first, cloud.add_host("cn1", healthy, **node)
 
@@ -61,7 +60,7 @@ def test_rows_in_the_cell_of_the_mapping_count(
     for _ in range(2):
         assert nodes() == {"cn1": second}
         assert not service("cn1").disabled
-        assert service("cn1").last_seen_up >= ago(60)
+        assert service("cn1").last_seen_up >= seconds_ago(60)
         follower.refresh()
         follower.round()
     left_out = f"nova maps its host to cell {healthy}"
@@ -73,7 +72,7 @@ def test_rows_in_the_cell_of_the_mapping_count(
 def test_what_was_recorded_of_the_wrong_cell_is_settled(
     make_follower, cloud, nodes, service, stale, healthy
 ):
-    first = cloud.add_host("cn1", stale, last_seen_up=ago(9000))
+    first = cloud.add_host("cn1", stale, last_seen_up=seconds_ago(9000))
     follower = make_follower(cloud)
     follower.full()
     assert nodes() == {"cn1": first}
@@ -82,7 +81,7 @@ def test_what_was_recorded_of_the_wrong_cell_is_settled(
     assert follower.compare().differing
     follower.round()
     assert nodes() == {"cn1": second}
-    assert service("cn1").last_seen_up >= ago(60)
+    assert service("cn1").last_seen_up >= seconds_ago(60)
     settled = follower.compare()
     assert settled.differing == 0
     assert f"compute node cn1 ({first}) of cell {stale}" in reasons(settled)
@@ -91,8 +90,7 @@ def test_what_was_recorded_of_the_wrong_cell_is_settled(
 def test_a_process_that_reads_only_before_requests_follows_the_mapping(
     make_follower, cloud, nodes, service
 ):
-    """As the workers of nova-scheduler do, beside the process that follows nova."""
-    cloud.add_host("cn1", "one", last_seen_up=ago(9000))
+    cloud.add_host("cn1", "one", last_seen_up=seconds_ago(9000))
     keeper, worker = make_follower(cloud), make_follower(cloud)
     keeper.full()
     worker.refresh()
@@ -101,7 +99,7 @@ def test_a_process_that_reads_only_before_requests_follows_the_mapping(
     for step in (keeper.round, worker.refresh, keeper.round, worker.refresh):
         step()
         assert nodes() == {"cn1": second}
-        assert service("cn1").last_seen_up >= ago(60)
+        assert service("cn1").last_seen_up >= seconds_ago(60)
 
 
 def test_a_host_of_two_cells_that_is_mapped_to_none_is_read_from_the_older(
@@ -221,7 +219,7 @@ def test_a_cell_that_is_away_keeps_no_node_of_a_host_that_is_mapped_elsewhere(
 def test_a_uuid_of_two_hosts_is_that_of_the_host_that_is_up(
     make_follower, cloud, nodes, stale, healthy
 ):
-    uuid = cloud.add_host("cn1", stale, last_seen_up=ago(90000))
+    uuid = cloud.add_host("cn1", stale, last_seen_up=seconds_ago(90000))
     cloud.add_host("cn2", healthy, uuid=uuid)
     follower = make_follower(cloud)
     for step in (follower.full, follower.round, follower.refresh, follower.full):

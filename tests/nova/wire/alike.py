@@ -5,7 +5,6 @@ from typing import Any
 
 
 def alike(ours: Any, theirs: Any) -> Any:
-    """Return ours with what nova has not set left out, and nothing in place of nothing."""
     if isinstance(theirs, dict) and isinstance(ours, dict):
         return {key: alike(ours.get(key), value) for key, value in theirs.items()}
     if isinstance(theirs, list) and isinstance(ours, list) and len(ours) == len(theirs):
@@ -14,7 +13,6 @@ def alike(ours: Any, theirs: Any) -> Any:
 
 
 def in_order(primitive: Any) -> Any:
-    """Return the same with the names of changed fields in order: they are a set."""
     if isinstance(primitive, dict):
         return {
             key: sorted(value) if key == "nova_object.changes" else in_order(value)

@@ -18,7 +18,6 @@ NUMA_LIMITS = {
 
 
 def selection(number: int, **changed: Any) -> dict[str, Any]:
-    """Return one selection; ``changed`` are other values of its fields."""
     uuid = NODES[number]
     return {
         "service_host": f"cn{number + 1}",
@@ -38,7 +37,6 @@ def selection(number: int, **changed: Any) -> dict[str, Any]:
 
 
 def answer(*selections: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return an answer with these selections, one list for each instance."""
     return {"decision": NODES[0], "policy": "default", "selections": list(selections)}
 
 

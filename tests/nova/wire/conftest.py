@@ -15,7 +15,6 @@ SERVE = Path(__file__).parent / "peer" / "serve.py"
 
 @pytest.fixture(scope="module")
 def nova():
-    """A function of ``peer/serve.py`` by its name, and what it returns."""
     needs_peer()
     peer = Lines(PEER_PYTHON, SERVE)
     yield lambda name, *arguments: peer.ask([name, arguments])
@@ -24,7 +23,6 @@ def nova():
 
 @pytest.fixture
 def newest_nova(nova):
-    """Nova as it is known here: a test of what an older release does not have yet is skipped."""
     release = nova("release")
     if release < NEWEST_RELEASE:
         pytest.skip(f"this is nova {release}")

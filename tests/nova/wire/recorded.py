@@ -13,12 +13,10 @@ Path_ = tuple[str | int, ...]
 
 
 def recorded(name: str) -> Any:
-    """Return a copy of one of them."""
     return deepcopy(_RECORDED[name])
 
 
 def places(value: Any, path: Path_ = ()) -> Iterator[Path_]:
-    """Yield every place in a primitive, the whole included."""
     yield path
     if isinstance(value, dict):
         for key, one in value.items():
@@ -30,7 +28,6 @@ def places(value: Any, path: Path_ = ()) -> Iterator[Path_]:
 
 
 def changed(value: Any, path: Path_, new: Any) -> Any:
-    """Return a copy with another value at a place."""
     if not path:
         return new
     copy = deepcopy(value)
@@ -42,7 +39,6 @@ def changed(value: Any, path: Path_, new: Any) -> Any:
 
 
 def without(value: Any, path: Path_) -> Any:
-    """Return a copy that lacks the place."""
     copy = deepcopy(value)
     within = copy
     for step in path[:-1]:
@@ -52,7 +48,6 @@ def without(value: Any, path: Path_) -> Any:
 
 
 def object_at(spec: Any, *fields: str | int) -> Path_:
-    """Return the path to an object, by the fields that lead to it."""
     path: Path_ = ()
     for name in fields:
         path += (name,) if isinstance(name, int) else ("nova_object.data", name)

@@ -62,7 +62,6 @@ class Endpoint:
 
 @pytest.fixture(scope="module")
 def serving(broker):
-    """A server of ours on an exchange of its own: the exchange, and what it was asked."""
     library, exchange = oslo_messaging(), f"nova-{uuid4().hex}"
     endpoint = Endpoint(library.Target(version="4.5"))
     conf = cfg.ConfigOpts()
@@ -82,7 +81,6 @@ def serving(broker):
 
 @pytest.fixture
 def call(nova, broker, serving):
-    """Nova's client calls: returns the document that we made of it, and what the client has."""
     exchange, endpoint = serving
 
     def call(seed, *cap):

@@ -21,7 +21,6 @@ ALIAS = json.dumps({"name": "nic", "vendor_id": "8086", "product_id": "1520"})
 
 
 def a_request(**fields):
-    """Return a RequestSpec primitive of a small flavor, as nova makes one without extras."""
     flavor = {
         "id": 1,
         "flavorid": "1",
@@ -49,7 +48,6 @@ def a_request(**fields):
 
 
 def test_a_request_of_nova_has_the_form_that_the_http_api_takes():
-    """So that an operator may explain the request that a decision shows."""
     whole = document_of(recorded("spec"), [instance(1)])
     assert {"instance_group", "security_groups", "requested_networks", "limits"} <= whole.keys()
     jsonschema.validate(whole, REQUEST_SPEC)
@@ -69,7 +67,6 @@ def scheduler(sqlite_url, make_app):
 
 
 def hosts_of(scheduler, number, **fields):
-    """Return the hosts that the instance of this number is answered."""
     document = document_of(a_request(**fields), [instance(number)])
     (some,) = primitives_of(scheduler.select_destinations(document, alternates=True))
     return [one["nova_object.data"]["service_host"] for one in some]

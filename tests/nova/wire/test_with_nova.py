@@ -55,7 +55,6 @@ def test_image_properties_mean_the_same_typed_as_raw(nova):
 
 
 def versions_in(nova: Any) -> dict[str, str]:
-    """Return the version of each object that is read."""
     versions = {name: one for tree in nova("versions").values() for name, one in tree.items()}
     return {name: versions[name] for name in NEWEST}
 
@@ -124,13 +123,11 @@ def test_answers_are_written_as_nova_writes_them(nova):
 
 
 def remote_exceptions() -> Any:
-    """Return the part of oslo.messaging that writes exceptions."""
     oslo_messaging()  # which is to be imported by this function first
     return import_module("oslo_messaging._drivers.common")
 
 
 def over_the_bus(error: errors.Error) -> str:
-    """Return what oslo.messaging sends of an error of ours."""
     failure = to_remote_failure(error, [NODES[0]])
     return remote_exceptions().serialize_remote_exception((type(failure), failure, None))
 

@@ -12,7 +12,6 @@ _PLAIN = ("project_id", "user_id", "availability_zone", "is_bfv", "num_instances
 
 
 def understood(primitive: Any) -> dict[str, Any]:
-    """Return what our request spec holds of a primitive, of those fields that the document has."""
     document = document_of(primitive)
     spec = request_spec_from(document)
     found = {name: getattr(spec, name) for name in _PLAIN}
@@ -25,7 +24,6 @@ def understood(primitive: Any) -> dict[str, Any]:
 
 
 def image(one: Image) -> dict[str, Any]:
-    """Return what our image holds."""
     properties = one.properties.to_dict()
     if "hw_numa_cpus" in properties:
         properties["hw_numa_cpus"] = [sorted(cpus) for cpus in properties["hw_numa_cpus"]]

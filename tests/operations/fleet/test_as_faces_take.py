@@ -11,7 +11,7 @@ from placement_sched.operations.fleet.yaml_file import to_yaml
 from tests.conftest import empty
 from tests.operations.fleet.conftest import Loaded
 from tests.support.clouds import uuid_of
-from tests.support.reports import a_report
+from tests.support.reports import build_report
 from tests.support.versions import LATEST_HEADERS
 
 ONE, TWO = uuid_of("one"), uuid_of("two")
@@ -119,7 +119,7 @@ def instance(key):
 
 def reported(key):
     return lambda app, text: app.post_json(
-        "/scheduler/v1/compute_nodes", [a_report(**{key: text})], expect_errors=True
+        "/scheduler/v1/compute_nodes", [build_report(**{key: text})], expect_errors=True
     )
 
 

@@ -13,7 +13,7 @@ from tests.conftest import empty
 from tests.exploring import draws
 from tests.operations.fleet.clouds import documents
 from tests.operations.fleet.conftest import Loaded
-from tests.support.reports import a_report, node_uuid
+from tests.support.reports import build_report, node_uuid
 from tests.support.versions import LATEST_HEADERS
 
 PROVIDERS = "/placement/resource_providers"
@@ -90,7 +90,7 @@ def test_a_cloud_made_through_the_faces_is_dumped_and_loaded_whole(app, cloud, e
     app.post_json(
         "/scheduler/v1/compute_nodes",
         [
-            a_report(
+            build_report(
                 number,
                 stats={"num_instances": number, "uptime": "up 1 day"},
                 cpu_info={"arch": "x86_64", "topology": {"cores": 4}},

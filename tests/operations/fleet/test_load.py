@@ -21,9 +21,9 @@ from placement_sched.model.checks import Invariant
 from placement_sched.operations.fleet import load as operation
 from placement_sched.store.placement import provider_trees
 from tests.support.clouds import uuid_of
-from tests.support.invariants import break_tables, verified
+from tests.support.invariants import break_tables, run_verifier
 from tests.support.reports import NOW
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 from tests.verifier.model import Fault
 
 HOSTS = """
@@ -540,11 +540,11 @@ def test_statements_do_not_depend_on_how_many_hosts_and_instances_there_are(empt
             providers: [{{name: "{{root}}_n[0-1]", inventories: {{PCPU: {{total: 1}}}}}}]
         instances: [{{name: "i[1-{size}]", host: "cn[1-{size}]", flavor: small}}]
         """
-        with counted(cloud.database) as first:
+        with record_statements(cloud.database) as first:
             cloud.load(text)
-        with counted(cloud.database) as changed:
+        with record_statements(cloud.database) as changed:
             cloud.load(text.replace("CUSTOM_B", "CUSTOM_C").replace("total: 1", "total: 2"))
-        with counted(cloud.database) as dumped:
+        with record_statements(cloud.database) as dumped:
             cloud.dump()
         counts.append([len(first), len(changed), len(dumped)])
     assert counts[0] == counts[1]
@@ -572,7 +572,7 @@ instances:
 
 
 def assert_allowed(cloud):
-    found = verified(cloud.database)
+    found = run_verifier(cloud.database)
     assert found.violations == ()
     assert {one.invariant for one in found.allowed} == {Invariant.OVER_CAPACITY, Fault.UNITS}
 
@@ -593,7 +593,7 @@ def test_what_is_loaded_onto_a_host_that_shrank_before_violates_no_invariant(clo
     assert_allowed(cloud)
     # What is claimed of it later than that is not held already.
     break_tables(cloud.database, update(allocations).values(updated_at=NOW + timedelta(seconds=1)))
-    assert {one.invariant for one in verified(cloud.database).violations} == {
+    assert {one.invariant for one in run_verifier(cloud.database).violations} == {
         Invariant.OVER_CAPACITY,
         Fault.UNITS,
     }

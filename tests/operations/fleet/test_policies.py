@@ -5,7 +5,7 @@ import pytest
 
 from placement_sched.errors import Conflict
 from tests.operations.fleet.conftest import Loaded
-from tests.support.policies import policed
+from tests.support.policies import settings_with_policies
 from tests.support.reports import node_uuid
 
 HOSTS = f"""
@@ -26,13 +26,13 @@ aggregates:
 @pytest.fixture
 def policed_cloud(database, database_url, tmp_path):
     """An empty cloud under the document's policies."""
-    return Loaded(database, policed(database_url, tmp_path))
+    return Loaded(database, settings_with_policies(database_url, tmp_path))
 
 
 @pytest.fixture
 def small(sqlite_database, sqlite_url, tmp_path):
     """The same on SQLite alone."""
-    return Loaded(sqlite_database, policed(sqlite_url, tmp_path))
+    return Loaded(sqlite_database, settings_with_policies(sqlite_url, tmp_path))
 
 
 def ratios(cloud):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Applications on new databases, many for one test."""
+"""Applications on new databases."""
 
 import shutil
 from collections.abc import Callable
@@ -14,13 +14,13 @@ from tests.conftest import make_settings
 
 
 @pytest.fixture
-def on_new(sqlite_template: Path, tmp_path: Path, make_app: Callable[..., TestApp]):
-    """Return what makes an application on a database of its own."""
+def make_new_app(sqlite_template: Path, tmp_path: Path, make_app: Callable[..., TestApp]):
+    """Return a function that makes an application on a new database."""
 
     def made(**values: Any) -> TestApp:
         path = tmp_path / f"{uuid4()}.db"
         shutil.copy(sqlite_template, path)
-        # However slow a machine is for a while, what is counted is the same.
+        # No budget, so that a slow machine counts the same.
         options = {"scheduler__capacity_budget": 0, **values}
         return make_app(make_settings(f"sqlite:///{path}", **options))
 

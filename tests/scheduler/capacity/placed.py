@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Place for real until nothing fits: what capacity has to say beforehand."""
+"""Capacity of a request, and placements until nothing fits."""
 
 from webtest import TestApp
 
@@ -8,24 +8,26 @@ from tests.support.scheduling import spec
 CAPACITY = "/scheduler/v1/capacity"
 SELECT = "/scheduler/v1/select_destinations"
 #: Enough that a cloud of these tests is full before.
-_MOST = 300
+MAX_INSTANCES = 300
 
 
-def asked(app: TestApp, status: int = 200, question: dict | None = None, **fields: object) -> dict:
+def read_capacity(
+    app: TestApp, status: int = 200, query: dict | None = None, **fields: object
+) -> dict:
     """Return the capacity of the request of these tests, changed by ``fields``."""
     request = spec(**fields)
     del request["instance_uuids"]
-    body = {"request_spec": request, **(question or {})}
+    body = {"request_spec": request, **(query or {})}
     return app.post_json(CAPACITY, body, status=status).json
 
 
-def placed(app: TestApp, after=lambda _selection: None, **fields: object) -> list[str]:
-    """Claim one instance after the other until the first no; return the hosts.
+def place_until_full(app: TestApp, after=lambda _selection: None, **fields: object) -> list[str]:
+    """Claim instances until no host is found; return the hosts.
 
-    ``after`` is called with each selection, as a host would report what was built on it.
+    ``after`` is called with each selection, as a host would report the new instance.
     """
     hosts: list[str] = []
-    while len(hosts) < _MOST:
+    while len(hosts) < MAX_INSTANCES:
         answer = app.post_json(SELECT, {"request_spec": spec(**fields)}, status="*")
         if answer.status_int == 409:
             assert answer.json["errors"][0]["code"] == "scheduler.no_valid_host"
@@ -34,10 +36,10 @@ def placed(app: TestApp, after=lambda _selection: None, **fields: object) -> lis
         ((best, *_),) = answer.json["selections"]
         hosts.append(best["service_host"])
         after(best)
-    raise AssertionError("it never gets full")
+    raise AssertionError("the cloud is not full after many instances")
 
 
 def told(answer: dict) -> str:
-    """Return what an error says."""
+    """Return the detail of an error."""
     (error,) = answer["errors"]
     return str(error["detail"])

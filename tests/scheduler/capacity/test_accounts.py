@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capacity of hosts that share disks: what is stranded, and what fits if all goes to one place."""
+"""Capacity of hosts that share disks."""
 
 import pytest
 
@@ -16,7 +16,7 @@ aggregates:
 - {name: az1, availability_zone: az1, hosts: a}
 - {name: az2, availability_zone: az2, hosts: b}
 """
-ASKED = {"flavor": flavor(vcpus=1, memory_mb=512, root_gb=10), "project_id": "p"}
+REQUEST = {"flavor": flavor(vcpus=1, memory_mb=512, root_gb=10), "project_id": "p"}
 
 
 def pool(number, total, aggregate):
@@ -29,11 +29,10 @@ def pool(number, total, aggregate):
 
 def capacity(app, fleet, **more):
     load_fleet(app, fleet)
-    return app.post_json("/scheduler/v1/capacity", {"request_spec": ASKED, **more}).json
+    return app.post_json("/scheduler/v1/capacity", {"request_spec": REQUEST, **more}).json
 
 
-def test_what_one_shared_pool_leaves_is_stranded(sqlite_app):
-    """Ten instances fill the pool, on whatever host."""
+def test_capacity_that_a_full_pool_leaves_is_stranded(sqlite_app):
     fleet = f"""
 hosts:
 - {{host: a, {SIZE}, provider_aggregates: [{ONE}]}}
@@ -45,8 +44,7 @@ providers:{pool(1, 100, ONE)}
     assert answer["stranded"] == {"MEMORY_MB": 2 * 65536 - 10 * 512, "VCPU": 2 * 16 * 4 - 10}
 
 
-def test_zones_are_counted_as_if_all_of_it_went_there(sqlite_app):
-    """Host a has both pools, host b the first one."""
+def test_each_zone_is_counted_with_the_complete_pools(sqlite_app):
     fleet = f"""
 hosts:
 - {{host: a, {SIZE}, provider_aggregates: [{ONE}, {TWO}]}}
@@ -54,11 +52,10 @@ hosts:
 providers:{pool(1, 100, ONE)}{pool(2, 60, TWO)}
 {AGGREGATES}"""
     parts = capacity(sqlite_app, fleet, per="zone")["per"]
-    assert {one["name"]: one["capacity"] for one in parts} == {"az1": 16, "az2": 10}
+    assert {part["name"]: part["capacity"] for part in parts} == {"az1": 16, "az2": 10}
 
 
-def test_a_refused_host_with_two_pools_hides_others_by_one_candidate(sqlite_url, make_app):
-    """If the first pool is full: a limit of 3 then still shows the other host."""
+def test_rejected_host_with_two_pools_hides_hosts_beyond_the_limit(sqlite_url, make_app):
     settings = make_settings(
         sqlite_url,
         scheduler__max_placement_results=3,

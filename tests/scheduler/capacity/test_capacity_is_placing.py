@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capacity equals placing for real, one instance after the other, in clouds drawn at random."""
+"""Capacity equals the number of instances placed until nothing fits."""
 
 from dataclasses import dataclass
 from random import Random
@@ -12,23 +12,23 @@ from hypothesis import strategies as st
 from webtest import TestApp
 
 from tests.conftest import make_settings
-from tests.scheduler.capacity.placed import asked, placed
+from tests.scheduler.capacity.placed import place_until_full, read_capacity
 from tests.scheduler.capacity.test_report import in_zone
+from tests.scheduler.providers import add_provider, share_pool
 from tests.scheduler.test_server_groups import make
+from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, instance, report
-from tests.support.versions import LATEST_HEADERS
 
 NODES = "/scheduler/v1/compute_nodes"
-PROVIDERS = "/placement/resource_providers"
 FILTERS = ["ComputeFilter", "ServerGroupAntiAffinityFilter", "ServerGroupAffinityFilter"]
-LOOKING = [*FILTERS, "NUMATopologyFilter", "PciPassthroughFilter", "NumInstancesFilter"]
+ALL_FILTERS = [*FILTERS, "NUMATopologyFilter", "PciPassthroughFilter", "NumInstancesFilter"]
 GPU = '{"vendor_id": "10de", "product_id": "1db4", "name": "gpu"}'
 DEVICE = {"vendor_id": "10de", "product_id": "1db4", "numa_node": None, "count": 0}
 
 
 @dataclass
 class Hosts:
-    """Hosts that report what is built on them, as nova-compute does."""
+    """Hosts that report their instances, as nova-compute does."""
 
     app: TestApp
     reports: dict[str, dict[str, Any]]
@@ -36,26 +36,26 @@ class Hosts:
 
     def built(self, selection: dict[str, Any]) -> None:
         """Report one more instance of the flavor on the host of a selection."""
-        one, extra = self.reports[selection["service_host"]], self.spec["flavor"]["extra_specs"]
-        one["stats"] = {"num_instances": str(int(one["stats"]["num_instances"]) + 1)}
+        entry, extra = self.reports[selection["service_host"]], self.spec["flavor"]["extra_specs"]
+        entry["stats"] = {"num_instances": str(int(entry["stats"]["num_instances"]) + 1)}
         if "pci_passthrough:alias" in extra:
-            one["pci_device_pools"][0]["count"] -= 1
+            entry["pci_device_pools"][0]["count"] -= 1
         if "hw:numa_nodes" in extra:
             vcpus, memory = self.spec["flavor"]["vcpus"], self.spec["flavor"]["memory_mb"]
             cell = next(
                 cell
-                for cell in one["numa_topology"]["cells"]
+                for cell in entry["numa_topology"]["cells"]
                 if len(cell["cpuset"]) >= vcpus  # one instance never gets more than there is
                 and cell["memory"] - cell["memory_usage"] >= memory
                 and 4 * len(cell["cpuset"]) - cell["cpu_usage"] >= vcpus
             )
             cell["cpu_usage"] += vcpus
             cell["memory_usage"] += memory
-        self.app.post_json(NODES, [one])
+        self.app.post_json(NODES, [entry])
 
 
 def cells(random: Random, vcpus: int, memory: int) -> list[dict[str, Any]]:
-    """Return two NUMA cells, of which the first has any part of the CPUs and of the memory."""
+    """Return two NUMA cells with random parts of the CPUs and of the memory."""
     cpus, part = random.randint(1, vcpus - 1), random.randint(1, memory // 512 - 1) * 512
     empty = {"cpu_usage": 0, "memory_usage": 0, "pinned_cpus": [], "siblings": [], "mempages": []}
     return [
@@ -64,13 +64,13 @@ def cells(random: Random, vcpus: int, memory: int) -> list[dict[str, Any]]:
     ]
 
 
-def drawn_hosts(random: Random) -> dict[str, dict[str, Any]]:
+def draw_hosts(random: Random) -> dict[str, dict[str, Any]]:
     """Return reports of a few small hosts, some of them down, with cells and devices."""
-    found = {}
+    reports = {}
     for number in range(random.randint(1, 5)):
         vcpus, memory = random.randint(2, 4), random.randint(2, 8) * 512
         seen = {"last_seen_up": "2020-01-01T00:00:00Z"} if random.random() < 0.2 else {}
-        found[f"cn{number}"] = report(
+        reports[f"cn{number}"] = report(
             f"cn{number}",
             vcpus=vcpus,
             memory_mb=memory,
@@ -79,15 +79,15 @@ def drawn_hosts(random: Random) -> dict[str, dict[str, Any]]:
             pci_device_pools=[{**DEVICE, "count": random.randint(0, 3)}],
             **seen,
         )
-    return found
+    return reports
 
 
-def drawn_request(random: Random, app: TestApp, *, looking: bool) -> dict[str, Any]:
-    """Return a request for a small flavor, with some of what makes counting hard."""
+def draw_request(random: Random, app: TestApp, *, has_hardware: bool) -> dict[str, Any]:
+    """Return a request for a small flavor with random constraints."""
     extra: dict[str, str] = {}
-    if looking and random.random() < 0.4:
+    if has_hardware and random.random() < 0.4:
         extra["hw:numa_nodes"] = "1"
-    if looking and random.random() < 0.3:
+    if has_hardware and random.random() < 0.3:
         extra["pci_passthrough:alias"] = "gpu:1"
     sizes = {"vcpus": random.randint(1, 2), "memory_mb": random.choice([256, 512, 1024])}
     spec: dict[str, Any] = {"flavor": flavor(**sizes, extra_specs=extra)}
@@ -100,28 +100,28 @@ def drawn_request(random: Random, app: TestApp, *, looking: bool) -> dict[str, A
     return spec
 
 
-def placing_is_as_counted(app: TestApp, random: Random, *, looking: bool) -> None:
-    """Count, then place until nothing fits, and compare; then nothing more is counted."""
-    reports = drawn_hosts(random)
+def compare_with_placing(app: TestApp, random: Random, *, has_hardware: bool) -> None:
+    """Compare the capacity with the number of instances placed until nothing fits."""
+    reports = draw_hosts(random)
     app.post_json(NODES, list(reports.values()))
     in_zone(app, "az1", *random.sample(sorted(reports), random.randint(1, len(reports))))
-    spec = drawn_request(random, app, looking=looking)
+    spec = draw_request(random, app, has_hardware=has_hardware)
     per = random.choice(["zone", "host", "aggregate", "cell"])
-    before = asked(app, question={"per": per}, **spec)
+    before = read_capacity(app, query={"per": per}, **spec)
     assert before["exact"] is True
     # Each compute node counts once.
-    assert sum(one["hosts"] for one in before["limited_by"]) == len(reports)
-    hosts = placed(app, after=Hosts(app, reports, spec).built, **spec)
+    assert sum(entry["hosts"] for entry in before["limited_by"]) == len(reports)
+    hosts = place_until_full(app, after=Hosts(app, reports, spec).built, **spec)
     assert len(hosts) == before["capacity"]
     if per in {"zone", "host", "cell"}:
-        assert sum(one["capacity"] for one in before["per"]) == before["capacity"]
-    assert asked(app, **spec)["capacity"] == 0
+        assert sum(item["capacity"] for item in before["per"]) == before["capacity"]
+    assert read_capacity(app, **spec)["capacity"] == 0
 
 
 def options(random: Random) -> dict[str, Any]:
-    """Return settings with few or many filters that look at what was placed, and some limit."""
+    """Return settings with few or many filters and a random limit."""
     return {
-        "filter_scheduler__enabled_filters": random.choice([FILTERS, LOOKING]),
+        "filter_scheduler__enabled_filters": random.choice([FILTERS, ALL_FILTERS]),
         "filter_scheduler__max_instances_per_host": random.choice([5, 50]),
         "scheduler__max_placement_results": random.choice([1, 2, 3, 1000]),
         "pci__alias": [GPU],
@@ -133,37 +133,18 @@ def options(random: Random) -> dict[str, Any]:
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(seed=st.integers(min_value=0, max_value=2**32))
-def test_capacity_is_what_is_placed_in_any_cloud(on_new, seed):
+def test_capacity_equals_placements_in_any_cloud(make_new_app, seed):
     random = Random(seed)
     values = options(random)
-    looking = values["filter_scheduler__enabled_filters"] is LOOKING
-    placing_is_as_counted(on_new(**values), random, looking=looking)
+    has_hardware = values["filter_scheduler__enabled_filters"] is ALL_FILTERS
+    compare_with_placing(make_new_app(**values), random, has_hardware=has_hardware)
 
 
 @pytest.mark.parametrize("seed", [3, 8])
-def test_capacity_is_what_is_placed_on_every_database(database_url, make_app, seed):
+def test_capacity_equals_placements_on_every_database(database_url, make_app, seed):
     random = Random(seed)
     app = make_app(make_settings(database_url, **options(random)))
-    placing_is_as_counted(app, random, looking=False)
-
-
-def share(app: TestApp, pool: str, total: int, *hosts: str) -> None:
-    """Make a pool of disk that these hosts share."""
-    version, aggregate = LATEST_HEADERS, pool.replace("00000000-", "10000000-", 1)
-    app.post_json(PROVIDERS, {"name": pool, "uuid": pool}, headers=version)
-    shares = {"traits": ["MISC_SHARES_VIA_AGGREGATE"], "resource_provider_generation": 0}
-    app.put_json(f"{PROVIDERS}/{pool}/traits", shares, headers=version)
-    stock = {"resource_provider_generation": 1, "inventories": {"CUSTOM_FAST": {"total": total}}}
-    app.put("/placement/resource_classes/CUSTOM_FAST", headers=version)
-    app.put_json(f"{PROVIDERS}/{pool}/inventories", stock, headers=version)
-    for uuid in (pool, *(report(name)["uuid"] for name in hosts)):
-        url = f"{PROVIDERS}/{uuid}"
-        found = app.get(f"{url}/aggregates", headers=version).json
-        joined = {
-            "aggregates": [*found["aggregates"], aggregate],
-            "resource_provider_generation": found["resource_provider_generation"],
-        }
-        app.put_json(f"{url}/aggregates", joined, headers=version)
+    compare_with_placing(app, random, has_hardware=False)
 
 
 FAST = {"flavor": flavor(extra_specs={"resources:CUSTOM_FAST": "2"})}
@@ -178,34 +159,25 @@ FAST = {"flavor": flavor(extra_specs={"resources:CUSTOM_FAST": "2"})}
         {1: (5, "cn1"), 2: (9, "cn2", "cn3")},
         {1: (5, "cn1", "cn2"), 2: (9, "cn2", "cn3")},
     ],
-    ids=["one_ends_first", "hosts_end_first", "two_for_all", "apart", "unequal"],
+    ids=["pool is full first", "hosts are full first", "two pools", "separate", "overlapping"],
 )
-def test_hosts_that_share_a_pool_take_together_what_it_has(sqlite_app, pools):
+def test_hosts_share_the_capacity_of_a_pool(sqlite_app, pools):
     hosts = [report(f"cn{number}", vcpus=1, memory_mb=2048 * number) for number in (1, 2, 3)]
     sqlite_app.post_json(NODES, hosts)
     for number, (total, *names) in pools.items():
-        share(sqlite_app, instance(number), total, *names)
-    before = asked(sqlite_app, **FAST)
+        share_pool(sqlite_app, instance(number), instance(10 + number), names, CUSTOM_FAST=total)
+    before = read_capacity(sqlite_app, **FAST)
     assert before["exact"] is True
-    assert before["capacity"] == len(placed(sqlite_app, **FAST))
+    assert before["capacity"] == len(place_until_full(sqlite_app, **FAST))
 
 
-def test_each_provider_of_a_tree_is_filled_as_claims_fill_it(sqlite_app):
-    """Two NUMA nodes with memory of their own; CPUs are the root's."""
+def test_each_provider_of_a_tree_counts(sqlite_app):
     sqlite_app.post_json(NODES, [report("cn1", vcpus=3), report("cn2", vcpus=16)])
-    sqlite_app.put("/placement/resource_classes/CUSTOM_CELL", headers=LATEST_HEADERS)
     for number, (host, total) in enumerate([("cn1", 5), ("cn1", 9), ("cn2", 3), ("cn2", 4)]):
         uuid = instance(100 + number)
-        body = {"name": uuid, "uuid": uuid, "parent_provider_uuid": report(host)["uuid"]}
-        sqlite_app.post_json(PROVIDERS, body, headers=LATEST_HEADERS)
-        stock = {
-            "resource_provider_generation": 0,
-            "inventories": {"CUSTOM_CELL": {"total": total}},
-        }
-        url = f"{PROVIDERS}/{uuid}/inventories"
-        sqlite_app.put_json(url, stock, headers=LATEST_HEADERS)
-    wanted = {"flavor": flavor(extra_specs={"resources:CUSTOM_CELL": "2"})}
-    answer = asked(sqlite_app, **wanted)
+        add_provider(sqlite_app, uuid, uuid, parent=uuid_of(host), CUSTOM_CELL=total)
+    request = {"flavor": flavor(extra_specs={"resources:CUSTOM_CELL": "2"})}
+    answer = read_capacity(sqlite_app, **request)
     assert (answer["capacity"], answer["exact"]) == (2 + 4 + 1 + 2, True)
     assert answer["limited_by"] == [{"reason": "CUSTOM_CELL", "hosts": 2}]
-    assert len(placed(sqlite_app, **wanted)) == 9
+    assert len(place_until_full(sqlite_app, **request)) == 9

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""[scheduler] driver: how drivers are named, and the filter scheduler, which is the default."""
+"""Names of drivers, and the default driver."""
 
 import pytest
 
@@ -13,8 +13,8 @@ from tests.support.scheduling import report, spec
 from tests.support.states import settings_with
 
 
-class Backwards(FilterScheduler):
-    """A stranger's driver, which takes the lightest host."""
+class ReversedDriver(FilterScheduler):
+    """A third-party driver that selects the host with the lowest weight."""
 
     def ordered(self, hosts, _taken, _random):
         return tuple(reversed(hosts))
@@ -34,16 +34,16 @@ OURS = "placement_sched.scheduler.drivers"
         ("nova.scheduler.chance.ChanceScheduler", ChanceScheduler),
         ("nova.scheduler.caching_scheduler.CachingScheduler", CachingScheduler),
         (f"{OURS}.chance_scheduler.ChanceScheduler", ChanceScheduler),
-        (f"{__name__}.Backwards", Backwards),
+        (f"{__name__}.ReversedDriver", ReversedDriver),
     ],
     ids=str,
 )
-def test_driver_is_named_as_in_every_era(name, kind):
+def test_driver_may_have_the_name_of_every_release(name, kind):
     assert type(plugins_for(settings_with(scheduler__driver=name)).driver) is kind
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "expected"),
     [
         ("filter_schedular", "unknown driver 'filter_schedular'; did you mean"),
         ("nova.scheduler.chance.ChanceSchedule", "did you mean 'ChanceScheduler'"),
@@ -53,14 +53,14 @@ def test_driver_is_named_as_in_every_era(name, kind):
     ],
     ids=str,
 )
-def test_driver_that_is_none_is_told_in_one_line(name, told):
-    with pytest.raises(ConfigurationError, match=told) as raised:
+def test_error_for_an_unknown_driver_is_one_line(name, expected):
+    with pytest.raises(ConfigurationError, match=expected) as error:
         plugins_for(settings_with(scheduler__driver=name))
-    assert "[scheduler] driver" in str(raised.value)
-    assert "\n" not in str(raised.value)
+    assert "[scheduler] driver" in str(error.value)
+    assert "\n" not in str(error.value)
 
 
-def test_icehouse_names_it_in_the_default_group(tmp_path):
+def test_driver_in_the_default_group_as_in_icehouse(tmp_path):
     file = tmp_path / "nova.conf"
     file.write_text(
         "[DEFAULT]\nscheduler_driver = nova.scheduler.caching_scheduler.CachingScheduler\n"
@@ -72,8 +72,8 @@ def test_icehouse_names_it_in_the_default_group(tmp_path):
     assert settings.scheduler.max_attempts == 9
 
 
-def test_strangers_driver_decides_and_overrides_may_name_shipped_ones_alone(make_app, sqlite_url):
-    app = make_app(make_settings(sqlite_url, scheduler__driver=f"{__name__}.Backwards"))
+def test_overrides_may_name_only_shipped_drivers(make_app, sqlite_url):
+    app = make_app(make_settings(sqlite_url, scheduler__driver=f"{__name__}.ReversedDriver"))
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2", memory_mb=9999)])
 
     def first(status=200, **overrides):
@@ -84,5 +84,5 @@ def test_strangers_driver_decides_and_overrides_may_name_shipped_ones_alone(make
     shipped = first(**{"scheduler.driver": "filter_scheduler"})
     assert shipped["selections"][0][0]["service_host"] == "cn1"
     for name in ("os.path.join", "nova.scheduler.filters.x.FilterScheduler2", "nonsense"):
-        told = first(400, **{"scheduler.driver": name})["errors"][0]["detail"]
-        assert name in told
+        detail = first(400, **{"scheduler.driver": name})["errors"][0]["detail"]
+        assert name in detail

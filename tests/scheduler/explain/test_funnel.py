@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts that a request names and that are not there: explain warns of them, capacity refuses."""
+"""Warnings about unknown hosts of a request, which are errors for capacity."""
 
 import pytest
 
@@ -24,12 +24,14 @@ def cloud(sqlite_app):
         ("force_hosts", "xyz", "there is no host 'xyz'; there are: compute-01, ironic"),
     ],
 )
-def test_a_host_that_is_not_there_is_named_with_the_nearest_one(cloud, key, named, detail):
-    told = explain(cloud, spec(**{key: [named]}))
-    assert told["funnel"]["warnings"] == [{"key": key, "source": "request_spec", "detail": detail}]
-    asked = {"request_spec": spec(**{key: [named]})}
-    refused = cloud.post_json("/scheduler/v1/capacity", asked, status=404).json["errors"][0]
-    assert refused["detail"].endswith(f"{detail} (at $.request_spec.{key}[0])")
+def test_unknown_host_is_a_warning_with_the_nearest_name(cloud, key, named, detail):
+    answer = explain(cloud, spec(**{key: [named]}))
+    assert answer["funnel"]["warnings"] == [
+        {"key": key, "source": "request_spec", "detail": detail}
+    ]
+    request = {"request_spec": spec(**{key: [named]})}
+    errors = cloud.post_json("/scheduler/v1/capacity", request, status=404).json["errors"][0]
+    assert errors["detail"].endswith(f"{detail} (at $.request_spec.{key}[0])")
 
 
 @pytest.mark.parametrize(
@@ -40,22 +42,22 @@ def test_a_host_that_is_not_there_is_named_with_the_nearest_one(cloud, key, name
         {"force_nodes": ["bm1.cloud"]},
     ],
 )
-def test_hosts_that_are_there_are_named_without_a_warning(cloud, named):
+def test_known_hosts_have_no_warning(cloud, named):
     assert "warnings" not in explain(cloud, spec(**named))["funnel"]
     cloud.post_json("/scheduler/v1/capacity", {"request_spec": spec(**named)}, status=200)
 
 
-def test_of_many_unknown_hosts_ten_are_compared_and_the_others_counted(cloud, monkeypatch):
+def test_ten_of_many_unknown_hosts_have_a_warning(cloud, monkeypatch):
     compared = []
     suggested = funnel.suggest_name
 
-    def noted(noun, name, known):
+    def record_name(noun, name, known):
         compared.append(name)
         return suggested(noun, name, known)
 
-    monkeypatch.setattr(funnel, "suggest_name", noted)
-    told = explain(cloud, spec(ignore_hosts=[f"mars-{number}" for number in range(500)]))
-    warnings = told["funnel"]["warnings"]
+    monkeypatch.setattr(funnel, "suggest_name", record_name)
+    answer = explain(cloud, spec(ignore_hosts=[f"mars-{number}" for number in range(500)]))
+    warnings = answer["funnel"]["warnings"]
     assert compared == [f"mars-{number}" for number in range(10)]
     assert len(warnings) == 11
     assert warnings[10]["key"] == "ignore_hosts"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A headline says that the limit of candidates left out hosts that may fit."""
+"""Headlines that say that the limit left out hosts."""
 
 import pytest
 
+from tests.scheduler.providers import add_provider
 from tests.scheduler.test_scheduler import explain
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, report, spec
-from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
 
@@ -24,16 +24,11 @@ def cloud(sqlite_app):
         more = {"last_seen_up": seen} if seen else {}
         sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(name, **more)])
         for number in range(GPUS):
-            gpu = uuid_of(f"{name} gpu {number}")
-            body = {"uuid": gpu, "name": gpu, "parent_provider_uuid": uuid_of(name)}
-            providers = "/placement/resource_providers"
-            sqlite_app.post_json(providers, body, headers=LATEST_HEADERS)
-            body = {"resource_provider_generation": 0, "inventories": {"VGPU": {"total": 1}}}
-            sqlite_app.put_json(f"{providers}/{gpu}/inventories", body, headers=LATEST_HEADERS)
+            add_provider(sqlite_app, f"{name} gpu {number}", parent=uuid_of(name), VGPU=1)
     return sqlite_app
 
 
-def test_headline_names_the_limit_that_left_out_hosts(cloud):
+def test_headline_names_the_limit_and_its_advice_helps(cloud):
     explanation = explain(cloud, spec(flavor=GPU), overrides=LIMIT)
     obstacle = explanation["funnel"]["obstacle"]
     assert obstacle["name"] == "ComputeFilter"
@@ -41,8 +36,5 @@ def test_headline_names_the_limit_that_left_out_hosts(cloud):
     assert obstacle["reason"].startswith(words)
     assert "left out 2 hosts before" in obstacle["reason"]
     assert "breadth-first" in obstacle["reason"]
-
-
-def test_advice_of_the_headline_helps(cloud):
     explanation = explain(cloud, spec(flavor=GPU), overrides={**LIMIT, **BREADTH})
     assert explanation["outcome"] == "selected"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sentences about what keeps hosts from a request: short, and in plain English."""
+"""Sentences about the reasons that keep hosts from a request."""
 
 import pytest
 
@@ -15,7 +15,7 @@ FULL = Rejection("9 instances, 9 allowed")
 
 
 @pytest.mark.parametrize(
-    ("terms", "refusals", "one", "several"),
+    ("terms", "refusals", "one_host", "several_hosts"),
     [
         (
             [],
@@ -80,12 +80,10 @@ FULL = Rejection("9 instances, 9 allowed")
         ),
     ],
 )
-def test_a_sentence_says_what_the_request_may_do_without_and_what_is_so_of_the_hosts(
-    terms, refusals, one, several
-):
+def test_sentence_about_constraints_and_hosts(terms, refusals, one_host, several_hosts):
     names = {"u1": "az1"}
-    said = [
+    text = [
         describe_would_fit(terms, refusals, lambda uuid: names.get(uuid, uuid), several=many)
         for many in (False, True)
     ]
-    assert said == [one, several]
+    assert text == [one_host, several_hosts]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reasons and advice if providers share or nest: each is about the provider that it names."""
+"""Reasons and advice about shared and nested providers."""
 
 import pytest
 
@@ -73,15 +73,15 @@ def verdict_on(app, fleet, request, **more):
 
 
 def text_of(verdict):
-    return "; ".join(one["reason"] for one in verdict["reasons"])
+    return "; ".join(reason["reason"] for reason in verdict["reasons"])
 
 
 def advice_of(verdict):
-    changes = [change for one in verdict["reasons"] for change in one.get("changes", ())]
+    changes = [change for reason in verdict["reasons"] for change in reason.get("changes", ())]
     return "; ".join(change["words"] for change in changes)
 
 
-def test_pool_outside_of_the_zone_is_named_and_not_the_host(sqlite_app):
+def test_reason_names_the_pool_outside_the_zone(sqlite_app):
     request = spec(flavor=small(10), availability_zone="az1")
     verdict = verdict_on(sqlite_app, POOL, request)
     assert "pool" in text_of(verdict)
@@ -89,23 +89,22 @@ def test_pool_outside_of_the_zone_is_named_and_not_the_host(sqlite_app):
     assert "add it to aggregate az1" not in advice_of(verdict)
 
 
-def test_forbidden_trait_is_that_of_the_host_alone(sqlite_app):
-    request = spec(flavor=small(**{"resources:VGPU": "1", "trait:CUSTOM_OLD": "forbidden"}))
-    assert "each of" not in text_of(verdict_on(sqlite_app, TREE, request))
-
-
-def test_forbidden_aggregate_is_that_of_the_host_alone(sqlite_app):
-    request = spec(flavor=small(**{"resources:VGPU": "1"}))
-    verdict = verdict_on(sqlite_app, TREE, request, overrides=FORBIDDING)
+@pytest.mark.parametrize(
+    ("extra_specs", "overrides"),
+    [({"trait:CUSTOM_OLD": "forbidden"}, {}), ({}, FORBIDDING)],
+    ids=["trait", "aggregate"],
+)
+def test_forbidden_trait_or_aggregate_is_that_of_the_host(sqlite_app, extra_specs, overrides):
+    request = spec(flavor=small(**{"resources:VGPU": "1"}, **extra_specs))
+    verdict = verdict_on(sqlite_app, TREE, request, overrides=overrides)
     assert "each of" not in text_of(verdict)
 
 
 def test_suggestion_is_evaluated_with_the_request_filters(sqlite_app):
-    """Without the trait the aggregate that requires it would be forbidden."""
     load_fleet(sqlite_app, FLAT)
     request = spec(flavor=small(**{"trait:CUSTOM_WIN": "required"}))
     explanation = explain(sqlite_app, request, overrides=FORBIDDING)
-    words = [one["words"] for one in explanation["funnel"].get("would_fit", ())]
+    words = [entry["words"] for entry in explanation["funnel"].get("would_fit", ())]
     assert "cn1 would fit without trait CUSTOM_WIN" not in words
 
 
@@ -115,18 +114,14 @@ def test_advice_for_a_group_names_the_provider(sqlite_app):
     assert "child" in words or "CUSTOM_FAST" in words
 
 
-def test_pools_are_not_counted_as_hosts(sqlite_app):
+def test_pools_are_not_hosts(sqlite_app):
     load_fleet(sqlite_app, POOL)
     steps = explain(sqlite_app, spec(flavor=small(10)))["funnel"]["allocation_candidates"]["steps"]
     assert steps[0]["before"] == 2
-
-
-def test_host_that_the_request_names_is_shown_by_its_name(sqlite_app):
-    load_fleet(sqlite_app, POOL)
     explanation = explain(sqlite_app, spec(flavor=small(10), force_hosts=["cn2"]))
     steps = explanation["funnel"]["allocation_candidates"]["steps"]
-    (step,) = [one for one in steps if one["constraint"] == "in_tree"]
-    assert [one["reason"] for one in step["rejected"]] == [
+    (step,) = [step for step in steps if step["constraint"] == "in_tree"]
+    assert [rejection["reason"] for rejection in step["rejected"]] == [
         "not in the tree of cn2",
         "pool: not in the tree of cn2",
     ]

@@ -58,20 +58,20 @@ UNKNOWN = (
 
 
 @pytest.mark.parametrize(("key", "value"), GOOD.items())
-def test_value_that_fits(key, value):
+def test_valid_value(key, value):
     check(key, value)
 
 
 @pytest.mark.parametrize(("key", "value"), BAD.items())
-def test_value_that_does_not_fit_is_refused(key, value):
+def test_error_for_an_invalid_value(key, value):
     with pytest.raises(Invalid, match=f"^Validation failed; '{value}' is "):
         check(key, value)
 
 
 @pytest.mark.parametrize("key", UNKNOWN)
-def test_unknown_key_of_a_known_namespace_is_refused(key):
-    with pytest.raises(Invalid) as refused:
+def test_error_for_an_unknown_key(key):
+    with pytest.raises(Invalid) as error:
         check(key, "1")
-    assert refused.value.detail == (
+    assert error.value.detail == (
         f"Validation failed; extra spec '{key}' does not appear to be a valid extra spec."
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extra specs of a flavor: those of nova, of the operator and of installed packages."""
+"""Validators of extra specs: shipped, of operators and of installed packages."""
 
 import sys
 
@@ -13,21 +13,21 @@ from placement_sched.scheduler.extra_specs import validator as validators
 @pytest.mark.parametrize(
     "key", ["mine", "acme:x", "hw", "HW:x", "trait", "resource:VCPU", "in_tree:x"]
 )
-def test_everything_else_is_the_operators_own(key):
+def test_other_extra_specs_are_valid(key):
     check(key, "whatever")
 
 
-def test_everything_known_is_described():
-    names = [each.name for each in all_validators()]
+def test_every_validator_has_a_unique_name_and_a_description():
+    names = [entry.name for entry in all_validators()]
     assert sorted(set(names)) == names
-    assert all(each.description.endswith(".") for each in all_validators())
+    assert all(item.description.endswith(".") for item in all_validators())
 
 
 @pytest.fixture
-def installed(tmp_path, monkeypatch):
+def install_package(tmp_path, monkeypatch):
     """Give a function that installs a package whose module ``acme_specs`` is this text."""
 
-    def forget():
+    def clear_caches():
         validators.all_validators.cache_clear()
         validators._index.cache_clear()
         sys.modules.pop("acme_specs", None)
@@ -39,10 +39,10 @@ def installed(tmp_path, monkeypatch):
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text(f"[{validators.GROUP}]\nacme = {entry}\n")
         monkeypatch.syspath_prepend(tmp_path)
-        forget()
+        clear_caches()
 
     yield install
-    forget()
+    clear_caches()
 
 
 ACME = """
@@ -63,8 +63,8 @@ def register():
 """
 
 
-def test_installed_package_makes_its_namespace_known(installed):
-    installed(ACME)
+def test_namespace_of_an_installed_package_is_valid(install_package):
+    install_package(ACME)
     check("acme:racks", "1")
     check("acme:rack.b", "x")
     check("hw:cpu_policy", "shared")
@@ -82,15 +82,13 @@ def test_installed_package_makes_its_namespace_known(installed):
         ("def register():\n    return ['x']\n", "acme_specs", "'x' is not an ExtraSpecValidator"),
     ],
 )
-def test_package_that_is_wrong_is_named(installed, text, entry, words):
-    installed(text, entry)
-    where = r"entry point acme \(.*\) of placement_sched\.extra_spec_validators"
-    with pytest.raises(ConfigurationError, match=f"{where}.*{words}"):
+def test_error_names_the_invalid_package(
+    install_package, sqlite_settings, make_app, text, entry, words
+):
+    install_package(text, entry)
+    entry_point = r"entry point acme \(.*\) of placement_sched\.extra_spec_validators"
+    with pytest.raises(ConfigurationError, match=f"{entry_point}.*{words}"):
         all_validators()
-
-
-def test_server_does_not_start_with_a_package_that_is_wrong(installed, sqlite_settings, make_app):
-    installed("")
     with pytest.raises(ConfigurationError, match="entry point acme"):
         make_app(sqlite_settings)
 
@@ -99,13 +97,26 @@ def validator(name="acme:x", parameters=None, **value):
     return ExtraSpecValidator(name, "What it is.", value, parameters)
 
 
-@pytest.mark.parametrize("value", ["true", "False", "YES", " on ", "t", "0", "n"])
-def test_booleans(value):
-    validator(type=bool).check(value)
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [
+        *(
+            (validator(type=bool), value)
+            for value in ("true", "False", "YES", " on ", "t", "0", "n")
+        ),
+        (validator(type=int), "-5"),
+        (validator(type=int, min=0, max=0), "0"),
+        (validator(type=str), "anything\nat all"),
+        (validator(type=str, enum=("a",)), "a"),
+        (validator(type=str, pattern="[0-9]+"), "12"),
+    ],
+)
+def test_valid_values(entry, value):
+    entry.check(value)
 
 
 @pytest.mark.parametrize(
-    ("one", "value", "words"),
+    ("entry", "value", "words"),
     [
         (validator(type=bool), "", "'' is not a valid boolean-like value."),
         (validator(type=bool), "maybe", "'maybe' is not a valid boolean-like value."),
@@ -117,28 +128,14 @@ def test_booleans(value):
         (validator(type=str, pattern="[0-9]+"), "1,", "'1,' is not of the format '[0-9]+'."),
     ],
 )
-def test_refusals(one, value, words):
-    with pytest.raises(Invalid) as refused:
-        one.check(value)
-    assert refused.value.detail == f"Validation failed; {words}"
+def test_error_for_an_invalid_value(entry, value, words):
+    with pytest.raises(Invalid) as error:
+        entry.check(value)
+    assert error.value.detail == f"Validation failed; {words}"
 
 
-@pytest.mark.parametrize(
-    ("one", "value"),
-    [
-        (validator(type=int), "-5"),
-        (validator(type=int, min=0, max=0), "0"),
-        (validator(type=str), "anything\nat all"),
-        (validator(type=str, enum=("a",)), "a"),
-        (validator(type=str, pattern="[0-9]+"), "12"),
-    ],
-)
-def test_what_is_taken(one, value):
-    one.check(value)
-
-
-def test_name_and_namespace_match_whole_keys_with_their_parameters():
-    one = validator(
+def test_patterns_match_complete_keys():
+    entry = validator(
         "acme{group}:x.{num}",
         [
             {"name": "group", "pattern": "[a-z]*", "description": "A group."},
@@ -147,9 +144,9 @@ def test_name_and_namespace_match_whole_keys_with_their_parameters():
         type=str,
     )
     matching = ("acme:x.1", "acmeb:x.any")
-    assert all(one.name_pattern.fullmatch(key) for key in matching)
-    assert not any(map(one.name_pattern.fullmatch, ("acme:x.", "acme:xx1", "acmeB:x.1")))
-    assert one.namespace_pattern.fullmatch("acmeb")
+    assert all(entry.name_pattern.fullmatch(key) for key in matching)
+    assert not any(map(entry.name_pattern.fullmatch, ("acme:x.", "acme:xx1", "acmeB:x.1")))
+    assert entry.namespace_pattern.fullmatch("acmeb")
     assert validator("plain", type=str).namespace_pattern is None
 
 
@@ -167,7 +164,7 @@ def test_name_and_namespace_match_whole_keys_with_their_parameters():
         ({"name": "acme:{y}", "parameters": [{"name": "y", "pattern": "("}]}, "acme:{y}"),
     ],
 )
-def test_what_could_never_be_checked_is_refused_when_it_is_made(changes, words):
-    given = {"name": "acme:x", "description": "What.", "value": {"type": str}, **changes}
+def test_error_for_an_invalid_validator(changes, words):
+    value = {"name": "acme:x", "description": "What.", "value": {"type": str}, **changes}
     with pytest.raises(ValueError, match=words.replace("{", r"\{")):
-        ExtraSpecValidator(**given)
+        ExtraSpecValidator(**value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AggregateImagePropertiesIsolation, as nova 34 decides the same cases."""
+"""Host filter by image properties of aggregates, as nova 34 decides."""
 
 import pytest
 
@@ -9,7 +9,13 @@ from placement_sched.scheduler.filters.aggregate_image_properties_isolation impo
     AggregateImagePropertiesIsolation,
 )
 from placement_sched.scheduler.plugins import make_full_conf
-from tests.support.states import a_host, a_spec, aggregates, settings_with
+from tests.support.states import (
+    build_aggregates,
+    build_host_state,
+    build_spec,
+    find_rejection,
+    settings_with,
+)
 
 NAMESPACE = "aggregate_image_properties_isolation_namespace"
 SEPARATOR = "aggregate_image_properties_isolation_separator"
@@ -18,36 +24,28 @@ SEPARATOR = "aggregate_image_properties_isolation_separator"
 def refusal(properties, *metadata, **options):
     named = {f"filter_scheduler__{key}": value for key, value in options.items()}
     plugin = AggregateImagePropertiesIsolation.with_settings(settings_with(**named))
-    host, spec = a_host(aggregates=aggregates(*metadata)), a_spec(properties=properties)
-    found = plugin.refusal(host, spec)
-    assert plugin.host_passes(host, spec) is (found is None)
-    return found and found.reason
-
-
-@pytest.mark.parametrize(
-    ("properties", "metadata"),
-    [
-        ({}, []),
-        ({"os_distro": "debian"}, []),
-        ({"os_distro": "debian"}, [{"os_distro": "debian"}]),
-        ({"os_distro": "debian"}, [{"os_distro": "fedora, debian"}]),
-        ({"os_distro": "debian"}, [{"os_distro": "fedora"}, {"os_distro": "debian"}]),
-        ({}, [{"os_distro": "debian"}]),
-        ({"os_distro": "debian"}, [{"ssd": "true"}]),
-        ({"licence": "a"}, [{"licence": "b"}]),
-        ({"architecture": "x86_64"}, [{"architecture": "aarch64"}]),
-        ({"hw_cpu_cores": "2"}, [{"hw_cpu_cores": "2"}]),
-        ({"hw_boot_menu": "yes"}, [{"hw_boot_menu": "True"}]),
-        ({"hw_boot_menu": "no"}, [{"hw_boot_menu": "True"}]),
-    ],
-)
-def test_host_whose_aggregates_say_nothing_else_passes(properties, metadata):
-    assert refusal(properties, *metadata) is None
+    host, spec = (
+        build_host_state(aggregates=build_aggregates(*metadata)),
+        build_spec(properties=properties),
+    )
+    return find_rejection(plugin, host, spec)
 
 
 @pytest.mark.parametrize(
     ("properties", "metadata", "reason"),
     [
+        ({}, [], None),
+        ({"os_distro": "debian"}, [], None),
+        ({"os_distro": "debian"}, [{"os_distro": "debian"}], None),
+        ({"os_distro": "debian"}, [{"os_distro": "fedora, debian"}], None),
+        ({"os_distro": "debian"}, [{"os_distro": "fedora"}, {"os_distro": "debian"}], None),
+        ({}, [{"os_distro": "debian"}], None),
+        ({"os_distro": "debian"}, [{"ssd": "true"}], None),
+        ({"licence": "a"}, [{"licence": "b"}], None),
+        ({"architecture": "x86_64"}, [{"architecture": "aarch64"}], None),
+        ({"hw_cpu_cores": "2"}, [{"hw_cpu_cores": "2"}], None),
+        ({"hw_boot_menu": "yes"}, [{"hw_boot_menu": "True"}], None),
+        ({"hw_boot_menu": "no"}, [{"hw_boot_menu": "True"}], None),
         (
             {"os_distro": "debian"},
             [{"os_distro": "windows"}],
@@ -75,28 +73,24 @@ def test_host_whose_aggregates_say_nothing_else_passes(properties, metadata):
         ),
     ],
 )
-def test_host_whose_aggregates_say_otherwise_is_refused(properties, metadata, reason):
+def test_host_passes_unless_its_aggregates_have_other_values(properties, metadata, reason):
     assert refusal(properties, *metadata) == reason
 
 
-def test_namespace_leaves_keys_outside_of_it_alone():
+def test_keys_outside_the_namespace_are_ignored():
     properties = {"os_distro": "debian", "hw_disk_bus": "scsi"}
     metadata = {"os_distro": "windows", "hw_disk_bus": "virtio"}
     options = {NAMESPACE: "hw", SEPARATOR: "_"}
-    told = "hw_disk_bus: the image has scsi, the aggregates virtio"
-    assert refusal(properties, metadata, **options) == told
+    answer = "hw_disk_bus: the image has scsi, the aggregates virtio"
+    assert refusal(properties, metadata, **options) == answer
     assert refusal({"os_distro": "debian"}, metadata, **options) is None
     assert refusal(properties, metadata, **{NAMESPACE: "hw"}) is None
 
 
-def test_options_may_stand_where_icehouse_had_them(tmp_path):
+def test_options_may_have_the_group_of_icehouse(tmp_path):
     file = tmp_path / "nova.conf"
     file.write_text(f"[DEFAULT]\n{NAMESPACE} = hw\n{SEPARATOR} = _\n")
     options = Settings.from_conf(read_files(make_full_conf(), [str(file)])).filter_scheduler
-    assert getattr(options, NAMESPACE) == "hw"
-    assert getattr(options, SEPARATOR) == "_"
-
-
-def test_filter_runs_once_per_request_and_on_rebuild():
+    assert (getattr(options, NAMESPACE), getattr(options, SEPARATOR)) == ("hw", "_")
     assert not AggregateImagePropertiesIsolation().run_filter_for_index(1)
     assert AggregateImagePropertiesIsolation.RUN_ON_REBUILD

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AggregateSchedulerPolicyConfigurationFilter: the hint's policy against that of a host."""
+"""Host filter by the policy of the hint."""
 
 import pytest
 
 from placement_sched.scheduler.filters.aggregate_scheduler_policy_configuration_filter import (
     AggregateSchedulerPolicyConfigurationFilter,
 )
-from tests.support.states import a_host, a_spec, aggregates
+from tests.support.states import build_aggregates, build_host_state, build_spec
 
 DENSE = {"sched_policy": "high_cpu_density"}
 ROOMY = {"sched_policy": "low_cpu_density"}
@@ -35,9 +35,9 @@ ROOMY = {"sched_policy": "low_cpu_density"}
         ("default", [DENSE], "policy default requested, the host has high_cpu_density"),
     ],
 )
-def test_only_hosts_under_the_policy_of_the_hint_pass(hint, metadata, reason):
-    host = a_host(aggregates=aggregates(*metadata))
-    spec = a_spec(scheduler_hints={} if hint is None else {"sched_policy": hint})
+def test_hosts_of_other_policies_are_rejected(hint, metadata, reason):
+    host = build_host_state(aggregates=build_aggregates(*metadata))
+    spec = build_spec(scheduler_hints={} if hint is None else {"sched_policy": hint})
     plugin = AggregateSchedulerPolicyConfigurationFilter()
     refusal = plugin.refusal(host, spec)
     assert (refusal and refusal.reason) == reason

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JsonFilter, as nova had it until 18 (Rocky): its user documentation, and scheduler-history.md."""
+"""Host filter by a JSON query, as in nova until 18."""
 
 import json
 
@@ -9,22 +9,20 @@ from placement_sched.errors import Invalid
 from placement_sched.scheduler.filters.json_filter import JsonFilter
 from tests.conftest import make_settings
 from tests.support.scheduling import report, spec
-from tests.support.states import a_host, a_spec
+from tests.support.states import build_host_state, build_spec, find_rejection
 
 HINT = "at $.request_spec.scheduler_hints.query"
 
 
 def refusal(query, **attributes):
     plugin = JsonFilter()
-    host = a_host(**{"free_ram_mb": 512, "stats": {"num_instances": "3"}} | attributes)
-    asked = a_spec(scheduler_hints={} if query is None else {"query": query})
-    plugin.check(asked)
-    found = plugin.refusal(host, asked)
-    assert plugin.host_passes(host, asked) is (found is None)
-    return found and found.reason
+    host = build_host_state(**{"free_ram_mb": 512, "stats": {"num_instances": "3"}} | attributes)
+    request = build_spec(scheduler_hints={} if query is None else {"query": query})
+    plugin.check(request)
+    return find_rejection(plugin, host, request)
 
 
-HOLDING = [
+TRUE_QUERIES = [
     ["=", "$free_ram_mb", 512],
     ["=", 1, 1, 1],
     ["<", 1, 2, 3],
@@ -47,17 +45,22 @@ HOLDING = [
 ]
 
 
-@pytest.mark.parametrize("query", HOLDING, ids=str)
-def test_host_for_which_the_query_holds_passes(query):
+@pytest.mark.parametrize("query", TRUE_QUERIES, ids=str)
+def test_host_with_a_true_query_passes(query):
     assert refusal(json.dumps(query)) is None
 
 
 @pytest.mark.parametrize("query", [None, "", "{}", "null", ["[]"]], ids=str)
-def test_any_host_passes_without_a_query(query):
+def test_every_host_passes_without_a_query(query):
     assert refusal(query) is None
 
 
-FAILING = [
+def test_query_may_be_a_list():
+    assert refusal([">=", "$free_ram_mb", 512]) is None
+    assert refusal(["not", ["in", "$host", "cn1"]]) is not None
+
+
+FALSE_QUERIES = [
     (["=", "$free_ram_mb", 511], "$free_ram_mb is 512"),
     (["=", 1, 1, 2], ""),
     (["<", 1, 3, 1], ""),
@@ -81,19 +84,14 @@ FAILING = [
 ]
 
 
-@pytest.mark.parametrize(("query", "told"), FAILING, ids=str)
-def test_host_for_which_it_does_not_is_refused_with_what_the_host_has(query, told):
+@pytest.mark.parametrize(("query", "expected"), FALSE_QUERIES, ids=str)
+def test_host_with_a_false_query_is_rejected_with_its_values(query, expected):
     text = json.dumps(query, separators=(",", ":"))
-    assert refusal(json.dumps(query)) == f"{text} does not hold{': ' if told else ''}{told}"
-
-
-def test_query_may_be_the_list_itself():
-    assert refusal([">=", "$free_ram_mb", 512]) is None
-    assert refusal(["not", ["in", "$host", "cn1"]]) is not None
+    assert refusal(json.dumps(query)) == f"{text} does not hold{': ' if expected else ''}{expected}"
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "expected"),
     [
         ("[", "the query is not JSON: "),
         ('["~", 1]', r"query\[0\]: '~' is not an operator \(= < > in <= >= not or and\)"),
@@ -108,24 +106,24 @@ def test_query_may_be_the_list_itself():
         (["=", "a" * 5000], "or 4096 characters"),
     ],
 )
-def test_query_that_cannot_be_read_is_told_with_the_place_in_it(query, told):
-    with pytest.raises(Invalid, match=f"{told}.*{HINT.replace('$', '[$]')}"):
+def test_error_for_an_invalid_query_has_its_place(query, expected):
+    with pytest.raises(Invalid, match=f"{expected}.*{HINT.replace('$', '[$]')}"):
         refusal(query)
 
 
-def test_faults_of_the_query_are_400_and_of_the_comparison_500(make_app, sqlite_url):
+def test_invalid_query_is_400_and_failed_comparison_500(make_app, sqlite_url):
     app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=["JsonFilter"]))
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
 
-    def ask(query, status):
+    def explain(query, status):
         body = {"request_spec": spec(scheduler_hints={"query": query})}
         return app.post_json("/scheduler/v1/explain", body, status=status).json
 
-    assert HINT in ask('["~"]', 400)["errors"][0]["detail"]
-    (error,) = ask('["<", "$host", 5]', 500)["errors"]
+    assert HINT in explain('["~"]', 400)["errors"][0]["detail"]
+    (error,) = explain('["<", "$host", 5]', 500)["errors"]
     assert error["code"] == "scheduler.filter_error"
     assert "JsonFilter" in error["detail"]
-    assert ask('["=", "$host.name", 5]', 500)["errors"][0]["code"] == "scheduler.filter_error"
-    (error,) = ask(["=", "$host.a\n\x1b[2J", 5], 500)["errors"]
+    assert explain('["=", "$host.name", 5]', 500)["errors"][0]["code"] == "scheduler.filter_error"
+    (error,) = explain(["=", "$host.a\n\x1b[2J", 5], 500)["errors"]
     assert r"'$host.a\n\x1b[2J': there is no 'a\n\x1b[2J' in 'cn1'" in error["detail"]
-    assert ask('["=", "$host", "cn1"]', 200)["outcome"] == "selected"
+    assert explain('["=", "$host", "cn1"]', 200)["outcome"] == "selected"

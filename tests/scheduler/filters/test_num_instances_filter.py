@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NumInstancesFilter and AggregateNumInstancesFilter, as nova 34 decides the same cases."""
+"""Host filters by the number of instances and of disk operations, as nova 34 decides."""
 
 import logging
 
@@ -7,66 +7,81 @@ import pytest
 
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
+from placement_sched.scheduler.filters.io_ops_filter import AggregateIoOpsFilter, IoOpsFilter
 from placement_sched.scheduler.filters.num_instances_filter import (
     AggregateNumInstancesFilter,
     NumInstancesFilter,
 )
 from placement_sched.scheduler.plugins import make_full_conf
-from tests.support.states import a_host, a_spec, aggregates, refusal_of, settings_with
-
-OPTION = "max_instances_per_host"
-DEFAULT = 50
-
-
-def refusal(kind, number, *metadata, most=None):
-    settings = settings_with(**({} if most is None else {f"filter_scheduler__{OPTION}": most}))
-    host = a_host(num_instances=number, aggregates=aggregates(*metadata))
-    return refusal_of(kind.with_settings(settings), host)
-
-
-@pytest.mark.parametrize(
-    ("number", "most", "refused"), [(0, 1, False), (4, 5, False), (5, 5, True), (6, 5, True)]
+from tests.support.states import (
+    build_aggregates,
+    build_host_state,
+    build_spec,
+    find_rejection,
+    settings_with,
 )
-def test_host_that_has_reached_the_maximum_is_refused(number, most, refused):
-    reason = f"{number} instances there, the maximum is {most}"
-    assert refusal(NumInstancesFilter, number, most=most) == (reason if refused else None)
+
+#: The filters with their option, its default, the attribute of host states, and the reason.
+INSTANCES = ("max_instances_per_host", 50, "num_instances", "{} instances there, the maximum is {}")
+IO_OPS = ("max_io_ops_per_host", 8, "num_io_ops", "{} instances busy with disks, the maximum is {}")
+each_filter = pytest.mark.parametrize(
+    ("kind", "facts"), [(NumInstancesFilter, INSTANCES), (IoOpsFilter, IO_OPS)]
+)
+each_aggregate_filter = pytest.mark.parametrize(
+    ("kind", "facts"), [(AggregateNumInstancesFilter, INSTANCES), (AggregateIoOpsFilter, IO_OPS)]
+)
 
 
-def test_maximum_has_a_default():
-    assert refusal(NumInstancesFilter, DEFAULT - 1) is None
-    assert refusal(NumInstancesFilter, DEFAULT).endswith(f"the maximum is {DEFAULT}")
+def refusal(kind, facts, number, *metadata, maximum=None):
+    option, _, attribute, _ = facts
+    options = {} if maximum is None else {f"filter_scheduler__{option}": maximum}
+    host = build_host_state(**{attribute: number}, aggregates=build_aggregates(*metadata))
+    return find_rejection(kind.with_settings(settings_with(**options)), host)
 
 
-def test_maximum_may_stand_where_icehouse_had_it(tmp_path):
+@each_filter
+@pytest.mark.parametrize(
+    ("number", "maximum", "is_rejected"), [(0, 1, False), (4, 5, False), (5, 5, True), (6, 5, True)]
+)
+def test_host_at_the_maximum_is_rejected(kind, facts, number, maximum, is_rejected):
+    assert refusal(IoOpsFilter, IO_OPS, 0, maximum=0) == IO_OPS[3].format(0, 0)
+    reason = facts[3].format(number, maximum)
+    assert refusal(kind, facts, number, maximum=maximum) == (reason if is_rejected else None)
+
+
+@each_filter
+def test_maximum_has_a_default_and_the_group_of_icehouse(kind, facts, tmp_path):
+    option, default, attribute, reason = facts
+    assert refusal(kind, facts, default - 1) is None
+    assert refusal(kind, facts, default) == reason.format(default, default)
     file = tmp_path / "nova.conf"
-    file.write_text(f"[DEFAULT]\n{OPTION} = 3\n")
+    file.write_text(f"[DEFAULT]\n{option} = 3\n")
     settings = Settings.from_conf(read_files(make_full_conf(), [str(file)]))
-    assert settings.filter_scheduler.max_instances_per_host == 3
-
-
-def test_instances_of_one_request_count_against_each_other():
-    host = a_host(num_instances=DEFAULT - 1)
-    plugin = NumInstancesFilter.with_settings(settings_with())
-    assert refusal_of(plugin, host) is None
-    host.consume_from_request(a_spec())
-    assert refusal_of(plugin, host) == f"{DEFAULT} instances there, the maximum is {DEFAULT}"
+    assert getattr(settings.filter_scheduler, option) == 3
+    # Earlier instances of the request count.
+    host, plugin = build_host_state(**{attribute: default - 1}), kind.with_settings(settings_with())
+    assert find_rejection(plugin, host) is None
+    host.consume_from_request(build_spec())
+    assert find_rejection(plugin, host) == reason.format(default, default)
     assert plugin.run_filter_for_index(1)
 
 
+@each_aggregate_filter
 @pytest.mark.parametrize(
-    ("values", "most"),
+    ("values", "maximum"),
     [((), 6), ((None,), 6), (("12",), 12), (("3",), 3), (("10", "9"), 9), (("0",), 0)],
 )
-def test_smallest_maximum_of_the_aggregates_counts(values, most):
-    metadata = [{"other": "1"} if value is None else {OPTION: value} for value in values]
-    assert refusal(AggregateNumInstancesFilter, most - 1, *metadata, most=6) is None
-    reason = f"{most} instances there, the maximum is {most}"
-    assert refusal(AggregateNumInstancesFilter, most, *metadata, most=6) == reason
+def test_smallest_maximum_of_the_aggregates_counts(kind, facts, values, maximum):
+    metadata = [{"other": "1"} if value is None else {facts[0]: value} for value in values]
+    assert refusal(kind, facts, maximum - 1, *metadata, maximum=6) is None
+    reason = facts[3].format(maximum, maximum)
+    assert refusal(kind, facts, maximum, *metadata, maximum=6) == reason
 
 
+@each_aggregate_filter
 @pytest.mark.parametrize("value", ["few", "3.5", "3,4", ""])
-def test_value_that_is_no_number_makes_the_host_fall_back_and_is_logged(value, caplog):
+def test_invalid_maximum_is_ignored_and_logged(kind, facts, value, caplog):
+    metadata = [{facts[0]: value}, {facts[0]: "12"}]
     with caplog.at_level(logging.WARNING):
-        found = refusal(AggregateNumInstancesFilter, 6, {OPTION: value}, {OPTION: "12"}, most=6)
-    assert found == "6 instances there, the maximum is 6"
-    assert OPTION in caplog.text
+        assert refusal(kind, facts, 6, *metadata, maximum=6) == facts[3].format(6, 6)
+    assert facts[0] in caplog.text

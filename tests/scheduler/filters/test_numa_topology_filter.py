@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NUMATopologyFilter, as nova 34 decides the same cases; tests/differential/numa has many more."""
+"""Host filter by NUMA topology, as nova 34 decides."""
 
 import pytest
 from hypothesis import given
@@ -8,74 +8,70 @@ from hypothesis import strategies as st
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
 from placement_sched.model.hardware.numa import NetworkMetadata, NUMATopology, NUMATopologyLimits
-from placement_sched.model.hardware.pci_requests import InstancePCIRequests
 from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyFilter
 from placement_sched.scheduler.plugins import make_full_conf
 from placement_sched.schemas.node_report import numa_topology
-from tests.support.numa_nodes import CORES, THREADS, a_cell, with_networks
-from tests.support.states import a_host, a_spec, settings_with
+from tests.support.numa_nodes import CORES, THREADS, build_cell, build_cell_with_networks
+from tests.support.states import build_host_state, build_spec, find_rejection, settings_with
 
 ONE = {"cells": [{"cpuset": [0], "memory": 512}]}
 TWO = {"cells": [{"cpuset": [0], "memory": 512}, {"cpuset": [1], "memory": 512}]}
 PACKING = "compute__packing_host_numa_cells_allocation_strategy"
 
 
-def on(*cells, **attributes):
-    return a_host(numa_topology=NUMATopology(cells), **attributes)
+def host_with(*cells, **attributes):
+    return build_host_state(numa_topology=NUMATopology(cells), **attributes)
 
 
 def refusal(host, spec, **options):
     plugin = NUMATopologyFilter.with_settings(settings_with(**options))
-    found = plugin.refusal(host, spec)
-    assert plugin.host_passes(host, spec) is (found is None)
-    return found and found.reason
+    return find_rejection(plugin, host, spec)
 
 
 @pytest.mark.parametrize(
-    ("topology", "asked", "reason"),
+    ("topology", "request_spec", "reason"),
     [
         (None, None, None),
         ([], None, None),
-        ([a_cell(shared=[0])], None, None),
+        ([build_cell(shared=[0])], None, None),
         (None, ONE, "1 NUMA node requested, the host reports no NUMA topology"),
         ([], TWO, "2 NUMA nodes requested, the host reports no NUMA topology"),
-        ([a_cell(shared=[0])], ONE, None),
-        ([a_cell(shared=[0])], TWO, "2 NUMA nodes requested, the host has 1"),
-        ([a_cell(0, shared=[0]), a_cell(1, shared=[1])], TWO, None),
+        ([build_cell(shared=[0])], ONE, None),
+        ([build_cell(shared=[0])], TWO, "2 NUMA nodes requested, the host has 1"),
+        ([build_cell(0, shared=[0]), build_cell(1, shared=[1])], TWO, None),
         (
-            [a_cell(shared=[])],
+            [build_cell(shared=[])],
             ONE,
             ("NUMA node 0 of the instance fits on no NUMA node of the host: NUMA node 0: 1 shared "
-             "CPUs "
-            "requested, 0 in all"),
+             "CPUs requested, 0 in all"),
         ),
     ],
 )  # fmt: skip
-def test_host_has_room_at_its_nodes(topology, asked, reason):
-    host = a_host(numa_topology=None if topology is None else NUMATopology(topology))
-    assert refusal(host, a_spec(numa_topology=asked)) == reason
+def test_host_needs_enough_nodes(topology, request_spec, reason):
+    host = build_host_state(numa_topology=None if topology is None else NUMATopology(topology))
+    assert refusal(host, build_spec(numa_topology=request_spec)) == reason
 
 
-def test_limits_are_handed_on_by_hosts_that_pass():
-    host = on(a_cell(shared=[0]), cpu_allocation_ratio=4.0, ram_allocation_ratio=1.5)
-    assert refusal(host, a_spec(numa_topology=TWO)) is not None
+def test_hosts_that_pass_have_limits():
+    host = host_with(build_cell(shared=[0]), cpu_allocation_ratio=4.0, ram_allocation_ratio=1.5)
+    assert refusal(host, build_spec(numa_topology=TWO)) is not None
     assert host.limits == {}
-    assert refusal(host, a_spec(numa_topology=ONE)) is None
+    assert refusal(host, build_spec(numa_topology=ONE)) is None
     assert host.limits == {
         "numa_topology": NUMATopologyLimits(cpu_allocation_ratio=4.0, ram_allocation_ratio=1.5)
     }
 
 
-def test_host_that_tells_no_ratio_has_that_of_the_options():
-    host = on(a_cell(shared=[0], cpu_usage=2), cpu_allocation_ratio=None)
-    spec = a_spec(numa_topology=ONE)
+def test_host_without_a_ratio_has_that_of_the_options():
+    host = host_with(build_cell(shared=[0], cpu_usage=2), cpu_allocation_ratio=None)
+    spec = build_spec(numa_topology=ONE)
     assert refusal(host, spec, DEFAULT__cpu_allocation_ratio=3.0) is None
     assert refusal(host, spec, DEFAULT__cpu_allocation_ratio=2.0).endswith("0 free of 1 x 2")
     assert refusal(host, spec) is None  # initial_cpu_allocation_ratio is 4.0
 
 
 @pytest.mark.parametrize(
-    ("extra_specs", "properties", "asks"),
+    ("extra_specs", "properties", "is_required"),
     [
         ({"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"}, {}, True),
         ({"hw:cpu_policy": "dedicated"}, {"hw_cpu_thread_policy": "require"}, True),
@@ -85,26 +81,29 @@ def test_host_that_tells_no_ratio_has_that_of_the_options():
         ({"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "prefer"}, {}, False),
     ],
 )
-def test_threads_are_required_of_any_node(extra_specs, properties, asks):
-    spec = a_spec(extra_specs, properties, numa_topology=None)
-    plain = on(a_cell(siblings=CORES))
+def test_threads_are_required_of_any_node(extra_specs, properties, is_required):
+    spec = build_spec(extra_specs, properties, numa_topology=None)
+    plain = host_with(build_cell(siblings=CORES))
     reason = "thread policy require requested, no core of the host has several threads"
-    assert refusal(plain, spec) == (reason if asks else None)
-    assert refusal(on(a_cell(0, siblings=CORES), a_cell(1, siblings=THREADS)), spec) is None
-    assert refusal(a_host(), spec) is None
+    assert refusal(plain, spec) == (reason if is_required else None)
+    assert (
+        refusal(host_with(build_cell(0, siblings=CORES), build_cell(1, siblings=THREADS)), spec)
+        is None
+    )
+    assert refusal(build_host_state(), spec) is None
 
 
 @pytest.mark.parametrize("packing", [False, True])
 def test_nodes_are_spread_or_packed(packing):
-    host = on(a_cell(0, shared=[0], memory_usage=1), a_cell(1, shared=[1]))
-    spec = a_spec(numa_topology=ONE)
+    host = host_with(build_cell(0, shared=[0], memory_usage=1), build_cell(1, shared=[1]))
+    spec = build_spec(numa_topology=ONE)
     assert refusal(host, spec, **{PACKING: packing}) is None
     host.consume_from_request(spec)
     used = [cell.memory_usage for cell in host.numa_topology.cells]
     assert used == ([513, 0] if packing else [1, 512])
 
 
-def test_packing_is_read_where_nova_has_it(tmp_path):
+def test_option_of_nova_for_packing_is_read(tmp_path):
     file = tmp_path / "nova.conf"
     file.write_text("[compute]\npacking_host_numa_cells_allocation_strategy = true\n")
     settings = Settings.from_conf(read_files(make_full_conf(), [str(file)]))
@@ -117,8 +116,8 @@ def test_packing_is_read_where_nova_has_it(tmp_path):
     ids=["JSON", "value"],
 )
 def test_networks_are_near_the_chosen_nodes(network):
-    host = on(with_networks(0, "a"), with_networks(1, "b"))
-    spec = a_spec(numa_topology=ONE, network_metadata=network)
+    host = host_with(build_cell_with_networks(0, "a"), build_cell_with_networks(1, "b"))
+    spec = build_spec(numa_topology=ONE, network_metadata=network)
     assert refusal(host, spec) is None
     host.consume_from_request(spec)
     assert [cell.cpu_usage for cell in host.numa_topology.cells] == [0, 1]
@@ -131,62 +130,47 @@ class NearNode:
 
     def support_requests(self, requests, mapping, cells):
         assert isinstance(requests[0].count, int)
-        return [cell.id for cell in cells] == [int(one) for one in mapping["pci"]]
+        return [cell.id for cell in cells] == [int(entry) for entry in mapping["pci"]]
 
 
-def offered(*providers):
-    return [{"allocations": {}, "mappings": {"pci": [one]}} for one in providers]
+def candidates_of(*providers):
+    return [{"allocations": {}, "mappings": {"pci": [provider]}} for provider in providers]
 
 
 PCI = {"requests": [{"count": 1}]}
 
 
-def test_candidates_whose_devices_are_elsewhere_are_struck_off():
-    host = on(a_cell(0, shared=[0]), a_cell(1), pci_stats=NearNode())
-    host.allocation_candidates = offered("1", "0", "1", "0")
-    assert refusal(host, a_spec(numa_topology=ONE, pci_requests=PCI)) is None
-    assert host.allocation_candidates == offered("0", "0")
-
-
-def test_host_without_a_candidate_left_is_refused():
-    host = on(a_cell(0, shared=[0]), a_cell(1), pci_stats=NearNode())
-    host.allocation_candidates = offered("1")
-    plugin = NUMATopologyFilter()
-    found = plugin.refusal(host, a_spec(numa_topology=ONE, pci_requests=PCI))
-    assert found.reason == (
-        "1 PCI request cannot be served near NUMA nodes with enough capacity; free devices: 1 at "
-        "NUMA node 0, "
-        "1 at NUMA node 1"
+def test_candidates_with_devices_at_other_nodes_are_removed():
+    host = host_with(build_cell(0, shared=[0]), build_cell(1), pci_stats=NearNode())
+    request = build_spec(numa_topology=ONE, pci_requests=PCI)
+    host.allocation_candidates = candidates_of("1", "0", "1", "0")
+    assert refusal(host, request) is None
+    assert host.allocation_candidates == candidates_of("0", "0")
+    host.allocation_candidates = candidates_of("1")
+    assert refusal(host, build_spec(numa_topology=ONE, pci_requests={"requests": []})) is None
+    assert NUMATopologyFilter().refusal(host, request).reason == (
+        "1 PCI request cannot be served near NUMA nodes with enough capacity; "
+        "free devices: 1 at NUMA node 0, 1 at NUMA node 1"
     )
-    assert host.allocation_candidates == offered("1")
+    assert host.allocation_candidates == candidates_of("1")
     host.allocation_candidates = []
-    assert refusal(host, a_spec(numa_topology=ONE, pci_requests=PCI)) == (
-        "no allocation candidate remains"
-    )
-
-
-def test_candidates_of_a_request_without_devices_stay():
-    host = on(a_cell(0, shared=[0]), pci_stats=NearNode())
-    host.allocation_candidates = offered("1")
-    assert refusal(host, a_spec(numa_topology=ONE, pci_requests={"requests": []})) is None
-    assert host.allocation_candidates == offered("1")
-    assert a_spec().pci_requests is None
-    assert InstancePCIRequests().requests == ()
+    assert refusal(host, request) == "no allocation candidate remains"
 
 
 def test_instances_of_one_request_do_not_share_cpus():
-    host = on(a_cell(0, pinned=range(4), siblings=CORES), a_cell(1, pinned=[8], memory=512))
+    host = host_with(
+        build_cell(0, pinned=range(4), siblings=CORES), build_cell(1, pinned=[8], memory=512)
+    )
     cell = {"cpuset": [], "pcpuset": [0, 1], "memory": 256, "cpu_policy": "dedicated"}
-    spec = a_spec(numa_topology={"cells": [cell]})
+    spec = build_spec(numa_topology={"cells": [cell]})
     for taken in ([0, 1], [0, 1, 2, 3]):
         assert refusal(host, spec) is None
         host.consume_from_request(spec)
         assert sorted(host.numa_topology.cells[0].pinned_cpus) == taken
     assert refusal(host, spec) == (
-        "NUMA node 0 of the instance fits on no NUMA node of the host: NUMA node 1: 2 dedicated "
-        "CPUs "
-        "requested, 1 of 1 dedicated CPUs free; NUMA node 0: 2 dedicated CPUs requested, 0 of 4 "
-        "dedicated CPUs free"
+        "NUMA node 0 of the instance fits on no NUMA node of the host: "
+        "NUMA node 1: 2 dedicated CPUs requested, 1 of 1 dedicated CPUs free; "
+        "NUMA node 0: 2 dedicated CPUs requested, 0 of 4 dedicated CPUs free"
     )
     assert NUMATopologyFilter().run_filter_for_index(1)
 
@@ -237,10 +221,10 @@ ASKED = st.fixed_dictionaries(
 )
 def test_no_report_makes_the_filter_fail(cells, asked, emulator, ratio):
     numbered = [{"id": number, **cell} for number, cell in enumerate(cells)]
-    host = a_host(
+    host = build_host_state(
         numa_topology=numa_topology({"cells": numbered}).topology, cpu_allocation_ratio=ratio
     )
-    spec = a_spec(numa_topology={"cells": asked, "emulator_threads_policy": emulator})
+    spec = build_spec(numa_topology={"cells": asked, "emulator_threads_policy": emulator})
     for _ in range(2):
         if FILTER.refusal(host, spec) is None:
             host.consume_from_request(spec)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPUs, memory and disk times a ratio. Sources: nova's "Filter Scheduler" of Icehouse and Stein."""
+"""Filters of CPUs, memory and disk times a ratio, after nova's "Filter Scheduler"."""
 
 import logging
 
@@ -9,7 +9,13 @@ from placement_sched.scheduler.filters.core_filter import AggregateCoreFilter, C
 from placement_sched.scheduler.filters.disk_filter import AggregateDiskFilter, DiskFilter
 from placement_sched.scheduler.filters.ram_filter import AggregateRamFilter, RamFilter
 from placement_sched.scheduler.host_state import HostState
-from tests.support.states import a_host, a_spec, aggregates, refusal_of, settings_with
+from tests.support.states import (
+    build_aggregates,
+    build_host_state,
+    build_spec,
+    find_rejection,
+    settings_with,
+)
 
 CPU, DISK, RAM = "cpu_allocation_ratio", "disk_allocation_ratio", "ram_allocation_ratio"
 #: The ratio, and the name of the limit, of each filter.
@@ -21,6 +27,11 @@ NAMES = {
     AggregateDiskFilter: (DISK, "disk_gb"),
     AggregateRamFilter: (RAM, "memory_mb"),
 }
+
+
+DISK_MB = "MB of disk requested"
+
+
 every = pytest.mark.parametrize("kind", [CoreFilter, DiskFilter, RamFilter])
 
 
@@ -32,120 +43,88 @@ def host_with(kind, total, left, ratio, *metadata):
         DISK: {"total_usable_disk_gb": total, "free_disk_mb": left},
         RAM: {"total_usable_ram_mb": total, "free_ram_mb": left},
     }[name]
-    return a_host(aggregates=aggregates(*metadata), **fields, **{name: ratio})
+    return build_host_state(aggregates=build_aggregates(*metadata), **fields, **{name: ratio})
 
 
-def asking(kind, *amounts):
+def request_for(kind, *amounts):
     """Return a request for so many CPUs, MB, or GB of root and ephemeral disk and MB of swap."""
     names = {CPU: ["vcpus"], DISK: ["root_gb", "ephemeral_gb", "swap"], RAM: ["memory_mb"]}
-    every = names[NAMES[kind][0]]
-    given = dict(zip(every, (*amounts, 0, 0, 0), strict=False))
-    return a_spec(flavor={"name": "f", **given})
+    return build_spec(
+        flavor={"name": "f", **dict(zip(names[NAMES[kind][0]], (*amounts, 0, 0, 0), strict=False))}
+    )
 
 
 def refusal(kind, host, *amounts, **options):
     plugin = kind.with_settings(settings_with(**options))
-    return refusal_of(plugin, host, asking(kind, *amounts) if amounts else None)
-
-
-@pytest.mark.parametrize(
-    ("kind", "amounts", "total", "left", "ratio"),
-    [
-        (CoreFilter, (4,), 8, 4, 1.0),
-        (CoreFilter, (8,), 8, 8, 2.0),
-        (CoreFilter, (0,), 8, 8, 1.0),
-        (CoreFilter, (1,), 4, 63, 16.0),
-        (CoreFilter, (3,), 8, 1, 0.5),
-        (DiskFilter, (10,), 20, 10240, 1.0),
-        (DiskFilter, (5, 4, 1024), 20, 10240, 1.0),
-        (DiskFilter, (20,), 20, 10240, 1.5),
-        (DiskFilter, (1,), 20, -9216, 1.5),
-        (DiskFilter, (0,), 20, 0, 1.0),
-        (RamFilter, (512,), 1024, 512, 1.0),
-        (RamFilter, (1024,), 1024, 512, 1.5),
-        (RamFilter, (256,), 1024, -256, 1.5),
-        (RamFilter, (512,), 1024, 1024, 0.5),
-        (RamFilter, (0,), 1024, 0, 1.0),
-    ],
-)
-def test_host_with_enough_left_passes_and_is_given_its_limit(kind, amounts, total, left, ratio):
-    host = host_with(kind, total, left, ratio)
-    assert refusal(kind, host, *amounts) is None
-    assert host.limits == {NAMES[kind][1]: total * ratio}
+    return find_rejection(plugin, host, request_for(kind, *amounts) if amounts else None)
 
 
 @pytest.mark.parametrize(
     ("kind", "amounts", "total", "left", "ratio", "reason"),
     [
+        (CoreFilter, (4,), 8, 4, 1.0, None),
+        (CoreFilter, (8,), 8, 8, 2.0, None),
+        (CoreFilter, (0,), 8, 8, 1.0, None),
+        (CoreFilter, (1,), 4, 63, 16.0, None),
+        (CoreFilter, (3,), 8, 1, 0.5, None),
+        (DiskFilter, (10,), 20, 10240, 1.0, None),
+        (DiskFilter, (5, 4, 1024), 20, 10240, 1.0, None),
+        (DiskFilter, (20,), 20, 10240, 1.5, None),
+        (DiskFilter, (1,), 20, -9216, 1.5, None),
+        (DiskFilter, (0,), 20, 0, 1.0, None),
+        (RamFilter, (512,), 1024, 512, 1.0, None),
+        (RamFilter, (1024,), 1024, 512, 1.5, None),
+        (RamFilter, (256,), 1024, -256, 1.5, None),
+        (RamFilter, (512,), 1024, 1024, 0.5, None),
+        (RamFilter, (0,), 1024, 0, 1.0, None),
         (CoreFilter, (5,), 8, 4, 1.0, "5 VCPU requested, 4 free of 8 x 1"),
         (CoreFilter, (2,), 4, 63, 16.0, "2 VCPU requested, 1 free of 4 x 16"),
         (CoreFilter, (1,), 4, 7, 1.5, "1 VCPU requested, -1 free of 4 x 1.5"),
         (CoreFilter, (9,), 8, 0, 16.0, "9 VCPU requested, the host has 8 in all"),
-        (DiskFilter, (11,), 20, 10240, 1.0, "11264 MB of disk requested, 10240 free of 20480 x 1"),
-        (
-            DiskFilter,
-            (10, 0, 1),
-            20,
-            10240,
-            1,
-            "10241 MB of disk requested, 10240 free of 20480 x 1",
-        ),
-        (DiskFilter, (9, 2), 20, 10240, 1.0, "11264 MB of disk requested, 10240 free of 20480 x 1"),
-        (DiskFilter, (2,), 20, -9216, 1.5, "2048 MB of disk requested, 1024 free of 20480 x 1.5"),
-        (
-            DiskFilter,
-            (21,),
-            20,
-            20480,
-            2.0,
-            "21504 MB of disk requested, the host has 20480 in all",
-        ),
+        (DiskFilter, (11,), 20, 10240, 1.0, f"11264 {DISK_MB}, 10240 free of 20480 x 1"),
+        (DiskFilter, (10, 0, 1), 20, 10240, 1, f"10241 {DISK_MB}, 10240 free of 20480 x 1"),
+        (DiskFilter, (9, 2), 20, 10240, 1.0, f"11264 {DISK_MB}, 10240 free of 20480 x 1"),
+        (DiskFilter, (2,), 20, -9216, 1.5, f"2048 {DISK_MB}, 1024 free of 20480 x 1.5"),
+        (DiskFilter, (21,), 20, 20480, 2.0, f"21504 {DISK_MB}, the host has 20480 in all"),
         (RamFilter, (8192,), 131072, -61440, 1.5, "8192 MB requested, 4096 free of 131072 x 1.5"),
         (RamFilter, (513,), 1024, 512, 1.0, "513 MB requested, 512 free of 1024 x 1"),
         (RamFilter, (1,), 1024, -1, 1.0, "1 MB requested, -1 free of 1024 x 1"),
         (RamFilter, (1025,), 1024, 1024, 2.0, "1025 MB requested, the host has 1024 in all"),
     ],
 )
-def test_host_without_enough_left_is_refused_with_the_numbers(
-    kind, amounts, total, left, ratio, reason
-):
+def test_host_passes_and_has_a_limit_if_enough_remains(kind, amounts, total, left, ratio, reason):
     host = host_with(kind, total, left, ratio)
     assert refusal(kind, host, *amounts) == reason
-    assert host.limits == {}
+    assert host.limits == ({} if reason else {NAMES[kind][1]: total * ratio})
 
 
-@pytest.mark.parametrize("told", [None, 0.0])
+def test_host_without_any_report_is_rejected():
+    host = HostState("cn1", "cn1")
+    assert refusal(DiskFilter, host, 1) == f"1024 {DISK_MB}, the host has 0 in all"
+    assert refusal(RamFilter, host, 512) == "512 MB requested, the host has 0 in all"
+
+
+@pytest.mark.parametrize("expected", [None, 0.0])
 @pytest.mark.parametrize(
-    ("kind", "total", "left", "asked", "reason"),
+    ("kind", "total", "left", "amount", "reason"),
     [
         (CoreFilter, 8, 8, 8, "8 VCPU requested, 4 free of 8 x 1.5"),
-        (DiskFilter, 20, 0, 11, "11264 MB of disk requested, 10240 free of 20480 x 1.5"),
+        (DiskFilter, 20, 0, 11, f"11264 {DISK_MB}, 10240 free of 20480 x 1.5"),
         (RamFilter, 1024, 0, 513, "513 MB requested, 512 free of 1024 x 1.5"),
     ],
 )
-def test_host_without_a_ratio_has_that_of_the_options(kind, total, left, asked, reason, told):
-    host, name = host_with(kind, total, left, told), NAMES[kind][0]
-    assert refusal(kind, host, asked, **{f"DEFAULT__{name}": 2.0}) is None
-    assert refusal(kind, host, asked, **{f"DEFAULT__initial_{name}": 1.5}) == reason
+def test_host_without_a_ratio_has_that_of_the_options(kind, total, left, amount, reason, expected):
+    host, name = host_with(kind, total, left, expected), NAMES[kind][0]
+    assert refusal(kind, host, amount, **{f"DEFAULT__{name}": 2.0}) is None
+    assert refusal(kind, host, amount, **{f"DEFAULT__initial_{name}": 1.5}) == reason
 
 
-def test_host_that_does_not_tell_its_cpus_passes_and_is_logged(caplog):
+def test_host_without_a_number_of_cpus_passes_and_is_logged(caplog):
     host = host_with(CoreFilter, 0, 0, None)
     with caplog.at_level(logging.WARNING):
         assert refusal(CoreFilter, host, 64) is None
     assert "host cn1 does not report how many CPUs it has" in caplog.text
     assert host.limits == {}
-
-
-@pytest.mark.parametrize(
-    ("kind", "asked", "reason"),
-    [
-        (DiskFilter, 1, "1024 MB of disk requested, the host has 0 in all"),
-        (RamFilter, 512, "512 MB requested, the host has 0 in all"),
-    ],
-)
-def test_host_of_which_nothing_is_known_is_refused(kind, asked, reason):
-    assert refusal(kind, HostState("cn1", "cn1"), asked) == reason
 
 
 @every
@@ -155,18 +134,18 @@ def test_filter_runs_for_each_instance_but_not_on_rebuild(kind):
 
 
 @pytest.mark.parametrize(
-    ("kind", "total", "left", "asked", "reason"),
+    ("kind", "total", "left", "amount", "reason"),
     [
         (CoreFilter, 8, 4, 3, "3 VCPU requested, 1 free of 8 x 1"),
-        (DiskFilter, 20, 20480, 11, "11264 MB of disk requested, 9216 free of 20480 x 1"),
+        (DiskFilter, 20, 20480, 11, f"11264 {DISK_MB}, 9216 free of 20480 x 1"),
         (RamFilter, 1024, 1024, 600, "600 MB requested, 424 free of 1024 x 1"),
     ],
 )
-def test_instances_of_one_request_count_against_each_other(kind, total, left, asked, reason):
+def test_instances_of_one_request_count_against_each_other(kind, total, left, amount, reason):
     host = host_with(kind, total, left, 1.0)
-    assert refusal(kind, host, asked) is None
-    host.consume_from_request(asking(kind, asked))
-    assert refusal(kind, host, asked) == reason
+    assert refusal(kind, host, amount) is None
+    host.consume_from_request(request_for(kind, amount))
+    assert refusal(kind, host, amount) == reason
 
 
 #: What each host has, and what of that is used or free, so that nothing is left by its own ratio.
@@ -176,54 +155,52 @@ FULL = {
     AggregateRamFilter: (1024, 0, 1.0),
 }
 NO_CPU = "1 VCPU requested, 0 free of 8 x 2"
-NO_DISK = "1024 MB of disk requested, 0 free of 2048 x 1"
+NO_DISK = f"1024 {DISK_MB}, 0 free of 2048 x 1"
 NO_RAM = "512 MB requested, 0 free of 1024 x 1"
 
 
 @pytest.mark.parametrize(
-    ("kind", "metadata", "limit"),
+    ("kind", "metadata", "limit", "reason"),
     [
-        (AggregateCoreFilter, [{CPU: "4.0"}], 32),
-        (AggregateCoreFilter, [{CPU: "10"}, {CPU: "9"}], 72),
-        (AggregateCoreFilter, [{CPU: "3"}, {RAM: "1"}], 24),
-        (AggregateDiskFilter, [{DISK: "1.5"}], 3.0),
-        (AggregateDiskFilter, [{DISK: "10"}, {DISK: "9"}], 18.0),
-        (AggregateRamFilter, [{RAM: "1.5"}], 1536),
-        (AggregateRamFilter, [{RAM: "10"}, {RAM: "9"}], 9216),
-    ],
-)
-def test_smallest_ratio_of_the_aggregates_counts(kind, metadata, limit):
-    host = host_with(kind, *FULL[kind], *metadata)
-    assert refusal(kind, host) is None
-    assert host.limits == {NAMES[kind][1]: limit}
-
-
-@pytest.mark.parametrize(
-    ("kind", "metadata", "reason"),
-    [
-        (AggregateCoreFilter, [], NO_CPU),
-        (AggregateCoreFilter, [{"other": "4"}], NO_CPU),
-        (AggregateCoreFilter, [{CPU: "1.5"}, {CPU: "16"}], "1 VCPU requested, -4 free of 8 x 1.5"),
-        (AggregateCoreFilter, [{CPU: "0"}], "1 VCPU requested, -16 free of 8 x 0"),
-        (AggregateCoreFilter, [{CPU: "4,5"}], NO_CPU),
-        (AggregateDiskFilter, [], NO_DISK),
-        (AggregateDiskFilter, [{RAM: "4"}], NO_DISK),
+        (AggregateCoreFilter, [{CPU: "4.0"}], 32, None),
+        (AggregateCoreFilter, [{CPU: "10"}, {CPU: "9"}], 72, None),
+        (AggregateCoreFilter, [{CPU: "3"}, {RAM: "1"}], 24, None),
+        (AggregateCoreFilter, [], None, NO_CPU),
+        (AggregateCoreFilter, [{"other": "4"}], None, NO_CPU),
+        (
+            AggregateCoreFilter,
+            [{CPU: "1.5"}, {CPU: "16"}],
+            None,
+            "1 VCPU requested, -4 free of 8 x 1.5",
+        ),
+        (AggregateCoreFilter, [{CPU: "0"}], None, "1 VCPU requested, -16 free of 8 x 0"),
+        (AggregateCoreFilter, [{CPU: "4,5"}], None, NO_CPU),
+        (AggregateDiskFilter, [{DISK: "1.5"}], 3.0, None),
+        (AggregateDiskFilter, [{DISK: "10"}, {DISK: "9"}], 18.0, None),
+        (AggregateDiskFilter, [], None, NO_DISK),
+        (AggregateDiskFilter, [{RAM: "4"}], None, NO_DISK),
         (
             AggregateDiskFilter,
             [{DISK: "1.25"}, {DISK: "2"}],
-            "1024 MB of disk requested, 512 free of 2048 x 1.25",
+            None,
+            f"1024 {DISK_MB}, 512 free of 2048 x 1.25",
         ),
-        (AggregateRamFilter, [], NO_RAM),
-        (AggregateRamFilter, [{CPU: "4"}], NO_RAM),
+        (AggregateRamFilter, [{RAM: "1.5"}], 1536, None),
+        (AggregateRamFilter, [{RAM: "10"}, {RAM: "9"}], 9216, None),
+        (AggregateRamFilter, [], None, NO_RAM),
+        (AggregateRamFilter, [{CPU: "4"}], None, NO_RAM),
         (
             AggregateRamFilter,
             [{RAM: "1.25"}, {RAM: "2"}],
+            None,
             "512 MB requested, 256 free of 1024 x 1.25",
         ),
     ],
 )
-def test_host_without_enough_left_is_refused_with_the_ratio(kind, metadata, reason):
-    assert refusal(kind, host_with(kind, *FULL[kind], *metadata)) == reason
+def test_smallest_ratio_of_the_aggregates_counts(kind, metadata, limit, reason):
+    host = host_with(kind, *FULL[kind], *metadata)
+    assert refusal(kind, host) == reason
+    assert host.limits == ({} if limit is None else {NAMES[kind][1]: limit})
 
 
 @pytest.mark.parametrize(
@@ -234,18 +211,16 @@ def test_host_without_enough_left_is_refused_with_the_ratio(kind, metadata, reas
         (AggregateRamFilter, "1.5x", NO_RAM),
     ],
 )
-def test_value_that_is_no_number_makes_the_host_fall_back_and_is_logged(
-    caplog, kind, value, reason
-):
+def test_invalid_ratio_of_an_aggregate_is_ignored_and_logged(caplog, kind, value, reason):
     name = NAMES[kind][0]
     with caplog.at_level(logging.WARNING):
-        found = refusal(kind, host_with(kind, *FULL[kind], {name: value}, {name: "2"}))
-    assert found == reason
+        result = refusal(kind, host_with(kind, *FULL[kind], {name: value}, {name: "2"}))
+    assert result == reason
     assert f"host cn1: {name} of its aggregates is not a number" in caplog.text
     assert value in caplog.text
 
 
-def test_host_without_any_ratio_by_aggregates_has_that_of_the_options():
+def test_host_without_a_ratio_of_aggregates_has_that_of_the_options():
     host = host_with(AggregateCoreFilter, 8, 16, None)
     assert refusal(AggregateCoreFilter, host) is None
     reason = "1 VCPU requested, -8 free of 8 x 1"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host has, what is used of it and the numbers of its aggregates."""
+"""Remaining capacity of hosts, and numbers of their aggregates."""
 
 import logging
 
@@ -11,24 +11,24 @@ from placement_sched.scheduler.filters.room import (
     reported_ratio,
     smallest_of_aggregates,
 )
-from tests.support.states import a_host, aggregates, settings_with
+from tests.support.states import build_aggregates, build_host_state, settings_with
 
 
 def smallest(*values):
-    host = a_host(aggregates=aggregates(*({"most": value} for value in values)))
+    host = build_host_state(aggregates=build_aggregates(*({"most": value} for value in values)))
     return smallest_of_aggregates(host, "most", int, 7)
 
 
 @pytest.mark.parametrize(
     ("values", "number"), [((), 7), (("3",), 3), (("10", "9"), 9), (("-1", "0"), -1), ((" 5 ",), 5)]
 )
-def test_smallest_number_counts_by_value_not_by_text(values, number, caplog):
+def test_smallest_number_of_the_aggregates_counts(values, number, caplog):
     assert smallest(*values) == number
     assert not caplog.records
 
 
 @pytest.mark.parametrize("values", [("x",), ("3", "x"), ("1.5",), ("3,4",), ("",)])
-def test_one_value_that_is_no_number_makes_the_host_fall_back_and_is_logged(values, caplog):
+def test_invalid_number_is_ignored_and_logged(values, caplog):
     with caplog.at_level(logging.WARNING):
         assert smallest(*values) == 7
     (record,) = caplog.records
@@ -39,7 +39,7 @@ KEY = "cpu_allocation_ratio"
 
 
 @pytest.mark.parametrize(
-    ("room", "asked", "reason"),
+    ("room", "amount", "reason"),
     [
         (HostRoom(8, 0, 1.0), 8, None),
         (HostRoom(8, 8, 2.0), 8, None),
@@ -54,18 +54,15 @@ KEY = "cpu_allocation_ratio"
         (HostRoom(0, 0, 16.0), 1, "1 GB requested, the host has 0 in all"),
     ],
 )
-def test_what_fits_is_what_the_ratio_leaves(room, asked, reason):
-    found = room.refusal(asked, "GB")
-    assert (found and found.reason) == reason
-
-
-def test_refusal_has_both_sides_of_the_comparison():
-    refusal = HostRoom(8, 9, 2.0).refusal(8, "GB")
-    assert (refusal.asked, refusal.has) == (8, 7.0)
+def test_amount_fits_within_the_total_and_the_ratio(room, amount, reason):
+    rejection = room.refusal(amount, "GB")
+    assert (rejection and rejection.reason) == reason
+    rejection = HostRoom(8, 9, 2.0).refusal(8, "GB")
+    assert (rejection.asked, rejection.has) == (8, 7.0)
 
 
 @pytest.mark.parametrize(
-    ("told", "options", "ratio"),
+    ("expected", "options", "ratio"),
     [
         (2.5, {}, 2.5),
         (None, {}, 4.0),
@@ -76,8 +73,8 @@ def test_refusal_has_both_sides_of_the_comparison():
         (2.5, {"DEFAULT__cpu_allocation_ratio": 16.0}, 2.5),
     ],
 )
-def test_ratio_is_the_reported_one_or_that_of_reports_without_any(told, options, ratio):
-    host = a_host(cpu_allocation_ratio=told)
+def test_ratio_is_reported_or_the_default(expected, options, ratio):
+    host = build_host_state(cpu_allocation_ratio=expected)
     assert reported_ratio(host, KEY, settings_with(**options)) == ratio
 
 
@@ -97,5 +94,5 @@ def test_ratio_is_the_reported_one_or_that_of_reports_without_any(told, options,
     ],
 )
 def test_smallest_ratio_of_the_aggregates_counts(metadata, ratio):
-    host = a_host(aggregates=aggregates(*metadata))
+    host = build_host_state(aggregates=build_aggregates(*metadata))
     assert aggregate_ratio(host, KEY, 4.0) == ratio

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TrustedFilter against a real attestation service, over HTTPS."""
+"""Host filter by attestation, with an attestation service over HTTPS."""
 
 from datetime import timedelta
 
@@ -10,9 +10,9 @@ from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.filters.trusted_filter import TrustedFilter
 from placement_sched.scheduler.live_settings import with_overrides
 from tests.conftest import make_settings
-from tests.support.attestation import running
-from tests.support.scheduling import flavor, hosts_of, instance, report, spec
-from tests.support.states import NOW, a_host, a_spec, settings_with
+from tests.support.attestation import run_attestation_service
+from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
+from tests.support.states import NOW, build_host_state, build_spec, settings_with
 
 TIME = f"{NOW:%Y-%m-%dT%H:%M:%SZ}"
 LEVELS = ("trusted", "untrusted", "unknown")
@@ -21,7 +21,7 @@ LEVELS = ("trusted", "untrusted", "unknown")
 @pytest.fixture
 def service(tmp_path):
     """A service that knows two hosts, and of a third one no sound time."""
-    with running(tmp_path) as fake:
+    with run_attestation_service(tmp_path) as fake:
         fake.hosts = {
             "good": ("trusted", TIME),
             "bad": ("untrusted", TIME),
@@ -40,21 +40,21 @@ def options(service, **changes):
     return {f"trusted_computing__{name}": value for name, value in values.items()}
 
 
-def made(service, clock=lambda: NOW, **changes):
+def make_filter(service, clock=lambda: NOW, **changes):
     return TrustedFilter.with_settings(settings_with(**options(service, **changes)), clock)
 
 
-def asking(level):
-    return a_spec({"trust:trusted_host": level} if level is not None else {})
+def spec_with_level(level):
+    return build_spec({"trust:trusted_host": level} if level is not None else {})
 
 
-def passing(plugin, wanted, *names):
-    hosts = [a_host("any", name) for name in names]
-    return [host.nodename for host in run_filters([plugin], hosts, asking(wanted)).hosts]
+def find_passing_hosts(plugin, wanted, *names):
+    hosts = [build_host_state("any", name) for name in names]
+    return [host.nodename for host in run_filters([plugin], hosts, spec_with_level(wanted)).hosts]
 
 
 @pytest.mark.parametrize(
-    ("wanted", "passes"),
+    ("expected", "passes"),
     [
         ("trusted", ["good"]),
         ("untrusted", ["bad"]),
@@ -64,15 +64,15 @@ def passing(plugin, wanted, *names):
         ("", ["good", "bad", "odd", "new"]),
     ],
 )
-def test_hosts_pass_that_are_as_far_trusted_as_is_asked(service, wanted, passes):
-    plugin = made(service)
-    assert passing(plugin, wanted, "good", "bad", "odd", "new") == passes
+def test_hosts_with_the_requested_level_pass(service, expected, passes):
+    plugin = make_filter(service)
+    assert find_passing_hosts(plugin, expected, "good", "bad", "odd", "new") == passes
     polled = [{"count": 4, "hosts": ["good", "bad", "odd", "new"]}]
-    assert service.seen == (polled if wanted else [])
+    assert service.seen == (polled if expected else [])
 
 
 @pytest.mark.parametrize(
-    ("wanted", "node", "reason"),
+    ("expected", "node", "reason"),
     [
         ("trusted", "bad", f"trusted requested, the host is untrusted since {TIME}"),
         ("unknown", "good", f"unknown requested, the host is trusted since {TIME}"),
@@ -83,45 +83,46 @@ def test_hosts_pass_that_are_as_far_trusted_as_is_asked(service, wanted, passes)
         ),
     ],
 )
-def test_refusal_tells_both_levels(service, wanted, node, reason):
-    plugin = made(service)
-    host = a_host("any", node)
-    assert plugin.refusal(host, asking(wanted)).reason == reason
-    assert not plugin.host_passes(host, asking(wanted))
+def test_rejection_has_both_levels(service, expected, node, reason):
+    plugin = make_filter(service)
+    host = build_host_state("any", node)
+    assert plugin.refusal(host, spec_with_level(expected)).reason == reason
+    assert not plugin.host_passes(host, spec_with_level(expected))
 
 
-def test_what_the_service_says_holds_for_the_time_of_the_option(service):
+def test_levels_are_cached_for_the_configured_time(service):
     now = [NOW]
-    plugin = made(service, lambda: now[0], attestation_auth_timeout=30)
-    assert passing(plugin, "trusted", "good") == ["good"]
+    plugin = make_filter(service, lambda: now[0], attestation_auth_timeout=30)
+    assert find_passing_hosts(plugin, "trusted", "good") == ["good"]
     service.hosts = {"good": ("untrusted", f"{NOW + timedelta(seconds=31):%Y-%m-%dT%H:%M:%SZ}")}
     for seconds, passes in ((30, ["good"]), (31, []), (61, [])):
         now[0] = NOW + timedelta(seconds=seconds)
-        assert passing(plugin, "trusted", "good") == passes, seconds
+        assert find_passing_hosts(plugin, "trusted", "good") == passes, seconds
     assert len(service.seen) == 2
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_service_that_fails_makes_every_host_unknown_and_is_asked_once(service, level):
+def test_every_host_is_unknown_if_the_service_fails(service, level):
     service.failure = ("500 Internal Server Error", b"oops")
-    plugin = made(service)
+    plugin = make_filter(service)
     names = [f"cn{number}" for number in range(20)]
-    assert passing(plugin, level, *names) == (names if level == "unknown" else [])
+    assert find_passing_hosts(plugin, level, *names) == (names if level == "unknown" else [])
     assert len(service.seen) == 1
     if level != "unknown":
-        assert plugin.refusal(a_host("any", "cn0"), asking(level)).reason == (
+        assert plugin.refusal(build_host_state("any", "cn0"), spec_with_level(level)).reason == (
             f"{level} requested, the host is unknown: {service.url} answered 500 Internal Server "
             "Error to POST /PollHosts"
         )
 
 
-def test_without_a_server_every_host_is_unknown():
+def test_every_host_is_unknown_without_a_server():
     plugin = TrustedFilter.with_settings(settings_with())
-    assert passing(plugin, "trusted", "good") == []
-    assert passing(plugin, "unknown", "good") == ["good"]
-    assert plugin.refusal(a_host("any", "good"), asking("trusted")).reason == (
+    assert find_passing_hosts(plugin, "trusted", "good") == []
+    assert find_passing_hosts(plugin, "unknown", "good") == ["good"]
+    assert plugin.refusal(build_host_state("any", "good"), spec_with_level("trusted")).reason == (
         "trusted requested, the host is unknown: [trusted_computing] attestation_server is not set"
     )
+    assert [plugin.run_filter_for_index(index) for index in (0, 1)] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -135,27 +136,19 @@ def test_without_a_server_every_host_is_unknown():
     ],
     ids=str,
 )
-def test_options_say_where_the_service_is_and_whether_its_certificate_counts(
-    service, changes, passes
-):
+def test_options_of_the_address_and_the_certificate(service, changes, passes):
     values = {key: value for key, value in options(service, **changes).items() if value is not None}
     plugin = TrustedFilter.with_settings(settings_with(**values), lambda: NOW)
-    assert passing(plugin, "trusted", "good") == passes
+    assert find_passing_hosts(plugin, "trusted", "good") == passes
 
 
-def test_blob_is_sent(service):
-    passing(made(service, attestation_auth_blob="let-me-in"), "trusted", "good")
+def test_configured_blob_is_sent(service):
+    find_passing_hosts(make_filter(service, attestation_auth_blob="let-me-in"), "trusted", "good")
     assert service.blobs == ["let-me-in"]
 
 
-def test_only_the_first_instance_of_a_request_asks():
-    plugin = TrustedFilter.with_settings(settings_with())
-    assert [plugin.run_filter_for_index(index) for index in (0, 1)] == [True, False]
-
-
 @pytest.mark.parametrize("option", ["attestation_server", "attestation_insecure_ssl"])
-def test_request_cannot_say_where_the_service_is(service, option):
-    """It would be sent the blob by which this service is known to it."""
+def test_overrides_may_not_change_the_service(service, option):
     with pytest.raises(Invalid, match="not read per request"):
         with_overrides(settings_with(), {f"trusted_computing.{option}": "true"})
 
@@ -172,27 +165,29 @@ def cloud(service, sqlite_url, make_app):
     return app
 
 
-def test_run_asks_once_and_tells_why(service, cloud):
-    wanted = flavor(extra_specs={"trust:trusted_host": "trusted"})
-    body = {"request_spec": spec(instance(1), instance(2), flavor=wanted)}
+def test_run_sends_one_request_and_reports_the_reasons(service, cloud):
+    request = flavor(extra_specs={"trust:trusted_host": "trusted"})
+    body = {"request_spec": spec(instance(1), instance(2), flavor=request)}
     explained = cloud.post_json("/scheduler/v1/explain", body).json
-    (told,) = [one for one in explained["funnel"]["filters"] if one["name"] == "TrustedFilter"]
-    assert (told["before"], told["after"]) == (3, 1)
-    assert {one["host"]: one["reason"] for one in told["rejected"]} == {
+    (response,) = [
+        stage for stage in explained["funnel"]["filters"] if stage["name"] == "TrustedFilter"
+    ]
+    assert (response["before"], response["after"]) == (3, 1)
+    assert {rejection["host"]: rejection["reason"] for rejection in response["rejected"]} == {
         "bad": f"trusted requested, the host is untrusted since {TIME}",
         "new": ("trusted requested, the host is unknown: the attestation service does not know it"),
     }
     answer = cloud.post_json("/scheduler/v1/select_destinations", body).json
-    assert hosts_of(answer) == ["good", "good"]
-    assert [sorted(one["hosts"]) for one in service.seen] == [["bad", "good", "new"]]
+    assert selected_hosts(answer) == ["good", "good"]
+    assert [sorted(entry["hosts"]) for entry in service.seen] == [["bad", "good", "new"]]
 
 
-def test_run_while_the_service_is_down_finds_no_host_and_no_fault(service, cloud, caplog):
+def test_run_without_the_service_finds_no_host(service, cloud, caplog):
     service.failure = ("503 Service Unavailable", b"")
-    wanted = flavor(extra_specs={"trust:trusted_host": "trusted"})
-    body = {"request_spec": spec(instance(1), flavor=wanted)}
-    refused = cloud.post_json("/scheduler/v1/select_destinations", body, status=409).json
-    (error,) = refused["errors"]
+    request = flavor(extra_specs={"trust:trusted_host": "trusted"})
+    body = {"request_spec": spec(instance(1), flavor=request)}
+    response = cloud.post_json("/scheduler/v1/select_destinations", body, status=409).json
+    (error,) = response["errors"]
     words = "TrustedFilter rejected all 3 remaining hosts"
     assert error["detail"] == f"No valid host was found: {words}"
     assert len(service.seen) == 1

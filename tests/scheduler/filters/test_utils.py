@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading aggregate metadata, the one number that counts, and what a host reports."""
+"""Aggregate metadata and values that a host reports."""
 
 import json
 
@@ -14,41 +14,35 @@ from placement_sched.scheduler.filters.utils import (
     validate_num_values,
     value_at,
 )
-from tests.support.states import a_host, aggregates
+from tests.support.states import build_aggregates, build_host_state
 
 #: Too deep for any reader of JSON, and too deep for a document that is kept.
 DEEP = ("[" * 60_000, "[" * 200 + "]" * 200)
 
-HOST = a_host(aggregates=aggregates({"a": "1, 2", "b": "x"}, {"a": "3"}, {"c": "1"}))
+HOST = build_host_state(
+    aggregates=build_aggregates({"a": "1, 2", "b": "x"}, {"a": "3"}, {"c": "1"})
+)
 
 
-def test_values_from_key_are_not_split():
+def test_metadata_of_the_aggregates_of_a_host():
     assert aggregate_values_from_key(HOST, "a") == {"1, 2", "3"}
     assert aggregate_values_from_key(HOST, "z") == set()
-
-
-def test_metadata_are_split_at_commas():
+    # These are split at commas.
     assert aggregate_metadata_get_by_host(HOST) == {"a": {"1", "2", "3"}, "b": {"x"}, "c": {"1"}}
-
-
-def test_metadata_with_a_key_are_all_those_of_the_aggregates_that_have_it():
     assert aggregate_metadata_get_by_host(HOST, key="a") == {"a": {"1", "2", "3"}, "b": {"x"}}
     assert aggregate_metadata_get_by_host(HOST, key="z") == {}
-
-
-def test_values_of_one_key_are_split_at_commas():
     assert aggregate_values(HOST, "a") == {"1", "2", "3"}
     assert aggregate_values(HOST, "z") == set()
 
 
-def test_aggregates_are_read_once_for_all_hosts_in_the_same_ones():
+def test_equal_aggregates_are_read_once_for_all_hosts():
     read = []
-    found = OncePerAggregates(lambda host: read.append(host.host) or len(host.aggregates))
-    one, two = aggregates({"a": "1"}, {"a": "2"})
-    same = [a_host(name, aggregates=(one, two)) for name in ("cn1", "cn2", "cn3")]
-    assert [found.of(host) for host in same] == [2, 2, 2]
-    assert found.of(a_host("cn4", aggregates=(one,))) == 1
-    assert found.of(a_host("cn5")) == 0
+    result = OncePerAggregates(lambda host: read.append(host.host) or len(host.aggregates))
+    first, second = build_aggregates({"a": "1"}, {"a": "2"})
+    same = [build_host_state(name, aggregates=(first, second)) for name in ("cn1", "cn2", "cn3")]
+    assert [result.of(host) for host in same] == [2, 2, 2]
+    assert result.of(build_host_state("cn4", aggregates=(first,))) == 1
+    assert result.of(build_host_state("cn5")) == 0
     assert read == ["cn1", "cn4", "cn5"]
 
 
@@ -62,20 +56,19 @@ def test_aggregates_are_read_once_for_all_hosts_in_the_same_ones():
         ({"1.5", "2"}, {"cast_to": float}, 1.5),
     ],
 )
-def test_smallest_number_counts_unless_told_otherwise(values, options, number):
+def test_smallest_number_counts_by_default(values, options, number):
     assert validate_num_values(values, default="7", **options) == number
-
-
-def test_one_value_that_is_no_number_spoils_all():
     with pytest.raises(ValueError, match="x"):
-        validate_num_values({"1", "x"})
+        validate_num_values({*values, "x"}, default="7", **options)
 
 
-REPORTING = a_host(cpu_info='{"arch": "x86_64", "maxphysaddr": {"bits": 40}}', stats={"gpu": "1"})
+REPORTING = build_host_state(
+    cpu_info='{"arch": "x86_64", "maxphysaddr": {"bits": 40}}', stats={"gpu": "1"}
+)
 
 
 @pytest.mark.parametrize(
-    ("path", "found"),
+    ("path", "result"),
     [
         ("host", "cn1"),
         ("gpu", "1"),
@@ -87,25 +80,25 @@ REPORTING = a_host(cpu_info='{"arch": "x86_64", "maxphysaddr": {"bits": 40}}', s
         ("nothing", None),
     ],
 )
-def test_path_leads_through_attributes_stats_mappings_and_json(path, found):
-    assert value_at(REPORTING, path.split(":")) == found
+def test_path_of_attributes_stats_mappings_and_json(path, result):
+    assert value_at(REPORTING, path.split(":")) == result
 
 
 @pytest.mark.parametrize("text", [*DEEP, "no JSON"])
-def test_text_that_says_nothing_ends_the_path(text):
-    assert value_at(a_host(stats={"a": text}), ["a", "b"]) is None
-    assert value_at(a_host(stats={"a": text}), ["a"]) == text
+def test_invalid_json_ends_the_path(text):
+    assert value_at(build_host_state(stats={"a": text}), ["a", "b"]) is None
+    assert value_at(build_host_state(stats={"a": text}), ["a"]) == text
 
 
 @pytest.mark.parametrize("number", ["NaN", "1e400", f"1{'0' * 30}"])
-def test_numbers_are_read_as_nova_reads_them(number):
-    host = a_host(stats={"a": f'{{"b": {number}}}'})
+def test_numbers_are_parsed_as_in_nova(number):
+    host = build_host_state(stats={"a": f'{{"b": {number}}}'})
     assert str(value_at(host, ["a", "b"])) == str(json.loads(number))
 
 
-def test_text_is_read_once_for_all_extra_specs():
+def test_json_is_parsed_once_for_all_extra_specs():
     text = json.dumps({f"x{number}": number for number in range(100)})
-    host = a_host(stats={"a": text})
+    host = build_host_state(stats={"a": text})
     before = utils._decode.cache_info()
     assert [value_at(host, ["a", f"x{number}"]) for number in range(100)] == list(range(100))
     assert utils._decode.cache_info().misses == before.misses + 1

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The allocation ratios of policies, as filters and weighers see them: as the inventories have."""
+"""Allocation ratios of hosts under policies."""
 
 import pytest
 
 from placement_sched.scheduler.policies.registry import ratios_of, ratios_of_policies
 from tests.api.compute.conftest import AggregateApi
 from tests.support.clouds import uuid_of
-from tests.support.policies import policed, policies_of
+from tests.support.policies import read_policies, settings_with_policies
 from tests.support.scheduling import flavor, report, spec
 
 HIGH, LOW = "high_cpu_density", "low_cpu_density"
@@ -26,7 +26,7 @@ cpu_allocation_ratio = 1.0
 
 @pytest.fixture
 def policies(tmp_path):
-    return policies_of("sqlite://", tmp_path)
+    return read_policies("sqlite://", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def policies(tmp_path):
         ("default", {}),
     ],
 )
-def test_ratios_are_those_that_the_section_sets(policies, name, ratios):
+def test_ratios_are_those_of_the_section(policies, name, ratios):
     assert ratios_of(policies.get(name)) == ratios
 
 
@@ -60,14 +60,14 @@ def test_ratios_are_those_that_the_section_sets(policies, name, ratios):
         (("nope",), None),
     ],
 )
-def test_ratios_of_a_host_are_those_of_the_first_policy_that_can_be_used(policies, names, cpu):
+def test_ratios_of_a_host_are_those_of_the_first_valid_policy(policies, names, cpu):
     assert ratios_of_policies(names, policies).get("cpu_allocation_ratio") == cpu
 
 
 @pytest.fixture
 def api(database_url, tmp_path, make_app):
     """A cloud of three hosts: one under each policy of cpu density, one under none."""
-    api = AggregateApi(make_app(policed(database_url, tmp_path, WITH_CORE_FILTER)))
+    api = AggregateApi(make_app(settings_with_policies(database_url, tmp_path, WITH_CORE_FILTER)))
     reports = [report(name, vcpus=8, vcpus_used=6) for name in ("high", "low", "plain")]
     api.app.post_json("/scheduler/v1/compute_nodes", reports)
     for host, policy in (("high", HIGH), ("low", LOW)):
@@ -77,7 +77,7 @@ def api(database_url, tmp_path, make_app):
     return api
 
 
-def explained(api, **changes):
+def explain(api, **changes):
     return api.app.post_json("/scheduler/v1/explain", {"request_spec": spec(**changes)}).json
 
 
@@ -86,54 +86,50 @@ def inventories_of(api, host):
     return api.app.get(path).json["inventories"]
 
 
-def refusals(answer, name):
-    (found,) = [one for one in answer["funnel"]["filters"] if one["name"] == name]
-    return {one["host"]: one["reason"] for one in found["rejected"]}
-
-
-def test_core_filter_agrees_with_the_inventory(api):
-    answer = explained(api, flavor=flavor(vcpus=4))
-    assert refusals(answer, "CoreFilter") == {"low": "4 VCPU requested, 2 free of 8 x 1"}
-    assert {one["host"] for one in answer["hosts"]} == {"high", "plain"}
-    limits = {one[0]["service_host"]: one[0]["limits"] for one in answer["selections"]}
-    ratio = inventories_of(api, "high")["VCPU"]["allocation_ratio"]
-    assert ratio == 8.0
-    assert limits == {"high": {"vcpu": 64.0, "memory_mb": 2.0 * 65536, "disk_gb": 3.0 * 1000}}
-
-
-def test_weigher_sees_the_ratio_of_the_policy(api):
-    raw = {one["host"]: one["weights"]["CPUWeigher"]["raw"] for one in explained(api)["hosts"]}
-    assert raw == {"high": 8 * 8.0 - 6, "low": 8 * 1.0 - 6, "plain": 8 * 4.0 - 6}
+def rejections(answer, name):
+    (result,) = [stage for stage in answer["funnel"]["filters"] if stage["name"] == name]
+    return {rejection["host"]: rejection["reason"] for rejection in result["rejected"]}
 
 
 @pytest.mark.all_databases
-def test_ratio_is_the_hosts_whichever_policy_the_request_is_under(api):
+def test_filters_weighers_and_inventories_have_the_ratio_of_the_policy(api):
+    answer = explain(api, flavor=flavor(vcpus=4))
+    reasons = {"low": "4 VCPU requested, 2 free of 8 x 1"}
+    assert rejections(answer, "CoreFilter") == reasons
+    assert {host["host"] for host in answer["hosts"]} == {"high", "plain"}
+    ((selection,),) = answer["selections"]
+    assert selection["service_host"] == "high"
+    assert selection["limits"] == {"vcpu": 64.0, "memory_mb": 2.0 * 65536, "disk_gb": 3.0 * 1000}
+    assert inventories_of(api, "high")["VCPU"]["allocation_ratio"] == 8.0
+    raw = {host["host"]: host["weights"]["CPUWeigher"]["raw"] for host in explain(api)["hosts"]}
+    assert raw == {"high": 8 * 8.0 - 6, "low": 8 * 1.0 - 6, "plain": 8 * 4.0 - 6}
+    # The policy of the request does not matter.
     body = {"request_spec": spec(flavor=flavor(vcpus=4)), "policy": LOW}
     answer = api.app.post_json("/scheduler/v1/explain", body).json
-    assert refusals(answer, "CoreFilter") == {"low": "4 VCPU requested, 2 free of 8 x 1"}
+    assert rejections(answer, "CoreFilter") == reasons
 
 
 @pytest.mark.all_databases
-def test_host_that_is_untagged_has_its_own_ratio_at_once(api):
+def test_host_without_a_policy_has_its_own_ratio_at_once(api):
     number = next(
-        one["id"]
-        for one in api.app.get("/compute/v2.1/os-aggregates").json["aggregates"]
-        if one["name"] == "low hosts"
+        aggregate["id"]
+        for aggregate in api.app.get("/compute/v2.1/os-aggregates").json["aggregates"]
+        if aggregate["name"] == "low hosts"
     )
     api.set_metadata(number, sched_policy=None)
-    answer = explained(api, flavor=flavor(vcpus=4))
-    assert refusals(answer, "CoreFilter") == {}
+    answer = explain(api, flavor=flavor(vcpus=4))
+    assert rejections(answer, "CoreFilter") == {}
     assert inventories_of(api, "low")["VCPU"]["allocation_ratio"] == 4.0
 
 
-def test_node_is_shown_as_it_reported_itself(api):
-    shown = api.app.get(f"/scheduler/v1/compute_nodes/{uuid_of('high')}").json
-    assert shown["cpu_allocation_ratio"] == 4.0
-    api.app.put_json(f"/scheduler/v1/compute_nodes/{uuid_of('high')}", shown)
+def test_compute_node_has_the_reported_ratio(api):
+    node = api.app.get(f"/scheduler/v1/compute_nodes/{uuid_of('high')}").json
+    assert node["cpu_allocation_ratio"] == 4.0
+    api.app.put_json(f"/scheduler/v1/compute_nodes/{uuid_of('high')}", node)
     assert inventories_of(api, "high")["VCPU"]["allocation_ratio"] == 8.0
 
 
-def test_foreign_ratio_stays_until_the_next_report(api):
+def test_ratio_set_in_placement_lasts_until_the_next_report(api):
     path = f"/placement/resource_providers/{uuid_of('high')}/inventories/VCPU"
     provider = api.app.get(f"/placement/resource_providers/{uuid_of('high')}").json
     body = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many requests at once, under several policies: each goes as where there is its policy alone."""
+"""Concurrent requests under several policies, compared with services of one policy each."""
 
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
@@ -9,7 +9,7 @@ import pytest
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from tests.exploring import Dice
 from tests.support.scheduling import flavor, report, spec
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.slow
 
@@ -24,8 +24,8 @@ THREADS = 6
 REQUESTS = 120
 
 
-def configured(folder, url, name, *, alone):
-    """The settings of a service that has all policies, or that has one as its only way."""
+def read_service_settings(folder, url, name, *, alone):
+    """Return the settings of a service with all policies, or with one alone."""
     file = folder / f"{name}-{alone}.conf"
     file.write_text(
         # However slow the tests are, a host that reported stays up.
@@ -49,7 +49,7 @@ def configured(folder, url, name, *, alone):
 @pytest.fixture
 def services(tmp_path, sqlite_url, make_app):
     """The service with all policies, and for each policy one that has it alone."""
-    every = make_app(configured(tmp_path, sqlite_url, "all", alone=False))
+    every = make_app(read_service_settings(tmp_path, sqlite_url, "all", alone=False))
     random = Dice.of(7)
     reports = [
         report(
@@ -69,7 +69,7 @@ def services(tmp_path, sqlite_url, make_app):
             metadata |= {"sched_policy": name, "filter_tenant_id": name}
         uuids[name] = aggregate(every, name, [f"{name}{number}" for number in range(8)], metadata)
     return every, {
-        name: (make_app(configured(tmp_path, sqlite_url, name, alone=True)), uuids[name])
+        name: (make_app(read_service_settings(tmp_path, sqlite_url, name, alone=True)), uuids[name])
         for name in POLICIES
     }
 
@@ -77,22 +77,22 @@ def services(tmp_path, sqlite_url, make_app):
 def aggregate(app, name, hosts, metadata):
     version = {"OpenStack-API-Version": "compute 2.41"}
     body = {"aggregate": {"name": name}}
-    made = app.post_json("/compute/v2.1/os-aggregates", body, headers=version)
-    action = f"/compute/v2.1/os-aggregates/{made.json['aggregate']['id']}/action"
+    result = app.post_json("/compute/v2.1/os-aggregates", body, headers=version)
+    action = f"/compute/v2.1/os-aggregates/{result.json['aggregate']['id']}/action"
     for host in hosts:
         app.post_json(action, {"add_host": {"host": host}})
     app.post_json(action, {"set_metadata": {"metadata": metadata}})
-    return made.json["aggregate"]["uuid"]
+    return result.json["aggregate"]["uuid"]
 
 
-def confined(asked, uuid):
-    """The request, confined to an aggregate by who asks."""
-    return {**asked, "requested_destination": {"aggregates": [uuid]}}
+def with_aggregate(request_spec, uuid):
+    """Return the request with a required aggregate."""
+    return {**request_spec, "requested_destination": {"aggregates": [uuid]}}
 
 
-def requested(name, uuid, random):
+def random_request(name, uuid, random):
     """A request of a project, whose tag is on the aggregate of its policy, or of nobody's."""
-    asked = spec(
+    request = spec(
         project_id=name,
         flavor=flavor(
             vcpus=random.randint(1, 6),
@@ -100,12 +100,12 @@ def requested(name, uuid, random):
             root_gb=random.choice([10, 100, 300]),
         ),
     )
-    return confined(asked, uuid) if name == "default" else asked
+    return with_aggregate(request, uuid) if name == "default" else request
 
 
-def told(client, asked):
-    """What a service says of a request: the hosts in their order, weights, selections, refusals."""
-    body = {"request_spec": asked}
+def read_decision(client, request_spec):
+    """Return hosts in order, weights, stages and selections of a request."""
+    body = {"request_spec": request_spec}
     selected = client.post_json(
         "/scheduler/v1/select_destinations", {**body, "claim": False}, status="*"
     )
@@ -114,52 +114,57 @@ def told(client, asked):
     return (
         answer["outcome"],
         [(host["host"], host["weight"], host["weights"]) for host in answer["hosts"]],
-        [(one["name"], one["before"], one["after"]) for one in funnel["filters"]],
+        [(stage["name"], stage["before"], stage["after"]) for stage in funnel["filters"]],
         [selections[0]["service_host"] for selections in answer["selections"]],
-        [one[0]["service_host"] for one in selected.json.get("selections", ())],
+        [entry[0]["service_host"] for entry in selected.json.get("selections", ())],
     )
 
 
 @pytest.mark.property
-def test_each_decision_is_that_of_a_service_with_its_policy_alone(services):
+def test_decisions_equal_those_of_a_service_with_one_policy(services):
     every, alone = services
     random = Dice.of(11)
     requests = [
-        (name, requested(name, alone[name][1], random))
+        (name, random_request(name, alone[name][1], random))
         for name in random.choices(list(POLICIES), k=REQUESTS)
     ]
-    expected = [told(alone[name][0], confined(asked, alone[name][1])) for name, asked in requests]
-    assert {one[0] for one in expected} == {"selected", "no_valid_host"}
+    expected = [
+        read_decision(alone[name][0], with_aggregate(request_spec, alone[name][1]))
+        for name, request_spec in requests
+    ]
+    assert {entry[0] for entry in expected} == {"selected", "no_valid_host"}
     with ThreadPoolExecutor(THREADS) as pool:
-        answers = list(pool.map(lambda one: told(every, one[1]), requests))
+        answers = list(pool.map(lambda pair: read_decision(every, pair[1]), requests))
     wrong = [
         name
-        for (name, _), answer, wanted in zip(requests, answers, expected, strict=True)
-        if answer != wanted
+        for (name, _), answer, request in zip(requests, answers, expected, strict=True)
+        if answer != request
     ]
     assert wrong == []
 
 
-def test_each_policy_decides_in_its_own_way(services):
+def test_policies_decide_differently(services):
     _, alone = services
     weighers = {
-        name: str(told(client, confined(spec(), uuid))[1:3]).replace(name, "")
+        name: str(read_decision(client, with_aggregate(spec(), uuid))[1:3]).replace(name, "")
         for name, (client, uuid) in alone.items()
     }
     assert len(set(weighers.values())) == len(POLICIES)
 
 
-def statements(client, asked):
-    """How many SQL statements a selection takes, once everything it remembers is there."""
-    told(client, asked)
-    with counted(client.app.services.database) as seen:
-        told(client, asked)
+def count_statements(client, request_spec):
+    """Return the number of SQL statements of a selection with filled caches."""
+    read_decision(client, request_spec)
+    with record_statements(client.app.services.database) as seen:
+        read_decision(client, request_spec)
     return len(seen)
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_a_policy_costs_no_statement(services, name):
+def test_policy_needs_no_statement(services, name):
     every, alone = services
     client, uuid = alone[name]
-    asked = requested(name, uuid, Random(1))
-    assert statements(every, asked) == statements(client, confined(asked, uuid))
+    request = random_request(name, uuid, Random(1))
+    assert count_statements(every, request) == count_statements(
+        client, with_aggregate(request, uuid)
+    )

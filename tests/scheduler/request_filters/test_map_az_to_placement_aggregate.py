@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""map_az_to_placement_aggregate: zones become aggregates, commas mean any."""
+"""Request filter that maps zones to aggregates; commas mean any."""
 
 from uuid import UUID
 
@@ -9,10 +9,10 @@ from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.request_filters.map_az_to_placement_aggregate import (
     MapAZToPlacementAggregate,
 )
-from tests.scheduler.explained import explained, put_aggregate, put_hosts
-from tests.scheduler.worlds import AWorld
+from tests.scheduler.explanations import explain_request, put_aggregate, put_hosts
+from tests.scheduler.fake_cloud import FakeCloud
 from tests.support.scheduling import spec
-from tests.support.states import a_spec, settings_with
+from tests.support.states import build_spec, settings_with
 
 CELL = str(UUID(int=99))
 CLOUD = (
@@ -27,7 +27,9 @@ CLOUD = (
 def apply(zone, **fields):
     plugin = MapAZToPlacementAggregate.with_settings(settings_with())
     assert plugin.enabled(plugin.settings)
-    return plugin.apply(a_spec(availability_zone=zone, **fields), AWorld.of(*CLOUD))
+    return plugin.apply(
+        build_spec(availability_zone=zone, **fields), FakeCloud.with_metadata(*CLOUD)
+    )
 
 
 def uuids(*numbers):
@@ -49,74 +51,67 @@ def uuids(*numbers):
         ("az1,az4", [1, 3, 5]),
     ],
 )
-def test_request_is_confined_to_the_aggregates_of_its_zones(zone, numbers):
+def test_request_requires_the_aggregates_of_its_zones(zone, numbers):
     outcome = apply(zone)
     assert outcome.spec.destination.aggregates == (",".join(uuids(*numbers)),)
     assert outcome.changes == {"aggregates": uuids(*numbers)}
 
 
-def test_aggregates_that_the_request_requires_itself_are_required_as_well():
+def test_aggregates_of_the_request_are_required_too():
     outcome = apply("az2", requested_destination={"aggregates": ["x,y"]})
     assert outcome.spec.destination.aggregates == ("x,y", *uuids(2))
 
 
 @pytest.mark.parametrize("zone", [None, ""])
-def test_request_without_a_zone_is_not_touched(zone):
+def test_request_without_a_zone_does_not_change(zone):
     assert apply(zone) is None
 
 
 @pytest.mark.parametrize("zone", ["az9", "AZ1", "az", "az9,az8", " , "])
-def test_zone_that_no_aggregate_has_is_refused_by_name(zone):
+def test_unknown_zone_is_rejected_by_name(zone):
     outcome = apply(zone)
     assert isinstance(outcome, Rejection)
     assert repr(zone) in outcome.reason
 
 
-def test_hosts_of_the_default_zone_are_those_in_no_other():
+def test_default_zone_forbids_the_aggregates_of_other_zones():
     outcome = apply("nova")
     assert outcome.spec.destination.aggregates == ()
     assert list(outcome.spec.destination.forbidden_aggregates) == uuids(1, 2, 3, 5)
     assert outcome.changes == {"forbidden_aggregates": uuids(1, 2, 3, 5)}
-
-
-def test_default_zone_beside_another_leaves_that_one_open():
     outcome = apply("nova,az1")
     assert list(outcome.spec.destination.forbidden_aggregates) == uuids(2, 5)
-
-
-def test_default_zone_of_a_cloud_without_zones_is_everywhere():
-    plugin = MapAZToPlacementAggregate.with_settings(settings_with())
-    asked = a_spec(availability_zone="nova")
-    outcome = plugin.apply(asked, AWorld.of({"ssd": "true"}))
-    assert (outcome.spec, outcome.changes) == (asked, {})
-
-
-def test_aggregate_may_name_the_default_zone():
-    plugin = MapAZToPlacementAggregate.with_settings(settings_with())
-    world = AWorld.of({"availability_zone": "az1"}, {"availability_zone": "az2,nova"})
-    outcome = plugin.apply(a_spec(availability_zone="nova"), world)
-    assert outcome.changes == {"forbidden_aggregates": uuids(1)}
-
-
-def test_default_zone_is_the_configured_one():
-    settings = settings_with(DEFAULT__default_availability_zone="home")
-    plugin = MapAZToPlacementAggregate.with_settings(settings)
-    asked = a_spec(availability_zone="home")
-    outcome = plugin.apply(asked, AWorld.of({"availability_zone": "az1"}))
-    assert outcome.changes == {"forbidden_aggregates": uuids(1)}
-    refused = plugin.apply(a_spec(availability_zone="nova"), AWorld.of(*CLOUD))
-    assert isinstance(refused, Rejection)
-
-
-def test_aggregates_that_the_request_forbids_stay_forbidden():
-    before = {"forbidden_aggregates": uuids(1, 9)}
-    outcome = apply("nova", requested_destination=before)
+    outcome = apply("nova", requested_destination={"forbidden_aggregates": uuids(1, 9)})
     assert list(outcome.spec.destination.forbidden_aggregates) == uuids(1, 9, 2, 3, 5)
     assert outcome.changes == {"forbidden_aggregates": uuids(2, 3, 5)}
 
 
+@pytest.mark.parametrize(
+    ("default", "metadata", "changes"),
+    [
+        ("nova", [{"ssd": "true"}], {}),
+        (
+            "nova",
+            [{"availability_zone": "az1"}, {"availability_zone": "az2,nova"}],
+            {"forbidden_aggregates": uuids(1)},
+        ),
+        ("home", [{"availability_zone": "az1"}], {"forbidden_aggregates": uuids(1)}),
+    ],
+)
+def test_default_zone_is_the_configured_zone(default, metadata, changes):
+    settings = settings_with(DEFAULT__default_availability_zone=default)
+    plugin = MapAZToPlacementAggregate.with_settings(settings)
+    outcome = plugin.apply(
+        build_spec(availability_zone=default), FakeCloud.with_metadata(*metadata)
+    )
+    assert outcome.changes == changes
+    assert isinstance(
+        plugin.apply(build_spec(availability_zone="x"), FakeCloud.with_metadata(*CLOUD)), Rejection
+    )
+
+
 #: How nova names hosts, and what it sends when an instance moves.
-NAMING = {
+TARGETS = {
     "forced host": {"force_hosts": ["cn1"]},
     "forced node": {"force_nodes": ["cn1"]},
     "live migration to a host": {"requested_destination": {"host": "cn1", "node": "cn1"}},
@@ -126,18 +121,15 @@ NAMING = {
 }
 
 
-@pytest.mark.parametrize("naming", NAMING.values(), ids=NAMING)
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 @pytest.mark.parametrize("zone", ["nova", "gone"])
-def test_zone_that_no_aggregate_has_does_not_confine_named_hosts_and_moves(zone, naming):
-    assert apply(zone, **naming) is None
+def test_unknown_zone_does_not_reject_requested_hosts_and_moves(zone, target):
+    assert apply(zone, **target) is None
 
 
-@pytest.mark.parametrize("naming", NAMING.values(), ids=NAMING)
-def test_zone_that_an_aggregate_has_confines_named_hosts_and_moves(naming):
-    assert apply("az2", **naming).changes == {"aggregates": uuids(2)}
-
-
-# From end to end
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+def test_known_zone_also_applies_to_requested_hosts_and_moves(target):
+    assert apply("az2", **target).changes == {"aggregates": uuids(2)}
 
 
 @pytest.fixture
@@ -150,6 +142,20 @@ def cloud(sqlite_app):
     return sqlite_app
 
 
+@pytest.mark.parametrize("zone", ["nova", "gone"])
+@pytest.mark.parametrize(
+    ("target", "hosts"),
+    [
+        ({"force_hosts": ["cn1"]}, ["cn1"]),
+        ({"requested_destination": {"host": "cn1", "node": "cn1"}}, ["cn1"]),
+        ({"ignore_hosts": ["cn1"]}, ["cn2", "cn3", "cn4"]),
+    ],
+    ids=["forced host", "live migration to a host", "evacuation"],
+)
+def test_requested_hosts_and_moves_are_placed_in_an_unknown_zone(cloud, zone, target, hosts):
+    assert explain_request(cloud, spec(availability_zone=zone, **target)).hosts == hosts
+
+
 @pytest.mark.parametrize(
     ("zone", "hosts"),
     [
@@ -159,29 +165,7 @@ def cloud(sqlite_app):
         ("nova", ["cn4"]),
         ("nova,az1", ["cn1", "cn3", "cn4"]),
         (None, ["cn1", "cn2", "cn3", "cn4"]),
-    ],
-)
-def test_hosts_of_the_zone_are_the_candidates(cloud, zone, hosts):
-    assert explained(cloud, spec(availability_zone=zone)).hosts == hosts
-
-
-@pytest.mark.parametrize("zone", ["nova", "gone"])
-@pytest.mark.parametrize(
-    ("naming", "hosts"),
-    [
-        ({"force_hosts": ["cn1"]}, ["cn1"]),
-        ({"requested_destination": {"host": "cn1", "node": "cn1"}}, ["cn1"]),
-        ({"ignore_hosts": ["cn1"]}, ["cn2", "cn3", "cn4"]),
-    ],
-    ids=["forced host", "live migration to a host", "evacuation"],
-)
-def test_named_hosts_and_moves_are_placed_whatever_became_of_the_zone(cloud, zone, naming, hosts):
-    assert explained(cloud, spec(availability_zone=zone, **naming)).hosts == hosts
-
-
-@pytest.mark.parametrize(
-    ("zone", "hosts"),
-    [
+        # A zone may name a host as in nova's API.
         ("nova:cn1", ["cn1"]),
         ("az2:cn1", ["cn1"]),
         ("gone:cn4:cn4", ["cn4"]),
@@ -191,8 +175,8 @@ def test_named_hosts_and_moves_are_placed_whatever_became_of_the_zone(cloud, zon
         ("nova:cn1:cn2", []),
     ],
 )
-def test_a_zone_may_force_a_host_as_in_novas_api(cloud, zone, hosts):
-    assert explained(cloud, spec(availability_zone=zone)).hosts == hosts
+def test_hosts_of_the_zone_are_the_candidates(cloud, zone, hosts):
+    assert explain_request(cloud, spec(availability_zone=zone)).hosts == hosts
 
 
 def test_a_zone_with_more_than_host_and_node_is_400(cloud):
@@ -201,28 +185,28 @@ def test_a_zone_with_more_than_host_and_node_is_400(cloud):
     assert "(at $.request_spec.availability_zone)" in answer.json["errors"][0]["detail"]
 
 
-def test_funnel_and_question_name_the_aggregates(cloud):
-    told = explained(cloud, spec(availability_zone="az1"))
-    assert told.told_by("map_az_to_placement_aggregate") == {
+def test_funnel_and_query_have_the_aggregates(cloud):
+    answer = explain_request(cloud, spec(availability_zone="az1"))
+    assert answer.filter_report("map_az_to_placement_aggregate") == {
         "applied": True,
         "changes": {"aggregates": uuids(1, 3)},
     }
-    assert told.query["member_of"] == [f"in:{','.join(uuids(1, 3))}"]
+    assert answer.query["member_of"] == [f"in:{','.join(uuids(1, 3))}"]
 
 
 @pytest.mark.parametrize(
-    ("asked", "meant"),
+    ("zone", "expected"),
     [("mars", ""), ("az9", "; did you mean 'az1'?"), ("AZ2", "; did you mean 'az2'?")],
 )
-def test_zone_that_is_nowhere_is_told_in_the_funnel(cloud, asked, meant):
-    told = explained(cloud, spec(availability_zone=asked))
-    assert told.hosts == []
-    told_by = told.told_by("map_az_to_placement_aggregate")
-    assert told_by["refusal"] == (
-        f"no aggregate has the availability zone {asked!r} (zones: az1, az2, nova){meant}"
+def test_unknown_zone_is_in_the_funnel(cloud, zone, expected):
+    answer = explain_request(cloud, spec(availability_zone=zone))
+    assert answer.hosts == []
+    filter_report = answer.filter_report("map_az_to_placement_aggregate")
+    assert filter_report["refusal"] == (
+        f"no aggregate has the availability zone {zone!r} (zones: az1, az2, nova){expected}"
     )
-    assert told.answer["funnel"]["obstacle"] == {
+    assert answer.answer["funnel"]["obstacle"] == {
         "stage": "request_filters",
         "name": "map_az_to_placement_aggregate",
-        "reason": f"map_az_to_placement_aggregate rejected the request: {told_by['refusal']}",
+        "reason": f"map_az_to_placement_aggregate rejected the request: {filter_report['refusal']}",
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No request filter widens a request: what was asked is asked still, and maybe more."""
+"""Request filters never remove a constraint of a request."""
 
 import json
 from copy import deepcopy
@@ -22,7 +22,7 @@ from placement_sched.scheduler.request_filters import RequestFilterResult
 from placement_sched.scheduler.resource_request import TargetNodes, build_query
 from tests.exploring import Dice, draws
 from tests.scheduler.random_requests import CUSTOM, NUMBERS, SPECS, TRANSLATED, WORLDS
-from tests.support.clouds import Cloud, Host, load, stock
+from tests.support.clouds import Cloud, Host, build_stock, load_cloud
 from tests.support.states import settings_with
 
 #: Everything that is switched off by default is on.
@@ -38,8 +38,8 @@ FILTERS = plugins_for(ALL_ON).request_filters
 each_filter = pytest.mark.parametrize("plugin", FILTERS, ids=lambda plugin: plugin.name)
 
 
-def assert_as_narrow(before: RequestSpec, after: RequestSpec) -> None:
-    """Assert that all that ``before`` asks is asked by ``after``, and all else is the same."""
+def assert_no_constraint_is_lost(before: RequestSpec, after: RequestSpec) -> None:
+    """Assert that ``after`` has all constraints of ``before`` and no other change."""
     old, new = before.destination, after.destination
     assert new.aggregates[: len(old.aggregates)] == old.aggregates
     assert set(old.forbidden_aggregates) <= set(new.forbidden_aggregates)
@@ -48,9 +48,9 @@ def assert_as_narrow(before: RequestSpec, after: RequestSpec) -> None:
     assert before.root_required <= after.root_required
     assert before.root_forbidden <= after.root_forbidden
     assert before.same_subtree == after.same_subtree
-    for one, other in zip(before.requested_resources, after.requested_resources, strict=True):
-        assert one.required_traits <= other.required_traits
-        assert replace(other, required_traits=one.required_traits) == one
+    for entry, other in zip(before.requested_resources, after.requested_resources, strict=True):
+        assert entry.required_traits <= other.required_traits
+        assert replace(other, required_traits=entry.required_traits) == entry
     unchanged = {
         "requested_destination": before.requested_destination,
         "request_level_params": before.request_level_params,
@@ -59,8 +59,8 @@ def assert_as_narrow(before: RequestSpec, after: RequestSpec) -> None:
     assert replace(after, **unchanged) == before
 
 
-def outcome_of(plugin, spec, world):
-    """Return what a filter says; None where it is none of its business, or cannot be asked."""
+def apply_filter(plugin, spec, world):
+    """Return the result of a filter, or None if it is off or the request is invalid."""
     try:
         return plugin.apply(spec, world) if plugin.enabled(plugin.settings) else None
     except Invalid:
@@ -69,19 +69,19 @@ def outcome_of(plugin, spec, world):
 
 @each_filter
 @given(spec=SPECS, world=WORLDS)
-def test_each_filter_leaves_everything_asked_that_was(plugin, spec, world):
-    given_spec = deepcopy(spec)
-    outcome = outcome_of(plugin, spec, world)
-    assert spec == given_spec
+def test_each_filter_keeps_all_constraints(plugin, spec, world):
+    original_spec = deepcopy(spec)
+    outcome = apply_filter(plugin, spec, world)
+    assert spec == original_spec
     if isinstance(outcome, RequestFilterResult):
-        assert_as_narrow(spec, outcome.spec)
+        assert_no_constraint_is_lost(spec, outcome.spec)
         assert bool(outcome.changes) == (outcome.spec != spec)
 
 
 @each_filter
-def test_each_filter_narrows_some_of_the_requests_drawn(plugin):
-    def is_narrowed(drawn):
-        outcome = outcome_of(plugin, *drawn)
+def test_each_filter_narrows_some_random_request(plugin):
+    def is_narrowed(example):
+        outcome = apply_filter(plugin, *example)
         return isinstance(outcome, RequestFilterResult) and bool(outcome.changes)
 
     find(
@@ -92,51 +92,52 @@ def test_each_filter_narrows_some_of_the_requests_drawn(plugin):
 
 
 @given(spec=SPECS, world=WORLDS)
-def test_all_of_them_one_after_the_other_leave_everything_asked_that_was(spec, world):
-    given_spec = deepcopy(spec)
+def test_all_filters_together_keep_all_constraints(spec, world):
+    original_spec = deepcopy(spec)
     try:
         run = run_request_filters(FILTERS, spec, world)
     except Invalid:
         return
-    assert spec == given_spec
-    assert_as_narrow(spec, run.spec)
+    assert spec == original_spec
+    assert_no_constraint_is_lost(spec, run.spec)
     assert [report.name for report in run.reports] == [plugin.name for plugin in FILTERS]
 
 
 @pytest.fixture
 def cloud(sqlite_database):
     """Twelve hosts that differ in traits and aggregates, with a GPU below each."""
-    lot = Dice.of(7)
+    random = Dice.of(7)
     hosts = []
     for number in range(12):
         root = Host(
             f"h{number}",
-            stock("VCPU", 8) | stock("MEMORY_MB", 8192) | stock("DISK_GB", 100),
-            frozenset(lot.sample(CUSTOM, 2)) | {one for one in TRANSLATED if lot.random() < 0.9},
-            frozenset(f"agg{each}" for each in NUMBERS if lot.random() < 0.4),
+            build_stock("VCPU", 8) | build_stock("MEMORY_MB", 8192) | build_stock("DISK_GB", 100),
+            frozenset(random.sample(CUSTOM, 2))
+            | {entry for entry in TRANSLATED if random.random() < 0.9},
+            frozenset(f"agg{item}" for item in NUMBERS if random.random() < 0.4),
         )
         gpu = Host(
             f"g{number}",
-            stock("PGPU", 2),
-            frozenset(lot.sample(CUSTOM, 2)),
+            build_stock("PGPU", 2),
+            frozenset(random.sample(CUSTOM, 2)),
             root.aggregates,
             root.name,
         )
         hosts += [root, gpu]
-    load(sqlite_database, Cloud(tuple(hosts)))
+    load_cloud(sqlite_database, Cloud(tuple(hosts)))
     return sqlite_database
 
 
 def candidates(connection, spec):
-    """Return the candidates of a request, each as a value; none for one that cannot be asked."""
+    """Return the candidates of a request, none if it is invalid."""
     try:
         query = build_query(spec, ALL_ON, TargetNodes()).query
     except Invalid:
         return frozenset()
-    found = find_candidates(
+    result = find_candidates(
         LoadedProviders(connection), prepare(LoadedProviders(connection), query), ALL_ON, Random(0)
     )
-    return frozenset(json.dumps(one.as_json(), sort_keys=True) for one in found.requests)
+    return frozenset(json.dumps(request.as_json(), sort_keys=True) for request in result.requests)
 
 
 @settings(
@@ -145,7 +146,7 @@ def candidates(connection, spec):
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(spec=SPECS, world=WORLDS)
-def test_candidates_of_the_narrowed_request_are_among_those_of_the_request(cloud, spec, world):
+def test_candidates_after_the_filters_are_a_subset(cloud, spec, world):
     try:
         run = run_request_filters(FILTERS, spec, world)
     except Invalid:
@@ -156,9 +157,9 @@ def test_candidates_of_the_narrowed_request_are_among_those_of_the_request(cloud
 
 
 @pytest.mark.slow
-def test_requests_drawn_have_candidates_left_and_candidates_lost(cloud):
-    def loses_some(drawn):
-        spec, world = drawn
+def test_some_random_request_loses_some_candidates(cloud):
+    def loses_candidates(example):
+        spec, world = example
         try:
             run = run_request_filters(FILTERS, spec, world)
         except Invalid:
@@ -171,6 +172,6 @@ def test_requests_drawn_have_candidates_left_and_candidates_lost(cloud):
 
     find(
         st.tuples(SPECS, WORLDS),
-        loses_some,
+        loses_candidates,
         settings=settings(max_examples=2000, phases=[Phase.generate]),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""owner_nova_filter: requests keep to nova's own providers, once all nodes mark theirs."""
+"""Request filter that requires nova's own providers, if all nodes have the trait."""
 
 from dataclasses import replace
 from uuid import UUID
@@ -8,13 +8,13 @@ import pytest
 
 from placement_sched.model.hardware.pci_requests import InstancePCIRequests
 from placement_sched.scheduler.request_filters.owner_nova_filter import OwnerNovaFilter
-from tests.scheduler.explained import explained, put_hosts
-from tests.scheduler.worlds import NOWHERE, AWorld, applied, root_required
+from tests.scheduler.explanations import explain_request, put_hosts
+from tests.scheduler.fake_cloud import EMPTY_CLOUD, FakeCloud, root_required, run_filter
 from tests.support.scheduling import report, spec
-from tests.support.states import a_spec, settings_with
+from tests.support.states import build_spec, settings_with
 
 OWNER = "OWNER_NOVA"
-MARKED = AWorld(common_traits=frozenset({OWNER}))
+MARKED = FakeCloud(common_traits=frozenset({OWNER}))
 REQUEST, PORT = str(UUID(int=7)), str(UUID(int=8))
 NEWEST = {"OpenStack-API-Version": "compute 2.96"}
 
@@ -25,43 +25,38 @@ def a_group(requester_id, **fields):
 
 def devices(*requested, requests=()):
     """Return a request for these groups, and for these PCI devices."""
-    asked = InstancePCIRequests.from_document({"requests": list(requests)})
-    return replace(a_spec(requested_resources=list(requested)), pci_requests=asked)
+    request = InstancePCIRequests.from_document({"requests": list(requests)})
+    return replace(build_spec(requested_resources=list(requested)), pci_requests=request)
 
 
 BY_ALIAS = {"count": 2, "spec": [], "alias_name": "gpu", "request_id": REQUEST}
 BY_PORT = {"count": 1, "spec": [], "request_id": PORT, "requester_id": PORT}
 
 
-def test_root_must_be_novas_where_all_nodes_are_marked():
-    assert root_required(OwnerNovaFilter, a_spec(), MARKED) == [OWNER]
+def test_root_trait_is_required_if_all_nodes_have_it():
+    assert OwnerNovaFilter().enabled(settings_with())
+    assert root_required(OwnerNovaFilter, build_spec(), MARKED) == [OWNER]
+    assert run_filter(OwnerNovaFilter, build_spec(), EMPTY_CLOUD) is None
+    request = build_spec(request_level_params={"root_required": [OWNER]})
+    assert run_filter(OwnerNovaFilter, request, MARKED) is None
+    assert run_filter(OwnerNovaFilter, request, EMPTY_CLOUD) is None
 
 
-def test_nothing_is_asked_while_a_node_lacks_the_mark():
-    assert applied(OwnerNovaFilter, a_spec(), NOWHERE) is None
-
-
-def test_request_that_asks_itself_is_left_alone_whatever_the_nodes_have():
-    asked = a_spec(request_level_params={"root_required": [OWNER]})
-    assert applied(OwnerNovaFilter, asked, MARKED) is None
-    assert applied(OwnerNovaFilter, asked, NOWHERE) is None
-
-
-def test_groups_of_pci_devices_are_marked_as_well():
-    asked = devices(
+def test_trait_is_required_in_groups_of_pci_devices():
+    request = devices(
         a_group(f"{REQUEST}-0"),
         a_group(f"{REQUEST}-1", required_traits=["CUSTOM_FAST"]),
         requests=[BY_ALIAS],
     )
-    outcome = applied(OwnerNovaFilter, asked, MARKED)
+    outcome = run_filter(OwnerNovaFilter, request, MARKED)
     assert outcome.changes == {
         "root_required": [OWNER],
         "requested_resources": [f"{REQUEST}-0", f"{REQUEST}-1"],
     }
-    assert [one.required_traits for one in outcome.spec.requested_resources] == [
-        {OWNER},
-        {OWNER, "CUSTOM_FAST"},
-    ]
+    assert [
+        requested_resource.required_traits
+        for requested_resource in outcome.spec.requested_resources
+    ] == [{OWNER}, {OWNER, "CUSTOM_FAST"}]
 
 
 @pytest.mark.parametrize(
@@ -75,32 +70,25 @@ def test_groups_of_pci_devices_are_marked_as_well():
     ],
     ids=["no PCI requests", "accelerator", "no device of it", "port", "nobody"],
 )
-def test_other_groups_are_left_as_they_are(requester, requests):
-    asked = devices(a_group(requester), requests=requests)
-    outcome = applied(OwnerNovaFilter, asked, MARKED)
-    assert outcome.spec.requested_resources == asked.requested_resources
+def test_other_groups_do_not_change(requester, requests):
+    request = devices(a_group(requester), requests=requests)
+    outcome = run_filter(OwnerNovaFilter, request, MARKED)
+    assert outcome.spec.requested_resources == request.requested_resources
     assert outcome.changes == {"root_required": [OWNER]}
 
 
-def test_filter_is_always_on():
-    assert OwnerNovaFilter().enabled(settings_with())
-
-
-# From end to end
-
-
-def test_marked_cloud_asks_for_the_mark_and_another_does_not(app):
+def test_trait_is_in_the_query_once_all_nodes_have_it(app):
     put_hosts(app, cn1=[OWNER], cn2=[OWNER])
-    told = explained(app, spec())
-    assert told.told_by("owner_nova_filter") == {
+    answer = explain_request(app, spec())
+    assert answer.filter_report("owner_nova_filter") == {
         "applied": True,
         "changes": {"root_required": [OWNER]},
     }
-    assert told.query["root_required"] == [f"{OWNER},!COMPUTE_STATUS_DISABLED"]
-    assert told.hosts == ["cn1", "cn2"]
+    assert answer.query["root_required"] == [f"{OWNER},!COMPUTE_STATUS_DISABLED"]
+    assert answer.hosts == ["cn1", "cn2"]
     app.post_json("/scheduler/v1/compute_nodes", [report("cn3")])
-    mixed = explained(app, spec())
-    assert mixed.told_by("owner_nova_filter") == {"applied": False, "changes": {}}
+    mixed = explain_request(app, spec())
+    assert mixed.filter_report("owner_nova_filter") == {"applied": False, "changes": {}}
     assert mixed.hosts == ["cn1", "cn2", "cn3"]
 
 
@@ -109,21 +97,21 @@ def test_node_that_is_disabled_does_not_count(app):
     services = app.get("/compute/v2.1/os-services?host=cn2", headers=NEWEST).json["services"]
     address = f"/compute/v2.1/os-services/{services[0]['id']}"
     app.put_json(address, {"status": "disabled"}, headers=NEWEST)
-    told = explained(app, spec())
-    assert told.told_by("owner_nova_filter")["applied"]
-    assert told.hosts == ["cn1"]
+    answer = explain_request(app, spec())
+    assert answer.filter_report("owner_nova_filter")["applied"]
+    assert answer.hosts == ["cn1"]
 
 
-def test_pci_devices_of_a_request_are_looked_for_among_novas_own(sqlite_app):
+def test_pci_devices_are_those_of_providers_with_the_trait(sqlite_app):
     put_hosts(sqlite_app, cn1=[OWNER])
-    asked = spec(
+    request = spec(
         pci_requests={"requests": [BY_ALIAS | {"count": 1}]},
         requested_resources=[{"requester_id": f"{REQUEST}-0", "resources": {"PGPU": 1}}],
     )
-    told = explained(sqlite_app, asked)
-    assert told.told_by("owner_nova_filter")["changes"] == {
+    answer = explain_request(sqlite_app, request)
+    assert answer.filter_report("owner_nova_filter")["changes"] == {
         "root_required": [OWNER],
         "requested_resources": [f"{REQUEST}-0"],
     }
-    assert told.query[f"required{REQUEST}-0"] == [OWNER]
-    assert told.hosts == []
+    assert answer.query[f"required{REQUEST}-0"] == [OWNER]
+    assert answer.hosts == []

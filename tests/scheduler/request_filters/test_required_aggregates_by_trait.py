@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""required_aggregates_by_trait: who requires a trait goes where it is reserved."""
+"""Request filter that requires the aggregates of required traits."""
 
 from uuid import UUID
 
@@ -12,10 +12,10 @@ from placement_sched.scheduler.plugins import plugins_for
 from placement_sched.scheduler.request_filters.required_aggregates_by_trait import (
     RequiredAggregatesByTrait,
 )
-from tests.scheduler.explained import explained, put_aggregate, put_hosts
-from tests.scheduler.worlds import AWorld, applied
+from tests.scheduler.explanations import explain_request, put_aggregate, put_hosts
+from tests.scheduler.fake_cloud import FakeCloud, run_filter
 from tests.support.scheduling import flavor, spec
-from tests.support.states import a_spec, settings_with
+from tests.support.states import build_spec, settings_with
 
 A, B = {"trait:CUSTOM_A": "required"}, {"trait:CUSTOM_B": "required"}
 SWITCH = "scheduler__required_aggregates_by_trait"
@@ -26,16 +26,16 @@ def uuids(*numbers):
     return [str(UUID(int=number)) for number in numbers]
 
 
-def offered(metadata, extra_specs=None, properties=None, **fields):
-    """Return the numbers of the aggregates offered for each trait; None where none is asked."""
-    asked = a_spec(extra_specs, properties, **fields)
-    outcome = applied(RequiredAggregatesByTrait, asked, AWorld.of(*metadata))
+def aggregates_by_trait(metadata, extra_specs=None, properties=None, **fields):
+    """Return the numbers of the aggregates for each trait, or None."""
+    request = build_spec(extra_specs, properties, **fields)
+    outcome = run_filter(RequiredAggregatesByTrait, request, FakeCloud.with_metadata(*metadata))
     if outcome is None:
         return None
-    told = outcome.changes["aggregates_by_trait"]
-    joined = tuple(",".join(each) for each in told.values())
-    assert outcome.spec.destination.aggregates == (*asked.destination.aggregates, *joined)
-    return {trait: [UUID(uuid).int for uuid in each] for trait, each in told.items()}
+    uuids_by_trait = outcome.changes["aggregates_by_trait"]
+    joined = tuple(",".join(entry) for entry in uuids_by_trait.values())
+    assert outcome.spec.destination.aggregates == (*request.destination.aggregates, *joined)
+    return {trait: [UUID(uuid).int for uuid in item] for trait, item in uuids_by_trait.items()}
 
 
 @pytest.mark.parametrize(
@@ -56,20 +56,10 @@ def offered(metadata, extra_specs=None, properties=None, **fields):
             {"COMPUTE_SECURITY_TPM_2_0": [1]},
         ),
     ],
-    ids=[
-        "flavor",
-        "image",
-        "any of several",
-        "each trait its own",
-        "both in one",
-        "trait without aggregates",
-        "flavor's suffix",
-        "image's suffix",
-        "translated",
-    ],
+    ids=str,
 )
 def test_host_must_be_in_an_aggregate_of_each_trait(metadata, extra_specs, properties, expected):
-    assert offered(metadata, extra_specs, properties) == expected
+    assert aggregates_by_trait(metadata, extra_specs, properties) == expected
 
 
 @pytest.mark.parametrize(
@@ -83,60 +73,41 @@ def test_host_must_be_in_an_aggregate_of_each_trait(metadata, extra_specs, prope
         ([{"CUSTOM_A": "required"}], A),
         ([], A),
     ],
-    ids=[
-        "nothing required",
-        "another required",
-        "forbidden by the flavor",
-        "forbidden in the metadata",
-        "other value",
-        "other key",
-        "no aggregates",
-    ],
+    ids=str,
 )
-def test_nothing_is_asked_where_no_aggregate_is_tagged_with_what_is_required(metadata, extra_specs):
-    assert offered(metadata, extra_specs) is None
+def test_request_without_an_aggregate_of_its_traits_does_not_change(metadata, extra_specs):
+    assert aggregates_by_trait(metadata, extra_specs) is None
 
 
-def test_traits_of_ports_count():
+def test_traits_of_ports_count_but_not_those_of_the_root():
     port = {"requester_id": "port", "resources": {"X": 1}, "required_traits": ["CUSTOM_A"]}
-    assert offered([A], requested_resources=[port]) == {"CUSTOM_A": [1]}
+    assert aggregates_by_trait([A], requested_resources=[port]) == {"CUSTOM_A": [1]}
+    params = {"root_required": ["CUSTOM_A"]}
+    assert aggregates_by_trait([A], request_level_params=params) is None
 
 
-def test_traits_of_the_root_that_callers_ask_for_do_not_count():
-    assert offered([A], request_level_params={"root_required": ["CUSTOM_A"]}) is None
+def test_aggregates_of_the_request_count():
+    required = {"aggregates": [",".join(uuids(7, 8))]}
+    assert aggregates_by_trait([A], A, requested_destination=required) == {"CUSTOM_A": [1]}
+    forbidden = {"forbidden_aggregates": [uuids(1)[0].upper()]}
+    assert aggregates_by_trait([A, A], A, requested_destination=forbidden) == {"CUSTOM_A": [2]}
 
 
-def test_aggregates_of_the_request_itself_are_needed_as_well():
-    before = {"aggregates": [",".join(uuids(7, 8))]}
-    assert offered([A], A, requested_destination=before) == {"CUSTOM_A": [1]}
-
-
-def test_aggregates_that_are_forbidden_already_are_not_offered():
-    before = {"forbidden_aggregates": [uuids(1)[0].upper()]}
-    assert offered([A, A], A, requested_destination=before) == {"CUSTOM_A": [2]}
-
-
-def test_request_to_which_all_of_them_are_forbidden_finds_no_host():
-    asked = a_spec(A, requested_destination={"forbidden_aggregates": uuids(1)})
-    assert applied(RequiredAggregatesByTrait, asked, AWorld.of(A)) == Rejection(
+def test_request_that_forbids_all_aggregates_of_a_trait_is_rejected():
+    request = build_spec(A, requested_destination={"forbidden_aggregates": uuids(1)})
+    assert run_filter(RequiredAggregatesByTrait, request, FakeCloud.with_metadata(A)) == Rejection(
         "every aggregate with trait:CUSTOM_A=required is forbidden to the request", asked="CUSTOM_A"
     )
 
 
-def test_filter_runs_last_and_with_require_alone():
+def test_filter_runs_last_and_only_with_require():
     assert plugins_for(settings_with()).request_filters[-1].name == RequiredAggregatesByTrait.name
     plugin = RequiredAggregatesByTrait()
     for value, expected in (("off", False), ("prefer", False), ("require", True)):
         assert plugin.enabled(settings_with(**{SWITCH: value})) == expected
     assert not plugin.enabled(settings_with())
-
-
-def test_other_values_are_refused_by_name():
     with pytest.raises(Invalid, match="required_aggregates_by_trait"):
         with_overrides(settings_with(), {"scheduler.required_aggregates_by_trait": "must"})
-
-
-# From end to end
 
 
 @pytest.fixture
@@ -151,29 +122,32 @@ def cloud(sqlite_app):
 BY_IMAGE = {"image": {"properties": A}}
 
 
-def test_licensed_hosts_are_neither_wasted_nor_missed(cloud):
+def test_licensed_hosts_get_only_requests_for_the_trait(cloud):
     both = {SWITCH: "require", ISOLATE: True}
-    assert explained(cloud, spec(), **both).hosts == ["cn1", "stray"]
-    licensed = explained(cloud, spec(**BY_IMAGE), **both)
+    assert explain_request(cloud, spec(), **both).hosts == ["cn1", "stray"]
+    licensed = explain_request(cloud, spec(**BY_IMAGE), **both)
     assert licensed.hosts == ["win1", "win2"]
-    assert licensed.told_by("required_aggregates_by_trait") == {
+    assert licensed.filter_report("required_aggregates_by_trait") == {
         "applied": True,
         "changes": {"aggregates_by_trait": {"CUSTOM_A": uuids(1)}},
     }
     assert licensed.query["member_of"] == [f"in:{uuids(1)[0]}"]
+    answer = explain_request(cloud, spec(**BY_IMAGE), **{ISOLATE: True})
+    assert answer.hosts == ["stray", "win1", "win2"]
+    assert answer.filter_report("required_aggregates_by_trait") == {"applied": False, "changes": {}}
+    request = spec(requested_destination={"forbidden_aggregates": uuids(1)}, **BY_IMAGE)
+    answer = explain_request(cloud, request, **{SWITCH: "require"})
+    assert answer.hosts == []
+    assert answer.filter_report("required_aggregates_by_trait")["refusal"] == (
+        "every aggregate with trait:CUSTOM_A=required is forbidden to the request"
+    )
 
 
-def test_host_that_merely_has_the_trait_will_do_by_default(cloud):
-    told = explained(cloud, spec(**BY_IMAGE), **{ISOLATE: True})
-    assert told.hosts == ["stray", "win1", "win2"]
-    assert told.told_by("required_aggregates_by_trait") == {"applied": False, "changes": {}}
-
-
-def test_aggregate_that_asks_for_more_is_not_offered(cloud):
+def test_aggregate_with_further_traits_does_not_count(cloud):
     put_aggregate(cloud, 2, A | B, "stray")
-    told = explained(cloud, spec(**BY_IMAGE), **{SWITCH: "require", ISOLATE: True})
-    assert told.hosts == ["win1", "win2"]
-    assert told.told_by("required_aggregates_by_trait")["changes"] == {
+    answer = explain_request(cloud, spec(**BY_IMAGE), **{SWITCH: "require", ISOLATE: True})
+    assert answer.hosts == ["win1", "win2"]
+    assert answer.filter_report("required_aggregates_by_trait")["changes"] == {
         "aggregates_by_trait": {"CUSTOM_A": uuids(1)}
     }
 
@@ -183,17 +157,8 @@ def test_request_for_two_traits_needs_an_aggregate_of_each(sqlite_app):
     put_hosts(sqlite_app, one=both, other=both, rich=both)
     put_aggregate(sqlite_app, 1, A, "one", "rich")
     put_aggregate(sqlite_app, 2, B, "other", "rich")
-    told = explained(
+    answer = explain_request(
         sqlite_app, spec(flavor=flavor(extra_specs=B), **BY_IMAGE), **{SWITCH: "require"}
     )
-    assert told.hosts == ["rich"]
-    assert sorted(told.query["member_of"]) == [f"in:{uuid}" for uuid in uuids(1, 2)]
-
-
-def test_refusal_is_told_in_the_funnel(cloud):
-    asked = spec(requested_destination={"forbidden_aggregates": uuids(1)}, **BY_IMAGE)
-    told = explained(cloud, asked, **{SWITCH: "require"})
-    assert told.hosts == []
-    assert told.told_by("required_aggregates_by_trait")["refusal"] == (
-        "every aggregate with trait:CUSTOM_A=required is forbidden to the request"
-    )
+    assert answer.hosts == ["rich"]
+    assert sorted(answer.query["member_of"]) == [f"in:{uuid}" for uuid in uuids(1, 2)]

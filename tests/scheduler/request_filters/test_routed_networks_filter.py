@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""routed_networks_filter: hosts that every routed network reaches ("Routed networks" of nova)."""
+"""Request filter of routed networks, after "Routed networks" of nova."""
 
 import pytest
 
 from placement_sched.model.request_spec import NetworkRequest
 from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.request_filters.routed_networks_filter import RoutedNetworksFilter
-from tests.support.states import a_spec, settings_with
+from tests.support.states import build_spec, settings_with
 
 OPTION = "scheduler__query_placement_for_routed_network_aggregates"
 NET, NET_2, PORT, SUBNET = (f"aaaaaaaa-0000-4000-8000-00000000000{number}" for number in range(4))
@@ -21,42 +21,42 @@ AGGREGATES = {
 
 
 class Cloud:
-    """Segments of three racks; it keeps what was asked."""
+    """Segments of three racks; it records the queries."""
 
     def __init__(self):
-        self.asked = []
+        self.queries = []
 
     def provider_aggregates(self, uuids):
-        self.asked.append(set(uuids))
+        self.queries.append(set(uuids))
         return {uuid: AGGREGATES[uuid] for uuid in uuids if uuid in AGGREGATES}
 
 
 def apply(*networks, cloud=None, **fields):
     plugin = RoutedNetworksFilter.with_settings(settings_with(**{OPTION: True}))
     assert plugin.enabled(plugin.settings)
-    return plugin.apply(a_spec(requested_networks=list(networks), **fields), cloud or Cloud())
+    return plugin.apply(build_spec(requested_networks=list(networks), **fields), cloud or Cloud())
 
 
-def on(*segments, **fields):
+def network_on(*segments, **fields):
     return {"network_id": NET, "segments": list(segments), **fields}
 
 
 @pytest.mark.parametrize(
     ("networks", "aggregates"),
     [
-        ([on(RACK_1)], ["agg1"]),
-        ([on(RACK_1, RACK_2)], ["agg1,agg2"]),
-        ([on(RACK_2, RACK_1)], ["agg1,agg2"]),
-        ([on(RACK_3)], ["agg3a,agg3b"]),
+        ([network_on(RACK_1)], ["agg1"]),
+        ([network_on(RACK_1, RACK_2)], ["agg1,agg2"]),
+        ([network_on(RACK_2, RACK_1)], ["agg1,agg2"]),
+        ([network_on(RACK_3)], ["agg3a,agg3b"]),
         (
-            [on(RACK_1, RACK_2), on(RACK_2, RACK_3, network_id=NET_2)],
+            [network_on(RACK_1, RACK_2), network_on(RACK_2, RACK_3, network_id=NET_2)],
             ["agg1,agg2", "agg2,agg3a,agg3b"],
         ),
-        ([on(RACK_1, RACK_2), on(RACK_2, port_id=PORT)], ["agg1,agg2", "agg2"]),
-        ([on(RACK_1), on(RACK_1, port_id=PORT)], ["agg1"]),
-        ([on(), on(RACK_1), on()], ["agg1"]),
-        ([on(RACK_1), {"network_id": "auto"}, {}], ["agg1"]),
-        ([on(RACK_1.upper())], ["agg1"]),
+        ([network_on(RACK_1, RACK_2), network_on(RACK_2, port_id=PORT)], ["agg1,agg2", "agg2"]),
+        ([network_on(RACK_1), network_on(RACK_1, port_id=PORT)], ["agg1"]),
+        ([network_on(), network_on(RACK_1), network_on()], ["agg1"]),
+        ([network_on(RACK_1), {"network_id": "auto"}, {}], ["agg1"]),
+        ([network_on(RACK_1.upper())], ["agg1"]),
     ],
     ids=[
         "one segment",
@@ -71,36 +71,46 @@ def on(*segments, **fields):
         "in capitals",
     ],
 )
-def test_request_is_confined_to_the_aggregates_of_its_segments(networks, aggregates):
+def test_aggregates_of_the_segments_are_required(networks, aggregates):
     outcome = apply(*networks)
     assert outcome.spec.destination.aggregates == tuple(aggregates)
     assert outcome.changes == {"aggregates": aggregates}
 
 
 @pytest.mark.parametrize(
-    "networks", [[], [on()], [{"network_id": "auto"}], [{"network_id": "none"}], [{}], [on(), {}]]
+    "networks",
+    [
+        [],
+        [network_on()],
+        [{"network_id": "auto"}],
+        [{"network_id": "none"}],
+        [{}],
+        [network_on(), {}],
+    ],
 )
-def test_networks_that_reach_every_host_confine_nothing(networks):
+def test_networks_without_segments_require_nothing(networks):
     assert apply(*networks) is None
 
 
-def test_all_segments_are_asked_at_once():
+def test_aggregates_of_all_segments_are_read_at_once():
     cloud = Cloud()
-    apply(on(RACK_1, RACK_2), on(), on(RACK_3, network_id=NET_2), cloud=cloud)
-    assert cloud.asked == [{RACK_1, RACK_2, RACK_3}]
+    apply(
+        network_on(RACK_1, RACK_2), network_on(), network_on(RACK_3, network_id=NET_2), cloud=cloud
+    )
+    assert cloud.queries == [{RACK_1, RACK_2, RACK_3}]
 
 
 @pytest.mark.parametrize(
     ("networks", "about"),
     [
-        ([on(RACK_1, LOST)], f"network {NET}"),
-        ([on(RACK_1), on(LOST, network_id=NET_2)], f"network {NET_2}"),
-        ([on(LOST, port_id=PORT, fixed_ips=[{"subnet_id": SUBNET}])], f"subnet {SUBNET}"),
+        ([network_on(RACK_1, LOST)], f"network {NET}"),
+        ([network_on(RACK_1), network_on(LOST, network_id=NET_2)], f"network {NET_2}"),
+        ([network_on(LOST, port_id=PORT, fixed_ips=[{"subnet_id": SUBNET}])], f"subnet {SUBNET}"),
         ([{"port_id": PORT, "segments": [LOST]}], f"port {PORT}"),
     ],
     ids=["one of several segments", "second network", "subnet", "port"],
 )
-def test_segment_in_no_aggregate_refuses_the_request(networks, about):
+def test_segment_without_an_aggregate_rejects_the_request(networks, about):
     assert apply(*networks) == Rejection(f"{about}: its segment {LOST} is in no aggregate", LOST)
 
 
@@ -108,12 +118,12 @@ def test_segment_in_no_aggregate_refuses_the_request(networks, about):
     ("networks", "about"),
     [
         ([{"network_id": NET}], f"network {NET}"),
-        ([on(RACK_1), {"port_id": PORT}], f"port {PORT}"),
+        ([network_on(RACK_1), {"port_id": PORT}], f"port {PORT}"),
         ([{"port_id": PORT, "network_id": NET}], f"network {NET}"),
         ([{"fixed_ips": [{"subnet_id": SUBNET}]}], f"subnet {SUBNET}"),
     ],
 )
-def test_segments_that_nobody_tells_refuse_the_request(networks, about):
+def test_unknown_segments_reject_the_request(networks, about):
     refusal = apply(*networks)
     assert isinstance(refusal, Rejection)
     assert refusal.reason == (
@@ -122,20 +132,17 @@ def test_segments_that_nobody_tells_refuse_the_request(networks, about):
     )
 
 
-def test_where_the_request_may_go_besides_stays():
-    there = {"host": "cn1", "aggregates": ["x,y"], "forbidden_aggregates": ["z"]}
-    destination = apply(on(RACK_1), requested_destination=there).spec.destination
+def test_host_and_aggregates_of_the_request_remain():
+    assert not RoutedNetworksFilter().enabled(settings_with())
+    fields = {"host": "cn1", "aggregates": ["x,y"], "forbidden_aggregates": ["z"]}
+    destination = apply(network_on(RACK_1), requested_destination=fields).spec.destination
     assert destination.host == "cn1"
     assert destination.aggregates == ("x,y", "agg1")
     assert destination.forbidden_aggregates == ("z",)
 
 
-def test_filter_is_off_by_default():
-    assert not RoutedNetworksFilter().enabled(settings_with())
-
-
-def test_plugins_see_novas_names():
-    (network,) = a_spec(
+def test_networks_have_the_names_of_nova():
+    (network,) = build_spec(
         requested_networks=[
             {
                 "network_id": NET,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""transform_image_metadata: what image properties name, hosts must have."""
+"""Request filter that requires traits of image properties."""
 
 import logging
 
@@ -8,10 +8,10 @@ import pytest
 from placement_sched.scheduler.request_filters.transform_image_metadata import (
     TransformImageMetadata,
 )
-from tests.scheduler.explained import explained, put_hosts
-from tests.scheduler.worlds import applied, root_required
+from tests.scheduler.explanations import explain_request, put_hosts
+from tests.scheduler.fake_cloud import root_required, run_filter
 from tests.support.scheduling import spec
-from tests.support.states import a_spec, settings_with
+from tests.support.states import build_spec, settings_with
 
 SWITCH = "scheduler__image_metadata_prefilter"
 
@@ -53,17 +53,13 @@ SWITCH = "scheduler__image_metadata_prefilter"
     ids=lambda value: ",".join(value.values()) if isinstance(value, dict) else "",
 )
 def test_each_property_becomes_the_trait_of_its_value(properties, traits):
-    assert root_required(TransformImageMetadata, a_spec(properties=properties)) == traits
+    assert root_required(TransformImageMetadata, build_spec(properties=properties)) == traits
 
 
 @pytest.mark.parametrize("properties", [{}, {"os_distro": "windows"}, {"hw_rng_model": "virtio"}])
-def test_image_that_names_none_of_them_asks_for_nothing(properties):
-    assert applied(TransformImageMetadata, a_spec(properties=properties)) is None
-
-
-def test_flavor_says_nothing_of_it():
-    asked = a_spec({"hw:viommu_model": "intel", "hw:video_model": "qxl"})
-    assert applied(TransformImageMetadata, asked) is None
+def test_other_properties_and_the_flavor_require_nothing(properties):
+    request = build_spec({"hw:viommu_model": "intel", "hw:video_model": "qxl"}, properties)
+    assert run_filter(TransformImageMetadata, request) is None
 
 
 @pytest.mark.parametrize(
@@ -74,12 +70,10 @@ def test_flavor_says_nothing_of_it():
         ({"hw_viommu_model": "intel"}, "COMPUTE_VIOMMU_INTEL"),
     ],
 )
-def test_value_without_a_trait_keeps_the_others_from_being_asked_and_is_logged(
-    property_, trait, caplog
-):
+def test_value_without_a_trait_disables_the_filter_and_is_logged(property_, trait, caplog):
     properties = property_ | {"hw_disk_bus": "virtio"}
     with caplog.at_level(logging.WARNING):
-        assert applied(TransformImageMetadata, a_spec(properties=properties)) is None
+        assert run_filter(TransformImageMetadata, build_spec(properties=properties)) is None
     assert trait in caplog.text
 
 
@@ -89,16 +83,16 @@ def test_filter_is_off_by_default():
     assert plugin.enabled(settings_with(**{SWITCH: True}))
 
 
-def test_hosts_without_the_devices_are_no_candidates(sqlite_app):
+def test_hosts_without_the_traits_are_no_candidates(sqlite_app):
     virtio, sata = "COMPUTE_STORAGE_BUS_VIRTIO", "COMPUTE_STORAGE_BUS_SATA"
     put_hosts(sqlite_app, cn1=[virtio, sata], cn2=[sata], cn3=[virtio])
-    asked = spec(image={"properties": {"hw_disk_bus": "virtio", "hw_cdrom_bus": "sata"}})
-    told = explained(sqlite_app, asked, **{SWITCH: True})
-    assert told.told_by("transform_image_metadata") == {
+    request = spec(image={"properties": {"hw_disk_bus": "virtio", "hw_cdrom_bus": "sata"}})
+    answer = explain_request(sqlite_app, request, **{SWITCH: True})
+    assert answer.filter_report("transform_image_metadata") == {
         "applied": True,
         "changes": {"root_required": [sata, virtio]},
     }
-    (root,) = told.query["root_required"]
+    (root,) = answer.query["root_required"]
     assert {sata, virtio} < set(root.split(","))
-    assert told.hosts == ["cn1"]
-    assert explained(sqlite_app, asked).hosts == ["cn1", "cn2", "cn3"]
+    assert answer.hosts == ["cn1"]
+    assert explain_request(sqlite_app, request).hosts == ["cn1", "cn2", "cn3"]

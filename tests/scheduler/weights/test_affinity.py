@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The weighers of soft server groups, as nova 34 weighs the same hosts."""
+"""Weighers of soft server groups, as nova 34 weighs the same hosts."""
 
 import pytest
 
@@ -9,68 +9,74 @@ from placement_sched.scheduler.weights.affinity import (
     ServerGroupSoftAffinityWeigher,
     ServerGroupSoftAntiAffinityWeigher,
 )
-from tests.scheduler.weights.weighing import raw, weighed
-from tests.support.scheduling import hosts_of, instance, report, spec
-from tests.support.statements import counted
-from tests.support.states import a_host, a_spec, aggregates, instances_on
+from tests.scheduler.weights.weighing import raw_weights, weigh_hosts
+from tests.support.scheduling import instance, report, selected_hosts, spec
+from tests.support.statements import record_statements
+from tests.support.states import build_aggregates, build_host_state, build_instances, build_spec
 
-JOINING = instance(7)
+NEW = instance(7)
 MEMBERS = tuple(map(instance, (1, 2, 3)))
 HOSTS = [
-    a_host("cn1", instances=instances_on("cn1", instance(1), instance(2), instance(9))),
-    a_host("cn2", instances=instances_on("cn2", instance(3))),
-    a_host("cn3", instances=instances_on("cn3", instance(8))),
+    build_host_state(
+        "cn1", instances=build_instances("cn1", instance(1), instance(2), instance(9))
+    ),
+    build_host_state("cn2", instances=build_instances("cn2", instance(3))),
+    build_host_state("cn3", instances=build_instances("cn3", instance(8))),
 ]
-NOBODY = {"cn1": 0, "cn2": 0, "cn3": 0}
+ZEROS = {"cn1": 0, "cn2": 0, "cn3": 0}
 KINDS = [ServerGroupSoftAffinityWeigher, ServerGroupSoftAntiAffinityWeigher]
 
 
-def joining(policy, members=MEMBERS, uuid=JOINING, hosts=()):
+def spec_with_group(policy, members=MEMBERS, uuid=NEW, hosts=()):
     group = {"policy": policy, "members": list(members), "hosts": list(hosts)}
     named = {"instance_uuids": [uuid]} if uuid else {}
-    return a_spec(instance_group=group, **named)
+    return build_spec(instance_group=group, **named)
 
 
 @pytest.mark.parametrize(
-    ("policy", "together", "apart"),
+    ("policy", "affinity_weights", "anti_affinity_weights"),
     [
-        ("soft-affinity", {"cn1": 2, "cn2": 1, "cn3": 0}, NOBODY),
-        ("soft-anti-affinity", NOBODY, {"cn1": -2, "cn2": -1, "cn3": 0}),
-        ("affinity", NOBODY, NOBODY),
-        ("anti-affinity", NOBODY, NOBODY),
+        ("soft-affinity", {"cn1": 2, "cn2": 1, "cn3": 0}, ZEROS),
+        ("soft-anti-affinity", ZEROS, {"cn1": -2, "cn2": -1, "cn3": 0}),
+        ("affinity", ZEROS, ZEROS),
+        ("anti-affinity", ZEROS, ZEROS),
     ],
 )
-def test_members_on_a_host_count_for_the_policy_of_the_weigher_alone(policy, together, apart):
-    for kind, expected in zip(KINDS, (together, apart), strict=True):
-        assert raw(kind, HOSTS, joining(policy)) == expected
+def test_members_count_only_for_the_policy_of_the_weigher(
+    policy, affinity_weights, anti_affinity_weights
+):
+    for kind, expected in zip(KINDS, (affinity_weights, anti_affinity_weights), strict=True):
+        assert raw_weights(kind, HOSTS, spec_with_group(policy)) == expected
         plugin = kind()
-        alone = {host.host: plugin._weigh_object(host, joining(policy)) for host in HOSTS}
+        alone = {host.host: plugin._weigh_object(host, spec_with_group(policy)) for host in HOSTS}
         assert alone == expected
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "request_spec",
-    [a_spec(), joining("soft-affinity", ()), joining("soft-anti-affinity", ())],
+    [build_spec(), spec_with_group("soft-affinity", ()), spec_with_group("soft-anti-affinity", ())],
     ids=["no group", "nobody together", "nobody apart"],
 )
-def test_request_without_members_anywhere_prefers_no_host(kind, request_spec):
-    assert raw(kind, HOSTS, request_spec) == NOBODY
+def test_request_without_members_has_equal_weights(kind, request_spec):
+    assert raw_weights(kind, HOSTS, request_spec) == ZEROS
 
 
-def test_group_draws_near_or_keeps_apart():
-    near = weighed(ServerGroupSoftAffinityWeigher, HOSTS, joining("soft-affinity"))
+def test_order_by_soft_affinity_and_soft_anti_affinity():
+    near = weigh_hosts(ServerGroupSoftAffinityWeigher, HOSTS, spec_with_group("soft-affinity"))
     assert near == [("cn1", 1.0), ("cn2", 0.5), ("cn3", 0.0)]
-    apart = weighed(ServerGroupSoftAntiAffinityWeigher, HOSTS, joining("soft-anti-affinity"))
-    assert apart == [("cn3", 1.0), ("cn2", 0.5), ("cn1", 0.0)]
+    anti_affinity_weights = weigh_hosts(
+        ServerGroupSoftAntiAffinityWeigher, HOSTS, spec_with_group("soft-anti-affinity")
+    )
+    assert anti_affinity_weights == [("cn3", 1.0), ("cn2", 0.5), ("cn1", 0.0)]
 
 
-def test_hosts_named_by_a_group_count_only_for_members_without_a_uuid():
-    named = joining("soft-affinity", (), hosts=["cn3"])
-    assert raw(ServerGroupSoftAffinityWeigher, HOSTS, named) == NOBODY
-    unnamed = joining("soft-affinity", MEMBERS, None, hosts=["cn1", "cn3"])
+def test_hosts_of_a_group_count_for_instances_without_a_uuid():
+    named = spec_with_group("soft-affinity", (), hosts=["cn3"])
+    assert raw_weights(ServerGroupSoftAffinityWeigher, HOSTS, named) == ZEROS
+    unnamed = spec_with_group("soft-affinity", MEMBERS, None, hosts=["cn1", "cn3"])
     expected = {"cn1": 2, "cn2": 1, "cn3": 1}
-    assert raw(ServerGroupSoftAffinityWeigher, HOSTS, unnamed) == expected
+    assert raw_weights(ServerGroupSoftAffinityWeigher, HOSTS, unnamed) == expected
 
 
 @pytest.mark.parametrize(
@@ -78,16 +84,15 @@ def test_hosts_named_by_a_group_count_only_for_members_without_a_uuid():
     [*zip(KINDS, ("soft_affinity", "soft_anti_affinity"), strict=True)],
     ids=["affinity", "anti-affinity"],
 )
-def test_multiplier_is_an_option_of_old_and_aggregates_override_it(kind, name, tmp_path):
+def test_multiplier_of_the_default_group_and_of_aggregates(kind, name, tmp_path):
     file = tmp_path / "nova.conf"
     file.write_text(f"[DEFAULT]\n{name}_weight_multiplier = 2.5\n")
     plugin = kind.with_settings(read_settings([str(file)], new_conf()))
-    assert plugin.weight_multiplier(a_host()) == 2.5
-    told = aggregates({f"{name}_weight_multiplier": "-3"}, {f"{name}_weight_multiplier": "4"})
-    assert plugin.weight_multiplier(a_host(aggregates=told)) == -3.0
-
-
-# From end to end
+    assert plugin.weight_multiplier(build_host_state()) == 2.5
+    answer = build_aggregates(
+        {f"{name}_weight_multiplier": "-3"}, {f"{name}_weight_multiplier": "4"}
+    )
+    assert plugin.weight_multiplier(build_host_state(aggregates=answer)) == -3.0
 
 
 @pytest.fixture
@@ -107,28 +112,24 @@ def select(app, policy, *uuids, **fields):
     return app.post_json("/scheduler/v1/explain", {**body, "overrides": overrides}).json
 
 
-def test_soft_groups_are_heeded_by_default_across_instances_of_one_request(cloud):
+def test_instances_of_a_request_count_for_each_other(cloud):
     cloud.put_json(f"/scheduler/v1/instances/{instance(1)}", {"host": "cn3", "node": "cn3"})
     three = tuple(map(instance, (2, 3, 4)))
-    assert hosts_of(select(cloud, "soft-affinity", *three)) == ["cn3"] * 3
-    assert hosts_of(select(cloud, "soft-anti-affinity", *three)) == ["cn1", "cn2", "cn3"]
-
-
-def test_instances_that_are_only_counted_see_each_other_too(cloud):
-    cloud.put_json(f"/scheduler/v1/instances/{instance(1)}", {"host": "cn3", "node": "cn3"})
+    assert selected_hosts(select(cloud, "soft-affinity", *three)) == ["cn3"] * 3
+    assert selected_hosts(select(cloud, "soft-anti-affinity", *three)) == ["cn1", "cn2", "cn3"]
     two = {"instance_uuids": None, "num_instances": 2}
-    assert hosts_of(select(cloud, "soft-affinity", **two)) == ["cn3", "cn3"]
-    assert hosts_of(select(cloud, "soft-anti-affinity", **two)) == ["cn1", "cn2"]
+    assert selected_hosts(select(cloud, "soft-affinity", **two)) == ["cn3", "cn3"]
+    assert selected_hosts(select(cloud, "soft-anti-affinity", **two)) == ["cn1", "cn2"]
 
 
-def test_members_are_read_in_one_statement_and_only_for_such_a_group(cloud):
+def test_members_are_read_in_one_statement_if_needed(cloud):
     cloud.put_json(f"/scheduler/v1/instances/{instance(1)}", {"host": "cn3", "node": "cn3"})
     select(cloud, "soft-affinity", instance(2))  # what is kept from one request to the next
     counts = {}
     for policy in ("soft-affinity", "soft-anti-affinity", None):
         group = {"policy": policy, "members": [instance(1)]} if policy else None
         body = {"request_spec": spec(instance(2), instance_group=group)}
-        with counted(cloud.app.services.database) as statements:
+        with record_statements(cloud.app.services.database) as statements:
             cloud.post_json("/scheduler/v1/explain", body)
         counts[policy] = len(statements)
     assert counts["soft-affinity"] == counts["soft-anti-affinity"] == counts[None] + 1

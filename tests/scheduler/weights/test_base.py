@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Normalisation, clamping and multipliers per aggregate."""
+"""Normalized weights, fixed ends, and multipliers of aggregates."""
 
 import logging
 from itertools import pairwise
@@ -13,7 +13,7 @@ from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.weighing import weigher_of
 from placement_sched.scheduler.weights import BaseHostWeigher, WeighedHost, aggregates_of, normalize
 from placement_sched.scheduler.weights.ram import RAMWeigher
-from tests.support.states import a_host, a_spec, aggregates, settings_with
+from tests.support.states import build_aggregates, build_host_state, build_spec, settings_with
 
 NUMBERS = st.floats(min_value=-1e9, max_value=1e9)
 
@@ -30,7 +30,7 @@ NUMBERS = st.floats(min_value=-1e9, max_value=1e9)
         ([3], {"minval": 3, "maxval": 3}, [0.0]),
     ],
 )
-def test_weights_are_put_on_a_scale_from_0_to_1(weights, ends, expected):
+def test_weights_are_normalized_to_0_to_1(weights, ends, expected):
     assert normalize(weights, **ends) == expected
 
 
@@ -59,26 +59,29 @@ class Clamped(BaseHostWeigher):
 
 
 def weigh(plugin, *figures):
-    hosts = [WeighedHost(a_host(free_ram_mb=figure)) for figure in figures]
-    return list(plugin.weigh_objects(hosts, a_spec()))
+    hosts = [WeighedHost(build_host_state(free_ram_mb=figure)) for figure in figures]
+    return list(plugin.weigh_objects(hosts, build_spec()))
 
 
-def test_weights_are_clamped_to_fixed_ends():
-    assert weigh(Clamped(), 1, 3, 5) == [2, 3, 4]
-
-
-def test_ends_are_free_unless_fixed():
-    class Free(Clamped):
+def test_weights_are_limited_to_fixed_ends():
+    class Unlimited(Clamped):
         minval = maxval = None
 
-    assert weigh(Free(), 1, 3, 5) == [1, 3, 5]
+    assert weigh(Clamped(), 1, 3, 5) == [2, 3, 4]
+    assert weigh(Unlimited(), 1, 3, 5) == [1, 3, 5]
+    host = build_host_state(aggregates=build_aggregates({"clamped_weight_multiplier": "5"}))
+    assert Clamped().weight_multiplier(host) == 1.0
+    assert Clamped().multipliers([host, host]) == [1.0, 1.0]
 
 
-def test_weigher_without_an_option_counts_once():
-    plugin = Clamped()
-    host = a_host(aggregates=aggregates({"clamped_weight_multiplier": "5"}))
-    assert plugin.weight_multiplier(host) == 1.0
-    assert plugin.multipliers([host, host]) == [1.0, 1.0]
+def test_column_weighs_all_hosts_unless_a_subclass_weighs_each_host():
+    class Twice(Column):
+        def _weigh_object(self, host_state, spec):
+            return 2 * super()._weigh_object(host_state, spec)
+
+    assert weigh(Column(), 1, 3, 5) == [2, 3, 5]
+    assert Column()._weigh_object(build_host_state(free_ram_mb=1), build_spec()) == 1
+    assert weigh(Twice(), 1, 3, 5) == [2, 6, 10]
 
 
 class Column(BaseHostWeigher):
@@ -88,20 +91,7 @@ class Column(BaseHostWeigher):
         return [host.free_ram_mb for host in hosts]
 
 
-def test_column_weighs_all_hosts_in_one_go_and_each_of_them():
-    assert weigh(Column(), 1, 3, 5) == [2, 3, 5]
-    assert Column()._weigh_object(a_host(free_ram_mb=1), a_spec()) == 1
-
-
-def test_own_way_to_weigh_one_host_goes_before_the_column_of_the_parent():
-    class Twice(Column):
-        def _weigh_object(self, host_state, spec):
-            return 2 * super()._weigh_object(host_state, spec)
-
-    assert weigh(Twice(), 1, 3, 5) == [2, 6, 10]
-
-
-def test_weigher_that_weighs_nothing_says_so():
+def test_weigher_without_a_method_is_an_error():
     with pytest.raises(NotImplementedError, match="BaseHostWeigher"):
         weigh(BaseHostWeigher(), 1)
 
@@ -129,32 +119,26 @@ MULTIPLIERS = [
 def test_smallest_multiplier_of_the_aggregates_counts(metadata, expected):
     settings = settings_with(filter_scheduler__ram_weight_multiplier=1.5)
     plugin = RAMWeigher.with_settings(settings)
-    host = a_host(aggregates=aggregates(*metadata))
+    host = build_host_state(aggregates=build_aggregates(*metadata))
     assert plugin.weight_multiplier(host) == expected
-    assert plugin.multipliers([a_host(), host]) == [1.5, expected]
+    assert plugin.multipliers([build_host_state(), host]) == [1.5, expected]
 
 
 @pytest.mark.parametrize("name", ["ram_weight_multiplier", "disk_weight_multiplier"])
-def test_multipliers_may_stand_where_nova_had_them_up_to_mitaka(tmp_path, name):
+def test_multipliers_may_have_the_group_of_nova_up_to_mitaka(tmp_path, name):
     file = tmp_path / "nova.conf"
     file.write_text(f"[DEFAULT]\n{name} = -2.5\n")
     settings = read_settings([str(file)], new_conf())
     assert getattr(settings.filter_scheduler, name) == -2.5
 
 
-def test_multiplier_that_is_no_number_is_logged_with_its_aggregate(caplog):
-    host = a_host(aggregates=aggregates({"ram_weight_multiplier": "much"}))
+def test_invalid_multiplier_is_logged_once_for_all_hosts(caplog):
+    shared = build_aggregates({"ram_weight_multiplier": "much"})
     with caplog.at_level(logging.WARNING):
-        RAMWeigher().weight_multiplier(host)
-    assert "agg1" in caplog.text
-    assert "'much'" in caplog.text
-
-
-def test_each_aggregate_is_read_once_for_all_hosts(caplog):
-    shared = aggregates({"ram_weight_multiplier": "much"})
-    with caplog.at_level(logging.WARNING):
-        RAMWeigher().multipliers([a_host(aggregates=shared) for _ in range(9)])
-    assert len(caplog.records) == 1
+        RAMWeigher().multipliers([build_host_state(aggregates=shared) for _ in range(9)])
+    (message,) = caplog.messages
+    assert "agg1" in message
+    assert "'much'" in message
 
 
 class Penalty(RAMWeigher):
@@ -174,36 +158,32 @@ class Penalty(RAMWeigher):
 def test_multiplier_of_a_penalty_counts_against_the_host(metadata, expected):
     settings = settings_with(filter_scheduler__ram_weight_multiplier=1.5)
     plugin = Penalty.with_settings(settings)
-    host = a_host(aggregates=aggregates(*metadata))
+    host = build_host_state(aggregates=build_aggregates(*metadata))
     assert plugin.weight_multiplier(host) == expected
-    assert plugin.multipliers([a_host(), host]) == [-1.5, expected]
+    assert plugin.multipliers([build_host_state(), host]) == [-1.5, expected]
     assert plugin.configured_multiplier == -1.5
 
 
-def test_penalty_of_nothing_is_not_minus_nothing():
+def test_multiplier_of_a_penalty_of_0_is_not_negative():
     settings = settings_with(filter_scheduler__ram_weight_multiplier=0.0)
     assert str(Penalty.with_settings(settings).configured_multiplier) == "0.0"
 
 
-def test_metadata_may_have_keys_of_their_own():
-    class Other(RAMWeigher):
+def test_weigher_may_have_its_own_metadata_key_or_multiplier():
+    class OtherKey(RAMWeigher):
         multiplier_keys = ("memory_multiplier",)
 
-    used, passed_over = aggregates({"memory_multiplier": "3"}, {"ram_weight_multiplier": "4"})
-    hosts = [a_host(aggregates=(used,)), a_host(aggregates=(passed_over,))]
-    assert Other().multipliers(hosts) == [3.0, 1.0]
-
-
-def test_aggregates_that_the_caller_has_ready_are_those_read():
-    shared = aggregates({"ram_weight_multiplier": "2"})
-    hosts = [a_host(aggregates=shared), a_host()]
-    assert RAMWeigher().multipliers(hosts, aggregates_of(hosts)) == [2.0, 1.0]
-    assert list(aggregates_of([*hosts, a_host(aggregates=shared)])) == list(shared)
-
-
-def test_own_weight_multiplier_of_a_weigher_is_asked_for_every_host():
-    class Own(Clamped):
+    class OwnMultiplier(Clamped):
         def weight_multiplier(self, host_state):
             return float(len(host_state.host))
 
-    assert weigher_of(Own()).multipliers([a_host("a"), a_host("bb")], ()) == [1.0, 2.0]
+    own, ignored = build_aggregates({"memory_multiplier": "3"}, {"ram_weight_multiplier": "4"})
+    hosts = [build_host_state(aggregates=(own,)), build_host_state(aggregates=(ignored,))]
+    assert OtherKey().multipliers(hosts) == [3.0, 1.0]
+    assert weigher_of(OwnMultiplier()).multipliers(
+        [build_host_state("a"), build_host_state("bb")], ()
+    ) == [1.0, 2.0]
+    shared = build_aggregates({"ram_weight_multiplier": "2"})
+    hosts = [build_host_state(aggregates=shared), build_host_state()]
+    assert RAMWeigher().multipliers(hosts, aggregates_of(hosts)) == [2.0, 1.0]
+    assert list(aggregates_of([*hosts, build_host_state(aggregates=shared)])) == list(shared)

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ImagePropertiesWeigher, as nova 34 weighs the same hosts."""
-
-import logging
+"""Weigher of image properties, as nova 34 weighs the same hosts."""
 
 import pytest
 
 from placement_sched.scheduler.host_manager import RecordedInstances
 from placement_sched.scheduler.weights.image_props import ImagePropertiesWeigher
-from tests.scheduler.weights.weighing import raw, run, weighed
+from tests.scheduler.weights.weighing import raw_weights, weigh_hosts
 from tests.support.scheduling import instance, report, spec
-from tests.support.statements import counted
-from tests.support.states import a_host, a_spec, aggregates, instances_on
+from tests.support.statements import record_statements
+from tests.support.states import build_aggregates, build_host_state, build_instances, build_spec
 
 MULTIPLIER = "filter_scheduler__image_props_weight_multiplier"
 SETTING = "filter_scheduler__image_props_weight_setting"
@@ -21,19 +19,21 @@ LINUX = {"os_distro": "ubuntu", "hw_machine_type": "q35"}
 NOBODY = {"cn1": 0.0, "cn2": 0.0, "cn3": 0.0}
 
 
-def booted(host, *properties, first=1):
+def instances_with_images(host, *properties, first=1):
     """Return instances on a host from images with these properties, or from none."""
-    found = {}
-    for number, each in enumerate(properties, start=first):
-        image = None if each is None else {"id": instance(99), "properties": each}
-        found |= instances_on(host, instance(number), image=image)
-    return found
+    result = {}
+    for number, entry in enumerate(properties, start=first):
+        image = None if entry is None else {"id": instance(99), "properties": entry}
+        result |= build_instances(host, instance(number), image=image)
+    return result
 
 
 HOSTS = [
-    a_host("cn1", instances=booted("cn1", WINDOWS, WINDOWS, LINUX)),
-    a_host("cn2", instances=booted("cn2", LINUX, LINUX, None, first=4)),
-    a_host("cn3", instances=booted("cn3", {"os_distro": "Windows"}, first=7)),
+    build_host_state("cn1", instances=instances_with_images("cn1", WINDOWS, WINDOWS, LINUX)),
+    build_host_state("cn2", instances=instances_with_images("cn2", LINUX, LINUX, None, first=4)),
+    build_host_state(
+        "cn3", instances=instances_with_images("cn3", {"os_distro": "Windows"}, first=7)
+    ),
 ]
 
 
@@ -53,13 +53,17 @@ HOSTS = [
         "all alike", "one", "several", "one ignored", "ratio 0", "another", "named twice", "broken",
     ],
 )  # fmt: skip
-def test_each_property_that_an_instance_shares_counts_as_set(setting, expected):
-    request = a_spec(properties=WINDOWS)
-    assert raw(ImagePropertiesWeigher, HOSTS, request, **ON, **{SETTING: setting}) == expected
+def test_each_shared_property_counts_with_its_ratio(setting, expected, caplog):
+    request = build_spec(properties=WINDOWS)
+    assert (
+        raw_weights(ImagePropertiesWeigher, HOSTS, request, **ON, **{SETTING: setting}) == expected
+    )
+    warning = "image_props_weight_setting: items that are not name=number are ignored: "
+    assert (warning in caplog.text) is ("os_distro" in setting)
 
 
 @pytest.mark.parametrize(
-    ("properties", "here", "expected"),
+    ("properties", "host_properties", "expected"),
     [
         ({"hw_qemu_guest_agent": "yes"}, {"hw_qemu_guest_agent": "True"}, 1),
         ({"vm_mode": "hvm"}, {"hw_vm_mode": "HVM"}, 1),
@@ -75,39 +79,45 @@ def test_each_property_that_an_instance_shares_counts_as_set(setting, expected):
         "image that cannot be",
     ],
 )  # fmt: skip
-def test_properties_are_compared_as_nova_reads_them(properties, here, expected):
-    hosts = [a_host("cn1", instances=booted("cn1", here)), a_host("cn2")]
-    told = raw(ImagePropertiesWeigher, hosts, a_spec(properties=properties), **ON)
-    assert told == {"cn1": expected, "cn2": 0}
+def test_properties_are_compared_as_nova_reads_them(properties, host_properties, expected):
+    hosts = [
+        build_host_state("cn1", instances=instances_with_images("cn1", host_properties)),
+        build_host_state("cn2"),
+    ]
+    answer = raw_weights(ImagePropertiesWeigher, hosts, build_spec(properties=properties), **ON)
+    assert answer == {"cn1": expected, "cn2": 0}
 
 
-def test_positive_multiplier_packs_and_a_negative_one_spreads():
-    request = a_spec(properties=WINDOWS)
-    packed = weighed(ImagePropertiesWeigher, HOSTS, request, **{MULTIPLIER: 10.0})
+def test_multiplier_packs_or_spreads():
+    request = build_spec(properties=WINDOWS)
+    packed = weigh_hosts(ImagePropertiesWeigher, HOSTS, request, **{MULTIPLIER: 10.0})
     assert packed == [("cn1", 10.0), ("cn2", 4.0), ("cn3", 0.0)]
-    spread = weighed(ImagePropertiesWeigher, HOSTS, request, **{MULTIPLIER: -1.0})
+    spread = weigh_hosts(ImagePropertiesWeigher, HOSTS, request, **{MULTIPLIER: -1.0})
     assert spread == [("cn3", 0.0), ("cn2", -0.4), ("cn1", -1.0)]
 
 
 @pytest.mark.parametrize(("group", "counted"), [({"policy": "soft-affinity"}, 2), (None, 0)])
-def test_instance_that_the_same_request_placed_counts_in_a_server_group(group, counted):
-    request = a_spec(properties=WINDOWS, instance_uuids=[instance(50)], instance_group=group)
-    chosen = a_host("cn1")
+def test_instance_of_the_same_request_counts_in_a_server_group(group, counted):
+    request = build_spec(properties=WINDOWS, instance_uuids=[instance(50)], instance_group=group)
+    chosen = build_host_state("cn1")
     chosen.consume_from_request(request)
-    told = raw(ImagePropertiesWeigher, [chosen, a_host("cn2")], request, **ON)
-    assert told == {"cn1": counted, "cn2": 0}
+    answer = raw_weights(ImagePropertiesWeigher, [chosen, build_host_state("cn2")], request, **ON)
+    assert answer == {"cn1": counted, "cn2": 0}
 
 
-def test_aggregates_override_the_multiplier_only_where_it_is_not_0():
-    told = aggregates({"image_props_weight_multiplier": "3"})
-    hosts = [a_host("cn1", instances=booted("cn1", WINDOWS), aggregates=told), a_host("cn2")]
-    request = a_spec(properties=WINDOWS)
-    assert weighed(ImagePropertiesWeigher, hosts, request, **ON)[0] == ("cn1", 3.0)
-    assert weighed(ImagePropertiesWeigher, hosts, request)[0] == ("cn1", 0.0)
+def test_multiplier_of_an_aggregate_counts_unless_it_is_0():
+    answer = build_aggregates({"image_props_weight_multiplier": "3"})
+    hosts = [
+        build_host_state("cn1", instances=instances_with_images("cn1", WINDOWS), aggregates=answer),
+        build_host_state("cn2"),
+    ]
+    request = build_spec(properties=WINDOWS)
+    assert weigh_hosts(ImagePropertiesWeigher, hosts, request, **ON)[0] == ("cn1", 3.0)
+    assert weigh_hosts(ImagePropertiesWeigher, hosts, request)[0] == ("cn1", 0.0)
 
 
 @pytest.mark.parametrize(
-    ("options", "properties", "looks"),
+    ("options", "properties", "is_needed"),
     [
         (ON, WINDOWS, True),
         ({MULTIPLIER: 0.0}, WINDOWS, False),
@@ -117,45 +127,34 @@ def test_aggregates_override_the_multiplier_only_where_it_is_not_0():
     ],
     ids=["counts", "switched off", "no property", "unknown property", "none that counts"],
 )
-def test_instances_are_looked_at_only_where_one_could_count(options, properties, looks):
-    asked = []
+def test_instances_are_read_only_if_needed(options, properties, is_needed):
+    request = []
 
     def by_hosts(hosts):
-        asked.append(sorted(hosts))
-        return booted("cn1", WINDOWS).values()
+        request.append(sorted(hosts))
+        return instances_with_images("cn1", WINDOWS).values()
 
     recorded = RecordedInstances({"cn1", "cn2"}, (), by_hosts=by_hosts, by_uuids=lambda _uuids: ())
-    hosts = [a_host(name, instances=recorded.on(name)) for name in ("cn1", "cn2")]
-    told = raw(ImagePropertiesWeigher, hosts, a_spec(properties=properties), **options)
-    assert asked == ([["cn1", "cn2"]] if looks else [])
-    assert told == {"cn1": 2.0 if looks else 0.0, "cn2": 0.0}
-
-
-def test_what_is_ignored_is_logged(caplog):
-    with caplog.at_level(logging.WARNING):
-        run(ImagePropertiesWeigher, HOSTS, **ON, **{SETTING: ["os_distro=1", "much"]})
-    assert (
-        "image_props_weight_setting: items that are not name=number are ignored: much"
-        in caplog.text
+    hosts = [build_host_state(name, instances=recorded.on(name)) for name in ("cn1", "cn2")]
+    answer = raw_weights(
+        ImagePropertiesWeigher, hosts, build_spec(properties=properties), **options
     )
+    assert request == ([["cn1", "cn2"]] if is_needed else [])
+    assert answer == {"cn1": 2.0 if is_needed else 0.0, "cn2": 0.0}
 
 
-# From end to end
-
-
-def test_recorded_instances_draw_requests_with_like_images(sqlite_app):
-    """The second of two equal hosts has the instance, and is read for it in one statement."""
+def test_recorded_instances_attract_requests_with_similar_images(sqlite_app):
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
     record = {"host": "cn2", "node": "cn2", "image": {"properties": WINDOWS}}
     sqlite_app.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
-    found, statements = {}, {}
+    result, statements = {}, {}
     for multiplier in (0.0, 0.0, 5.0):  # the first time fills what is kept between requests
         key = "filter_scheduler.image_props_weight_multiplier"
-        asked = spec(instance(2), image={"properties": WINDOWS})
-        body = {"request_spec": asked, "overrides": {key: multiplier}}
-        with counted(sqlite_app.app.services.database) as seen:
-            told = sqlite_app.post_json("/scheduler/v1/explain", body).json
-        found[multiplier] = [one["host"] for one in told["hosts"]]
+        request = spec(instance(2), image={"properties": WINDOWS})
+        body = {"request_spec": request, "overrides": {key: multiplier}}
+        with record_statements(sqlite_app.app.services.database) as seen:
+            answer = sqlite_app.post_json("/scheduler/v1/explain", body).json
+        result[multiplier] = [host["host"] for host in answer["hosts"]]
         statements[multiplier] = len(seen)
-    assert found == {0.0: ["cn1", "cn2"], 5.0: ["cn2", "cn1"]}
+    assert result == {0.0: ["cn1", "cn2"], 5.0: ["cn2", "cn1"]}
     assert statements[5.0] == statements[0.0] + 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MetricsWeigher, as nova 34 weighs the same hosts."""
+"""Weigher of metrics, as nova 34 weighs the same hosts."""
 
 import logging
 
@@ -11,9 +11,9 @@ from placement_sched.model.compute_node import Metric
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from placement_sched.scheduler.weights.metrics import MetricsWeigher
-from tests.scheduler.weights.weighing import raw, run, weighed
+from tests.scheduler.weights.weighing import raw_weights, run, weigh_hosts
 from tests.support.scheduling import report, spec
-from tests.support.states import a_host, aggregates
+from tests.support.states import build_aggregates, build_host_state
 
 SETTING = "metrics__weight_setting"
 REQUIRED = "metrics__required"
@@ -23,7 +23,7 @@ def host(name, **figures):
     metrics = tuple(
         Metric(name=key.replace("_", "."), value=value) for key, value in figures.items()
     )
-    return a_host(name, metrics=metrics)
+    return build_host_state(name, metrics=metrics)
 
 
 HOSTS = [
@@ -47,33 +47,37 @@ HOSTS = [
     ids=["one", "negative", "several", "named twice", "some ignored", "all ignored", "none"],
 )
 def test_weight_is_the_sum_of_the_metrics_times_their_ratios(setting, expected):
-    assert raw(MetricsWeigher, HOSTS, **{SETTING: setting}) == expected
+    assert raw_weights(MetricsWeigher, HOSTS, **{SETTING: setting}) == expected
 
 
-def test_greatest_sum_wins():
-    told = weighed(MetricsWeigher, HOSTS, **{SETTING: ["cpu.percent=1"]})
-    assert told == [("cn2", 1.0), ("cn3", 0.5), ("cn1", 0.0)]
-
-
-def test_negative_multiplier_turns_the_order_round():
-    options = {SETTING: ["cpu.percent=1"], "metrics__weight_multiplier": -2.0}
-    told = weighed(MetricsWeigher, HOSTS, **options)
-    assert told == [("cn1", 0.0), ("cn3", -1.0), ("cn2", -2.0)]
+def test_greatest_sum_is_best_unless_the_multiplier_is_negative():
+    options = {SETTING: ["cpu.percent=1"]}
+    answer = weigh_hosts(MetricsWeigher, HOSTS, **options)
+    assert answer == [("cn2", 1.0), ("cn3", 0.5), ("cn1", 0.0)]
+    answer = weigh_hosts(MetricsWeigher, HOSTS, **options, metrics__weight_multiplier=-2.0)
+    assert answer == [("cn1", 0.0), ("cn3", -1.0), ("cn2", -2.0)]
 
 
 @pytest.mark.parametrize(
-    "lacking",
+    "host_without_metric",
     [host("cn4", cpu_user_percent=1), host("cn4"), HostState("cn4", "cn4")],
     ids=["another metric", "no metric", "nothing known"],
 )
-def test_host_that_lacks_a_metric_fails_the_request_or_has_a_weight_of_its_own(lacking):
+def test_missing_metric_is_an_error_or_has_the_configured_weight(host_without_metric):
     options = {SETTING: ["cpu.percent=1"]}
     with pytest.raises(PluginFailed, match=r"MetricsWeigher failed: host cn4, node cn4 does not"):
-        run(MetricsWeigher, [*HOSTS, lacking], **options)
-    told = raw(MetricsWeigher, [*HOSTS, lacking], **options, **{REQUIRED: False})
-    assert told == {"cn1": 10, "cn2": 20, "cn3": 15, "cn4": -10000}
+        run(MetricsWeigher, [*HOSTS, host_without_metric], **options)
+    answer = raw_weights(
+        MetricsWeigher, [*HOSTS, host_without_metric], **options, **{REQUIRED: False}
+    )
+    assert answer == {"cn1": 10, "cn2": 20, "cn3": 15, "cn4": -10000}
     options["metrics__weight_of_unavailable"] = 12.5
-    assert raw(MetricsWeigher, [*HOSTS, lacking], **options, **{REQUIRED: False})["cn4"] == 12.5
+    assert (
+        raw_weights(MetricsWeigher, [*HOSTS, host_without_metric], **options, **{REQUIRED: False})[
+            "cn4"
+        ]
+        == 12.5
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,62 +91,57 @@ def test_host_that_lacks_a_metric_fails_the_request_or_has_a_weight_of_its_own(l
     ],
     ids=["ratio 0", "that alone", "another lacks", "named twice", "multiplier 0"],
 )
-def test_lacking_metric_that_does_not_count_is_passed_over(setting, multiplier, expected):
-    told = aggregates({"metrics_weight_multiplier": str(multiplier)})
-    lacking = a_host("cn4", metrics=(Metric(name="cpu.percent", value=5),), aggregates=told)
+def test_missing_metric_with_ratio_0_is_ignored(setting, multiplier, expected):
+    answer = build_aggregates({"metrics_weight_multiplier": str(multiplier)})
+    host_without_metric = build_host_state(
+        "cn4", metrics=(Metric(name="cpu.percent", value=5),), aggregates=answer
+    )
     options = {SETTING: setting, REQUIRED: False}
-    assert raw(MetricsWeigher, [*HOSTS, lacking], **options)["cn4"] == expected
+    assert raw_weights(MetricsWeigher, [*HOSTS, host_without_metric], **options)["cn4"] == expected
     with pytest.raises(PluginFailed, match=r"does not report cpu"):
-        run(MetricsWeigher, [*HOSTS, lacking], **{SETTING: setting})
+        run(MetricsWeigher, [*HOSTS, host_without_metric], **{SETTING: setting})
 
 
 @pytest.mark.parametrize("required", [True, False])
-def test_metric_by_numa_node_alone_fails_the_request_as_in_nova(required):
+def test_metric_by_numa_node_is_an_error_as_in_nova(required):
     by_node = Metric(name="numa.membw.current", numa_membw_values={"0": 10, "1": 43})
-    hosts = [a_host(name, metrics=(by_node,)) for name in ("cn4", "cn5")]
+    hosts = [build_host_state(name, metrics=(by_node,)) for name in ("cn4", "cn5")]
     for ratio in ("1", "0"):
         options = {SETTING: [f"numa.membw.current={ratio}"], REQUIRED: required}
         with pytest.raises(PluginFailed, match=r"cn4 reports numa\.membw\.current by NUMA node"):
             run(MetricsWeigher, hosts, **options)
-
-
-def test_metric_by_numa_node_is_looked_at_in_the_order_of_the_setting():
-    """As nova 34 does: what is missing first ends the sum before the metric without a value."""
-    by_node = Metric(name="numa.membw.current", numa_membw_values={"0": 10})
-    hosts = [*HOSTS, a_host("cn4", metrics=(by_node,))]
+    # A metric before it in the setting that is missing decides first.
     setting = {SETTING: ["cpu.percent=1", "numa.membw.current=1"], REQUIRED: False}
-    assert raw(MetricsWeigher, hosts, **setting)["cn4"] == -10000.0
+    assert raw_weights(MetricsWeigher, hosts, **setting)["cn4"] == -10000.0
 
 
-def test_of_figures_of_one_name_the_last_counts():
-    twice = a_host(
-        "cn4", metrics=tuple(Metric(name="cpu.percent", value=value) for value in (50, 30))
-    )
-    assert raw(MetricsWeigher, [*HOSTS, twice], **{SETTING: ["cpu.percent=1"]})["cn4"] == 30
-
-
-def test_aggregates_may_have_another_multiplier_under_a_key_of_its_own():
-    told = {"metrics_weight_multiplier": "3", "weight_multiplier": "-7"}
-    plugin = MetricsWeigher()
-    assert plugin.weight_multiplier(a_host(aggregates=aggregates(told))) == 3.0
-    assert plugin.weight_multiplier(a_host(aggregates=aggregates({"weight_multiplier": "9"}))) == 1
-
-
-def test_what_is_ignored_is_logged(caplog):
+def test_last_value_of_a_metric_counts_and_ignored_settings_are_logged(caplog):
+    metrics = tuple(Metric(name="cpu.percent", value=value) for value in (50, 30))
+    hosts = [*HOSTS, build_host_state("cn4", metrics=metrics)]
     with caplog.at_level(logging.WARNING):
-        run(MetricsWeigher, HOSTS, **{SETTING: ["cpu.percent=1", "much"]})
+        weights = raw_weights(MetricsWeigher, hosts, **{SETTING: ["cpu.percent=1", "much"]})
+    assert weights["cn4"] == 30
     assert "ignored: much" in caplog.text
 
 
+def test_multiplier_of_an_aggregate_has_its_own_key():
+    answer = {"metrics_weight_multiplier": "3", "weight_multiplier": "-7"}
+    plugin = MetricsWeigher()
+    assert plugin.weight_multiplier(build_host_state(aggregates=build_aggregates(answer))) == 3.0
+    assert (
+        plugin.weight_multiplier(
+            build_host_state(aggregates=build_aggregates({"weight_multiplier": "9"}))
+        )
+        == 1
+    )
+
+
 @pytest.mark.parametrize("group", ["metrics", "DEFAULT"])
-def test_setting_may_have_the_name_that_the_documents_of_stein_and_train_have(tmp_path, group):
+def test_setting_may_have_the_name_in_the_documents_of_stein_and_train(tmp_path, group):
     file = tmp_path / "nova.conf"
     file.write_text(f"[{group}]\nmetrics_weight_setting = name1=1.0, name2=-1.0\n")
     settings = read_settings([str(file)], new_conf())
     assert settings.metrics.weight_setting == ["name1=1.0", "name2=-1.0"]
-
-
-# From end to end
 
 
 @pytest.fixture
@@ -166,22 +165,23 @@ def explain(app, status=200, **overrides):
 def test_reported_metrics_count(cloud):
     setting = {"metrics.weight_setting": ["cpu.idle.percent=1.0"]}
     lenient = {"metrics.required": False, "metrics.weight_of_unavailable": 0.0}
-    told = explain(cloud, **setting, **lenient)
-    assert [one["host"] for one in told["hosts"]] == ["cn2", "cn1", "cn3"]
-    assert {"name": "MetricsWeigher", "multiplier": 9.0} in told["funnel"]["weighers"]
+    answer = explain(cloud, **setting, **lenient)
+    assert [entry["host"] for entry in answer["hosts"]] == ["cn2", "cn1", "cn3"]
+    assert {"name": "MetricsWeigher", "multiplier": 9.0} in answer["funnel"]["weighers"]
     enabled = {"filter_scheduler.enabled_filters": ["MetricsFilter"]}
-    told = explain(cloud, **setting, **enabled)
-    assert [one["host"] for one in told["hosts"]] == ["cn2", "cn1"]
-    assert [one["host"] for one in explain(cloud)["hosts"]] == ["cn1", "cn2", "cn3"]
+    answer = explain(cloud, **setting, **enabled)
+    assert [item["host"] for item in answer["hosts"]] == ["cn2", "cn1"]
+    assert [host["host"] for host in explain(cloud)["hosts"]] == ["cn1", "cn2", "cn3"]
 
 
 def test_fractions_of_nova_compute_count_times_100(sqlite_app):
-    """The same three hosts, reported as nova-compute stores them."""
     for name, value in (("cn1", 0.1), ("cn2", 0.9), ("cn3", 1.0)):
         metric = {"name": "cpu.idle.percent", "value": value, "source": "libvirt.LibvirtDriver"}
         sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(name, metrics=[metric])])
-    told = explain(sqlite_app, **{"metrics.weight_setting": ["cpu.idle.percent=1.0"]})
-    weights = [(one["host"], one["weights"]["MetricsWeigher"]["raw"]) for one in told["hosts"]]
+    answer = explain(sqlite_app, **{"metrics.weight_setting": ["cpu.idle.percent=1.0"]})
+    weights = [
+        (entry["host"], entry["weights"]["MetricsWeigher"]["raw"]) for entry in answer["hosts"]
+    ]
     assert weights == [("cn3", 100.0), ("cn2", 90.0), ("cn1", 10.0)]
 
 
@@ -196,23 +196,21 @@ LACKS = "host cn3, node cn3 does not report cpu.idle.percent"
         {"metrics.weight_setting": IDLE, "metrics.required": True},
     ],
 )
-def test_required_metric_of_an_override_that_a_host_lacks_is_400_and_names_both(
-    cloud, caplog, overrides
-):
+def test_missing_metric_of_an_override_is_400(cloud, caplog, overrides):
     (error,) = explain(cloud, 400, **overrides)["errors"]
     assert error["detail"].startswith(f"overrides: metrics.weight_setting: {LACKS}, ")
     assert "Traceback" not in caplog.text
-    assert not [one for one in caplog.records if one.levelno >= logging.ERROR]
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
-def test_metrics_that_an_override_makes_too_large_are_400(cloud):
+def test_infinite_weight_of_an_override_is_400(cloud):
     setting = {"metrics.weight_setting": ["cpu.idle.percent=1e308"], "metrics.required": False}
     (error,) = explain(cloud, 400, **setting)["errors"]
     assert "host cn1, node cn1 has no finite weight" in error["detail"]
 
 
 @pytest.fixture
-def configured(cloud, sqlite_url, make_app, monkeypatch, tmp_path):
+def cloud_with_metrics(cloud, sqlite_url, make_app, monkeypatch, tmp_path):
     """The same hosts under a configuration that asks for a metric which one of them lacks."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     file = tmp_path / "nova.conf"
@@ -224,17 +222,19 @@ enabled_filters = ComputeFilter
     return make_app(read_settings([str(file)], make_full_conf()))
 
 
-def test_required_metric_of_the_configuration_that_a_host_lacks_is_one_error(configured, caplog):
-    (error,) = explain(configured, 500)["errors"]
+def test_missing_metric_of_the_configuration_is_one_error(cloud_with_metrics, caplog):
+    (error,) = explain(cloud_with_metrics, 500)["errors"]
     assert error["code"] == "scheduler.filter_error"
     assert f"MetricsWeigher failed: {LACKS}" in error["detail"]
-    (logged,) = [one for one in caplog.records if one.levelno >= logging.ERROR]
+    (logged,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert LACKS in logged.getMessage()
     assert "Traceback" not in caplog.text
 
 
-def test_an_override_that_drops_metrics_filter_is_400(configured):
-    explain(configured, **{"filter_scheduler.enabled_filters": ["MetricsFilter"]})
-    told = explain(configured, 400, **{"filter_scheduler.enabled_filters": ["ComputeFilter"]})
-    (error,) = told["errors"]
+def test_override_without_the_metrics_filter_is_400(cloud_with_metrics):
+    explain(cloud_with_metrics, **{"filter_scheduler.enabled_filters": ["MetricsFilter"]})
+    answer = explain(
+        cloud_with_metrics, 400, **{"filter_scheduler.enabled_filters": ["ComputeFilter"]}
+    )
+    (error,) = answer["errors"]
     assert error["detail"].startswith(f"overrides: filter_scheduler.enabled_filters: {LACKS}, ")

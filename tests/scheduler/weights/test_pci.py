@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PCIWeigher, as nova 34 weighs the same hosts."""
+"""Weigher of PCI devices, as nova 34 weighs the same hosts."""
 
 from types import SimpleNamespace
 
@@ -8,61 +8,56 @@ import pytest
 from placement_sched.errors import Invalid
 from placement_sched.model.hardware.pci_devices import PciPools
 from placement_sched.scheduler.weights.pci import PCIWeigher
-from tests.scheduler.weights.weighing import raw, weighed
-from tests.support.states import a_host, a_spec, aggregates, settings_with
+from tests.scheduler.weights.weighing import raw_weights, weigh_hosts
+from tests.support.states import build_aggregates, build_host_state, build_spec, settings_with
 
-WITH_PCI = a_spec(pci_requests={"requests": [{"count": 1, "spec": [{}], "alias_name": "nic"}]})
+WITH_PCI = build_spec(pci_requests={"requests": [{"count": 1, "spec": [{}], "alias_name": "nic"}]})
 
 
 def host(name, *counts, **attributes):
     ids = {"vendor_id": "8086", "product_id": "1520", "numa_node": None}
     pools = PciPools.of([{**ids, "count": count} for count in counts])
-    return a_host(name, pci_stats=pools, **attributes)
+    return build_host_state(name, pci_stats=pools, **attributes)
 
 
 HOSTS = [host("cn1", 4), host("cn2"), host("cn3", 1, 1), host("cn4", 0)]
 
 
-@pytest.mark.parametrize("spec", [a_spec(), WITH_PCI])
-def test_host_with_the_fewest_free_devices_wins_whether_or_not_any_is_asked_for(spec):
-    assert weighed(PCIWeigher, HOSTS, spec) == [
-        ("cn2", 1.0),
-        ("cn4", 1.0),
-        ("cn3", 0.5),
-        ("cn1", 0.0),
-    ]
+@pytest.mark.parametrize("spec", [build_spec(), WITH_PCI])
+def test_host_with_the_fewest_free_devices_is_best(spec):
+    weights = [("cn2", 1.0), ("cn4", 1.0), ("cn3", 0.5), ("cn1", 0.0)]
+    assert weigh_hosts(PCIWeigher, HOSTS, spec) == weights
 
 
 @pytest.mark.parametrize(
     ("counts", "weight"),
     [((), 100), ((0,), 100), ((1,), 99), ((30, 40), 30), ((98,), 2), ((99,), 1), ((50, 5000), 1)],
 )
-def test_plenty_is_plenty(counts, weight):
-    assert raw(PCIWeigher, [host("cn1", *counts), host("cn2")])["cn1"] == weight
+def test_raw_weight_has_a_minimum(counts, weight):
+    assert raw_weights(PCIWeigher, [host("cn1", *counts), host("cn2")])["cn1"] == weight
 
 
-def test_host_of_which_nothing_is_known_has_no_devices():
-    assert raw(PCIWeigher, [a_host("cn1"), host("cn2", 3)]) == {"cn1": 100, "cn2": 97}
-
-
-def test_pools_that_a_strangers_plugin_put_there_count():
-    strange = a_host("cn1", pci_stats=SimpleNamespace(pools=[{"count": 2}, {"count": 3}]))
-    assert raw(PCIWeigher, [strange, host("cn2")]) == {"cn1": 95, "cn2": 100}
-
-
-def test_devices_that_earlier_instances_took_are_not_free():
+def test_free_devices_of_unusual_hosts():
+    assert raw_weights(PCIWeigher, [build_host_state("cn1"), host("cn2", 3)]) == {
+        "cn1": 100,
+        "cn2": 97,
+    }
+    # Pools of a third-party plugin.
+    other = build_host_state("cn1", pci_stats=SimpleNamespace(pools=[{"count": 2}, {"count": 3}]))
+    assert raw_weights(PCIWeigher, [other, host("cn2")]) == {"cn1": 95, "cn2": 100}
+    # An earlier instance of the request.
     state = host("cn1", 5)
     state.consume_from_request(WITH_PCI)
-    assert raw(PCIWeigher, [state, host("cn2")])["cn1"] == 96
+    assert raw_weights(PCIWeigher, [state, host("cn2")])["cn1"] == 96
 
 
 def test_aggregates_may_have_another_multiplier():
-    several = aggregates({"pci_weight_multiplier": "3"}, {"pci_weight_multiplier": "8"})
+    several = build_aggregates({"pci_weight_multiplier": "3"}, {"pci_weight_multiplier": "8"})
     hosts = [*HOSTS, host("cn5", 2, aggregates=several)]
-    assert weighed(PCIWeigher, hosts)[0] == ("cn5", 1.5)
+    assert weigh_hosts(PCIWeigher, hosts)[0] == ("cn5", 1.5)
 
 
-def test_negative_multiplier_is_refused():
+def test_negative_multiplier_is_an_error():
     assert settings_with(filter_scheduler__pci_weight_multiplier=0.0)
     with pytest.raises(Invalid, match="pci_weight_multiplier"):
         settings_with(filter_scheduler__pci_weight_multiplier=-1.0)

@@ -9,8 +9,8 @@ import pytest
 from placement_sched.errors import Duplicate, NotFound
 from placement_sched.schemas.node_report import Defaults, parse
 from placement_sched.store.compute import compute_nodes
-from tests.support.reports import NOW, a_report, node_uuid
-from tests.support.statements import counted
+from tests.support.reports import NOW, build_report, node_uuid
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
@@ -18,7 +18,7 @@ LATER = NOW + timedelta(seconds=30)
 
 
 def node(number=1, now=NOW, **changes):
-    return parse(a_report(number, **changes), Defaults(now=now)).node
+    return parse(build_report(number, **changes), Defaults(now=now)).node
 
 
 def write(database, *nodes, now=NOW):
@@ -153,7 +153,7 @@ def test_heartbeats_cost_the_same_for_many_nodes(database, moments):
     counts = {}
     write(database, *fleet(600, NOW))
     for size in (20, 600):
-        with counted(database) as seen:
+        with record_statements(database) as seen:
             write(database, *fleet(size, LATER + timedelta(hours=size)))
         counts[size] = len(seen)
     assert counts[20] == counts[600]

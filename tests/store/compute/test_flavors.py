@@ -8,7 +8,7 @@ import pytest
 from placement_sched.model.flavor import Flavor
 from placement_sched.store.compute import flavors as store
 from tests.support.hosts import NOW
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
@@ -81,7 +81,7 @@ def test_an_id_goes_before_a_name(database, add):
 
 def test_a_flavor_is_found_in_one_statement(database, add):
     add("f", "n", {str(key): "v" for key in range(30)})
-    with counted(database) as seen:
+    with record_statements(database) as seen:
         assert len(ask(database, store.by_flavorid_or_name, "n").extra_specs) == 30
     assert len(seen) == 1
 

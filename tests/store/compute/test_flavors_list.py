@@ -10,7 +10,7 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.store.compute import flavors as store
 from placement_sched.store.compute.flavors import SORT_KEYS, FlavorsWanted, search
 from tests.support.hosts import NOW
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
@@ -113,7 +113,7 @@ def test_as_many_statements_for_many_as_for_few(database, listed):
 
     database.write(work)
     for limit in (1, 5):
-        with counted(database) as seen, database.read() as connection:
+        with record_statements(database) as seen, database.read() as connection:
             found = search(connection, FlavorsWanted(limit=limit, marker="B"), extra_specs=True)
         assert len(seen) == 3
     assert [each.extra_specs.get("k") for each in found] == [None, "a", "b", "c"]

@@ -7,7 +7,7 @@ import pytest
 
 from placement_sched.schemas.node_report import Defaults, parse
 from placement_sched.store.compute import compute_nodes, host_changes, services
-from tests.support.reports import NOW, a_report, node_uuid
+from tests.support.reports import NOW, build_report, node_uuid
 
 pytestmark = pytest.mark.all_databases
 
@@ -15,7 +15,7 @@ LATER = NOW + timedelta(seconds=30)
 
 
 def node(number=1, now=NOW, **changes):
-    return parse(a_report(number, **changes), Defaults(now=now)).node
+    return parse(build_report(number, **changes), Defaults(now=now)).node
 
 
 def version(database, host):

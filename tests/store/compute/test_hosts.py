@@ -5,8 +5,13 @@ import pytest
 
 from placement_sched.store.compute import hosts
 from tests.operations.test_reports import report
-from tests.support.provider_traits import TRAIT, make, put_on, remove
-from tests.support.reports import a_report, node_uuid
+from tests.support.provider_traits import (
+    TRAIT,
+    add_trait,
+    create_root_provider,
+    delete_root_provider,
+)
+from tests.support.reports import build_report, node_uuid
 from tests.support.service_changes import disable
 
 pytestmark = pytest.mark.all_databases
@@ -20,23 +25,23 @@ def all_have(database, trait=TRAIT):
 @pytest.fixture
 def cloud(database, settings):
     """A database with two enabled nodes, of which the first has the trait."""
-    report(database, settings, a_report(1), a_report(2))
-    put_on(database, node_uuid(1))
+    report(database, settings, build_report(1), build_report(2))
+    add_trait(database, node_uuid(1))
     return database
 
 
 def test_all_have_it_once_the_last_has(cloud):
     assert not all_have(cloud)
-    put_on(cloud, node_uuid(2))
+    add_trait(cloud, node_uuid(2))
     assert all_have(cloud)
 
 
 def test_without_enabled_nodes_none_has_it(database, settings):
-    make(database, node_uuid(1))
-    put_on(database, node_uuid(1))
+    create_root_provider(database, node_uuid(1))
+    add_trait(database, node_uuid(1))
     assert not all_have(database)
-    report(database, settings, a_report(2))
-    put_on(database, node_uuid(2))
+    report(database, settings, build_report(2))
+    add_trait(database, node_uuid(2))
     database.write(lambda connection: disable(connection, "cn2", "fan"))
     assert not all_have(database)
 
@@ -47,7 +52,7 @@ def test_disabled_nodes_need_it_not(cloud):
 
 
 def test_node_without_provider_lacks_it(cloud):
-    remove(cloud, node_uuid(2))
+    delete_root_provider(cloud, node_uuid(2))
     assert not all_have(cloud)
 
 

@@ -10,7 +10,7 @@ from placement_sched.errors import NotFound
 from placement_sched.model.instance import Instance
 from placement_sched.store.compute import instances
 from tests.support.reports import NOW, node_uuid
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
@@ -92,7 +92,7 @@ def test_removed_instances_are_gone(database):
 def test_many_records_cost_what_few_cost(database):
     counts = []
     for some in ([an_instance(1)], [an_instance(number) for number in range(2, 300)]):
-        with counted(database) as seen:
+        with record_statements(database) as seen:
             record(database, *some)
         counts.append(len(seen))
     assert counts[0] == counts[1]

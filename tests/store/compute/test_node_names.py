@@ -6,14 +6,14 @@ import pytest
 from placement_sched.schemas.node_report import Defaults, parse
 from placement_sched.store.compute import compute_nodes
 from placement_sched.store.compute.compute_nodes import NodeNames
-from tests.support.reports import NOW, a_report, node_uuid
-from tests.support.statements import counted
+from tests.support.reports import NOW, build_report, node_uuid
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
 
 def node(number=1, **changes):
-    return parse(a_report(number, **changes), Defaults(now=NOW)).node
+    return parse(build_report(number, **changes), Defaults(now=NOW)).node
 
 
 def write(*nodes):
@@ -51,6 +51,6 @@ def test_names_are_read_once_while_reports_change_nothing_of_them(cloud):
     with cloud.read() as connection:
         names.current(connection)
     cloud.write(write(node(1, vcpus=9)))
-    with counted(cloud) as statements, cloud.read() as connection:
+    with record_statements(cloud) as statements, cloud.read() as connection:
         assert len(names.current(connection)) == 2
     assert len(statements) == 1

@@ -9,7 +9,7 @@ from placement_sched.errors import Duplicate
 from placement_sched.store.compute import services
 from tests.support.clouds import uuid_of
 from tests.support.reports import NOW
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
@@ -81,7 +81,7 @@ def test_heartbeats_of_many_hosts_cost_the_same(database):
     counts = {}
     for size in (20, 600):
         hosts = {f"h{size}-{number}": NOW + timedelta(seconds=number) for number in range(size)}
-        with counted(database) as seen:
+        with record_statements(database) as seen:
             beat(database, hosts)
             beat(database, dict.fromkeys(hosts, LATER), LATER)
         counts[size] = len(seen)

@@ -8,7 +8,7 @@ import pytest
 
 from placement_sched.store.placement import aggregates, resource_providers
 from tests.support.providers import NOW, make_providers
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
@@ -79,7 +79,7 @@ def test_many_members_take_as_many_statements_as_one(database):
             found = resource_providers.by_uuids(connection, uuids)
         numbers = [provider.id for provider in found.values()]
         rack = str(uuid4())
-        with counted(database) as seen:
+        with record_statements(database) as seen:
             database.write(lambda c: aggregates.add_members(c, rack, numbers, NOW))
             database.write(lambda c: aggregates.remove_members(c, rack, numbers, NOW))
         return len(seen)

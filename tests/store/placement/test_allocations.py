@@ -21,7 +21,7 @@ from placement_sched.model.provider import (
 from placement_sched.store.placement import allocations, resource_providers
 from tests.exploring import draws
 from tests.support.providers import NOW, make_provider, make_providers, set_inventory
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
@@ -245,7 +245,7 @@ def test_number_of_statements_depends_on_no_number_of_rows(database, known):
         ]
         if known:
             replace(database, *claims)
-        with counted(database) as seen:
+        with record_statements(database) as seen:
             replace(database, *claims)
         counts.append(len(seen))
     assert counts[0] == counts[1]

@@ -19,7 +19,7 @@ from placement_sched.store.placement import allocations
 from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
 from tests.support.invariants import assert_invariants
-from tests.support.processes import race
+from tests.support.processes import run_in_processes
 from tests.support.providers import make_provider
 from tests.support.versions import LATEST
 
@@ -119,7 +119,7 @@ def test_of_several_who_claim_a_whole_provider_exactly_one_wins(
     database, database_url, claimants, record_property
 ):
     providers = [make_provider(database, VCPU=8) for _ in range(ROUNDS)]
-    results = race(claimants, claim_each_whole, database_url, providers)
+    results = run_in_processes(claimants, claim_each_whole, database_url, providers)
     for number, provider in enumerate(providers):
         answers = Counter(result[1:] for result in results if result[0] == number)
         assert answers == {(204, None): 1, (409, "placement.undefined_code"): claimants - 1}, (
@@ -135,7 +135,7 @@ def test_of_several_who_create_one_consumer_exactly_one_wins(
 ):
     provider = make_provider(database, VCPU=1000)
     consumers = [str(uuid4()) for _ in range(ROUNDS)]
-    results = race(3, create_the_same, database_url, provider, consumers)
+    results = run_in_processes(3, create_the_same, database_url, provider, consumers)
     for number in range(ROUNDS):
         answers = Counter(result[1:] for result in results if result[0] == number)
         assert answers == {(204, None): 1, (409, "placement.concurrent_update"): 2}
@@ -148,7 +148,7 @@ def test_consumers_that_move_about_at_random_never_overfill_and_never_block(
     database, database_url, record_property
 ):
     providers = [make_provider(database, VCPU=8) for _ in range(4)]
-    results = race(4, shuffle, database_url, providers, ROUNDS * 2)
+    results = run_in_processes(4, shuffle, database_url, providers, ROUNDS * 2)
     assert {(status, code) for _, status, code in results} <= {
         (204, None),
         (409, "placement.undefined_code"),

@@ -18,7 +18,7 @@ from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
 from tests.exploring import draws
 from tests.support.placement_copy import Copy
-from tests.support.processes import race
+from tests.support.processes import run_in_processes
 
 pytestmark = [
     pytest.mark.all_databases,
@@ -193,7 +193,9 @@ def test_reader_beside_writers_of_several_processes_misses_nothing(database, dat
     """No provider is written twice but by its removal: nothing that is missed comes again."""
     copy, done = Copy(database), []
     number = TRANSACTIONS[database.url.get_backend_name()]
-    racing = Thread(target=lambda: done.extend(race(WRITERS, write, database_url, number)))
+    racing = Thread(
+        target=lambda: done.extend(run_in_processes(WRITERS, write, database_url, number))
+    )
     racing.start()
     readings = 0
     while racing.is_alive():

@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.store.placement import consumers as holders
-from tests.support.allocation_bodies import body_of, headers
+from tests.support.allocation_bodies import build_body, headers
 from tests.support.providers import make_provider
 from tests.support.scheduling import instance, report, spec
 from tests.support.versions import LATEST
@@ -25,7 +25,7 @@ def consumers(sqlite_app, provider, monkeypatch):
     """Two consumers that hold one amount more than a request of several may change."""
     found = [str(uuid4()) for _ in range(2)]
     for one in found:
-        send(sqlite_app, {one: body_of(LATEST, {provider: AMOUNTS})})
+        send(sqlite_app, {one: build_body(LATEST, {provider: AMOUNTS})})
     monkeypatch.setattr(holders, "MAX_HELD_AMOUNTS", 3)
     return found
 
@@ -43,7 +43,7 @@ def generation_of(app, consumer):
 def test_more_held_than_a_second_of_work_is_refused_of_several_and_changed_of_each(
     sqlite_app, provider, consumers, left
 ):
-    claim = body_of(LATEST, {provider: left} if left else {}, generation=1)
+    claim = build_body(LATEST, {provider: left} if left else {}, generation=1)
     refused = send(sqlite_app, dict.fromkeys(consumers, claim), status=400)
     assert "the consumers hold more than 3 amounts, which is the limit of one" in refused.text
     assert "(at $)" in refused.text
@@ -55,7 +55,7 @@ def test_more_held_than_a_second_of_work_is_refused_of_several_and_changed_of_ea
 
 def test_as_much_as_may_be_changed_of_several_is_changed(sqlite_app, consumers, monkeypatch):
     monkeypatch.setattr(holders, "MAX_HELD_AMOUNTS", 4)
-    send(sqlite_app, dict.fromkeys(consumers, body_of(LATEST, {}, generation=1)))
+    send(sqlite_app, dict.fromkeys(consumers, build_body(LATEST, {}, generation=1)))
     assert [generation_of(sqlite_app, one) for one in consumers] == [None, None]
 
 
@@ -63,7 +63,7 @@ def test_one_consumer_may_hold_any_number_of_amounts_and_change_them(
     sqlite_app, provider, consumers, monkeypatch
 ):
     monkeypatch.setattr(holders, "MAX_HELD_AMOUNTS", 1)
-    path, asked = f"{PATH}/{consumers[0]}", body_of(LATEST, {provider: AMOUNTS}, generation=1)
+    path, asked = f"{PATH}/{consumers[0]}", build_body(LATEST, {provider: AMOUNTS}, generation=1)
     sqlite_app.put_json(path, asked, headers=headers(LATEST), status=204)
     assert generation_of(sqlite_app, consumers[0]) == 2
     sqlite_app.delete(path, headers=headers(LATEST), status=204)
@@ -73,7 +73,7 @@ def test_more_held_than_a_second_of_work_is_refused_by_the_reshaper(
     sqlite_app, provider, consumers
 ):
     stock = {"inventories": {"VCPU": {"total": 9}}, "resource_provider_generation": 2}
-    claims = dict.fromkeys(consumers, body_of(LATEST, {}, generation=1))
+    claims = dict.fromkeys(consumers, build_body(LATEST, {}, generation=1))
     body = {"inventories": {provider: stock}, "allocations": claims}
     path = "/placement/reshaper"
     service = {**headers(LATEST), "X-Roles": "admin,service"}

@@ -11,7 +11,7 @@ from placement_sched.store.placement import allocations, consumers, resource_pro
 from tests.store.placement.test_allocations import claim, consumers_kept, generation_of, held
 from tests.store.placement.test_allocations import replace as replaced
 from tests.support.providers import NOW, make_provider, make_providers
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
@@ -132,7 +132,7 @@ def test_statements_do_not_follow_the_number_of_hosts_passed_over(database, full
     for others in ([], smalls[:1], smalls):
         new = str(uuid4())
         claims = [on(new, (uuid, 2)) for uuid in (full, *others, free)]
-        with counted(database) as seen:
+        with record_statements(database) as seen:
             placed(database, *claims)
         counts.append(len(seen))
     assert len(set(counts[1:] if database.url.get_backend_name() == "mysql" else counts)) == 1

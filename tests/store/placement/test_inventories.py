@@ -12,7 +12,7 @@ from placement_sched.model.provider import Inventory
 from placement_sched.store.placement import inventories, resource_providers
 from tests.store.placement.test_capacity import use
 from tests.support.providers import NOW, make_provider, make_providers
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
@@ -71,7 +71,7 @@ def test_many_providers_take_as_many_statements_as_one(database):
     def statements(count):
         uuids = make_providers(database, [[VCPU, DISK]] * count)
         by_uuid = {uuid: [replace(VCPU, total=9), replace(DISK, total=9)] for uuid in uuids}
-        with counted(database) as seen:
+        with record_statements(database) as seen:
             assert replace_many(database, by_uuid) == set(uuids)
         return len(seen)
 
@@ -143,7 +143,7 @@ def test_classes_that_go_from_the_same_providers_go_in_one_statement(database):
     for names in (["VCPU"], ["VCPU", "MEMORY_MB", "DISK_GB", "PCPU"]):
         amounts = dict.fromkeys(names, 8)
         numbers = [provider_of(database, make_provider(database, **amounts)).id for _ in range(3)]
-        with counted(database) as statements:
+        with record_statements(database) as statements:
             going = dict.fromkeys(numbers, names)
             gone = database.write(partial(inventories.remove, names_by_provider_id=going))
         assert gone == set(numbers)

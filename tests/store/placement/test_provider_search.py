@@ -18,7 +18,7 @@ from placement_sched.store.placement import (
 from placement_sched.store.placement.provider_search import ProviderQuery
 from tests.exploring import Dice
 from tests.support.providers import NOW, make_provider, make_providers
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
@@ -54,7 +54,7 @@ def pairs(names):
 
 def found(database, **asked):
     """Return the uuids of the providers found, and how many queries and joins that took."""
-    with counted(database) as seen, database.read() as connection:
+    with record_statements(database) as seen, database.read() as connection:
         uuids = {one.uuid for one in provider_search.search(connection, ProviderQuery(**asked))}
     words = " ".join(seen).upper().replace("(", " ").split()
     return uuids, {word: words.count(word) for word in ("SELECT", "JOIN", "AND", "OR", "CASE")}

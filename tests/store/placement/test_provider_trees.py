@@ -11,7 +11,7 @@ from placement_sched.model.provider import Inventory
 from placement_sched.store.placement import aggregates, inventories, provider_trees
 from tests.store.placement.test_resource_providers import make, move, read
 from tests.support.providers import NOW
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
@@ -41,7 +41,7 @@ def test_a_move_takes_as_many_statements_for_a_deep_tree(database):
         for _ in range(depth):
             last = make(database, f"n{uuid4()}", last.uuid)
         goal = make(database, f"n{uuid4()}")
-        with counted(database) as seen:
+        with record_statements(database) as seen:
             move(database, top, goal)
         assert read(database, last).root_uuid == goal.uuid
         return len(seen)

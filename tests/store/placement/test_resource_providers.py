@@ -12,7 +12,7 @@ from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
 from placement_sched.store.placement import provider_trees, resource_providers, traits, usages
 from placement_sched.store.placement.resource_providers import NewProvider
 from tests.support.providers import NOW
-from tests.support.statements import counted
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
@@ -71,7 +71,7 @@ def test_many_are_made_in_as_many_statements_as_one(database):
     def statements(count):
         rows = [NewProvider(str(uuid4()), f"n{uuid4()}") for _ in range(count)]
         rows.append(NewProvider(str(uuid4()), f"c{uuid4()}", parent))
-        with counted(database) as seen:
+        with record_statements(database) as seen:
             ids = database.write(
                 lambda connection: resource_providers.create_many(connection, rows, NOW)
             )

@@ -26,7 +26,6 @@ _NOT_NEGATIVE = ("soft_affinity", "soft_anti_affinity")
 
 
 def case(dice: Dice) -> Case:
-    """Return a random case."""
     here = places.instances(dice)
     spec, options = request(dice, here), _options(dice)
     # What nova puts on a host in a request of several has no image that could be looked at.

@@ -22,7 +22,6 @@ _ADDRESSES = ("10.0.0.1", "10.0.0.9", "10.0.1.7", "192.168.3.4", "fd00::1", "fd0
 
 
 def hosts(dice: Dice) -> tuple[Document, ...]:
-    """Return a few hosts, many of them much like one another."""
     chosen = dice.some(NODES, 1 if dice.chance(0.1) else 3, 7)
     usual = _report(dice, *NODES[0])
     return tuple(
@@ -32,7 +31,6 @@ def hosts(dice: Dice) -> tuple[Document, ...]:
 
 
 def _like(dice: Dice, usual: Document, own: Document) -> Document:
-    """Return a host's own report, with some of what is usual here: weights tie by that."""
     shared = dice.some(sorted(set(usual) - {"uuid", "host", "hypervisor_hostname"}), 0)
     return {**own, **{key: usual[key] for key in shared if dice.chance(0.7)}}
 
@@ -94,7 +92,6 @@ def _stats(dice: Dice) -> Document:
 
 
 def _metrics(dice: Dice) -> list[Document]:
-    """Return metrics as they are shown here and as nova-compute stores them."""
     names = dice.some(METRICS, 0 if dice.chance(0.3) else 3)
     return [
         {"name": name, **_figures(dice, name), "source": "driver", "timestamp": NOW.isoformat()}

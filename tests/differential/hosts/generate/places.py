@@ -27,7 +27,6 @@ _POLICIES = ("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity")
 
 
 def aggregates(dice: Dice) -> tuple[Document, ...]:
-    """Return aggregates whose metadata concern filters and weighers."""
     many = dice.number(0, 5)
     return tuple(
         {"metadata": _metadata(dice), "hosts": sorted(dice.some(HOSTS, 1))} for _ in range(many)
@@ -76,12 +75,10 @@ def _images(dice: Dice) -> Document:
 
 
 def properties(dice: Dice, most: int = 4) -> Document:
-    """Return a few properties of an image."""
     return {key: dice.one(PROPERTIES[key]) for key in dice.some(sorted(PROPERTIES), 0, most)}
 
 
 def instances(dice: Dice) -> tuple[Document, ...]:
-    """Return instances on the hosts; now and then the request's own is among them."""
     uuids = dice.some(INSTANCES, 0)
     if dice.chance(0.1):
         uuids.append(OWN_INSTANCE)
@@ -99,7 +96,6 @@ def _instance(dice: Dice, uuid: str) -> Document:
 
 
 def group(dice: Dice, here: tuple[Document, ...]) -> Document:
-    """Return a server group that has some of the instances; it is where they are."""
     members = dice.some(here, 0, 4) if here else []
     # Who is moved about is a member already.
     members += [one for one in here if one["uuid"] == OWN_INSTANCE and one not in members]

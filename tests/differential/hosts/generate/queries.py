@@ -29,7 +29,6 @@ _TEXTS = {
 
 
 def query(dice: Dice) -> str:
-    """Return a condition, now and then one that cannot be read."""
     if dice.chance(0.05):
         return dice.one(["", "[", "[]", '["=="]', '{"=": 1}', '["and"]', '"x"', '["not"]', "{}"])
     return json.dumps(_condition(dice, dice.number(0, 2)))

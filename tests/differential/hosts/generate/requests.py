@@ -92,7 +92,6 @@ _ODD = (
 
 
 def _wanted(dice: Dice, values: tuple[str, ...]) -> str:
-    """Return the value of an extra spec, often with an operator, seldom one that cannot be."""
     kind = dice.number(0, 9)
     if kind < 3:
         return dice.one(values)
@@ -160,7 +159,6 @@ _SUBJECTS: dict[Subject, int] = {
 
 
 def request(dice: Dice, here: tuple[Document, ...]) -> Document:
-    """Return a random request in a cloud that has these instances."""
     spec: Document = {
         "instance_uuids": [OWN_INSTANCE],
         "project_id": dice.one(PROJECTS),

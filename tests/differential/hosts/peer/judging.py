@@ -44,7 +44,6 @@ class Nova:
         self._weigher_classes = {one.__name__: one for one in self._weighers.get_all_classes()}
 
     def answer(self, told):
-        """Return what nova says of a case, or which classes there are to be asked."""
         if "classes" in told:
             return {"filters": [*self._filter_classes], "weighers": [*self._weigher_classes]}
         timeutils.set_time_override(datetime.fromisoformat(told["now"]))
@@ -109,7 +108,6 @@ class Nova:
         return [[place_of[id(one.obj)], one.weight] for one in best]
 
     def _rounds(self, told):
-        """Yield what comes of each instance of the request, after those before it."""
         chain = [*_made(self._filter_classes, told["chain"]).values()]
         chosen_by = [*_made(self._weigher_classes, told["weighers"]).values()]
         every, request = states.states_of(told), self._request(told)
@@ -133,7 +131,6 @@ class Nova:
 
 
 def _made(classes, names):
-    """Return an instance of each class named; they read their options now."""
     return {name: classes[name]() for name in names}
 
 
@@ -142,14 +139,12 @@ def _place(hosts, host):
 
 
 def _first(hosts, weights):
-    """Return the place of the host of the greatest weight, of several the first by name."""
     most = weights[0][1]
     heaviest = [place for place, weight in weights if math.isclose(weight, most, rel_tol=1e-9)]
     return min(heaviest, key=lambda place: (hosts[place].host, hosts[place].nodename))
 
 
 def _refused(told, refusal, many):
-    """Return the answer to a request of which no object can be made."""
     return {
         "filters": {name: [refusal] * many for name in told["filters"]},
         "chain": refusal,
@@ -161,12 +156,10 @@ def _refused(told, refusal, many):
 
 
 def _weighed(chain, many):
-    """Return which hosts to weigh: those that are left, or all where none are."""
     return chain if isinstance(chain, list) and chain else list(range(many))
 
 
 def _caught(run):
-    """Return what ``run`` does, or the words of what it raises."""
     try:
         return run()
     except Exception as failure:  # noqa: BLE001 - whatever nova raises is what is asked
@@ -175,7 +168,6 @@ def _caught(run):
 
 @contextmanager
 def _no_databases():
-    """Let what nova would look up be what is told: instances bring their metadata along."""
     with (
         mock.patch.object(objects.CellMapping, "get_by_uuid"),
         mock.patch.object(nova_context, "target_cell"),

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves nova's host filters and weighers, line by line.
-
-Run by the interpreter of the peer's own virtual environment: ``python serve.py``. What comes in,
-see :class:`tests.differential.hosts.case.Case`; what goes out, see :mod:`judging`.
-"""
+"""Serves nova's host filters and weighers, line by line."""
 
 import sys
 from pathlib import Path

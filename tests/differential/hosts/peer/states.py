@@ -31,7 +31,6 @@ _PLAIN = (
 
 
 def states_of(told):
-    """Return a state of each host that is told of, in that order."""
     aggregates = [
         (set(one["hosts"]), _aggregate(number, one))
         for number, one in enumerate(told["aggregates"], start=1)
@@ -62,10 +61,6 @@ def _state(report, service, aggregates, instances):
 
 
 def _metric(told):
-    """Return a metric; a fraction is read as nova reads what a nova-compute stored.
-
-    A whole percentage is what the object has: as JSON it would be a fraction, and lose digits.
-    """
     if isinstance(told.get("value"), float):
         (read,) = objects.MonitorMetricList.from_json(json.dumps([told]))
         return read
@@ -85,12 +80,10 @@ def _node(report):
 
 
 def _pools(told):
-    """Return the pools of devices; for who compares filters of devices."""
     return objects.PciDevicePoolList(objects=[objects.PciDevicePool.from_dict(one) for one in told])
 
 
 def _cells(told):
-    """Return the NUMA topology as the database keeps it; for who compares filters of cells."""
     if told is None:
         return None
     cells = [
@@ -149,7 +142,6 @@ def _instance(told):
 
 
 def group_of(told):
-    """Return the server group of a request."""
     return objects.InstanceGroup(
         uuid="9c9c9c9c-0000-4000-8000-000000000001",
         policy=told["policy"],

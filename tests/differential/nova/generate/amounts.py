@@ -10,7 +10,6 @@ _WORDS = ("required", "required", "required", "forbidden")
 
 
 def resources(dice: Dice, draft: Draft) -> None:
-    """Override what the flavor's columns say, or ask for more."""
     for name in dice.some(("MEMORY_MB", "DISK_GB", "CUSTOM_GOLD", "VGPU"), 1, 2):
         draft.extra_specs[f"resources:{name}"] = dice.one(["1", "2", "0", "64"])
 
@@ -24,7 +23,6 @@ def vcpus_by_name(dice: Dice, draft: Draft) -> None:
 
 
 def bare_metal(dice: Dice, draft: Draft) -> None:
-    """Ask for a whole machine, as flavors for ironic do."""
     for name in ("VCPU", "MEMORY_MB", "DISK_GB"):
         draft.extra_specs[f"resources:{name}"] = "0"
     if dice.chance(0.9):
@@ -37,7 +35,6 @@ def traits(dice: Dice, draft: Draft) -> None:
 
 
 def groups(dice: Dice, draft: Draft) -> None:
-    """Ask for devices, each in a group of its own, mostly with a policy where there are several."""
     chosen = dice.some(SUFFIXES, 1, 3)
     for suffix in chosen:
         if dice.chance(0.95):
@@ -50,7 +47,6 @@ def groups(dice: Dice, draft: Draft) -> None:
 
 
 def grouped_vcpus(dice: Dice, draft: Draft) -> None:
-    """Ask for what the flavor's columns say in a group of its own."""
     name = dice.one(["VCPU", "PCPU", "MEMORY_MB", "DISK_GB"])
     amount = {"VCPU": draft.vcpus, "PCPU": draft.vcpus}.get(name, 128)
     draft.extra_specs[f"resources{dice.one(SUFFIXES)}:{name}"] = str(amount)

@@ -49,7 +49,6 @@ class Cloud:
 
 
 def cloud(dice: Dice) -> Cloud:
-    """Return a cloud whose aggregates have zones, tenants and traits, some of them nothing."""
     many = dice.number(0 if dice.chance(0.3) else 3, len(AGGREGATES))
     return Cloud(
         tuple(_aggregate(dice, uuid) for uuid in AGGREGATES[:many]), owned=dice.chance(0.6)

@@ -14,7 +14,6 @@ def pinned(dice: Dice, draft: Draft) -> None:
 
 
 def mixed(dice: Dice, draft: Draft) -> None:
-    """Pin some of the CPUs: those that a mask names, or the real-time ones."""
     draft.extra_specs["hw:cpu_policy"] = "mixed"
     if dice.chance(0.7):
         draft.extra_specs["hw:cpu_dedicated_mask"] = _mask(dice, draft)
@@ -45,7 +44,6 @@ def real_time(dice: Dice, draft: Draft) -> None:
 
 
 def hyperthreading(dice: Dice, draft: Draft) -> None:
-    """Tell by the trait what ``hw:cpu_thread_policy`` tells, too."""
     word = dice.one(["required", "forbidden"])
     if dice.chance(0.7):
         draft.extra_specs["trait:HW_CPU_HYPERTHREADING"] = word
@@ -56,13 +54,11 @@ def hyperthreading(dice: Dice, draft: Draft) -> None:
 
 
 def topology_told(dice: Dice, draft: Draft) -> None:
-    """Tell the topology, which then is not derived: none, or one cell."""
     cell = {"id": 0, "cpuset": list(range(draft.vcpus)), "memory": draft.flavor["memory_mb"]}
     draft.spec["numa_topology"] = dice.one([None, {"cells": [cell]}])
 
 
 def numa_of_the_image(dice: Dice, draft: Draft) -> None:
-    """Spread over nodes as the image says, mostly all of the CPUs and of the memory."""
     nodes = dice.one([1, 2])
     draft.properties["hw_numa_nodes"] = str(nodes)
     for cell in range(nodes if dice.chance(0.5) else 0):
@@ -73,7 +69,6 @@ def numa_of_the_image(dice: Dice, draft: Draft) -> None:
 
 
 def numa(dice: Dice, draft: Draft) -> None:
-    """Spread over nodes, evenly or as told."""
     nodes = dice.one([1, 2, 2, 4])
     if dice.chance(0.9):
         draft.extra_specs["hw:numa_nodes"] = str(nodes)
@@ -103,7 +98,6 @@ def locked_memory(dice: Dice, draft: Draft) -> None:
 
 
 def pages_of_the_image(dice: Dice, draft: Draft) -> None:
-    """Ask for pages in the image alone, which is not allowed."""
     draft.properties["hw_mem_page_size"] = "large"
 
 

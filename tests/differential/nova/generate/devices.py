@@ -23,7 +23,6 @@ _ALIASES = (_NIC, _GPU, _WITH_POLICY, _LIVELY)
 
 
 def pci(dice: Dice, draft: Draft) -> None:
-    """Ask for devices by alias; mostly with devices in placement."""
     aliases = list(_ALIASES)
     if dice.chance(0.9):
         draft.options["filter_scheduler.pci_in_placement"] = True
@@ -49,7 +48,6 @@ def pci_affinity(dice: Dice, draft: Draft) -> None:
 
 
 def _told(dice: Dice, draft: Draft) -> None:
-    """Tell the PCI requests themselves, which then are not derived."""
     spec = {"vendor_id": "8086", "product_id": "1502"}
     if dice.chance(0.3):
         spec = {"resource_class": "CUSTOM_A100", "traits": "CUSTOM_GPU_BIG"}

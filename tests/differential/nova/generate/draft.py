@@ -50,7 +50,6 @@ class Draft:
         return self.flavor["vcpus"]
 
     def either(self, dice: Dice, name: str, value: str, *, prefix: str = "hw") -> None:
-        """Say it in the flavor, in the image, in both alike, or now and then in both unlike."""
         where = dice.number(0, 9)
         if where < 9 and where != 4:
             self.extra_specs[f"{prefix}:{name}"] = value

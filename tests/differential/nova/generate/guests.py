@@ -6,7 +6,6 @@ from tests.differential.nova.generate.draft import FALSE, TRUE, Draft
 
 
 def memory_encryption(dice: Dice, draft: Draft) -> None:
-    """Encrypt memory, mostly with the firmware and machine that it takes."""
     draft.either(dice, "mem_encryption", dice.one(TRUE if dice.chance(0.9) else FALSE))
     if dice.chance(0.9):
         draft.properties["hw_firmware_type"] = "uefi"
@@ -69,7 +68,6 @@ def accelerator(dice: Dice, draft: Draft) -> None:
 
 
 def noise(dice: Dice, draft: Draft) -> None:
-    """Say what placement is never asked about."""
     said = {
         "quota:cpu_quota": "10000",
         "quota:vif_inbound_average": "100",

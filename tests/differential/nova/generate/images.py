@@ -32,7 +32,6 @@ _OTHERS = {
 
 
 def image(dice: Dice, draft: Draft) -> None:
-    """Say what every image says."""
     draft.image = {"id": IMAGE, "name": "cirros", "container_format": "bare"}
     if dice.chance(0.97):
         draft.image["disk_format"] = dice.one(_FORMATS[:3] if dice.chance(0.6) else _FORMATS)

@@ -36,7 +36,6 @@ _ODD_KEYS = {
 
 
 def make_invalid(dice: Dice, draft: Draft) -> None:
-    """Change the value of an extra spec or of a property, or add a key that is odd."""
     if dice.chance(0.3):
         key = dice.one(sorted(_ODD_KEYS))
         draft.extra_specs[key] = _ODD_KEYS[key]

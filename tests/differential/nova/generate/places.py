@@ -15,7 +15,6 @@ def zone(dice: Dice, draft: Draft) -> None:
 
 
 def odd_zone(dice: Dice, draft: Draft) -> None:
-    """Ask for a zone that no aggregate has, or for the default one."""
     draft.spec["availability_zone"] = dice.one(["nowhere", "nova"])
 
 
@@ -52,7 +51,6 @@ def hints(dice: Dice, draft: Draft) -> None:
 
 
 def root(dice: Dice, draft: Draft) -> None:
-    """Ask for traits of the root provider, as a cyborg's or a neutron's request does."""
     told = draft.spec.setdefault("request_level_params", {})
     if dice.chance(0.6):
         told["root_required"] = dice.some((*TRAITS, "OWNER_NOVA"), 1, 2)
@@ -61,7 +59,6 @@ def root(dice: Dice, draft: Draft) -> None:
 
 
 def ports(dice: Dice, draft: Draft) -> None:
-    """Ask for bandwidth of ports, each in a group of its own."""
     chosen = dice.some(_PORTS, 1, 2)
     draft.spec["requested_resources"] = [_port(dice, name) for name in chosen]
     if dice.chance(0.05):

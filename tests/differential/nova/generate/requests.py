@@ -74,11 +74,9 @@ class Asked:
     options: dict[str, Any]
 
     def as_json(self) -> dict[str, Any]:
-        """Return what nova's side is sent."""
         return {"request_spec": self.request_spec, "options": self.options, **self.cloud.as_json()}
 
     def kept(self) -> dict[str, Any]:
-        """Return the form in which a case is kept: the nodes are always the same."""
         return {
             "request_spec": self.request_spec,
             "options": self.options,
@@ -88,13 +86,11 @@ class Asked:
 
 
 def asked_from(kept: dict[str, Any]) -> Asked:
-    """Return the request that was kept."""
     cloud = Cloud(tuple(kept["aggregates"]), owned=kept["owned"])
     return Asked(cloud, kept["request_spec"], kept["options"])
 
 
 def request(dice: Dice, cloud: Cloud) -> Asked:
-    """Return a random request in a cloud."""
     draft = Draft(flavor=_flavor(dice))
     if dice.chance(0.9):
         images.image(dice, draft)

@@ -34,7 +34,6 @@ class Nova:
         self._context = nova_context.RequestContext("u1", "p1")
 
     def answer(self, told):
-        """Return what nova makes of a request."""
         with _options(told["options"]):
             answer = _caught(lambda: self._queries(told), lambda told: {"error": told})
             unsaid = _caught(lambda: _looked_at(told["request_spec"]), dict)
@@ -57,7 +56,6 @@ class Nova:
 
 
 def _looked_at(spec):
-    """Look at flavor and image as nova's API does where each comes in."""
     refusals = {}
     for key, value in spec["flavor"].get("extra_specs", {}).items():
         refusal = _caught(partial(validators.validate, key, value), dict)
@@ -73,7 +71,6 @@ def _looked_at(spec):
 
 
 def _caught(run, tell):
-    """Return what ``run`` does, or what ``tell`` makes of the class and message of its failure."""
     try:
         return run()
     except Exception as failure:  # noqa: BLE001 - whatever nova raises is what is asked

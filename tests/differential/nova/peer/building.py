@@ -18,19 +18,16 @@ _FLAVOR = {
 
 
 def flavor_of(spec):
-    """Return the flavor of a request."""
     return objects.Flavor(**{**_FLAVOR, **spec["flavor"]})
 
 
 def image_of(spec):
-    """Return the image of a request; without one, one without properties."""
     told = dict(spec.get("image") or {})
     told["properties"] = dict(told.get("properties") or {})
     return objects.ImageMeta.from_dict({"name": "image", **told})
 
 
 def request_of(context, spec, flavor, image):
-    """Return the whole request, its NUMA topology and PCI requests derived where none are told."""
     level = spec.get("request_level_params") or {}
     built = objects.RequestSpec.from_components(
         context,

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova would look up in its databases, answered from the facts that a request brings.
-
-``aggregates`` (``uuid`` and ``metadata``), ``nodes`` (``uuid``, ``host`` and ``node``) and
-``owned`` (whether every compute service is new enough to put OWNER_NOVA on its providers).
-"""
+"""What nova would look up in its databases, answered from the facts that a request brings."""
 
 from types import SimpleNamespace
 from unittest import mock
@@ -29,7 +25,6 @@ class Facts:
         self._version = NEW if told["owned"] else OLD
 
     def in_place(self):
-        """Return a context in which nova looks here."""
         return mock.patch.multiple(
             objects.AggregateList,
             get_by_metadata=self._by_metadata,
@@ -37,13 +32,11 @@ class Facts:
         )
 
     def version_in_place(self):
-        """Return a context in which the oldest compute service is as old as told."""
         return mock.patch.object(
             objects.service, "get_minimum_version_all_cells", return_value=self._version
         )
 
     def get_compute_nodes_by_host_or_node(self, _context, host, node, cell=None):
-        """Return the nodes of a host, of a name, or of both, as nova's host manager does."""
         return [
             one
             for one in self._nodes
@@ -51,7 +44,6 @@ class Facts:
         ]
 
     def _by_metadata(self, _context, key=None, value=None):
-        """Return the aggregates that have a key, a value anywhere, or this value at this key."""
         return [
             one
             for one in self._aggregates
@@ -59,7 +51,6 @@ class Facts:
         ]
 
     def _not_named(self, _context, named, prefix, value):
-        """Return the aggregates that have a key of this prefix and value which is not named."""
         return [
             one
             for one in self._aggregates

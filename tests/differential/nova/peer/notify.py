@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova sends of the request on stdin, as JSON: its context, and payloads by publisher.
-
-Run in nova's own environment. Nova's notifiers send through oslo.messaging's driver ``test``.
-"""
+"""What nova sends of the request on stdin, as JSON: its context, and payloads by publisher."""
 
 import json
 import sys
@@ -55,7 +52,6 @@ def main():
 
 
 def request_spec(told):
-    """Return nova's object for a request of ours; what is left out is None, as nova makes it."""
     return objects.RequestSpec(
         instance_uuid=told["instance_uuids"][0],
         num_instances=len(told["instance_uuids"]),

@@ -20,7 +20,6 @@ class Nova:
         self._weigher = PCIWeigher()
 
     def answer(self, told):
-        """Return what nova makes of it."""
         try:
             return self._answer(told)
         except Exception as failure:  # noqa: BLE001 - whatever nova raises is what is asked
@@ -58,7 +57,6 @@ def _stats(told):
 
 
 def _topology(sockets):
-    """Return a host's NUMA topology of which only cells and their sockets are told."""
     if sockets is None:
         return None
     empty = {"cpuset": set(), "pcpuset": set(), "memory": 1, "cpu_usage": 0, "memory_usage": 0}

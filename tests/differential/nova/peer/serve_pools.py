@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves nova's PCI pools, its filter and its weigher, line by line.
-
-Run by the interpreter of the peer's own virtual environment: ``python serve_pools.py``. What comes
-in is a question of ``tests/differential/pci/generate.py``; what goes out, see :mod:`pools`.
-"""
+"""Serves nova's PCI pools, its filter and its weigher, line by line."""
 
 from serving import serve
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers line by line: JSON comes in, JSON goes out; the first line that goes out is ``ready``.
-
-With ``--log`` what nova prints and logs is shown as well.
-"""
+"""Answers line by line: JSON comes in, JSON goes out; the first line that goes out is ``ready``."""
 
 import json
 import os
@@ -11,7 +8,6 @@ import warnings
 
 
 def serve(make):
-    """Answer with what ``make`` makes, once nova may be imported, until no more lines come."""
     # Only answers may go to whoever started this; what nova prints or logs goes nowhere.
     answers = os.fdopen(os.dup(1), "w")
     nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -39,7 +39,6 @@ class Nova:
         self._filter = NUMATopologyFilter()
 
     def answer(self, case):
-        """Return what nova makes of a case."""
         CONF.set_override(_PACKING, case["packing"], "compute")
         state, rounds = _state(case), []
         for _ in range(case["instances"]):

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves nova's fit of NUMA nodes, line by line: a case as JSON comes in, what nova does goes out.
-
-Run by the interpreter of the peer's own virtual environment: ``python serve.py``. The first line
-that goes out is ``ready``. For a case see :mod:`tests.differential.numa.generate`; for what goes
-out see :mod:`fitting`.
-"""
+"""Serves nova's fit of NUMA nodes: a case as JSON comes in, nova's result goes out."""
 
 import json
 import os

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves nova's compute API by the standard library's WSGI server: ``api.py PORT``.
-
-nova's configuration is where ``OS_NOVA_CONFIG_DIR`` and ``OS_NOVA_CONFIG_FILES`` say.
-"""
+"""Serves nova's compute API by the standard library's WSGI server: ``api.py PORT``."""
 
 import sys
 from socketserver import ThreadingMixIn

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs nova-compute with the driver beside this file.
-
-nova loads drivers of its own folder alone, so this folder is made a part of it.
-"""
+"""Runs nova-compute with the driver beside this file."""
 
 import sys
 from pathlib import Path

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs several of nova-manage's jobs in one process, which saves each of them the start of nova.
-
-``prepare.py databases NOVA.CONF CELL0_URL`` is ``api_db sync``, ``cell_v2 map_cell0``,
-``cell_v2 create_cell --name cell1`` and ``db sync``; ``prepare.py hosts NOVA.CONF`` is
-``cell_v2 discover_hosts``.
-"""
+"""Runs several of nova-manage's jobs in one process, which saves each of them the start of nova."""
 
 import sys
 
@@ -13,7 +8,6 @@ from nova.cmd.manage import ApiDbCommands, CellV2Commands, DbCommands
 
 
 def databases(cell0: str) -> int:
-    """Make the tables and the two cells."""
     cells = CellV2Commands()
     return (
         ApiDbCommands().sync()
@@ -25,7 +19,6 @@ def databases(cell0: str) -> int:
 
 
 def hosts() -> int:
-    """Map the hosts that have registered to the cell."""
     return CellV2Commands().discover_hosts(verbose=True) or 0
 
 

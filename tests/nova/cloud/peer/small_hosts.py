@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A virtualisation driver for nova-compute: nova's fake one, as a host of modest size.
-
-``compute_driver = small_hosts.SmallHost``. While there is a file ``out_of_order`` in the host's
-state folder, no server starts on it, and nova tries the next host.
-"""
+"""A virtualisation driver for nova-compute: nova's fake one, as a host of modest size."""
 
 from pathlib import Path
 
@@ -25,5 +21,4 @@ class SmallHost(fake.FakeDriverWithoutFakeNodes):
         return super().spawn(context, instance, *arguments, **more)
 
     def post_live_migration(self, context, instance, block_device_info, migrate_data=None):
-        """Forget the server that has left."""
         self.destroy(context, instance, network_info=None, block_device_info=block_device_info)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A filter of api-paste.ini in the place of keystone's: a token is ``user[:project]``.
-
-It is placement's ``noauth2``, which nova no longer has: ``admin`` is an administrator.
-"""
+"""A filter of api-paste.ini in the place of keystone's: a token is ``user[:project]``."""
 
 
 class Users:
@@ -25,5 +22,4 @@ class Users:
 
 
 def filter_factory(_configuration, **_options):
-    """Return what makes the filter, as PasteDeploy asks for it."""
     return Users

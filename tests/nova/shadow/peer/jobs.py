@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two jobs in nova's own environment: ``jobs.py tables API_URL CELL_URL...`` and ``jobs.py specs``.
-
-The first makes nova's tables, without the history of their changes. The second reads a JSON list of
-descriptions of requests, and writes a list of RequestSpecs as nova-conductor sends them.
-"""
+"""Two jobs in nova's environment: ``jobs.py tables API_URL CELL_URL...`` and ``jobs.py specs``."""
 
 import json
 import sys
@@ -29,7 +25,6 @@ def tables(api, *cells):
 
 
 def spec(described):
-    """Return one RequestSpec, made of its parts as nova-api makes it."""
     group, destination = described.get("group"), described.get("destination")
     properties = {
         name: described.get(name) for name in ("ignore_hosts", "force_hosts", "scheduler_hints")

@@ -76,7 +76,6 @@ PROPERTIES = {
 
 
 def known_properties():
-    """Return PROPERTIES without what this release of nova refuses, or has no field for yet."""
     known = {
         name: [one for one in values if _taken(name, one)] for name, values in PROPERTIES.items()
     }
@@ -110,7 +109,6 @@ class Drawing:
         return self.random.choice(values)
 
     def raw_image(self):
-        """Return an image as glance's client gives it to nova."""
         number = self.one(0, 2, 5, len(self.properties))
         named = self.random.sample(sorted(self.properties), number)
         properties = {name: self.one(*self.properties[name]) for name in named}
@@ -284,7 +282,6 @@ class Drawing:
         )
 
     def spec(self):
-        """Return a request of which each optional field is set, null or absent."""
         image = objects.ImageMeta.from_dict(self.raw_image())
         spec = objects.RequestSpec(
             flavor=self.flavor(), num_instances=self.one(1, 1, 3), instance_uuid=self.uuid()
@@ -330,7 +327,6 @@ class Drawing:
         return spec
 
     def instance(self):
-        """Return an instance as a compute has it after a boot, some fields never loaded."""
         raw = self.raw_image()
         instance = objects.Instance(
             uuid=self.uuid(), host="cn1", node="node1", vm_state=self.one("active", "stopped")

@@ -5,7 +5,6 @@ from nova import objects
 
 
 def spec(one):
-    """Return what a RequestSpec holds; what is not set is absent."""
     found = _set(one, ("project_id", "user_id", "availability_zone", "is_bfv", "num_instances"))
     found |= _set(one, ("ignore_hosts", "force_hosts", "force_nodes", "scheduler_hints"))
     found["flavor"] = _set(one.flavor, FLAVOR)
@@ -69,7 +68,6 @@ def _set(one, names):
 
 
 def instance(one):
-    """Return what an Instance holds of what is recorded of instances."""
     names = ("uuid", "host", "node", "project_id", "user_id", "display_name", "vm_state")
     found = _set(one, (*names, "task_state"))
     for name in ("created_at", "updated_at"):
@@ -139,7 +137,6 @@ def _level(one):
 
 
 def _cpus(cell):
-    """Return the CPUs of a cell; before version 1.5 those that are pinned were among the others."""
     if cell.obj_attr_is_set("pcpuset"):
         return {"cpuset": sorted(cell.cpuset), "pcpuset": sorted(cell.pcpuset)}
     pinned = "cpu_policy" in cell and cell.cpu_policy == "dedicated"

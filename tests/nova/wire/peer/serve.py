@@ -33,7 +33,6 @@ SERIALIZER = base.NovaObjectSerializer()
 
 
 def over_the_wire(entity):
-    """Return what comes out at the other end of the bus: JSON of what nova's serializer makes."""
     return json.loads(jsonutils.dumps(SERIALIZER.serialize_entity(None, entity)))
 
 
@@ -54,7 +53,6 @@ def images(seed, number):
 
 
 def older(seed, number):
-    """Return requests in each older version: of the request alone, and of all objects in it."""
     drawing = Drawing(Random(seed))
     newest = versioned.obj_tree_get_versions("RequestSpec")
     found = []
@@ -89,7 +87,6 @@ def instances(seed, number):
 
 
 def recorded():
-    """Return what ``recorded.json`` keeps: objects in which every field has a value."""
     drawing = Drawing(Random(1))
     drawn = [drawing.spec() for _ in range(200)]
     spec = drawn[0]
@@ -108,7 +105,6 @@ def recorded():
 
 
 def selections(primitives, requester_ids):
-    """Return what nova reads of an answer of select_destinations, as its conductor uses it."""
     read = SERIALIZER.deserialize_entity(None, primitives)
     found = []
     for one in (one for some in read for one in some):
@@ -132,7 +128,6 @@ def selections(primitives, requester_ids):
 
 
 def raised(told):
-    """Return the exception that nova's client raises for what it was told of one."""
     return described(common.deserialize_remote_exception(told, rpc.get_allowed_exmods()))
 
 
@@ -148,10 +143,6 @@ def described(failure):
 
 
 def call(url, exchange, seed, cap=None):
-    """Return what nova's own client has of select_destinations, called over a bus.
-
-    ``cap`` is ``[upgrade_levels] scheduler``.
-    """
     _connect(url, exchange)
     CONF.set_override("scheduler", cap, group="upgrade_levels")
     spec = Drawing(Random(seed)).spec()
@@ -169,7 +160,6 @@ def call(url, exchange, seed, cap=None):
 
 
 def announce(url, exchange, seed):
-    """Announce a change of each kind over a bus, and return what was announced."""
     _connect(url, exchange)
     drawing = Drawing(Random(seed))
     CONF.set_override("scheduler", None, group="upgrade_levels")

@@ -3,23 +3,23 @@
 
 import pytest
 
-from tests.scheduler.policies.test_selection import AGGREGATES, DENSE, ROOMY, chosen
+from tests.scheduler.policies.test_selection import AGGREGATES, DENSE, ROOMY, choose_policy
 from tests.scheduler.policies.test_selection import policies as policies  # noqa: PLC0414
-from tests.support.states import a_spec
+from tests.support.states import build_spec
 
 
 @pytest.mark.parametrize(
     ("spec", "policy", "confined"),
     [
-        (a_spec(availability_zone="az1"), DENSE, [1]),
-        (a_spec(availability_zone="az2,az1"), DENSE, [1, 2]),
-        (a_spec(availability_zone="az3"), ROOMY, [3]),
-        (a_spec(availability_zone="az1,az3"), "default", []),
-        (a_spec(availability_zone="nova"), "default", []),
-        (a_spec(), "default", []),
+        (build_spec(availability_zone="az1"), DENSE, [1]),
+        (build_spec(availability_zone="az2,az1"), DENSE, [1, 2]),
+        (build_spec(availability_zone="az3"), ROOMY, [3]),
+        (build_spec(availability_zone="az1,az3"), "default", []),
+        (build_spec(availability_zone="nova"), "default", []),
+        (build_spec(), "default", []),
     ],
 )
-def test_selector_goes_by_what_its_filter_goes_by(policies, spec, policy, confined):
-    found = chosen(policies, spec, "availability_zone")
-    assert found.policy.name == policy
-    assert found.confined == tuple(AGGREGATES[number - 1].uuid for number in confined)
+def test_policy_and_aggregates_of_the_zone(policies, spec, policy, confined):
+    result = choose_policy(policies, spec, "availability_zone")
+    assert result.policy.name == policy
+    assert result.confined == tuple(AGGREGATES[number - 1].uuid for number in confined)

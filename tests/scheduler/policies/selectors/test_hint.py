@@ -3,27 +3,27 @@
 
 import pytest
 
-from tests.scheduler.policies.test_selection import AGGREGATES, DENSE, ROOMY, chosen
+from tests.scheduler.policies.test_selection import AGGREGATES, DENSE, ROOMY, choose_policy
 from tests.scheduler.policies.test_selection import policies as policies  # noqa: PLC0414
-from tests.support.states import a_spec
+from tests.support.states import build_spec
 
 
-def hinting(policy):
-    return a_spec(scheduler_hints={"sched_policy": policy})
+def spec_with_hint(policy):
+    return build_spec(scheduler_hints={"sched_policy": policy})
 
 
 @pytest.mark.parametrize(
     ("spec", "policy", "confined"),
     [
-        (hinting(DENSE), DENSE, [1, 2]),
-        (hinting(ROOMY.upper()), ROOMY, [3]),
-        (hinting("default"), "default", []),
-        (hinting("nowhere"), "default", []),
-        (hinting("gone"), "default", []),
-        (a_spec(), "default", []),
+        (spec_with_hint(DENSE), DENSE, [1, 2]),
+        (spec_with_hint(ROOMY.upper()), ROOMY, [3]),
+        (spec_with_hint("default"), "default", []),
+        (spec_with_hint("nowhere"), "default", []),
+        (spec_with_hint("gone"), "default", []),
+        (build_spec(), "default", []),
     ],
 )
-def test_selector_goes_by_what_its_filter_goes_by(policies, spec, policy, confined):
-    found = chosen(policies, spec, "hint")
-    assert found.policy.name == policy
-    assert found.confined == tuple(AGGREGATES[number - 1].uuid for number in confined)
+def test_policy_and_aggregates_of_the_hint(policies, spec, policy, confined):
+    result = choose_policy(policies, spec, "hint")
+    assert result.policy.name == policy
+    assert result.confined == tuple(AGGREGATES[number - 1].uuid for number in confined)

@@ -3,21 +3,21 @@
 
 import pytest
 
-from tests.scheduler.policies.test_selection import AGGREGATES, DENSE, ROOMY, chosen
+from tests.scheduler.policies.test_selection import AGGREGATES, DENSE, ROOMY, choose_policy
 from tests.scheduler.policies.test_selection import policies as policies  # noqa: PLC0414
-from tests.support.states import a_spec
+from tests.support.states import build_spec
 
 
 @pytest.mark.parametrize(
     ("spec", "policy", "confined"),
     [
-        (a_spec(project_id="acme"), DENSE, [1]),
-        (a_spec(project_id="acme2"), ROOMY, [3]),
-        (a_spec(project_id="nobody"), "default", []),
-        (a_spec(), "default", []),
+        (build_spec(project_id="acme"), DENSE, [1]),
+        (build_spec(project_id="acme2"), ROOMY, [3]),
+        (build_spec(project_id="nobody"), "default", []),
+        (build_spec(), "default", []),
     ],
 )
-def test_selector_goes_by_what_its_filter_goes_by(policies, spec, policy, confined):
-    found = chosen(policies, spec, "tenant")
-    assert found.policy.name == policy
-    assert found.confined == tuple(AGGREGATES[number - 1].uuid for number in confined)
+def test_policy_and_aggregates_of_the_project(policies, spec, policy, confined):
+    result = choose_policy(policies, spec, "tenant")
+    assert result.policy.name == policy
+    assert result.confined == tuple(AGGREGATES[number - 1].uuid for number in confined)

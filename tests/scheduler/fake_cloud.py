@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cloud as request filters see it, as plain values, and what a filter says of a request."""
+"""The cloud of request filters as plain values, and the results of filters."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -9,21 +9,21 @@ from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.request_filters import BaseRequestFilter, RequestFilterResult
-from tests.support.states import aggregates, settings_with
+from tests.support.states import build_aggregates, settings_with
 
 
 @dataclass(frozen=True)
-class AWorld:
-    """Host aggregates, provider aggregates by provider, and what every enabled node has."""
+class FakeCloud:
+    """Host aggregates, provider aggregates by provider, and traits of every enabled node."""
 
     aggregates: tuple[HostAggregate, ...] = ()
     memberships: Mapping[str, frozenset[str]] = field(default_factory=dict)
     common_traits: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, *metadata: dict[str, str]) -> "AWorld":
-        """Return the world with one aggregate for each of these metadata."""
-        return cls(aggregates(*metadata))
+    def with_metadata(cls, *metadata: dict[str, str]) -> "FakeCloud":
+        """Return a cloud with an aggregate for each of the metadata."""
+        return cls(build_aggregates(*metadata))
 
     def host_aggregates(self) -> tuple[HostAggregate, ...]:
         return self.aggregates
@@ -35,24 +35,21 @@ class AWorld:
         return trait in self.common_traits
 
 
-NOWHERE = AWorld()
+EMPTY_CLOUD = FakeCloud()
 
 
-def applied(
-    kind: type[BaseRequestFilter], spec: RequestSpec, world: AWorld = NOWHERE, **options: Any
+def run_filter(
+    kind: type[BaseRequestFilter], spec: RequestSpec, world: FakeCloud = EMPTY_CLOUD, **options: Any
 ) -> RequestFilterResult | Rejection | None:
-    """Return what a filter makes of a request under the default settings, some laid over."""
+    """Return the result of a filter for a request under the default settings and overrides."""
     return kind.with_settings(settings_with(**options)).apply(spec, world)
 
 
 def root_required(
-    kind: type[BaseRequestFilter], spec: RequestSpec, world: AWorld = NOWHERE, **options: Any
+    kind: type[BaseRequestFilter], spec: RequestSpec, world: FakeCloud = EMPTY_CLOUD, **options: Any
 ) -> list[str]:
-    """Return the traits that a filter asks of the root beside those asked of it already.
-
-    What it reports must be just that.
-    """
-    outcome = applied(kind, spec, world, **options)
+    """Return the root traits that a filter adds, which must equal its report."""
+    outcome = run_filter(kind, spec, world, **options)
     if outcome is None:
         return []
     assert isinstance(outcome, RequestFilterResult)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova shadow report``: counts, differences and times."""
+"""``nova-shadow report``: counts, differences and times."""
 
 import json
 from datetime import datetime
@@ -55,7 +55,7 @@ def results(sqlite_url):
 
 
 def test_report_names_the_disagreement(run, results):
-    done = run(results, "nova", "shadow", "report")
+    done = run(results, "nova-shadow", "report")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0] == "1 request for 1 instance"
@@ -63,7 +63,7 @@ def test_report_names_the_disagreement(run, results):
 
 
 def test_report_is_json_for_programs(run, results):
-    report = json.loads(run(results, "nova", "shadow", "report", "--format", "json").stdout)
+    report = json.loads(run(results, "nova-shadow", "report", "--format", "json").stdout)
     assert (report["agreement"], report["verdicts"]) == (0.0, {"other_host": 1})
     (one,) = report["disagreements"]
     assert (one["our_host"], one["nova_host"], one["request_id"]) == ("cn1", "cn2", "req-1")
@@ -73,13 +73,13 @@ def test_report_is_json_for_programs(run, results):
     ("since", "requests"), [("2026-11-22T12:00:01Z", 0), ("2026-11-22T12:00:00Z", 1), ("99999d", 1)]
 )
 def test_report_is_of_requests_since_a_time(run, results, since, requests):
-    done = run(results, "nova", "shadow", "report", "--format", "json", "--since", since)
+    done = run(results, "nova-shadow", "report", "--format", "json", "--since", since)
     assert json.loads(done.stdout)["requests"] == requests
 
 
 @pytest.mark.parametrize("since", ["yesterday", "9999999999999d"])
 def test_wrong_time_is_one_line(run, results, since):
-    done = run(results, "nova", "shadow", "report", "--since", since)
+    done = run(results, "nova-shadow", "report", "--since", since)
     assert done.returncode == 1
     assert done.stderr.startswith("placement-sched: ")
     assert "--since" in done.stderr

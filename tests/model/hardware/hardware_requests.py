@@ -20,7 +20,7 @@ def hardware_of(extra_specs, properties=(), **flavor):
     return RequestedHardware(flavor_of(extra_specs, **flavor), image)
 
 
-def refused(read, *keys):
+def read_error(read, *keys):
     """Return the error of reading a value, which names all these keys."""
     with pytest.raises(Invalid) as error:
         read()

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The OpenAPI document of the scheduler API, and a client that is made from it."""
+
+import re
+
+import jsonschema_rs
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from webtest import TestApp
+
+from placement_sched.api import openapi
+from placement_sched.api.policy_rules import RULES
+from placement_sched.api.scheduler.openapi import describe
+from placement_sched.api.scheduler.routes import API
+from placement_sched.api.versions import Version
+from tests.api.test_openapi import operations
+from tests.support.openapi_client import DocumentClient
+from tests.support.scheduling import flavor, instance, report, spec
+
+ADDRESS = "/scheduler/v1/openapi.json"
+DOCUMENT = openapi.document(describe(API.routes), Version(1, 0), "/scheduler")
+OPERATIONS = operations(DOCUMENT)
+NODE = report("cn1")["uuid"]
+
+
+def path_of(route):
+    """Return the path of a route in OpenAPI's syntax, without a final slash."""
+    return re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", route.path).rstrip("/") or "/"
+
+
+def test_document_is_valid(sqlite_app):
+    document = sqlite_app.get(ADDRESS).json
+    OpenAPIV31SpecValidator(document).validate()
+    assert document["servers"] == [{"url": "/scheduler"}]
+
+
+def test_document_has_every_route_and_no_other():
+    assert set(OPERATIONS) == {(route.method, path_of(route)) for route in API.routes}
+
+
+def test_operations_have_names_of_their_own():
+    names = [operation["operationId"] for operation in OPERATIONS.values()]
+    assert len(names) == len(set(names))
+
+
+def test_document_needs_no_token(sqlite_app):
+    answer = TestApp(sqlite_app.app).get(ADDRESS)
+    assert answer.json == sqlite_app.get(ADDRESS).json
+    assert OPERATIONS["GET", "/v1/openapi.json"]["security"] == []
+
+
+@pytest.mark.parametrize("route", API.routes, ids=lambda route: f"{route.method} {route.path}")
+def test_operation_has_the_policy_statuses_and_schemas_of_its_route(route):
+    operation = OPERATIONS[route.method, path_of(route)]
+    assert operation.get("x-policy") == route.policy
+    assert route.policy is None or route.policy in {rule.name for rule in RULES}
+    responses = operation["responses"]
+    assert set(responses) == {str(status) for status in route.statuses}
+    for status, response in responses.items():
+        has_body = status != "204"
+        assert ("content" in response) == has_body, status
+    assert ("requestBody" in operation) == (route.body is not None)
+
+
+def test_errors_are_documented_with_their_codes():
+    responses = OPERATIONS["POST", "/v1/select_destinations"]["responses"]
+    assert set(responses) == set(map(str, (200, 400, 401, 403, 404, 406, 409, 413, 415, 500, 503)))
+    (kind,) = responses["409"]["content"]
+    assert kind == "application/json"
+    error = DOCUMENT["components"]["schemas"]["Errors"]["properties"]["errors"]["items"]
+    assert error["properties"]["code"]["pattern"] == r"^scheduler\."
+    assert "Retry-After" in responses["503"]["headers"]
+
+
+def test_shared_schemas_are_components():
+    schema = OPERATIONS["POST", "/v1/explain"]["requestBody"]["content"]["application/json"][
+        "schema"
+    ]
+    reference = {"$ref": "#/components/schemas/RequestSpec"}
+    assert schema["properties"]["request_spec"] == reference
+    assert "flavor" in DOCUMENT["components"]["schemas"]["RequestSpec"]["properties"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"metrics": '[{"name": "cpu.idle.percent", "value": 0.5}]'},
+        {"numa_topology": '{"cells": []}', "stats": {"num_instances": "3"}},
+        {"numa_topology": {"nova_object.data": {"cells": []}}, "cpu_info": "{}"},
+    ],
+    ids=str,
+)
+def test_forms_of_a_report_that_the_service_accepts_are_documented(sqlite_app, changes):
+    schema = {"$ref": "#/components/schemas/NodeReport", "components": DOCUMENT["components"]}
+    assert jsonschema_rs.is_valid(schema, report("cn1", **changes))
+    sqlite_app.put_json(f"/scheduler/v1/compute_nodes/{NODE}", report("cn1", **changes))
+
+
+@pytest.fixture
+def client(sqlite_app):
+    return DocumentClient(sqlite_app, ADDRESS, token="admin")
+
+
+def test_client_made_from_the_document_calls_every_operation(client):
+    """Bodies and answers are compared with the schemas of the document."""
+    counts = client.compute_nodes_report_many([report(f"cn{number}") for number in (1, 2, 3)])
+    assert counts == {"created": 3, "changed": 0, "unchanged": 0}
+    node = client.compute_nodes_report(report("cn1"), uuid=NODE)
+    assert client.compute_nodes_show(uuid=NODE)["vcpus"] == node["vcpus"] == 16
+    assert len(client.compute_nodes_index(limit="2")["compute_nodes"]) == 2
+    request = {"request_spec": spec(instance(1)), "return_alternates": True}
+    selected = client.select_destinations_select(request)
+    (host, *_), *_ = selected["selections"]
+    assert client.hosts_index(host=host["service_host"])["hosts"][0]["instances"] == 1
+    assert client.hosts_show(host=host["service_host"])["instances"][0]["uuid"] == instance(1)
+    explained = client.select_destinations_explain(
+        {"request_spec": spec(instance(2)), "hosts": ["cn1", "cn9"], "keep": True}
+    )
+    assert explained["outcome"] == "selected"
+    recorded = [each["uuid"] for each in client.decisions_index()["decisions"]]
+    assert set(recorded) == {explained["decision"], selected["decision"]}
+    assert client.decisions_show(uuid=selected["decision"])["kind"] == "select"
+    assert client.decisions_replay({}, uuid=selected["decision"])["then"]["outcome"] == "selected"
+    body = {"host": "cn1", "node": "cn1", "flavor": flavor()}
+    assert client.instances_record(body, uuid=instance(3))["host"] == "cn1"
+    assert client.instances_show(uuid=instance(3))["flavor"]["vcpus"] == 1
+    assert len(client.instances_index(host="cn1")["instances"]) >= 1
+    one = client.capacity_count({"request_spec": spec(), "per": "zone"})
+    several = client.capacity_count({"request_spec": {}, "flavors": [flavor(), flavor(vcpus=2)]})
+    assert one["capacity"] == several["flavors"][0]["capacity"] > 0
+    plan = client.plan_plan({"changes": [{"drain": ["cn1"]}]})
+    assert {"capacity", "moves", "stuck"} == set(plan)
+    assert client.plan_rebalance({"goal": "pack"})["complete"] in {True, False}
+    (policy,) = client.select_destinations_list_policies()["policies"]
+    assert client.select_destinations_show_policy(name="default")["name"] == policy["name"]
+    assert client.hosts_check()["findings"] == []
+    assert client.root_index() == client.root_show()
+    assert client.openapi_show()["info"]["title"] == "Scheduler API"
+    assert client.instances_remove(uuid=instance(3)) is None
+    assert client.instances_remove(uuid=instance(1)) is None
+    assert client.compute_nodes_remove(uuid=NODE) is None
+    assert client.calls == client.names
+
+
+@pytest.mark.parametrize(
+    ("call", "status", "code"),
+    [
+        (lambda client: client.compute_nodes_show(uuid=NODE), 404, "not_found"),
+        (lambda client: client.plan_rebalance({"goal": "fit"}), 400, "bad_value"),
+        (lambda client: client.hosts_index(state="up", marker="x"), 400, "bad_value"),
+        (
+            lambda client: client.select_destinations_select({"request_spec": spec()}),
+            409,
+            "no_valid_host",
+        ),
+    ],
+    ids=["404", "400", "400 of the query", "409"],
+)
+def test_client_receives_documented_errors(client, call, status, code):
+    errors = call(client.expect(status))
+    assert errors["errors"][0]["code"] == f"scheduler.{code}"
+
+
+@pytest.mark.parametrize(("token", "status"), [("", 401), ("someone:project", 403)])
+def test_client_without_permission_receives_documented_errors(sqlite_app, token, status):
+    client = DocumentClient(sqlite_app, ADDRESS, token=token)
+    assert client.expect(status).hosts_index()["errors"][0]["status"] == status
+
+
+def test_client_refuses_a_body_that_the_document_does_not_allow(client):
+    with pytest.raises(jsonschema_rs.ValidationError, match="request_spec"):
+        client.select_destinations_select({"claim": True})

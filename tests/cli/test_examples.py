@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Examples in the help of commands: each is run on a small cloud."""
+
+import re
+import shlex
+from contextlib import closing, redirect_stdout
+
+import pytest
+
+from placement_sched.app import create_app
+from placement_sched.cli.completion import all_commands
+from placement_sched.cli.main import current_spelling, main, make_parser
+from placement_sched.scheduler.plugins import read_settings
+from tests.conftest import Client
+from tests.support.loopback import serve_application
+from tests.support.scheduling import spec
+
+pytestmark = pytest.mark.slow
+
+CLOUD = """\
+version: 1
+flavors:
+  - {name: m1.small, vcpus: 1, memory_mb: 2048, root_gb: 20}
+  - {name: m1.large, vcpus: 4, memory_mb: 8192, root_gb: 80}
+aggregates:
+  - {name: az1, availability_zone: az1, hosts: "cn[1-3]"}
+hosts:
+  - host: cn[1-3]
+    vcpus: 32
+    memory_mb: 65536
+    local_gb: 1000
+    hypervisor_type: QEMU
+    traits: [HW_CPU_X86_AVX2]
+"""
+CONFIG = """\
+[DEFAULT]
+service_down_time = 86400
+[placement_database]
+connection = sqlite:///cloud.db
+"""
+#: The address in the examples.
+ADDRESS = "http://127.0.0.1:8778"
+#: Request and instance of a decision in the examples.
+REQUEST, INSTANCE = (
+    "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40",
+    "5f3c2d1e-0000-4000-8000-000000000001",
+)
+NOVA = "--config-file /etc/nova/nova.conf --config-file placement_sched.conf"
+#: Examples that are only parsed, with the reason.
+PARSED = {
+    "serve": "a server, until a signal",
+    "serve --bind 0.0.0.0:8778 --workers 4 --config-file placement_sched.conf": "as serve",
+    "demo --console": "a server, until a signal",
+    f"nova-scheduler {NOVA}": "nova's databases and message bus",
+    f"nova-shadow {NOVA}": "nova's databases and message bus",
+    f"nova adopt {NOVA}": "nova's databases",
+    f"nova sync --check {NOVA}": "nova's databases",
+    "db adopt --config-file /etc/placement/placement.conf": "a database of OpenStack placement",
+    "placement sync_aggregates --os-cloud mycloud": "a cloud in clouds.yaml",
+}
+#: Exit status of an example, unless it is 0.
+STATUS = {"placement heal_allocations --dry-run --verbose": 4}
+PROGRAM = "placement-sched "
+
+
+def examples_of(text: str) -> list[str]:
+    """Return the examples in the help of a command, without the name of the program."""
+    block = re.search(r"^examples?:\n((?:  .+\n?)+)", text, re.MULTILINE)
+    lines = block[1].splitlines() if block else []
+    assert all(line.startswith(f"  {PROGRAM}") for line in lines)
+    return [line.removeprefix(f"  {PROGRAM}") for line in lines]
+
+
+COMMANDS = {
+    name.removeprefix(PROGRAM): examples_of(parser.format_help())
+    for name, parser in all_commands(make_parser((), whole=True))
+    if parser.get_default("run") and " " in name
+}
+EXAMPLES = [example for examples in COMMANDS.values() for example in examples]
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory):
+    """Yield the folder of a small cloud with a decision, and the URL of its server."""
+    folder = tmp_path_factory.mktemp("cloud")
+    (folder / "cloud.yaml").write_text(CLOUD)
+    (folder / "changes.yaml").write_text("- {drain: [cn2]}\n")
+    (folder / "placement_sched.conf").write_text(CONFIG)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("PLACEMENT_SCHED_CONFIG", "placement_sched.conf")
+        assert main(["fleet", "load", "cloud.yaml"]) == 0
+        settings = read_settings(["placement_sched.conf"])
+        app = create_app(settings.with_overrides({"placement.providers_in_memory": False}))
+        body = {"request_spec": spec(INSTANCE), "claim": False}
+        headers = {"X-Openstack-Request-Id": REQUEST}
+        Client(app).post_json("/scheduler/v1/select_destinations", body, headers=headers)
+        with closing(app), serve_application(app) as url:
+            yield folder, url
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_has_an_example_of_itself(command):
+    examples = COMMANDS[command]
+    assert examples
+    assert [line for line in examples if f"{line} ".startswith(f"{command} ")] == examples
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_example_is_run_or_parsed(example, cloud, monkeypatch):
+    folder, url = cloud
+    arguments = current_spelling(shlex.split(example.partition(" > ")[0]))
+    if example in PARSED:
+        assert make_parser(arguments).parse_args(arguments).run
+        return
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PLACEMENT_SCHED_CONFIG", "placement_sched.conf")
+    arguments = [word.replace(ADDRESS, url) for word in arguments]
+    with (folder / "output").open("w") as output, redirect_stdout(output):
+        try:
+            status = main(arguments)
+        except SystemExit as end:
+            status = end.code
+    assert status == STATUS.get(example, 0)
+
+
+def test_only_existing_examples_are_listed():
+    assert PARSED.keys() | STATUS.keys() <= set(EXAMPLES)

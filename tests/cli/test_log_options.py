@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""oslo.log's options on the command line."""
+
+import argparse
+import os
+import signal
+
+import pytest
+from oslo_log import _options
+
+from placement_sched.cli.log_options import add_log_options, apply_log_options
+from placement_sched.cli.main import make_parser
+from placement_sched.config.conf import new_conf, read_files
+from tests.support.servers import wait_until
+
+NAMES = [option.name for option in _options.common_cli_opts + _options.logging_cli_opts]
+
+
+@pytest.fixture
+def read(tmp_path, monkeypatch):
+    """Apply a command line and read a file, and return the options."""
+    for name in NAMES:
+        # The end of the test then removes a variable that the test adds.
+        variable = f"OS_DEFAULT__{name.replace('-', '_').upper()}"
+        monkeypatch.setenv(variable, "")
+        monkeypatch.delenv(variable)
+
+    def read(*words: str, lines: str = ""):
+        file = tmp_path / "a.conf"
+        file.write_text(f"[DEFAULT]\n{lines}")
+        parser = argparse.ArgumentParser()
+        add_log_options(parser)
+        apply_log_options(parser.parse_args(words))
+        return read_files(new_conf(), [str(file)])
+
+    return read
+
+
+@pytest.mark.parametrize("command", ["serve", "nova-scheduler", "nova-shadow"])
+def test_services_have_every_option_of_oslo_log(command, capsys):
+    with pytest.raises(SystemExit):
+        make_parser([command]).parse_args([command, "--help"])
+    text = capsys.readouterr().out
+    assert [name for name in NAMES if f"--{name}" not in text] == []
+    assert "%(" not in text.replace("%(asctime)s", "")
+
+
+def test_the_command_line_overrides_file_and_environment(read, monkeypatch):
+    lines = "log_file = of_file.log\ndebug = false\nuse_syslog = true\nlog_dir = /var/log/nova\n"
+    monkeypatch.setenv("OS_DEFAULT__LOG_FILE", "of_environment.log")
+    conf = read("-d", "--log-file", "own.log", "--nouse-syslog", lines=lines)
+    assert (conf.debug, conf.log_file, conf.use_syslog) == (True, "own.log", False)
+    assert conf.log_dir == "/var/log/nova"
+
+
+def test_options_that_are_not_typed_leave_the_file_in_effect(read):
+    conf = read(lines="debug = true\nlog_file = of_file.log\n")
+    assert (conf.debug, conf.log_file) == (True, "of_file.log")
+
+
+def test_older_names_are_accepted(read):
+    conf = read("--logfile", "own.log", "--logdir=logs", "--log-config", "logging.ini")
+    assert (conf.log_file, conf.log_dir) == ("own.log", "logs")
+    assert conf.log_config_append == "logging.ini"
+
+
+def test_tracebacks_before_the_command_do_not_change_the_log(read):
+    apply_log_options(argparse.Namespace(debug=True))
+    assert "OS_DEFAULT__DEBUG" not in os.environ
+    assert read().debug is False
+
+
+@pytest.mark.slow
+def test_a_reload_keeps_the_options_of_the_command_line(serve, tmp_path):
+    file = tmp_path / "a.conf"
+    file.write_text("[DEFAULT]\nlog_file = of_file.log\n")
+    server = serve("--config-file", str(file), "--log-file", "own.log", "--debug")
+    log = tmp_path / "own.log"
+    assert wait_until(lambda: " DEBUG " in log.read_text())
+    file.write_text("[DEFAULT]\nlog_file = of_file.log\n[scheduler]\nmax_attempts = 4\n")
+    server.process.send_signal(signal.SIGHUP)
+    assert wait_until(lambda: "configuration read again" in log.read_text())
+    assert "has changed: restart" not in log.read_text()
+    assert not (tmp_path / "of_file.log").exists()

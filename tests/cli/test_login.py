@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Login of commands: by variables, by clouds.yaml and by token, with a keystone of the tests."""
+
+import importlib
+import json
+from contextlib import contextmanager
+
+import pytest
+import yaml
+
+from placement_sched.cli import login
+from placement_sched.cli.main import main, parse_arguments
+from placement_sched.cli.scheduler.decisions import new_decisions
+from placement_sched.cli.scheduler.scheduler_client import SchedulerClient
+from tests.support import identity
+from tests.support.loopback import serve_application
+
+pytestmark = pytest.mark.slow
+
+LOGIN = {
+    "USERNAME": identity.USER,
+    "PASSWORD": identity.PASSWORD,
+    "PROJECT_NAME": "service",
+    "USER_DOMAIN_NAME": "Default",
+    "PROJECT_DOMAIN_NAME": "Default",
+}
+CREDENTIAL = {
+    "APPLICATION_CREDENTIAL_ID": identity.USER,
+    "APPLICATION_CREDENTIAL_SECRET": identity.PASSWORD,
+}
+
+
+class Service:
+    """A scheduler API that checks tokens and answers with the path of the request."""
+
+    def __init__(self, keystone: identity.Identity) -> None:
+        self.keystone = keystone
+        self.tokens: list[str] = []
+
+    def __call__(self, environ, start_response):
+        self.tokens.append(environ["HTTP_X_AUTH_TOKEN"])
+        is_valid = self.keystone.is_valid(self.tokens[-1])
+        start_response("200 OK" if is_valid else "401 Unauthorized", [])
+        document = {"path": environ["PATH_INFO"], "options": {}, "decisions": [], "links": []}
+        return [json.dumps(document).encode()]
+
+
+@pytest.fixture
+def service(monkeypatch):
+    """A service in the catalogue of a keystone, with the variables of its login."""
+    with identity.run_keystone() as keystone:
+        service = Service(keystone)
+        with serve_application(service) as url:
+            service.url = url
+            keystone.services["scheduler"] = f"{url}/scheduler/v1"
+            set_variables(monkeypatch, AUTH_URL=f"{keystone.url}/v3", **LOGIN)
+            yield service
+
+
+def set_variables(monkeypatch, **variables: str) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(f"OS_{name}", value)
+
+
+@pytest.fixture
+def show(capsys):
+    """Run a command and return its status, the requested path and stderr."""
+
+    def show(*options: str) -> tuple[int, str | None, str]:
+        status = main(["policy", "show", "x", "--format", "json", *options])
+        printed = capsys.readouterr()
+        return status, json.loads(printed.out)["path"] if printed.out else None, printed.err
+
+    return show
+
+
+PATH = "/scheduler/v1/policies/x"
+
+
+def test_login_with_a_password_uses_the_service_of_the_catalogue(service, show):
+    assert show() == (0, PATH, "")
+
+
+@pytest.mark.parametrize("path", ["", "/scheduler", "/placement"])
+def test_service_may_be_registered_with_any_path_of_the_server(service, show, path):
+    kind = "placement" if path == "/placement" else "scheduler"
+    service.keystone.services = {kind: service.url + path}
+    assert show() == (0, PATH, "")
+
+
+def test_login_with_an_application_credential(service, show, monkeypatch):
+    for name in LOGIN:
+        monkeypatch.delenv(f"OS_{name}")
+    set_variables(monkeypatch, **CREDENTIAL)
+    assert show() == (0, PATH, "")
+
+
+def test_login_with_a_token_of_the_environment(service, show, monkeypatch):
+    monkeypatch.delenv("OS_PASSWORD")
+    set_variables(monkeypatch, TOKEN=service.keystone.issue("u", "p", "admin"))
+    assert show() == (0, PATH, "")
+
+
+def test_url_takes_precedence_over_the_catalogue(service, show):
+    service.keystone.services = {"scheduler": "http://127.0.0.1:1"}
+    assert show("--url", service.url) == (0, PATH, "")
+    assert service.keystone.is_valid(service.tokens[0])
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"PASSWORD": "wrong"}, "401"),
+        (
+            {"REGION_NAME": "elsewhere"},
+            "endpoint for scheduler service in elsewhere region not found",
+        ),
+        ({"AUTH_URL": "http://127.0.0.1:1/v3"}, "scheduler: Connection refused"),
+        ({"AUTH_TYPE": "nonsense"}, "(auth type nonsense): "),
+        ({"AUTH_TYPE": "v3totp", "AUTH_URL": ""}, "(auth type v3totp): Auth plugin requires"),
+    ],
+)
+def test_login_that_fails_is_reported_in_one_line(service, show, monkeypatch, variables, words):
+    set_variables(monkeypatch, **variables)
+    status, path, error = show()
+    assert (status, path) == (1, None)
+    assert words in error
+    assert error.count("\n") == 1
+
+
+def test_token_is_renewed_while_decisions_are_followed(service):
+    arguments = parse_arguments(["decision", "list"])
+    (adapter,) = login.make_adapters(arguments, {"scheduler": ("--url", None)}).values()
+    client = SchedulerClient(adapter)
+    decisions = new_decisions(client, {}, client.decisions({})["decisions"])
+    service.keystone.revoke(service.tokens[0])
+    assert next(decisions) == []
+    first, refused, renewed = service.tokens
+    assert first == refused != renewed
+
+
+@pytest.mark.parametrize("options", [("--config-file", "{}"), ("--token", "a", "--url", "{}")])
+def test_config_file_and_token_take_precedence_over_variables(service, show, tmp_path, options):
+    file = tmp_path / "a.conf"
+    file.write_text("[placement_database]\nconnection = sqlite:////absent/a.db\n")
+    value = file if "--config-file" in options else service.url
+    status, _, _ = show(*(option.format(value) for option in options))
+    assert status == 1
+    assert service.tokens in ([], ["a"])
+
+
+@pytest.fixture
+def clouds(service, tmp_path, monkeypatch):
+    """A clouds.yaml with the cloud ``here``."""
+    options = {name.lower(): value for name, value in LOGIN.items()}
+    auth = {"auth_url": f"{service.keystone.url}/v3", **options}
+    (tmp_path / "clouds.yaml").write_text(yaml.safe_dump({"clouds": {"here": {"auth": auth}}}))
+    for name in ("AUTH_URL", *LOGIN):
+        monkeypatch.delenv(f"OS_{name}")
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
+
+
+@pytest.mark.filterwarnings("ignore:Support for InfluxDB")  # openstacksdk's own
+@pytest.mark.usefixtures("clouds")
+def test_login_to_a_cloud_of_clouds_yaml(show, monkeypatch):
+    assert show("--os-cloud", "here") == (0, PATH, "")
+    monkeypatch.setenv("OS_CLOUD", "here")
+    assert show() == (0, PATH, "")
+    monkeypatch.setenv("OS_REGION_NAME", "elsewhere")
+    assert "endpoint for scheduler service in elsewhere region not found" in show()[2]
+
+
+@contextmanager
+def without_openstacksdk(monkeypatch):
+    def absent(name: str) -> object:
+        if name.startswith("openstack"):
+            raise ImportError(name)
+        return importlib.import_module(name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(login, "import_module", absent)
+        yield
+
+
+def test_cloud_without_openstacksdk_is_refused_with_the_extra(show, monkeypatch):
+    with without_openstacksdk(monkeypatch):
+        _, _, error = show("--os-cloud", "here")
+    words = "--os-cloud needs openstacksdk: pip install 'placement-sched[osc]'"
+    assert error == f"placement-sched: {words}\n"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.3.2.1", "[::1]", "localhost"])
+def test_token_is_admin_on_this_machine(host):
+    url = f"http://{host}:1"
+    arguments = parse_arguments(["host", "list", "--url", url])
+    adapters = login.make_adapters(arguments, {"scheduler": ("--url", url)})
+    assert adapters["scheduler"].get_token() == "admin"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--url", "http://192.0.2.1"], "no login for --url http://192.0.2.1: add --os-cloud"),
+        (["--url", "http://localhost.example"], "no login for --url http://localhost.example"),
+        (["--url", "http://127.0.0.1", "--token", ""], "the token (--token or $OS_TOKEN) is empty"),
+        (["--token", "a"], "--token needs --url"),
+        (["--token", "a", "--os-cloud", "b"], "--token cannot be combined with --os-cloud"),
+    ],
+)
+def test_options_without_a_login_are_refused(show, options, words):
+    status, _, error = show(*options)
+    assert status == 1
+    assert error.startswith(f"placement-sched: {words}")

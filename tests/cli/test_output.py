@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Formats, columns and units of lists and shows."""
+
+import argparse
+import json
+import sys
+
+import pytest
+import yaml
+
+from placement_sched.cli.output import Column, Output, format_amount, print_output
+from placement_sched.cli.terminal import TextConsole, make_table, print_result
+from placement_sched.errors import Invalid
+
+UUID = "5f3c2d1e-0000-4000-8000-000000000001"
+COLUMNS = (
+    Column("Host", lambda row: row["host"]),
+    Column(
+        "Free memory",
+        lambda row: row["free"],
+        lambda row: format_amount("MEMORY_MB", row["free"]),
+        right=True,
+    ),
+    Column("Traits", lambda row: row.get("traits"), hidden=True),
+)
+ROWS = [{"host": "cn2", "free": 65536, "traits": ["A", "B"]}, {"host": "cn1", "free": None}]
+
+
+@pytest.fixture
+def show(capsys, monkeypatch):
+    """Return what a command prints with these options."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+    def show(form: str, *columns: str, sort: str | None = None, is_show: bool = False) -> str:
+        sort_column = [] if sort is None else [sort]
+        arguments = argparse.Namespace(format=form, column=list(columns), sort_column=sort_column)
+        rows = ROWS[:1] if is_show else ROWS
+        print_output(arguments, Output({"hosts": rows}, COLUMNS, rows, is_show=is_show))
+        return capsys.readouterr().out
+
+    return show
+
+
+def test_table_is_for_people(show):
+    heading, _, *rows = show("table").splitlines()
+    assert heading.split() == ["Host", "Free", "memory"]
+    assert [row.split() for row in rows] == [["cn2", "64", "GiB"], ["cn1", "-"]]
+    assert show("table", "traits").split()[-3:] == ["A,", "B", "-"]
+
+
+def test_show_is_a_table_of_fields(show):
+    heading, _, *rows = [line.split() for line in show("table", is_show=True).splitlines()]
+    assert heading == ["Field", "Value"]
+    assert rows == [["Host", "cn2"], ["Free", "memory", "64", "GiB"]]
+
+
+def test_programs_get_exact_values(show):
+    assert show("csv", "Host", "Free memory") == '"Host","Free memory"\n"cn2",65536\n"cn1",""\n'
+    assert show("csv", "traits") == '"Traits"\n"[""A"", ""B""]"\n""\n'
+    assert show("value", "host", "free-memory") == "cn2 65536\ncn1 None\n"
+    assert show("value", "host", "free_memory", is_show=True) == "cn2\n65536\n"
+
+
+@pytest.mark.parametrize(("form", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_documents_are_whole_or_of_the_named_columns(show, form, read):
+    assert read(show(form)) == {"hosts": ROWS}
+    assert read(show(form, "host")) == [{"Host": "cn2"}, {"Host": "cn1"}]
+    assert read(show(form, "host", is_show=True)) == {"Host": "cn2"}
+
+
+def test_rows_are_sorted_with_missing_values_last(show):
+    assert show("value", "host", sort="HOST") == "cn1\ncn2\n"
+    assert show("value", "host", sort="free memory") == "cn2\ncn1\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("hst", "'hst'; did you mean 'Host'?; there are: Host, Free memory, Traits"), ("x", "Traits")],
+)
+def test_unknown_column_is_an_error_that_lists_the_columns(show, name, words):
+    with pytest.raises(Invalid, match="there is no column") as failure:
+        show("table", name)
+    assert words in failure.value.detail
+
+
+@pytest.mark.parametrize(
+    ("resource_class", "amount", "text"),
+    [
+        ("MEMORY_MB", 512, "512 MiB"),
+        ("MEMORY_MB", 65536, "64 GiB"),
+        ("MEMORY_MB", 1536, "1.5 GiB"),
+        ("DISK_GB", 1000, "1000 GiB"),
+        ("DISK_GB", 2048, "2 TiB"),
+        ("VCPU", 72234, "72,234"),
+        ("VCPU", None, "-"),
+    ],
+)
+def test_amounts_have_readable_units(resource_class, amount, text):
+    assert format_amount(resource_class, amount) == text
+
+
+def print_table() -> None:
+    table = make_table("Name", "Instance")
+    table.add_row("a name of several words " * 5, f"{UUID} and more words")
+    TextConsole().print(table)
+
+
+def test_pipe_has_whole_lines_without_padding(capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    print_table()
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert lines[0].endswith("Instance")
+    assert lines[2].endswith(f"{UUID} and more words")
+
+
+@pytest.mark.parametrize("columns", ["60", "20"])
+def test_terminal_folds_cells_but_no_uuid(capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    print_table()
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 3
+    assert any(UUID in line for line in lines)
+
+
+def test_text_command_prints_yaml(capsys):
+    print_result(argparse.Namespace(format="yaml"), {"code": 0, "names": ["ä"]}, ["done"])
+    assert capsys.readouterr().out == "code: 0\nnames:\n- ä\n"

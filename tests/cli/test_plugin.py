@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``plugin check`` and ``plugin list``."""
+
+import json
+
+from placement_sched.cli.main import main
+
+FILTER = """
+from placement_sched.scheduler import filters
+
+
+class CheckedFilter(filters.BaseHostFilter):
+    def host_passes(self, host_state, spec_obj):
+        return {expression}
+"""
+
+
+def run(capsys, *arguments):
+    status = main(["plugin", *arguments])
+    return status, capsys.readouterr().out
+
+
+def test_check_prints_a_line_for_each_finding(capsys, tmp_path):
+    (tmp_path / "acme_cli_right.py").write_text(FILTER.format(expression="True"))
+    (tmp_path / "acme_cli_wrong.py").write_text(FILTER.format(expression="host_state.none"))
+    status, text = run(capsys, "check", str(tmp_path))
+    right, wrong = text.splitlines()
+    assert status == 1
+    assert right == f"{tmp_path}/acme_cli_right.py: acme_cli_right.CheckedFilter: runs"
+    assert "acme_cli_wrong.CheckedFilter: fails for a plain request" in wrong
+    file = str(tmp_path / "acme_cli_right.py")
+    status, text = run(capsys, "check", file, "--format", "json")
+    assert status == 0
+    assert [finding["state"] for finding in json.loads(text)] == ["runs"]
+
+
+def test_check_of_a_missing_module_is_a_line(capsys):
+    status, text = run(capsys, "check", "acme_nowhere.Filter")
+    assert status == 1
+    assert text.startswith("acme_nowhere.Filter: import: acme_nowhere.Filter cannot be imported: ")
+
+
+def test_list_shows_the_enabled_plugins(capsys):
+    status, text = run(capsys, "list")
+    assert status == 0
+    assert "ComputeFilter" in text
+    rows = json.loads(run(capsys, "list", "--format", "json")[1])
+    assert {row["kind"] for row in rows} == {"request filter", "filter", "weigher"}
+    (compute,) = [row for row in rows if row["name"] == "ComputeFilter"]
+    assert compute["path"] == "placement_sched.scheduler.filters.compute_filter.ComputeFilter"
+    assert compute["interface"] == "placement_sched"

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``placement-sched serve`` notifies systemd, and logs its stacks."""
+
+import os
+import signal
+import socket
+
+import pytest
+
+from placement_sched.cli.serve import HANGS_AFTER
+from tests.support.servers import wait_until
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture
+def systemd(tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(str(tmp_path / "notify"))
+        receiver.settimeout(60)
+        yield receiver
+
+
+@pytest.fixture
+def start(serve, tmp_path):
+    """Start a server under the watchdog, which gets two messages per second."""
+    variables = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "1000000"}
+
+    def start(*arguments, **more):
+        return serve(*arguments, **variables, **more)
+
+    return start
+
+
+def test_systemd_learns_when_the_server_serves_and_stops(start, systemd):
+    server = start("--workers", "2", ready=None)
+    assert systemd.recv(100) == b"READY=1"
+    assert server.get("/healthz")[0] == 200
+    assert systemd.recv(100) == systemd.recv(100) == b"WATCHDOG=1"
+    assert server.stop() == 0
+    messages = set()
+    while b"STOPPING=1" not in messages:
+        messages.add(systemd.recv(100))
+    assert messages <= {b"WATCHDOG=1", b"STOPPING=1"}
+
+
+def test_the_watchdog_gets_nothing_while_a_worker_hangs(start, systemd):
+    server = start("--workers", "2")
+    killed, hanging = server.workers()
+    os.kill(killed, signal.SIGKILL)
+    assert wait_until(lambda: len(server.workers() - {killed}) == 2)
+    os.kill(hanging, signal.SIGSTOP)
+    try:
+        systemd.settimeout(3)
+
+        def is_silent():
+            try:
+                systemd.recv(100)
+            except TimeoutError:
+                return True
+            return False
+
+        assert wait_until(is_silent, HANGS_AFTER + 60)
+    finally:
+        os.kill(hanging, signal.SIGCONT)
+    systemd.settimeout(60)
+    assert systemd.recv(100) == b"WATCHDOG=1"  # the killed worker counts no longer
+
+
+def test_each_process_logs_its_stacks_on_sigusr2_and_goes_on(serve):
+    server = serve("--workers", "2")
+    processes = {server.process.pid, *server.workers()}
+    for process in processes:
+        os.kill(process, signal.SIGUSR2)
+
+    def processes_of(part):
+        lines = server.log.read_text().splitlines()
+        return {int(line.split()[2]) for line in lines if part in line}
+
+    for part in ("Current thread", "Thread 0x", "in main"):
+        assert wait_until(lambda part=part: processes_of(part) == processes), part
+    # The main threads.
+    assert wait_until(lambda: processes_of("in _serve_loop") == {server.process.pid})
+    assert processes_of("granian/server/mp.py") >= server.workers()
+    assert server.get("/placement/")[0] == 200
+    assert server.workers() == processes - {server.process.pid}

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spellings of commands: earlier names, ``help COMMAND``, and suggestions."""
+
+import pytest
+
+from placement_sched.cli.main import EARLIER, current_spelling, main, make_parser
+from tests.support.repository import ROOT
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("earlier", "current"),
+    [
+        ("hosts list --zone az1", "host list --zone az1"),
+        ("decisions show --request-id req-1", "decision show --request-id req-1"),
+        ("adopt nova --config-file nova.conf", "nova adopt --config-file nova.conf"),
+        ("nova shadow report --since 1d", "nova-shadow report --since 1d"),
+        ("placement sync-aggregates --verbose", "placement sync_aggregates --verbose"),
+        ("placement sync-traits", "placement sync_traits"),
+        ("placement heal-allocations --dry-run", "placement heal_allocations --dry-run"),
+        ("--debug hosts list", "--debug host list"),
+        ("help hosts show", "host show --help"),
+        ("help", "--help"),
+    ],
+)
+def test_earlier_spelling_is_the_current_command(earlier, current):
+    assert current_spelling(earlier.split()) == current.split()
+
+
+@pytest.mark.parametrize("current", EARLIER.values(), ids=" ".join)
+def test_current_spelling_is_a_command(current, capsys):
+    with pytest.raises(SystemExit) as end:
+        main([*current, "--help"])
+    assert end.value.code == 0
+    assert f"placement-sched {' '.join(current)} " in capsys.readouterr().out
+
+
+def test_guide_has_every_earlier_spelling():
+    page = (ROOT / "doc/source/commands.rst").read_text()
+    assert [earlier for earlier in map(" ".join, EARLIER) if earlier not in page] == []
+
+
+def test_value_of_an_argument_is_not_a_command():
+    typed = ["explain", "--project", "hosts", "placement", "sync-traits"]
+    assert current_spelling(typed) == typed
+    assert current_spelling(["placement", "--dry-run"]) == ["placement", "--dry-run"]
+    assert current_spelling(["placement", ""]) == ["placement", ""]
+
+
+def test_help_of_a_command_is_printed_by_name(capsys):
+    printed = []
+    for typed in (["help", "host", "list"], ["host", "list", "--help"]):
+        with pytest.raises(SystemExit) as end:
+            main(typed)
+        assert end.value.code == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+    assert printed[0].startswith("usage: placement-sched host list ")
+
+
+@pytest.mark.parametrize(
+    ("typed", "program", "error"),
+    [
+        ("explian --vcpus 1", "", "unknown command 'explian'; did you mean 'explain'?"),
+        ("help hots list", "", "unknown command 'hots'; did you mean 'host'?"),
+        ("zzzz", "", "unknown command 'zzzz'"),
+        ("db snyc", " db", "unknown command 'snyc'; did you mean 'sync'?"),
+        (
+            "db sync --fromat json",
+            " db sync",
+            "unrecognized arguments: --fromat json; did you mean '--format'?",
+        ),
+        (
+            "db sync --config-fil=x",
+            " db sync",
+            "unrecognized arguments: --config-fil=x; did you mean '--config-file'?",
+        ),
+        ("db sync --qwertz", " db sync", "unrecognized arguments: --qwertz"),
+        ("db sync word", " db sync", "unrecognized arguments: word"),
+    ],
+)
+def test_typing_error_has_a_suggestion(typed, program, error, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(typed.split())
+    name = f"placement-sched{program}"
+    printed = capsys.readouterr().err
+    assert (end.value.code, printed) == (2, f"{name}: {error} (see {name} --help)\n")
+
+
+def test_wrong_option_has_the_status_of_the_command(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["placement", "audit", "--delet"])
+    assert end.value.code == 127
+    assert "did you mean '--delete'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "files"),
+    [
+        ("nova-shadow --config-file a report", ["a"]),
+        ("nova-shadow report --config-file b", ["b"]),
+        ("nova-shadow report", []),
+    ],
+)
+def test_report_reads_the_files_before_and_after_its_name(typed, files):
+    arguments = make_parser(typed.split()).parse_args(typed.split())
+    assert (arguments.config_file, arguments.run.__name__) == (files, "run")
+    assert arguments.since is None

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack scheduler``: the commands of the plugin, in the unmodified ``openstack`` client."""
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture(scope="module")
+def client(openstack):
+    with openstack.session() as client:
+        yield client
+
+
+SIZES = ("--vcpus", "1", "--ram", "512", "--disk", "1")
+
+
+def test_hosts_are_listed_with_the_output_of_the_client(client, hosts):
+    listed = client.json("scheduler", "host", "list", "--sort-column", "Host")
+    assert [row["Host"] for row in listed] == sorted(hosts)
+    assert listed[0]["Free memory"] == 16384
+    assert "16 GiB" in client.run("scheduler", "host", "list").stdout
+    value = client.run("scheduler", "host", "show", "cn1", "-f", "value", "-c", "Zone")
+    assert value.stdout == "nova\n"
+
+
+def test_request_is_explained_stage_by_stage(client, hosts):
+    rows = client.json(
+        "scheduler", "explain", *SIZES, "--property", "trait:CUSTOM_LICENSED=required"
+    )
+    (licensed,) = [row for row in rows if row["Stage"] == "required CUSTOM_LICENSED"]
+    assert (licensed["In"], licensed["Out"]) == (len(hosts), 2)
+
+
+def test_selection_and_its_decision(client, hosts):
+    (selection,) = client.json("scheduler", "select", *SIZES, "--no-claim")
+    assert selection["Host"] in hosts
+    decision = client.json("scheduler", "decision", "list", "--limit", "1")[0]
+    assert decision["Hosts"] == [selection["Host"]]
+    shown = client.json("scheduler", "decision", "show", decision["Decision"])
+    assert shown["Outcome"] == "selected"
+    assert client.json("scheduler", "decision", "replay", decision["Decision"]) == []
+
+
+def test_capacity_plan_and_policies(client, hosts):
+    (capacity,) = client.json("scheduler", "capacity", *SIZES)
+    assert capacity["Fit"] > 0
+    assert client.json("scheduler", "plan", "--change", "drain=cn1") == []
+    (policy,) = client.json("scheduler", "policy", "list")
+    options = client.json("scheduler", "policy", "show", policy["Policy"])
+    assert {"Option", "Value", "From", "Place"} == set(options[0])
+
+
+@pytest.mark.usefixtures("hosts")
+def test_error_is_one_line(client):
+    done = client.run("scheduler", "host", "show", "cn")
+    assert done.returncode == 1
+    assert done.stderr.startswith("there is no host 'cn'; did you mean")
+    assert (
+        json.loads(client.run("scheduler", "host", "list", "--zone", "x", "-f", "json").stdout)
+        == []
+    )

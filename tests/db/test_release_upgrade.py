@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Databases of recorded releases: upgraded, and shared by old and new workers.
+
+The old workers are the recorded columns of a release: they insert and select no others. Tests with
+processes of an older release are in ``tests/deploy/test_rolling_upgrade.py``.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from webtest import TestApp
+
+from placement_sched.db.migrate import current_revision, newest_revision, sync_schema
+from placement_sched.db.transaction import Database
+from placement_sched.operations.prepare import sync
+from tests.conftest import make_settings
+from tests.db.recorded_release import HEADERS, VERSIONS, RecordedRelease, read_answers
+from tests.db.test_migrate import differences
+from tests.docs import samples
+from tests.support.empty_databases import KINDS, empty_database
+from tests.support.scheduling import flavor, instance, report, spec
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(params=VERSIONS)
+def release(request) -> RecordedRelease:
+    return RecordedRelease.load(request.param)
+
+
+@pytest.fixture(params=KINDS)
+def database(request, tmp_path) -> Iterator[Database]:
+    with empty_database(request.param, tmp_path) as url:
+        database = Database(make_settings(url, DEFAULT__service_down_time=60))
+        yield database
+        database.dispose()
+
+
+@pytest.fixture
+def start(database, make_app) -> Callable[[], TestApp]:
+    """Give a function that starts this version on the database, at the time of the record."""
+    return lambda: make_app(
+        make_settings(
+            database.url.render_as_string(hide_password=False), DEFAULT__service_down_time=60
+        ),
+        clock=lambda: samples.NOW,
+    )
+
+
+def missing(old: Any, new: Any, path: str = "$") -> list[str]:
+    """Return the paths of ``old`` that ``new`` lacks. New keys of objects are allowed."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return [
+            fault
+            for key, value in old.items()
+            for fault in (
+                missing(value, new[key], f"{path}.{key}") if key in new else [f"{path}.{key}"]
+            )
+        ]
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = enumerate(zip(old, new, strict=True))
+        return [fault for index, pair in pairs for fault in missing(*pair, path=f"{path}[{index}]")]
+    return [] if old == new else [path]
+
+
+def lost(release: RecordedRelease, client: TestApp) -> list[str]:
+    """Return the paths of recorded answers that this version does not give."""
+    return missing(release.answers, read_answers(client))
+
+
+def test_database_of_a_release_is_upgraded_with_its_data(release, database, start):
+    release.make_schema(database)
+    release.write_rows(database)
+    sync(database, lambda: samples.NOW)
+    assert current_revision(database) == newest_revision()
+    assert differences(database) == []
+    assert lost(release, start()) == []
+
+
+def test_old_workers_write_to_the_newest_schema_and_this_version_reads_it(release, database, start):
+    release.make_schema(database)
+    sync_schema(database)
+    release.write_rows(database)
+    sync(database, lambda: samples.NOW)
+    assert lost(release, start()) == []
+
+
+def test_old_workers_read_what_this_version_writes(release, database, start):
+    release.make_schema(database)
+    release.write_rows(database)
+    sync(database, lambda: samples.NOW)
+    client = start()
+    node = report("cn9")
+    client.post_json("/scheduler/v1/compute_nodes", [node], headers=HEADERS)
+    body = {"request_spec": spec(instance(1), force_hosts=["cn9"])}
+    client.post_json("/scheduler/v1/select_destinations", body, headers=HEADERS)
+    client.post_json(
+        "/compute/v2.1/os-aggregates", {"aggregate": {"name": "row-1"}}, headers=HEADERS
+    )
+    body = {"host": "cn9", "node": "cn9", "flavor": flavor()}
+    client.put_json(f"/scheduler/v1/instances/{instance(2)}", body, headers=HEADERS)
+    with database.read() as connection:
+        rows = {
+            name: connection.execute(sa.select(table)).mappings().all()
+            for name, table in release.tables().items()
+        }
+    unfilled = {
+        f"{name}.{column.name}"
+        for name, table in release.tables().items()
+        for column in table.columns
+        for row in rows[name]
+        if not column.nullable and row[column.name] is None
+    }
+    assert unfilled == set()
+    assert node["uuid"] in {row["uuid"] for row in rows["sched_compute_nodes"]}
+    (provider,) = (row for row in rows["resource_providers"] if row["uuid"] == node["uuid"])
+    used = {
+        row["used"]
+        for row in rows["allocations"]
+        if row["consumer_id"] == instance(1) and row["resource_provider_id"] == provider["id"]
+    }
+    assert used == {1, 1024, 10}
+    assert {instance(1), instance(2)} <= {row["uuid"] for row in rows["sched_instances"]}
+    assert "row-1" in {row["name"] for row in rows["sched_aggregates"]}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "paths"),
+    [
+        ({"a": 1}, {"a": 1, "b": 2}, []),
+        ({"a": {"b": [1]}}, {"a": {"b": [2]}}, ["$.a.b[0]"]),
+        ({"a": [1, 2]}, {"a": [1]}, ["$.a"]),
+        ({"a": None}, {}, ["$.a"]),
+    ],
+    ids=str,
+)
+def test_new_keys_are_allowed_and_lost_values_are_found(old, new, paths):
+    assert missing(old, new) == paths

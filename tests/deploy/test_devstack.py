@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The DevStack plugin, run in each phase and mode with functions that record their calls."""
+
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from placement_sched.cli.main import make_parser
+from tests.deploy import run
+from tests.support.repository import ROOT
+
+pytestmark = pytest.mark.slow
+
+DEVSTACK = ROOT / "devstack"
+SCRIPTS = [DEVSTACK / "settings", DEVSTACK / "plugin.sh", ROOT / "deploy/kolla/extend_start.sh"]
+CONF = "/etc/placement_sched/placement_sched.conf"
+UWSGI = "/etc/placement/placement-uwsgi.ini"
+URL = "mysql+pymysql://root:secret@127.0.0.1/placement?charset=utf8"
+#: DevStack's functions and variables. A call is a line, with its arguments in quotes.
+FUNCTIONS = """
+set -eu
+call() { printf '%q ' "$@"; echo; }
+for name in define_plugin disable_service enable_service iniset run_process setup_develop \\
+        stop_process sudo; do
+    eval "$name() { call $name \\"\\$@\\"; }"
+done
+die() { echo "$2"; exit 1; }
+echo_summary() { :; }
+rm() { :; }
+database_connection_url() { echo "URL&plugin=dbcounter"; }
+get_python_exec_prefix() { echo "BIN"; }
+DEST=/opt/stack STACK_USER=stack NOVA_CONF=/etc/nova/nova.conf
+PLACEMENT_CONF=/etc/placement/placement.conf PLACEMENT_UWSGI_CONF=/etc/placement/placement-uwsgi.ini
+"""
+PHASES = (
+    "stack pre-install",
+    "stack install",
+    "stack post-config",
+    "stack extra",
+    "stack test-config",
+    "unstack",
+    "clean",
+)
+
+
+def play(folder: Path, mode: str | None, *, status: int = 0) -> list[list[str]]:
+    """Return the calls of the settings and of all phases, in order."""
+    program = folder / "placement-sched"
+    program.write_text('#!/bin/bash\nprintf "%q " placement-sched "$@"; echo\n')
+    program.chmod(0o755)
+    script = FUNCTIONS.replace("URL", URL).replace("BIN", str(folder))
+    if mode is not None:
+        script += f"PLACEMENT_SCHED_MODE={mode}\n"
+    script += f"source {DEVSTACK}/settings\n"
+    # DevStack sources a plugin with the mode and, for stack.sh, the phase.
+    script += "".join(f"source {DEVSTACK}/plugin.sh {phase}\n" for phase in PHASES)
+    printed = run("bash", "-c", script, status=status)
+    return [shlex.split(line) for line in printed.splitlines()]
+
+
+ADOPTION = [
+    ["sudo", "install", "-d", "-o", "stack", "/etc/placement_sched"],
+    ["iniset", CONF, "placement_database", "connection", URL],
+    ["placement-sched", "db", "adopt", "--config-file", CONF],
+]
+PLACEMENT = [
+    ["iniset", "/etc/placement/placement.conf", "placement_database", "connection", URL],
+    ["iniset", UWSGI, "uwsgi", "module", "placement_sched.wsgi:placement"],
+    ["iniset", UWSGI, "uwsgi", "need-app", "true"],
+]
+INSTALLATION = [["setup_develop", "/opt/stack/placement_sched", "mysql,postgresql,memcached"]]
+END = [["stop_process", "placement-sched"], ["sudo", "rm", "-rf", "/etc/placement_sched"]]
+SERVICES = {
+    "placement": [],
+    "scheduler": [["disable_service", "n-sch"], ["enable_service", "placement-sched"]],
+    "shadow": [["enable_service", "placement-sched"]],
+}
+COMMANDS = {"placement": "nova-shadow", "scheduler": "nova-scheduler", "shadow": "nova-shadow"}
+
+
+@pytest.mark.parametrize("mode", SERVICES)
+def test_plugin_configures_and_starts_what_its_mode_names(tmp_path, mode):
+    calls = play(tmp_path, mode)
+    command = f"{tmp_path}/placement-sched {COMMANDS[mode]}"
+    # run_process of DevStack starts only enabled services.
+    start = f"{command} --config-file /etc/nova/nova.conf --config-file {CONF}"
+    assert calls == [
+        ["define_plugin", "placement_sched"],
+        *SERVICES[mode],
+        *INSTALLATION,
+        *ADOPTION,
+        *(PLACEMENT if mode != "shadow" else []),
+        ["run_process", "placement-sched", start],
+        *END,
+    ]
+    _, *arguments = shlex.split(start)
+    assert make_parser(arguments).parse_args(arguments).run
+
+
+def test_placement_is_the_default_mode(tmp_path):
+    assert play(tmp_path, None) == play(tmp_path, "placement")
+
+
+def test_unknown_mode_is_an_error_that_names_the_modes(tmp_path):
+    words = [word for line in play(tmp_path, "both", status=1) for word in line]
+    assert words[-5:] == ["set", "placement,", "scheduler", "or", "shadow"]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_script_is_valid_bash(script):
+    run("bash", "-n", script)
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_script_passes_shellcheck(script):
+    done = subprocess.run(
+        ["shellcheck", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The image for kolla-ansible: its module and start script, without a registry's images."""
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.deploy import DEPLOY, run
+from tests.support.servers import BIN, PROGRAM, environment
+
+pytestmark = pytest.mark.slow
+
+FILE = (DEPLOY / "kolla/Dockerfile").read_text()
+#: Options as the role writes them.
+CONF = """
+[DEFAULT]
+debug = False
+log_file = {folder}/placement-api.log
+state_path = /var/lib/placement
+[oslo_middleware]
+enable_proxy_headers_parsing = true
+[oslo_concurrency]
+lock_path = /var/lib/placement/tmp
+[placement_database]
+connection = sqlite:///{folder}/placement.db
+connection_recycle_time = 10
+max_overflow = 1000
+max_pool_size = 1
+max_retries = -1
+sync_on_startup = true
+[cache]
+backend = oslo_cache.memcache_pool
+enabled = true
+memcache_servers = 192.0.2.1:11211
+[keystone_authtoken]
+service_type = placement
+www_authenticate_uri = http://192.0.2.1:5000
+auth_url = http://192.0.2.1:5000
+auth_type = password
+project_domain_id = default
+user_domain_id = default
+project_name = service
+username = placement
+password = secret
+region_name = RegionOne
+memcache_security_strategy = ENCRYPT
+memcache_secret_key = secret
+memcached_servers = 192.0.2.1:11211
+"""
+#: uwsgi loads the module, and HAProxy of kolla-ansible checks "GET /".
+LOAD = """
+from webtest import TestApp
+from placement.wsgi.api import application
+print(TestApp(application).get("/").json["versions"][0]["max_version"])
+print(TestApp(application).get("/resource_providers", status="*").status_int)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "placement.conf").write_text(CONF.format(folder=tmp_path))
+    return tmp_path
+
+
+def test_module_of_the_image_serves_the_placement_api_at_the_root(folder):
+    (line,) = re.findall(r"^RUN echo '(.+)' \\$", FILE, re.MULTILINE)
+    package = folder / "placement/wsgi"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "api.py").write_text(f"{line}\n")
+    variables = {**environment(), "PYTHONPATH": str(folder), "OS_PLACEMENT_CONFIG_DIR": str(folder)}
+    variables.pop("PLACEMENT_SCHED_CONFIG", None)
+    printed = run(BIN / "python", "-c", LOAD, env=variables, cwd=folder)
+    assert printed.splitlines()[-2:] == ["1.39", "401"]
+
+
+def test_configuration_of_the_role_is_valid(folder):
+    """Options without effect are warnings."""
+    file = folder / "placement.conf"
+    printed = run(PROGRAM, "config", "validate", "--config-file", file, env=environment())
+    assert "error" not in printed
+
+
+def start(folder: Path, failing: str = "", **variables: str) -> list[list[str]]:
+    """Source the start script as the image does, and return the calls of the programs."""
+    for name in ("placement-manage", "placement-sched"):
+        file = folder / name
+        status = f'[[ "{failing}" != "{name}" ]]'
+        file.write_text(f'#!/bin/bash\nprintf "%q " {name} "$@"; echo\n{status}\n')
+        file.chmod(0o755)
+    script = f"set -o errexit\n. {DEPLOY}/kolla/extend_start.sh\necho serve"
+    path = {"PATH": f"{folder}:{os.environ['PATH']}"}
+    printed = run("bash", "-c", script, status=bool(failing), env={**path, **variables})
+    return [shlex.split(line) for line in printed.splitlines()]
+
+
+UPGRADE = [
+    ["placement-manage", "db", "sync"],
+    ["placement-manage", "db", "online_data_migrations"],
+    ["placement-sched", "db", "adopt", "--config-file", "/etc/placement/placement.conf"],
+]
+
+
+@pytest.mark.parametrize("step", ["KOLLA_BOOTSTRAP", "KOLLA_UPGRADE", "KOLLA_OSM"])
+def test_start_script_upgrades_the_database_for_both_services(tmp_path, step):
+    assert start(tmp_path, **{step: ""}) == UPGRADE
+
+
+def test_start_script_lets_the_container_serve(tmp_path):
+    assert start(tmp_path) == [["serve"]]
+
+
+@pytest.mark.parametrize(("program", "calls"), [("placement-manage", 1), ("placement-sched", 3)])
+def test_failed_upgrade_fails_the_container(tmp_path, program, calls):
+    assert start(tmp_path, failing=program, KOLLA_BOOTSTRAP="") == UPGRADE[:calls]
+
+
+def test_image_copies_what_setup_reads():
+    setup = (DEPLOY.parent / "setup.cfg").read_text()
+    pattern = r"^(?:long_description|license_files) = (?:file: )?(\S+)"
+    for name in re.findall(pattern, setup, re.MULTILINE):
+        assert name in FILE

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The package can be installed and used with the libraries of an OpenStack release."""
+
+import re
+import subprocess
+import sys
+from configparser import ConfigParser
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.support.repository import ROOT
+from tests.support.servers import start_server
+
+FILE = ROOT / "tests/constraints.txt"
+PINNED = {
+    canonicalize_name(name): version
+    for name, version in re.findall(r"^([\w.-]+)===(\S+)$", FILE.read_text(), re.MULTILINE)
+}
+EXTRAS = ("server", "postgresql", "mysql", "memcached", "osc")
+#: Libraries that OpenStack does not have.
+OWN = {"granian", "jsonschema-rs", "orjson", "psycopg", "shtab"}
+
+
+def required():
+    setup = ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    extras = (setup["options.extras_require"][name] for name in EXTRAS)
+    lines = "\n".join([setup["options"]["install_requires"], *extras]).split("\n")
+    return [Requirement(line) for line in lines if line and not line.startswith("#")]
+
+
+def test_every_requirement_allows_the_version_of_the_release():
+    versions = {each.name: PINNED.get(canonicalize_name(each.name)) for each in required()}
+    assert {name for name, version in versions.items() if version is None} == OWN
+    refused = [
+        f"{each} does not allow {versions[each.name]}"
+        for each in required()
+        if versions[each.name] and not each.specifier.contains(versions[each.name])
+    ]
+    assert refused == []
+
+
+def test_the_release_has_sqlalchemy_2_0():
+    assert PINNED["sqlalchemy"].startswith("2.0.")
+
+
+@pytest.mark.exhaustive
+def test_the_package_installed_with_the_constraints_serves(tmp_path):
+    home = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", home], check=True, timeout=600)
+    pip = [home / "bin/python", "-m", "pip", "--quiet"]
+    install = ["install", "--constraint", FILE, "--editable", f"{ROOT}[all]"]
+    subprocess.run([*pip, *install], check=True, timeout=600)
+    subprocess.run([*pip, "check"], check=True, timeout=600)
+    frozen = subprocess.run(
+        [*pip, "freeze"], check=True, timeout=600, capture_output=True, text=True
+    ).stdout
+    installed = {
+        canonicalize_name(name): version
+        for name, version in re.findall(r"^([\w.-]+)==(\S+)$", frozen, re.MULTILINE)
+    }
+    assert {name: installed[name] for name in PINNED if name in installed} == {
+        name: version for name, version in PINNED.items() if name in installed
+    }
+    variables = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    program = home / "bin/placement-sched"
+    subprocess.run([program, "demo"], cwd=tmp_path, env=variables, check=True, timeout=600)
+    with start_server(folder=tmp_path, variables=variables, program=program) as server:
+        assert server.ask("GET", "/placement/")["versions"]
+        assert server.stop() == 0

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The context of a request has the caller, or the owner of the request."""
+
+from contextvars import Context
+
+from placement_sched.model.caller import RequestContext, build_context, set_caller
+from tests.support.states import build_spec
+
+
+def test_context_has_the_caller():
+    def run():
+        set_caller(lambda: {"user_id": "u", "project_id": "p", "roles": ("member",), "is_x": 1})
+        return build_context("owner", "project")
+
+    context = Context().run(run)
+    assert (context.user_id, context.project_id, context.roles) == ("u", "p", ["member"])
+    assert not context.is_admin
+    assert (context.user, context.tenant) == ("u", "p")
+
+
+def test_without_a_caller_the_context_has_the_owner():
+    context = Context().run(build_context, "owner", "project")
+    assert (context.user_id, context.project_id, context.roles) == ("owner", "project", [])
+    assert build_spec()._context.project_id == build_spec()["context"].project_id
+
+
+def test_elevated_context_is_an_administrator():
+    context = RequestContext(user_id="u", project_id="p", roles=["member"]).elevated("yes")
+    assert (context.user_id, context.is_admin, context.read_deleted) == ("u", True, "yes")
+    assert context.roles == ["member", "admin"]

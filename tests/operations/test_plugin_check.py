@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Third-party plugins are checked before the first request."""
+
+import pytest
+
+from placement_sched.errors import ConfigurationError
+from placement_sched.operations import plugin_check
+from placement_sched.operations.plugin_check import check_source, dry_run, load_classes
+from tests.support.states import settings_with
+
+FILTER = """
+from placement_sched import config
+from placement_sched.scheduler import filters
+from oslo_config import cfg
+
+CONF = config.CONF
+CONF.register_opts([cfg.StrOpt("checked_one")], "filter_scheduler")
+
+
+class CheckedFilter(filters.BaseHostFilter):
+    def host_passes(self, host_state, spec_obj):
+        return {expression}
+"""
+
+
+@pytest.fixture
+def write_filter(tmp_path, monkeypatch):
+    """Return a function that writes a module with a filter, and returns its path."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def write(name, expression, text=FILTER):
+        file = tmp_path / f"{name}.py"
+        file.write_text(text.format(expression=expression))
+        return str(file)
+
+    return write
+
+
+def find_problems(file):
+    settings = settings_with()
+    findings = [*check_source(file, settings.conf), *dry_run(load_classes(file), settings)]
+    return [str(finding) for finding in findings if finding.problem]
+
+
+def test_a_filter_in_order_runs(write_filter):
+    file = write_filter("acme_right", "CONF.filter_scheduler.checked_one is None")
+    assert find_problems(file) == []
+    (finding,) = dry_run(load_classes(file), settings_with())
+    assert str(finding) == f"{file}: acme_right.CheckedFilter: runs"
+
+
+def test_an_undeclared_option_and_the_line_that_fails_are_named(write_filter):
+    file = write_filter("acme_option", "CONF.filter_scheduler.checked_two")
+    option, failure = find_problems(file)
+    assert option.startswith(f"{file}:12: [filter_scheduler] checked_two: no option has this name")
+    assert "CONF.register_opt(cfg.StrOpt('checked_two'), 'filter_scheduler')" in option
+    assert "acme_option.CheckedFilter: fails for a plain request: " in failure
+    assert f"({file}:12, see placement-sched plugin check acme_option.CheckedFilter)" in failure
+
+
+def test_a_failure_of_the_second_request_is_found(write_filter):
+    file = write_filter("acme_image", "spec_obj.num_instances == 1 or host_state.none")
+    (failure,) = find_problems(file)
+    assert "fails for a request with extra specs, image and hints: " in failure
+
+
+def test_names_of_nova_need_the_shim(write_filter):
+    file = write_filter("acme_nova", "", "import nova.conf\nfrom nova import quota\n")
+    shim, missing = (str(each) for each in check_source(file, settings_with().conf))
+    assert shim == (
+        f"{file}:1: nova.conf: set [filter_scheduler] nova_shim = true, or change nova.conf to "
+        "placement_sched.config"
+    )
+    assert missing.startswith(f"{file}:2: nova.quota: nova.quota is not provided here: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("x = (", "acme_wrong.py, line 1"), ("import nope_nope", "No module named 'nope_nope'")],
+)
+def test_a_file_that_cannot_be_imported_is_an_error(write_filter, text, reason):
+    file = write_filter("acme_wrong", "", text)
+    with pytest.raises(ConfigurationError, match="cannot be imported") as error:
+        load_classes(file)
+    assert reason in error.value.detail
+
+
+def test_classes_are_found_by_module_class_and_function(write_filter):
+    text = f"{FILTER}\n\ndef list_filters():\n    return [CheckedFilter]\n"
+    write_filter("acme_found", "True", text)
+    for target in ("acme_found", "acme_found.CheckedFilter", "acme_found.list_filters"):
+        assert [kind.__name__ for kind in load_classes(target)] == ["CheckedFilter"]
+    with pytest.raises(ConfigurationError, match="has no attribute 'Checked'"):
+        load_classes("acme_found.Checked")
+
+
+def test_enabled_plugins_are_checked(write_filter):
+    write_filter("acme_enabled", "host_state.none")
+    path = "acme_enabled.CheckedFilter"
+    options = {"available_filters": [path], "enabled_filters": ["CheckedFilter"]}
+    names = {f"filter_scheduler__{name}": value for name, value in options.items()}
+    (finding,) = plugin_check.check_enabled(settings_with(**names))
+    assert "has no attribute 'none'" in finding.problem
+    assert plugin_check.check_enabled(settings_with()) == []

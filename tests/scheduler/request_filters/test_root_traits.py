@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Request filters that require or forbid traits of the root provider."""
+
+import pytest
+
+from placement_sched.errors import Invalid
+from placement_sched.scheduler.request_filters.root_traits import (
+    AcceleratorsFilter,
+    ComputeStatusFilter,
+    EphemeralEncryptionFilter,
+    PackedVirtqueueFilter,
+    RemoteManagedPortsFilter,
+    RequireImageTypeSupport,
+    TPMSecretSecurityFilter,
+    VirtioSoundFilter,
+)
+from tests.scheduler.explanations import explain_request, put_hosts
+from tests.scheduler.fake_cloud import root_required, run_filter
+from tests.support.scheduling import flavor, spec
+from tests.support.states import build_spec, settings_with
+
+ACCELERATORS, PACKED = "COMPUTE_ACCELERATORS", "COMPUTE_NET_VIRTIO_PACKED"
+DISABLED, SOUND = "COMPUTE_STATUS_DISABLED", "COMPUTE_SOUND_MODEL_VIRTIO"
+ENCRYPTION, REMOTE_PORTS = "COMPUTE_EPHEMERAL_ENCRYPTION", "COMPUTE_REMOTE_MANAGED_PORTS"
+LUKS = [ENCRYPTION, f"{ENCRYPTION}_LUKS"]
+SECRET = "COMPUTE_SECURITY_TPM_SECRET_SECURITY"  # noqa: S105 - the prefix of traits
+PROFILE = {"accel:device_profile": "fpga"}
+ENCRYPT, ENCRYPT_IMAGE = {"hw:ephemeral_encryption": "true"}, {"hw_ephemeral_encryption": "true"}
+FORMAT, IMAGE_FORMAT = "hw:ephemeral_encryption_format", "hw_ephemeral_encryption_format"
+RING, IMAGE_RING = "hw:virtio_packed_ring", "hw_virtio_packed_ring"
+RING_KEYS = [f"flavor extra spec '{RING}'", f"image property '{IMAGE_RING}'"]
+MODEL, IMAGE_MODEL = "hw:sound_model", "hw_sound_model"
+TPM, KEEPER = {"hw:tpm_version": "2.0"}, "hw:tpm_secret_security"
+IMAGE_TYPE_OPTION = "scheduler__query_placement_for_image_type_support"
+PORT = "aaaaaaaa-0000-4000-8000-000000000001"
+REMOTE = {"port_id": PORT, "vnic_type": "remote-managed"}
+NORMAL = {"port_id": PORT, "vnic_type": "normal"}
+COMPUTE = {"OpenStack-API-Version": "compute 2.96"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "extra_specs", "properties", "traits"),
+    [
+        (AcceleratorsFilter, PROFILE, {}, [ACCELERATORS]),
+        (AcceleratorsFilter, {}, {}, []),
+        (AcceleratorsFilter, {"accel:device_profile": ""}, {}, []),
+        (AcceleratorsFilter, {"device_profile": "fpga"}, {}, []),
+        (AcceleratorsFilter, {}, PROFILE, []),
+        (EphemeralEncryptionFilter, ENCRYPT, {}, [ENCRYPTION]),
+        (EphemeralEncryptionFilter, {}, ENCRYPT_IMAGE, [ENCRYPTION]),
+        (EphemeralEncryptionFilter, ENCRYPT, ENCRYPT_IMAGE, [ENCRYPTION]),
+        (EphemeralEncryptionFilter, ENCRYPT | {FORMAT: "luks"}, {}, LUKS),
+        (
+            EphemeralEncryptionFilter,
+            ENCRYPT | {FORMAT: "luksv2"},
+            {},
+            [ENCRYPTION, f"{ENCRYPTION}_LUKSV2"],
+        ),
+        (
+            EphemeralEncryptionFilter,
+            ENCRYPT,
+            {IMAGE_FORMAT: "plain"},
+            [ENCRYPTION, f"{ENCRYPTION}_PLAIN"],
+        ),
+        (EphemeralEncryptionFilter, ENCRYPT | {FORMAT: "luks"}, {IMAGE_FORMAT: "luks"}, LUKS),
+        (EphemeralEncryptionFilter, {}, ENCRYPT_IMAGE | {IMAGE_FORMAT: "luks"}, LUKS),
+        (EphemeralEncryptionFilter, {}, {}, []),
+        (EphemeralEncryptionFilter, {"hw:ephemeral_encryption": "false"}, {}, []),
+        (EphemeralEncryptionFilter, {}, {"hw_ephemeral_encryption": "false"}, []),
+        (EphemeralEncryptionFilter, {FORMAT: "luks"}, {}, []),
+        (EphemeralEncryptionFilter, {}, {IMAGE_FORMAT: "luks"}, []),
+        (PackedVirtqueueFilter, {RING: "true"}, {}, [PACKED]),
+        (PackedVirtqueueFilter, {RING: "yes"}, {}, [PACKED]),
+        (PackedVirtqueueFilter, {}, {IMAGE_RING: "true"}, [PACKED]),
+        (PackedVirtqueueFilter, {}, {IMAGE_RING: True}, [PACKED]),
+        (PackedVirtqueueFilter, {RING: "True"}, {IMAGE_RING: "1"}, [PACKED]),
+        (PackedVirtqueueFilter, {}, {}, []),
+        (PackedVirtqueueFilter, {RING: "false"}, {}, []),
+        (PackedVirtqueueFilter, {}, {IMAGE_RING: "no"}, []),
+        (PackedVirtqueueFilter, {RING: "off"}, {IMAGE_RING: "0"}, []),
+        (TPMSecretSecurityFilter, TPM, {}, [f"{SECRET}_USER"]),
+        (TPMSecretSecurityFilter, TPM | {KEEPER: "user"}, {}, [f"{SECRET}_USER"]),
+        (TPMSecretSecurityFilter, TPM | {KEEPER: "host"}, {}, [f"{SECRET}_HOST"]),
+        (TPMSecretSecurityFilter, TPM | {KEEPER: "deployment"}, {}, [f"{SECRET}_DEPLOYMENT"]),
+        (TPMSecretSecurityFilter, {}, {"hw_tpm_version": "1.2"}, [f"{SECRET}_USER"]),
+        (
+            TPMSecretSecurityFilter,
+            {KEEPER: "host"},
+            {"hw_tpm_version": "2.0", "hw_tpm_model": "tpm-crb"},
+            [f"{SECRET}_HOST"],
+        ),
+        (TPMSecretSecurityFilter, {}, {}, []),
+        (TPMSecretSecurityFilter, {KEEPER: "host"}, {}, []),
+        (TPMSecretSecurityFilter, {"hw:tpm_model": "tpm-tis", KEEPER: "host"}, {}, []),
+        (VirtioSoundFilter, {MODEL: "virtio"}, {}, [SOUND]),
+        (VirtioSoundFilter, {}, {IMAGE_MODEL: "virtio"}, [SOUND]),
+        (VirtioSoundFilter, {MODEL: "virtio"}, {IMAGE_MODEL: "virtio"}, [SOUND]),
+        (VirtioSoundFilter, {}, {}, []),
+        *(
+            (VirtioSoundFilter, {MODEL: model}, {IMAGE_MODEL: model}, [])
+            for model in ("sb16", "es1370", "pcspk", "ac97", "ich6", "ich9", "usb")
+        ),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else str(value),
+)
+def test_flavor_and_image_require_traits(kind, extra_specs, properties, traits):
+    assert kind().enabled(settings_with())
+    request = build_spec(extra_specs, properties)
+    assert root_required(kind, request) == traits
+    assert bool(run_filter(kind, request)) is bool(traits)
+
+
+@pytest.mark.parametrize(
+    ("kind", "extra_specs", "properties", "keys"),
+    [
+        (
+            EphemeralEncryptionFilter,
+            ENCRYPT,
+            {"hw_ephemeral_encryption": "false"},
+            ["flavor extra spec 'hw:ephemeral_encryption'", "'hw_ephemeral_encryption'"],
+        ),
+        (
+            EphemeralEncryptionFilter,
+            ENCRYPT | {FORMAT: "luks"},
+            {IMAGE_FORMAT: "plain"},
+            [f"flavor extra spec '{FORMAT}'", f"image property '{IMAGE_FORMAT}'"],
+        ),
+        (EphemeralEncryptionFilter, ENCRYPT | {FORMAT: "rot13"}, {}, [f"'{FORMAT}'", "'rot13'"]),
+        (PackedVirtqueueFilter, {RING: "true"}, {IMAGE_RING: "false"}, RING_KEYS),
+        (PackedVirtqueueFilter, {RING: "false"}, {IMAGE_RING: "true"}, RING_KEYS),
+        (
+            TPMSecretSecurityFilter,
+            TPM,
+            {"hw_tpm_version": "1.2"},
+            ["flavor extra spec 'hw:tpm_version'", "image property 'hw_tpm_version'"],
+        ),
+        (TPMSecretSecurityFilter, TPM | {KEEPER: "notary"}, {}, [f"'{KEEPER}'", "'notary'"]),
+        (
+            VirtioSoundFilter,
+            {MODEL: "virtio"},
+            {IMAGE_MODEL: "usb"},
+            [f"flavor extra spec '{MODEL}'", f"image property '{IMAGE_MODEL}'"],
+        ),
+        (VirtioSoundFilter, {MODEL: "gramophone"}, {}, [f"'{MODEL}'", "'gramophone'"]),
+    ],
+)
+def test_error_for_a_contradiction_has_its_keys(kind, extra_specs, properties, keys):
+    with pytest.raises(Invalid) as error:
+        run_filter(kind, build_spec(extra_specs, properties))
+    for key in keys:
+        assert key in error.value.detail
+
+
+DISK_FORMATS = ("aki", "ami", "ari", "iso", "ploop", "qcow2", "raw", "vdi", "vhd", "vhdx", "vmdk")
+
+
+def an_image(disk_format, **fields):
+    return build_spec(image={"disk_format": disk_format}, **fields)
+
+
+@pytest.mark.parametrize(
+    ("request_spec", "traits"),
+    [
+        *((an_image(name), [f"COMPUTE_IMAGE_TYPE_{name.upper()}"]) for name in DISK_FORMATS),
+        (an_image("qcow2", is_bfv=True), []),
+        (an_image("parchment"), []),
+        (an_image(""), []),
+        (an_image(None), []),
+        (build_spec(image=None), []),
+    ],
+)
+def test_disk_format_of_the_image_requires_its_trait(request_spec, traits):
+    assert not RequireImageTypeSupport().enabled(settings_with())
+    assert RequireImageTypeSupport().enabled(settings_with(**{IMAGE_TYPE_OPTION: True}))
+    assert root_required(RequireImageTypeSupport, request_spec) == traits
+    assert bool(run_filter(RequireImageTypeSupport, request_spec)) is bool(traits)
+
+
+@pytest.mark.parametrize(
+    ("networks", "traits"),
+    [
+        ([REMOTE], [REMOTE_PORTS]),
+        ([{"port_id": PORT, "binding:vnic_type": "remote-managed"}], [REMOTE_PORTS]),
+        ([NORMAL, {"network_id": "net"}, REMOTE], [REMOTE_PORTS]),
+        ([REMOTE, REMOTE], [REMOTE_PORTS]),
+        ([], []),
+        ([{"network_id": "net"}], []),
+        ([{"port_id": PORT}], []),
+        ([NORMAL], []),
+        ([{"port_id": PORT, "vnic_type": None, "binding:vnic_type": None}], []),
+        *(([NORMAL | {"vnic_type": kind}], []) for kind in ("direct", "macvtap", "vdpa", "x")),
+    ],
+)
+def test_remote_managed_port_requires_the_trait(networks, traits):
+    assert RemoteManagedPortsFilter().enabled(settings_with())
+    assert (
+        root_required(RemoteManagedPortsFilter, build_spec(requested_networks=networks)) == traits
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "trait", "fields"),
+    [
+        (AcceleratorsFilter, ACCELERATORS, {"extra_specs": PROFILE}),
+        (RequireImageTypeSupport, "COMPUTE_IMAGE_TYPE_RAW", {"image": {"disk_format": "raw"}}),
+        (RemoteManagedPortsFilter, REMOTE_PORTS, {"requested_networks": [REMOTE]}),
+    ],
+)
+def test_required_traits_of_the_request_remain(kind, trait, fields):
+    request = build_spec(request_level_params={"root_required": ["CUSTOM_A"]}, **fields)
+    assert run_filter(kind, request).spec.root_required == {"CUSTOM_A", trait}
+    request = build_spec(request_level_params={"root_required": ["CUSTOM_A", trait]}, **fields)
+    outcome = run_filter(kind, request)
+    assert (outcome.spec, outcome.changes) == (request, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "trait", "extra_specs", "image", "options"),
+    [
+        ("accelerators_filter", ACCELERATORS, PROFILE, {}, {}),
+        ("ephemeral_encryption_filter", ENCRYPTION, ENCRYPT, {}, {}),
+        ("packed_virtqueue_filter", PACKED, {RING: "true"}, {}, {}),
+        (
+            "require_image_type_support",
+            "COMPUTE_IMAGE_TYPE_QCOW2",
+            {},
+            {"disk_format": "qcow2"},
+            {IMAGE_TYPE_OPTION: True},
+        ),
+        ("virtio_sound_filter", SOUND, {}, {"properties": {IMAGE_MODEL: "virtio"}}, {}),
+        ("tpm_secret_security_filter", f"{SECRET}_HOST", TPM | {KEEPER: "host"}, {}, {}),
+    ],
+)
+def test_hosts_without_the_trait_are_no_candidates(
+    sqlite_app, name, trait, extra_specs, image, options
+):
+    tpm = ["COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_TIS"]
+    put_hosts(sqlite_app, cn1=[*tpm, trait], cn2=tpm)
+    request = spec(flavor=flavor(extra_specs=extra_specs), image=image or None)
+    answer = explain_request(sqlite_app, request, **options)
+    assert answer.filter_report(name) == {"applied": True, "changes": {"root_required": [trait]}}
+    assert trait in answer.query["root_required"][0].split(",")
+    assert answer.hosts == ["cn1"]
+    answer = explain_request(sqlite_app, spec(), **options)
+    assert answer.filter_report(name) == {"applied": False, "changes": {}}
+    assert answer.hosts == ["cn1", "cn2"]
+
+
+@pytest.mark.parametrize(
+    ("forbidden", "expected"),
+    [([], {DISABLED}), (["CUSTOM_OLD"], {DISABLED, "CUSTOM_OLD"}), ([DISABLED], {DISABLED})],
+)
+def test_trait_of_disabled_hosts_is_forbidden(forbidden, expected):
+    assert ComputeStatusFilter().enabled(settings_with())
+    request = build_spec(request_level_params={"root_forbidden": forbidden})
+    outcome = run_filter(ComputeStatusFilter, request)
+    assert outcome.spec.root_forbidden == expected
+    assert outcome.changes == ({} if DISABLED in forbidden else {"root_forbidden": [DISABLED]})
+
+
+def test_disabled_host_is_rejected_by_the_query(app):
+    put_hosts(app, cn1=[], cn2=[])
+    (service,) = app.get("/compute/v2.1/os-services?host=cn1", headers=COMPUTE).json["services"]
+    path = f"/compute/v2.1/os-services/{service['id']}"
+    app.put_json(path, {"status": "disabled"}, headers=COMPUTE)
+    answer = explain_request(app, spec())
+    assert answer.filter_report("compute_status_filter") == {
+        "applied": True,
+        "changes": {"root_forbidden": [DISABLED]},
+    }
+    assert answer.query["root_required"] == [f"!{DISABLED}"]
+    assert answer.hosts == ["cn2"]
+    steps = answer.answer["funnel"]["allocation_candidates"]["steps"]
+    (step,) = (step for step in steps if step["rejected"])
+    assert [rejection["host"] for rejection in step["rejected"]] == ["cn1"]
+
+
+def test_error_for_a_required_trait_of_disabled_hosts_names_both(sqlite_app):
+    put_hosts(sqlite_app, cn1=[])
+    request = spec(request_level_params={"root_required": [DISABLED]})
+    answer = sqlite_app.post_json("/scheduler/v1/explain", {"request_spec": request}, status=400)
+    (error,) = answer.json["errors"]
+    assert "request_level_params.root_required" in error["detail"]
+    assert "request filter compute_status_filter" in error["detail"]

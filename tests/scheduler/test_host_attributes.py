@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packages can add attributes to hosts, which only third-party plugins read."""
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from placement_sched.errors import ConfigurationError
+from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.scheduler.host_state import set_host_attributes
+from placement_sched.scheduler.plugins import host_attributes
+from tests.conftest import make_settings
+from tests.support.scheduling import report, spec
+from tests.support.states import build_host_state
+
+CALLS = []
+
+
+class TraitsFilter(BaseHostFilter):
+    """Accepts hosts whose added attributes say so."""
+
+    def host_passes(self, host_state, spec_obj):
+        return host_state.is_patched and "COMPUTE_NODE" not in host_state.traits
+
+
+def read_attributes(host_state, traits):
+    CALLS.append(host_state.host)
+    return {"is_patched": host_state.stats.get("patched") == "yes", "traits": traits, "host": "no"}
+
+
+def build_entry_point(value):
+    return EntryPoint("acme", value, "placement_sched.host_attributes")
+
+
+@pytest.fixture
+def attributes():
+    """Use the function of an entry point."""
+    set_host_attributes([host_attributes(build_entry_point(f"{__name__}:read_attributes"))])
+    CALLS.clear()
+    yield
+    set_host_attributes([])
+
+
+def build_app(make_app, url, **options):
+    names = {f"filter_scheduler__{name}": value for name, value in options.items()}
+    app = make_app(make_settings(url, **names))
+    patched = report("cn1", stats={"patched": "yes"})
+    app.post_json("/scheduler/v1/compute_nodes", [patched, report("cn2")])
+    return app
+
+
+def test_a_plugin_reads_them(attributes, make_app, sqlite_url):
+    path = f"{__name__}.TraitsFilter"
+    app = build_app(
+        make_app, sqlite_url, available_filters=[path], enabled_filters=["TraitsFilter"]
+    )
+    answer = app.post_json("/scheduler/v1/explain", {"request_spec": spec()}).json
+    assert [host["host"] for host in answer["hosts"]] == ["cn1"]
+    assert sorted(CALLS) == ["cn1", "cn2"]
+
+
+def test_shipped_filters_do_not_read_them(attributes, make_app, sqlite_url):
+    app = build_app(make_app, sqlite_url)
+    flavor = {"name": "m1", "vcpus": 1, "memory_mb": 1, "root_gb": 1}
+    flavor["extra_specs"] = {"is_patched": "True", "capabilities:is_patched": "True"}
+    body = {"request_spec": spec(flavor=flavor)}
+    assert app.post_json("/scheduler/v1/explain", body).json["hosts"] == []
+    assert CALLS == []
+
+
+def test_without_them_an_unknown_attribute_is_an_error():
+    host = build_host_state()
+    with pytest.raises(AttributeError, match="'HostState' object has no attribute 'traits'"):
+        _ = host.traits
+    host.traits = frozenset({"X"})
+    assert host.traits == {"X"}
+
+
+def test_a_wrong_entry_point_is_an_error():
+    with pytest.raises(ConfigurationError, match=r"acme \(acme_none:f\) of placement_sched\.host_"):
+        host_attributes(build_entry_point("acme_none:f"))
