@@ -12,7 +12,7 @@ from tests.support.loopback import reserve_port
 
 
 @contextmanager
-def run_haproxy(
+def start_proxy(
     folder: Path, ports: Sequence[int], *, always_tried: bool = False
 ) -> Iterator[tuple[str, Path]]:
     """Give the address of HAProxy and its certificate, once a server of these ports answers.

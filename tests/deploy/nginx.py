@@ -15,7 +15,7 @@ _FOLDERS = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
 @contextmanager
-def run_nginx(
+def start_proxy(
     folder: Path, ports: Sequence[int], *, always_tried: bool = False
 ) -> Iterator[tuple[str, Path]]:
     """Give the address of nginx and its certificate, once a server of these ports answers.

@@ -94,7 +94,7 @@ def test_limits_are_those_of_the_server():
 def test_proxy_passes_long_queries_and_names_the_limit(proxy, tmp_path):
     with start_server(folder=tmp_path) as server:
         port = int(server.url.rpartition(":")[2])
-        with proxy.run_haproxy(tmp_path, [port]) as (url, signed):
+        with proxy.start_proxy(tmp_path, [port]) as (url, signed):
             check_long_queries(url, verify=str(signed))
 
 

@@ -76,7 +76,7 @@ def run_server(done: Counter[str], *, dies: bool = False) -> Iterator[CountingSe
 def send_through_proxy(proxy: ModuleType, folder: Path, ports: list[int]) -> Iterator[Any]:
     """Give a function that sends a request through the proxy, and returns the status."""
     # No server is left out for what it did before.
-    with proxy.run_haproxy(folder, ports, always_tried=True) as (url, signed):
+    with proxy.start_proxy(folder, ports, always_tried=True) as (url, signed):
 
         def ask(method: str, path: str) -> int:
             with requests.Session() as session:

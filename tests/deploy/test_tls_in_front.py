@@ -46,7 +46,7 @@ def tls_proxy(
         held = [stack.enter_context(reserve_port()) for _ in range(2)]
         ports = [one.getsockname()[1] for one in held]
         servers = [stack.enter_context(run_server(folder, port)) for port in ports]
-        url, signed = stack.enter_context(request.param.run_haproxy(folder, ports))
+        url, signed = stack.enter_context(request.param.start_proxy(folder, ports))
         yield TLSProxy(url, signed, folder, servers, ports)
 
 

@@ -19,7 +19,7 @@ import requests
 
 from placement_sched.db.transaction import Database
 from placement_sched.store.placement import allocations
-from tests.deploy.haproxy import run_haproxy
+from tests.deploy.haproxy import start_proxy
 from tests.support.invariants import assert_generations_grow, assert_invariants
 from tests.support.loopback import reserve_port
 from tests.support.providers import make_provider
@@ -159,7 +159,7 @@ def site(database_url, tmp_path) -> Iterator[Site]:
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_nothing_acknowledged_is_lost_where_servers_are_killed(database, site, tmp_path):
     providers = [make_provider(database, VCPU=40) for _ in range(PROVIDERS)]
-    with run_haproxy(tmp_path, site.ports) as (url, certificate), assert_generations_grow(database):
+    with start_proxy(tmp_path, site.ports) as (url, certificate), assert_generations_grow(database):
         writers = [Writer(number, url, certificate, providers) for number in range(CLIENTS)]
         for writer in writers:
             writer.start()

@@ -91,7 +91,7 @@ class ProxiedServer:
 @pytest.fixture
 def proxied_server(server, tmp_path) -> Iterator[ProxiedServer]:
     port = int(server.url.rpartition(":")[2])
-    with haproxy.run_haproxy(tmp_path, [port]) as (url, certificate):
+    with haproxy.start_proxy(tmp_path, [port]) as (url, certificate):
         yield ProxiedServer(server, Wire(url, certificate), tmp_path / "proxy.log")
 
 

@@ -124,7 +124,7 @@ def test_no_path_gets_round_the_token_or_fails(server, record_property):
 @pytest.mark.parametrize("proxy", [haproxy, nginx], ids=["haproxy", "nginx"])
 def test_no_path_leads_past_a_proxy_to_what_it_keeps_to_itself(proxy, server, tmp_path):
     port = int(server.url.rpartition(":")[2])
-    with proxy.run_haproxy(tmp_path, [port]) as (url, certificate):
+    with proxy.start_proxy(tmp_path, [port]) as (url, certificate):
         wire = Wire(url, certificate)
         shown = []
         for path in TO_METRICS:
