@@ -107,21 +107,19 @@ def _undeclared_options(file: str, source: str, conf: Conf) -> Iterator[Finding]
         if isinstance(argument, ast.Constant)
     }
     declared = {name.replace("-", "_") for name in declared}
-    known = {**conf.registered, **CONF.registered}
-    seen = set()
+    groups = [conf.registered, CONF.registered]
+    reported = set()
     for node in ast.walk(tree):
         if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Attribute):
             continue
         group, option = node.value.attr, node.attr
         if _last_name(node.value.value) not in ("CONF", "FLAGS") or option in declared:
             continue
-        is_declared = group not in known or option in {
-            *known[group],
-            *CONF.registered.get(group, ()),
-        }
-        if is_declared or hasattr(CONF, option) or (group, option) in seen:
+        options = [registered[group] for registered in groups if group in registered]
+        is_declared = not options or any(option in names for names in options)
+        if is_declared or hasattr(CONF, option) or (group, option) in reported:
             continue
-        seen.add((group, option))
+        reported.add((group, option))
         problem = (
             "no option has this name: declare it, for example by "
             f"CONF.register_opt(cfg.StrOpt({option!r}), {group!r}) in the plugin's module"
@@ -242,6 +240,7 @@ def _made_up_cloud(settings: Settings) -> Iterator[Scheduler]:
     with TemporaryDirectory() as folder:
         values = {
             "placement_database.connection": f"sqlite:///{folder}/check.db",
+            "placement_database.connection_parameters": "",
             "placement.providers_in_memory": False,
         }
         settings = settings.with_overrides(values)

@@ -311,8 +311,8 @@ def host_attributes(point: EntryPoint) -> Callable[[HostState], Mapping[str, Any
         raise ConfigurationError(f"{words} cannot be loaded: {reason}") from failure
 
     def read_attributes(host: HostState) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = function(host, get_cloud().traits_of(str(host.uuid)))
-        return found
+        attributes: Mapping[str, Any] = function(host, get_cloud().traits_of(str(host.uuid)))
+        return attributes
 
     return read_attributes
 

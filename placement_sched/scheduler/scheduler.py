@@ -120,7 +120,7 @@ class Scheduler:
         changes: Sequence[CloudChange],
         ask: Callable[["Scheduler", ScratchTransaction, AppliedChanges], T],
     ) -> T:
-        """Call ``ask`` with a scheduler on the changed cloud and return its result.
+        """Return the result of ``ask``, called with a scheduler on the changed cloud.
 
         The changes, and everything that ``ask`` writes, are rolled back and visible to no other
         request. Raises :class:`Invalid` if a change is impossible, and :class:`Unavailable` after

@@ -15,6 +15,7 @@ from placement_sched.model.document import is_larger
 from placement_sched.model.verdict import SuggestedChange
 from placement_sched.scheduler.filters import BaseHostFilter, HostState, Rejection, RequestSpec
 from placement_sched.scheduler.filters.changed_requests import without_hint
+from placement_sched.scheduler.filters.utils import HOST_ATTRIBUTES
 
 _HINT = "$.request_spec.scheduler_hints.query"
 
@@ -132,8 +133,8 @@ def _resolve(value: Any, host_state: HostState) -> Any:
 
 def _read_attribute(host_state: HostState, variable: str) -> Any:
     first, *names = variable.removeprefix("$").split(".")
-    is_attribute = first in HostState.__slots__ or first == "allocation_candidates"
-    value = getattr(host_state, first, None) if is_attribute and not first.startswith("_") else None
+    is_attribute = first in HOST_ATTRIBUTES and not first.startswith("_")
+    value = getattr(host_state, first, None) if is_attribute else None
     for name in names:
         if value is None:
             return None

@@ -198,12 +198,12 @@ class ShimFinder(MetaPathFinder):
             spec.submodule_search_locations = fork_paths(name)
             return spec
         package = name.rpartition(".")[0]
-        found: importlib.machinery.ModuleSpec | None = PathFinder.find_spec(
+        fork_spec: importlib.machinery.ModuleSpec | None = PathFinder.find_spec(
             name, [*(path or ()), *fork_paths(package)]
         )
-        if found is None and name.startswith("nova."):
+        if fork_spec is None and name.startswith("nova."):
             raise ImportError(describe_missing(name), name=name)
-        return found
+        return fork_spec
 
 
 def is_installed() -> bool:

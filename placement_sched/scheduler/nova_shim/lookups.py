@@ -59,8 +59,8 @@ class Cloud:
 
     def aggregates_of(self, host: str) -> Sequence[HostAggregate]:
         """Return the aggregates of a host."""
-        found: Sequence[HostAggregate] = self.view.aggregates.of_host(host)
-        return found
+        aggregates: Sequence[HostAggregate] = self.view.aggregates.of_host(host)
+        return aggregates
 
     @cached_property
     def nodes(self) -> Mapping[str, ComputeNode]:
@@ -78,8 +78,8 @@ class Cloud:
     @cached_property
     def services(self) -> Mapping[str, Service]:
         """Return the nova-compute service of each host."""
-        found = services.search(self.connection, binary=COMPUTE_BINARY)
-        return {service.host: service for service in found}
+        computes = services.search(self.connection, binary=COMPUTE_BINARY)
+        return {service.host: service for service in computes}
 
     @cached_property
     def instances_by_host(self) -> Mapping[str, Sequence[HostInstance]]:
@@ -147,8 +147,8 @@ class Cloud:
             return {}
         if uuid in self._providers:
             return self._inventories.get(provider.id, {})
-        found = inventories.of_provider(self.connection, provider.id)
-        return {inventory.resource_class: inventory for inventory in found}
+        stock = inventories.of_provider(self.connection, provider.id)
+        return {inventory.resource_class: inventory for inventory in stock}
 
 
 def set_cloud(view: CloudView) -> None:

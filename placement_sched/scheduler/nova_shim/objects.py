@@ -37,9 +37,9 @@ class ObjectList(list[Any]):
         return self
 
 
-def _only(found: Iterable[T], error: str, name: object) -> T:
+def _only(matches: Iterable[T], error: str, name: object) -> T:
     """Return the first object, or raise an exception of nova with this name."""
-    for item in found:
+    for item in matches:
         return item
     raise getattr(exception, error)(f"{error}: {name} could not be found.")
 
@@ -50,14 +50,14 @@ class Aggregate(HostAggregate):
     @staticmethod
     def get_by_id(context: Any, aggregate_id: int) -> HostAggregate:
         """Return an aggregate by its id."""
-        found = (each for each in get_cloud().aggregates if each.id == aggregate_id)
-        return _only(found, "AggregateNotFound", aggregate_id)
+        matches = (each for each in get_cloud().aggregates if each.id == aggregate_id)
+        return _only(matches, "AggregateNotFound", aggregate_id)
 
     @staticmethod
     def get_by_uuid(context: Any, aggregate_uuid: str) -> HostAggregate:
         """Return an aggregate by its uuid."""
-        found = (each for each in get_cloud().aggregates if each.uuid == aggregate_uuid)
-        return _only(found, "AggregateNotFound", aggregate_uuid)
+        matches = (each for each in get_cloud().aggregates if each.uuid == aggregate_uuid)
+        return _only(matches, "AggregateNotFound", aggregate_uuid)
 
 
 class AggregateList(ObjectList):
@@ -71,8 +71,8 @@ class AggregateList(ObjectList):
     @classmethod
     def get_by_host(cls, context: Any, host: str, key: str | None = None) -> "AggregateList":
         """Return the aggregates of a host, restricted to a metadata key if it is given."""
-        found = get_cloud().aggregates_of(host)
-        return cls(each for each in found if key is None or key in each.metadata)
+        matches = get_cloud().aggregates_of(host)
+        return cls(each for each in matches if key is None or key in each.metadata)
 
     @classmethod
     def get_by_metadata_key(
@@ -80,8 +80,8 @@ class AggregateList(ObjectList):
     ) -> "AggregateList":
         """Return the aggregates with a key in their metadata, and with any of these hosts."""
         wanted = None if hosts is None else set(hosts)
-        found = (each for each in get_cloud().aggregates if key in each.metadata)
-        return cls(each for each in found if wanted is None or wanted & each.hosts)
+        matches = (each for each in get_cloud().aggregates if key in each.metadata)
+        return cls(each for each in matches if wanted is None or wanted & each.hosts)
 
     @classmethod
     def get_by_metadata(
@@ -112,8 +112,8 @@ class ComputeNode(_ComputeNode):
     def get_by_host_and_nodename(context: Any, host: str, nodename: str) -> _ComputeNode:
         """Return a node by its host and hypervisor hostname."""
         nodes = get_cloud().nodes_by_host.get(host, ())
-        found = (node for node in nodes if node.hypervisor_hostname == nodename)
-        return _only(found, "ComputeHostNotFound", host)
+        matches = (node for node in nodes if node.hypervisor_hostname == nodename)
+        return _only(matches, "ComputeHostNotFound", host)
 
     @staticmethod
     def get_first_node_by_host_for_old_compat(context: Any, host: str) -> _ComputeNode:
@@ -232,8 +232,8 @@ class InstanceMapping:
     @classmethod
     def get_by_instance_uuid(cls, context: Any, instance_uuid: str) -> "InstanceMapping":
         """Return the mapping of an instance."""
-        found = get_cloud().instances([instance_uuid])
-        instance = _only(found, "InstanceMappingNotFound", instance_uuid)
+        matches = get_cloud().instances([instance_uuid])
+        instance = _only(matches, "InstanceMappingNotFound", instance_uuid)
         if instance.host is None:
             return cls(instance_uuid, None)
         return cls(instance_uuid, HostMapping.get_by_host(context, instance.host).cell_mapping)

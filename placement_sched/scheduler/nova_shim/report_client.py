@@ -85,16 +85,16 @@ class SchedulerReportClient:
         return self.get_provider_traits(context, rp_uuid)
 
     def _get_inventory(self, context: Any, rp_uuid: str) -> Mapping[str, Any]:
-        found = get_cloud().inventories_of(rp_uuid)
+        values = get_cloud().inventories_of(rp_uuid)
         inventories = {
             name: {field: getattr(inventory, field) for field in _INVENTORY_FIELDS}
-            for name, inventory in found.items()
+            for name, inventory in values.items()
         }
         return {"resource_provider_generation": _generation(rp_uuid), "inventories": inventories}
 
     def _get_provider_aggregates(self, context: Any, rp_uuid: str) -> AggInfo:
-        found = get_cloud().view.provider_aggregates([rp_uuid])
-        return AggInfo(found.get(rp_uuid, frozenset()), _generation(rp_uuid))
+        values = get_cloud().view.provider_aggregates([rp_uuid])
+        return AggInfo(values.get(rp_uuid, frozenset()), _generation(rp_uuid))
 
     def get_providers_in_tree(self, context: Any, uuid: str) -> list[Any]:
         """Return the providers of the tree of a provider."""
