@@ -214,8 +214,12 @@ def dry_run(kinds: Iterable[type], settings: Settings) -> list[Finding]:
     kinds = list(kinds)
     if not kinds:
         return []
-    with _made_up_cloud(settings) as scheduler:
-        return [_try(scheduler, kind) for kind in kinds]
+    try:
+        with _made_up_cloud(settings) as scheduler:
+            return [_try(scheduler, kind) for kind in kinds]
+    except (Error, OSError) as failure:  # for example a full disk
+        problem = f"the temporary database of the dry run failed: {one_line(failure)}"
+        return [Finding(source_of(kinds[0]), 0, "dry run", "not done", problem)]
 
 
 def _try(scheduler: Scheduler, kind: type) -> Finding:

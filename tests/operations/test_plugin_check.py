@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Third-party plugins are checked before the first request."""
 
+from unittest.mock import Mock
+
 import pytest
 
 from placement_sched.errors import ConfigurationError
@@ -102,3 +104,11 @@ def test_enabled_plugins_are_checked(write_filter):
     (finding,) = plugin_check.check_enabled(settings_with(**names))
     assert "has no attribute 'none'" in finding.problem
     assert plugin_check.check_enabled(settings_with()) == []
+
+
+def test_a_full_disk_is_a_finding(write_filter, monkeypatch):
+    file = write_filter("acme_disk", "True")
+    kinds = load_classes(file)
+    monkeypatch.setattr(plugin_check, "sync", Mock(side_effect=OSError("No space left on device")))
+    (finding,) = dry_run(kinds, settings_with())
+    assert finding.problem.endswith("dry run failed: No space left on device")
