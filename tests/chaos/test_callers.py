@@ -98,7 +98,7 @@ class CallerKinds:
 
     def request(self, entrance: Endpoint) -> DrawnRequest:
         """Return a right request, of anyone's."""
-        drawn = self.right.draw(entrance)
+        drawn = self.right.draw_request(entrance)
         path = drawn.path
         if entrance.method == "GET" and not entrance.rule.endswith("access"):
             path = path.replace(f"/flavors/{PRIVATE}", "/flavors/f2")

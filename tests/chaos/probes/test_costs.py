@@ -71,7 +71,7 @@ def hardware_requests() -> Iterator[LargeRequest]:
 
 def tree_requests() -> Iterator[LargeRequest]:
     """Yield the costliest queries of the candidates of a tree of many providers."""
-    for name, query in nested.large_queries().items():
+    for name, query in nested.tree_queries().items():
         for limit in ("", "&limit=1", "&limit=1000"):
             path = f"/placement/allocation_candidates?{query}{limit}"
             yield LargeRequest(f"query: {name}{limit}", "GET", path)

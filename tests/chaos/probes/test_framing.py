@@ -135,7 +135,7 @@ class OtherClients:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self._over = threading.Event()
-        self._threads = [threading.Thread(target=self._ask, args=(which,)) for which in range(3)]
+        self._threads = [threading.Thread(target=self._send, args=(which,)) for which in range(3)]
         self.wrong: list[str] = []
         self.answered = 0
 
