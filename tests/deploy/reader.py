@@ -49,9 +49,7 @@ PAGES = {
 OF_README = "journalctl --unit placement-sched --lines 20"
 _CHECK = doctest.OutputChecker()
 _LIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-_BLOCK = re.compile(
-    r"^( *).. (?:code-block:: console|commands::)\n(?: +:.*\n)*\n((?:\1 +.*\n|\n)+)", re.MULTILINE
-)
+_BLOCK = re.compile(r"^( *).. code-block:: console\n(?: +:.*\n)*\n((?:\1 +.*\n|\n)+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,14 @@
 """What the operator's guide shows on a console happens.
 
 Each page is played in a directory of its own, from top to bottom: a code block with a caption
-becomes the file of that name, and a ``commands`` block is a session. Lines after ``$`` are run by a
-shell; what follows is what they print, with ``...`` for whatever differs. ``placement-sched serve``
-runs until the page ends or starts another, and what is exported holds until the page ends.
+becomes the file of that name, and a ``console`` block of the class ``played`` is a session. Lines
+after ``$`` are run by a shell; what follows is what they print, with ``...`` for whatever differs.
+The class ``status-1`` is the exit status of its commands. ``placement-sched serve`` runs until the
+page ends or starts another, and what is exported holds until the page ends.
 
 Nothing else is set but where programs and home are, and the reader is a slow one: after each
-``curl``, by which hosts report, an hour passes in which none does. A session with the option
-``:peer:`` is played where OpenStack placement is installed beside us.
+``curl``, by which hosts report, an hour passes in which none does. A session of
+the class ``peer`` is played where OpenStack placement is installed beside us.
 """
 
 import doctest
@@ -34,7 +35,7 @@ SOURCE = Path(__file__).parents[2] / "doc" / "source"
 ADDRESS = "http://127.0.0.1:8778"
 
 _BLOCK = re.compile(
-    r"^\.\. (?P<kind>code-block|commands)::.*\n(?P<options>(?:   :.+\n)*)\n"
+    r"^\.\. code-block::.*\n(?P<options>(?:   :.+\n)*)\n"
     r"(?P<content>(?:   .*\n|\n)+)",
     re.MULTILINE,
 )
@@ -69,9 +70,9 @@ def parse_page(page: str) -> Iterator[File | Command]:
     for block in _BLOCK.finditer(page + "\n"):
         content = textwrap.dedent(block["content"]).strip() + "\n"
         caption = re.search(r":caption: (\S+)", block["options"])
-        if block["kind"] == "commands":
-            status = re.search(r":status: (\d+)", block["options"])
-            peer = ":peer:" in block["options"]
+        if classes := re.search(r":class: played(.*)", block["options"]):
+            status = re.search(r"status-(\d+)", classes[1])
+            peer = "peer" in classes[1].split()
             yield from _parse_session(content, int(status[1]) if status else 0, peer=peer)
         elif caption:
             yield File(caption[1], content)
@@ -178,7 +179,7 @@ def test_commands_of_the_guide_print_what_it_shows(page: str, tmp_path: Path) ->
 
 
 def test_every_session_of_the_guide_is_played() -> None:
-    sessions = {path.stem for path in SOURCE.glob("*.rst") if ".. commands::" in path.read_text()}
+    sessions = {path.stem for path in SOURCE.glob("*.rst") if ":class: played" in path.read_text()}
     assert sessions == set(PAGES)
 
 

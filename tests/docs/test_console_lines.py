@@ -2,8 +2,8 @@
 """Each line that a reader is to type is run by a test, or stands here with the reason why not.
 
 A line of the guide is one after ``$`` or ``#`` of a console block: other blocks have none, but for
-the synopsis of a command, whose options are looked up. ``test_commands.py`` plays all ``commands``
-blocks. Of ``console`` blocks, those of the pages for operators are typed as printed on an empty
+the synopsis of a command, whose options are looked up. ``test_commands.py`` plays the blocks of
+the class ``played``. Of the others, those of the pages for operators are typed as printed on a
 Debian (``deploy/reader.py``, with what is written for a word of a page), others by tests that take
 them from the page (``lines_that_tests_run``, ``test_typed_lines.py``). The rest cannot be typed
 here as they stand (``CANNOT``), with what asks for the same. README.md's blocks of ``sh`` are
@@ -190,7 +190,8 @@ CANNOT = {
 }
 _PROMPT = re.compile(r"^ *[$#] (.+)", re.MULTILINE)
 _CONSOLE = re.compile(
-    r"^( *).. code-block:: console\n(?:\1 +:.*\n)*\n((?:\1 +.*\n|\n)+)", re.MULTILINE
+    r"^( *).. code-block:: console\n(?! +:class: played)(?:\1 +:.*\n)*\n((?:\1 +.*\n|\n)+)",
+    re.MULTILINE,
 )
 #: A line that begins with a program, after what is set for it alone.
 _TYPED = re.compile(

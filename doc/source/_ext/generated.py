@@ -2,8 +2,7 @@
 """Directives whose content comes from the code, so that these pages cannot become outdated.
 
 ``plugins``, ``request-filter-order``, ``error-classes``, ``error-codes``, ``policies``, ``tables``,
-``without-meaning``, ``command-help`` and ``decisions`` write what is in the tree now. ``commands``
-is a console session that ``tests/docs/test_commands.py`` runs.
+``without-meaning``, ``command-help`` and ``decisions`` write what is in the tree now.
 """
 
 import ast
@@ -15,10 +14,10 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from docutils import nodes
-from docutils.parsers.rst import Directive, directives
+from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
 from oslo_config import cfg
 from sphinx.application import Sphinx
@@ -297,27 +296,6 @@ class CommandHelp(Generated):
             yield ""
 
 
-class Commands(Directive):
-    """A console session: lines after ``$`` are run by a test, the others are what they print.
-
-    ``status`` is the exit status of each command, and ``peer`` says that commands of OpenStack
-    placement, or its database, are needed.
-    """
-
-    has_content = True
-    option_spec: ClassVar[dict[str, Any]] = {
-        "status": directives.nonnegative_int,
-        "peer": directives.flag,
-    }
-
-    def run(self) -> list[nodes.Node]:
-        """Return the session as a block."""
-        text = "\n".join(self.content)
-        block = nodes.literal_block(text, text)
-        block["language"] = "console"
-        return [block]
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     """Make the directives known to Sphinx."""
     app.add_directive("plugins", Plugins)
@@ -329,5 +307,4 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("without-meaning", WithoutMeaning)
     app.add_directive("decisions", Decisions)
     app.add_directive("command-help", CommandHelp)
-    app.add_directive("commands", Commands)
     return {"parallel_read_safe": True}
