@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small clouds as plain values, a loader, and a naive search that is plainly right.
+"""Small clouds as plain values, and a loader.
 
-The naive model knows nothing of SQL: it looks at every provider in turn. It is for one group and
-hosts without children; ``tests.candidates.reference`` answers whole questions on trees.
+``tests.candidates.reference`` has the expected candidates of a cloud.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,9 +23,7 @@ from placement_sched.db.tables import (
     traits,
 )
 from placement_sched.db.transaction import Database
-from placement_sched.model.candidates_query import RequestGroup
 from placement_sched.model.provider import Inventory
-from tests.support.providers import fits
 
 NOW = datetime(2026, 1, 1, 12, 0, 0)
 
@@ -83,26 +80,6 @@ class Cloud:
 def build_stock(name: str, total: int, used: int = 0, **more: object) -> dict[str, Stock]:
     """Return a stock of one class, to be merged into a host's."""
     return {name: Stock(Inventory(resource_class=name, total=total, **more), used)}
-
-
-def expected_candidates(cloud: Cloud, group: RequestGroup) -> list[str]:
-    """Return the uuids of the hosts that can serve ``group``, looking at one after the other."""
-    return [host.uuid for host in cloud.hosts if _serves(host, group)]
-
-
-def _serves(host: Host, group: RequestGroup) -> bool:
-    aggregates = {uuid_of(name) for name in host.aggregates}
-    return (
-        all(
-            name in host.stocks and fits(host.stocks[name].inventory, host.stocks[name].used, asked)
-            for name, asked in group.resources
-        )
-        and all(host.traits & any_of for any_of in group.traits.required)
-        and not host.traits & group.traits.forbidden
-        and all(aggregates & any_of for any_of in group.aggregates.member_of)
-        and not aggregates & group.aggregates.forbidden
-        and group.in_tree in {None, host.uuid}
-    )
 
 
 def load_cloud(database: Database, cloud: Cloud) -> None:
