@@ -9,7 +9,6 @@ import json
 import os
 import sqlite3
 import subprocess
-from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -17,18 +16,12 @@ from uuid import uuid4
 
 from tests.deploy import DEPLOY, run
 from tests.differential.duel import PEER_PYTHON
+from tests.support import keystone
 from tests.support.servers import wait_until
 
 ADDRESS = "192.0.2.5"
 KEYSTONE = f"http://{ADDRESS}:5000/v3"
 PLACEMENT = f"http://{ADDRESS}:8778"
-_SERVE = """
-import importlib, sys
-from wsgiref.simple_server import make_server
-(module, address, port), sys.argv[1:] = sys.argv[1:], []
-application = importlib.import_module(module).application
-make_server(address, int(port), application).serve_forever()
-"""
 _READ = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
@@ -47,21 +40,11 @@ for method, path, body in calls:
     data = None if body is None else json.dumps(body).encode()
     urlopen(Request(address + path, data, headers, method=method), timeout=60).close()
 """
-_KEYSTONE = """
-[database]
-connection = sqlite:///{folder}/keystone.db
-[fernet_tokens]
-key_repository = {folder}/tokens
-[fernet_receipts]
-key_repository = {folder}/receipts
-[credential]
-key_repository = {folder}/credentials
-"""
 #: As keystone's guide has it: the administrator's variables.
 ADMIN = f"""\
 export OS_AUTH_URL={KEYSTONE}
 export OS_USERNAME=admin
-export OS_PASSWORD=of-the-cloud
+export OS_PASSWORD={keystone.PASSWORD}
 export OS_PROJECT_NAME=service
 export OS_USER_DOMAIN_NAME=Default
 export OS_PROJECT_DOMAIN_NAME=Default
@@ -92,20 +75,9 @@ class Cloud:
     def start_keystone(self) -> None:
         """Start keystone, with an administrator, and the project of the services."""
         folder = self._folder / "keystone"
-        for name in ("tokens", "receipts", "credentials"):
-            (folder / name).mkdir(parents=True)
-            for number in range(2):
-                key = folder / name / str(number)
-                key.write_bytes(urlsafe_b64encode(os.urandom(32)))
-        (folder / "keystone.conf").write_text(_KEYSTONE.format(folder=folder))
-        manage = PEER_PYTHON.with_name("keystone-manage")
-        assert manage.exists(), "keystone is not installed beside us: make peer does it"
-        named = (manage, f"--config-file={folder / 'keystone.conf'}")
-        run(*named, "db_sync")
-        urls = [f"--bootstrap-{one}-url={KEYSTONE}" for one in ("public", "internal", "admin")]
-        names = ("--bootstrap-project-name=service", "--bootstrap-region-id=RegionOne")
-        run(*named, "bootstrap", "--bootstrap-password=of-the-cloud", *names, *urls)
-        self._serve("keystone.wsgi.api", 5000, OS_KEYSTONE_CONFIG_DIR=str(folder))
+        keystone.create_database(folder)
+        keystone.bootstrap(folder, KEYSTONE)
+        self._serve(keystone.MODULE, 5000, OS_KEYSTONE_CONFIG_DIR=str(folder))
 
     def point_to(self, url: str) -> None:
         """Let the catalogue have placement here, as in a cloud that has one already."""
@@ -148,7 +120,7 @@ class Cloud:
         log = self._folder / f"{module}.log"
         output = self._stack.enter_context(log.open("a"))
         process = subprocess.Popen(
-            [*self._inside, PEER_PYTHON, "-c", _SERVE, module, ADDRESS, str(port)],
+            [*self._inside, PEER_PYTHON, "-c", keystone.SERVE, module, ADDRESS, str(port)],
             env={**os.environ, **variables},
             stdout=output,
             stderr=output,

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Login by ``clouds.yaml`` to OpenStack's keystone, and the scheduler from its catalogue."""
+
+import json
+import subprocess
+
+import pytest
+import yaml
+
+from tests.differential.duel import needs_peer
+from tests.support.keystone import PASSWORD, run_keystone
+from tests.support.servers import BIN, environment, start_server
+
+pytestmark = pytest.mark.system
+
+LOGIN = {
+    "username": "admin",
+    "password": PASSWORD,
+    "project_name": "service",
+    "user_domain_name": "Default",
+    "project_domain_name": "Default",
+}
+SIZES = ("--vcpus", "1", "--ram", "512", "--disk", "1")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Run a program that finds its cloud in clouds.yaml, and return its process."""
+    needs_peer()
+    folder = tmp_path_factory.mktemp("cloud")
+    with run_keystone(folder / "keystone") as keystone:
+        login = {**LOGIN, "auth_url": f"{keystone.url}/v3"}
+        clouds = {
+            "good": {"auth": login, "region_name": "RegionOne"},
+            "wrong": {"auth": {**login, "password": "x"}, "region_name": "RegionOne"},
+        }
+        (folder / "clouds.yaml").write_text(yaml.safe_dump({"clouds": clouds}))
+        options = {"auth_type": "password", "www_authenticate_uri": login["auth_url"], **login}
+        lines = ["[api]", "auth_strategy = keystone", "[keystone_authtoken]"]
+        lines += [f"{option} = {value}" for option, value in options.items()]
+        config = folder / "placement_sched.conf"
+        config.write_text("\n".join(lines))
+
+        def run(program: str, *words: str, cloud: str = "good"):
+            return subprocess.run(
+                [BIN / program, *words],
+                env=environment(OS_CLOUD=cloud, HOME=str(folder)),
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=240,
+                check=False,
+            )
+
+        with start_server("--config-file", config, folder=folder) as server:
+            for words in (
+                ("service", "create", "--name", "placement-sched", "scheduler"),
+                ("endpoint", "create", "--region", "RegionOne", "scheduler", "public", server.url),
+            ):
+                created = run("openstack", *words)
+                assert created.returncode == 0, created.stderr
+            yield run
+
+
+def test_openstack_scheduler_explains_a_request(run):
+    done = run("openstack", "scheduler", "explain", *SIZES, "-f", "json")
+    assert done.returncode == 0, done.stderr
+    assert {row["Out"] for row in json.loads(done.stdout)} == {0}
+
+
+def test_command_logs_in(run):
+    done = run("placement-sched", "policy", "list", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [("openstack", ["scheduler", "host", "list"]), ("placement-sched", ["host", "list"])],
+)
+def test_wrong_password_is_one_line(run, program, words):
+    done = run(program, *words, cloud="wrong")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert "401" in line

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OpenStack's keystone, of the environment of ``make peer``, on a database of its own."""
+
+import os
+import subprocess
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.differential.duel import PEER_PYTHON
+from tests.support.servers import Server, environment, start_server
+
+PASSWORD = "of-the-cloud"  # noqa: S105 - of a keystone of the tests
+#: The program that serves the application of a module: module, address, port.
+SERVE = """
+import importlib, sys
+from wsgiref.simple_server import make_server
+(module, address, port), sys.argv[1:] = sys.argv[1:], []
+application = importlib.import_module(module).application
+make_server(address, int(port), application).serve_forever()
+"""
+MODULE = "keystone.wsgi.api"
+_CONFIG = """
+[database]
+connection = sqlite:///{folder}/keystone.db
+[fernet_tokens]
+key_repository = {folder}/tokens
+[fernet_receipts]
+key_repository = {folder}/receipts
+[credential]
+key_repository = {folder}/credentials
+"""
+
+
+def create_database(folder: Path) -> None:
+    """Write keystone's configuration and keys into a folder, and create its database."""
+    for name in ("tokens", "receipts", "credentials"):
+        (folder / name).mkdir(parents=True)
+        for number in range(2):
+            (folder / name / str(number)).write_bytes(urlsafe_b64encode(os.urandom(32)))
+    (folder / "keystone.conf").write_text(_CONFIG.format(folder=folder))
+    _manage(folder, ["db_sync"])
+
+
+def bootstrap(folder: Path, url: str) -> None:
+    """Create the administrator and the project ``service``; ``url`` is keystone's address."""
+    urls = [f"--bootstrap-{one}-url={url}" for one in ("public", "internal", "admin")]
+    names = ("--bootstrap-project-name=service", "--bootstrap-region-id=RegionOne")
+    _manage(folder, ["bootstrap", f"--bootstrap-password={PASSWORD}", *names, *urls])
+
+
+def _manage(folder: Path, words: Sequence[str]) -> None:
+    program = PEER_PYTHON.with_name("keystone-manage")
+    assert program.exists(), "keystone is not installed beside us: make peer does it"
+    subprocess.run([program, f"--config-file={folder}/keystone.conf", *words], check=True)
+
+
+@contextmanager
+def run_keystone(folder: Path) -> Iterator[Server]:
+    """Run a keystone on a free port; its users log in at ``<url>/v3``."""
+    create_database(folder)
+    with start_server(
+        folder=folder,
+        ready="/v3",
+        variables=environment(OS_KEYSTONE_CONFIG_DIR=str(folder)),
+        command=[PEER_PYTHON, "-c", SERVE, MODULE, "127.0.0.1", "{port}"],
+    ) as server:
+        bootstrap(folder, f"{server.url}/v3")
+        yield server
