@@ -25,6 +25,7 @@ from worlds.nodes import ALWAYS_UP
 
 from placement_sched.api.request_context import WSGI
 from placement_sched.app import create_app, wrap_for_worker
+from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import Instance
@@ -57,6 +58,10 @@ def build_requests(drained: list[str]) -> Mapping[str, tuple[str, dict[str, obje
     many = {"request_spec": {}, "flavors": build_flavors(FLAVORS)}
     return {
         "explain": ("explain", {"request_spec": spec}),
+        "selection without a claim": (
+            "select_destinations",
+            {"request_spec": spec, "claim": False},
+        ),
         "all hosts": ("hosts", None),
         "a page of 50 hosts": ("hosts?limit=50", None),
         "one host": ("hosts/cn000007.example.org", None),
@@ -112,6 +117,27 @@ def measure(application: WSGI, path: str, body: dict[str, object] | None) -> tup
     return seconds, len(content)
 
 
+def with_filters(settings: Settings, classes: str) -> Settings:
+    """Return settings that enable more filters, given by the dotted names of their classes."""
+    if not classes:
+        return settings
+    names = classes.split(",")
+    enabled = settings.filter_scheduler.enabled_filters
+    return settings.with_overrides(
+        {
+            "filter_scheduler.nova_shim": True,
+            "filter_scheduler.available_filters": [
+                "placement_sched.scheduler.filters.all_filters",
+                *names,
+            ],
+            "filter_scheduler.enabled_filters": [
+                *enabled,
+                *(name.rpartition(".")[2] for name in names),
+            ],
+        }
+    )
+
+
 def main() -> int:
     """Send the requests in turns, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -120,13 +146,18 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--world", choices=("flat", "nested"), default="flat")
     parser.add_argument("--only", default="", help="requests with this text in their names")
+    parser.add_argument(
+        "--filters",
+        default="",
+        help="classes of third-party filters, enabled as well, with the shim",
+    )
     databases.add_arguments(parser)
     options = parser.parse_args()
     kind = FlatWorld if options.world == "flat" else NestedWorld
     with databases.filled_database(options, kind(options.hosts, options.seed, ALWAYS_UP)) as url:
         connection = url.render_as_string(hide_password=False)
         overrides = {"placement_database.connection": connection, "api.auth_strategy": "noauth2"}
-        app = create_app(read_settings().with_overrides(overrides))
+        app = create_app(with_filters(read_settings().with_overrides(overrides), options.filters))
         application = wrap_for_worker(app)
         requests = build_requests(record_instances(app.services.database))
         chosen = {name: request for name, request in requests.items() if options.only in name}
