@@ -37,7 +37,7 @@ NOVA_FILTER = ("host_passes", "_filter_one", "filter_all")
 NOVA_WEIGHER = ("_weigh_object", "weigh_objects")
 #: The methods that make a class a plugin, if it implements any of them.
 _METHODS: Mapping[type, tuple[str, ...]] = {
-    BaseHostFilter: ("refusal", "for_request", "verdicts", *NOVA_FILTER),
+    BaseHostFilter: ("rejection", "prepare", "verdicts", *NOVA_FILTER),
     BaseHostWeigher: ("column", "weights", *NOVA_WEIGHER),
 }
 _FLAVOR = {"id": "check", "name": "check", "vcpus": 1, "memory_mb": 512, "root_gb": 1}

@@ -90,7 +90,7 @@ def apply_passed(verdict: Passed, host: HostState, name: str) -> None:
     if not isinstance(verdict, Passed):
         raise PluginFailed(
             f"{name} failed: its verdict on {host.host} is {repr(verdict)[:60]}, which is neither "
-            "a Refusal nor Passed nor None"
+            "a Rejection nor Passed nor None"
         )
     verdict.apply_to(host)
 
@@ -162,7 +162,7 @@ def rejections_of_host(
         for report in run_filters((plugin,), [host], spec).reports:
             if report.rejected:
                 with calling(plugin):
-                    changes = tuple(plugin.changes(host, spec))
+                    changes = tuple(plugin.suggested_changes(host, spec))
                 yield _with_changes(report, changes)
 
 
@@ -315,19 +315,19 @@ class NovaFilter:
         if not passed <= {id(host) for host in hosts}:
             raise ValueError("filter_all returned a host that it was not given")
         return [
-            None if id(host) in passed else self._refusal(host, candidates, spec_obj)
+            None if id(host) in passed else self._find_rejection(host, candidates, spec_obj)
             for host, candidates in zip(hosts, candidates_before, strict=True)
         ]
 
-    def _refusal(
+    def _find_rejection(
         self, host: HostState, candidates: Sequence[object], spec: RequestSpec
     ) -> Rejection:
-        """Return the rejection of a host, from the ``refusal`` method if the class has its own.
+        """Return the rejection of a host, from the ``rejection`` method if the class has its own.
 
         The method runs only for rejected hosts, after their candidates are restored.
         """
         set_candidates(host, candidates)
         kind = type(self._plugin)
-        has_own = kind.refusal is not BaseHostFilter.refusal
-        refusal = self._plugin.refusal(host, spec) if has_own else None
-        return refusal or Rejection(f"rejected by {kind.__name__}")
+        has_own = kind.rejection is not BaseHostFilter.rejection
+        rejection = self._plugin.rejection(host, spec) if has_own else None
+        return rejection or Rejection(f"rejected by {kind.__name__}")

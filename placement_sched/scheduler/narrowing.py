@@ -133,14 +133,16 @@ def check_result(spec: RequestSpec, outcome: object) -> None:
             _check_spec(spec, outcome.spec)
     elif isinstance(outcome, Rejection):
         if not (isinstance(outcome.reason, str) and outcome.reason):
-            raise TypeError(f"the reason of a Refusal must be a string, not {outcome.reason!r}")
+            raise TypeError(f"the reason of a Rejection must be a string, not {outcome.reason!r}")
     elif outcome is not None:
-        raise TypeError(f"expected Outcome, Refusal or None, not {type(outcome).__name__}")
+        actual = type(outcome).__name__
+        raise TypeError(f"expected RequestFilterResult, Rejection or None, not {actual}")
 
 
-def _check_spec(original: RequestSpec, new: RequestSpec) -> None:
+def _check_spec(original: RequestSpec, new: object) -> None:
     if not isinstance(new, RequestSpec):
-        raise TypeError(f"the spec of an Outcome must be a RequestSpec, not {type(new).__name__}")
+        actual = type(new).__name__
+        raise TypeError(f"the spec of a RequestFilterResult must be a RequestSpec, not {actual}")
     for field in fields(RequestSpec):
         old_value, new_value = getattr(original, field.name), getattr(new, field.name)
         if old_value is not None and not isinstance(new_value, type(old_value)):

@@ -75,7 +75,7 @@ def test_the_night_shift_filter_alone() -> None:
 
     assert at(12).host_passes(sleeper, SPEC)
     assert not at(23).host_passes(sleeper, SPEC)
-    assert at(23).refusal(sleeper, SPEC).reason == "it sleeps from 22 to 6, and it is 23"
+    assert at(23).rejection(sleeper, SPEC).reason == "it sleeps from 22 to 6, and it is 23"
     assert at(23).host_passes(HostState("cn2", "cn2"), SPEC)
 
 

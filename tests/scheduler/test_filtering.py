@@ -22,7 +22,7 @@ class RejectsWithReason(BaseHostFilter):
 
     names = ("cn2",)
 
-    def refusal(self, host_state, _spec):
+    def rejection(self, host_state, _spec):
         return (
             Rejection(f"{host_state.host} is not liked") if host_state.host in self.names else None
         )
@@ -117,28 +117,28 @@ def test_host_passes_of_a_subclass_decides():
 class PreparedFilter(BaseHostFilter):
     """Rejects the host in the hint of a request."""
 
-    def for_request(self, spec_obj):
+    def prepare(self, spec_obj):
         disliked = spec_obj.scheduler_hints.get("not")
         if disliked is None:
             return None
         return lambda host: Rejection("not liked") if host.host == disliked[0] else None
 
 
-def test_for_request_prepares_a_function_for_all_hosts():
+def test_prepare_returns_a_function_for_all_hosts():
     spec = build_spec(scheduler_hints={"not": ["cn2"]})
     run = run_filters([PreparedFilter()], HOSTS, spec)
     assert names(run) == ["cn1", "cn3"]
     assert [rejection.reason for rejection in run.reports[0].rejected] == ["not liked"]
     assert not PreparedFilter().host_passes(HOSTS[1], spec)
-    assert PreparedFilter().refusal(HOSTS[1], spec).reason == "not liked"
+    assert PreparedFilter().rejection(HOSTS[1], spec).reason == "not liked"
     assert names(run_filters([PreparedFilter()], HOSTS, SPEC)) == ["cn1", "cn2", "cn3"]
     assert PreparedFilter().host_passes(HOSTS[1], SPEC)
 
 
-def test_methods_of_a_subclass_replace_for_request():
+def test_methods_of_a_subclass_replace_prepare():
     class Refusing(PreparedFilter):
-        def refusal(self, host_state, spec_obj):
-            return super().refusal(host_state, spec_obj) or Rejection("nobody is good enough")
+        def rejection(self, host_state, spec_obj):
+            return super().rejection(host_state, spec_obj) or Rejection("nobody is good enough")
 
     class Passing(PreparedFilter):
         def host_passes(self, host_state, spec_obj):
@@ -222,14 +222,14 @@ class ReturnsObject(BaseHostFilter):
 
 
 class ReturnsText(BaseHostFilter):
-    def refusal(self, _host_state, _spec):
+    def rejection(self, _host_state, _spec):
         return "no"
 
 
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (WithoutMethods, "WithoutMethods has neither host_passes nor refusal"),
+        (WithoutMethods, "WithoutMethods has neither host_passes nor rejection"),
         (ReturnsNewHost, "filter_all returned a host that it was not given"),
         (ReturnsObject, "filter_all returned a host that it was not given"),
         (ReturnsText, "ReturnsText failed: its verdict on cn1 is 'no', which is"),

@@ -67,13 +67,16 @@ def test_narrower_request_rejection_and_none_are_valid_results(outcome):
         (True, "expected .*, not bool"),
         ("no", "expected .*, not str"),
         (SPEC, "expected .*, not RequestSpec"),
-        (RequestFilterResult(None), "the spec of an Outcome must be a RequestSpec, not NoneType"),
+        (
+            RequestFilterResult(None),
+            "the spec of a RequestFilterResult must be a RequestSpec, not NoneType",
+        ),
         (RequestFilterResult(SPEC, None), None),
         (RequestFilterResult(SPEC, [1]), None),
         (RequestFilterResult(SPEC, {1: 2}), None),
         (RequestFilterResult(SPEC, {"x": object()}), None),
-        (Rejection(None), "the reason of a Refusal must be a string, not None"),
-        (Rejection(""), "the reason of a Refusal must be a string, not ''"),
+        (Rejection(None), "the reason of a Rejection must be a string, not None"),
+        (Rejection(""), "the reason of a Rejection must be a string, not ''"),
         (
             RequestFilterResult(replace(SPEC, request_level_params=None)),
             "request_level_params became NoneType",
@@ -201,10 +204,10 @@ def test_error_of_the_cloud_is_not_an_error_of_the_filter(failure):
 @pytest.mark.parametrize(
     ("result", "expected"),
     [
-        (lambda _spec: 42, "expected Outcome, Refusal or None, not int"),
+        (lambda _spec: 42, "expected RequestFilterResult, Rejection or None, not int"),
         (
             lambda _spec: RequestFilterResult(None),
-            "the spec of an Outcome must be a RequestSpec, not NoneType",
+            "the spec of a RequestFilterResult must be a RequestSpec, not NoneType",
         ),
         (lambda spec: RequestFilterResult(spec, {"x": {1}}), "TypeError"),
         (lambda _spec: sys.exit(3), "SystemExit"),

@@ -100,6 +100,6 @@ def build_instances(host: str, *uuids: str, **fields: Any) -> dict[str, HostInst
 def find_rejection(plugin: BaseHostFilter, host: HostState, spec: RequestSpec | None = None) -> Any:
     """Return the reason of a filter's refusal, or None; ``host_passes`` has to say the same."""
     spec = spec or build_spec()
-    found = plugin.refusal(host, spec)
+    found = plugin.rejection(host, spec)
     assert plugin.host_passes(host, spec) is (found is None)
     return found and found.reason

@@ -31,7 +31,7 @@ class NightShiftFilter(BaseHostFilter):
         ),
     )
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
+    def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the hour, where it is night and the host sleeps."""
         if "night" not in utils.aggregate_values_from_key(host_state, "sleeps"):
             return None

@@ -37,7 +37,7 @@ class QuietTimeFilter(BaseHostFilter):
         ),
     )
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
+    def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return when the hall is maintained, where that is too soon."""
         if spec_obj.flavor.extra_specs.get("acme:bears_maintenance", "").lower() == "true":
             return None

@@ -64,8 +64,8 @@ def test_a_hall_is_quiet_before_its_maintenance(maintenance, passes):
 
 
 def test_the_refusal_says_how_soon():
-    refusal = at_noon(QuietTimeFilter).refusal(a_host(maintenance="2026-05-01T13:30"), a_spec())
-    assert refusal.reason == "its hall is maintained in 1.5 hours, and 24 are to be quiet"
+    rejection = at_noon(QuietTimeFilter).rejection(a_host(maintenance="2026-05-01T13:30"), a_spec())
+    assert rejection.reason == "its hall is maintained in 1.5 hours, and 24 are to be quiet"
 
 
 def test_a_cool_hall_weighs_more_and_a_silent_one_is_assumed_to_be_warm():

@@ -114,7 +114,7 @@ def hooks_of(filters: Iterable[BaseHostFilter], spec: RequestSpec) -> list[BaseH
                 continue
             is_shipped = not overrides(plugin, BaseHostFilter, _NOVA_METHODS)
             has_group = spec.instance_group is not None
-            if is_shipped and not has_group and plugin.for_request(spec) is None:
+            if is_shipped and not has_group and plugin.prepare(spec) is None:
                 continue
         stateful.append(plugin)
     return stateful

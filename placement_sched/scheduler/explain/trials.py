@@ -59,14 +59,6 @@ def _find_first_rejection(
         return next(iter(run.chooser.rejections_of_host(copy(state), spec)), None)
 
 
-def passes_filters(run: SchedulingRun, state: HostState, spec: RequestSpec) -> bool:
-    """Return whether a host passes all stages after the search."""
-    try:
-        return _find_first_rejection(run, state, spec) is None
-    except PluginFailed:
-        return False
-
-
 def passes_after_changes(run: SchedulingRun, state: HostState, spec: RequestSpec) -> bool | None:
     """Return whether a host passes after the first change of each rejection.
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host filters, and the base class for writing them.
 
-Implement :meth:`~BaseHostFilter.refusal`, which returns the reason why a host is rejected.
-Implement :meth:`~BaseHostFilter.for_request` instead if part of the work is the same for every
+Implement :meth:`~BaseHostFilter.rejection`, which returns the reason why a host is rejected.
+Implement :meth:`~BaseHostFilter.prepare` instead if part of the work is the same for every
 host, if most requests pass, or if limits accompany a host. Neither method changes the host state.
 ``host_passes``, ``_filter_one`` and ``filter_all`` work as in nova (see
 ``scheduler/filtering.py``).
@@ -73,29 +73,29 @@ class BaseHostFilter(SchedulerPlugin):
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
-        # A class implements refusal or for_request; derive the other method from it.
-        own = vars(cls).keys() & {"refusal", "for_request"}
-        if own == {"refusal"}:
-            cls.for_request = BaseHostFilter.for_request  # type: ignore[method-assign]
-        elif own == {"for_request"}:
-            cls.refusal = _refusal_from(cls.for_request)  # type: ignore[method-assign]
+        # A class implements rejection or prepare; derive the other method from it.
+        own = vars(cls).keys() & {"rejection", "prepare"}
+        if own == {"rejection"}:
+            cls.prepare = BaseHostFilter.prepare  # type: ignore[method-assign]
+        elif own == {"prepare"}:
+            cls.rejection = _rejection_from(cls.prepare)  # type: ignore[method-assign]
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
+    def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the reason why the host is rejected, or None if it passes."""
-        raise NotImplementedError(f"{type(self).__name__} has neither host_passes nor refusal")
+        raise NotImplementedError(f"{type(self).__name__} has neither host_passes nor rejection")
 
-    def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
+    def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check to run on each host, or None if every host passes.
 
         Called once per instance of the request.
         """
-        return lambda host_state: self.refusal(host_state, spec_obj)
+        return lambda host_state: self.rejection(host_state, spec_obj)
 
     def verdicts(
         self, hosts: Sequence[HostState], spec_obj: RequestSpec
     ) -> Sequence[Verdict] | None:
         """Return the verdict on each host, or None if every host passes."""
-        check_host = self.for_request(spec_obj)
+        check_host = self.prepare(spec_obj)
         return None if check_host is None else [check_host(host) for host in hosts]
 
     def check(self, spec_obj: RequestSpec) -> None:
@@ -104,7 +104,9 @@ class BaseHostFilter(SchedulerPlugin):
         Raises :class:`~placement_sched.errors.Invalid` if the request is invalid for any host.
         """
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest changes that each let a rejected host pass, smallest first.
 
         Called only for reports on a single host.
@@ -119,7 +121,7 @@ class BaseHostFilter(SchedulerPlugin):
 
     def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
         """Return whether the host passes, and write limits to the host state."""
-        check_host = self.for_request(spec_obj)
+        check_host = self.prepare(spec_obj)
         verdict = None if check_host is None else check_host(host_state)
         if isinstance(verdict, Passed):
             verdict.apply_to(host_state)
@@ -135,13 +137,13 @@ class BaseHostFilter(SchedulerPlugin):
         return (host for host in filter_obj_list if self._filter_one(host, spec_obj))
 
 
-def _refusal_from(for_request: Callable[[Any, RequestSpec], HostCheck | None]) -> Any:
-    def refusal(plugin: Any, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        check_host = for_request(plugin, spec_obj)
+def _rejection_from(prepare: Callable[[Any, RequestSpec], HostCheck | None]) -> Any:
+    def rejection(plugin: Any, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
+        check_host = prepare(plugin, spec_obj)
         verdict = None if check_host is None else check_host(host_state)
         return verdict if isinstance(verdict, Rejection) else None
 
-    return refusal
+    return rejection
 
 
 class CandidateFilterMixin:

@@ -35,22 +35,24 @@ class DifferentHostFilter(BaseHostFilter):
     unlimited_hints = ("different_host",)
     run_filter_once_per_request = True
 
-    def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
+    def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that rejects hosts with any instance of the hint, if it is set."""
         hinted, unwanted = hinted_instances(spec_obj, "different_host")
         if not hinted:
             return None
 
-        def refusal(host_state: HostState) -> Rejection | None:
+        def rejection(host_state: HostState) -> Rejection | None:
             uuids = sorted(unwanted.intersection(host_state.instances))
             if not uuids:
                 return None
             names = shorten_names(uuids, _MAX_NAMES)
             return Rejection(f"different_host: the host has {names}", hinted, uuids)
 
-        return refusal
+        return rejection
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest a request without the hint ``different_host``."""
         yield without_hint(spec_obj, "different_host")
 
@@ -64,16 +66,18 @@ class SameHostFilter(BaseHostFilter):
     unlimited_hints = ("same_host",)
     run_filter_once_per_request = True
 
-    def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
+    def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that rejects hosts without any instance of the hint, if it is set."""
         hinted, wanted = hinted_instances(spec_obj, "same_host")
         if not hinted:
             return None
         reason = f"same_host: the host has none of {shorten_names(hinted, _MAX_NAMES)}"
-        refusal = Rejection(reason, hinted, ())
-        return lambda host_state: refusal if wanted.isdisjoint(host_state.instances) else None
+        rejection = Rejection(reason, hinted, ())
+        return lambda host_state: rejection if wanted.isdisjoint(host_state.instances) else None
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest a request without the hint ``same_host``."""
         yield without_hint(spec_obj, "same_host")
 
@@ -87,7 +91,7 @@ class ServerGroupAffinityFilter(BaseHostFilter):
     server_group_policy = AFFINITY
     unlimited_hints = ("group",)
 
-    def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
+    def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that rejects hosts without members, if the group has hosts."""
         group = spec_obj.instance_group
         if group is None or AFFINITY not in group.policies or not group.hosts:
@@ -99,7 +103,9 @@ class ServerGroupAffinityFilter(BaseHostFilter):
             None if host_state.host in group_hosts else Rejection(reason, hosts, host_state.host)
         )
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest a request without the server group."""
         words = "request an instance outside the server group, or move its members to this host"
         yield SuggestedChange("leave_group", words, spec=replace(spec_obj, instance_group=None))
@@ -124,23 +130,25 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
     caps_group_members = True
     unlimited_hints = ("group",)
 
-    def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
+    def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that rejects hosts with the maximum number of members."""
         group = spec_obj.instance_group
         if group is None or group.policy != ANTI_AFFINITY:
             return None
         maximum = group.rules.get(MOST_PER_HOST, 1)
 
-        def refusal(host_state: HostState) -> Rejection | None:
+        def rejection(host_state: HostState) -> Rejection | None:
             count = members_on(host_state, spec_obj, group)
             if count < maximum or spec_obj.instance_uuid in host_state.instances:
                 return None
             members = f"{count} member{'s' * (count != 1)} of the server group"
             return Rejection(f"{members} here, {maximum} allowed", maximum, count)
 
-        return refusal
+        return rejection
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest a larger maximum in the rule of the server group."""
         group = spec_obj.instance_group
         if group is None:

@@ -48,7 +48,7 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
         "Separator between aggregate_image_properties_isolation_namespace and the rest of the key.",
     )
 
-    def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
+    def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that compares image properties with aggregate metadata.
 
         The properties are compared in the order of their names. Returns None if the image has no
@@ -57,7 +57,9 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
         properties = self._compared_properties(spec_obj)
         return OncePerAggregates(partial(_check_properties, properties)).of if properties else None
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest a request without the image properties that do not match."""
         rejected = list(_iterate_rejected(self._compared_properties(spec_obj), host_state))
         alternatives = "; ".join(f"{key} {' or '.join(allowed)}" for key, _, allowed in rejected)

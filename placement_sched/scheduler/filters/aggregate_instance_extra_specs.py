@@ -36,7 +36,7 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
         for key, _, wanted in aggregate_extra_specs(spec_obj):
             extra_specs_ops.check(key, wanted)
 
-    def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
+    def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that compares extra specs with aggregate metadata.
 
         Returns None if the flavor has no extra spec to compare.
@@ -44,7 +44,9 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
         specs = tuple(aggregate_extra_specs(spec_obj))
         return OncePerAggregates(partial(_compare, specs)).of if specs else None
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest a flavor without the extra specs that do not match."""
         keys = [
             key

@@ -33,11 +33,11 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
 
     run_filter_once_per_request = True
 
-    def for_request(self, spec_obj: RequestSpec) -> HostCheck:
+    def prepare(self, spec_obj: RequestSpec) -> HostCheck:
         """Return the check that rejects hosts reserved for other projects."""
         project = spec_obj.project_id
 
-        def refusal(host_state: HostState) -> Rejection | None:
+        def rejection(host_state: HostState) -> Rejection | None:
             allowed = _allowed_projects(host_state)
             if not allowed or project in allowed:
                 return None
@@ -46,9 +46,11 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
             reason = f"requested by project {project}, the host is for {projects}"
             return Rejection(reason, project, names)
 
-        return OncePerAggregates(refusal).of
+        return OncePerAggregates(rejection).of
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest to add the project to the metadata of the host's aggregates."""
         names = sorted(_allowed_projects(host_state))
         words = f"add project {spec_obj.project_id} to {_KEY} of the host's aggregates"

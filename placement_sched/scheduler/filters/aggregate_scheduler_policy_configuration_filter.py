@@ -31,7 +31,7 @@ class AggregateSchedulerPolicyConfigurationFilter(BaseHostFilter):
 
     run_filter_once_per_request = True
 
-    def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
+    def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that compares a host's policies with the hint.
 
         Returns None without the hint.
@@ -40,7 +40,7 @@ class AggregateSchedulerPolicyConfigurationFilter(BaseHostFilter):
         if requested is None:
             return None
 
-        def refusal(host_state: HostState) -> Rejection | None:
+        def rejection(host_state: HostState) -> Rejection | None:
             policies = sorted(
                 {aggregate.policy for aggregate in host_state.aggregates if aggregate.policy}
             )
@@ -51,8 +51,10 @@ class AggregateSchedulerPolicyConfigurationFilter(BaseHostFilter):
                 f"policy {requested} requested, the host has {names}", requested, policies
             )
 
-        return refusal
+        return rejection
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest a request without the hint ``sched_policy``."""
         yield without_hint(spec_obj, POLICY_KEY)

@@ -26,7 +26,7 @@ class AvailabilityZoneFilter(BaseHostFilter):
 
     run_filter_once_per_request = True
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
+    def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the reason why the zone is wrong, or None if it is right.
 
         If no zone is requested, every host passes.
@@ -41,7 +41,9 @@ class AvailabilityZoneFilter(BaseHostFilter):
         reason = f"zone {' or '.join(requested)} requested, the host is in {', '.join(actual)}"
         return Rejection(reason, requested, actual)
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest a request for each zone of the host."""
         for zone in sorted(self._zones(host_state)):
             changed = replace(spec_obj, availability_zone=zone)

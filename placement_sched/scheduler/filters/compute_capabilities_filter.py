@@ -61,7 +61,7 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
             if extra_spec.path or extra_spec.key in HostState.__slots__:
                 extra_specs_ops.check(extra_spec.key, extra_spec.wanted)
 
-    def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
+    def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that compares a host's values with the extra specs.
 
         Returns None if the flavor has no extra spec to compare.
@@ -69,7 +69,9 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
         extra_specs = spec_obj.read_once(spec_obj.flavor, _parse_extra_specs)
         return partial(_check_host, extra_specs) if extra_specs else None
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest a flavor without the extra specs that do not match."""
         extra_specs = spec_obj.read_once(spec_obj.flavor, _parse_extra_specs)
         keys = [

@@ -24,12 +24,12 @@ class ComputeFilter(BaseHostFilter):
 
     run_filter_once_per_request = True
 
-    def for_request(self, spec_obj: RequestSpec) -> HostCheck:
+    def prepare(self, spec_obj: RequestSpec) -> HostCheck:
         """Return the check that rejects hosts whose service is disabled or down."""
         now = self.now()
         down_time: int = self.settings.DEFAULT.service_down_time
 
-        def refusal(host_state: HostState) -> Rejection | None:
+        def rejection(host_state: HostState) -> Rejection | None:
             service = host_state.service
             if service["disabled"]:
                 return _reject(disabled_reason(service.get("disabled_reason")), "is disabled")
@@ -49,9 +49,11 @@ class ComputeFilter(BaseHostFilter):
                 of_several=f"their nova-compute last reported over {down_time} s ago",
             )
 
-        return refusal
+        return rejection
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest a single change that makes the service enabled and up."""
         service, now = host_state.service, self.now()
         down_time: int = self.settings.DEFAULT.service_down_time

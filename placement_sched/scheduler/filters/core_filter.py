@@ -38,7 +38,7 @@ class CoreFilter(BaseHostFilter):
         """Return the host's allocation ratio of virtual CPUs."""
         return reported_ratio(host_state, "cpu_allocation_ratio", self.settings)
 
-    def for_request(self, spec_obj: RequestSpec) -> HostCheck:
+    def prepare(self, spec_obj: RequestSpec) -> HostCheck:
         """Return the check that rejects hosts with too few free virtual CPUs."""
 
         def verdict(host_state: HostState) -> Verdict:
@@ -47,11 +47,13 @@ class CoreFilter(BaseHostFilter):
                 return None
             room = self._room(host_state)
             limits = {"vcpu": room.limit} if room.limit > 0 else {}
-            return room.refusal(spec_obj.vcpus, "VCPU") or Passed(limits)
+            return room.rejection(spec_obj.vcpus, "VCPU") or Passed(limits)
 
         return verdict
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest a flavor with the largest number of virtual CPUs that fits."""
         if maximum := self._room(host_state).most:
             smaller = replace(spec_obj.flavor, vcpus=maximum)

@@ -33,18 +33,20 @@ class DiskFilter(BaseHostFilter):
         """Return the host's allocation ratio of disk."""
         return reported_ratio(host_state, "disk_allocation_ratio", self.settings)
 
-    def for_request(self, spec_obj: RequestSpec) -> HostCheck:
+    def prepare(self, spec_obj: RequestSpec) -> HostCheck:
         """Return the check that rejects hosts with too little free disk."""
         # Swap is already in MB.
         requested = (spec_obj.root_gb + spec_obj.ephemeral_gb) * 1024 + spec_obj.swap
 
         def verdict(host_state: HostState) -> Verdict:
             room = self._room(host_state)
-            return room.refusal(requested, "MB of disk") or Passed({"disk_gb": room.limit / 1024})
+            return room.rejection(requested, "MB of disk") or Passed({"disk_gb": room.limit / 1024})
 
         return verdict
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest a flavor with the largest root disk that fits."""
         fixed = spec_obj.ephemeral_gb * 1024 + spec_obj.swap
         maximum = (self._room(host_state).most - fixed) // 1024

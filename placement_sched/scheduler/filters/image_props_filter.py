@@ -43,7 +43,7 @@ class ImagePropertiesFilter(BaseHostFilter):
         "Architecture that ImagePropertiesFilter assumes for images that name none.",
     )
 
-    def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
+    def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that rejects hosts that do not support the image.
 
         Returns None if the image sets none of the three properties.
@@ -58,7 +58,7 @@ class ImagePropertiesFilter(BaseHostFilter):
         version = properties.get("img_hv_requested_version")
         bits = properties.get("hw_maxphysaddr_bits")
 
-        def refusal(host_state: HostState) -> Rejection | None:
+        def check_host(host_state: HostState) -> Rejection | None:
             supported = host_state.supported_instances or ()
             if not _supports(supported, required):
                 actual = [tuple(combination) for combination in supported]
@@ -69,9 +69,11 @@ class ImagePropertiesFilter(BaseHostFilter):
             rejection = _check_version(version, host_state) if version else None
             return rejection or (_check_address_bits(bits, host_state) if bits else None)
 
-        return refusal
+        return check_host
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest an image for a combination that the host supports."""
         supported = map(tuple, host_state.supported_instances or ())
         words = f"use an image for {' or '.join(map(_join, supported)) or 'no hypervisor'}"

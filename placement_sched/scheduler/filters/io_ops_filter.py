@@ -36,7 +36,7 @@ class IoOpsFilter(BaseHostFilter):
         """Return the maximum number of busy instances on a host."""
         return int(self.settings.filter_scheduler.max_io_ops_per_host)
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
+    def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the reason why the host is too busy, or None if it is not.
 
         The reason contains the number of busy instances and the maximum.
@@ -48,7 +48,9 @@ class IoOpsFilter(BaseHostFilter):
             f"{busy} instances busy with disks, the maximum is {maximum}", maximum, busy
         )
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest fewer busy instances on the host, and a larger maximum."""
         busy, maximum = host_state.num_io_ops, self.maximum(host_state)
         if maximum:

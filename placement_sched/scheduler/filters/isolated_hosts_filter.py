@@ -40,7 +40,7 @@ class IsolatedHostsFilter(BaseHostFilter):
         "Whether IsolatedHostsFilter keeps other images off isolated_hosts.",
     )
 
-    def for_request(self, spec_obj: RequestSpec) -> HostCheck:
+    def prepare(self, spec_obj: RequestSpec) -> HostCheck:
         """Return the check that keeps isolated images on isolated hosts."""
         options, image = self.settings.filter_scheduler, spec_obj.image.id
         is_isolated_image, isolated_hosts = (
@@ -49,7 +49,7 @@ class IsolatedHostsFilter(BaseHostFilter):
         )
         restricts = options.restrict_isolated_hosts_to_isolated_images
 
-        def refusal(host_state: HostState) -> Rejection | None:
+        def rejection(host_state: HostState) -> Rejection | None:
             is_isolated_host = host_state.host in isolated_hosts
             if is_isolated_image and not is_isolated_host:
                 return Rejection(f"image {image} is isolated, the host is not", image)
@@ -58,9 +58,11 @@ class IsolatedHostsFilter(BaseHostFilter):
                 return Rejection(f"the host is isolated, {requested} is not", image)
             return None
 
-        return refusal
+        return rejection
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest to change ``isolated_hosts``, or another image."""
         image, host = spec_obj.image.id, host_state.host
         if host in self.settings.filter_scheduler.isolated_hosts:

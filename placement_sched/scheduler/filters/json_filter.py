@@ -44,7 +44,7 @@ class JsonFilter(BaseHostFilter):
             maximum = f"{MAX_QUERY_VALUES} values or {MAX_QUERY_CHARACTERS} characters"
             raise Invalid(f"query has over {maximum}", at=_HINT)
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
+    def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the condition and the host's values if it is false, or None if it is true."""
         query = _get_query(spec_obj)
         result = _evaluate(query, host_state)
@@ -57,7 +57,9 @@ class JsonFilter(BaseHostFilter):
         text = orjson.dumps(query).decode()
         return Rejection(f"{text} does not hold: {texts}".rstrip(": "), text, values)
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest a request without the hint ``query``."""
         yield without_hint(spec_obj, "query")
 

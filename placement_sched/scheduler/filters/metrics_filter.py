@@ -26,7 +26,7 @@ class MetricsFilter(BaseHostFilter):
         super().__init__()
         self._names = tuple(dict(ratios(self.settings.metrics.weight_setting)))
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
+    def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return a reason with the missing metrics, or None if none is missing."""
         reported = {metric.name for metric in host_state.metrics or ()}
         missing = [name for name in self._names if name not in reported]
@@ -35,7 +35,9 @@ class MetricsFilter(BaseHostFilter):
         reason = f"metrics not reported: {shorten(missing)}"
         return Rejection(reason, self._names, sorted(reported))
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest that the host report the missing metrics."""
         reported = {metric.name for metric in host_state.metrics or ()}
         missing = [name for name in self._names if name not in reported]

@@ -35,7 +35,7 @@ class NumInstancesFilter(BaseHostFilter):
         """Return the maximum number of instances on a host."""
         return int(self.settings.filter_scheduler.max_instances_per_host)
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
+    def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the reason why the host is full, or None if it is not.
 
         The reason contains the number of instances and the maximum.
@@ -45,7 +45,9 @@ class NumInstancesFilter(BaseHostFilter):
             return None
         return Rejection(f"{count} instances there, the maximum is {maximum}", maximum, count)
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest fewer instances on the host, and a larger maximum."""
         count, maximum = host_state.num_instances, self.maximum(host_state)
         if maximum:

@@ -62,7 +62,7 @@ class NUMATopologyFilter(BaseHostFilter):
         "used.",
     )
 
-    def for_request(self, spec_obj: RequestSpec) -> HostCheck:
+    def prepare(self, spec_obj: RequestSpec) -> HostCheck:
         """Return the check that rejects hosts without suitable NUMA nodes."""
         needs_threads = spec_obj.hardware.cpus.needs_sibling_threads
         requested, effort = spec_obj.numa_topology, FitBudget()
@@ -88,7 +88,9 @@ class NUMATopologyFilter(BaseHostFilter):
 
         return verdict
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest a request without a NUMA topology."""
         words = "request no NUMA topology, or free capacity on the NUMA nodes of the host"
         yield SuggestedChange(

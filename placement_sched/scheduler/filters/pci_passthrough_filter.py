@@ -28,7 +28,7 @@ class PciPassthroughFilter(BaseHostFilter):
     ``hw:pci_numa_affinity_policy``) is checked by NUMATopologyFilter, not here.
     """
 
-    def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
+    def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that rejects hosts with too few free devices.
 
         Returns None if no devices are requested.
@@ -49,7 +49,9 @@ class PciPassthroughFilter(BaseHostFilter):
 
         return verdict
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest a request without PCI devices."""
         words = "free such PCI devices on the host, or request none"
         yield SuggestedChange("drop_pci_requests", words, spec=replace(spec_obj, pci_requests=None))

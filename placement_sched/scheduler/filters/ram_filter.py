@@ -33,16 +33,18 @@ class RamFilter(BaseHostFilter):
         """Return the host's allocation ratio of memory."""
         return reported_ratio(host_state, "ram_allocation_ratio", self.settings)
 
-    def for_request(self, spec_obj: RequestSpec) -> HostCheck:
+    def prepare(self, spec_obj: RequestSpec) -> HostCheck:
         """Return the check that rejects hosts with too little free memory."""
 
         def verdict(host_state: HostState) -> Verdict:
             room = self._room(host_state)
-            return room.refusal(spec_obj.memory_mb, "MB") or Passed({"memory_mb": room.limit})
+            return room.rejection(spec_obj.memory_mb, "MB") or Passed({"memory_mb": room.limit})
 
         return verdict
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest a flavor with the largest amount of memory that fits."""
         if maximum := self._room(host_state).most:
             smaller = replace(spec_obj.flavor, memory_mb=maximum)

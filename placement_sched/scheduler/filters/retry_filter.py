@@ -23,7 +23,7 @@ class RetryFilter(BaseHostFilter):
     replaced it.
     """
 
-    def for_request(self, spec_obj: RequestSpec) -> HostCheck | None:
+    def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
         """Return the check that rejects the nodes of failed attempts.
 
         Returns None without failed attempts.
@@ -32,10 +32,12 @@ class RetryFilter(BaseHostFilter):
         if not tried:
             return None
         nodes = spec_obj.read_once(tried, _node_names)
-        refusal = Rejection(f"already tried ({len(tried)} hosts so far)")
-        return lambda host: refusal if (host.host, host.nodename) in nodes else None
+        rejection = Rejection(f"already tried ({len(tried)} hosts so far)")
+        return lambda host: rejection if (host.host, host.nodename) in nodes else None
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest a request without ``retry``."""
         yield SuggestedChange(
             "ask", "remove the host from retry of the request", spec=replace(spec_obj, retry=None)

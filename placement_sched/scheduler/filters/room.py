@@ -57,7 +57,7 @@ class HostRoom:
         """Return the largest whole amount that an instance can get."""
         return max(int(min(self.total, self.limit - self.used)), 0)
 
-    def refusal(self, amount: int, unit: str) -> Rejection | None:
+    def rejection(self, amount: int, unit: str) -> Rejection | None:
         """Return the reason why the amount does not fit, or None if it does.
 
         An instance never gets more than the total, even if the ratio would allow more.

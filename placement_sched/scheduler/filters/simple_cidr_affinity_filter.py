@@ -27,7 +27,7 @@ class SimpleCIDRAffinityFilter(BaseHostFilter):
         """Raise :class:`Invalid` if the address or the prefix is invalid."""
         _requested_subnet(spec_obj)
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
+    def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the reason why the address is wrong, or None if it is right.
 
         Without the hint ``build_near_host_ip``, every host passes.
@@ -40,7 +40,9 @@ class SimpleCIDRAffinityFilter(BaseHostFilter):
             f"an address in {subnet} requested, {actual}", str(subnet), address or None
         )
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest a request without the hint ``build_near_host_ip``."""
         yield without_hint(spec_obj, "build_near_host_ip")
 

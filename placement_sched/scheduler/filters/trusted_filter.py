@@ -55,7 +55,7 @@ class TrustedFilter(BaseHostFilter):
             self._attested.levels([host.nodename for host in hosts])
         return super().verdicts(hosts, spec_obj)
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
+    def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the reason why the trust level is wrong, or None if it is not.
 
         The reason contains the requested and the attested level. Without the extra spec, every host
@@ -73,7 +73,9 @@ class TrustedFilter(BaseHostFilter):
             return None
         return Rejection(f"{wanted} requested, the host is {trust}{cause}", wanted, trust)
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest a request without the extra spec ``trust:trusted_host``."""
         yield without_extra_specs(spec_obj, [_KEY], "have the host attested at that level")
 

@@ -23,7 +23,7 @@ class TypeAffinityFilter(BaseHostFilter):
     filter until Pike (16). Combine it with a negative ``ram_weight_multiplier``, which fills hosts.
     """
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
+    def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the reason why flavors differ, or None if they are the same.
 
         The reason contains the names of the other flavors on the host.
@@ -38,7 +38,9 @@ class TypeAffinityFilter(BaseHostFilter):
         reason = f"flavor {requested.name} requested, the host has instances of {', '.join(names)}"
         return Rejection(reason, requested.name, names)
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest to move the instances of other flavors away from the host."""
         items = host_state.instances.items()
         remaining = {uuid: each for uuid, each in items if _is_same(each.flavor, spec_obj.flavor)}
@@ -64,7 +66,7 @@ class AggregateTypeAffinityFilter(BaseHostFilter):
 
     run_filter_once_per_request = True
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
+    def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the reason why the flavor is not allowed, or None if it is.
 
         The reason contains the flavors that the host's aggregates allow.
@@ -77,7 +79,9 @@ class AggregateTypeAffinityFilter(BaseHostFilter):
         reason = f"flavor {requested} requested, the host is for {', '.join(names)}"
         return Rejection(reason, requested, names)
 
-    def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[SuggestedChange]:
+    def suggested_changes(
+        self, host_state: HostState, spec_obj: RequestSpec
+    ) -> Iterable[SuggestedChange]:
         """Suggest a request with a flavor that the host's aggregates allow."""
         values = aggregate_values_from_key(host_state, "instance_type")
         names = sorted({name.strip() for value in values for name in value.split(",")})

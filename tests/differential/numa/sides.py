@@ -65,7 +65,7 @@ class Ours:
         )
         rounds: Rounds = []
         for _ in range(case["instances"]):
-            verdict = plugin.for_request(spec)(state)
+            verdict = plugin.prepare(spec)(state)
             if isinstance(verdict, Rejection):
                 return [*rounds, {"passes": False, "reason": verdict.reason}]
             verdict.apply_to(state)

@@ -21,7 +21,7 @@ NAMESPACE = "aggregate_image_properties_isolation_namespace"
 SEPARATOR = "aggregate_image_properties_isolation_separator"
 
 
-def refusal(properties, *metadata, **options):
+def rejection(properties, *metadata, **options):
     named = {f"filter_scheduler__{key}": value for key, value in options.items()}
     plugin = AggregateImagePropertiesIsolation.with_settings(settings_with(**named))
     host, spec = (
@@ -74,7 +74,7 @@ def refusal(properties, *metadata, **options):
     ],
 )
 def test_host_passes_unless_its_aggregates_have_other_values(properties, metadata, reason):
-    assert refusal(properties, *metadata) == reason
+    assert rejection(properties, *metadata) == reason
 
 
 def test_keys_outside_the_namespace_are_ignored():
@@ -82,9 +82,9 @@ def test_keys_outside_the_namespace_are_ignored():
     metadata = {"os_distro": "windows", "hw_disk_bus": "virtio"}
     options = {NAMESPACE: "hw", SEPARATOR: "_"}
     answer = "hw_disk_bus: the image has scsi, the aggregates virtio"
-    assert refusal(properties, metadata, **options) == answer
-    assert refusal({"os_distro": "debian"}, metadata, **options) is None
-    assert refusal(properties, metadata, **{NAMESPACE: "hw"}) is None
+    assert rejection(properties, metadata, **options) == answer
+    assert rejection({"os_distro": "debian"}, metadata, **options) is None
+    assert rejection(properties, metadata, **{NAMESPACE: "hw"}) is None
 
 
 def test_options_may_have_the_group_of_icehouse(tmp_path):

@@ -15,7 +15,7 @@ SCOPED = "aggregate_instance_extra_specs:"
 NOT_FOUND = "requested, no aggregate of the host has it"
 
 
-def refusal(metadata, extra_specs):
+def rejection(metadata, extra_specs):
     plugin = AggregateInstanceExtraSpecsFilter()
     plugin.check(build_spec(extra_specs))
     host = build_host_state(aggregates=build_aggregates(*metadata))
@@ -51,12 +51,12 @@ def refusal(metadata, extra_specs):
     ],
 )
 def test_host_passes_if_its_aggregates_match_all_extra_specs(metadata, extra_specs, reason):
-    assert refusal(metadata, extra_specs) == reason
+    assert rejection(metadata, extra_specs) == reason
 
 
 def test_text_in_metadata_compared_with_a_number_is_an_error():
     with pytest.raises(ValueError, match="x"):
-        refusal([{"a": "2,x"}], {"a": ">= 3"})
+        rejection([{"a": "2,x"}], {"a": ">= 3"})
 
 
 @pytest.mark.parametrize("key", ["a", f"{SCOPED}a"])

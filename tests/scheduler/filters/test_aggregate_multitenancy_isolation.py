@@ -11,7 +11,7 @@ from tests.support.states import build_aggregates, build_host_state, build_spec,
 KEY = "filter_tenant_id"
 
 
-def refusal(project, *metadata):
+def rejection(project, *metadata):
     plugin = AggregateMultiTenancyIsolation()
     host, spec = (
         build_host_state(aggregates=build_aggregates(*metadata)),
@@ -41,5 +41,5 @@ def refusal(project, *metadata):
 )
 def test_host_of_other_projects_is_rejected(project, metadata, projects):
     reason = projects and f"requested by project {project}, the host is for {projects}"
-    assert refusal(project, *metadata) == reason
+    assert rejection(project, *metadata) == reason
     assert not AggregateMultiTenancyIsolation().run_filter_for_index(1)

@@ -39,6 +39,6 @@ def test_hosts_of_other_policies_are_rejected(hint, metadata, reason):
     host = build_host_state(aggregates=build_aggregates(*metadata))
     spec = build_spec(scheduler_hints={} if hint is None else {"sched_policy": hint})
     plugin = AggregateSchedulerPolicyConfigurationFilter()
-    refusal = plugin.refusal(host, spec)
-    assert (refusal and refusal.reason) == reason
+    rejection = plugin.rejection(host, spec)
+    assert (rejection and rejection.reason) == reason
     assert plugin.host_passes(host, spec) == (reason is None)

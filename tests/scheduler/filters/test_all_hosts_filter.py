@@ -8,4 +8,4 @@ from tests.support.states import build_host_state, build_service, build_spec
 def test_every_host_passes():
     host = build_host_state(service=build_service(disabled=True))
     assert AllHostsFilter().host_passes(host, build_spec())
-    assert AllHostsFilter().refusal(host, build_spec()) is None
+    assert AllHostsFilter().rejection(host, build_spec()) is None

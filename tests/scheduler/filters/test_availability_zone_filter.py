@@ -13,7 +13,7 @@ from tests.support.states import (
 )
 
 
-def refusal(zone, *metadata, **options):
+def rejection(zone, *metadata, **options):
     plugin = AvailabilityZoneFilter.with_settings(settings_with(**options))
     host, spec = (
         build_host_state(aggregates=build_aggregates(*metadata)),
@@ -50,11 +50,11 @@ def in_zones(*zones):
     ],
 )
 def test_host_in_other_zones_is_rejected(zone, metadata, reason):
-    assert refusal(zone, *metadata) == reason
+    assert rejection(zone, *metadata) == reason
 
 
 def test_default_zone_is_an_option():
     option = {"DEFAULT__default_availability_zone": "home"}
-    assert refusal("home", **option) is None
-    assert refusal("nova", **option) == "zone nova requested, the host is in home"
+    assert rejection("home", **option) is None
+    assert rejection("nova", **option) == "zone nova requested, the host is in home"
     assert not AvailabilityZoneFilter().run_filter_for_index(1)

@@ -17,7 +17,7 @@ from tests.support.states import (
 )
 
 
-def refusal(host, **options):
+def rejection(host, **options):
     plugin = ComputeFilter.with_settings(settings_with(**options), lambda: NOW)
     return find_rejection(plugin, host, build_spec())
 
@@ -38,13 +38,13 @@ def silent_for(seconds, **changes):
     ],
 )
 def test_silent_host_is_rejected_after_the_configured_time(seconds, options, reason):
-    assert refusal(silent_for(seconds), **options) == reason
+    assert rejection(silent_for(seconds), **options) == reason
 
 
 def test_service_may_be_unknown_or_a_dictionary():
-    assert refusal(HostState("cn1", "cn1")) == "no heartbeat ever"
+    assert rejection(HostState("cn1", "cn1")) == "no heartbeat ever"
     service = {"disabled": False, "last_seen_up": NOW}
-    assert refusal(build_host_state(service=service)) is None
+    assert rejection(build_host_state(service=service)) is None
 
 
 @pytest.mark.parametrize(
@@ -58,4 +58,4 @@ def test_service_may_be_unknown_or_a_dictionary():
     ],
 )
 def test_disabled_or_down_service_is_rejected(changes, reason):
-    assert refusal(build_host_state(service=build_service(**changes))) == reason
+    assert rejection(build_host_state(service=build_service(**changes))) == reason

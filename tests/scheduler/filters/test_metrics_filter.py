@@ -11,7 +11,7 @@ from placement_sched.scheduler.host_state import HostState
 from tests.support.states import build_host_state, build_spec, find_rejection, settings_with
 
 
-def refusal(setting, *names):
+def rejection(setting, *names):
     settings = settings_with(metrics__weight_setting=setting)
     plugin = MetricsFilter.with_settings(settings)
     host = build_host_state(metrics=tuple(Metric(name=name, value=1) for name in names))
@@ -34,7 +34,7 @@ def refusal(setting, *names):
     ],
 )
 def test_host_without_a_metric_is_rejected_with_its_name(setting, names, missing):
-    assert refusal(setting, *names) == (missing and f"metrics not reported: {missing}")
+    assert rejection(setting, *names) == (missing and f"metrics not reported: {missing}")
 
 
 def test_metric_by_numa_node_is_reported_and_an_empty_host_has_none():
@@ -43,13 +43,13 @@ def test_metric_by_numa_node_is_reported_and_an_empty_host_has_none():
     )
     by_node = Metric(name="numa.membw.max", numa_membw_values={"0": 10})
     assert plugin.host_passes(build_host_state(metrics=(by_node,)), build_spec())
-    reason = plugin.refusal(HostState("cn1", "cn1"), build_spec()).reason
+    reason = plugin.rejection(HostState("cn1", "cn1"), build_spec()).reason
     assert reason == "metrics not reported: numa.membw.max"
 
 
 def test_invalid_element_of_the_setting_is_ignored_and_logged(caplog):
     with caplog.at_level(logging.WARNING):
-        assert refusal(["a", "b=x"]) is None
+        assert rejection(["a", "b=x"]) is None
     assert "ignored: a, b=x" in caplog.text
 
 
@@ -59,8 +59,9 @@ def test_reason_and_change_have_the_first_of_many_metrics():
     plugin = MetricsFilter.with_settings(settings)
     first = f"{', '.join(names[:10])} and 20 more"
     assert (
-        plugin.refusal(build_host_state(), build_spec()).reason == f"metrics not reported: {first}"
+        plugin.rejection(build_host_state(), build_spec()).reason
+        == f"metrics not reported: {first}"
     )
-    (change,) = plugin.changes(build_host_state(), build_spec())
+    (change,) = plugin.suggested_changes(build_host_state(), build_spec())
     assert change.words == f"make the host report {first}"
     assert change.values == {"metrics": names[:20], "more": 10}

@@ -32,7 +32,7 @@ each_aggregate_filter = pytest.mark.parametrize(
 )
 
 
-def refusal(kind, facts, number, *metadata, maximum=None):
+def rejection(kind, facts, number, *metadata, maximum=None):
     option, _, attribute, _ = facts
     options = {} if maximum is None else {f"filter_scheduler__{option}": maximum}
     host = build_host_state(**{attribute: number}, aggregates=build_aggregates(*metadata))
@@ -44,16 +44,16 @@ def refusal(kind, facts, number, *metadata, maximum=None):
     ("number", "maximum", "is_rejected"), [(0, 1, False), (4, 5, False), (5, 5, True), (6, 5, True)]
 )
 def test_host_at_the_maximum_is_rejected(kind, facts, number, maximum, is_rejected):
-    assert refusal(IoOpsFilter, IO_OPS, 0, maximum=0) == IO_OPS[3].format(0, 0)
+    assert rejection(IoOpsFilter, IO_OPS, 0, maximum=0) == IO_OPS[3].format(0, 0)
     reason = facts[3].format(number, maximum)
-    assert refusal(kind, facts, number, maximum=maximum) == (reason if is_rejected else None)
+    assert rejection(kind, facts, number, maximum=maximum) == (reason if is_rejected else None)
 
 
 @each_filter
 def test_maximum_has_a_default_and_the_group_of_icehouse(kind, facts, tmp_path):
     option, default, attribute, reason = facts
-    assert refusal(kind, facts, default - 1) is None
-    assert refusal(kind, facts, default) == reason.format(default, default)
+    assert rejection(kind, facts, default - 1) is None
+    assert rejection(kind, facts, default) == reason.format(default, default)
     file = tmp_path / "nova.conf"
     file.write_text(f"[DEFAULT]\n{option} = 3\n")
     settings = Settings.from_conf(read_files(make_full_conf(), [str(file)]))
@@ -73,9 +73,9 @@ def test_maximum_has_a_default_and_the_group_of_icehouse(kind, facts, tmp_path):
 )
 def test_smallest_maximum_of_the_aggregates_counts(kind, facts, values, maximum):
     metadata = [{"other": "1"} if value is None else {facts[0]: value} for value in values]
-    assert refusal(kind, facts, maximum - 1, *metadata, maximum=6) is None
+    assert rejection(kind, facts, maximum - 1, *metadata, maximum=6) is None
     reason = facts[3].format(maximum, maximum)
-    assert refusal(kind, facts, maximum, *metadata, maximum=6) == reason
+    assert rejection(kind, facts, maximum, *metadata, maximum=6) == reason
 
 
 @each_aggregate_filter
@@ -83,5 +83,5 @@ def test_smallest_maximum_of_the_aggregates_counts(kind, facts, values, maximum)
 def test_invalid_maximum_is_ignored_and_logged(kind, facts, value, caplog):
     metadata = [{facts[0]: value}, {facts[0]: "12"}]
     with caplog.at_level(logging.WARNING):
-        assert refusal(kind, facts, 6, *metadata, maximum=6) == facts[3].format(6, 6)
+        assert rejection(kind, facts, 6, *metadata, maximum=6) == facts[3].format(6, 6)
     assert facts[0] in caplog.text

@@ -23,7 +23,7 @@ def host_with(*cells, **attributes):
     return build_host_state(numa_topology=NUMATopology(cells), **attributes)
 
 
-def refusal(host, spec, **options):
+def rejection(host, spec, **options):
     plugin = NUMATopologyFilter.with_settings(settings_with(**options))
     return find_rejection(plugin, host, spec)
 
@@ -49,14 +49,14 @@ def refusal(host, spec, **options):
 )  # fmt: skip
 def test_host_needs_enough_nodes(topology, request_spec, reason):
     host = build_host_state(numa_topology=None if topology is None else NUMATopology(topology))
-    assert refusal(host, build_spec(numa_topology=request_spec)) == reason
+    assert rejection(host, build_spec(numa_topology=request_spec)) == reason
 
 
 def test_hosts_that_pass_have_limits():
     host = host_with(build_cell(shared=[0]), cpu_allocation_ratio=4.0, ram_allocation_ratio=1.5)
-    assert refusal(host, build_spec(numa_topology=TWO)) is not None
+    assert rejection(host, build_spec(numa_topology=TWO)) is not None
     assert host.limits == {}
-    assert refusal(host, build_spec(numa_topology=ONE)) is None
+    assert rejection(host, build_spec(numa_topology=ONE)) is None
     assert host.limits == {
         "numa_topology": NUMATopologyLimits(cpu_allocation_ratio=4.0, ram_allocation_ratio=1.5)
     }
@@ -65,9 +65,9 @@ def test_hosts_that_pass_have_limits():
 def test_host_without_a_ratio_has_that_of_the_options():
     host = host_with(build_cell(shared=[0], cpu_usage=2), cpu_allocation_ratio=None)
     spec = build_spec(numa_topology=ONE)
-    assert refusal(host, spec, DEFAULT__cpu_allocation_ratio=3.0) is None
-    assert refusal(host, spec, DEFAULT__cpu_allocation_ratio=2.0).endswith("0 free of 1 x 2")
-    assert refusal(host, spec) is None  # initial_cpu_allocation_ratio is 4.0
+    assert rejection(host, spec, DEFAULT__cpu_allocation_ratio=3.0) is None
+    assert rejection(host, spec, DEFAULT__cpu_allocation_ratio=2.0).endswith("0 free of 1 x 2")
+    assert rejection(host, spec) is None  # initial_cpu_allocation_ratio is 4.0
 
 
 @pytest.mark.parametrize(
@@ -85,19 +85,19 @@ def test_threads_are_required_of_any_node(extra_specs, properties, is_required):
     spec = build_spec(extra_specs, properties, numa_topology=None)
     plain = host_with(build_cell(siblings=CORES))
     reason = "thread policy require requested, no core of the host has several threads"
-    assert refusal(plain, spec) == (reason if is_required else None)
+    assert rejection(plain, spec) == (reason if is_required else None)
     assert (
-        refusal(host_with(build_cell(0, siblings=CORES), build_cell(1, siblings=THREADS)), spec)
+        rejection(host_with(build_cell(0, siblings=CORES), build_cell(1, siblings=THREADS)), spec)
         is None
     )
-    assert refusal(build_host_state(), spec) is None
+    assert rejection(build_host_state(), spec) is None
 
 
 @pytest.mark.parametrize("packing", [False, True])
 def test_nodes_are_spread_or_packed(packing):
     host = host_with(build_cell(0, shared=[0], memory_usage=1), build_cell(1, shared=[1]))
     spec = build_spec(numa_topology=ONE)
-    assert refusal(host, spec, **{PACKING: packing}) is None
+    assert rejection(host, spec, **{PACKING: packing}) is None
     host.consume_from_request(spec)
     used = [cell.memory_usage for cell in host.numa_topology.cells]
     assert used == ([513, 0] if packing else [1, 512])
@@ -118,7 +118,7 @@ def test_option_of_nova_for_packing_is_read(tmp_path):
 def test_networks_are_near_the_chosen_nodes(network):
     host = host_with(build_cell_with_networks(0, "a"), build_cell_with_networks(1, "b"))
     spec = build_spec(numa_topology=ONE, network_metadata=network)
-    assert refusal(host, spec) is None
+    assert rejection(host, spec) is None
     host.consume_from_request(spec)
     assert [cell.cpu_usage for cell in host.numa_topology.cells] == [0, 1]
 
@@ -144,17 +144,17 @@ def test_candidates_with_devices_at_other_nodes_are_removed():
     host = host_with(build_cell(0, shared=[0]), build_cell(1), pci_stats=NearNode())
     request = build_spec(numa_topology=ONE, pci_requests=PCI)
     host.allocation_candidates = candidates_of("1", "0", "1", "0")
-    assert refusal(host, request) is None
+    assert rejection(host, request) is None
     assert host.allocation_candidates == candidates_of("0", "0")
     host.allocation_candidates = candidates_of("1")
-    assert refusal(host, build_spec(numa_topology=ONE, pci_requests={"requests": []})) is None
-    assert NUMATopologyFilter().refusal(host, request).reason == (
+    assert rejection(host, build_spec(numa_topology=ONE, pci_requests={"requests": []})) is None
+    assert NUMATopologyFilter().rejection(host, request).reason == (
         "1 PCI request cannot be served near NUMA nodes with enough capacity; "
         "free devices: 1 at NUMA node 0, 1 at NUMA node 1"
     )
     assert host.allocation_candidates == candidates_of("1")
     host.allocation_candidates = []
-    assert refusal(host, request) == "no allocation candidate remains"
+    assert rejection(host, request) == "no allocation candidate remains"
 
 
 def test_instances_of_one_request_do_not_share_cpus():
@@ -164,10 +164,10 @@ def test_instances_of_one_request_do_not_share_cpus():
     cell = {"cpuset": [], "pcpuset": [0, 1], "memory": 256, "cpu_policy": "dedicated"}
     spec = build_spec(numa_topology={"cells": [cell]})
     for taken in ([0, 1], [0, 1, 2, 3]):
-        assert refusal(host, spec) is None
+        assert rejection(host, spec) is None
         host.consume_from_request(spec)
         assert sorted(host.numa_topology.cells[0].pinned_cpus) == taken
-    assert refusal(host, spec) == (
+    assert rejection(host, spec) == (
         "NUMA node 0 of the instance fits on no NUMA node of the host: "
         "NUMA node 1: 2 dedicated CPUs requested, 1 of 1 dedicated CPUs free; "
         "NUMA node 0: 2 dedicated CPUs requested, 0 of 4 dedicated CPUs free"
@@ -226,5 +226,5 @@ def test_no_report_makes_the_filter_fail(cells, asked, emulator, ratio):
     )
     spec = build_spec(numa_topology={"cells": asked, "emulator_threads_policy": emulator})
     for _ in range(2):
-        if FILTER.refusal(host, spec) is None:
+        if FILTER.rejection(host, spec) is None:
             host.consume_from_request(spec)

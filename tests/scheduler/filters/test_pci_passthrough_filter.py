@@ -37,7 +37,7 @@ def spec(*counts, **fields):
 
 
 def rejection_reason(state, request_spec):
-    result = PciPassthroughFilter().refusal(state, request_spec)
+    result = PciPassthroughFilter().rejection(state, request_spec)
     return result and result.reason
 
 
@@ -66,7 +66,7 @@ def test_host_needs_every_device(pools, counts, reason):
 
 
 def test_rejection_has_both_numbers_and_numa_policies_are_ignored():
-    rejection = PciPassthroughFilter().refusal(host([pool(1)], ANY), spec(2))
+    rejection = PciPassthroughFilter().rejection(host([pool(1)], ANY), spec(2))
     assert (rejection.asked, rejection.has) == (2, 1)
     assert rejection_reason(host([pool(1)], ANY), spec(1, numa_policy="required")) is None
     assert not PciPassthroughFilter.RUN_ON_REBUILD

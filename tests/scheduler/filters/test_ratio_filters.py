@@ -54,7 +54,7 @@ def request_for(kind, *amounts):
     )
 
 
-def refusal(kind, host, *amounts, **options):
+def rejection(kind, host, *amounts, **options):
     plugin = kind.with_settings(settings_with(**options))
     return find_rejection(plugin, host, request_for(kind, *amounts) if amounts else None)
 
@@ -94,14 +94,14 @@ def refusal(kind, host, *amounts, **options):
 )
 def test_host_passes_and_has_a_limit_if_enough_remains(kind, amounts, total, left, ratio, reason):
     host = host_with(kind, total, left, ratio)
-    assert refusal(kind, host, *amounts) == reason
+    assert rejection(kind, host, *amounts) == reason
     assert host.limits == ({} if reason else {NAMES[kind][1]: total * ratio})
 
 
 def test_host_without_any_report_is_rejected():
     host = HostState("cn1", "cn1")
-    assert refusal(DiskFilter, host, 1) == f"1024 {DISK_MB}, the host has 0 in all"
-    assert refusal(RamFilter, host, 512) == "512 MB requested, the host has 0 in all"
+    assert rejection(DiskFilter, host, 1) == f"1024 {DISK_MB}, the host has 0 in all"
+    assert rejection(RamFilter, host, 512) == "512 MB requested, the host has 0 in all"
 
 
 @pytest.mark.parametrize("expected", [None, 0.0])
@@ -115,14 +115,14 @@ def test_host_without_any_report_is_rejected():
 )
 def test_host_without_a_ratio_has_that_of_the_options(kind, total, left, amount, reason, expected):
     host, name = host_with(kind, total, left, expected), NAMES[kind][0]
-    assert refusal(kind, host, amount, **{f"DEFAULT__{name}": 2.0}) is None
-    assert refusal(kind, host, amount, **{f"DEFAULT__initial_{name}": 1.5}) == reason
+    assert rejection(kind, host, amount, **{f"DEFAULT__{name}": 2.0}) is None
+    assert rejection(kind, host, amount, **{f"DEFAULT__initial_{name}": 1.5}) == reason
 
 
 def test_host_without_a_number_of_cpus_passes_and_is_logged(caplog):
     host = host_with(CoreFilter, 0, 0, None)
     with caplog.at_level(logging.WARNING):
-        assert refusal(CoreFilter, host, 64) is None
+        assert rejection(CoreFilter, host, 64) is None
     assert "host cn1 does not report how many CPUs it has" in caplog.text
     assert host.limits == {}
 
@@ -143,9 +143,9 @@ def test_filter_runs_for_each_instance_but_not_on_rebuild(kind):
 )
 def test_instances_of_one_request_count_against_each_other(kind, total, left, amount, reason):
     host = host_with(kind, total, left, 1.0)
-    assert refusal(kind, host, amount) is None
+    assert rejection(kind, host, amount) is None
     host.consume_from_request(request_for(kind, amount))
-    assert refusal(kind, host, amount) == reason
+    assert rejection(kind, host, amount) == reason
 
 
 #: What each host has, and what of that is used or free, so that nothing is left by its own ratio.
@@ -199,7 +199,7 @@ NO_RAM = "512 MB requested, 0 free of 1024 x 1"
 )
 def test_smallest_ratio_of_the_aggregates_counts(kind, metadata, limit, reason):
     host = host_with(kind, *FULL[kind], *metadata)
-    assert refusal(kind, host) == reason
+    assert rejection(kind, host) == reason
     assert host.limits == ({} if limit is None else {NAMES[kind][1]: limit})
 
 
@@ -214,7 +214,7 @@ def test_smallest_ratio_of_the_aggregates_counts(kind, metadata, limit, reason):
 def test_invalid_ratio_of_an_aggregate_is_ignored_and_logged(caplog, kind, value, reason):
     name = NAMES[kind][0]
     with caplog.at_level(logging.WARNING):
-        result = refusal(kind, host_with(kind, *FULL[kind], {name: value}, {name: "2"}))
+        result = rejection(kind, host_with(kind, *FULL[kind], {name: value}, {name: "2"}))
     assert result == reason
     assert f"host cn1: {name} of its aggregates is not a number" in caplog.text
     assert value in caplog.text
@@ -222,6 +222,6 @@ def test_invalid_ratio_of_an_aggregate_is_ignored_and_logged(caplog, kind, value
 
 def test_host_without_a_ratio_of_aggregates_has_that_of_the_options():
     host = host_with(AggregateCoreFilter, 8, 16, None)
-    assert refusal(AggregateCoreFilter, host) is None
+    assert rejection(AggregateCoreFilter, host) is None
     reason = "1 VCPU requested, -8 free of 8 x 1"
-    assert refusal(AggregateCoreFilter, host, DEFAULT__cpu_allocation_ratio=1.0) == reason
+    assert rejection(AggregateCoreFilter, host, DEFAULT__cpu_allocation_ratio=1.0) == reason

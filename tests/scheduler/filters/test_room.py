@@ -55,9 +55,9 @@ KEY = "cpu_allocation_ratio"
     ],
 )
 def test_amount_fits_within_the_total_and_the_ratio(room, amount, reason):
-    rejection = room.refusal(amount, "GB")
+    rejection = room.rejection(amount, "GB")
     assert (rejection and rejection.reason) == reason
-    rejection = HostRoom(8, 9, 2.0).refusal(8, "GB")
+    rejection = HostRoom(8, 9, 2.0).rejection(8, "GB")
     assert (rejection.asked, rejection.has) == (8, 7.0)
 
 

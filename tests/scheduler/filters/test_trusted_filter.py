@@ -86,7 +86,7 @@ def test_hosts_with_the_requested_level_pass(service, expected, passes):
 def test_rejection_has_both_levels(service, expected, node, reason):
     plugin = make_filter(service)
     host = build_host_state("any", node)
-    assert plugin.refusal(host, spec_with_level(expected)).reason == reason
+    assert plugin.rejection(host, spec_with_level(expected)).reason == reason
     assert not plugin.host_passes(host, spec_with_level(expected))
 
 
@@ -109,7 +109,7 @@ def test_every_host_is_unknown_if_the_service_fails(service, level):
     assert find_passing_hosts(plugin, level, *names) == (names if level == "unknown" else [])
     assert len(service.seen) == 1
     if level != "unknown":
-        assert plugin.refusal(build_host_state("any", "cn0"), spec_with_level(level)).reason == (
+        assert plugin.rejection(build_host_state("any", "cn0"), spec_with_level(level)).reason == (
             f"{level} requested, the host is unknown: {service.url} answered 500 Internal Server "
             "Error to POST /PollHosts"
         )
@@ -119,7 +119,7 @@ def test_every_host_is_unknown_without_a_server():
     plugin = TrustedFilter.with_settings(settings_with())
     assert find_passing_hosts(plugin, "trusted", "good") == []
     assert find_passing_hosts(plugin, "unknown", "good") == ["good"]
-    assert plugin.refusal(build_host_state("any", "good"), spec_with_level("trusted")).reason == (
+    assert plugin.rejection(build_host_state("any", "good"), spec_with_level("trusted")).reason == (
         "trusted requested, the host is unknown: [trusted_computing] attestation_server is not set"
     )
     assert [plugin.run_filter_for_index(index) for index in (0, 1)] == [True, False]
