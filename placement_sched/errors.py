@@ -14,6 +14,7 @@
     |   +-- ConcurrentUpdate  the state has changed, but a retry may succeed
     |   +-- InUse             another resource needs this resource
     |   +-- Duplicate         the name or uuid exists
+    |   +-- CapacityExceeded  a provider has too little free
     |   +-- NoValidHost       no host passes
     |   +-- ManagedByNova     nova manages the resource
     +-- LimitExceeded         a limit on the number or size is exceeded
@@ -22,6 +23,7 @@
     +-- Unavailable           the database is unavailable
     |   +-- CommitUnknown     the result of a COMMIT is unknown
     |   +-- NotAdopted        the database of OpenStack placement is not adopted
+    |   +-- NewerSchema       the schema of the database is of a newer release
     |   +-- ServiceFailed     another service failed
     +-- ConfigurationError    an option or configuration file is wrong
 

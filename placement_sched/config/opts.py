@@ -42,7 +42,7 @@ class Conf(cfg.ConfigOpts):
         is_new = bool(super().register_opt(opt, group, cli=cli, **more))
         if is_new:
             self._options.setdefault(_group_name(group), {})[opt.dest] = opt
-            if cli and opt.dest not in {"config_file", "config_dir"}:
+            if cli and opt.dest not in _OF_OSLO_CONFIG:
                 self.command_line_options.append(opt)
         return is_new
 
@@ -50,6 +50,10 @@ class Conf(cfg.ConfigOpts):
         """Unregister an option."""
         super().unregister_opt(opt, group, **cache)
         self._options.get(_group_name(group), {}).pop(opt.dest, None)
+
+
+#: Command-line options of oslo.config itself, which the commands have in their own form or not.
+_OF_OSLO_CONFIG = {"config_file", "config_dir", "shell_completion"}
 
 
 def _group_name(group: Any) -> str:

@@ -8,7 +8,7 @@ a scheduling policy, as in ``select_destinations``.
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.scheduler import answers, request_schema
-from placement_sched.model.aggregates import POLICY_KEY
+from placement_sched.api.scheduler.select_destinations import check_policy_hint
 
 blueprint = Blueprint("plan", __name__, refusals=(404, 500))
 
@@ -34,13 +34,5 @@ def rebalance(call: ApiCall) -> ApiResponse:
 
     Like a plan, it shows instances of every project.
     """
-    _check_policy_hint(call)
+    check_policy_hint(call)
     return ApiResponse(body=request_schema.rebalance(call.services.scheduler, call.body))
-
-
-def _check_policy_hint(call: ApiCall) -> None:
-    """Raise :class:`Forbidden` if the caller may not use the policy hint of the body."""
-    spec = call.body.get("request_spec") or {}
-    hints = spec.get("scheduler_hints") or {}
-    if POLICY_KEY in hints:
-        call.check("scheduler:policies:hint")

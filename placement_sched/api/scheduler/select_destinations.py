@@ -63,6 +63,7 @@ def show_policy(call: ApiCall, name: str) -> ApiResponse:
 
 def check_policy_hint(call: ApiCall) -> None:
     """Raise :class:`Forbidden` if the caller may not use the policy hint of the body."""
-    hints = call.body["request_spec"].get("scheduler_hints") or {}
+    spec = call.body.get("request_spec") or {}
+    hints = spec.get("scheduler_hints") or {}
     if POLICY_KEY in hints or call.body.get("policy"):
         call.check(f"{_POLICIES}:hint")

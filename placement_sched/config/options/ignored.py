@@ -50,7 +50,6 @@ OF_PLACEMENT: Mapping[tuple[str, str], str] = MappingProxyType(
         ("placement_database", "max_retries"): _RETRIES,
         ("placement_database", "retry_interval"): _RETRIES,
         ("placement_database", "slave_connection"): _STANDBYS,
-        ("placement_database", "max_replica_lag"): _STANDBYS,
         ("placement", "policy_file"): (
             "replaced by [oslo_policy] policy_file, as in placement since Train"
         ),
