@@ -122,11 +122,11 @@ def _advise_amount(
         yield _advise_inventory(name, amount, room, provider)
     values = {"resource_class": name}
     if largest := max((largest_below(item, amount) for item in rooms), default=0):
-        words = f"ask for at most {_format_amount(name, largest)}"
+        words = f"request at most {_format_amount(name, largest)}"
         yield SuggestedChange("ask", words, {**values, "amount": largest, "instead_of": amount})
     larger = [fitting for item in rooms if (fitting := smallest_above(item, amount))]
     if larger:
-        words = f"ask for at least {_format_amount(name, min(larger))}"
+        words = f"request at least {_format_amount(name, min(larger))}"
         yield SuggestedChange("ask", words, {**values, "amount": min(larger), "instead_of": amount})
 
 
@@ -179,13 +179,13 @@ def _advise_trait(detail: str, provider: str | None) -> Iterator[SuggestedChange
         name = detail.removeprefix("!")
         words = f"remove trait {name} from {provider or 'its provider'}"
         yield SuggestedChange("remove_trait", words, _build_values(provider, traits=[name]))
-        words = f"ask without forbidding trait {name}"
+        words = f"do not forbid trait {name}"
     else:
         traits = detail.removeprefix("in:").split(",")
         named = " or ".join(traits)
         words = f"give {provider or 'its provider'} trait {named}"
         yield SuggestedChange("add_trait", words, _build_values(provider, traits=traits))
-        words = f"ask without trait {named}"
+        words = f"do not require trait {named}"
     yield SuggestedChange("drop_constraint", words, {"constraint": "required", "detail": detail})
 
 
@@ -200,11 +200,11 @@ def _advise_membership(
         named = " or ".join(uuids)
         words = f"remove {target} from aggregate {named}"
         yield SuggestedChange("leave_aggregate", words, _build_values(provider, aggregates=uuids))
-        yield SuggestedChange("ask_traits", "ask for its required traits", {"aggregates": uuids})
+        yield SuggestedChange("ask_traits", "request its required traits", {"aggregates": uuids})
     else:
         words = f"add {target} to aggregate {named}"
         yield SuggestedChange("join_aggregate", words, _build_values(provider, aggregates=uuids))
-        words = f"ask without being confined to aggregate {named}"
+        words = f"do not confine the request to aggregate {named}"
         yield SuggestedChange(
             "drop_constraint", words, {"constraint": "member_of", "detail": detail}
         )

@@ -453,13 +453,13 @@ def broken_rules(
     if rules.isolate and can_serve(tree, replace(rules, isolate=False), budget):
         yield BrokenRule(
             "no separate provider for each group with a suffix (group_policy=isolate)",
-            partial(_suggest_dropping, "ask with group_policy=none", "group_policy", "isolate"),
+            partial(_suggest_dropping, "use group_policy=none", "group_policy", "isolate"),
         )
     for subtree in rules.subtrees:
         other_rules = tuple(rule for rule in rules.subtrees if rule != subtree)
         if can_serve(tree, replace(rules, subtrees=other_rules), budget):
             named = ",".join(rules.slots[slot].suffix for slot in subtree)
-            words = f"ask without same_subtree={named}"
+            words = f"drop same_subtree={named}"
             change = partial(_suggest_dropping, words, "same_subtree", named)
             yield BrokenRule(f"no providers in one subtree (same_subtree={named})", change)
     for class_id in sorted({class_id for _, class_id in tree.free}):

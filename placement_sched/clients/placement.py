@@ -143,7 +143,7 @@ def open_trait_file(path: Path, placement: str) -> Iterator[TraitFile]:
         try:
             fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Conflict(f"--state {path}: another sync_traits is at work with it") from None
+            raise Conflict(f"--state {path}: another sync_traits uses it") from None
         yield TraitFile(path, placement)
 
 

@@ -37,7 +37,7 @@ _MESSAGES: Mapping[Invariant, str] = {
     Invariant.CONSUMER_TWICE: "consumer {consumer} has {times} records, in different spellings",
     Invariant.NO_PARENT: _PROVIDER + " has the provider number {number} as parent, which does not "
     "exist",
-    Invariant.PARENT_LOOP: _PROVIDER + " has no root: its parents go in a circle",
+    Invariant.PARENT_LOOP: _PROVIDER + " has no root: its parents form a cycle",
     Invariant.WRONG_ROOT: _PROVIDER + " has the provider number {number} as root, and the root of "
     "its tree is number {real}",
     Invariant.PROVIDER_TWICE: "provider {provider} has {times} records, in different spellings",

@@ -146,7 +146,7 @@ class Preparation:
             if not self._accepted.value:
                 raise
             LOG.warning(
-                "this worker, like its server, goes on with the schema of a newer release: %s",
+                "this worker, like its server, continues with the schema of a newer release: %s",
                 failure.detail,
             )
             self._database.enable_commit_marks()

@@ -148,13 +148,10 @@ class _MoveSearch:
 
     def _no_moves(self) -> Advice:
         """Return the advice that no moves were found."""
-        moves = (
-            "1 move off one host makes"
-            if self.max_moves == 1
-            else f"{self.max_moves} moves off one host make"
-        )
-        limit_note = ", of those that were tried" if self.is_limited else ""
-        return Advice(False, f"no {moves} room for it{limit_note}", complete=not self.is_limited)
+        moves = "no move" if self.max_moves == 1 else f"no set of up to {self.max_moves} moves"
+        limit_note = "; not all were tried" if self.is_limited else ""
+        words = f"{moves} off one host makes room for it{limit_note}"
+        return Advice(False, words, complete=not self.is_limited)
 
     def _targets(self, document: Json, amounts: Mapping[str, int]) -> Iterator[_Target]:
         """Yield the hosts that would fit the request if they were empty.

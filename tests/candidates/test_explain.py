@@ -181,8 +181,8 @@ APART = CandidatesQuery(
 @pytest.mark.parametrize(
     ("cloud", "query", "words", "after"),
     [
-        (ONE_CARD, ISOLATED, "ask with group_policy=none", replace(ISOLATED, group_policy="none")),
-        (FPGAS, APART, "ask without same_subtree=_A,_B", replace(APART, same_subtrees=())),
+        (ONE_CARD, ISOLATED, "use group_policy=none", replace(ISOLATED, group_policy="none")),
+        (FPGAS, APART, "drop same_subtree=_A,_B", replace(APART, same_subtrees=())),
     ],
     ids=["isolated groups", "one subtree"],
 )

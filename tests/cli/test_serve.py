@@ -288,7 +288,7 @@ def test_a_worker_replaced_after_a_newer_release_upgraded_the_schema_goes_on_as_
         victim.kill()
         victim.wait(timeout=60)
         assert wait_until(lambda: len(children(server)) == 2)
-    noted = "goes on with the schema of a newer release"
+    noted = "continues with the schema of a newer release"
     assert wait_until(lambda: server.log.read_text().count(noted) == 2)
     server.wait_for("/healthz/ready", 200)
     made = [put_class(server, f"CUSTOM_{number}") for number in range(20)]

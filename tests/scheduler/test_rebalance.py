@@ -156,7 +156,7 @@ def test_error_for_an_unknown_host_has_the_nearest_name(app):
             {"goal": "fit", "size": 9, "moves": 3},
             False,
             0,
-            "no 3 moves off one host make room for it",
+            "no set of up to 3 moves off one host makes room for it",
         ),
         (
             {"cn1": 8, "cn2": 8, "cn3": 8, "cn4": 8},
@@ -182,12 +182,12 @@ def test_outcome_of_advice(app, free, placed, query, reached, moves, outcome):
 def test_advice_under_a_limit_says_that_it_is_incomplete(app, monkeypatch, bound, most):
     made(app, {"cn1": 8, "cn2": 8}, ("cn1", 4), ("cn1", 4), ("cn2", 4), ("cn2", 4))
     answer = advice(app, request_spec=wanted(4), moves=1)
-    outcome = "no 1 move off one host makes room for it"
+    outcome = "no move off one host makes room for it"
     assert (answer["reached"], answer["outcome"], answer["complete"]) == (False, outcome, True)
     monkeypatch.setattr(f"placement_sched.scheduler.rebalance.{bound}", most)
     answer = advice(app, request_spec=wanted(4), moves=1)
     assert (answer["reached"], answer["complete"]) == (False, False)
-    assert answer["outcome"] == f"{outcome}, of those that were tried"
+    assert answer["outcome"] == f"{outcome}; not all were tried"
 
 
 def test_packing_empties_hosts_onto_others_in_use(app):

@@ -44,7 +44,7 @@ def create_database(folder: Path) -> None:
 
 
 def bootstrap(folder: Path, url: str) -> None:
-    """Create the administrator and the project ``service``; ``url`` is keystone's address."""
+    """Create the administrator and the project ``service`` of a keystone at ``url``."""
     urls = [f"--bootstrap-{one}-url={url}" for one in ("public", "internal", "admin")]
     names = ("--bootstrap-project-name=service", "--bootstrap-region-id=RegionOne")
     _manage(folder, ["bootstrap", f"--bootstrap-password={PASSWORD}", *names, *urls])
@@ -58,7 +58,7 @@ def _manage(folder: Path, words: Sequence[str]) -> None:
 
 @contextmanager
 def run_keystone(folder: Path) -> Iterator[Server]:
-    """Run a keystone on a free port; its users log in at ``<url>/v3``."""
+    """Run a keystone on a free port. Its users log in at ``<url>/v3``."""
     create_database(folder)
     with start_server(
         folder=folder,

@@ -248,7 +248,7 @@ BROKEN = {
     "loop of one": (
         [provider(CHILD, parent_provider_id=tables.resource_providers.c.id)],
         {Invariant.PARENT_LOOP},
-        [f"provider cn1-gpu ({CHILD}) has no root: its parents go in a circle"],
+        [f"provider cn1-gpu ({CHILD}) has no root: its parents form a cycle"],
     ),
     "root of another": (
         [provider(CN2, root_provider_id=ABSENT)],

@@ -211,7 +211,7 @@ class Tap:
         """Log once that the broker is away."""
         if not self._away:
             LOG.warning(
-                "the message bus at %s is away: %s; requests are not seen until it is back",
+                "no connection to the message bus at %s: %s; requests sent meanwhile are missed",
                 broker,
                 one_line(failure),
             )

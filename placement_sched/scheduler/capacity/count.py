@@ -69,8 +69,8 @@ _TOO_COMPLEX = (
     "candidates that one request sees are counted"
 )
 _LIMITED_UNDETERMINED = (
-    "candidates are limited by {option}, and {blocked} of them are on rejected hosts: a request "
-    "sees an undetermined part of the others, and the number assumes that it sees all of them"
+    "candidates are limited by {option}, and {blocked} of them are on rejected hosts: the number "
+    "assumes that a request sees all other candidates, but it may see fewer"
 )
 _LIMITED_PARTLY = (
     "candidates are limited by {option}: a request sees only some candidates of some hosts"

@@ -80,12 +80,12 @@ _MAX_COMPARED = 10
 _MAX_SUGGESTIONS = 3
 #: Replaces the other reasons of a host.
 NOT_SOUGHT = (
-    "only the first reason is shown, without changes: a request as large as this is evaluated "
-    "by every stage for {} of the rejected hosts; name fewer hosts"
+    "only the first reason is shown, without changes: for a request of this size every stage is "
+    "evaluated for {} of the rejected hosts; name fewer hosts"
 )
 _NOT_REACHED = (
-    "the reason was not evaluated: a request as large as this is evaluated by every stage for {} "
-    "of the rejected hosts; name fewer hosts"
+    "the reason was not evaluated: for a request of this size every stage is evaluated for {} of "
+    "the rejected hosts; name fewer hosts"
 )
 
 

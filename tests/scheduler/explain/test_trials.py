@@ -63,7 +63,7 @@ def test_change_of_an_amount_to_request_or_to_free(cloud):
         "amount": 2656,
     }
     assert (ask["action"], ask["amount"], ask["instead_of"]) == ("ask", 5536, 8192)
-    assert ask["words"] == "ask for at most 5536 MB of MEMORY_MB"
+    assert ask["words"] == "request at most 5536 MB of MEMORY_MB"
     assert item["would_pass"] is True
     # The amount that may be requested passes, one more does not.
     smaller = [verdict(cloud, "cn1", spec(flavor=flavor(memory_mb=n))) for n in (5536, 5537)]
