@@ -149,7 +149,7 @@ class _MoveSearch:
     def _no_moves(self) -> Advice:
         """Return the advice that no moves were found."""
         moves = "no move" if self.max_moves == 1 else f"no set of up to {self.max_moves} moves"
-        limit_note = "; not all were tried" if self.is_limited else ""
+        limit_note = " (not all were tried)" if self.is_limited else ""
         words = f"{moves} off one host makes room for it{limit_note}"
         return Advice(False, words, complete=not self.is_limited)
 

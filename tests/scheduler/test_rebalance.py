@@ -187,7 +187,7 @@ def test_advice_under_a_limit_says_that_it_is_incomplete(app, monkeypatch, bound
     monkeypatch.setattr(f"placement_sched.scheduler.rebalance.{bound}", most)
     answer = advice(app, request_spec=wanted(4), moves=1)
     assert (answer["reached"], answer["complete"]) == (False, False)
-    assert answer["outcome"] == f"{outcome}; not all were tried"
+    assert answer["outcome"] == f"{outcome} (not all were tried)"
 
 
 def test_packing_empties_hosts_onto_others_in_use(app):

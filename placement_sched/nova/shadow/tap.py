@@ -211,7 +211,7 @@ class Tap:
         """Log once that the broker is away."""
         if not self._away:
             LOG.warning(
-                "no connection to the message bus at %s: %s; requests sent meanwhile are missed",
+                "no connection to the message bus at %s: %s; requests are missed until it returns",
                 broker,
                 one_line(failure),
             )

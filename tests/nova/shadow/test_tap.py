@@ -172,7 +172,7 @@ def test_broker_that_is_away_at_the_start_is_waited_for(broker, exchange, caller
     tap = Tap(own, f"test-{uuid4().hex}", seen.put)
     thread = threading.Thread(target=tap.run)
     thread.start()
-    until(lambda: "are missed" in caplog.text)
+    until(lambda: "requests are missed" in caplog.text)
     line.mend()
     assert tap.is_open.wait(PATIENCE)
     caller.send("ping")
