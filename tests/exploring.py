@@ -31,9 +31,12 @@ def load_profile(lane: str | None = None) -> None:
     share = EXPLORE_FACTOR if EXPLORING else SHARES.get(lane or "", 1)
     options = {**_PATIENT, "max_examples": round(_EXAMPLES * share)}
     hypothesis_settings.register_profile("ci", **options, derandomize=True)
-    hypothesis_settings.register_profile("here", **options)
+    # hypothesis itself makes every choice the same if the variable CI is set.
+    hypothesis_settings.register_profile("here", **options, derandomize=False)
     # Only the seed decides on the examples: no example is stored.
-    hypothesis_settings.register_profile("explore", **options, database=None, print_blob=True)
+    hypothesis_settings.register_profile(
+        "explore", **options, derandomize=False, database=None, print_blob=True
+    )
     default = "ci" if lane == "fast" else "here"
     hypothesis_settings.load_profile(os.environ.get(PROFILE) or default)
 

@@ -246,7 +246,7 @@ def lines_that_tests_run() -> dict[str, list[list[str]]]:
     taken = [("upgrade", line) for kind in KINDS for line in test_backup.read_commands(kind)]
     names = ("psql", "mariadb", "sqlite3")
     taken += [("move_placement", test_leaving.line_of(name)) for name in names]
-    taken += test_typed_lines.tested_lines() + test_heads.typed_lines()
+    taken += test_typed_lines.list_tested_lines() + test_heads.typed_lines()
     taken += [("deploy/README", line) for line in test_manifests.readme_lines()]
     of_image = ("build", "run --read-only", "run --publish")
     taken += [("deploy/container/Dockerfile", test_image.read_line(one)) for one in of_image]

@@ -81,7 +81,7 @@ TYPED = {
 }
 
 
-def tested_lines() -> list[tuple[str, str]]:
+def list_tested_lines() -> list[tuple[str, str]]:
     """Return every line that a test of this module types, with its page."""
     return [(page, find_line(page, *words)) for some in TYPED.values() for page, *words in some]
 
