@@ -38,6 +38,8 @@ _MAX_CONNECT_ATTEMPTS = 3
 # records and changed table definitions.
 _DEADLOCK, _OTHER_CHANGE = {"40P01", 1213}, {"40001", 1020, 1412, 1615}
 _CONCURRENT = _DEADLOCK | _OTHER_CHANGE
+# MariaDB ends the whole transaction at a deadlock, and then has no savepoint to roll back to.
+_NO_SAVEPOINT = 1305
 # A lock timeout, or too many locks or transactions.
 _LOCKED = {"55P03", 1205, 1206, 1637}
 
@@ -165,16 +167,27 @@ def translate_errors() -> Iterator[None]:
     except UnicodeEncodeError as failure:  # psycopg cannot encode it for the database
         reason = f"its encoding is {failure.encoding}"
         raise Invalid(_describe_unstorable(failure.object[failure.start], reason)) from failure
-    except DBAPIError as failure:
-        _check_characters(failure)
-        is_about_database = _is_about_database(failure)
-        if is_about_database and _is_too_large(failure):
-            raise TooComplex("the request is too large for one SQL statement") from failure
-        if is_about_database or failure.connection_invalidated:
-            raise Unavailable(_describe_error(failure) or _describe_silence(failure)) from failure
-        if sentence := _describe_error(failure):
-            raise Unavailable(sentence) from failure
+    except DBAPIError as last:
+        error = _first_failure(last)
+        _check_characters(error)
+        is_about_database = _is_about_database(error)
+        if is_about_database and _is_too_large(error):
+            raise TooComplex("the request is too large for one SQL statement") from error
+        if is_about_database or error.connection_invalidated:
+            raise Unavailable(_describe_error(error) or _describe_silence(error)) from error
+        if sentence := _describe_error(error):
+            raise Unavailable(sentence) from error
         raise
+
+
+def _first_failure(failure: DBAPIError) -> DBAPIError:
+    """Return the conflict that ended a transaction whose savepoint was to be rolled back then."""
+    context: BaseException | None = failure if _code(failure) == _NO_SAVEPOINT else None
+    while context is not None:
+        context = context.__context__
+        if isinstance(context, DBAPIError) and _code(context) in _CONCURRENT:
+            return context
+    return failure
 
 
 def _is_about_database(failure: DBAPIError) -> bool:

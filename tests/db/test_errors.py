@@ -70,18 +70,18 @@ def test_parameters_of_a_url_are_checked_without_connecting(url, words):
         "sqlite:///file:file.db?uri=true&mode=rwc",
     ],
 )
-def test_parameters_that_a_driver_takes_are_kept(url):
+def test_supported_url_parameters_are_accepted(url):
     assert dict(make_url(url).query).items() <= dict(parse_url(url, PLACE).query).items()
 
 
-def test_connection_parameters_are_checked_as_those_of_the_url_are():
+def test_connection_parameters_option_is_checked_like_the_url():
     settings = make_settings("mysql://u@h/d", placement_database__connection_parameters="ssl=on")
     with pytest.raises(ConfigurationError, match="connection_parameters: ssl: PyMySQL does not"):
         database_url(settings)
 
 
 @pytest.fixture
-def unusable(mysql_server):
+def unusable_account_url(mysql_server):
     """The URL of an account whose authentication needs a package that is not installed."""
     engine = create_engine(mysql_server, isolation_level="AUTOCOMMIT")
     name = f"ps_{uuid4().hex[:8]}"
@@ -98,8 +98,8 @@ def unusable(mysql_server):
     engine.dispose()
 
 
-def test_account_that_needs_a_missing_package_is_503_with_the_reason(unusable, make_app):
-    url = unusable.render_as_string(hide_password=False)
+def test_missing_authentication_package_is_503_with_reason(unusable_account_url, make_app):
+    url = unusable_account_url.render_as_string(hide_password=False)
     app = make_app(make_settings(url))
     for path in ("/placement/resource_providers", "/healthz/ready"):
         answer = app.get(path, status=503)
@@ -107,8 +107,8 @@ def test_account_that_needs_a_missing_package_is_503_with_the_reason(unusable, m
         assert "pynacl" in answer.text.lower()
 
 
-def test_database_of_nova_that_needs_a_missing_package_is_away(unusable):
-    database = NovaDatabase("a cell", unusable)
+def test_nova_database_with_missing_package_is_unavailable(unusable_account_url):
+    database = NovaDatabase("a cell", unusable_account_url)
     with pytest.raises(NovaDatabaseUnavailable, match="can be made as configured"), database.read():
         pytest.fail("there was a connection")
     database.close()
@@ -141,7 +141,7 @@ def test_refused_connection_is_503_with_the_reason(request, make_app, server, pa
         ("postgresql_server", {"target_session_attrs": "standby"}, "hot standby"),
     ],
 )
-def test_parameter_that_the_server_refuses_is_named(request, make_app, server, parameters, reason):
+def test_parameter_rejected_by_the_server_is_named(request, make_app, server, parameters, reason):
     url = make_url(request.getfixturevalue(server)).update_query_dict(parameters)
     url = url.render_as_string(hide_password=False)
     answer = make_app(make_settings(url)).get("/healthz/ready", status=503)
@@ -151,7 +151,7 @@ def test_parameter_that_the_server_refuses_is_named(request, make_app, server, p
 
 
 @pytest.mark.parametrize("code", [1030, 1026, 1180, 1016, 1023, 1206, 1637, 1412, 1615])
-def test_fault_of_a_server_is_unavailable(code):
+def test_server_error_is_unavailable(code):
     failure = OperationalError("SELECT 1", None, pymysql.err.OperationalError(code, "words"))
     with pytest.raises(Unavailable) as found, translate_errors():
         raise failure
@@ -183,18 +183,18 @@ def mariadb(mysql_server):
 @pytest.mark.parametrize(
     ("kept", "letter"), [("ascii", "é"), ("ascii", "中"), ("latin1", "中"), ("utf8mb3", "😀")]
 )
-def test_character_that_a_column_lacks_is_the_fault_of_the_input(mariadb, statement, kept, letter):
+def test_unstorable_character_is_an_input_error(mariadb, statement, kept, letter):
     with pytest.raises(Invalid, match=f"cannot store the character {letter}"), translate_errors():
         mariadb.execute(text(statement.format(f"ps_{kept}")), {"a": f"a{letter}"})
 
 
-def test_character_that_a_column_has_is_found(mariadb):
+def test_storable_character_is_found(mariadb):
     with translate_errors():
         mariadb.execute(text("SELECT a FROM ps_latin1 WHERE a = :a"), {"a": "é"})
 
 
 @pytest.mark.parametrize("sent", ["a", "中"])
-def test_statement_that_is_wrong_is_no_outage_whatever_was_sent(mariadb, sent):
+def test_invalid_statement_is_not_an_outage(mariadb, sent):
     statement = "SELECT :sent, 'a' COLLATE utf8mb4_bin = 'b' COLLATE utf8mb4_general_ci"
     with pytest.raises(OperationalError, match="1267"), translate_errors():
         mariadb.execute(text(statement), {"sent": sent})
@@ -206,7 +206,24 @@ def test_lost_connection_in_a_transaction_is_unavailable_and_retried():
     assert is_worth_retrying(lost.value)
 
 
-def test_sqlite_statement_that_is_wrong_is_no_outage(sqlite_database):
+def mysql_error(statement: str, code: int, message: str) -> OperationalError:
+    return OperationalError(statement, {}, pymysql.err.OperationalError(code, message))
+
+
+def test_deadlock_in_a_savepoint_is_retried():
+    @translate_errors()
+    def insert() -> None:
+        try:
+            raise mysql_error("INSERT INTO traits", 1213, "Deadlock found")
+        finally:
+            raise mysql_error("ROLLBACK TO SAVEPOINT s", 1305, "s does not exist")
+
+    with pytest.raises(Unavailable) as raised:
+        insert()
+    assert is_worth_retrying(raised.value)
+
+
+def test_invalid_sqlite_statement_is_not_an_outage(sqlite_database):
     wrong = text("SELECT no_such_column FROM resource_providers")
     with (
         pytest.raises(OperationalError, match="no such column"),
