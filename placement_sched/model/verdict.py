@@ -5,7 +5,7 @@ Conflicts (:class:`~placement_sched.errors.ConcurrentUpdate`) and bugs in plugin
 (:class:`~placement_sched.errors.PluginFailed`) are exceptions instead.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,3 +51,7 @@ class SuggestedChange:
     def as_json(self) -> Json:
         """Return the change as an entry of ``changes``."""
         return {"action": self.action, "words": self.words, **self.values}
+
+
+#: The changes that each let a rejected host pass.
+SuggestedChanges = Iterable[SuggestedChange]

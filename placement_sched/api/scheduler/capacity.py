@@ -4,8 +4,8 @@
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.scheduler import answers
+from placement_sched.api.scheduler.plan import check_policy_hint
 from placement_sched.api.scheduler.request_schema import OVERRIDES, REQUEST_SPEC
-from placement_sched.api.scheduler.select_destinations import check_policy_hint
 from placement_sched.api.validation import Schemas
 from placement_sched.limits import MAX_CAPACITY_FLAVORS
 from placement_sched.model.document import Json, with_whole_numbers

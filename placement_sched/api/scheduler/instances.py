@@ -10,7 +10,7 @@ from placement_sched.api.scheduler import answers
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.model.document import Json
-from placement_sched.model.instance import Instance
+from placement_sched.model.instance import Instance, InstanceMetadata
 from placement_sched.operations import services as operations
 from placement_sched.operations.nova_cloud import NovaNoun
 from placement_sched.scheduler import request
@@ -19,7 +19,7 @@ from placement_sched.schemas.formats import usual_uuid
 from placement_sched.store.compute import instances
 
 #: Fields that responses omit, so that a response is a valid record.
-_OMITTED = {"created_at", "updated_at", "decision_uuid"}
+_OMITTED = {"created_at", "updated_at", "launched_at", "decision_uuid", *InstanceMetadata._fields}
 _FIELDS = tuple(field.name for field in fields(Instance) if field.name not in _OMITTED)
 _NAMES = ("host", "node", "project_id", "user_id")
 _STATES = ("vm_state", "task_state")

@@ -8,7 +8,7 @@ a scheduling policy, as in ``select_destinations``.
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.scheduler import answers, request_schema
-from placement_sched.api.scheduler.select_destinations import check_policy_hint
+from placement_sched.model.aggregates import POLICY_KEY
 
 blueprint = Blueprint("plan", __name__, refusals=(404, 500))
 
@@ -36,3 +36,11 @@ def rebalance(call: ApiCall) -> ApiResponse:
     """
     check_policy_hint(call)
     return ApiResponse(body=request_schema.rebalance(call.services.scheduler, call.body))
+
+
+def check_policy_hint(call: ApiCall) -> None:
+    """Raise :class:`Forbidden` if the caller may not use the policy hint of the body."""
+    spec = call.body.get("request_spec") or {}
+    hints = spec.get("scheduler_hints") or {}
+    if POLICY_KEY in hints or call.body.get("policy"):
+        call.check("scheduler:policies:hint")

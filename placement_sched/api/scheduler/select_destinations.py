@@ -7,7 +7,7 @@ A request may name a scheduling policy. ``GET /policies`` lists the policies.
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.scheduler import answers, request_schema
-from placement_sched.model.aggregates import POLICY_KEY
+from placement_sched.api.scheduler.plan import check_policy_hint
 from placement_sched.scheduler import policy_views
 
 blueprint = Blueprint("select_destinations", __name__)
@@ -59,11 +59,3 @@ def list_policies(call: ApiCall) -> ApiResponse:
 def show_policy(call: ApiCall, name: str) -> ApiResponse:
     """Show a policy."""
     return ApiResponse(body=policy_views.show_policy(call.services.scheduler, name))
-
-
-def check_policy_hint(call: ApiCall) -> None:
-    """Raise :class:`Forbidden` if the caller may not use the policy hint of the body."""
-    spec = call.body.get("request_spec") or {}
-    hints = spec.get("scheduler_hints") or {}
-    if POLICY_KEY in hints or call.body.get("policy"):
-        call.check(f"{_POLICIES}:hint")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Rejection, SuggestedChange
+from placement_sched.model.verdict import Rejection, SuggestedChange, SuggestedChanges
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import SchedulerPlugin, classes_in
 
@@ -25,6 +25,7 @@ __all__ = [
     "HostState",
     "Passed",
     "SuggestedChange",
+    "SuggestedChanges",
 ]
 __all__ += ["Rejection", "RequestSpec", "Verdict", "all_filters"]
 
@@ -104,9 +105,7 @@ class BaseHostFilter(SchedulerPlugin):
         Raises :class:`~placement_sched.errors.Invalid` if the request is invalid for any host.
         """
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest changes that each let a rejected host pass, smallest first.
 
         Called only for reports on a single host.

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filters by scheduler hints and server groups that keep instances together or apart."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from placement_sched.model.aggregates import AFFINITY, ANTI_AFFINITY, MOST_PER_HOST
 from placement_sched.model.names import shorten_names
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Rejection, SuggestedChange
+from placement_sched.model.verdict import Rejection, SuggestedChange, SuggestedChanges
 from placement_sched.scheduler.filters import BaseHostFilter, HostCheck, HostState
 from placement_sched.scheduler.filters.changed_requests import without_hint
 from placement_sched.scheduler.filters.simple_cidr_affinity_filter import SimpleCIDRAffinityFilter
@@ -50,9 +49,7 @@ class DifferentHostFilter(BaseHostFilter):
 
         return rejection
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the hint ``different_host``."""
         yield without_hint(spec_obj, "different_host")
 
@@ -75,9 +72,7 @@ class SameHostFilter(BaseHostFilter):
         rejection = Rejection(reason, hinted, ())
         return lambda host_state: rejection if wanted.isdisjoint(host_state.instances) else None
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the hint ``same_host``."""
         yield without_hint(spec_obj, "same_host")
 
@@ -103,9 +98,7 @@ class ServerGroupAffinityFilter(BaseHostFilter):
             None if host_state.host in group_hosts else Rejection(reason, hosts, host_state.host)
         )
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the server group."""
         words = "request an instance outside the server group, or move its members to this host"
         yield SuggestedChange("leave_group", words, spec=replace(spec_obj, instance_group=None))
@@ -146,9 +139,7 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
 
         return rejection
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a larger maximum in the rule of the server group."""
         group = spec_obj.instance_group
         if group is None:

@@ -12,7 +12,7 @@ from placement_sched.scheduler.filters import (
     HostState,
     Rejection,
     RequestSpec,
-    SuggestedChange,
+    SuggestedChanges,
 )
 from placement_sched.scheduler.filters.changed_requests import without_properties
 from placement_sched.scheduler.filters.utils import OncePerAggregates, aggregate_values
@@ -25,7 +25,7 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
     If a metadata key of an aggregate is the name of an image property, such as ``os_distro``, its
     value lists the values that the image may have, separated by commas. The lists of several
     aggregates of a host are joined. An image without the property, or with ``False`` or 0, passes.
-    To reject such images too, reserve the aggregate by a required trait (:doc:`reserve_hosts`).
+    To reject such images too, reserve the aggregate by a required trait (:doc:`aggregates`).
 
     With ``[filter_scheduler] aggregate_image_properties_isolation_namespace`` only keys count that
     begin with it and ``aggregate_image_properties_isolation_separator``. As in nova since Liberty,
@@ -57,9 +57,7 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
         properties = self._compared_properties(spec_obj)
         return OncePerAggregates(partial(_check_properties, properties)).of if properties else None
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the image properties that do not match."""
         rejected = list(_iterate_rejected(self._compared_properties(spec_obj), host_state))
         alternatives = "; ".join(f"{key} {' or '.join(allowed)}" for key, _, allowed in rejected)

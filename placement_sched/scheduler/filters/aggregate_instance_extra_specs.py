@@ -10,7 +10,7 @@ from placement_sched.scheduler.filters import (
     HostCheck,
     HostState,
     Rejection,
-    SuggestedChange,
+    SuggestedChanges,
     extra_specs_ops,
 )
 from placement_sched.scheduler.filters.changed_requests import without_extra_specs
@@ -44,9 +44,7 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
         specs = tuple(aggregate_extra_specs(spec_obj))
         return OncePerAggregates(partial(_compare, specs)).of if specs else None
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a flavor without the extra specs that do not match."""
         keys = [
             key

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """AggregateMultiTenancyIsolation: filter that reserves aggregates for projects."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from placement_sched.model.names import shorten_names
@@ -12,6 +11,7 @@ from placement_sched.scheduler.filters import (
     Rejection,
     RequestSpec,
     SuggestedChange,
+    SuggestedChanges,
 )
 from placement_sched.scheduler.filters.changed_requests import list_values
 from placement_sched.scheduler.filters.utils import OncePerAggregates
@@ -48,9 +48,7 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
 
         return OncePerAggregates(rejection).of
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest to add the project to the metadata of the host's aggregates."""
         names = sorted(_allowed_projects(host_state))
         words = f"add project {spec_obj.project_id} to {_KEY} of the host's aggregates"

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """AggregateSchedulerPolicyConfigurationFilter: filter by the requested scheduling policy."""
 
-from collections.abc import Iterable
-
 from placement_sched.model.aggregates import DEFAULT_POLICY, POLICY_KEY
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
@@ -10,7 +8,7 @@ from placement_sched.scheduler.filters import (
     HostCheck,
     HostState,
     Rejection,
-    SuggestedChange,
+    SuggestedChanges,
 )
 from placement_sched.scheduler.filters.changed_requests import without_hint
 
@@ -53,8 +51,6 @@ class AggregateSchedulerPolicyConfigurationFilter(BaseHostFilter):
 
         return rejection
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the hint ``sched_policy``."""
         yield without_hint(spec_obj, POLICY_KEY)

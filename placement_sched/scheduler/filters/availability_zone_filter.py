@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """AvailabilityZoneFilter: filter for hosts of the requested availability zone."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from placement_sched.model.aggregates import ZONE_KEY, zones
@@ -11,6 +10,7 @@ from placement_sched.scheduler.filters import (
     Rejection,
     RequestSpec,
     SuggestedChange,
+    SuggestedChanges,
 )
 from placement_sched.scheduler.filters.utils import aggregate_values_from_key
 
@@ -41,9 +41,7 @@ class AvailabilityZoneFilter(BaseHostFilter):
         reason = f"zone {' or '.join(requested)} requested, the host is in {', '.join(actual)}"
         return Rejection(reason, requested, actual)
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request for each zone of the host."""
         for zone in sorted(self._zones(host_state)):
             changed = replace(spec_obj, availability_zone=zone)

@@ -11,7 +11,7 @@ from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostCheck,
     Rejection,
-    SuggestedChange,
+    SuggestedChanges,
     extra_specs_ops,
 )
 from placement_sched.scheduler.filters.changed_requests import without_extra_specs
@@ -69,9 +69,7 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
         extra_specs = spec_obj.read_once(spec_obj.flavor, _parse_extra_specs)
         return partial(_check_host, extra_specs) if extra_specs else None
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a flavor without the extra specs that do not match."""
         extra_specs = spec_obj.read_once(spec_obj.flavor, _parse_extra_specs)
         keys = [

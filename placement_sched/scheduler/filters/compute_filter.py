@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ComputeFilter: filter for hosts whose compute service is enabled and up."""
 
-from collections.abc import Iterable
-
 from placement_sched.model.clock import shown_duration
 from placement_sched.model.compute_node import disabled_reason, is_recently_seen
 from placement_sched.model.request_spec import RequestSpec
@@ -12,6 +10,7 @@ from placement_sched.scheduler.filters import (
     HostState,
     Rejection,
     SuggestedChange,
+    SuggestedChanges,
 )
 
 
@@ -51,9 +50,7 @@ class ComputeFilter(BaseHostFilter):
 
         return rejection
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a single change that makes the service enabled and up."""
         service, now = host_state.service, self.now()
         down_time: int = self.settings.DEFAULT.service_down_time

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """CoreFilter and AggregateCoreFilter: filters by free virtual CPUs."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from oslo_log import log
@@ -12,7 +11,7 @@ from placement_sched.scheduler.filters import (
     HostCheck,
     HostState,
     Passed,
-    SuggestedChange,
+    SuggestedChanges,
     Verdict,
 )
 from placement_sched.scheduler.filters.changed_requests import with_flavor
@@ -51,9 +50,7 @@ class CoreFilter(BaseHostFilter):
 
         return verdict
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a flavor with the largest number of virtual CPUs that fits."""
         if maximum := self._room(host_state).most:
             smaller = replace(spec_obj.flavor, vcpus=maximum)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """DiskFilter and AggregateDiskFilter: filters by free disk."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from placement_sched.model.request_spec import RequestSpec
@@ -10,7 +9,7 @@ from placement_sched.scheduler.filters import (
     HostCheck,
     HostState,
     Passed,
-    SuggestedChange,
+    SuggestedChanges,
     Verdict,
 )
 from placement_sched.scheduler.filters.changed_requests import with_flavor
@@ -44,9 +43,7 @@ class DiskFilter(BaseHostFilter):
 
         return verdict
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a flavor with the largest root disk that fits."""
         fixed = spec_obj.ephemeral_gb * 1024 + spec_obj.swap
         maximum = (self._room(host_state).most - fixed) // 1024

@@ -14,6 +14,7 @@ from placement_sched.scheduler.filters import (
     HostState,
     Rejection,
     SuggestedChange,
+    SuggestedChanges,
 )
 from placement_sched.scheduler.filters.changed_requests import without_properties
 from placement_sched.scheduler.filters.utils import ADDRESS_BITS, value_at
@@ -71,9 +72,7 @@ class ImagePropertiesFilter(BaseHostFilter):
 
         return check_host
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest an image for a combination that the host supports."""
         supported = map(tuple, host_state.supported_instances or ())
         words = f"use an image for {' or '.join(map(_join, supported)) or 'no hypervisor'}"

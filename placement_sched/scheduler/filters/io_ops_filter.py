@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """IoOpsFilter and AggregateIoOpsFilter: filters by disk-intensive operations."""
 
-from collections.abc import Iterable
-
 from oslo_config import cfg
 
 from placement_sched.scheduler.filters import (
@@ -11,6 +9,7 @@ from placement_sched.scheduler.filters import (
     Rejection,
     RequestSpec,
     SuggestedChange,
+    SuggestedChanges,
 )
 from placement_sched.scheduler.filters.room import smallest_of_aggregates
 from placement_sched.scheduler.plugin import options_in_group
@@ -48,9 +47,7 @@ class IoOpsFilter(BaseHostFilter):
             f"{busy} instances busy with disks, the maximum is {maximum}", maximum, busy
         )
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest fewer busy instances on the host, and a larger maximum."""
         busy, maximum = host_state.num_io_ops, self.maximum(host_state)
         if maximum:

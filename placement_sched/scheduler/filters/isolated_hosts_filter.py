@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """IsolatedHostsFilter: filter that confines certain images to certain hosts."""
 
-from collections.abc import Iterable
-
 from oslo_config import cfg
 
 from placement_sched.scheduler.filters import (
@@ -12,6 +10,7 @@ from placement_sched.scheduler.filters import (
     Rejection,
     RequestSpec,
     SuggestedChange,
+    SuggestedChanges,
 )
 from placement_sched.scheduler.plugin import options_in_group
 
@@ -22,7 +21,7 @@ class IsolatedHostsFilter(BaseHostFilter):
     Isolated images also fit only on isolated hosts. ``[filter_scheduler] isolated_images`` lists
     image ids, ``isolated_hosts`` host names. With ``restrict_isolated_hosts_to_isolated_images =
     false`` isolated hosts accept other images too. Each new host must be added to
-    ``isolated_hosts``. Aggregates that are reserved by traits avoid this (:doc:`reserve_hosts`).
+    ``isolated_hosts``. Aggregates that are reserved by traits avoid this (:doc:`aggregates`).
     """
 
     run_filter_once_per_request = True
@@ -60,9 +59,7 @@ class IsolatedHostsFilter(BaseHostFilter):
 
         return rejection
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest to change ``isolated_hosts``, or another image."""
         image, host = spec_obj.image.id, host_state.host
         if host in self.settings.filter_scheduler.isolated_hosts:

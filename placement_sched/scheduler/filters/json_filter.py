@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """JsonFilter: filter by a condition in JSON."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import eq, ge, gt, le, lt
 from types import MappingProxyType
@@ -12,7 +12,7 @@ import orjson
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_QUERY_CHARACTERS, MAX_QUERY_DEPTH, MAX_QUERY_VALUES
 from placement_sched.model.document import is_larger
-from placement_sched.model.verdict import SuggestedChange
+from placement_sched.model.verdict import SuggestedChanges
 from placement_sched.scheduler.filters import BaseHostFilter, HostState, Rejection, RequestSpec
 from placement_sched.scheduler.filters.changed_requests import without_hint
 from placement_sched.scheduler.filters.utils import HOST_ATTRIBUTES
@@ -57,9 +57,7 @@ class JsonFilter(BaseHostFilter):
         text = orjson.dumps(query).decode()
         return Rejection(f"{text} does not hold: {texts}".rstrip(": "), text, values)
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the hint ``query``."""
         yield without_hint(spec_obj, "query")
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """MetricsFilter: filter for hosts that report the weighed metrics."""
 
-from collections.abc import Iterable
-
 from placement_sched.config.options.filter_scheduler import ratios
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
@@ -10,6 +8,7 @@ from placement_sched.scheduler.filters import (
     Rejection,
     RequestSpec,
     SuggestedChange,
+    SuggestedChanges,
 )
 from placement_sched.scheduler.filters.changed_requests import list_values, shorten
 
@@ -35,9 +34,7 @@ class MetricsFilter(BaseHostFilter):
         reason = f"metrics not reported: {shorten(missing)}"
         return Rejection(reason, self._names, sorted(reported))
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest that the host report the missing metrics."""
         reported = {metric.name for metric in host_state.metrics or ()}
         missing = [name for name in self._names if name not in reported]

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """NumInstancesFilter and AggregateNumInstancesFilter: filters by number of instances."""
 
-from collections.abc import Iterable
-
 from oslo_config import cfg
 
 from placement_sched.scheduler.filters import (
@@ -11,6 +9,7 @@ from placement_sched.scheduler.filters import (
     Rejection,
     RequestSpec,
     SuggestedChange,
+    SuggestedChanges,
 )
 from placement_sched.scheduler.filters.room import smallest_of_aggregates
 from placement_sched.scheduler.plugin import options_in_group
@@ -45,9 +44,7 @@ class NumInstancesFilter(BaseHostFilter):
             return None
         return Rejection(f"{count} instances there, the maximum is {maximum}", maximum, count)
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest fewer instances on the host, and a larger maximum."""
         count, maximum = host_state.num_instances, self.maximum(host_state)
         if maximum:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """NUMATopologyFilter: filter for hosts with NUMA nodes that fit the instance."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from oslo_config import cfg
@@ -21,6 +21,7 @@ from placement_sched.scheduler.filters import (
     Passed,
     Rejection,
     SuggestedChange,
+    SuggestedChanges,
     Verdict,
 )
 from placement_sched.scheduler.filters.room import reported_ratio
@@ -88,9 +89,7 @@ class NUMATopologyFilter(BaseHostFilter):
 
         return verdict
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without a NUMA topology."""
         words = "request no NUMA topology, or free capacity on the NUMA nodes of the host"
         yield SuggestedChange(

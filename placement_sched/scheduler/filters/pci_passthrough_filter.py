@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """PciPassthroughFilter: filter for hosts with the requested PCI devices."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from placement_sched.model.request_spec import RequestSpec
@@ -11,6 +10,7 @@ from placement_sched.scheduler.filters import (
     Passed,
     Rejection,
     SuggestedChange,
+    SuggestedChanges,
     Verdict,
 )
 from placement_sched.scheduler.host_state import HostState
@@ -49,9 +49,7 @@ class PciPassthroughFilter(BaseHostFilter):
 
         return verdict
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without PCI devices."""
         words = "free such PCI devices on the host, or request none"
         yield SuggestedChange("drop_pci_requests", words, spec=replace(spec_obj, pci_requests=None))

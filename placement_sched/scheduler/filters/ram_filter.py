@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """RamFilter and AggregateRamFilter: filters by free memory."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from placement_sched.model.request_spec import RequestSpec
@@ -10,7 +9,7 @@ from placement_sched.scheduler.filters import (
     HostCheck,
     HostState,
     Passed,
-    SuggestedChange,
+    SuggestedChanges,
     Verdict,
 )
 from placement_sched.scheduler.filters.changed_requests import with_flavor
@@ -42,9 +41,7 @@ class RamFilter(BaseHostFilter):
 
         return verdict
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a flavor with the largest amount of memory that fits."""
         if maximum := self._room(host_state).most:
             smaller = replace(spec_obj.flavor, memory_mb=maximum)

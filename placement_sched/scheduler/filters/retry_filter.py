@@ -12,6 +12,7 @@ from placement_sched.scheduler.filters import (
     Rejection,
     RequestSpec,
     SuggestedChange,
+    SuggestedChanges,
 )
 
 
@@ -35,9 +36,7 @@ class RetryFilter(BaseHostFilter):
         rejection = Rejection(f"already tried ({len(tried)} hosts so far)")
         return lambda host: rejection if (host.host, host.nodename) in nodes else None
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without ``retry``."""
         yield SuggestedChange(
             "ask", "remove the host from retry of the request", spec=replace(spec_obj, retry=None)

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """SimpleCIDRAffinityFilter: filter for hosts in the subnet of a given address."""
 
-from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from placement_sched.errors import Invalid
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.scheduler.filters import BaseHostFilter, HostState, Rejection, SuggestedChange
+from placement_sched.scheduler.filters import BaseHostFilter, HostState, Rejection, SuggestedChanges
 from placement_sched.scheduler.filters.changed_requests import without_hint
 
 _HINTS = "$.request_spec.scheduler_hints"
@@ -40,9 +39,7 @@ class SimpleCIDRAffinityFilter(BaseHostFilter):
             f"an address in {subnet} requested, {actual}", str(subnet), address or None
         )
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the hint ``build_near_host_ip``."""
         yield without_hint(spec_obj, "build_near_host_ip")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """TrustedFilter: filter for hosts with an attested trust level."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from placement_sched.clients.attestation import Attestation, AttestedHosts, AttestedLevel
 from placement_sched.model.request_spec import RequestSpec
@@ -9,7 +9,7 @@ from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,
     Rejection,
-    SuggestedChange,
+    SuggestedChanges,
     Verdict,
 )
 from placement_sched.scheduler.filters.changed_requests import without_extra_specs
@@ -73,9 +73,7 @@ class TrustedFilter(BaseHostFilter):
             return None
         return Rejection(f"{wanted} requested, the host is {trust}{cause}", wanted, trust)
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the extra spec ``trust:trusted_host``."""
         yield without_extra_specs(spec_obj, [_KEY], "have the host attested at that level")
 

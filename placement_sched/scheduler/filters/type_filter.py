@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """TypeAffinityFilter and AggregateTypeAffinityFilter: filters by flavor."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from placement_sched.model.flavor import Flavor
@@ -11,6 +10,7 @@ from placement_sched.scheduler.filters import (
     Rejection,
     RequestSpec,
     SuggestedChange,
+    SuggestedChanges,
 )
 from placement_sched.scheduler.filters.utils import aggregate_values_from_key
 
@@ -38,9 +38,7 @@ class TypeAffinityFilter(BaseHostFilter):
         reason = f"flavor {requested.name} requested, the host has instances of {', '.join(names)}"
         return Rejection(reason, requested.name, names)
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest to move the instances of other flavors away from the host."""
         items = host_state.instances.items()
         remaining = {uuid: each for uuid, each in items if _is_same(each.flavor, spec_obj.flavor)}
@@ -79,9 +77,7 @@ class AggregateTypeAffinityFilter(BaseHostFilter):
         reason = f"flavor {requested} requested, the host is for {', '.join(names)}"
         return Rejection(reason, requested, names)
 
-    def suggested_changes(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterable[SuggestedChange]:
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request with a flavor that the host's aggregates allow."""
         values = aggregate_values_from_key(host_state, "instance_type")
         names = sorted({name.strip() for value in values for name in value.split(",")})
