@@ -32,6 +32,8 @@ from tests.support.nova_clouds import NovaCloud, build_flavor_json, instance_row
 MIGRATE = Path(__file__).resolve().parents[1] / "tests" / "nova" / "migrate.py"
 KINDS = {"postgresql": "postgresql", "mariadb": "mysql"}
 _FLAVORS = 30
+#: Keys of each instance by table.
+_METADATA = {"instance_metadata": 2, "instance_system_metadata": 20}
 _AT_ONCE = 1000
 
 
@@ -215,6 +217,10 @@ def rows(nova: NovaCloud, given: argparse.Namespace) -> None:
                 for at, one in enumerate(uuids)
             ],
         )
+        for name, count in _METADATA.items():
+            for number in range(count):
+                pair = {"key": f"image_hw_property_{number}", "value": f"value-{number}"}
+                add(name, [{**born, **pair, "instance_uuid": one} for one in uuids])
     for number in range(50):
         first = number * len(names) // 50
         hosts = tuple(names[first : first + len(names) // 50])

@@ -37,8 +37,8 @@ from tests.conftest import BROKER, make_settings
 from tests.differential.duel import PEER_PYTHON
 from tests.nova.cloud.files import write_options
 from tests.nova.cloud.processes import Program
-from tests.nova.scheduling import Conductor, own_bus
-from tests.nova.shadow.agreement import peer_job
+from tests.nova.scheduling import Conductor, private_bus
+from tests.nova.shadow.agreement import run_peer_job
 from tests.support.empty_databases import empty_database
 from tests.support.loopback import reserve_port
 from tests.support.nova_clouds import NovaCloud
@@ -194,7 +194,7 @@ def vary(nova: NovaCloud) -> None:
 
 def filled(urls: Sequence[str], own: str, given: argparse.Namespace) -> NovaCloud:
     """Return a nova of one cell with all hosts and instances; placement's database has the same."""
-    peer_job("tables", *map(novas, urls))
+    run_peer_job("tables", *map(novas, urls))
     nova = NovaCloud(urls[0], urls[1])
     nova.add_cell("one", urls[2])
     for name, url in (("cell0", urls[1]), ("one", urls[2])):
@@ -268,7 +268,7 @@ def staged(given: argparse.Namespace) -> Iterator[Stage]:
         stack.callback(nova.close)
         show(f"{given.database}: {given.hosts} hosts, {given.instances} instances")
         broker = BROKER.replace("amqp://", "rabbit://")
-        buses = [stack.enter_context(own_bus(broker)) for _ in range(2)]
+        buses = [stack.enter_context(private_bus(broker)) for _ in range(2)]
         port = stack.enter_context(reserve_port()).getsockname()[1]
         placement = placement_of(own, folder, port)
         theirs = configured("theirs", buses[0], urls, folder, given.limit)
@@ -338,7 +338,7 @@ def specs() -> list[dict[str, Any]]:
         named = {"name": f"m{vcpus}", "flavorid": f"m{vcpus}"}
         one = {"flavor": {**flavor, **size, **named}, "image": {**image, **known}}
         described.append({"uuids": [str(uuid4())], **one})
-    made: list[dict[str, Any]] = peer_job("specs", given=described)
+    made: list[dict[str, Any]] = run_peer_job("specs", given=described)
     return made
 
 

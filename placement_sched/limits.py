@@ -2,7 +2,7 @@
 """Limits of requests and resources, with their reasons.
 
 A request that exceeds a limit is answered with an error that names the limit.
-``doc/source/limits.rst`` has the same table.
+The page "Limits and errors" of the guide shows them.
 """
 
 # Requests
@@ -104,6 +104,8 @@ MAX_REQUEST_IMAGE_PROPERTIES = 1000
 MAX_AGGREGATE_METADATA = 1000
 #: Hosts of an aggregate; with twice as many, a new zone takes two seconds of CPU.
 MAX_AGGREGATE_HOSTS = 50_000
+#: Characters of the JSON of an instance's metadata or system metadata from nova.
+MAX_METADATA_CHARACTERS = 128 * 1024
 #: Members of a stored server group: each is compared with the others.
 MAX_GROUP_MEMBERS = 1000
 

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from rich.console import Console
@@ -40,6 +41,15 @@ class Column:
     def format(self, row: Any) -> str:
         """Return the text of a row for people."""
         return _format_value(self.value(row)) if self.text is None else self.text(row)
+
+
+#: Columns of the moves of a plan or a rebalance. An instance that is stuck has no destination.
+MOVE_COLUMNS = (
+    Column("Instance", itemgetter("instance")),
+    Column("From", itemgetter("from")),
+    Column("To", lambda move: move.get("to")),
+    Column("Reason", lambda move: move.get("reason")),
+)
 
 
 @dataclass(frozen=True, slots=True)

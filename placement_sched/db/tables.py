@@ -263,6 +263,10 @@ instances = with_uuid(
     Column("decision_uuid", String(36)),
     # The row of sched_embedded_flavors if ``flavor`` is null.
     Column("flavor_digest", exact_text(64)),
+    # From nova's databases, for third-party plugins. The metadata are JSON objects, or null.
+    Column("launched_at", sa.DateTime),
+    Column("metadata", LongText),
+    Column("system_metadata", LongText),
     Index("sched_instances_host_idx", "host", "node"),
     Index("sched_instances_server_group_idx", "server_group"),
     Index("sched_instances_project_id_idx", "project_id", "created_at"),

@@ -35,9 +35,9 @@ def encode(document: Any) -> bytes:
     return text.encode()
 
 
-def to_storable(document: Any) -> str:
+def to_storable(document: Any, *, sort_keys: bool = False) -> str:
     """Encode a document as ASCII JSON, which every database can store."""
-    text = orjson.dumps(document).decode()
+    text = orjson.dumps(document, option=orjson.OPT_SORT_KEYS if sort_keys else None).decode()
     return text if text.isascii() else json.dumps(orjson.loads(text), separators=(",", ":"))
 
 

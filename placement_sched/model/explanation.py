@@ -293,7 +293,7 @@ class WeigherReport:
 _NOT_REPORTED = (
     "{} can take the request, but none is a known compute node: report the compute nodes with "
     "PUT /scheduler/v1/compute_nodes/{{uuid}}, under the uuids of the providers (see the guide, "
-    '"Beside OpenStack placement", "Hosts")'
+    '"Adopt it in a running cloud", "Hosts")'
 )
 
 

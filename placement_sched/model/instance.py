@@ -4,11 +4,11 @@
 Source: compute API guide, "Server Concepts" (server status, vm_state and task_state).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from placement_sched.errors import Invalid
 from placement_sched.model.document import NovaObjectDictCompat
@@ -19,7 +19,10 @@ from placement_sched.model.request_spec import RequestSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """A recorded instance, with flavor and image as sent when it was recorded."""
+    """A recorded instance, with flavor and image as sent when it was recorded.
+
+    The metadata are None unless they were read.
+    """
 
     uuid: str
     host: str | None
@@ -35,6 +38,16 @@ class Instance:
     decision_uuid: str | None
     created_at: datetime | None = None
     updated_at: datetime | None = None
+    launched_at: datetime | None = None
+    metadata: Mapping[str, str | None] | None = None
+    system_metadata: Mapping[str, str | None] | None = None
+
+
+class InstanceMetadata(NamedTuple):
+    """The metadata and system metadata of an instance, as recorded by the sync with nova."""
+
+    metadata: Mapping[str, str | None]
+    system_metadata: Mapping[str, str | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +55,7 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
     """An entry of ``host_state.instances``: a record, or an instance of this request.
 
     ``flavor`` is None, and the sizes 0, if the record has no flavor or only the id of a deleted
-    flavor.
+    flavor. The metadata are read on first use.
     """
 
     uuid: str
@@ -56,14 +69,24 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
     flavor: Flavor | None = None
     image: Image | Mapping[str, Any] | None = None
     created_at: datetime | None = None
+    launched_at: datetime | None = None
+    _read_metadata: Callable[[str], InstanceMetadata] | None = field(
+        default=None, repr=False, compare=False
+    )
 
     @classmethod
-    def recorded(cls, record: Instance) -> Self:
-        """Build the entry of a recorded instance."""
+    def recorded(
+        cls, record: Instance, read_metadata: Callable[[str], InstanceMetadata] | None = None
+    ) -> Self:
+        """Build the entry of a recorded instance.
+
+        ``read_metadata`` returns the metadata of the instance with a uuid.
+        """
         described = record.flavor if record.flavor and record.flavor.keys() != {"id"} else None
         return cls(
             **{name: getattr(record, name) for name in _RECORD_FIELDS},
             flavor=None if described is None else Flavor.from_document(described),
+            _read_metadata=read_metadata,
         )
 
     @classmethod
@@ -99,6 +122,22 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
         except Invalid:
             return Image.from_document({**self.image, "properties": None})
 
+    @cached_property
+    def _all_metadata(self) -> InstanceMetadata:
+        if self._read_metadata is None:
+            return InstanceMetadata({}, {})
+        return self._read_metadata(self.uuid)
+
+    @property
+    def metadata(self) -> Mapping[str, str | None]:
+        """Return the metadata of the user, empty for an instance of this request."""
+        return self._all_metadata.metadata
+
+    @property
+    def system_metadata(self) -> Mapping[str, str | None]:
+        """Return nova's metadata, such as image properties, empty as :attr:`metadata`."""
+        return self._all_metadata.system_metadata
+
     @property
     def image_ref(self) -> str | None:
         """Return the id of the boot image."""
@@ -111,7 +150,9 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
 
 
 _UNKNOWN_FLAVOR = Flavor()
-_RECORD_FIELDS = tuple(item.name for item in fields(HostInstance) if item.name != "flavor")
+_RECORD_FIELDS = tuple(
+    item.name for item in fields(HostInstance) if item.name not in {"flavor", "_read_metadata"}
+)
 
 #: The status of an unknown vm state.
 UNKNOWN = "UNKNOWN"

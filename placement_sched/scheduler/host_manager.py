@@ -58,7 +58,7 @@ Read = Callable[[Collection[str]], Iterable[HostInstance]]
 #: The scheduler hints that name instances.
 HINTS = ("same_host", "different_host")
 
-_ReadRecords = Callable[[Connection, Collection[str]], Iterable[Instance]]
+_ReadRecords = Callable[[Connection, Collection[str]], Sequence[Instance]]
 
 #: Returns the closed cells of these hosts for a request: the reasons by uuid.
 ClosedAmong = Callable[[Iterable[HostState], RequestSpec], Mapping[str, str]]
@@ -247,8 +247,8 @@ def named_states(
     services = cloud.memory.services.get(cloud.connection, hosts, cloud.host_versions)
     of_host, ratios = cloud.aggregates.of_host, cloud.ratios()
 
-    def read_instances(read: _ReadRecords, keys: Collection[str]) -> Iterator[HostInstance]:
-        return map(HostInstance.recorded, read(cloud.connection, keys))
+    def read_instances(read: _ReadRecords, keys: Collection[str]) -> Iterable[HostInstance]:
+        return instances.host_instances(cloud.connection, read(cloud.connection, keys))
 
     by_hosts = partial(read_instances, instances.by_hosts)
     by_uuids = partial(read_instances, instances.by_uuids)

@@ -2,7 +2,7 @@
 """Suggested moves: make room for a flavor, empty hosts, or even out their load.
 
 Each move is scheduled by a real run in a simulation, and is valid in the order of the list. Methods
-and limits are described for operators in ``doc/source/rebalance.rst``. Nothing is moved.
+and limits are described for operators in ``doc/source/plan.rst``. Nothing is moved.
 """
 
 from collections import defaultdict

@@ -8,11 +8,17 @@ from uuid import uuid4
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import create_engine, inspect, text
+from sqlalchemy import create_engine, inspect, select, text
 from sqlalchemy.exc import OperationalError
 
 from placement_sched.db.migrate import VERSION_TABLE, current_revision, newest_revision, sync_schema
-from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES, metadata, resource_providers
+from placement_sched.db.tables import (
+    OWN_TABLES,
+    PLACEMENT_TABLES,
+    instances,
+    metadata,
+    resource_providers,
+)
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from placement_sched.operations.prepare import check_schema_revision
@@ -22,10 +28,12 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(params=["sqlite", "postgresql", "mysql"])
-def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+def empty_database_of_any_kind(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[Database]:
     """A database with nothing in it at all."""
     if request.param == "sqlite":
-        yield from _opened(f"sqlite:///{tmp_path / 'empty.db'}")
+        yield from _open_database(f"sqlite:///{tmp_path / 'empty.db'}")
         return
     server = create_engine(SERVERS[request.param], isolation_level="AUTOCOMMIT")
     name = f"ps_migrate_{uuid4().hex[:12]}"
@@ -36,13 +44,13 @@ def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
         if REQUIRED:
             raise
         pytest.skip(f"no {request.param} server: {failure.orig}")
-    yield from _opened(server.url.set(database=name).render_as_string(hide_password=False))
+    yield from _open_database(server.url.set(database=name).render_as_string(hide_password=False))
     with server.connect() as connection:
         connection.execute(text(f"DROP DATABASE {name}"))
     server.dispose()
 
 
-def _opened(url: str) -> Iterator[Database]:
+def _open_database(url: str) -> Iterator[Database]:
     database = Database(make_settings(url))
     yield database
     database.dispose()
@@ -52,7 +60,7 @@ def _opened(url: str) -> Iterator[Database]:
 OF_ONE_KIND = {"sched_allocations_consumer_id_idx": "postgresql"}
 
 
-def differences(database: Database) -> list[object]:
+def schema_differences(database: Database) -> list[object]:
     """How the database differs from ``db/tables.py``, in alembic's words."""
     kind = database.url.get_backend_name()
     options = {
@@ -67,26 +75,26 @@ def differences(database: Database) -> list[object]:
         return compare_metadata(context, metadata)
 
 
-def test_up_from_empty_makes_the_tables_of_the_code(empty):
-    sync_schema(empty)
-    assert differences(empty) == []
-    assert current_revision(empty) == newest_revision()
+def test_upgrade_from_empty_creates_the_models_tables(empty_database_of_any_kind):
+    sync_schema(empty_database_of_any_kind)
+    assert schema_differences(empty_database_of_any_kind) == []
+    assert current_revision(empty_database_of_any_kind) == newest_revision()
 
 
-def test_up_again_changes_nothing(empty):
-    sync_schema(empty)
-    sync_schema(empty)
-    assert differences(empty) == []
+def test_second_upgrade_changes_nothing(empty_database_of_any_kind):
+    sync_schema(empty_database_of_any_kind)
+    sync_schema(empty_database_of_any_kind)
+    assert schema_differences(empty_database_of_any_kind) == []
 
 
-def test_an_untouched_database_has_no_revision(empty):
-    assert current_revision(empty) is None
+def test_empty_database_has_no_revision(empty_database_of_any_kind):
+    assert current_revision(empty_database_of_any_kind) is None
 
 
-def test_tables_of_a_running_placement_are_left_alone(empty):
+def test_tables_of_a_running_placement_are_unchanged(empty_database_of_any_kind):
     """Its rows, its own columns and its own alembic version stay as they are."""
 
-    def as_placement_left_it(connection):
+    def restore_placement_schema(connection):
         metadata.create_all(connection, tables=PLACEMENT_TABLES)
         connection.execute(text("ALTER TABLE resource_providers ADD COLUMN theirs INTEGER"))
         connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32))"))
@@ -96,52 +104,79 @@ def test_tables_of_a_running_placement_are_left_alone(empty):
         )
         connection.execute(text("UPDATE resource_providers SET theirs = 42"))
 
-    empty.write(as_placement_left_it)
-    sync_schema(empty)
-    with empty.read() as connection:
+    empty_database_of_any_kind.write(restore_placement_schema)
+    sync_schema(empty_database_of_any_kind)
+    with empty_database_of_any_kind.read() as connection:
         row = connection.execute(text("SELECT name, generation, theirs FROM resource_providers"))
         assert row.one() == ("cn1", 7, 42)
         assert connection.scalar(text("SELECT version_num FROM alembic_version")) == "b4ed3a175331"
         assert {table.name for table in OWN_TABLES} <= set(inspect(connection).get_table_names())
-    assert current_revision(empty) == newest_revision()
+    assert current_revision(empty_database_of_any_kind) == newest_revision()
 
 
-def test_what_a_half_made_schema_lacks_is_added(empty):
+def test_incomplete_schema_is_completed(empty_database_of_any_kind):
     """MariaDB commits every table at once, so a sync that died leaves some behind."""
     half = [*PLACEMENT_TABLES, *OWN_TABLES[: len(OWN_TABLES) // 2]]
-    empty.write(lambda connection: metadata.create_all(connection, tables=half))
-    sync_schema(empty)
-    assert differences(empty) == []
+    empty_database_of_any_kind.write(
+        lambda connection: metadata.create_all(connection, tables=half)
+    )
+    sync_schema(empty_database_of_any_kind)
+    assert schema_differences(empty_database_of_any_kind) == []
 
 
-def test_database_of_the_last_development_version_is_upgraded(empty):
+def test_database_of_the_last_development_version_is_upgraded(empty_database_of_any_kind):
     """Its tables and rows stay; the table of image members goes."""
     row = {"uuid": str(uuid4()), "name": "cn1", "generation": 7}
 
-    def as_it_was(connection):
+    def restore_schema(connection):
         connection.execute(resource_providers.insert(), row)
         connection.execute(text("CREATE TABLE sched_image_members (image_id INTEGER)"))
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0020'"))
 
-    sync_schema(empty)
-    empty.write(as_it_was)
-    sync_schema(empty)
-    assert current_revision(empty) == newest_revision()
-    assert differences(empty) == []
-    with empty.read() as connection:
+    sync_schema(empty_database_of_any_kind)
+    empty_database_of_any_kind.write(restore_schema)
+    sync_schema(empty_database_of_any_kind)
+    assert current_revision(empty_database_of_any_kind) == newest_revision()
+    assert schema_differences(empty_database_of_any_kind) == []
+    with empty_database_of_any_kind.read() as connection:
         assert connection.scalar(text("SELECT generation FROM resource_providers")) == 7
         assert not inspect(connection).has_table("sched_image_members")
+
+
+@pytest.mark.parametrize("missing", [3, 1])
+def test_columns_of_instances_are_added_also_after_an_interrupted_upgrade(
+    empty_database_of_any_kind, missing
+):
+    """MariaDB commits each column. Instances stay."""
+    columns = ("launched_at", "metadata", "system_metadata")[-missing:]
+
+    def restore_schema(connection):
+        row = {"uuid": str(uuid4()), "host": "cn1", "display_name": "web"}
+        connection.execute(instances.insert(), row)
+        for column in columns:
+            connection.execute(text(f"ALTER TABLE sched_instances DROP COLUMN {column}"))
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0021'"))
+
+    sync_schema(empty_database_of_any_kind)
+    empty_database_of_any_kind.write(restore_schema)
+    assert len(schema_differences(empty_database_of_any_kind)) == missing
+    sync_schema(empty_database_of_any_kind)
+    assert current_revision(empty_database_of_any_kind) == newest_revision()
+    assert schema_differences(empty_database_of_any_kind) == []
+    with empty_database_of_any_kind.read() as connection:
+        row = connection.execute(select(instances)).one()
+        assert (row.host, row.launched_at, row.metadata) == ("cn1", None, None)
 
 
 @pytest.mark.parametrize(
     ("revision", "words"), [("9999", "of a newer release"), ("0019", "of a development version")]
 )
-def test_schema_of_another_release_is_refused_in_one_sentence(empty, revision, words):
+def test_schema_of_another_release_is_rejected(empty_database_of_any_kind, revision, words):
     """Neither db sync nor a server changes anything."""
-    sync_schema(empty)
-    with empty.writer.begin() as connection:
+    sync_schema(empty_database_of_any_kind)
+    with empty_database_of_any_kind.writer.begin() as connection:
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{revision}'"))
     for refused in (sync_schema, check_schema_revision):
         with pytest.raises(Unavailable, match=f"revision {revision} {words}"):
-            refused(empty)
-    assert current_revision(empty) == revision
+            refused(empty_database_of_any_kind)
+    assert current_revision(empty_database_of_any_kind) == revision

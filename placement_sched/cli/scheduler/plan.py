@@ -5,12 +5,11 @@ import argparse
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from operator import itemgetter
 
 from rich.console import Console
 
 from placement_sched.cli.arguments import Commands, add_command, add_output
-from placement_sched.cli.output import Column, Output, print_output
+from placement_sched.cli.output import MOVE_COLUMNS, Output, print_output
 from placement_sched.cli.scheduler import request_options
 from placement_sched.cli.scheduler.changes import NO_FILE, ChangesFile, RequestedChanges, read_file
 from placement_sched.cli.scheduler.request_options import PathStep, reword, rewording
@@ -102,13 +101,6 @@ def _place_of_overrides(file: ChangesFile, arguments: argparse.Namespace) -> str
     return f"{file.place(['overrides'])}: overrides"
 
 
-#: Columns of moves. An instance that is stuck has no destination.
-MOVE_COLUMNS = (
-    Column("Instance", itemgetter("instance")),
-    Column("From", itemgetter("from")),
-    Column("To", lambda move: move.get("to")),
-    Column("Reason", lambda move: move.get("reason")),
-)
 #: Heading, key and columns of each printed part; the column names are the keys of a row.
 _PARTS = (
     ("Capacity", "capacity", ("Flavor", "Before", "After")),

@@ -8,8 +8,7 @@ from functools import partial
 from rich.console import Console
 
 from placement_sched.cli.arguments import Commands, add_command, add_output
-from placement_sched.cli.output import Output, print_output
-from placement_sched.cli.scheduler.plan import MOVE_COLUMNS
+from placement_sched.cli.output import MOVE_COLUMNS, Output, print_output
 from placement_sched.cli.scheduler.request_options import PathStep, in_words_of, keys_in
 from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
 from placement_sched.cli.terminal import make_table, show_waiting

@@ -6,18 +6,21 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import Connection, and_, func, or_, select
+from sqlalchemy import Connection, Table, and_, func, or_, select
 
 from placement_sched.db import sql
 from placement_sched.model.document import Json, to_storable
-from placement_sched.model.instance import CELL0
+from placement_sched.model.instance import CELL0, InstanceMetadata
 from placement_sched.nova.databases.tables import (
     cell_mappings,
     instance_extra,
     instance_mappings,
+    instance_metadata,
+    instance_system_metadata,
     instances,
 )
 from placement_sched.store.compute.flavors import digest_of_flavor
+from placement_sched.store.compute.instances import serialize_metadata
 
 _COLUMNS = instances.c
 
@@ -26,7 +29,8 @@ class NovaInstance(NamedTuple):
     """An instance in the database of a cell.
 
     ``flavor`` is the digest of the embedded flavor (:func:`placement_sched.db.sql.digest`), or None
-    if the flavor was not read or does not exist. Times are ISO 8601 strings.
+    if the flavor was not read or does not exist. The metadata are JSON, or None if there are none
+    or they were not read. Times are ISO 8601 strings.
     """
 
     uuid: str
@@ -43,11 +47,14 @@ class NovaInstance(NamedTuple):
     hidden: bool | int | None
     created_at: str | None
     updated_at: str | None
+    launched_at: str | None
     vcpus: int | None
     memory_mb: int | None
     root_gb: int | None
     ephemeral_gb: int | None
     flavor: str | None = None
+    metadata: str | None = None
+    system_metadata: str | None = None
 
     @property
     def lives(self) -> bool:
@@ -55,14 +62,15 @@ class NovaInstance(NamedTuple):
         return not self.deleted and not self.hidden
 
 
-_PLAIN = tuple(_COLUMNS[name] for name in NovaInstance._fields if name != "flavor")
+_OTHER_TABLES = {"flavor", *InstanceMetadata._fields}
+_PLAIN = tuple(_COLUMNS[name] for name in NovaInstance._fields if name not in _OTHER_TABLES)
 _SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
 #: All columns that can change, without the flavor: nova changes it together with
 #: ``instance_type_id``, and writes it first.
 _CHANGING = (
     *(_COLUMNS.updated_at, _COLUMNS.deleted, _COLUMNS.hidden, _COLUMNS.host, _COLUMNS.node),
     *(_COLUMNS.vm_state, _COLUMNS.task_state, _COLUMNS.display_name, _COLUMNS.image_ref),
-    *(_COLUMNS.instance_type_id, *(_COLUMNS[name] for name in _SIZES)),
+    *(_COLUMNS.instance_type_id, _COLUMNS.launched_at, *(_COLUMNS[name] for name in _SIZES)),
 )
 # During a move between cells there are two copies, and the hidden copy does not count.
 _LIVING = and_(_COLUMNS.deleted == 0, or_(_COLUMNS.hidden.is_(None), _COLUMNS.hidden.is_(False)))
@@ -115,6 +123,37 @@ def with_flavors(connection: Connection, rows: Sequence[NovaInstance]) -> list[N
     uuids = [instance.uuid for instance in rows]
     flavors = dict(map(tuple, sql.select_in_batches(connection, query, extra.instance_uuid, uuids)))
     return [instance._replace(flavor=flavors.get(instance.uuid)) for instance in rows]
+
+
+def with_metadata(connection: Connection, rows: Sequence[NovaInstance]) -> list[NovaInstance]:
+    """Add the metadata of living instances, with a query for each of the two tables."""
+    uuids = [instance.uuid for instance in rows if instance.lives]
+    by_user = _read_metadata(connection, instance_metadata, uuids)
+    by_nova = _read_metadata(connection, instance_system_metadata, uuids)
+    return [
+        instance._replace(
+            metadata=by_user.get(instance.uuid), system_metadata=by_nova.get(instance.uuid)
+        )
+        for instance in rows
+    ]
+
+
+def _read_metadata(
+    connection: Connection, table: Table, uuids: Collection[str]
+) -> dict[str, str | None]:
+    columns = table.c
+    pairs = sql.json_rows(connection, (columns.key, columns.value))
+    query = select(columns.instance_uuid, pairs).where(columns.deleted == 0)
+    query = query.group_by(columns.instance_uuid)
+    rows = sql.select_in_batches(connection, query, columns.instance_uuid, uuids)
+    return {uuid: _serialize_pairs(list(sql.values_of([text]))) for uuid, text in rows}
+
+
+def _serialize_pairs(pairs: Sequence[list[Any]]) -> str | None:
+    metadata = dict(pairs)
+    if len(metadata) < len(pairs):  # a race in nova wrote a key twice: always use the same value
+        metadata = dict(sorted(pairs, key=lambda pair: (pair[0], pair[1] or "")))
+    return serialize_metadata(metadata)
 
 
 def changed_instances(connection: Connection, since: datetime) -> dict[str, tuple[Any, ...]]:

@@ -109,6 +109,17 @@ instances = _with_times(
     *_texts("image_ref"),
     *_integers("instance_type_id", "vcpus", "memory_mb", "root_gb", "ephemeral_gb"),
     Column("hidden", Boolean),
+    Column("launched_at", DateTime),
+)
+instance_metadata, instance_system_metadata = (
+    _with_times(
+        name,
+        CELL,
+        *_integers("deleted"),
+        Column("instance_uuid", String(36)),
+        *_texts("key", "value"),
+    )
+    for name in ("instance_metadata", "instance_system_metadata")
 )
 instance_extra = _with_times(
     "instance_extra", CELL, Column("instance_uuid", String(36)), *_long_texts("flavor")

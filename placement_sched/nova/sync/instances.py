@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection
+from placement_sched.limits import MAX_METADATA_CHARACTERS
 from placement_sched.model.document import to_storable
-from placement_sched.model.instance import Instance
+from placement_sched.model.instance import Instance, InstanceMetadata
 from placement_sched.nova.databases import instances as nova_instances
 from placement_sched.nova.databases import server_groups as nova_groups
 from placement_sched.nova.databases.connections import NovaDatabaseUnavailable
@@ -24,8 +25,11 @@ from placement_sched.store.compute.instances import InstanceRecord, short_id
 
 #: The columns that are compared, in the order of :class:`InstanceRecord` after the uuid, and the
 #: names of their fields.
-_COLUMNS = InstanceRecord._fields[1:11]
+_COLUMNS = InstanceRecord._fields[1 : InstanceRecord._fields.index("server_group") + 1]
 FIELDS = tuple(name.removesuffix("_digest") for name in _COLUMNS)
+_TIMES = ("created_at", "launched_at")
+_METADATA = InstanceMetadata._fields
+_NO_TEXTS = {*_TIMES, *_METADATA}
 #: The columns of a field, if they are not just the column of its name.
 _COLUMNS_OF = {"flavor": ("flavor", "flavor_digest", "flavorid"), "image_id": ("image_id", "image")}
 _NOUN = "instances"
@@ -50,13 +54,14 @@ class NewRecord(NamedTuple):
     flavor: KeptFlavor
     image: str | None
     decision_uuid: str | None
-    created_at: datetime
     updated_at: datetime
 
     @property
     def texts(self) -> dict[str, str | None]:
         """The columns with text from nova that is not JSON, by name."""
-        return {**dict(zip(_COLUMNS, self.values, strict=True)), "flavorid": self.flavor.flavorid}
+        columns = zip(_COLUMNS, self.values, strict=True)
+        texts = {name: value for name, value in columns if name not in _NO_TEXTS}
+        return {**texts, "flavorid": self.flavor.flavorid}
 
     def changed(self, fields: Collection[str]) -> dict[str, Any]:
         """Return the columns of some fields, and the columns that every row needs."""
@@ -76,7 +81,6 @@ class NewRecord(NamedTuple):
             "flavorid": short_id(self.flavor.flavorid),
             "image": self.image,
             "decision_uuid": self.decision_uuid,
-            "created_at": self.created_at,
             "updated_at": self.updated_at,
         }
 
@@ -96,6 +100,7 @@ def record_of(
     is kept until nova-compute has written its name. The image is recorded as it was at the claim.
     """
     host, node = instance.host, instance.node
+    created_at = moment(instance.created_at)
     image_id = short_id(instance.image_ref or None)
     image = None if image_id is None else to_storable({"id": image_id})
     if recorded is not None:
@@ -103,11 +108,14 @@ def record_of(
             host, node = recorded.host, recorded.node
         if recorded.image_id == image_id:
             image = recorded.image
-    created_at = moment(instance.created_at) or now
+        created_at = created_at or moment(recorded.created_at)
+    created_at = created_at or now
     values = (
         *(host, node, instance.project_id, instance.user_id),
         instance.display_name or instance.uuid,
-        *(instance.vm_state, instance.task_state, flavor.digest, image_id, group),
+        *(instance.vm_state, instance.task_state, flavor.digest, image_id),
+        *(created_at, moment(instance.launched_at)),
+        *(instance.metadata, instance.system_metadata, group),
     )
     return NewRecord(
         uuid=instance.uuid,
@@ -115,7 +123,6 @@ def record_of(
         flavor=flavor,
         image=image,
         decision_uuid=None if recorded is None else recorded.decision_uuid,
-        created_at=created_at,
         updated_at=moment(instance.updated_at) or created_at,
     )
 
@@ -124,8 +131,10 @@ def changed_columns(recorded: InstanceRecord | None, record: NewRecord) -> tuple
     """Return the fields of a record that differ, or all fields if it is new."""
     if recorded is None:
         return FIELDS
-    old_values = recorded[1:11]
-    if old_values == record.values:
+    old_values: list[Any] = list(recorded[1 : len(_COLUMNS) + 1])
+    for index in map(_COLUMNS.index, _TIMES):
+        old_values[index] = moment(old_values[index])
+    if tuple(old_values) == record.values:
         return ()
     return tuple(
         name for name, old, new in zip(FIELDS, old_values, record.values, strict=True) if old != new
@@ -320,6 +329,7 @@ class InstanceSync:
                 searched.append(cell)
                 with cell.database.read() as connection:
                     rows = nova_instances.by_uuids(connection, missing)
+                    rows = nova_instances.with_metadata(connection, rows)
                     lacking = [row for row in rows if self._lacks_flavor(row, recorded)]
                     complete = nova_instances.with_flavors(connection, lacking)
                     self._flavors.learn(connection, complete)
@@ -361,8 +371,9 @@ class InstanceSync:
 
         def read(cell: FollowedCell) -> None:
             with cell.database.read() as connection:
-                by_cell[cell.uuid] = nova_instances.between(connection, first, last)
-                self._flavors.learn(connection, by_cell[cell.uuid])
+                rows = nova_instances.between(connection, first, last)
+                by_cell[cell.uuid] = nova_instances.with_metadata(connection, rows)
+                self._flavors.learn(connection, rows)
 
         self._cells.for_each_cell(read, account=account)
         counts = Counter(row.uuid for rows in by_cell.values() for row in rows)
@@ -413,7 +424,7 @@ class InstanceSync:
             else:
                 group = existing.server_group if existing else None
             record = record_of(
-                self._with_storable_name(instance, account),
+                _limit_metadata(self._with_storable_name(instance, account), account),
                 existing,
                 flavor=flavor,
                 group=group,
@@ -501,6 +512,17 @@ class InstanceSync:
         """Return the uuids of the instances that are recorded on a host."""
         with self._database.read() as connection:
             return instances.uuids_on_host(connection, host)
+
+
+def _limit_metadata(instance: NovaInstance, account: ProgressLog) -> NovaInstance:
+    """Return an instance without metadata that are too long, and report an issue."""
+    too_long: dict[str, Any] = {}
+    for name in _METADATA:
+        if len(getattr(instance, name) or "") > MAX_METADATA_CHARACTERS:
+            reason = f"its {name} has more than {MAX_METADATA_CHARACTERS} characters"
+            account.add_issue(f"instance {instance.uuid}", f"{reason} and is not recorded")
+            too_long[name] = None
+    return instance._replace(**too_long) if too_long else instance
 
 
 def _drop_deleted_group(row: dict[str, Any], deleted: Collection[str]) -> dict[str, Any]:

@@ -352,4 +352,4 @@ def _write_instances(connection: Connection, draft: MergeState) -> None:
         return {**flavor, "id": ids.get(str(flavor.get("flavorid")))}
 
     rows = [replace(instance, flavor=with_row(instance.flavor)) for instance in differing]
-    instances.record(connection, rows, draft.now)
+    instances.record(connection, rows, draft.now, with_metadata=True)

@@ -178,14 +178,26 @@ def read_state(connection: Connection, unknown_owner: tuple[str, str]) -> State:
         },
         providers=read_providers(connection),
         aggregates=_by_uuid(host_aggregates.snapshot(connection), id=0, **no_times),
-        instances={
-            uuid: replace(instance, flavor=instance.flavor and plain_flavor(instance.flavor, rows))
-            for uuid, instance in _by_uuid(
-                instances.search(connection), decision_uuid=None, **no_times
-            ).items()
-        },
+        instances=_read_instances(connection, rows),
         **_read_consumers(connection, unknown_owner),
     )
+
+
+def _read_instances(connection: Connection, rows: Mapping[str, Any]) -> dict[str, Instance]:
+    """Return all instances by uuid, with :data:`FLAVOR_ROW` for ids of flavors in ``rows``."""
+    records = {instance.uuid: instance for instance in instances.search(connection)}
+    metadata = instances.MetadataReader(connection, records)
+    no_times: Json = dict.fromkeys(("created_at", "updated_at", "launched_at"))
+    return {
+        uuid: replace(
+            record,
+            flavor=record.flavor and plain_flavor(record.flavor, rows),
+            decision_uuid=None,
+            **metadata.of(uuid)._asdict(),
+            **no_times,
+        )
+        for uuid, record in records.items()
+    }
 
 
 def _by_uuid(objects: Iterable[Any], **blank: Any) -> dict[str, Any]:

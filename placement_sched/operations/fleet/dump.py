@@ -15,7 +15,7 @@ from placement_sched.model.compute_node import ComputeNode, Service
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import StoredImage
-from placement_sched.model.instance import Instance
+from placement_sched.model.instance import Instance, InstanceMetadata
 from placement_sched.model.names import is_zone, read_uuid
 from placement_sched.model.provider import Amounts, ConsumerClaim, Inventory
 from placement_sched.operations.aggregates import with_ratios
@@ -91,7 +91,7 @@ def _nonempty(values: Json) -> Json:
 
 
 def _unquoted_values(values: Mapping[str, Any]) -> Json:
-    return {key: parse_integer(value) for key, value in sorted(values.items())}
+    return {key: value and parse_integer(value) for key, value in sorted(values.items())}
 
 
 def _explicit_id(key: str, value: str, kind: str, *names: str) -> Json:
@@ -345,6 +345,8 @@ class _Writer:
             entry["flavor"] = self._flavor_of(instance.flavor)
         if instance.image is not None:
             entry["image"] = self._image_of(instance.image)
+        metadata = {name: getattr(instance, name) for name in InstanceMetadata._fields}
+        entry |= {name: _unquoted_values(values) for name, values in metadata.items() if values}
         consumer = self._state.consumers.get(instance.uuid)
         default = merge.default_allocations(self._draft, instance)
         if consumer is None:

@@ -9,13 +9,14 @@ from typing import Any
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Forbidden, Invalid, LimitExceeded
+from placement_sched.limits import MAX_METADATA_CHARACTERS
 from placement_sched.model import compute_node
 from placement_sched.model.aggregates import ANTI_AFFINITY, ZONE_KEY, ServerGroup
 from placement_sched.model.compute_node import RATIOS, ComputeNode, Service
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import StoredImage, Viewer
-from placement_sched.model.instance import Instance
+from placement_sched.model.instance import Instance, InstanceMetadata
 from placement_sched.model.provider import INSTANCE_TYPE, Amounts, ConsumerClaim, Inventory
 from placement_sched.operations.fleet import cloud
 from placement_sched.operations.fleet.cloud import MergeState, ProviderState, derived_uuid
@@ -32,6 +33,7 @@ from placement_sched.scheduler.policies.registry import NO_RATIOS, Ratios
 from placement_sched.scheduler.request_groups import amounts_of
 from placement_sched.schemas.formats import DocumentError, prefix_errors
 from placement_sched.schemas.node_report import read_report
+from placement_sched.store.compute.instances import serialize_metadata
 
 #: Fields of a report that do not make an entry a report, or that it gives in another form.
 _NOT_REPORTED = frozenset(
@@ -53,6 +55,8 @@ BLANK = Instance(
     vm_state="active",
     **dict.fromkeys(("host", "node", "project_id", "user_id", "task_state")),
     **dict.fromkeys(("flavor", "image", "server_group", "decision_uuid")),
+    metadata={},
+    system_metadata={},
 )
 
 
@@ -431,6 +435,9 @@ def _merge_instances(draft: MergeState, entry: Json) -> None:
     hosts = expand_entries(entry, "host", len(uuids), alone=True)
     nodes = expand_entries(entry, "node", len(uuids), alone=True)
     values = {name: entry[key] for key, name in PLAIN.items() if key in entry}
+    for key in InstanceMetadata._fields:
+        if key in entry:
+            values[key] = _check_metadata(key, entry[key])
     finders = {"server_group": _find_group, "flavor": _find_flavor, "image": _find_image}
     for key, find in finders.items():
         if key in entry:
@@ -447,6 +454,12 @@ def _merge_instances(draft: MergeState, entry: Json) -> None:
         if "node" in entry:
             changes["node"] = nodes[index]
         _put_instance(draft, uuid, changes, entry)
+
+
+def _check_metadata(key: str, metadata: Json) -> Json:
+    if len(serialize_metadata(metadata) or "") > MAX_METADATA_CHARACTERS:
+        raise DocumentError(f"more than {MAX_METADATA_CHARACTERS} characters", key)
+    return metadata
 
 
 def _read_instance_names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:

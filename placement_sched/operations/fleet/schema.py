@@ -147,6 +147,7 @@ _AGGREGATE = object_schema(
 )
 _AMOUNTS = map_schema(_LABEL, map_schema(SYMBOL, parts.COUNT))
 _OWNER: Json = {"project": OWNER, "user": OWNER, "type": nullable(SYMBOL)}
+_METADATA = map_schema(_LABEL, nullable(fields.PROPERTY))
 _INSTANCE = object_schema(
     {
         "name": _names(parts.NAME),
@@ -160,6 +161,8 @@ _INSTANCE = object_schema(
         "flavor": {**nullable(nullable_id(parts.FLAVOR)), AS_GIVEN: True},
         "image": {**nullable(nullable_id(parts.IMAGE)), AS_GIVEN: True},
         "server_group": nullable(_LABEL),
+        "metadata": _METADATA,
+        "system_metadata": _METADATA,
         "allocations": _AMOUNTS,
         "consumer": object_schema(_OWNER),
     }

@@ -2,7 +2,7 @@
 """``nova.db`` and ``nova.availability_zones``: the functions about hosts and aggregates."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from placement_sched.config.conf import CONF
@@ -68,6 +68,16 @@ def instance_get_all_by_host(
 def instance_get_by_uuid(context: Any, uuid: str, columns_to_join: Any = None) -> HostInstance:
     """Return a recorded instance."""
     return objects.Instance.get_by_uuid(context, uuid)
+
+
+def instance_metadata_get(context: Any, instance_uuid: str) -> Mapping[str, str | None]:
+    """Return the metadata of a recorded instance."""
+    return objects.Instance.get_by_uuid(context, instance_uuid).metadata
+
+
+def instance_system_metadata_get(context: Any, instance_uuid: str) -> Mapping[str, str | None]:
+    """Return the system metadata of a recorded instance."""
+    return objects.Instance.get_by_uuid(context, instance_uuid).system_metadata
 
 
 def service_get_by_compute_host(context: Any, host: str) -> Service:

@@ -51,6 +51,7 @@ class Cloud:
         self.view = view
         self.connection = view.connection
         self._traits: dict[str, frozenset[str]] = {}
+        self._instances: dict[str, HostInstance] = {}
 
     @property
     def aggregates(self) -> Sequence[HostAggregate]:
@@ -85,13 +86,19 @@ class Cloud:
     def instances_by_host(self) -> Mapping[str, Sequence[HostInstance]]:
         """Return the instances on each host."""
         by_host: defaultdict[str, list[HostInstance]] = defaultdict(list)
-        for record in instances.by_hosts(self.connection, self.nodes_by_host):
-            by_host[str(record.host)].append(HostInstance.recorded(record))
+        records = instances.by_hosts(self.connection, self.nodes_by_host)
+        for instance in instances.host_instances(self.connection, records):
+            by_host[str(instance.host)].append(instance)
+            self._instances[instance.uuid] = instance
         return by_host
 
     def instances(self, uuids: Collection[str]) -> Sequence[HostInstance]:
         """Return the recorded instances with these uuids."""
-        return [HostInstance.recorded(each) for each in instances.by_uuids(self.connection, uuids)]
+        if missing := [uuid for uuid in uuids if uuid not in self._instances]:
+            records = instances.by_uuids(self.connection, missing)
+            for instance in instances.host_instances(self.connection, records):
+                self._instances[instance.uuid] = instance
+        return [self._instances[uuid] for uuid in uuids if uuid in self._instances]
 
     @cached_property
     def groups(self) -> Mapping[str, ServerGroup]:

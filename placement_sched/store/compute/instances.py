@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recorded instances: their hosts, owners and contents, and instances without allocations."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -26,7 +27,14 @@ from placement_sched.db.tables import (
 from placement_sched.errors import NotFound
 from placement_sched.model.aggregates import ZONE_KEY
 from placement_sched.model.document import to_storable
-from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
+from placement_sched.model.instance import (
+    POWER_STATES,
+    STATUSES,
+    UNKNOWN,
+    HostInstance,
+    Instance,
+    InstanceMetadata,
+)
 from placement_sched.store.change_counters import make_lock_visible
 from placement_sched.store.compute.flavors import digest_of_flavor, read_embedded
 
@@ -35,10 +43,14 @@ _MAX_ID_LENGTH = 255
 #: Number of rows written by one statement.
 _BATCH_SIZE = 2000
 _DERIVED = ("flavor_digest", "flavorid", "image_id")
+#: Large columns, which are read separately.
+_METADATA = InstanceMetadata._fields
+_INSTANCES = select(*(column for column in _COLUMNS if column.name not in _METADATA))
 _RECORDED = tuple(
     attribute.name
     for attribute in fields(Instance)
-    if attribute.name not in {"uuid", "decision_uuid", "created_at", "updated_at"}
+    if attribute.name not in {"uuid", "decision_uuid", *_METADATA}
+    and not attribute.name.endswith("_at")
 )
 #: All statuses that a server can have.
 _STATUSES = frozenset(
@@ -100,7 +112,7 @@ def by_uuids(
     connection: Connection, uuids: Iterable[str], *, lock: bool = False
 ) -> tuple[Instance, ...]:
     """Return the existing instances with these uuids, by uuid, locked if ``lock`` is set."""
-    query = select(instances).order_by(_COLUMNS.uuid)
+    query = _INSTANCES.order_by(_COLUMNS.uuid)
     query = query.with_for_update() if lock else query
     rows = list(sql.select_in_batches(connection, query, _COLUMNS.uuid, sorted(set(uuids))))
     if lock and rows:
@@ -111,8 +123,36 @@ def by_uuids(
 
 def by_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[Instance, ...]:
     """Return the instances on these hosts, by host, then uuid."""
-    query = select(instances).order_by(_COLUMNS.host, _COLUMNS.uuid)
+    query = _INSTANCES.order_by(_COLUMNS.host, _COLUMNS.uuid)
     return of_rows(connection, sql.select_in_batches(connection, query, _COLUMNS.host, set(hosts)))
+
+
+class MetadataReader:
+    """The metadata of instances, read with a single query on first use."""
+
+    def __init__(self, connection: Connection, uuids: Collection[str]) -> None:
+        self._connection = connection
+        self._uuids = uuids
+
+    @cached_property
+    def _texts(self) -> Mapping[str, Sequence[str | None]]:
+        query = select(_COLUMNS.uuid, *(_COLUMNS[name] for name in _METADATA))
+        rows = sql.select_in_batches(self._connection, query, _COLUMNS.uuid, self._uuids)
+        return {uuid: texts for uuid, *texts in rows}
+
+    def of(self, uuid: str) -> InstanceMetadata:
+        """Return the metadata of an instance, empty if none are recorded."""
+        texts = self._texts.get(uuid, (None, None))
+        return InstanceMetadata(*(orjson.loads(text) if text else {} for text in texts))
+
+
+def host_instances(connection: Connection, records: Sequence[Instance]) -> list[HostInstance]:
+    """Return recorded instances as plugins see them.
+
+    The metadata of all these instances are read on the first use of any.
+    """
+    metadata = MetadataReader(connection, [record.uuid for record in records])
+    return [HostInstance.recorded(record, metadata.of) for record in records]
 
 
 def named_on_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[InstanceNames, ...]:
@@ -138,7 +178,7 @@ def search(
     The list begins after the uuid ``after``.
     """
     filters = sql.not_none(host=host, node=node, project_id=project_id)
-    query = _page_after(select(instances).filter_by(**filters), after, limit)
+    query = _page_after(_INSTANCES.filter_by(**filters), after, limit)
     return of_rows(connection, connection.execute(query))
 
 
@@ -166,18 +206,30 @@ def counts_on_hosts(
     return {(host, node): count for host, node, count in rows}
 
 
-def record(connection: Connection, recorded: Sequence[Instance], now: datetime) -> None:
+def record(
+    connection: Connection,
+    recorded: Sequence[Instance],
+    now: datetime,
+    *,
+    with_metadata: bool = False,
+) -> None:
     """Create or replace the records of instances.
 
-    The recorded decision of an instance stays unless the new record names a decision.
+    The recorded decision of an instance stays unless the new record names a decision. The metadata
+    stay unless ``with_metadata`` is set.
     """
-    changing = [*_RECORDED, *_DERIVED, "updated_at"]
+    metadata = _METADATA if with_metadata else ()
+    changing = [*_RECORDED, *_DERIVED, *metadata, "updated_at"]
     texts = _serialize_parts(recorded)
     latest = {instance.uuid: instance for instance in recorded}.values()
     for has_decision, names in ((True, [*changing, "decision_uuid"]), (False, changing)):
         records = (i for i in latest if (i.decision_uuid is not None) is has_decision)
         for batch in sql.batches(records, _BATCH_SIZE):
-            rows = [_row_of(instance, texts, now) for instance in batch]
+            rows = [
+                _row_of(instance, texts, now)
+                | {name: serialize_metadata(getattr(instance, name)) for name in metadata}
+                for instance in batch
+            ]
             sql.insert_many(connection, instances, rows, changing=names)
 
 
@@ -186,6 +238,11 @@ def _serialize_parts(recorded: Iterable[Instance]) -> dict[int, str]:
     parts = (part for each in recorded for part in (each.flavor, each.image) if part is not None)
     shared = {id(part): part for part in parts}
     return {key: to_storable(part) for key, part in shared.items()}
+
+
+def serialize_metadata(metadata: Mapping[str, str | None] | None) -> str | None:
+    """Return the recorded text of metadata, None if they are empty."""
+    return to_storable(metadata, sort_keys=True) if metadata else None
 
 
 def note_decision(
@@ -200,8 +257,8 @@ class InstanceRecord(NamedTuple):
     """The record of an instance for comparison in bulk.
 
     ``flavor_digest`` is the result of ``digest_of_flavor`` in
-    :mod:`placement_sched.store.compute.flavors`. ``image`` is JSON, ``created_at`` is ISO 8601
-    text. ``has_own_flavor`` is true if the record contains the flavor itself.
+    :mod:`placement_sched.store.compute.flavors`. Image and metadata are JSON, and times are ISO
+    8601 texts. ``has_own_flavor`` is true if the record contains the flavor itself.
     """
 
     uuid: str
@@ -214,10 +271,13 @@ class InstanceRecord(NamedTuple):
     task_state: str | None
     flavor_digest: str | None
     image_id: str | None
+    created_at: str | None
+    launched_at: str | None
+    metadata: str | None
+    system_metadata: str | None
     server_group: str | None
     image: str | None
     decision_uuid: str | None
-    created_at: str | None
     has_own_flavor: bool = False
 
     @property
@@ -415,7 +475,7 @@ def search_servers(connection: Connection, wanted: ServersWanted) -> tuple[Insta
     # Ties are ordered by age, in the direction of the last key.
     order.append((_COLUMNS.id, wanted.sort[-1][1] if wanted.sort else True))
     project_filter = sql.not_none(project_id=wanted.project_id)
-    query = select(instances).filter_by(**project_filter).where(*_conditions(connection, wanted))
+    query = _INSTANCES.filter_by(**project_filter).where(*_conditions(connection, wanted))
     is_marker = and_(
         _COLUMNS.uuid == wanted.marker,
         *(_COLUMNS[name] == value for name, value in project_filter.items()),

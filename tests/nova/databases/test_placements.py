@@ -22,58 +22,58 @@ REQUEST = "req-1"
 
 
 @pytest.fixture
-def cell(nova):
+def first_cell(nova):
     return nova.cells["one"]
 
 
 @pytest.fixture
-def read(nova, follower):
+def make_reader(nova, follower):
     records = NovaRecords(follower.settings)
 
-    def reading(uuid, since=None):
+    def read_placement(uuid, since=None):
         wanted = RecordKey(uuid, REQUEST, since or utcnow())
         return records([wanted]).get(uuid)
 
-    yield reading
+    yield read_placement
     records.close()
 
 
 @pytest.fixture
-def uuid(nova):
+def instance_uuid(nova):
     return nova.add_instance("cn1")
 
 
-def move(cell, uuid, status, dest=None, **times):
+def add_migration(cell, uuid, status, dest=None, **times):
     facts = {"dest_compute": dest, "dest_node": dest, "migration_type": "migration"}
     cell.add("migrations", instance_uuid=uuid, status=status, **facts, **times)
 
 
-def test_instance_that_is_mapped_to_no_cell_has_no_record(read):
-    assert read(str(uuid4())) is None
+def test_unmapped_instance_has_no_record(make_reader):
+    assert make_reader(str(uuid4())) is None
 
 
-def test_instance_is_where_its_cell_has_it(read, uuid):
-    assert read(uuid) == NovaRecord(host="cn1", node="cn1")
+def test_host_of_instance_is_read_from_its_cell(make_reader, instance_uuid):
+    assert make_reader(instance_uuid) == NovaRecord(host="cn1", node="cn1")
 
 
-def test_deleted_instance_is_read_as_well(read, uuid, cell):
-    cell.delete_softly("instances", uuid=uuid)
-    assert read(uuid).host == "cn1"
+def test_deleted_instance_is_read(make_reader, instance_uuid, first_cell):
+    first_cell.delete_softly("instances", uuid=instance_uuid)
+    assert make_reader(instance_uuid).host == "cn1"
 
 
-def test_instance_in_cell0_is_buried_with_its_fault(nova, read):
+def test_instance_in_cell0_is_read_with_its_fault(nova, make_reader):
     uuid = str(uuid4())
     nova.cell0.add("instances", uuid=uuid)
     nova.cell0.add("instance_faults", instance_uuid=uuid, message="No valid host was found. ")
     nova.api.add("instance_mappings", instance_uuid=uuid, cell_id=1)
-    record = read(uuid)
+    record = make_reader(uuid)
     assert (record.is_buried, record.fault) == (True, "No valid host was found. ")
 
 
-def test_newest_move_counts(read, uuid, cell):
-    move(cell, uuid, "error")
-    move(cell, uuid, "migrating", "cn2")
-    assert read(uuid).migration == NovaMove("cn2", "cn2", "migrating", "migration")
+def test_newest_migration_is_read(make_reader, instance_uuid, first_cell):
+    add_migration(first_cell, instance_uuid, "error")
+    add_migration(first_cell, instance_uuid, "migrating", "cn2")
+    assert make_reader(instance_uuid).migration == NovaMove("cn2", "cn2", "migrating", "migration")
 
 
 @pytest.mark.parametrize(
@@ -84,18 +84,22 @@ def test_newest_move_counts(read, uuid, cell):
     ],
     ids=["begun long before", "ended before"],
 )
-def test_move_of_an_earlier_request_does_not(read, uuid, cell, times):
-    move(cell, uuid, "confirmed", "cn2", **times)
-    assert read(uuid).migration is None
+def test_migration_of_an_earlier_request_is_ignored(make_reader, instance_uuid, first_cell, times):
+    add_migration(first_cell, instance_uuid, "confirmed", "cn2", **times)
+    assert make_reader(instance_uuid).migration is None
 
 
-def test_events_are_those_of_the_request_in_their_order(read, uuid, cell):
-    other = cell.add("instance_actions", instance_uuid=uuid, request_id="req-0", action="create")
-    cell.add("instance_actions_events", action_id=other, event="old")
-    own = cell.add("instance_actions", instance_uuid=uuid, request_id=REQUEST, action="migrate")
+def test_action_events_of_the_request_are_read_in_order(make_reader, instance_uuid, first_cell):
+    other = first_cell.add(
+        "instance_actions", instance_uuid=instance_uuid, request_id="req-0", action="create"
+    )
+    first_cell.add("instance_actions_events", action_id=other, event="old")
+    own = first_cell.add(
+        "instance_actions", instance_uuid=instance_uuid, request_id=REQUEST, action="migrate"
+    )
     trace = "Traceback ... nova.exception_Remote.NoValidHost_Remote: No valid host was found."
     for event, result, traceback in (("a", "Error", trace), ("b", None, None)):
-        cell.add(
+        first_cell.add(
             "instance_actions_events",
             action_id=own,
             event=event,
@@ -103,13 +107,13 @@ def test_events_are_those_of_the_request_in_their_order(read, uuid, cell):
             result=result,
             traceback=traceback,
         )
-    assert read(uuid).events == (
+    assert make_reader(instance_uuid).events == (
         ActionEvent("a", "ctl", "Error", is_no_valid_host=True),
         ActionEvent("b", "ctl", None),
     )
 
 
-def test_cell_that_is_away_leaves_the_others(nova, follower):
+def test_unavailable_cell_does_not_affect_other_cells(nova, follower):
     here = nova.add_instance("cn1")
     gone = str(uuid4())
     number = nova.api.add(
@@ -127,7 +131,7 @@ def test_cell_that_is_away_leaves_the_others(nova, follower):
     assert list(found) == [here]
 
 
-def test_api_database_that_is_away_is_said_so(follower):
+def test_unavailable_api_database_is_reported(follower):
     elsewhere = {"api_database.connection": "sqlite:////nowhere/at/all.db"}
     records = NovaRecords(follower.settings.with_overrides(elsewhere))
     with pytest.raises(Unavailable):

@@ -44,83 +44,89 @@ def nova(database_url):
 def records(nova, database_url):
     made = []
 
-    def record(host):
+    def read_record(host):
         options = {"DEFAULT__host": host, "DEFAULT__service_down_time": 60}
         found = record_of(make_settings(database_url, database__connection=database_url, **options))
         made.append(found)
         return found
 
-    yield record
+    yield read_record
     for one in made:
         one.close()
 
 
-def rows(engine, *columns):
+def read_service_rows(engine, *columns):
     with engine.connect() as connection:
         return list(
             map(tuple, connection.execute(sa.select(*(SERVICES.c[one] for one in columns))))
         )
 
 
-def add(engine, host, binary="nova-scheduler", **changes):
+def add_service(engine, host, binary="nova-scheduler", **changes):
     row = {"host": host, "binary": binary, "topic": binary.removeprefix("nova-"), "deleted": 0}
     row |= {"report_count": 7, "disabled": False, "version": 70, "last_seen_up": NOW, **changes}
     with engine.begin() as connection:
         connection.execute(sa.insert(SERVICES).values(row))
 
 
-def test_first_heartbeat_makes_the_record(nova, records):
+def test_first_heartbeat_creates_the_service_record(nova, records):
     records("ctl1").beat(NOW)
     columns = ("host", "binary", "topic", "report_count", "disabled", "last_seen_up", "deleted")
-    assert rows(nova, *columns) == [("ctl1", "nova-scheduler", "scheduler", 1, False, NOW, 0)]
-    ((uuid, created),) = rows(nova, "uuid", "created_at")
+    assert read_service_rows(nova, *columns) == [
+        ("ctl1", "nova-scheduler", "scheduler", 1, False, NOW, 0)
+    ]
+    ((uuid, created),) = read_service_rows(nova, "uuid", "created_at")
     assert len(uuid) == 36
     assert created == NOW
 
 
-def test_further_heartbeats_change_its_time_and_count(nova, records):
+def test_later_heartbeats_update_time_and_report_count(nova, records):
     record = records("ctl1")
     record.beat(NOW)
     later = NOW + timedelta(seconds=10)
     assert not record.beat(later).shared
-    assert rows(nova, "report_count", "last_seen_up", "updated_at") == [(2, later, later)]
+    assert read_service_rows(nova, "report_count", "last_seen_up", "updated_at") == [
+        (2, later, later)
+    ]
 
 
-def test_record_of_nova_scheduler_on_the_host_is_taken_over(nova, records):
-    add(nova, "ctl1", disabled=True, disabled_reason="for now")
+def test_existing_nova_scheduler_record_of_the_host_is_reused(nova, records):
+    add_service(nova, "ctl1", disabled=True, disabled_reason="for now")
     records("ctl1").beat(NOW)
-    assert rows(nova, "report_count", "disabled", "disabled_reason") == [(8, True, "for now")]
+    assert read_service_rows(nova, "report_count", "disabled", "disabled_reason") == [
+        (8, True, "for now")
+    ]
 
 
-def test_no_other_record_is_changed(nova, records):
-    add(nova, "ctl2")
-    add(nova, "ctl1", "nova-conductor")
-    add(nova, "ctl1", deleted=3)
-    before = rows(nova, *SERVICES.c.keys())
+def test_other_service_records_are_unchanged(nova, records):
+    add_service(nova, "ctl2")
+    add_service(nova, "ctl1", "nova-conductor")
+    add_service(nova, "ctl1", deleted=3)
+    before = read_service_rows(nova, *SERVICES.c.keys())
     records("ctl1").beat(NOW + timedelta(seconds=10))
-    assert rows(nova, *SERVICES.c.keys())[:3] == before
+    assert read_service_rows(nova, *SERVICES.c.keys())[:3] == before
 
 
 @pytest.mark.parametrize(
     ("seen", "version"), [(NOW, 70), (NOW - timedelta(seconds=61), 0)], ids=["up", "down"]
 )
-def test_version_is_the_newest_of_services_that_are_up(nova, records, seen, version):
-    add(nova, "ctl1", "nova-conductor", version=69, last_seen_up=seen)
-    add(nova, "cn1", "nova-compute", version=70, last_seen_up=seen)
-    add(nova, "cn2", "nova-compute", version=71, deleted=4)
+def test_version_is_the_highest_of_services_that_are_up(nova, records, seen, version):
+    add_service(nova, "ctl1", "nova-conductor", version=69, last_seen_up=seen)
+    add_service(nova, "cn1", "nova-compute", version=70, last_seen_up=seen)
+    add_service(nova, "cn2", "nova-compute", version=71, deleted=4)
     records("ctl1").beat(NOW)
-    assert rows(nova, "host", "version")[-1] == ("ctl1", version)
+    assert read_service_rows(nova, "host", "version")[-1] == ("ctl1", version)
 
 
-def test_schedulers_that_are_up_elsewhere_are_found(nova, records):
-    add(nova, "ctl2")
-    add(nova, "ctl3", last_seen_up=NOW - timedelta(seconds=61))
-    add(nova, "ctl4", "nova-conductor")
-    add(nova, "ctl5", deleted=5)
+def test_schedulers_on_other_hosts_are_found(nova, records):
+    add_service(nova, "ctl2")
+    add_service(nova, "ctl3", last_seen_up=NOW - timedelta(seconds=61))
+    add_service(nova, "ctl4", "nova-conductor")
+    add_service(nova, "ctl5", deleted=5)
     assert records("ctl1").beat(NOW).others == {"ctl2"}
 
 
-def test_another_service_that_writes_the_same_record_is_noticed(nova, records):
+def test_concurrent_writer_of_the_record_is_detected(nova, records):
     mine, other = records("ctl1"), records("ctl1")
     assert not mine.beat(NOW).shared
     other.beat(NOW)
@@ -128,52 +134,52 @@ def test_another_service_that_writes_the_same_record_is_noticed(nova, records):
     assert not mine.beat(NOW).shared
 
 
-def lose_the_answer_to_commit(engine, *, done):
+def lose_commit_reply(engine, *, done):
     dialect = engine.dialect
     commit = dialect.do_commit
 
-    def lose(connection):
+    def raise_lost(connection):
         dialect.do_commit = commit
         (commit if done else dialect.do_rollback)(connection)
         raise dialect.loaded_dbapi.OperationalError("the connection was lost")
 
-    dialect.do_commit = lose
+    dialect.do_commit = raise_lost
 
 
 @pytest.mark.parametrize("done", [True, False], ids=["done", "not done"])
-def test_heartbeat_whose_commit_had_no_answer_is_not_taken_for_another_service(nova, records, done):
+def test_heartbeat_with_a_lost_commit_reply_is_not_a_concurrent_writer(nova, records, done):
     mine, other = records("ctl1"), records("ctl1")
     mine.beat(NOW)
-    lose_the_answer_to_commit(mine._engine, done=done)
+    lose_commit_reply(mine._engine, done=done)
     with pytest.raises(Unavailable):
         mine.beat(NOW)
-    assert rows(nova, "report_count") == [(2 if done else 1,)]
+    assert read_service_rows(nova, "report_count") == [(2 if done else 1,)]
     assert not mine.beat(NOW).shared
     assert not mine.beat(NOW).shared
     other.beat(NOW)
     assert mine.beat(NOW).shared
 
 
-def test_heartbeat_is_counted_where_only_the_others_cannot_be_read(records, monkeypatch):
+def test_heartbeat_counts_if_other_services_cannot_be_read(records, monkeypatch):
     mine = records("ctl1")
     mine.beat(NOW)
     with monkeypatch.context() as broken:
-        broken.setattr(mine, "_others", away)
+        broken.setattr(mine, "_others", raise_unavailable)
         with pytest.raises(Unavailable):
             mine.beat(NOW)
     assert not mine.beat(NOW).shared
 
 
-def away(*_):
+def raise_unavailable(*_):
     raise Unavailable("the database does not answer")
 
 
-def test_database_that_does_not_answer_is_unavailable(tmp_path):
+def test_unreachable_database_is_unavailable(tmp_path):
     url = f"sqlite:///{tmp_path}/nowhere/nova.db"
     record = record_of(make_settings("sqlite://", database__connection=url, DEFAULT__host="ctl1"))
     with pytest.raises(Unavailable):
         record.beat(NOW)
 
 
-def test_without_database_there_is_no_record():
+def test_no_service_record_without_nova_database():
     assert record_of(make_settings("sqlite://")) is None

@@ -3,6 +3,7 @@
 
 import subprocess
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ NEWEST = ("head", "head")
 pytestmark = pytest.mark.system
 
 
-def migrate(kind: str, url: str, revision: str) -> None:
+def migrate_database(kind: str, url: str, revision: str) -> None:
     parsed = make_url(url)
     if parsed.get_backend_name() == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg2")
@@ -55,9 +56,9 @@ def real_nova(
         empty_database(kind, tmp_path) as cell0,
         empty_database(kind, tmp_path) as one,
     ):
-        migrate("api", api, revisions[0])
+        migrate_database("api", api, revisions[0])
         for url in (cell0, one):
-            migrate("main", url, revisions[1])
+            migrate_database("main", url, revisions[1])
         cloud = NovaCloud(api, cell0)
         cloud.add_cell("one", one)
         yield cloud
@@ -66,7 +67,7 @@ def real_nova(
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_all_that_is_read_is_in_the_schema(make_follower, real_nova, database):
+def test_columns_read_exist_in_novas_schema(make_follower, real_nova, database):
     node = real_nova.add_host("cn1", numa_topology=None)
     real_nova.add_host("cn2", disabled=True, disabled_reason="mend it")
     group = real_nova.add_group("pair", max_server_per_host=2)
@@ -96,16 +97,23 @@ def test_all_that_is_read_is_in_the_schema(make_follower, real_nova, database):
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_what_changes_is_found_by_rounds(make_follower, real_nova, database):
+def test_sync_rounds_find_changed_rows(make_follower, real_nova, database):
     real_nova.add_host("cn1")
     node = real_nova.add_host("cn2")
     uuid, gone = real_nova.add_instance("cn1"), real_nova.add_instance("cn1")
+    cell = real_nova.cells["one"]
+    tables = ("instance_metadata", "instance_system_metadata")
+    for table in tables:
+        for key, value in (("b", 'a "quoted" ü'), ("a", None), ("deleted", "x")):
+            cell.add(table, instance_uuid=uuid, key=key, value=value)
+        cell.delete_softly(table, instance_uuid=uuid, key="deleted")
     follower = make_follower(real_nova)
     follower.full()
-    cell = real_nova.cells["one"]
+    cell.change(tables[0], {"instance_uuid": uuid, "key": "a"}, value="2")
     cell.change("compute_nodes", {"host": "cn2"}, vcpus_used=9)
     cell.change("services", {"host": "cn1"}, forced_down=True)
-    cell.change("instances", {"uuid": uuid}, host="cn2", node="cn2")
+    launched = datetime(2026, 1, 2, 3, 4, 5)
+    cell.change("instances", {"uuid": uuid}, host="cn2", node="cn2", launched_at=launched)
     cell.change("instances", {"uuid": gone}, vm_state="deleted")
     cell.delete_softly("instances", uuid=gone)
     new = real_nova.add_instance("cn1")
@@ -117,11 +125,14 @@ def test_what_changes_is_found_by_rounds(make_follower, real_nova, database):
             uuid: "cn2",
             new: "cn1",
         }
+        assert instances.by_uuid(connection, uuid).launched_at == launched
+        metadata = instances.MetadataReader(connection, [uuid]).of(uuid)
+    assert metadata == ({"a": "2", "b": 'a "quoted" ü'}, {"a": None, "b": 'a "quoted" ü'})
     assert follower.compare().differing == 0
 
 
 @pytest.mark.exhaustive
-def test_a_reader_cannot_write(real_nova):
+def test_nova_database_reader_cannot_write(real_nova):
     reader = connections.NovaDatabase("cell one", make_url(real_nova.cells["one"].url))
     change = text("UPDATE services SET disabled = disabled")
     with (

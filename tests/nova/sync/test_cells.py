@@ -17,7 +17,7 @@ pytestmark = pytest.mark.all_databases
 
 
 @pytest.fixture
-def two(tmp_path):
+def two_cell_cloud(tmp_path):
     cloud = sqlite_nova(tmp_path, "one", "two")
     cloud.add_host("cn1", "one")
     cloud.add_host("cn2", "two")
@@ -25,14 +25,14 @@ def two(tmp_path):
     cloud.close()
 
 
-def take_away(cloud, cell):
+def make_cell_unavailable(cloud, cell):
     database = cloud.cells[cell]
     for name in ("services", "compute_nodes", "instances"):
         with database.engine.begin() as connection:
             connection.exec_driver_sql(f"ALTER TABLE {name} RENAME TO away_{name}")
 
 
-def bring_back(cloud, cell):
+def make_cell_available(cloud, cell):
     for name in ("services", "compute_nodes", "instances"):
         with cloud.cells[cell].engine.begin() as connection:
             connection.exec_driver_sql(f"ALTER TABLE away_{name} RENAME TO {name}")
@@ -43,15 +43,15 @@ def cell_states(database):
         return {one.name: one for one in cells.all_cells(connection)}
 
 
-def test_a_cell_that_is_away_keeps_its_records_and_the_others_go_on(
-    make_follower, two, database, monkeypatch
+def test_unavailable_cell_keeps_its_records_and_other_cells_sync(
+    make_follower, two_cell_cloud, database, monkeypatch
 ):
     monkeypatch.setattr(followed, "PAUSE", 0.0)
-    follower = make_follower(two)
-    kept = two.add_instance("cn2", "two")
+    follower = make_follower(two_cell_cloud)
+    kept = two_cell_cloud.add_instance("cn2", "two")
     follower.full()
-    take_away(two, "two")
-    new = two.add_instance("cn1", "one")
+    make_cell_unavailable(two_cell_cloud, "two")
+    new = two_cell_cloud.add_instance("cn1", "one")
     findings = follower.full()
     follower.round()
     with database.read() as connection:
@@ -65,15 +65,15 @@ def test_a_cell_that_is_away_keeps_its_records_and_the_others_go_on(
     assert not cell_states(database)["one"].is_away
 
 
-def test_a_cell_that_is_back_is_read_again(make_follower, two, database, monkeypatch):
+def test_recovered_cell_is_synced_again(make_follower, two_cell_cloud, database, monkeypatch):
     monkeypatch.setattr(followed, "PAUSE", 0.0)
-    follower = make_follower(two)
+    follower = make_follower(two_cell_cloud)
     follower.full()
-    take_away(two, "two")
+    make_cell_unavailable(two_cell_cloud, "two")
     follower.refresh()
     assert cell_states(database)["two"].is_away
-    bring_back(two, "two")
-    two.cells["two"].change("services", {"host": "cn2"}, disabled=True)
+    make_cell_available(two_cell_cloud, "two")
+    two_cell_cloud.cells["two"].change("services", {"host": "cn2"}, disabled=True)
     follower.round()
     with database.read() as connection:
         assert services.by_hosts(connection, ["cn2"])["cn2"].disabled
@@ -81,55 +81,55 @@ def test_a_cell_that_is_back_is_read_again(make_follower, two, database, monkeyp
     assert (state.away_since, state.failure) == (None, None)
 
 
-def test_that_a_cell_went_and_came_back_is_logged_once(make_follower, two, caplog, monkeypatch):
+def test_cell_loss_and_recovery_are_logged_once(make_follower, two_cell_cloud, caplog, monkeypatch):
     monkeypatch.setattr(followed, "PAUSE", 0.0)
-    follower = make_follower(two)
+    follower = make_follower(two_cell_cloud)
     follower.full()
     caplog.set_level(logging.INFO, "placement_sched.nova")
-    take_away(two, "two")
+    make_cell_unavailable(two_cell_cloud, "two")
     for _ in range(3):
         follower.round()
-    bring_back(two, "two")
+    make_cell_available(two_cell_cloud, "two")
     follower.round()
     follower.round()
     about = [one.getMessage() for one in caplog.records if "cell two" in one.getMessage()]
     assert ["cannot be read" in one for one in about] == [True, False]
 
 
-def test_before_a_request_a_cell_that_is_away_is_not_asked_again(make_follower, two, database):
-    follower = make_follower(two)
+def test_requests_do_not_query_an_unavailable_cell(make_follower, two_cell_cloud, database):
+    follower = make_follower(two_cell_cloud)
     follower.full()
-    take_away(two, "two")
+    make_cell_unavailable(two_cell_cloud, "two")
     follower.refresh()
-    bring_back(two, "two")
+    make_cell_available(two_cell_cloud, "two")
     follower.refresh()
     assert cell_states(database)["two"].is_away
 
 
-def test_before_a_request_a_cell_that_failed_at_once_is_asked_again_after_its_pause(
-    make_follower, two, database, monkeypatch
+def test_requests_retry_a_fast_failing_cell_after_its_pause(
+    make_follower, two_cell_cloud, database, monkeypatch
 ):
     monkeypatch.setattr(followed, "PAUSE", 0.0)
-    follower = make_follower(two)
+    follower = make_follower(two_cell_cloud)
     follower.full()
-    take_away(two, "two")
+    make_cell_unavailable(two_cell_cloud, "two")
     follower.refresh()
     assert cell_states(database)["two"].is_away
-    bring_back(two, "two")
+    make_cell_available(two_cell_cloud, "two")
     follower.refresh()
     assert not cell_states(database)["two"].is_away
 
 
-def test_before_a_request_a_cell_that_lets_it_wait_is_not_asked_again(
-    make_follower, two, database, monkeypatch
+def test_requests_do_not_retry_a_cell_that_timed_out(
+    make_follower, two_cell_cloud, database, monkeypatch
 ):
     monkeypatch.setattr(followed, "PAUSE", 0.0)
     monkeypatch.setattr(followed, "_AT_ONCE", 0.0)
-    follower = make_follower(two)
+    follower = make_follower(two_cell_cloud)
     follower.full()
-    take_away(two, "two")
+    make_cell_unavailable(two_cell_cloud, "two")
     follower.refresh()
-    bring_back(two, "two")
+    make_cell_available(two_cell_cloud, "two")
     follower.refresh()
     assert cell_states(database)["two"].is_away
     follower.round()
@@ -137,7 +137,7 @@ def test_before_a_request_a_cell_that_lets_it_wait_is_not_asked_again(
 
 
 @pytest.fixture
-def later(monkeypatch):
+def advance_clock(monkeypatch):
     passed = [0.0]
     start = monotonic()
     for module in (followed, sync_follower):
@@ -149,64 +149,62 @@ def later(monkeypatch):
     return wait
 
 
-def test_the_background_work_asks_a_cell_that_is_away_again_before_the_next_round(
-    make_follower, two, database, later
+def test_background_sync_retries_an_unavailable_cell_early(
+    make_follower, two_cell_cloud, database, advance_clock
 ):
-    follower = make_follower(two, **{"scheduler.nova_sync_interval": 3600})
+    follower = make_follower(two_cell_cloud, **{"scheduler.nova_sync_interval": 3600})
     follower.sync_due()
-    take_away(two, "two")
+    make_cell_unavailable(two_cell_cloud, "two")
     follower.refresh()
-    bring_back(two, "two")
-    later(follower.sync_due() - 0.1)
+    make_cell_available(two_cell_cloud, "two")
+    advance_clock(follower.sync_due() - 0.1)
     follower.sync_due()
     assert cell_states(database)["two"].is_away
-    later(0.1)
+    advance_clock(0.1)
     follower.sync_due()
     assert not cell_states(database)["two"].is_away
 
 
-def test_a_cell_that_stays_away_is_asked_less_and_less_often(make_follower, two, later):
-    follower = make_follower(two, **{"scheduler.nova_sync_interval": 3600})
+def test_retry_interval_of_an_unavailable_cell_grows(make_follower, two_cell_cloud, advance_clock):
+    follower = make_follower(two_cell_cloud, **{"scheduler.nova_sync_interval": 3600})
     follower.sync_due()
-    take_away(two, "two")
+    make_cell_unavailable(two_cell_cloud, "two")
     follower.refresh()
     pauses = []
     for _ in range(5):
         pauses.append(follower.sync_due())
-        later(pauses[-1])
+        advance_clock(pauses[-1])
     assert pauses == pytest.approx([1, 2, 4, 5, 5])
 
 
-def test_a_cell_that_another_process_found_to_be_back_is_asked_again(
-    make_follower, two, database, monkeypatch
+def test_cell_recovery_seen_by_another_process_resumes_sync(
+    make_follower, two_cell_cloud, database, monkeypatch
 ):
-    first, second = make_follower(two), make_follower(two)
+    first, second = make_follower(two_cell_cloud), make_follower(two_cell_cloud)
     first.full()
-    take_away(two, "two")
+    make_cell_unavailable(two_cell_cloud, "two")
     first.refresh()
-    bring_back(two, "two")
+    make_cell_available(two_cell_cloud, "two")
     second.full()
-    two.cells["two"].change("services", {"host": "cn2"}, forced_down=True)
+    two_cell_cloud.cells["two"].change("services", {"host": "cn2"}, forced_down=True)
     first.refresh()
     with database.read() as connection:
         assert services.by_hosts(connection, ["cn2"])["cn2"].forced_down
 
 
-def test_a_template_that_cannot_be_filled_in_makes_its_cell_away(make_follower, nova, database):
+def test_invalid_url_template_makes_the_cell_unavailable(make_follower, nova, database):
     nova.api.change("cell_mappings", {"name": "one"}, database_connection="{scheme}://{nobody}/x")
     findings = make_follower(nova, **{"database.connection": "mysql://u@h/nova"}).full()
     assert findings.away == ("cell one",)
     assert "'nobody'" in cell_states(database)["one"].failure
 
 
-def test_without_the_api_database_hosts_that_are_known_stay_up(
-    make_follower, two, database, caplog
-):
-    follower = make_follower(two)
+def test_hosts_stay_up_without_the_api_database(make_follower, two_cell_cloud, database, caplog):
+    follower = make_follower(two_cell_cloud)
     follower.full()
-    with two.api.engine.begin() as connection:
+    with two_cell_cloud.api.engine.begin() as connection:
         connection.exec_driver_sql("ALTER TABLE cell_mappings RENAME TO away")
-    two.cells["one"].change("services", {"host": "cn1"}, forced_down=True)
+    two_cell_cloud.cells["one"].change("services", {"host": "cn1"}, forced_down=True)
     follower._full_due += 3600
     for _ in range(2):
         follower._round_due = 0.0
@@ -219,11 +217,11 @@ def test_without_the_api_database_hosts_that_are_known_stay_up(
         follower.full()
 
 
-def test_a_cell_that_nova_no_longer_maps_is_forgotten_with_its_hosts(make_follower, two, database):
-    follower = make_follower(two)
+def test_removed_cell_mapping_deletes_cell_and_hosts(make_follower, two_cell_cloud, database):
+    follower = make_follower(two_cell_cloud)
     follower.full()
-    two.api.remove("host_mappings", host="cn2")
-    two.api.remove("cell_mappings", name="two")
+    two_cell_cloud.api.remove("host_mappings", host="cn2")
+    two_cell_cloud.api.remove("cell_mappings", name="two")
     follower.full()
     with database.read() as connection:
         assert [one.host for one in compute_nodes.search(connection)] == ["cn1"]
@@ -231,7 +229,7 @@ def test_a_cell_that_nova_no_longer_maps_is_forgotten_with_its_hosts(make_follow
     assert cell_states(database).keys() == {"one"}
 
 
-def test_a_disabled_cell_is_read_and_says_so(make_follower, tmp_path: Path, database):
+def test_disabled_cell_is_synced_and_reported(make_follower, tmp_path: Path, database):
     cloud = sqlite_nova(tmp_path, "one")
     cloud.add_host("cn1")
     cloud.api.change("cell_mappings", {"name": "one"}, disabled=True)

@@ -11,7 +11,7 @@ NOW = datetime(2026, 1, 1, 12, 0, 0)
 WHOLE, EXACT = "2026-01-01 12:00:00.000000", "2026-01-01T12:00:00.5"
 
 
-def test_a_row_that_is_new_or_moved_is_read():
+def test_new_or_changed_row_is_read():
     marks = RowVersions()
     rows = {"a": (EXACT, 1)}
     assert marks.to_read(rows) == ("a",)
@@ -21,7 +21,7 @@ def test_a_row_that_is_new_or_moved_is_read():
 
 
 @pytest.mark.parametrize("moment", [WHOLE, None])
-def test_a_row_of_whole_seconds_is_read_again_until_its_second_is_over(moment):
+def test_row_of_the_current_second_is_read_again(moment):
     marks, rows = RowVersions(), {"a": (moment, 1)}
     marks.note(rows, rows, NOW)
     assert marks.to_read(rows) == ("a",)
@@ -30,7 +30,7 @@ def test_a_row_of_whole_seconds_is_read_again_until_its_second_is_over(moment):
     assert marks.to_read(rows) == ()
 
 
-def test_rows_that_are_not_kept_are_forgotten():
+def test_versions_of_deleted_rows_are_dropped():
     marks, rows = RowVersions(), {"a": (EXACT,), "b": (EXACT,)}
     marks.note(rows, rows, NOW)
     marks.keep(["a"])

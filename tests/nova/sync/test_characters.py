@@ -36,7 +36,7 @@ EMOJI = "\N{GRINNING FACE}"
     ],
     ids=["utf8mb3", "charset=utf8", "latin1"],
 )
-def small(request, tmp_path):
+def narrow_charset_database(request, tmp_path):
     kind, options, more = request.param
     with empty_database(kind, tmp_path, options) as url:
         separator = "&" if "?" in url else "?"
@@ -47,21 +47,23 @@ def small(request, tmp_path):
 
 
 @pytest.fixture
-def small_follower(small, nova):
-    url = small.url.render_as_string(hide_password=False)
+def narrow_charset_follower(narrow_charset_database, nova):
+    url = narrow_charset_database.url.render_as_string(hide_password=False)
     settings = make_settings(url).with_overrides({"api_database.connection": nova.api.url})
-    made = Follower(small, settings)
+    made = Follower(narrow_charset_database, settings)
     yield made
     made.close()
 
 
-def test_names_with_an_emoji_are_recorded_with_a_placeholder(small, small_follower, nova):
+def test_emoji_in_names_is_stored_as_a_placeholder(
+    narrow_charset_database, narrow_charset_follower, nova
+):
     nova.add_host("cn1", disabled=True, disabled_reason=f"fan {EMOJI}")
     group = nova.add_group(f"pair {EMOJI}")
     uuid = nova.add_instance("cn1", group=group, display_name=f"web {EMOJI}")
     number = nova.add_aggregate(f"racks {EMOJI}", ("cn1",), rack="7")
-    findings = small_follower.full()
-    with small.read() as connection:
+    findings = narrow_charset_follower.full()
+    with narrow_charset_database.read() as connection:
         assert instances.by_uuid(connection, uuid).display_name == "web ?"
         assert host_aggregates.by_id(connection, number).name == f"racks ? ({number})"
         assert server_groups.by_uuid(connection, group).name == "pair ?"
@@ -69,63 +71,69 @@ def test_names_with_an_emoji_are_recorded_with_a_placeholder(small, small_follow
     reasons = {misfit.place: misfit.reason for misfit in findings.misfits}
     assert "cannot store the character" in reasons[f"instance {uuid}"]
     assert f"server group {group}" in reasons
-    assert small_follower.compare().differing == 0
+    assert narrow_charset_follower.compare().differing == 0
 
 
-def test_server_that_is_renamed_to_an_emoji_does_not_stop_a_round(small, small_follower, nova):
+def test_server_renamed_to_an_emoji_does_not_stop_the_sync(
+    narrow_charset_database, narrow_charset_follower, nova
+):
     nova.add_host("cn1")
     first, second = nova.add_instance("cn1"), nova.add_instance("cn1")
-    small_follower.full()
+    narrow_charset_follower.full()
     cell = nova.cells["one"]
     cell.change("instances", {"uuid": first}, display_name=EMOJI)
     cell.change("instances", {"uuid": second}, vm_state="stopped")
-    small_follower.round()
-    with small.read() as connection:
+    narrow_charset_follower.round()
+    with narrow_charset_database.read() as connection:
         assert instances.by_uuid(connection, first).display_name == "?"
         assert instances.by_uuid(connection, second).vm_state == "stopped"
 
 
-def test_aggregate_whose_metadata_cannot_be_stored_is_left_out_and_named(
-    small, small_follower, nova
+def test_aggregate_with_unstorable_metadata_is_skipped_and_named(
+    narrow_charset_database, narrow_charset_follower, nova
 ):
     nova.add_host("cn1")
     bad = nova.add_aggregate("bad", ("cn1",), note=EMOJI)
     good = nova.add_aggregate("good", ("cn1",), note="plain")
-    findings = small_follower.full()
-    with small.read() as connection:
+    findings = narrow_charset_follower.full()
+    with narrow_charset_database.read() as connection:
         assert [one.id for one in host_aggregates.snapshot(connection)] == [good]
     (reason,) = [misfit.reason for misfit in findings.misfits if "aggregate bad" in misfit.place]
     assert "of its metadata 'note'" in reason
     assert bad != good
 
 
-def test_names_with_equal_placeholders_stay_apart(small, small_follower, nova):
+def test_names_with_equal_placeholders_stay_distinct(
+    narrow_charset_database, narrow_charset_follower, nova
+):
     nova.add_host("cn1")
     first, second = nova.add_aggregate("z😀", ("cn1",)), nova.add_aggregate("z😁")
     for _ in range(2):
-        small_follower.full()
-    with small.read() as connection:
+        narrow_charset_follower.full()
+    with narrow_charset_database.read() as connection:
         names = {one.id: one.name for one in host_aggregates.snapshot(connection)}
     assert names == {first: f"z? ({first})", second: f"z? ({second})"}
-    assert small_follower.compare().differing == 0
+    assert narrow_charset_follower.compare().differing == 0
 
 
-def test_host_that_cannot_be_stored_is_left_out_of_everything(small, small_follower, nova):
+def test_host_with_unstorable_name_is_skipped_everywhere(
+    narrow_charset_database, narrow_charset_follower, nova
+):
     bad = f"cn{EMOJI}"
     nova.add_host("cn1")
     nova.add_host(bad, disabled=True)
     nova.add_host("cn3", hypervisor_hostname=bad)
     number = nova.add_aggregate("racks", ("cn1", bad))
-    findings = small_follower.full()
-    small_follower.round()
-    with small.read() as connection:
+    findings = narrow_charset_follower.full()
+    narrow_charset_follower.round()
+    with narrow_charset_database.read() as connection:
         nodes = {one.host for one in compute_nodes.search(connection)}
         assert host_aggregates.by_id(connection, number).hosts == {"cn1"}
     assert nodes == {"cn1"}
     places = {misfit.place.split(" (")[0] for misfit in findings.misfits}
     assert {f"nova-compute of host {bad}", f"compute node {bad}"} <= places
     assert bad in findings.unread
-    assert small_follower.compare().differing == 0
+    assert narrow_charset_follower.compare().differing == 0
 
 
 @pytest.mark.parametrize(
@@ -137,10 +145,12 @@ def test_host_that_cannot_be_stored_is_left_out_of_everything(small, small_follo
     ],
     ids=lambda values: next(iter(values)),
 )
-def test_node_with_an_emoji_in_its_report_is_recorded(small, small_follower, nova, values):
+def test_node_report_with_an_emoji_is_stored(
+    narrow_charset_database, narrow_charset_follower, nova, values
+):
     nova.add_host("cn1", **values)
-    assert not small_follower.full().misfits
-    with small.read() as connection:
+    assert not narrow_charset_follower.full().misfits
+    with narrow_charset_database.read() as connection:
         (node,) = compute_nodes.search(connection)
     assert EMOJI in f"{node.stats} {node.cpu_info} {node.hypervisor_type}"
 
@@ -153,16 +163,18 @@ def test_node_with_an_emoji_in_its_report_is_recorded(small, small_follower, nov
     ],
     ids=lambda values: next(iter(values)),
 )
-def test_instance_with_an_emoji_stays_as_it_was_recorded(small, small_follower, nova, values):
+def test_instance_with_an_emoji_keeps_its_earlier_record(
+    narrow_charset_database, narrow_charset_follower, nova, values
+):
     nova.add_host("cn1")
     known, other = nova.add_instance("cn1"), nova.add_instance("cn1")
-    small_follower.full()
+    narrow_charset_follower.full()
     new = nova.add_instance("cn1", **values)
     nova.cells["one"].change("instances", {"uuid": known}, updated_at=utcnow(), **values)
     nova.cells["one"].change("instances", {"uuid": other}, updated_at=utcnow(), vm_state="stopped")
-    for look in (small_follower.round, small_follower.full):
+    for look in (narrow_charset_follower.round, narrow_charset_follower.full):
         findings = look()
-        with small.read() as connection:
+        with narrow_charset_database.read() as connection:
             assert instances.by_uuid(connection, known).host == "cn1"
             assert instances.by_uuid(connection, other).vm_state == "stopped"
             assert not instances.by_uuids(connection, [new])
@@ -170,35 +182,43 @@ def test_instance_with_an_emoji_stays_as_it_was_recorded(small, small_follower, 
         assert places == {f"instance {known}", f"instance {new}"}
 
 
-def test_flavor_with_an_emoji_is_recorded_as_it_is(small, small_follower, nova):
+def test_flavor_with_an_emoji_is_stored_unchanged(
+    narrow_charset_database, narrow_charset_follower, nova
+):
     nova.add_host("cn1")
     uuid = nova.add_instance("cn1", flavor=build_flavor_json(f"m1.{EMOJI}"))
-    assert not small_follower.full().misfits
-    with small.read() as connection:
+    assert not narrow_charset_follower.full().misfits
+    with narrow_charset_database.read() as connection:
         assert instances.by_uuid(connection, uuid).flavor["name"] == f"m1.{EMOJI}"
 
 
-def test_cell_and_group_that_cannot_be_stored(small, small_follower, nova):
+def test_unstorable_cell_and_group_are_skipped(
+    narrow_charset_database, narrow_charset_follower, nova
+):
     nova.add_host("cn1")
     nova.api.change("cell_mappings", {"name": "one"}, name=f"one {EMOJI}")
     group = nova.add_group("pair")
     nova.api.change("instance_groups", {"uuid": group}, project_id=EMOJI)
-    findings = small_follower.full()
-    with small.read() as connection:
+    findings = narrow_charset_follower.full()
+    with narrow_charset_database.read() as connection:
         assert [one.name for one in cells.all_cells(connection)] == ["one ?"]
         assert server_groups.by_uuid(connection, group) is None
     assert len({one.place for one in findings.misfits}) == 2
-    assert small_follower.compare().differing == 0
+    assert narrow_charset_follower.compare().differing == 0
 
 
-def test_request_with_an_emoji_is_placed(small, small_follower, nova, make_app):
+def test_request_with_an_emoji_is_placed(
+    narrow_charset_database, narrow_charset_follower, nova, make_app
+):
     uuid = nova.add_host("cn1")
-    small_follower.full()
-    url = small.url.render_as_string(hide_password=False)
+    narrow_charset_follower.full()
+    url = narrow_charset_database.url.render_as_string(hide_password=False)
     client = make_app(make_settings(url))
     client.post_json("/scheduler/v1/compute_nodes", [report("cn1", uuid=uuid)])
     rpc = SchedulerRpc(
-        client.app.services.scheduler, small_follower, check_policy_hint=lambda _context: None
+        client.app.services.scheduler,
+        narrow_charset_follower,
+        check_policy_hint=lambda _context: None,
     )
     spec = spec_of(instance(1), scheduler_hints={"note": [EMOJI]})
     data = spec["nova_object.data"]
@@ -211,7 +231,7 @@ def test_request_with_an_emoji_is_placed(small, small_follower, nova, make_app):
     assert decision["flavor"] == "m1.?"
 
 
-def test_nul_in_metadata_is_left_out_on_postgresql_alone(follower, nova, database):
+def test_metadata_with_nul_is_skipped_on_postgresql_only(follower, nova, database):
     nova.add_host("cn1")
     nova.add_aggregate("bad", ("cn1",), note="a\0b")
     nova.add_aggregate("good", ("cn1",), note="plain")
@@ -222,14 +242,14 @@ def test_nul_in_metadata_is_left_out_on_postgresql_alone(follower, nova, databas
     assert names == ({"good", "bad"} if has_nul else {"good"})
 
 
-def test_characters_of_a_database_are_those_of_its_character_set(small):
-    with small.read() as connection:
+def test_storable_characters_follow_the_character_set(narrow_charset_database):
+    with narrow_charset_database.read() as connection:
         characters = Characters.of(connection)
     assert characters.missing("plain") is None
     assert characters.missing(f"a{EMOJI}b") == EMOJI
     assert characters.shown(f"a{EMOJI}b") == "a?b"
 
 
-def test_database_of_utf8_stores_every_character(database):
+def test_utf8_database_stores_every_character(database):
     with database.read() as connection:
         assert Characters.of(connection).missing(EMOJI) is None

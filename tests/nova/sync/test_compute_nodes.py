@@ -14,7 +14,7 @@ pytestmark = pytest.mark.all_databases
 
 
 @pytest.fixture
-def nodes(database):
+def read_nodes(database):
     def nodes():
         with database.read() as connection:
             return {one.hypervisor_hostname: one for one in compute_nodes.search(connection)}
@@ -34,8 +34,8 @@ def nodes(database):
         ("metrics", '[{"name": "nobody.knows", "value": 1}]', "$.metrics"),
     ],
 )
-def test_a_node_that_cannot_be_read_is_named_and_the_others_go_on(
-    follower, nova, nodes, column, value, fault
+def test_unreadable_node_is_named_and_other_nodes_sync(
+    follower, nova, read_nodes, column, value, fault
 ):
     nova.add_host("cn1", **{column: value})
     nova.add_host("cn2")
@@ -43,49 +43,49 @@ def test_a_node_that_cannot_be_read_is_named_and_the_others_go_on(
     (misfit,) = findings.misfits
     assert misfit.place.startswith("compute node cn1 (")
     assert fault in misfit.reason
-    assert nodes().keys() == {"cn2"}
+    assert read_nodes().keys() == {"cn2"}
 
 
-def test_a_node_that_can_no_longer_be_read_stays_as_it_was(follower, nova, nodes):
+def test_node_that_becomes_unreadable_keeps_its_record(follower, nova, read_nodes):
     nova.add_host("cn1")
     follower.full()
     nova.cells["one"].change("compute_nodes", {"host": "cn1"}, stats="{", vcpus_used=9)
     follower.round()
-    assert nodes()["cn1"].vcpus_used == 2
+    assert read_nodes()["cn1"].vcpus_used == 2
 
 
 @pytest.mark.parametrize("ratio", [None, 0.0])
-def test_a_ratio_that_is_not_set_is_that_of_the_configuration(make_follower, nova, nodes, ratio):
+def test_unset_ratio_comes_from_the_configuration(make_follower, nova, read_nodes, ratio):
     nova.add_host("cn1", cpu_allocation_ratio=ratio)
     make_follower(nova, **{"DEFAULT.cpu_allocation_ratio": 3.0}).full()
-    assert nodes()["cn1"].cpu_allocation_ratio == 3.0
+    assert read_nodes()["cn1"].cpu_allocation_ratio == 3.0
 
 
-def test_texts_that_are_not_set_stand_for_nothing(follower, nova, nodes):
+def test_unset_text_columns_are_empty(follower, nova, read_nodes):
     names = ("stats", "metrics", "pci_stats", "numa_topology", "supported_instances", "host_ip")
     nova.add_host("cn1", **dict.fromkeys(names))
     assert follower.full().misfits == ()
-    node = nodes()["cn1"]
+    node = read_nodes()["cn1"]
     assert (node.stats, node.metrics, node.pci_device_pools) == ({}, (), ())
     assert (node.numa_topology, node.host_ip) == (None, None)
 
 
-def test_pools_and_a_topology_of_older_forms_are_read(follower, nova, nodes):
+def test_old_formats_of_pools_and_topology_are_read(follower, nova, read_nodes):
     pool = {"vendor_id": "8086", "product_id": "1520", "count": 1, "numa_node": None}
     cell = {"id": 0, "cpuset": [0, 1], "pcpuset": [], "memory": 1024}
     nova.add_host("cn1", pci_stats=json.dumps([pool]), numa_topology=json.dumps({"cells": [cell]}))
     assert follower.full().misfits == ()
-    assert nodes()["cn1"].pci_device_pools[0]["count"] == 1
-    assert nodes()["cn1"].numa_topology["cells"][0]["cpuset"] == [0, 1]
+    assert read_nodes()["cn1"].pci_device_pools[0]["count"] == 1
+    assert read_nodes()["cn1"].numa_topology["cells"][0]["cpuset"] == [0, 1]
 
 
-def test_a_null_statistic_is_left_out(follower, nova, nodes):
+def test_null_statistic_is_skipped(follower, nova, read_nodes):
     nova.add_host("cn1", stats=json.dumps({"failed_builds": "3", "arch": None}))
     follower.full()
-    assert nodes()["cn1"].stats == {"failed_builds": "3"}
+    assert read_nodes()["cn1"].stats == {"failed_builds": "3"}
 
 
-def test_placement_is_left_alone(follower, nova, database):
+def test_node_sync_does_not_write_placement_tables(follower, nova, database):
     nova.add_host("cn1", disabled=True)
     follower.full()
     follower.round()
@@ -96,7 +96,9 @@ def test_placement_is_left_alone(follower, nova, database):
 
 
 @pytest.mark.parametrize("reading", ["full", "round", "refresh"])
-def test_a_node_that_came_back_under_another_uuid_replaces_the_old(follower, nova, nodes, reading):
+def test_recreated_node_with_a_new_uuid_replaces_the_old_record(
+    follower, nova, read_nodes, reading
+):
     nova.add_host("cn1")
     follower.full()
     cell = nova.cells["one"]
@@ -107,31 +109,31 @@ def test_a_node_that_came_back_under_another_uuid_replaces_the_old(follower, nov
     uuid = "6f0f1fd4-0000-4000-8000-000000000001"
     cell.add("compute_nodes", uuid=uuid, cpu_info="", free_disk_gb=1, **row, **sizes, **used)
     getattr(follower, reading)()
-    assert {name: one.uuid for name, one in nodes().items()} == {"cn1": uuid}
+    assert {name: one.uuid for name, one in read_nodes().items()} == {"cn1": uuid}
 
 
 @pytest.mark.parametrize("reading", ["full", "round", "refresh"])
-def test_a_host_that_is_gone_is_forgotten(follower, nova, nodes, service, reading):
+def test_deleted_host_is_removed(follower, nova, read_nodes, service, reading):
     nova.add_host("cn1")
     follower.full()
     nova.cells["one"].delete_softly("compute_nodes", host="cn1")
     nova.cells["one"].delete_softly("services", host="cn1")
     getattr(follower, reading)()
-    assert nodes() == {}
+    assert read_nodes() == {}
     assert service("cn1") is None
 
 
 @pytest.mark.parametrize("reading", ["full", "round", "refresh"])
-def test_a_host_that_is_new_is_recorded(follower, nova, nodes, service, reading):
+def test_new_host_is_recorded(follower, nova, read_nodes, service, reading):
     nova.add_host("cn1")
     follower.full()
     nova.add_host("cn2", forced_down=True)
     getattr(follower, reading)()
-    assert nodes().keys() == {"cn1", "cn2"}
+    assert read_nodes().keys() == {"cn1", "cn2"}
     assert service("cn2").forced_down
 
 
-def test_two_nodes_may_swap_their_names(follower, nova, nodes):
+def test_two_nodes_can_swap_names(follower, nova, read_nodes):
     first, second = nova.add_host("cn1"), nova.add_host("cn2")
     follower.full()
     cell = nova.cells["one"]
@@ -139,10 +141,10 @@ def test_two_nodes_may_swap_their_names(follower, nova, nodes):
     cell.change("compute_nodes", {"uuid": second}, host="cn1", hypervisor_hostname="cn1")
     cell.change("compute_nodes", {"uuid": first}, host="cn2", hypervisor_hostname="cn2")
     follower.round()
-    assert {name: one.uuid for name, one in nodes().items()} == {"cn1": second, "cn2": first}
+    assert {name: one.uuid for name, one in read_nodes().items()} == {"cn1": second, "cn2": first}
 
 
-def test_a_host_that_is_mapped_to_no_cell_is_named(follower, nova):
+def test_unmapped_host_is_reported(follower, nova):
     nova.add_host("cn1")
     nova.api.remove("host_mappings", host="cn1")
     (misfit,) = follower.full().misfits
@@ -150,17 +152,17 @@ def test_a_host_that_is_mapped_to_no_cell_is_named(follower, nova):
     assert "discover_hosts" in misfit.reason
 
 
-def test_a_round_records_heartbeats(follower, nova, nodes, service):
+def test_a_round_records_heartbeats(follower, nova, read_nodes, service):
     nova.add_host("cn1", last_seen_up=seconds_ago(50))
     follower.full()
     seen = utcnow()
     nova.cells["one"].change("services", {"host": "cn1"}, last_seen_up=seen)
     follower.round()
     assert service("cn1").last_seen_up == seen
-    assert nodes()["cn1"].last_seen_up == seen
+    assert read_nodes()["cn1"].last_seen_up == seen
 
 
-def test_before_a_request_the_heartbeats_of_hosts_that_seem_down_are_read(follower, nova, service):
+def test_requests_read_heartbeats_of_hosts_that_seem_down(follower, nova, service):
     nova.add_host("cn1", last_seen_up=seconds_ago(55))
     nova.add_host("cn2", last_seen_up=seconds_ago(20))
     follower.full()
@@ -172,15 +174,13 @@ def test_before_a_request_the_heartbeats_of_hosts_that_seem_down_are_read(follow
     assert service("cn2").last_seen_up < seen
 
 
-def test_a_service_that_never_sent_a_heartbeat_was_seen_when_it_was_made(follower, nova, service):
+def test_service_without_heartbeat_was_last_seen_at_creation(follower, nova, service):
     nova.add_host("cn1", last_seen_up=None)
     follower.full()
     assert service("cn1").last_seen_up is not None
 
 
-def test_another_process_that_has_read_nothing_yet_refreshes_what_matters(
-    make_follower, nova, nodes, service
-):
+def test_new_process_refreshes_services_and_nodes(make_follower, nova, read_nodes, service):
     nova.add_host("cn1")
     make_follower(nova).full()
     nova.add_host("cn2")
@@ -190,21 +190,21 @@ def test_another_process_that_has_read_nothing_yet_refreshes_what_matters(
     )
     make_follower(nova).refresh()
     assert service("cn1").disabled
-    assert nodes()["cn1"].pci_device_pools[0]["count"] == 9
-    assert nodes().keys() == {"cn1", "cn2"}
+    assert read_nodes()["cn1"].pci_device_pools[0]["count"] == 9
+    assert read_nodes().keys() == {"cn1", "cn2"}
 
 
-def test_nodes_as_they_were_are_not_written_again(follower, nova, nodes):
+def test_unchanged_nodes_are_not_written_again(follower, nova, read_nodes):
     nova.add_host("cn1")
     follower.full()
-    version = nodes()["cn1"].version
+    version = read_nodes()["cn1"].version
     nova.cells["one"].change("compute_nodes", {"host": "cn1"})
     follower.full()
     follower.round()
-    assert nodes()["cn1"].version == version
+    assert read_nodes()["cn1"].version == version
 
 
-def test_a_pool_that_is_no_object_of_nova_is_named(follower, nova):
+def test_invalid_pci_pool_is_reported(follower, nova):
     text = json.dumps(wrap_object("PciDevicePoolList", "1.1", {"objects": [7]}))
     nova.add_host("cn1", pci_stats=text)
     (misfit,) = follower.full().misfits

@@ -16,7 +16,7 @@ from placement_sched.store.compute import (
 pytestmark = pytest.mark.all_databases
 
 
-def test_everything_is_recorded_as_nova_has_it(follower, nova, database):
+def test_full_sync_records_all_of_nova(follower, nova, database):
     node = nova.add_host("cn1")
     nova.add_host("cn2", disabled=True, disabled_reason="mend it")
     group = nova.add_group("pair", max_server_per_host=2)
@@ -56,7 +56,7 @@ def test_everything_is_recorded_as_nova_has_it(follower, nova, database):
     assert cell.read_at is not None
 
 
-def test_what_was_read_differs_in_nothing_afterwards(follower, nova):
+def test_comparison_after_a_sync_finds_no_difference(follower, nova):
     nova.add_host("cn1")
     nova.add_instance("cn1")
     assert follower.compare().differing > 0
@@ -64,7 +64,7 @@ def test_what_was_read_differs_in_nothing_afterwards(follower, nova):
     assert follower.compare().differing == 0
 
 
-def test_a_round_records_what_changed_since(follower, nova, database):
+def test_sync_round_records_changes(follower, nova, database):
     nova.add_host("cn1")
     nova.add_host("cn2")
     uuid = nova.add_instance("cn1")
@@ -80,7 +80,7 @@ def test_a_round_records_what_changed_since(follower, nova, database):
     assert follower.compare().differing == 0
 
 
-def test_before_a_request_services_and_nodes_are_as_nova_has_them(follower, nova, database):
+def test_requests_see_current_services_and_nodes(follower, nova, database):
     node = nova.add_host("cn1")
     nova.add_host("cn2", disabled=True)
     follower.full()
@@ -97,7 +97,7 @@ def test_before_a_request_services_and_nodes_are_as_nova_has_them(follower, nova
     }
 
 
-def test_nothing_is_written_to_nova(follower, nova):
+def test_sync_does_not_write_nova_databases(follower, nova):
     nova.add_host("cn1")
     nova.add_instance("cn1")
     before = nova.rows()
@@ -129,7 +129,7 @@ def test_a_comparison_writes_nothing_and_names_each_difference(follower, nova, d
     assert (unlike.kind, unlike.name, unlike.fields) == ("changed", uuid, ("host",))
 
 
-def test_a_reading_shows_how_far_it_is(follower, nova):
+def test_full_sync_reports_progress(follower, nova):
     nova.add_host("cn1")
     nova.add_instance("cn1")
     shown = []
@@ -138,7 +138,7 @@ def test_a_reading_shows_how_far_it_is(follower, nova):
     assert all(done <= total for done, total in shown)
 
 
-def test_the_background_work_reads_everything_at_first_and_rounds_then(follower, nova, database):
+def test_background_sync_starts_with_a_full_sync(follower, nova, database):
     nova.add_host("cn1")
     assert 0 < follower.sync_due() <= 5
     with database.read() as connection:
@@ -146,7 +146,7 @@ def test_the_background_work_reads_everything_at_first_and_rounds_then(follower,
     assert 0 < follower.sync_due() <= 5
 
 
-def test_the_background_work_never_raises(make_follower, nova):
+def test_background_sync_never_raises(make_follower, nova):
     nova.api.change("cell_mappings", {"name": "one"}, database_connection="x")
     follower = make_follower(nova)
     nova.api.engine.dispose()
@@ -155,7 +155,7 @@ def test_the_background_work_never_raises(make_follower, nova):
     assert follower.sync_due() >= 0
 
 
-def test_what_a_failover_lost_is_recorded_again(follower, nova, database, monkeypatch):
+def test_rows_lost_by_a_failover_are_recorded_again(follower, nova, database, monkeypatch):
     history = ["first"]
     monkeypatch.setattr(Database, "history", property(lambda _database: history[0]))
     nova.add_host("cn1")

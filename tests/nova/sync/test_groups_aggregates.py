@@ -10,7 +10,7 @@ pytestmark = pytest.mark.all_databases
 
 
 @pytest.fixture
-def aggregates(database):
+def read_aggregates(database):
     def aggregates():
         with database.read() as connection:
             return {one.name: one for one in host_aggregates.all_aggregates(connection)}
@@ -19,7 +19,7 @@ def aggregates(database):
 
 
 @pytest.fixture
-def version(database):
+def read_version(database):
     def version():
         with database.read() as connection:
             return change_counters.version(connection, host_aggregates.SUBJECT)
@@ -28,7 +28,7 @@ def version(database):
 
 
 @pytest.mark.parametrize("reading", ["full", "round"])
-def test_aggregates_become_what_nova_has(follower, nova, aggregates, reading):
+def test_aggregates_follow_nova(follower, nova, read_aggregates, reading):
     first = nova.add_aggregate("first", ("cn1", "cn2"), a="1", b="2")
     second = nova.add_aggregate("second", ("cn1",))
     follower.full()
@@ -39,22 +39,22 @@ def test_aggregates_become_what_nova_has(follower, nova, aggregates, reading):
     nova.api.remove("aggregates", id=second)
     third = nova.add_aggregate("third", ("cn2",))
     getattr(follower, reading)()
-    found = aggregates()
+    found = read_aggregates()
     assert {one.id for one in found.values()} == {first, third}
     assert (found["first"].hosts, found["first"].metadata) == ({"cn1"}, {"b": "3"})
 
 
-def test_two_aggregates_may_swap_their_names(follower, nova, aggregates):
+def test_two_aggregates_can_swap_names(follower, nova, read_aggregates):
     first, second = nova.add_aggregate("a", ("cn1",), k="1"), nova.add_aggregate("b", ("cn2",))
     follower.full()
     for number, name in ((first, "c"), (second, "a"), (first, "b")):
         nova.api.change("aggregates", {"id": number}, name=name)
     follower.round()
-    assert {name: one.id for name, one in aggregates().items()} == {"a": second, "b": first}
-    assert (aggregates()["b"].hosts, aggregates()["b"].metadata) == ({"cn1"}, {"k": "1"})
+    assert {name: one.id for name, one in read_aggregates().items()} == {"a": second, "b": first}
+    assert (read_aggregates()["b"].hosts, read_aggregates()["b"].metadata) == ({"cn1"}, {"k": "1"})
 
 
-def test_aggregates_of_before_nova_give_way_to_novas(follower, nova, database, aggregates):
+def test_local_aggregates_are_replaced_by_novas(follower, nova, database, read_aggregates):
     uuid = "6f0f1fd4-0000-4000-8000-000000000001"
 
     def add(connection):
@@ -66,12 +66,12 @@ def test_aggregates_of_before_nova_give_way_to_novas(follower, nova, database, a
     nova.add_aggregate("first")
     nova.add_aggregate("racks", ("cn1",))
     follower.full()
-    found = aggregates()
+    found = read_aggregates()
     assert found.keys() == {"first", "racks"}
     assert found["racks"].hosts == {"cn1"}
 
 
-def test_an_aggregate_may_be_made_here_after_novas_numbers(follower, nova, database, aggregates):
+def test_local_aggregate_gets_an_id_above_novas(follower, nova, database, read_aggregates):
     number = nova.add_aggregate("racks")
     follower.full()
     uuid = "6f0f1fd4-0000-4000-8000-000000000001"
@@ -79,33 +79,33 @@ def test_an_aggregate_may_be_made_here_after_novas_numbers(follower, nova, datab
     assert made > number
 
 
-def test_what_did_not_change_leaves_the_memory_of_other_processes(follower, nova, version):
+def test_unchanged_aggregates_keep_the_caches_of_other_processes(follower, nova, read_version):
     nova.add_aggregate("racks", ("cn1",))
     follower.full()
-    before = version()
+    before = read_version()
     follower.round()
     follower.full()
     follower.refresh()
-    assert version() == before
+    assert read_version() == before
     nova.add_aggregate("more")
     follower.round()
-    assert version() > before
+    assert read_version() > before
 
 
-def test_an_announced_aggregate_is_read_at_once(follower, nova, aggregates):
+def test_aggregate_notification_triggers_a_read(follower, nova, read_aggregates):
     number = nova.add_aggregate("racks", ("cn1",))
     follower.full()
     nova.api.add("aggregate_hosts", aggregate_id=number, host="cn2")
-    announced = aggregates()["racks"]
+    announced = read_aggregates()["racks"]
     follower.aggregates_changed([announced])
-    assert aggregates()["racks"].hosts == {"cn1", "cn2"}
+    assert read_aggregates()["racks"].hosts == {"cn1", "cn2"}
     nova.api.remove("aggregate_hosts", aggregate_id=number)
     nova.api.remove("aggregates", id=number)
     follower.aggregate_deleted(number)
-    assert aggregates() == {}
+    assert read_aggregates() == {}
 
 
-def test_groups_become_what_nova_has(follower, nova, database):
+def test_server_groups_follow_nova(follower, nova, database):
     gone, kept = nova.add_group("gone"), nova.add_group("kept", max_server_per_host="3")
     uuid = nova.add_instance("cn1", group=gone)
     follower.full()
@@ -121,7 +121,7 @@ def test_groups_become_what_nova_has(follower, nova, database):
     assert (found.uuid, found.rules, found.members) == (kept, {"max_server_per_host": 3}, ())
 
 
-def test_a_group_that_cannot_be_read_is_named(follower, nova):
+def test_unreadable_server_group_is_reported(follower, nova):
     nova.add_group("none", policy=None)
     nova.add_group("old", policy="legacy")
     nova.add_group("wrong", max_server_per_host="many")

@@ -12,64 +12,62 @@ from placement_sched.store.placement.resource_providers import NewProvider
 pytestmark = pytest.mark.all_databases
 
 
-def reasons(findings):
+def misfit_reasons(findings):
     return {misfit.place: misfit.reason for misfit in findings.misfits}
 
 
-def recorded(database):
+def recorded_nodes(database):
     with database.read() as connection:
         return set(compute_nodes.cells_of_all_hosts(connection))
 
 
-def unfit(database, settings, findings):
+def check_findings(database, settings, findings):
     with database.read() as connection:
         found = check_cloud(connection, settings, utcnow, unread=findings.unread)
     return {one.kind: one.names for one in found}
 
 
-def provide(database, uuid, name):
+def add_provider(database, uuid, name):
     rows = [NewProvider(uuid, name)]
     database.write(lambda connection: resource_providers.create_many(connection, rows, utcnow()))
 
 
-def test_node_without_free_disk_is_not_recorded_and_named(follower, nova, database):
+def test_node_without_free_disk_is_skipped_and_reported(follower, nova, database):
     half = nova.add_host("cn1", free_disk_gb=None)
     nova.add_host("cn2")
-    found = reasons(follower.full())
-    assert recorded(database) == {"cn2"}
+    found = misfit_reasons(follower.full())
+    assert recorded_nodes(database) == {"cn2"}
     (reason,) = [text for place, text in found.items() if f"cn1 ({half})" in place]
     assert "free_disk_gb is not reported yet" in reason
     nova.cells["one"].change("compute_nodes", {"uuid": half}, free_disk_gb=100)
     follower.round()
-    assert recorded(database) == {"cn1", "cn2"}
+    assert recorded_nodes(database) == {"cn1", "cn2"}
 
 
-def test_provider_of_a_node_that_could_not_be_read_is_not_advised_to_be_deleted(
-    follower, nova, database, settings
-):
+def test_no_advice_to_delete_the_provider_of_an_unreadable_node(follower, nova, database, settings):
     half = nova.add_host("cn1", free_disk_gb=None)
     broken = nova.add_host("cn2", cpu_info="{", stats="{")
-    provide(database, half, "cn1")
-    provide(database, broken, "cn2")
+    add_provider(database, half, "cn1")
+    add_provider(database, broken, "cn2")
     findings = follower.full()
-    assert CloudFault.PROVIDER_WITHOUT_NODE not in unfit(database, settings, findings)
+    assert CloudFault.PROVIDER_WITHOUT_NODE not in check_findings(database, settings, findings)
 
 
-def test_node_without_uuid_is_named(follower, nova):
+def test_node_without_uuid_is_reported(follower, nova):
     nova.add_host("cn1")
     nova.cells["one"].change("compute_nodes", {"host": "cn1"}, uuid=None)
-    found = reasons(follower.full())
+    found = misfit_reasons(follower.full())
     (reason,) = [text for place, text in found.items() if "of host cn1" in place]
     assert "it has no uuid" in reason
 
 
-def test_service_without_node_and_member_that_is_no_host_are_named(
+def test_service_without_node_and_unknown_aggregate_host_are_reported(
     follower, nova, database, settings
 ):
     nova.add_host("cn1")
     nova.add_host("cn2")
     nova.cells["one"].remove("compute_nodes", host="cn2")
     nova.add_aggregate("racks", ("cn1", "cn9"))
-    found = unfit(database, settings, follower.full())
+    found = check_findings(database, settings, follower.full())
     assert found[CloudFault.SERVICE_WITHOUT_NODE] == ("cn2",)
     assert found[CloudFault.AGGREGATE_OF_NO_HOST] == ("cn9 of racks",)

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.all_databases
 
 
 @pytest.fixture
-def two(tmp_path):
+def two_cell_cloud(tmp_path):
     cloud = sqlite_nova(tmp_path, "one", "two")
     cloud.add_host("cn1", "one")
     cloud.add_host("cn2", "two", disabled=True, disabled_reason="mend it")
@@ -20,13 +20,13 @@ def two(tmp_path):
 
 
 @pytest.fixture
-def shown(make_follower, two, make_app, settings):
-    make_follower(two).full()
+def synced_app(make_follower, two_cell_cloud, make_app, settings):
+    make_follower(two_cell_cloud).full()
     return make_app(settings)
 
 
-def test_hosts_of_nova_are_listed_with_their_cells(shown):
-    answer = shown.get("/scheduler/v1/hosts").json
+def test_hosts_of_nova_are_listed_with_their_cells(synced_app):
+    answer = synced_app.get("/scheduler/v1/hosts").json
     first, second = answer["hosts"]
     assert [answer["cells"][one["cell"]]["name"] for one in (first, second)] == ["one", "two"]
     assert (first["zone"], first["instances"], first["aggregates"]) == ("north", 1, [0])
@@ -36,8 +36,8 @@ def test_hosts_of_nova_are_listed_with_their_cells(shown):
     assert first["resources"] == {}
 
 
-def test_a_host_of_nova_is_shown_with_its_cell_instance_and_report(shown):
-    host = shown.get("/scheduler/v1/hosts/cn1").json
+def test_host_of_nova_is_shown_with_cell_instances_and_report(synced_app):
+    host = synced_app.get("/scheduler/v1/hosts/cn1").json
     (node,) = host["nodes"]
     assert (node["cell"]["name"], node["cell"]["away_since"]) == ("one", None)
     assert node["report"]["vcpus"] == 32
@@ -46,7 +46,7 @@ def test_a_host_of_nova_is_shown_with_its_cell_instance_and_report(shown):
     assert (there["name"], there["flavor"]) == ("web", "m1.small")
 
 
-def test_a_page_of_hosts_of_nova_has_the_cells_of_that_page(shown):
-    answer = shown.get("/scheduler/v1/hosts?host=cn2").json
+def test_page_of_hosts_has_the_cells_of_its_hosts(synced_app):
+    answer = synced_app.get("/scheduler/v1/hosts?host=cn2").json
     assert [one["name"] for one in answer["cells"]] == ["two"]
     assert answer["hosts"][0]["cell"] == 0

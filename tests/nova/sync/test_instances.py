@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instances: what was claimed here stays until nova knows, and what nova deletes goes."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from threading import Thread
 from uuid import UUID, uuid4
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import Engine, event, select
 
 from placement_sched.db import tables
+from placement_sched.limits import MAX_METADATA_CHARACTERS
 from placement_sched.model.checks import Invariant
 from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import Instance
@@ -24,7 +25,7 @@ NOT_CLAIMED = {Invariant.NOT_CLAIMED}
 IMAGE = {"id": str(UUID(int=7)), "properties": {"hw_architecture": "x86_64"}}
 
 
-def claimed(uuid, host="cn1", **others):
+def claimed_instance(uuid, host="cn1", **others):
     values = dict.fromkeys(("task_state", "flavor", "server_group"))
     return Instance(
         uuid=uuid,
@@ -44,40 +45,42 @@ def claimed(uuid, host="cn1", **others):
 
 
 @pytest.fixture
-def record(database):
-    def record(*some, now=None):
+def record_claim(database):
+    def write_claim(*some, now=None):
         database.write(lambda connection: instances.record(connection, some, now or utcnow()))
 
-    return record
+    return write_claim
 
 
 @pytest.fixture
-def recorded(database):
-    def recorded():
+def read_instance(database):
+    def read_recorded():
         with database.read() as connection:
             return {one.uuid: one for one in instances.search(connection)}
 
-    return recorded
+    return read_recorded
 
 
-def test_a_claim_that_no_cell_knows_yet_stays_for_ten_minutes(follower, nova, record, recorded):
+def test_claim_unknown_to_cells_stays_for_ten_minutes(follower, nova, record_claim, read_instance):
     young, old = str(uuid4()), str(uuid4())
-    record(claimed(young))
-    record(claimed(old), now=utcnow() - timedelta(seconds=700))
+    record_claim(claimed_instance(young))
+    record_claim(claimed_instance(old), now=utcnow() - timedelta(seconds=700))
     follower.full()
-    assert recorded().keys() == {young}
+    assert read_instance().keys() == {young}
 
 
-def test_an_instance_without_a_claim_that_no_cell_knows_goes(follower, record, recorded):
-    record(claimed(str(uuid4()), decision_uuid=None))
+def test_unclaimed_instance_unknown_to_cells_is_removed(follower, record_claim, read_instance):
+    record_claim(claimed_instance(str(uuid4()), decision_uuid=None))
     follower.full()
-    assert recorded() == {}
+    assert read_instance() == {}
 
 
-def test_a_claim_whose_instance_was_buried_goes_at_once(follower, nova, record, recorded):
+def test_claim_of_an_instance_in_cell0_is_removed_at_once(
+    follower, nova, record_claim, read_instance
+):
     uuid = str(uuid4())
     follower.full()
-    record(claimed(uuid))
+    record_claim(claimed_instance(uuid))
     nova.cell0.add("instances", uuid=uuid, vm_state="error", hidden=False)
     nova.api.add(
         "instance_mappings",
@@ -87,12 +90,12 @@ def test_a_claim_whose_instance_was_buried_goes_at_once(follower, nova, record, 
         queued_for_delete=False,
     )
     follower.round()
-    assert recorded() == {}
+    assert read_instance() == {}
 
 
-def test_a_claim_whose_server_was_deleted_meanwhile_goes(follower, nova, record, recorded):
+def test_claim_of_a_deleted_server_is_removed(follower, nova, record_claim, read_instance):
     uuid = str(uuid4())
-    record(claimed(uuid))
+    record_claim(claimed_instance(uuid))
     nova.api.add(
         "instance_mappings",
         instance_uuid=uuid,
@@ -101,32 +104,32 @@ def test_a_claim_whose_server_was_deleted_meanwhile_goes(follower, nova, record,
         queued_for_delete=True,
     )
     follower.full()
-    assert recorded() == {}
+    assert read_instance() == {}
 
 
-def test_novas_record_keeps_the_decision_and_the_image_of_the_claim(
-    follower, nova, record, recorded
+def test_synced_instance_keeps_decision_and_image_of_the_claim(
+    follower, nova, record_claim, read_instance
 ):
     uuid = str(uuid4())
-    record(claimed(uuid))
+    record_claim(claimed_instance(uuid))
     nova.add_instance("cn1", uuid=uuid, display_name="web")
     follower.full()
-    found = recorded()[uuid]
+    found = read_instance()[uuid]
     assert (found.display_name, found.vm_state) == ("web", "active")
     assert (found.decision_uuid, found.image) == (str(UUID(int=1)), IMAGE)
 
 
-def test_a_flavor_that_a_claim_kept_with_an_instance_is_shared_once_nova_has_it(
-    follower, nova, database, record, recorded
+def test_flavor_of_a_claim_is_shared_after_the_sync(
+    follower, nova, database, record_claim, read_instance
 ):
     first, second = nova.add_instance("cn1"), str(uuid4())
     follower.full()
-    flavor = recorded()[first].flavor
-    record(claimed(second, flavor=flavor))
-    assert recorded()[second].flavor == flavor
+    flavor = read_instance()[first].flavor
+    record_claim(claimed_instance(second, flavor=flavor))
+    assert read_instance()[second].flavor == flavor
     nova.add_instance("cn1", uuid=second)
     follower.round()
-    assert recorded()[second].flavor == flavor
+    assert read_instance()[second].flavor == flavor
     columns = tables.instances.c
     with database.read() as connection:
         rows = connection.execute(select(columns.flavor, columns.flavor_digest)).all()
@@ -134,100 +137,228 @@ def test_a_flavor_that_a_claim_kept_with_an_instance_is_shared_once_nova_has_it(
     assert len({row.flavor_digest for row in rows}) == 1
 
 
-def test_until_nova_compute_writes_its_name_the_chosen_host_stays(follower, nova, record, recorded):
+def test_chosen_host_stays_until_nova_compute_sets_the_host(
+    follower, nova, record_claim, read_instance
+):
     uuid = str(uuid4())
-    record(claimed(uuid))
+    record_claim(claimed_instance(uuid))
     nova.add_instance(None, uuid=uuid, vm_state="building")
     follower.full()
-    assert recorded()[uuid].host == "cn1"
+    assert read_instance()[uuid].host == "cn1"
     nova.cells["one"].change("instances", {"uuid": uuid}, vm_state="error")
     follower.round()
-    assert recorded()[uuid].host is None
+    assert read_instance()[uuid].host is None
+
+
+#: The two tables of metadata, and the fields with the same meaning.
+METADATA = {"instance_metadata": "metadata", "instance_system_metadata": "system_metadata"}
+
+
+def set_metadata(nova, uuid, table, **values):
+    """Add keys and touch the instance, as nova does."""
+    cell = nova.cells["one"]
+    for key, value in values.items():
+        cell.add(table, instance_uuid=uuid, key=key, value=value)
+    cell.change("instances", {"uuid": uuid}, updated_at=utcnow())
+
+
+@pytest.fixture
+def metadata_of(database):
+    def metadata_of(uuid):
+        with database.read() as connection:
+            return instances.MetadataReader(connection, [uuid]).of(uuid)
+
+    return metadata_of
+
+
+@pytest.fixture
+def statements():
+    """Return the SQL statements that any database gets."""
+    seen = []
+
+    def record_call(_connection, _cursor, statement, *_rest):
+        seen.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", record_call)
+    yield seen
+    event.remove(Engine, "before_cursor_execute", record_call)
 
 
 @pytest.mark.parametrize("reading", ["full", "round"])
-def test_an_instance_that_is_deleted_goes(follower, nova, recorded, reading):
+def test_metadata_and_times_are_recorded(follower, nova, read_instance, metadata_of, reading):
+    follower.full()
+    created, launched = datetime(2026, 1, 2, 3, 4, 5), datetime(2026, 1, 2, 3, 4, 9)
+    uuid = nova.add_instance("cn1", created_at=created, launched_at=launched)
+    set_metadata(nova, uuid, "instance_metadata", role="Datenbank für alle", tier="1")
+    set_metadata(nova, uuid, "instance_system_metadata", preemptible="true", empty=None)
+    getattr(follower, reading)()
+    instance = read_instance()[uuid]
+    assert (instance.created_at, instance.launched_at) == (created, launched)
+    assert metadata_of(uuid) == (
+        {"role": "Datenbank für alle", "tier": "1"},
+        {"preemptible": "true", "empty": None},
+    )
+    assert follower.compare().differing == 0
+
+
+@pytest.mark.parametrize("table", METADATA)
+def test_changed_and_deleted_metadata_are_recorded(follower, nova, metadata_of, table):
+    uuid, other = nova.add_instance("cn1"), nova.add_instance("cn1")
+    set_metadata(nova, uuid, table, changed="old", deleted="x")
+    set_metadata(nova, other, table, kept="y")
+    follower.full()
+    cell = nova.cells["one"]
+    cell.change(table, {"instance_uuid": uuid, "key": "changed"}, value="new")
+    cell.delete_softly(table, instance_uuid=uuid, key="deleted")
+    cell.change("instances", {"uuid": uuid}, updated_at=utcnow())
+    (difference,) = follower.compare().differences
+    assert (difference.kind, difference.fields) == ("changed", (METADATA[table],))
+    assert follower.round().counts["instances"].changed == 1
+    assert getattr(metadata_of(uuid), METADATA[table]) == {"changed": "new"}
+    assert getattr(metadata_of(other), METADATA[table]) == {"kept": "y"}
+    cell.delete_softly(table, instance_uuid=uuid, key="changed")
+    follower.full()
+    assert metadata_of(uuid) == ({}, {})
+
+
+@pytest.mark.parametrize("reading", ["full", "round"])
+def test_metadata_take_two_statements_for_all_instances(follower, nova, statements, reading):
+    for _ in range(3):
+        uuid = nova.add_instance("cn1")
+        set_metadata(nova, uuid, "instance_metadata", role="web")
+    statements.clear()
+    getattr(follower, reading)()
+    for table in METADATA:
+        assert len([sql for sql in statements if f"FROM {table}" in sql]) == 1
+
+
+def test_too_long_metadata_are_reported_and_left_out(follower, nova, metadata_of):
+    uuid = nova.add_instance("cn1")
+    keys = {f"key{number}": "x" * 200 for number in range(MAX_METADATA_CHARACTERS // 200)}
+    set_metadata(nova, uuid, "instance_metadata", **keys)
+    set_metadata(nova, uuid, "instance_system_metadata", preemptible="true")
+    (issue,) = follower.full().misfits
+    assert f"metadata has more than {MAX_METADATA_CHARACTERS} characters" in issue.reason
+    assert metadata_of(uuid) == ({}, {"preemptible": "true"})
+    assert follower.compare().differing == 0
+
+
+def test_claimed_instance_gets_the_times_of_nova(follower, nova, record_claim, read_instance):
+    uuid, created = str(uuid4()), utcnow().replace(microsecond=0) - timedelta(minutes=3)
+    record_claim(claimed_instance(uuid))
+    nova.add_instance("cn1", uuid=uuid, created_at=created)
+    follower.full()
+    assert (read_instance()[uuid].created_at, read_instance()[uuid].launched_at) == (created, None)
+    launched = created + timedelta(seconds=9)
+    nova.cells["one"].change("instances", {"uuid": uuid}, launched_at=launched)
+    follower.round()
+    assert read_instance()[uuid].launched_at == launched
+    assert follower.compare().differing == 0
+
+
+def test_new_claim_keeps_metadata_and_times(
+    follower, nova, record_claim, read_instance, metadata_of
+):
+    uuid = nova.add_instance("cn1", launched_at=utcnow().replace(microsecond=0))
+    set_metadata(nova, uuid, "instance_metadata", role="web")
+    follower.full()
+    before = read_instance()[uuid]
+    record_claim(claimed_instance(uuid, host="cn2"))
+    after = read_instance()[uuid]
+    assert (after.host, after.created_at) == ("cn2", before.created_at)
+    assert after.launched_at == before.launched_at is not None
+    assert metadata_of(uuid).metadata == {"role": "web"}
+
+
+@pytest.mark.parametrize("reading", ["full", "round"])
+def test_deleted_instance_is_removed(follower, nova, read_instance, reading):
     uuid = nova.add_instance("cn1")
     follower.full()
     nova.cells["one"].change("instances", {"uuid": uuid}, vm_state="deleted")
     nova.cells["one"].delete_softly("instances", uuid=uuid)
     getattr(follower, reading)()
-    assert recorded() == {}
+    assert read_instance() == {}
 
 
-def test_an_instance_that_was_archived_goes_with_the_next_full_reading(follower, nova, recorded):
+def test_archived_instance_is_removed_by_the_next_full_sync(follower, nova, read_instance):
     uuid = nova.add_instance("cn1")
     follower.full()
     nova.cells["one"].remove("instances", uuid=uuid)
     follower.full()
-    assert recorded() == {}
+    assert read_instance() == {}
 
 
-def test_the_hidden_copy_of_a_move_between_cells_does_not_count(follower, nova, recorded):
+def test_hidden_copy_of_a_cross_cell_resize_is_ignored(follower, nova, read_instance):
     nova.add_instance("cn1", hidden=True)
     follower.full()
-    assert recorded() == {}
+    assert read_instance() == {}
 
 
-def test_two_changes_within_a_second_are_both_recorded(follower, nova, recorded):
+def test_two_changes_within_a_second_are_both_recorded(follower, nova, read_instance):
     uuid = nova.add_instance("cn1")
     follower.full()
     moment = utcnow()
     for host in ("cn2", "cn3"):
         nova.cells["one"].change("instances", {"uuid": uuid}, host=host, updated_at=moment)
         follower.round()
-        assert recorded()[uuid].host == host
+        assert read_instance()[uuid].host == host
 
 
-def test_a_flavor_that_cannot_be_read_leaves_the_sizes_of_the_columns(follower, nova, recorded):
+def test_unreadable_flavor_falls_back_to_instance_columns(follower, nova, read_instance):
     uuid = nova.add_instance("cn1", flavor="{", vcpus=4, memory_mb=512)
     follower.full()
-    assert (recorded()[uuid].flavor["vcpus"], recorded()[uuid].flavor["memory_mb"]) == (4, 512)
+    assert (read_instance()[uuid].flavor["vcpus"], read_instance()[uuid].flavor["memory_mb"]) == (
+        4,
+        512,
+    )
 
 
-def test_a_resize_changes_the_flavor(follower, nova, recorded):
+def test_a_resize_changes_the_flavor(follower, nova, read_instance):
     uuid = nova.add_instance("cn1")
     follower.full()
     large = build_flavor_json("m1.large", vcpus=8, flavorid="4")
     nova.cells["one"].change("instance_extra", {"instance_uuid": uuid}, flavor=large)
     nova.cells["one"].change("instances", {"uuid": uuid}, instance_type_id=4)
     follower.round()
-    assert (recorded()[uuid].flavor["name"], recorded()[uuid].flavor["vcpus"]) == ("m1.large", 8)
+    assert (read_instance()[uuid].flavor["name"], read_instance()[uuid].flavor["vcpus"]) == (
+        "m1.large",
+        8,
+    )
 
 
-def test_an_announced_instance_is_recorded_as_its_cell_has_it(follower, nova, recorded):
+def test_instance_notification_records_the_cells_row(follower, nova, read_instance):
     uuid = nova.add_instance("cn2")
-    follower.instances_changed("cn1", [claimed(uuid, host="cn1", decision_uuid=None)])
-    assert recorded()[uuid].host == "cn2"
+    follower.instances_changed("cn1", [claimed_instance(uuid, host="cn1", decision_uuid=None)])
+    assert read_instance()[uuid].host == "cn2"
 
 
-def test_an_instance_that_left_its_host_for_another_is_recorded_there(follower, nova, recorded):
+def test_moved_instance_is_recorded_on_its_new_host(follower, nova, read_instance):
     uuid = nova.add_instance("cn1")
     follower.full()
     nova.cells["one"].change("instances", {"uuid": uuid}, host="cn2", node="cn2")
     follower.instance_deleted("cn1", uuid)
-    assert recorded()[uuid].host == "cn2"
+    assert read_instance()[uuid].host == "cn2"
     nova.cells["one"].delete_softly("instances", uuid=uuid)
     follower.instance_deleted("cn2", uuid)
-    assert recorded() == {}
+    assert read_instance() == {}
 
 
-def test_the_list_of_a_host_brings_what_differs_up_to_date(follower, nova, recorded):
+def test_instance_list_of_a_host_updates_differing_records(follower, nova, read_instance):
     stays, goes = nova.add_instance("cn1"), nova.add_instance("cn1")
     follower.full()
     new = nova.add_instance("cn1")
     nova.cells["one"].delete_softly("instances", uuid=goes)
     follower.instances_synced("cn1", [stays, new])
-    assert recorded().keys() == {stays, new}
+    assert read_instance().keys() == {stays, new}
 
 
-def test_an_instance_that_joins_a_group_is_recorded_in_it(follower, nova, recorded):
+def test_instance_that_joins_a_group_is_recorded_as_member(follower, nova, read_instance):
     group, uuid = nova.add_group("pair"), nova.add_instance("cn1")
     follower.full()
     follower.round()
     nova.join(group, uuid)
     follower.round()
-    assert recorded()[uuid].server_group == group
+    assert read_instance()[uuid].server_group == group
 
 
 def remove_group(database, uuid):
@@ -238,8 +369,8 @@ def remove_group(database, uuid):
     database.write(remove)
 
 
-def test_a_new_instance_is_in_no_group_that_was_deleted_after_it_was_read(
-    follower, nova, database, recorded, monkeypatch
+def test_new_instance_does_not_join_a_group_deleted_during_the_sync(
+    follower, nova, database, read_instance, monkeypatch
 ):
     kept, gone = nova.add_group("kept"), nova.add_group("gone")
     inside, outside = nova.add_instance("cn1", group=kept), nova.add_instance("cn1", group=gone)
@@ -253,13 +384,13 @@ def test_a_new_instance_is_in_no_group_that_was_deleted_after_it_was_read(
 
     monkeypatch.setattr(InstanceSync, "_groups", read_before_it_goes)
     follower.full()
-    groups = {uuid: one.server_group for uuid, one in recorded().items()}
+    groups = {uuid: one.server_group for uuid, one in read_instance().items()}
     assert groups == {inside: kept, outside: None}
     assert_invariants(database, but=NOT_CLAIMED)
 
 
-def test_a_group_is_not_deleted_while_new_instances_are_recorded_in_it(
-    follower, nova, database, recorded, monkeypatch
+def test_group_deletion_waits_for_recording_of_members(
+    follower, nova, database, read_instance, monkeypatch
 ):
     group = nova.add_group("pair")
     uuid = nova.add_instance("cn1", group=group)
@@ -274,5 +405,5 @@ def test_a_group_is_not_deleted_while_new_instances_are_recorded_in_it(
     monkeypatch.setattr(flavors, "keep_embedded", keep_meanwhile)
     follower.full()
     deletion.join(60)
-    assert recorded()[uuid].server_group is None
+    assert read_instance()[uuid].server_group is None
     assert_invariants(database, but=NOT_CLAIMED)

@@ -17,7 +17,7 @@ def last_seen(database, host="cn1"):
 
 
 @pytest.mark.parametrize("reading", ["round", "refresh"])
-def test_heartbeat_of_a_clock_that_was_ahead_is_replaced(follower, nova, database, reading):
+def test_heartbeat_from_a_fast_clock_is_replaced(follower, nova, database, reading):
     ahead = utcnow() + timedelta(hours=2)
     nova.add_host("cn1", last_seen_up=ahead)
     follower.full()
@@ -28,7 +28,7 @@ def test_heartbeat_of_a_clock_that_was_ahead_is_replaced(follower, nova, databas
     assert last_seen(database) == now
 
 
-def test_host_that_died_after_its_clock_was_corrected_counts_as_down(follower, nova, database):
+def test_dead_host_with_a_corrected_clock_is_down(follower, nova, database):
     nova.add_host("cn1", last_seen_up=utcnow() + timedelta(hours=2))
     follower.full()
     died = utcnow() - timedelta(minutes=10)
@@ -37,7 +37,7 @@ def test_host_that_died_after_its_clock_was_corrected_counts_as_down(follower, n
     assert last_seen(database) == died
 
 
-def test_heartbeat_of_an_earlier_reading_is_left_out(follower, nova, database):
+def test_older_heartbeat_is_ignored(follower, nova, database):
     seen = utcnow()
     nova.add_host("cn1", last_seen_up=seen)
     follower.full()
@@ -46,7 +46,7 @@ def test_heartbeat_of_an_earlier_reading_is_left_out(follower, nova, database):
     assert last_seen(database) == seen
 
 
-def test_rows_of_a_clock_that_is_two_minutes_behind_are_read(follower, nova, database):
+def test_rows_from_a_clock_two_minutes_behind_are_read(follower, nova, database):
     node = nova.add_host("cn1")
     nova.add_host("cn2")
     uuid = nova.add_instance("cn1")

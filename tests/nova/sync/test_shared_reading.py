@@ -8,7 +8,7 @@ import pytest
 from placement_sched.nova.sync.follower import SharedSync
 
 
-def test_a_caller_alone_gets_a_reading_of_its_own():
+def test_single_caller_runs_its_own_read():
     read = []
     shared = SharedSync(lambda: read.append(1))
     shared.after_now()
@@ -16,7 +16,7 @@ def test_a_caller_alone_gets_a_reading_of_its_own():
     assert len(read) == 2
 
 
-def test_callers_that_wait_for_a_reading_share_the_next():
+def test_waiting_callers_share_the_next_read():
     begun, go_on, count = threading.Event(), threading.Event(), []
 
     def read():
@@ -46,7 +46,7 @@ def test_callers_that_wait_for_a_reading_share_the_next():
     assert 2 <= len(count) <= 6
 
 
-def test_a_reading_that_fails_is_not_shared():
+def test_failed_read_is_not_shared():
     def read():
         raise ValueError("away")
 

@@ -23,7 +23,7 @@ def cloud(tmp_path):
 
 
 @pytest.fixture
-def nodes(database):
+def read_nodes(database):
     def nodes():
         with database.read() as connection:
             return {one.hypervisor_hostname: one.uuid for one in compute_nodes.search(connection)}
@@ -32,7 +32,7 @@ def nodes(database):
 
 
 @pytest.fixture
-def host_of(database):
+def read_host_of(database):
     def host_of(uuid):
         with database.read() as connection:
             return {one.uuid: one.host for one in instances.search(connection)}.get(uuid)
@@ -40,25 +40,25 @@ def host_of(database):
     return host_of
 
 
-def add_to_both(cloud, stale, healthy, **node):
+def add_host_to_both_cells(cloud, stale, healthy, **node):
     first = cloud.add_host("cn1", stale, disabled=True, last_seen_up=seconds_ago(9000), **node)
     cloud.api.remove("host_mappings", host="cn1")
     return first, cloud.add_host("cn1", healthy, **node)
 
 
-def reasons(findings):
+def misfit_reasons(findings):
     return {misfit.place: misfit.reason for misfit in findings.misfits}
 
 
 @both_ways
-def test_rows_in_the_cell_of_the_mapping_count(
-    make_follower, cloud, nodes, service, stale, healthy
+def test_rows_of_the_mapped_cell_are_used(
+    make_follower, cloud, read_nodes, service, stale, healthy
 ):
-    first, second = add_to_both(cloud, stale, healthy)
+    first, second = add_host_to_both_cells(cloud, stale, healthy)
     follower = make_follower(cloud)
-    found = reasons(follower.full())
+    found = misfit_reasons(follower.full())
     for _ in range(2):
-        assert nodes() == {"cn1": second}
+        assert read_nodes() == {"cn1": second}
         assert not service("cn1").disabled
         assert service("cn1").last_seen_up >= seconds_ago(60)
         follower.refresh()
@@ -69,26 +69,26 @@ def test_rows_in_the_cell_of_the_mapping_count(
 
 
 @both_ways
-def test_what_was_recorded_of_the_wrong_cell_is_settled(
-    make_follower, cloud, nodes, service, stale, healthy
+def test_records_of_the_wrong_cell_are_corrected(
+    make_follower, cloud, read_nodes, service, stale, healthy
 ):
     first = cloud.add_host("cn1", stale, last_seen_up=seconds_ago(9000))
     follower = make_follower(cloud)
     follower.full()
-    assert nodes() == {"cn1": first}
+    assert read_nodes() == {"cn1": first}
     cloud.api.remove("host_mappings", host="cn1")
     second = cloud.add_host("cn1", healthy)
     assert follower.compare().differing
     follower.round()
-    assert nodes() == {"cn1": second}
+    assert read_nodes() == {"cn1": second}
     assert service("cn1").last_seen_up >= seconds_ago(60)
     settled = follower.compare()
     assert settled.differing == 0
-    assert f"compute node cn1 ({first}) of cell {stale}" in reasons(settled)
+    assert f"compute node cn1 ({first}) of cell {stale}" in misfit_reasons(settled)
 
 
-def test_a_process_that_reads_only_before_requests_follows_the_mapping(
-    make_follower, cloud, nodes, service
+def test_process_without_background_sync_follows_the_mapping(
+    make_follower, cloud, read_nodes, service
 ):
     cloud.add_host("cn1", "one", last_seen_up=seconds_ago(9000))
     keeper, worker = make_follower(cloud), make_follower(cloud)
@@ -98,35 +98,33 @@ def test_a_process_that_reads_only_before_requests_follows_the_mapping(
     second = cloud.add_host("cn1", "two")
     for step in (keeper.round, worker.refresh, keeper.round, worker.refresh):
         step()
-        assert nodes() == {"cn1": second}
+        assert read_nodes() == {"cn1": second}
         assert service("cn1").last_seen_up >= seconds_ago(60)
 
 
-def test_a_host_of_two_cells_that_is_mapped_to_none_is_read_from_the_older(
-    make_follower, cloud, nodes
-):
-    first, _ = add_to_both(cloud, "one", "two")
+def test_unmapped_host_in_two_cells_is_read_from_the_older_cell(make_follower, cloud, read_nodes):
+    first, _ = add_host_to_both_cells(cloud, "one", "two")
     cloud.api.remove("host_mappings", host="cn1")
     follower = make_follower(cloud)
     follower.full()
-    assert nodes() == {"cn1": first}
+    assert read_nodes() == {"cn1": first}
     compared = follower.compare()
     assert compared.differing == 0
     assert any("cell two" in one.place for one in compared.misfits)
 
 
-def test_a_host_whose_mapped_cell_has_no_row_of_it_is_left_out(make_follower, cloud, nodes):
-    add_to_both(cloud, "one", "two")
+def test_host_without_a_row_in_its_mapped_cell_is_skipped(make_follower, cloud, read_nodes):
+    add_host_to_both_cells(cloud, "one", "two")
     for table in ("compute_nodes", "services"):
         cloud.cells["two"].remove(table, host="cn1")
     make_follower(cloud).full()
-    assert nodes() == {}
+    assert read_nodes() == {}
 
 
-def test_providers_of_a_host_of_two_cells_are_not_advised_to_be_deleted(
+def test_no_advice_to_delete_providers_of_a_host_in_two_cells(
     make_follower, cloud, database, settings
 ):
-    first, second = add_to_both(cloud, "one", "two")
+    first, second = add_host_to_both_cells(cloud, "one", "two")
     rows = [NewProvider(second, "cn1"), NewProvider(first, "cn1 before")]
     database.write(lambda connection: resource_providers.create_many(connection, rows, utcnow()))
     unread = make_follower(cloud).full().unread
@@ -136,10 +134,12 @@ def test_providers_of_a_host_of_two_cells_are_not_advised_to_be_deleted(
 
 
 @both_ways
-def test_a_node_with_one_uuid_in_two_cells_is_that_of_the_mapping(
+def test_node_uuid_in_two_cells_belongs_to_the_mapped_cell(
     make_follower, cloud, database, stale, healthy
 ):
-    uuid, _ = add_to_both(cloud, stale, healthy, uuid="6d0b2d6e-0000-4000-8000-000000000001")
+    uuid, _ = add_host_to_both_cells(
+        cloud, stale, healthy, uuid="6d0b2d6e-0000-4000-8000-000000000001"
+    )
     cloud.cells[healthy].change("compute_nodes", {"uuid": uuid}, vcpus_used=7)
     follower = make_follower(cloud)
     for step in (follower.full, follower.round, follower.full):
@@ -150,25 +150,25 @@ def test_a_node_with_one_uuid_in_two_cells_is_that_of_the_mapping(
     assert follower.compare().differing == 0
 
 
-def test_a_uuid_of_two_hosts_is_that_of_the_older_cell_until_it_goes_there(
-    make_follower, cloud, nodes
+def test_node_uuid_of_two_hosts_belongs_to_the_older_cell_until_deleted(
+    make_follower, cloud, read_nodes
 ):
     uuid = cloud.add_host("cn2", "two")
     follower = make_follower(cloud)
     follower.full()
-    assert nodes() == {"cn2": uuid}
+    assert read_nodes() == {"cn2": uuid}
     cloud.add_host("cn1", "one", uuid=uuid)
-    found = reasons(follower.full())
-    assert nodes() == {"cn1": uuid}
+    found = misfit_reasons(follower.full())
+    assert read_nodes() == {"cn1": uuid}
     reason = "it is left out: cell one has a node of the same uuid"
     assert found[f"compute node cn2 ({uuid}) of cell two"] == reason
     assert follower.compare().differing == 0
     cloud.cells["one"].remove("compute_nodes", uuid=uuid)
     follower.full()
-    assert nodes() == {"cn2": uuid}
+    assert read_nodes() == {"cn2": uuid}
 
 
-def test_a_node_that_moves_to_another_cell_is_followed(make_follower, cloud, nodes, database):
+def test_node_that_moves_to_another_cell_is_updated(make_follower, cloud, read_nodes, database):
     uuid = cloud.add_host("cn1", "two")
     follower = make_follower(cloud)
     follower.full()
@@ -177,28 +177,28 @@ def test_a_node_that_moves_to_another_cell_is_followed(make_follower, cloud, nod
     cloud.api.remove("host_mappings", host="cn1")
     cloud.add_host("cn1", "one", uuid=uuid)
     follower.round()
-    assert nodes() == {"cn1": uuid}
+    assert read_nodes() == {"cn1": uuid}
     assert follower.compare().differing == 0
 
 
 @both_ways
 @pytest.mark.parametrize("name", ["cn1", "cn1.example.org"])
-def test_a_round_settles_a_mapping_that_has_changed(
-    make_follower, cloud, nodes, stale, healthy, name
+def test_sync_round_applies_a_changed_mapping(
+    make_follower, cloud, read_nodes, stale, healthy, name
 ):
     cloud.add_host("cn1", stale)
     follower = make_follower(cloud)
     follower.full()
     cloud.api.change("host_mappings", {"host": "cn1"}, cell_id=cloud.numbers[healthy])
     follower.round()
-    assert nodes() == {}
+    assert read_nodes() == {}
     uuid = cloud.add_host("cn1", healthy, hypervisor_hostname=name)
     follower.round()
-    assert nodes() == {name: uuid}
+    assert read_nodes() == {name: uuid}
 
 
 @both_ways
-def test_a_cell_that_is_away_keeps_no_node_of_a_host_that_is_mapped_elsewhere(
+def test_unavailable_cell_keeps_no_node_of_a_host_mapped_elsewhere(
     make_follower, cloud, database, stale, healthy
 ):
     uuid = cloud.add_host("cn1", stale)
@@ -216,20 +216,20 @@ def test_a_cell_that_is_away_keeps_no_node_of_a_host_that_is_mapped_elsewhere(
 
 
 @both_ways
-def test_a_uuid_of_two_hosts_is_that_of_the_host_that_is_up(
-    make_follower, cloud, nodes, stale, healthy
+def test_node_uuid_of_two_hosts_belongs_to_the_host_that_is_up(
+    make_follower, cloud, read_nodes, stale, healthy
 ):
     uuid = cloud.add_host("cn1", stale, last_seen_up=seconds_ago(90000))
     cloud.add_host("cn2", healthy, uuid=uuid)
     follower = make_follower(cloud)
     for step in (follower.full, follower.round, follower.refresh, follower.full):
         step()
-        assert nodes() == {"cn2": uuid}
+        assert read_nodes() == {"cn2": uuid}
 
 
 @both_ways
-def test_an_instance_that_its_mapped_cell_has_deleted_is_gone(
-    make_follower, cloud, host_of, stale, healthy
+def test_instance_deleted_in_its_mapped_cell_is_removed(
+    make_follower, cloud, read_host_of, stale, healthy
 ):
     cloud.add_host("cn1", stale)
     cloud.add_host("cn2", healthy)
@@ -238,17 +238,17 @@ def test_an_instance_that_its_mapped_cell_has_deleted_is_gone(
     cloud.add_instance("cn2", healthy, uuid=uuid)
     follower = make_follower(cloud)
     follower.full()
-    assert host_of(uuid) == "cn2"
+    assert read_host_of(uuid) == "cn2"
     cloud.cells[healthy].change("instances", {"uuid": uuid}, vm_state="deleted")
     cloud.cells[healthy].delete_softly("instances", uuid=uuid)
     for step in (follower.round, follower.full, follower.round):
         step()
-        assert host_of(uuid) is None
+        assert read_host_of(uuid) is None
 
 
 @both_ways
-def test_an_instance_of_two_cells_is_that_of_its_mapping(
-    make_follower, cloud, host_of, stale, healthy
+def test_instance_in_two_cells_is_read_from_its_mapped_cell(
+    make_follower, cloud, read_host_of, stale, healthy
 ):
     cloud.add_host("cn1", stale)
     cloud.add_host("cn2", healthy)
@@ -258,20 +258,20 @@ def test_an_instance_of_two_cells_is_that_of_its_mapping(
     cloud.api.remove("instance_mappings", instance_uuid=uuid)
     cloud.add_instance("cn2", healthy, uuid=uuid)
     findings = follower.full()
-    assert host_of(uuid) == "cn2"
+    assert read_host_of(uuid) == "cn2"
     reason = "several cells have it: the cell that nova maps it to counts"
-    assert reasons(findings)[f"instance {uuid}"] == reason
+    assert misfit_reasons(findings)[f"instance {uuid}"] == reason
     cloud.cells[stale].change("instances", {"uuid": uuid}, display_name="stale")
     follower.round()
-    assert host_of(uuid) == "cn2"
+    assert read_host_of(uuid) == "cn2"
     assert follower.compare().differing == 0
 
 
-def test_an_instance_that_its_mapped_cell_lacks_stays_where_it_lives(make_follower, cloud, host_of):
+def test_instance_missing_in_its_mapped_cell_stays_in_its_cell(make_follower, cloud, read_host_of):
     cloud.add_host("cn1", "one")
     uuid = cloud.add_instance("cn1", "one")
     cloud.api.change("instance_mappings", {"instance_uuid": uuid}, cell_id=cloud.numbers["two"])
     follower = make_follower(cloud)
     for step in (follower.full, follower.round):
         step()
-        assert host_of(uuid) == "cn1"
+        assert read_host_of(uuid) == "cn1"

@@ -36,7 +36,7 @@ _KEYED = st.dictionaries(st.from_regex(r"[a-zA-Z0-9:_.-]( ?[a-z0-9]){0,4}", full
 _PLAIN = {"a", "b1", "b2", "b10", "12", "yes"}
 
 
-def escaped(name: str) -> str:
+def escape_pattern(name: str) -> str:
     """Return the pattern of one name."""
     return "".join(f"\\{letter}" if letter in "\\[]{}" else letter for letter in name)
 
@@ -89,7 +89,7 @@ _REPORT = st.fixed_dictionaries(
 def _hosts(draw, names):
     hosts = []
     for name in names:
-        host = {"host": escaped(name), **draw(_REPORT)}
+        host = {"host": escape_pattern(name), **draw(_REPORT)}
         if draw(st.booleans()):
             host["uuid"] = draw(_UUIDS)
         if draw(st.integers(0, 9)) == 0:
@@ -182,7 +182,7 @@ def documents(draw):
         for name in draw(st.sampled_from([[], ["g"], ["g", "h"], ["g", "g"]]))
     ]
     services = [
-        {"host": escaped(name), "status": "disabled", "disabled_reason": draw(_TEXTS)}
+        {"host": escape_pattern(name), "status": "disabled", "disabled_reason": draw(_TEXTS)}
         for name in names
         if draw(st.integers(0, 3)) == 0
     ]
@@ -192,7 +192,7 @@ def documents(draw):
             **draw(
                 st.fixed_dictionaries(
                     {
-                        "host": st.sampled_from([escaped(name) for name in names])
+                        "host": st.sampled_from([escape_pattern(name) for name in names])
                         if names
                         else st.none()
                     },
@@ -210,6 +210,10 @@ def documents(draw):
                         "server_group": st.sampled_from([one.get("uuid") for one in groups])
                         if groups
                         else st.none(),
+                        "metadata": _MAPS,
+                        "system_metadata": st.dictionaries(
+                            _TEXTS, st.none() | st.just("") | _TEXTS, max_size=2
+                        ),
                         "allocations": st.just({}),
                         "consumer": st.just({"project": "other", "user": "u", "type": None}),
                     },

@@ -19,7 +19,7 @@ from tests.support.reports import NOW
 OWNER = ("00000000-0000-0000-0000-000000000000",) * 2
 
 
-class Loaded:
+class LoadableCloud:
     """A database into which files are loaded."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
@@ -41,29 +41,29 @@ class Loaded:
 
 
 @pytest.fixture
-def cloud(database, settings) -> Loaded:
+def cloud(database, settings) -> LoadableCloud:
     """An empty cloud on each kind of database."""
-    return Loaded(database, settings)
+    return LoadableCloud(database, settings)
 
 
 @pytest.fixture(scope="session")
-def empty_cloud(sqlite_template: Path, tmp_path_factory) -> Iterator[Callable[[], Loaded]]:
+def empty_cloud(sqlite_template: Path, tmp_path_factory) -> Iterator[Callable[[], LoadableCloud]]:
     """Return a function that makes an empty cloud on SQLite."""
     folder = tmp_path_factory.mktemp("fleets")
     with ExitStack() as stack:
 
-        def make() -> Loaded:
+        def make() -> LoadableCloud:
             path = folder / f"{uuid4().hex}.db"
             shutil.copy(sqlite_template, path)
             settings = make_settings(f"sqlite:///{path}")
             database = Database(settings)
             stack.callback(database.dispose)
-            return Loaded(database, settings)
+            return LoadableCloud(database, settings)
 
         yield make
 
 
 @pytest.fixture
-def small(empty_cloud) -> Loaded:
+def sqlite_cloud(empty_cloud) -> LoadableCloud:
     """An empty cloud on SQLite."""
     return empty_cloud()

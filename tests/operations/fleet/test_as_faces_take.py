@@ -9,7 +9,7 @@ from placement_sched.errors import Invalid
 from placement_sched.operations.fleet.names import escape
 from placement_sched.operations.fleet.yaml_file import to_yaml
 from tests.conftest import empty
-from tests.operations.fleet.conftest import Loaded
+from tests.operations.fleet.conftest import LoadableCloud
 from tests.support.clouds import uuid_of
 from tests.support.reports import build_report
 from tests.support.versions import LATEST_HEADERS
@@ -39,7 +39,7 @@ TEXTS = [
 ]
 
 
-def provider(app, name, uuid=ONE, **more):
+def create_provider(app, name, uuid=ONE, **more):
     return app.post_json(
         "/placement/resource_providers",
         {"name": name, "uuid": uuid, **more},
@@ -48,7 +48,7 @@ def provider(app, name, uuid=ONE, **more):
     )
 
 
-def renamed(app, name, uuid=ONE):
+def rename_provider(app, name, uuid=ONE):
     """Rename a provider, which may so come to have no name."""
     return app.put_json(
         f"/placement/resource_providers/{uuid}",
@@ -58,19 +58,19 @@ def renamed(app, name, uuid=ONE):
     )
 
 
-def child(app, name):
-    provider(app, "q")
-    provider(app, "r", TWO, parent_provider_uuid=ONE)
-    return renamed(app, name, TWO)
+def rename_child(app, name):
+    create_provider(app, "q")
+    create_provider(app, "r", TWO, parent_provider_uuid=ONE)
+    return rename_provider(app, name, TWO)
 
 
-def root(app, name):
-    provider(app, "q")
-    return renamed(app, name)
+def rename_root(app, name):
+    create_provider(app, "q")
+    return rename_provider(app, name)
 
 
-def with_stock(app, name="q"):
-    made = provider(app, name)
+def put_inventory(app, name="q"):
+    made = create_provider(app, name)
     app.put_json(
         f"/placement/resource_providers/{ONE}/inventories",
         {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 9}}},
@@ -80,7 +80,7 @@ def with_stock(app, name="q"):
     return made
 
 
-def claimed(app, uuid=TWO, **changes):
+def put_allocations(app, uuid=TWO, **changes):
     claim = {
         "allocations": {ONE: {"resources": {"VCPU": 1}}},
         "project_id": "p",
@@ -96,35 +96,35 @@ def claimed(app, uuid=TWO, **changes):
     )
 
 
-def owner(key):
+def owner_writer(key):
     def give(app, text):
-        with_stock(app)
-        return claimed(app, **{key: text})
+        put_inventory(app)
+        return put_allocations(app, **{key: text})
 
     return give
 
 
-def held_of(app, name):
-    made = with_stock(app, name)
+def put_allocations_of(app, name):
+    made = put_inventory(app, name)
     if made.status_int == 200:
-        assert claimed(app).status_int == 204
+        assert put_allocations(app).status_int == 204
     return made
 
 
-def instance(key):
+def instance_writer(key):
     return lambda app, text: app.put_json(
         f"/scheduler/v1/instances/{ONE}", {"host": "h", "node": "h", key: text}, expect_errors=True
     )
 
 
-def reported(key):
+def report_writer(key):
     return lambda app, text: app.post_json(
         "/scheduler/v1/compute_nodes", [build_report(**{key: text})], expect_errors=True
     )
 
 
-def disabled(app, reason):
-    reported("host")(app, "cn1")
+def disable_service(app, reason):
+    report_writer("host")(app, "cn1")
     return app.put_json(
         "/compute/v2.1/os-services/disable-log-reason",
         {"host": "cn1", "binary": "nova-compute", "disabled_reason": reason},
@@ -132,64 +132,68 @@ def disabled(app, reason):
     )
 
 
-def compute(app, path, body, **headers):
+def post_compute(app, path, body, **headers):
     return app.post_json(
         f"/compute/v2.1/{path}", body, headers=AT_COMPUTE | headers, expect_errors=True
     )
 
 
-def flavor(key):
-    return lambda app, text: compute(app, "flavors", {"flavor": FLAVOR | {key: text}})
+def flavor_writer(key):
+    return lambda app, text: post_compute(app, "flavors", {"flavor": FLAVOR | {key: text}})
 
 
-def extra_specs(specs):
+def extra_specs_writer(specs):
     def give(app, text):
-        flavor("name")(app, "f")
-        return compute(app, "flavors/f/os-extra_specs", {"extra_specs": specs(text)})
+        flavor_writer("name")(app, "f")
+        return post_compute(app, "flavors/f/os-extra_specs", {"extra_specs": specs(text)})
 
     return give
 
 
-def opened(app, project):
-    flavor("os-flavor-access:is_public")(app, False)
-    return compute(app, "flavors/f/action", {"addTenantAccess": {"tenant": project}})
+def add_flavor_access(app, project):
+    flavor_writer("os-flavor-access:is_public")(app, False)
+    return post_compute(app, "flavors/f/action", {"addTenantAccess": {"tenant": project}})
 
 
-def group(key):
-    return lambda app, text: compute(app, "os-server-groups", {"server_group": GROUP | {key: text}})
+def group_writer(key):
+    return lambda app, text: post_compute(
+        app, "os-server-groups", {"server_group": GROUP | {key: text}}
+    )
 
 
-def group_of(app, project):
-    return compute(
+def create_group_of(app, project):
+    return post_compute(
         app, "os-server-groups", {"server_group": GROUP}, **{"X-Project-Id": project[:255]}
     )
 
 
-def aggregate(key):
-    return lambda app, text: compute(app, "os-aggregates", {"aggregate": {"name": "g", key: text}})
+def aggregate_writer(key):
+    return lambda app, text: post_compute(
+        app, "os-aggregates", {"aggregate": {"name": "g", key: text}}
+    )
 
 
-def described(metadata):
+def metadata_writer(metadata):
     def give(app, text):
-        made = aggregate("name")(app, "g").json["aggregate"]["id"]
+        made = aggregate_writer("name")(app, "g").json["aggregate"]["id"]
         action = {"set_metadata": {"metadata": metadata(text)}}
-        return compute(app, f"os-aggregates/{made}/action", action)
+        return post_compute(app, f"os-aggregates/{made}/action", action)
 
     return give
 
 
-def image(body):
+def image_writer(body):
     return lambda app, text: app.post_json(
         "/image/v2/images", {"name": "i", **body(text)}, expect_errors=True
     )
 
 
-def tagged(app, tag):
-    made = image(lambda _: {})(app, "").json["id"]
+def tag_image(app, tag):
+    made = image_writer(lambda _: {})(app, "").json["id"]
     return app.put(f"/image/v2/images/{made}/tags/{quote(tag, safe='')}", expect_errors=True)
 
 
-def held(**owner):
+def allocation_document(**owner):
     return {
         "providers": [PROVIDER],
         "allocations": [
@@ -204,7 +208,7 @@ def held(**owner):
     }
 
 
-def of_provider(name):
+def provider_document(name):
     return {
         "providers": [{**PROVIDER, "name": escape(name)}],
         "allocations": [
@@ -213,96 +217,151 @@ def of_provider(name):
     }
 
 
-def one(section, **entry):
+def single_entry_document(section, **entry):
     return {section: [entry]}
 
 
-def an_instance(**entry):
-    return one("instances", **{"name": "n", **entry})
+def instance_document(**entry):
+    return single_entry_document("instances", **{"name": "n", **entry})
 
 
-def a_host(**entry):
-    return one("hosts", **{"host": "cn1", **SIZES, **entry})
+def host_document(**entry):
+    return single_entry_document("hosts", **{"host": "cn1", **SIZES, **entry})
 
 
-def a_flavor(**entry):
-    return one("flavors", **{"name": "f", **SIZES, **entry})
+def flavor_document(**entry):
+    return single_entry_document("flavors", **{"name": "f", **SIZES, **entry})
 
 
 #: What gives a text, and the document that gives it.
 FIELDS = {
-    "a provider's name": (root, lambda text: one("providers", name=escape(text))),
+    "a provider's name": (
+        rename_root,
+        lambda text: single_entry_document("providers", name=escape(text)),
+    ),
     "the name of one below": (
-        child,
-        lambda text: one("providers", name="q", providers=[{"name": escape(text)}]),
+        rename_child,
+        lambda text: single_entry_document(
+            "providers", name="q", providers=[{"name": escape(text)}]
+        ),
     ),
-    "the name by which allocations name one": (held_of, of_provider),
-    "a consumer's project": (owner("project_id"), lambda text: held(project=text)),
-    "a consumer's user": (owner("user_id"), lambda text: held(user=text)),
-    "a consumer's type": (owner("consumer_type"), lambda text: held(type=text)),
-    "an instance's name": (instance("display_name"), lambda text: an_instance(name=escape(text))),
-    "an instance's host": (instance("host"), lambda text: an_instance(host=escape(text))),
-    "an instance's node": (instance("node"), lambda text: an_instance(node=escape(text))),
-    "an instance's project": (instance("project_id"), lambda text: an_instance(project=text)),
-    "an instance's user": (instance("user_id"), lambda text: an_instance(user=text)),
-    "an instance's state": (instance("vm_state"), lambda text: an_instance(vm_state=text)),
-    "an instance's task": (instance("task_state"), lambda text: an_instance(task_state=text)),
-    "a host": (reported("host"), lambda text: a_host(host=escape(text), node="cn1")),
-    "a node": (reported("hypervisor_hostname"), lambda text: a_host(node=escape(text))),
-    "a hypervisor's type": (reported("hypervisor_type"), lambda text: a_host(hypervisor_type=text)),
-    "a host's address": (reported("host_ip"), lambda text: a_host(host_ip=escape(text))),
+    "the name by which allocations name one": (put_allocations_of, provider_document),
+    "a consumer's project": (
+        owner_writer("project_id"),
+        lambda text: allocation_document(project=text),
+    ),
+    "a consumer's user": (owner_writer("user_id"), lambda text: allocation_document(user=text)),
+    "a consumer's type": (
+        owner_writer("consumer_type"),
+        lambda text: allocation_document(type=text),
+    ),
+    "an instance's name": (
+        instance_writer("display_name"),
+        lambda text: instance_document(name=escape(text)),
+    ),
+    "an instance's host": (
+        instance_writer("host"),
+        lambda text: instance_document(host=escape(text)),
+    ),
+    "an instance's node": (
+        instance_writer("node"),
+        lambda text: instance_document(node=escape(text)),
+    ),
+    "an instance's project": (
+        instance_writer("project_id"),
+        lambda text: instance_document(project=text),
+    ),
+    "an instance's user": (instance_writer("user_id"), lambda text: instance_document(user=text)),
+    "an instance's state": (
+        instance_writer("vm_state"),
+        lambda text: instance_document(vm_state=text),
+    ),
+    "an instance's task": (
+        instance_writer("task_state"),
+        lambda text: instance_document(task_state=text),
+    ),
+    "a host": (report_writer("host"), lambda text: host_document(host=escape(text), node="cn1")),
+    "a node": (report_writer("hypervisor_hostname"), lambda text: host_document(node=escape(text))),
+    "a hypervisor's type": (
+        report_writer("hypervisor_type"),
+        lambda text: host_document(hypervisor_type=text),
+    ),
+    "a host's address": (
+        report_writer("host_ip"),
+        lambda text: host_document(host_ip=escape(text)),
+    ),
     "a service's reason": (
-        disabled,
-        lambda text: one("services", host="cn1", status="disabled", disabled_reason=text),
+        disable_service,
+        lambda text: single_entry_document(
+            "services", host="cn1", status="disabled", disabled_reason=text
+        ),
     ),
-    "a flavor's name": (flavor("name"), lambda text: a_flavor(name=text)),
-    "a flavor's id": (flavor("id"), lambda text: a_flavor(id=text)),
-    "a flavor's description": (flavor("description"), lambda text: a_flavor(description=text)),
+    "a flavor's name": (flavor_writer("name"), lambda text: flavor_document(name=text)),
+    "a flavor's id": (flavor_writer("id"), lambda text: flavor_document(id=text)),
+    "a flavor's description": (
+        flavor_writer("description"),
+        lambda text: flavor_document(description=text),
+    ),
     "an extra spec's key": (
-        extra_specs(lambda text: {text: "1"}),
-        lambda text: a_flavor(extra_specs={text: "1"}),
+        extra_specs_writer(lambda text: {text: "1"}),
+        lambda text: flavor_document(extra_specs={text: "1"}),
     ),
     "an extra spec's value": (
-        extra_specs(lambda text: {"k": text}),
-        lambda text: a_flavor(extra_specs={"k": text}),
+        extra_specs_writer(lambda text: {"k": text}),
+        lambda text: flavor_document(extra_specs={"k": text}),
     ),
-    "a flavor's project": (opened, lambda text: a_flavor(is_public=False, projects=[text])),
-    "an image's name": (image(lambda text: {"name": text}), lambda text: one("images", name=text)),
+    "a flavor's project": (
+        add_flavor_access,
+        lambda text: flavor_document(is_public=False, projects=[text]),
+    ),
+    "an image's name": (
+        image_writer(lambda text: {"name": text}),
+        lambda text: single_entry_document("images", name=text),
+    ),
     "an image's owner": (
-        image(lambda text: {"owner": text}),
-        lambda text: one("images", name="i", owner=text),
+        image_writer(lambda text: {"owner": text}),
+        lambda text: single_entry_document("images", name="i", owner=text),
     ),
     "an image's property": (
-        image(lambda text: {text: "1"}),
-        lambda text: one("images", name="i", properties={text: "1"}),
+        image_writer(lambda text: {text: "1"}),
+        lambda text: single_entry_document("images", name="i", properties={text: "1"}),
     ),
     "a property's value": (
-        image(lambda text: {"k": text * 300}),
-        lambda text: one("images", name="i", properties={"k": text * 300}),
+        image_writer(lambda text: {"k": text * 300}),
+        lambda text: single_entry_document("images", name="i", properties={"k": text * 300}),
     ),
     "an image's tag": (
-        image(lambda text: {"tags": [text]}),
-        lambda text: one("images", name="i", tags=[text]),
+        image_writer(lambda text: {"tags": [text]}),
+        lambda text: single_entry_document("images", name="i", tags=[text]),
     ),
-    "a group's name": (group("name"), lambda text: one("server_groups", **GROUP | {"name": text})),
-    "a group's project": (group_of, lambda text: one("server_groups", **GROUP, project=text[:255])),
-    "an aggregate's name": (aggregate("name"), lambda text: one("aggregates", name=text)),
+    "a group's name": (
+        group_writer("name"),
+        lambda text: single_entry_document("server_groups", **GROUP | {"name": text}),
+    ),
+    "a group's project": (
+        create_group_of,
+        lambda text: single_entry_document("server_groups", **GROUP, project=text[:255]),
+    ),
+    "an aggregate's name": (
+        aggregate_writer("name"),
+        lambda text: single_entry_document("aggregates", name=text),
+    ),
     "an aggregate's zone": (
-        aggregate("availability_zone"),
-        lambda text: one("aggregates", name="g", availability_zone=text),
+        aggregate_writer("availability_zone"),
+        lambda text: single_entry_document("aggregates", name="g", availability_zone=text),
     ),
     "a key of metadata": (
-        described(lambda text: {text: "1"}),
-        lambda text: one("aggregates", name="g", metadata={text: "1"}),
+        metadata_writer(lambda text: {text: "1"}),
+        lambda text: single_entry_document("aggregates", name="g", metadata={text: "1"}),
     ),
     "a value of metadata": (
-        described(lambda text: {"k": text}),
-        lambda text: one("aggregates", name="g", metadata={"k": text}),
+        metadata_writer(lambda text: {"k": text}),
+        lambda text: single_entry_document("aggregates", name="g", metadata={"k": text}),
     ),
 }
 
 
-def loads(cloud, document):
+def can_load(cloud, document):
     try:
         cloud.load(to_yaml(document))
     except Invalid:
@@ -312,11 +371,11 @@ def loads(cloud, document):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("field", FIELDS)
-def test_a_file_takes_just_what_the_face_takes_and_keeps_it(
+def test_file_accepts_the_same_names_as_the_api(
     sqlite_app, sqlite_settings, sqlite_database, sqlite_url, empty_cloud, field
 ):
     give, message = FIELDS[field]
-    faced, small = Loaded(sqlite_database, sqlite_settings), empty_cloud()
+    faced, small = LoadableCloud(sqlite_database, sqlite_settings), empty_cloud()
     small_url = small.database.url.render_as_string(hide_password=False)
     for text in TEXTS:
         empty(sqlite_url)
@@ -326,4 +385,4 @@ def test_a_file_takes_just_what_the_face_takes_and_keeps_it(
             small.load(faced.dump())
             assert small.state == faced.state
             empty(small_url)
-        assert loads(small, message(text)) == taken, text
+        assert can_load(small, message(text)) == taken, text

@@ -12,14 +12,14 @@ from placement_sched.operations.fleet.yaml_file import to_yaml
 from tests.conftest import empty
 from tests.exploring import draws
 from tests.operations.fleet.clouds import documents
-from tests.operations.fleet.conftest import Loaded
+from tests.operations.fleet.conftest import LoadableCloud
 from tests.support.reports import build_report, node_uuid
 from tests.support.versions import LATEST_HEADERS
 
 PROVIDERS = "/placement/resource_providers"
 
 
-def assert_kept(cloud, empty):
+def assert_dump_restores(cloud, empty):
     """Assert that a dump makes the same cloud of an empty one, and nothing else of its own."""
     dumped = cloud.dump()
     empty.load(dumped)
@@ -35,11 +35,11 @@ def assert_kept(cloud, empty):
     print_blob=True,
 )
 @given(document=documents())
-def test_dump_then_load_into_an_empty_database_is_the_identity(empty_cloud, document):
+def test_dump_and_load_restore_the_cloud(empty_cloud, document):
     one, other = empty_cloud(), empty_cloud()
     # The search of make test-only WHAT=explore makes more clouds than a process may have files
     # open.
-    with closing_connections(one, other):
+    with close_databases_at_end(one, other):
         one.load(to_yaml(document))
         dumped = one.dump()
         other.load(dumped)
@@ -51,7 +51,7 @@ def test_dump_then_load_into_an_empty_database_is_the_identity(empty_cloud, docu
 
 
 @contextmanager
-def closing_connections(*clouds: Loaded) -> Iterator[None]:
+def close_databases_at_end(*clouds: LoadableCloud) -> Iterator[None]:
     """Close what the databases of these clouds hold open, at the end."""
     try:
         yield
@@ -60,7 +60,7 @@ def closing_connections(*clouds: Loaded) -> Iterator[None]:
             cloud.database.dispose()
 
 
-def test_a_provider_that_is_fuller_than_its_inventory_is_loaded_again(app, cloud, empty_cloud):
+def test_overcommitted_provider_is_restored(app, cloud, empty_cloud):
     cloud.load(
         """
         hosts: [{host: cn1, vcpus: 8, memory_mb: 4096}]
@@ -83,10 +83,10 @@ def test_a_provider_that_is_fuller_than_its_inventory_is_loaded_again(app, cloud
         },
         headers=LATEST_HEADERS,
     )
-    assert_kept(cloud, empty_cloud())
+    assert_dump_restores(cloud, empty_cloud())
 
 
-def test_a_cloud_made_through_the_faces_is_dumped_and_loaded_whole(app, cloud, empty_cloud):
+def test_cloud_created_by_apis_is_restored(app, cloud, empty_cloud):
     app.post_json(
         "/scheduler/v1/compute_nodes",
         [
@@ -134,11 +134,11 @@ def test_a_cloud_made_through_the_faces_is_dumped_and_loaded_whole(app, cloud, e
             }
         },
     )
-    assert_kept(cloud, empty_cloud())
+    assert_dump_restores(cloud, empty_cloud())
     assert len(cloud.state.consumers) == 2
 
 
-def give_blanks(app):
+def create_names_with_blanks(app):
     """Give names with blanks at their ends, wherever a request may; and no name at all."""
     for number, name in enumerate((" pr[1] ", "pr\t", "\u3000{root}", "pr", "pr "), 21):
         body = {"uuid": node_uuid(number), "name": name}
@@ -175,15 +175,15 @@ def give_blanks(app):
 
 
 @pytest.mark.all_databases
-def test_names_with_blanks_at_their_ends_are_kept(app, cloud, settings, database_url):
-    give_blanks(app)
+def test_names_with_leading_and_trailing_blanks_are_restored(app, cloud, settings, database_url):
+    create_names_with_blanks(app)
     before, dumped = cloud.state, cloud.dump()
     # MariaDB takes "pr" and "pr " for one, and the face did not take the second.
     assert len(before.providers) == (6 if "mysql" in database_url else 7)
     assert (len(before.consumers), len(before.instances)) == (3, 3)
     assert cloud.load(dumped) == []
     empty(database_url)
-    again = Loaded(cloud.database, settings)
+    again = LoadableCloud(cloud.database, settings)
     again.load(dumped)
     assert again.state == before
     assert again.dump() == dumped

@@ -74,38 +74,38 @@ allocations:
 )
 
 
-def provider(cloud, name):
+def read_provider(cloud, name):
     (found,) = [one for one in cloud.state.providers.values() if one.name == name]
     return found
 
 
-def instance(cloud, name):
+def read_instance(cloud, name):
     (found,) = [one for one in cloud.state.instances.values() if one.display_name == name]
     return found
 
 
-def held(cloud, name):
+def allocations_by_provider_name(cloud, name):
     state = cloud.state
     names = {uuid: one.name for uuid, one in state.providers.items()}
-    consumer = state.consumers.get(instance(cloud, name).uuid)
+    consumer = state.consumers.get(read_instance(cloud, name).uuid)
     return (
         {names[uuid]: dict(some) for uuid, some in consumer.allocations.items()} if consumer else {}
     )
 
 
-def test_a_whole_cloud_is_made(cloud):
+def test_load_creates_the_whole_cloud(cloud):
     assert ("new", "host", "cn3") in cloud.load(WHOLE)
     state = cloud.state
     assert {node.host for node in state.nodes.values()} == {"cn1", "cn2", "cn3"}
-    cn1, gpu = provider(cloud, "cn1"), provider(cloud, "cn2_gpu1")
+    cn1, gpu = read_provider(cloud, "cn1"), read_provider(cloud, "cn2_gpu1")
     assert {name: one.total for name, one in cn1.inventories.items()} == {
         "VCPU": 8,
         "MEMORY_MB": 4096,
         "DISK_GB": 100,
     }
-    assert gpu.parent == provider(cloud, "cn2").uuid
+    assert gpu.parent == read_provider(cloud, "cn2").uuid
     assert (gpu.traits, gpu.inventories["VGPU"].total) == ({"CUSTOM_FAST"}, 4)
-    assert provider(cloud, "cn3").traits == {"HW_CPU_X86_AVX", "COMPUTE_STATUS_DISABLED"}
+    assert read_provider(cloud, "cn3").traits == {"HW_CPU_X86_AVX", "COMPUTE_STATUS_DISABLED"}
     zones = {one.name: one for one in state.aggregates.values()}
     assert zones["az1"].hosts == {"cn1", "cn2"}
     assert cn1.aggregates == {zones["az1"].uuid}
@@ -115,17 +115,22 @@ def test_a_whole_cloud_is_made(cloud):
     assert secret.projects == {"p", "q"}
     (image,) = state.images.values()
     assert image.tags == {"a", "b"}
-    assert held(cloud, "web2") == {"cn1": {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 5}}
-    assert held(cloud, "gpu") == {"cn2": {"VCPU": 2}, "cn2_gpu1": {"VGPU": 1}}
-    assert instance(cloud, "web1").image["name"] == "windows"
+    assert allocations_by_provider_name(cloud, "web2") == {
+        "cn1": {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 5}
+    }
+    assert allocations_by_provider_name(cloud, "gpu") == {
+        "cn2": {"VCPU": 2},
+        "cn2_gpu1": {"VGPU": 1},
+    }
+    assert read_instance(cloud, "web1").image["name"] == "windows"
     (group,) = state.server_groups.values()
     assert (group.name, group.rules, group.project_id) == ("apart", {"max_server_per_host": 2}, "p")
-    assert instance(cloud, "web1").server_group == group.uuid
+    assert read_instance(cloud, "web1").server_group == group.uuid
     assert len(state.consumers) == 4
 
 
 @pytest.mark.all_databases
-def test_loaded_again_nothing_changes(cloud):
+def test_second_load_changes_nothing(cloud):
     cloud.load(WHOLE)
     before = cloud.state
     assert cloud.load(WHOLE) == []
@@ -133,8 +138,8 @@ def test_loaded_again_nothing_changes(cloud):
     assert cloud.state == before
 
 
-def test_metrics_of_a_file_may_be_as_nova_compute_stores_them(small):
-    small.load(
+def test_metrics_are_accepted_in_nova_computes_format(sqlite_cloud):
+    sqlite_cloud.load(
         """
         hosts:
           - host: cn1
@@ -147,44 +152,44 @@ def test_metrics_of_a_file_may_be_as_nova_compute_stores_them(small):
               - {name: numa.membw.max, numa_membw_values: {"0": 10, "1": 43}}
         """
     )
-    (node,) = small.state.nodes.values()
+    (node,) = sqlite_cloud.state.nodes.values()
     assert [one.value for one in node.reported_metrics] == [25, 100, 1, None]
     assert node.reported_metrics[3].numa_membw_values == {"0": 10, "1": 43}
-    assert small.load(small.dump()) == []
+    assert sqlite_cloud.load(sqlite_cloud.dump()) == []
 
 
-def test_a_dry_run_reports_the_same_and_changes_nothing(cloud):
+def test_dry_run_reports_changes_without_writing(cloud):
     empty = cloud.state
     message = cloud.load(WHOLE, dry_run=True)
     assert cloud.state == empty
     assert cloud.load(WHOLE) == message
 
 
-def test_a_dry_run_refuses_what_the_load_would_and_in_the_same_words(small):
-    small.load(WHOLE)
+def test_dry_run_fails_with_the_same_error(sqlite_cloud):
+    sqlite_cloud.load(WHOLE)
     text = "aggregates: [{name: az3, availability_zone: z3, hosts: [cn1]}]"
     message = []
     for dry_run in (True, False):
         with pytest.raises(Conflict) as refused:
-            small.load(text, dry_run=dry_run)
+            sqlite_cloud.load(text, dry_run=dry_run)
         message.append(str(refused.value))
     assert message[0] == message[1]
 
 
-def test_dump_then_load_is_the_identity_on_every_database(cloud, empty_cloud):
+def test_dump_and_load_restore_the_cloud_on_every_database(cloud, empty_cloud):
     cloud.load(WHOLE)
     other = empty_cloud()
     other.load(cloud.dump())
     assert other.dump() == cloud.dump()
 
 
-def test_what_a_file_does_not_name_stays(small):
-    small.load(WHOLE)
-    before = small.state
-    assert small.load("flavors: [{name: small, memory_mb: 600}]") == [
+def test_objects_missing_in_the_file_are_kept(sqlite_cloud):
+    sqlite_cloud.load(WHOLE)
+    before = sqlite_cloud.state
+    assert sqlite_cloud.load("flavors: [{name: small, memory_mb: 600}]") == [
         ("changed", "flavor", "small")
     ]
-    after = small.state
+    after = sqlite_cloud.state
     assert after.flavors["s1"].flavor.memory_mb == 600
     assert after.flavors["s1"].flavor.vcpus == 1
     assert (after.nodes, after.providers, after.aggregates, after.images) == (
@@ -195,7 +200,7 @@ def test_what_a_file_does_not_name_stays(small):
     )
 
 
-def test_what_a_file_names_becomes_just_so(cloud):
+def test_objects_in_the_file_are_updated(cloud):
     cloud.load(WHOLE)
     cloud.load(
         """
@@ -220,7 +225,7 @@ def test_what_a_file_names_becomes_just_so(cloud):
           - {name: "web[1-2]", allocations: {}}
         """
     )
-    cn1, cn2, cn3 = (provider(cloud, f"cn{number}") for number in (1, 2, 3))
+    cn1, cn2, cn3 = (read_provider(cloud, f"cn{number}") for number in (1, 2, 3))
     assert cn1.traits == {"CUSTOM_OTHER"}
     assert {name: one.total for name, one in cn1.inventories.items()} == {
         "VCPU": 8,
@@ -242,102 +247,106 @@ def test_what_a_file_names_becomes_just_so(cloud):
     assert state.flavors["s1"].flavor.extra_specs == {}
     (image,) = state.images.values()
     assert (image.tags, image.properties) == ({"c"}, {})
-    assert provider(cloud, "storage").traits == {"CUSTOM_SLOW"}
-    assert held(cloud, "web1") == {}
+    assert read_provider(cloud, "storage").traits == {"CUSTOM_SLOW"}
+    assert allocations_by_provider_name(cloud, "web1") == {}
 
 
-def test_a_server_group_is_changed_by_its_name(small):
-    small.load(WHOLE)
-    small.load("server_groups: [{name: apart, policy: affinity}]")
-    (group,) = small.state.server_groups.values()
+def test_a_server_group_is_changed_by_its_name(sqlite_cloud):
+    sqlite_cloud.load(WHOLE)
+    sqlite_cloud.load("server_groups: [{name: apart, policy: affinity}]")
+    (group,) = sqlite_cloud.state.server_groups.values()
     assert (group.policy, group.rules, group.project_id) == ("affinity", {}, "p")
 
 
-def test_server_groups_of_one_name_are_selected_by_uuid(small):
+def test_server_groups_with_equal_names_are_selected_by_uuid(sqlite_cloud):
     uuids = [uuid_of(name) for name in "ab"]
     for uuid in uuids:
-        small.load(f"server_groups: [{{name: g, uuid: {uuid}, policy: affinity}}]")
+        sqlite_cloud.load(f"server_groups: [{{name: g, uuid: {uuid}, policy: affinity}}]")
     with pytest.raises(Invalid, match="2 server groups are named g"):
-        small.load("server_groups: [{name: g, policy: affinity}]")
+        sqlite_cloud.load("server_groups: [{name: g, policy: affinity}]")
     with pytest.raises(Invalid, match="2 server groups are named g, use an id"):
-        small.load("instances: [{name: one, server_group: g}]")
-    small.load(f"instances: [{{name: one, server_group: {uuids[1]}}}]")
-    assert instance(small, "one").server_group == uuids[1]
+        sqlite_cloud.load("instances: [{name: one, server_group: g}]")
+    sqlite_cloud.load(f"instances: [{{name: one, server_group: {uuids[1]}}}]")
+    assert read_instance(sqlite_cloud, "one").server_group == uuids[1]
 
 
-def test_an_instance_that_moves_takes_its_allocations_along(small):
-    small.load(WHOLE)
-    small.load("instances: [{name: web1, host: cn3}]")
-    assert held(small, "web1") == {"cn3": {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 5}}
-    assert small.load("instances: [{name: web1, host: cn3}]") == []
+def test_moved_instance_moves_its_allocations(sqlite_cloud):
+    sqlite_cloud.load(WHOLE)
+    sqlite_cloud.load("instances: [{name: web1, host: cn3}]")
+    assert allocations_by_provider_name(sqlite_cloud, "web1") == {
+        "cn3": {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 5}
+    }
+    assert sqlite_cloud.load("instances: [{name: web1, host: cn3}]") == []
 
 
-def test_an_instance_may_leave_what_is_then_removed(small):
-    small.load(WHOLE)
-    small.load(
+def test_instance_can_leave_a_removed_inventory(sqlite_cloud):
+    sqlite_cloud.load(WHOLE)
+    sqlite_cloud.load(
         """
         hosts: [{host: cn2, inventories: {VCPU: null}}]
         instances: [{name: gpu, allocations: {cn2_gpu0: {VGPU: 1}}}]
         """
     )
-    assert "VCPU" not in provider(small, "cn2").inventories
+    assert "VCPU" not in read_provider(sqlite_cloud, "cn2").inventories
 
 
-def test_a_host_changes_its_zone_with_a_file_that_names_both(small):
-    small.load(WHOLE)
-    small.load(
+def test_host_changes_zone_if_both_aggregates_are_given(sqlite_cloud):
+    sqlite_cloud.load(WHOLE)
+    sqlite_cloud.load(
         """
         aggregates:
           - {name: az2, availability_zone: z2, hosts: [cn3]}
         """
     )
-    small.load(
+    sqlite_cloud.load(
         """
         aggregates:
           - {name: az3, availability_zone: z3, hosts: [cn3]}
           - {name: az2, hosts: []}
         """
     )
-    zones = {one.name: one.hosts for one in small.state.aggregates.values()}
+    zones = {one.name: one.hosts for one in sqlite_cloud.state.aggregates.values()}
     assert (zones["az2"], zones["az3"]) == (set(), {"cn3"})
 
 
-def test_providers_can_be_renamed_and_moved(small):
-    small.load(WHOLE)
-    storage = provider(small, "storage").uuid
-    small.load(
+def test_providers_can_be_renamed_and_moved(sqlite_cloud):
+    sqlite_cloud.load(WHOLE)
+    storage = read_provider(sqlite_cloud, "storage").uuid
+    sqlite_cloud.load(
         f"""
         hosts:
           - host: cn1
             providers: [{{name: "{{root}}-store", uuid: {storage}}}]
         """
     )
-    moved = provider(small, "cn1-store")
-    assert (moved.uuid, moved.parent) == (storage, provider(small, "cn1").uuid)
+    moved = read_provider(sqlite_cloud, "cn1-store")
+    assert (moved.uuid, moved.parent) == (storage, read_provider(sqlite_cloud, "cn1").uuid)
     assert moved.inventories["DISK_GB"].total == 1000
 
 
-def test_a_node_can_be_renamed_by_its_uuid(small):
-    small.load(HOSTS)
-    uuid = provider(small, "cn3").uuid
-    small.load(f"hosts: [{{host: other, uuid: {uuid}}}]")
-    assert provider(small, "other").uuid == uuid
-    assert {node.host for node in small.state.nodes.values()} == {"cn1", "cn2", "other"}
+def test_a_node_can_be_renamed_by_its_uuid(sqlite_cloud):
+    sqlite_cloud.load(HOSTS)
+    uuid = read_provider(sqlite_cloud, "cn3").uuid
+    sqlite_cloud.load(f"hosts: [{{host: other, uuid: {uuid}}}]")
+    assert read_provider(sqlite_cloud, "other").uuid == uuid
+    assert {node.host for node in sqlite_cloud.state.nodes.values()} == {"cn1", "cn2", "other"}
 
 
-def test_a_host_may_have_several_nodes(small):
-    small.load(
+def test_a_host_may_have_several_nodes(sqlite_cloud):
+    sqlite_cloud.load(
         """
         hosts: [{host: ironic, node: "metal[1-3]", vcpus: 1, memory_mb: 1, host_ip: 10.0.0.1}]
         instances: [{name: one, host: ironic, node: metal2, flavor: {vcpus: 1, memory_mb: 1}}]
         """
     )
-    assert held(small, "one") == {"metal2": {"VCPU": 1, "MEMORY_MB": 1}}
-    assert "node: metal[1-3]" in small.dump()
+    assert allocations_by_provider_name(sqlite_cloud, "one") == {
+        "metal2": {"VCPU": 1, "MEMORY_MB": 1}
+    }
+    assert "node: metal[1-3]" in sqlite_cloud.dump()
 
 
-def test_addresses_and_uuids_go_with_the_names(small):
-    small.load(
+def test_addresses_and_uuids_follow_name_patterns(sqlite_cloud):
+    sqlite_cloud.load(
         """
         hosts:
           - host: cn[1-2]
@@ -347,32 +356,35 @@ def test_addresses_and_uuids_go_with_the_names(small):
             memory_mb: 1
         """
     )
-    assert [(node.uuid[-1], node.host, node.host_ip) for node in small.state.nodes.values()] == [
-        ("1", "cn1", "10.0.0.1"),
-        ("2", "cn2", "10.0.0.2"),
-    ]
-    assert "uuid: 11111111-0000-4000-8000-[000000000001-000000000002]" in small.dump()
+    assert [
+        (node.uuid[-1], node.host, node.host_ip) for node in sqlite_cloud.state.nodes.values()
+    ] == [("1", "cn1", "10.0.0.1"), ("2", "cn2", "10.0.0.2")]
+    assert "uuid: 11111111-0000-4000-8000-[000000000001-000000000002]" in sqlite_cloud.dump()
 
 
-def test_hosts_that_are_alike_share_ranges(small):
-    small.load(WHOLE)
-    dumped = small.dump()
+def test_similar_hosts_share_a_range(sqlite_cloud):
+    sqlite_cloud.load(WHOLE)
+    dumped = sqlite_cloud.dump()
     assert "- host: cn[1-3]\n" in dumped
     assert "name: '{root}_gpu0'" in dumped
     assert "- name: web[1-2]\n  host: cn1\n" in dumped
 
 
-def test_last_seen_up_is_now_for_new_hosts_and_stays_for_others(small):
-    small.load("hosts: [{host: cn1, vcpus: 1, memory_mb: 1, last_seen_up: 2020-01-01T00:00:00}]")
-    small.load("hosts: [{host: cn1, vcpus: 2, memory_mb: 1}, {host: cn2, vcpus: 2, memory_mb: 1}]")
-    seen = {node.host: node.last_seen_up.year for node in small.state.nodes.values()}
+def test_last_seen_up_is_set_for_new_hosts_only(sqlite_cloud):
+    sqlite_cloud.load(
+        "hosts: [{host: cn1, vcpus: 1, memory_mb: 1, last_seen_up: 2020-01-01T00:00:00}]"
+    )
+    sqlite_cloud.load(
+        "hosts: [{host: cn1, vcpus: 2, memory_mb: 1}, {host: cn2, vcpus: 2, memory_mb: 1}]"
+    )
+    seen = {node.host: node.last_seen_up.year for node in sqlite_cloud.state.nodes.values()}
     assert seen == {"cn1": 2020, "cn2": 2026}
 
 
-def test_memberships_that_disagree_with_host_aggregates_stay_so(small, empty_cloud):
-    small.load(WHOLE)
-    number = provider(small, "cn1").uuid
-    small.database.write(
+def test_provider_aggregates_differing_from_host_aggregates_are_kept(sqlite_cloud, empty_cloud):
+    sqlite_cloud.load(WHOLE)
+    number = read_provider(sqlite_cloud, "cn1").uuid
+    sqlite_cloud.database.write(
         lambda connection: connection.execute(
             delete(resource_provider_aggregates).where(
                 resource_provider_aggregates.c.resource_provider_id
@@ -385,47 +397,49 @@ def test_memberships_that_disagree_with_host_aggregates_stay_so(small, empty_clo
         )
     )
     other = empty_cloud()
-    other.load(small.dump())
-    assert provider(other, "cn1").aggregates == set()
-    assert other.state == small.state
-    assert other.load(small.dump()) == []
+    other.load(sqlite_cloud.dump())
+    assert read_provider(other, "cn1").aggregates == set()
+    assert other.state == sqlite_cloud.state
+    assert other.load(sqlite_cloud.dump()) == []
 
 
-def test_a_mark_that_a_disabled_host_lost_is_put_back(small):
-    small.load(WHOLE)
-    small.database.write(lambda connection: connection.execute(delete(resource_provider_traits)))
-    small.load("services: [{host: cn3, status: disabled}]\nhosts: [{host: cn3, traits: []}]")
-    assert provider(small, "cn3").traits == {"COMPUTE_STATUS_DISABLED"}
+def test_missing_disabled_trait_of_a_disabled_host_is_restored(sqlite_cloud):
+    sqlite_cloud.load(WHOLE)
+    sqlite_cloud.database.write(
+        lambda connection: connection.execute(delete(resource_provider_traits))
+    )
+    sqlite_cloud.load("services: [{host: cn3, status: disabled}]\nhosts: [{host: cn3, traits: []}]")
+    assert read_provider(sqlite_cloud, "cn3").traits == {"COMPUTE_STATUS_DISABLED"}
 
 
-def test_a_provider_that_is_not_as_reports_make_it_stays_so(small, empty_cloud):
-    small.load(HOSTS)
-    small.database.write(
+def test_provider_differing_from_its_report_is_kept(sqlite_cloud, empty_cloud):
+    sqlite_cloud.load(HOSTS)
+    sqlite_cloud.database.write(
         lambda connection: connection.execute(
             update(resource_providers)
             .where(resource_providers.c.name == "cn2")
             .values(name="elsewhere")
         )
     )
-    small.database.write(
+    sqlite_cloud.database.write(
         lambda connection: connection.execute(
             delete(inventories).where(inventories.c.resource_class_id == 0)
         )
     )
     other = empty_cloud()
-    other.load(small.dump())
-    assert other.state == small.state
-    assert other.dump() == small.dump()
+    other.load(sqlite_cloud.dump())
+    assert other.state == sqlite_cloud.state
+    assert other.dump() == sqlite_cloud.dump()
 
 
-def test_an_image_without_a_name_and_two_of_one_name_are_selected_by_their_ids(small, empty_cloud):
+def test_images_with_missing_or_equal_names_are_selected_by_id(sqlite_cloud, empty_cloud):
     one, two, three = (uuid_of(name) for name in "abc")
-    small.load(f"images: [{{id: {one}}}, {{id: {two}, name: i}}, {{id: {three}, name: i}}]")
+    sqlite_cloud.load(f"images: [{{id: {one}}}, {{id: {two}, name: i}}, {{id: {three}, name: i}}]")
     other = empty_cloud()
-    other.load(small.dump())
-    assert other.state == small.state
+    other.load(sqlite_cloud.dump())
+    assert other.state == sqlite_cloud.state
     with pytest.raises(Invalid, match="2 images are named i"):
-        small.load("images: [{name: i}]")
+        sqlite_cloud.load("images: [{name: i}]")
 
 
 @pytest.mark.parametrize(
@@ -438,12 +452,12 @@ def test_an_image_without_a_name_and_two_of_one_name_are_selected_by_their_ids(s
     ],
     ids=["zone", "zone of instances", "in use", "no inventory"],
 )
-def test_where_the_cloud_is_against_it_nothing_is_changed(small, text, error):
-    small.load(WHOLE)
-    before = small.state
+def test_conflicting_load_changes_nothing(sqlite_cloud, text, error):
+    sqlite_cloud.load(WHOLE)
+    before = sqlite_cloud.state
     with pytest.raises(error):
-        small.load("flavors: [{name: another, vcpus: 1, memory_mb: 1}]\n" + text)
-    assert small.state == before
+        sqlite_cloud.load("flavors: [{name: another, vcpus: 1, memory_mb: 1}]\n" + text)
+    assert sqlite_cloud.state == before
 
 
 @pytest.mark.parametrize(
@@ -472,27 +486,27 @@ def test_where_the_cloud_is_against_it_nothing_is_changed(small, text, error):
     ],
     ids=["zone", "zone of instances", "leaving", "in use", "no inventory"],
 )
-def test_a_refusal_names_the_entry_and_its_place(small, text, message):
-    small.load(WHOLE)
+def test_load_error_names_the_entry_and_its_line(sqlite_cloud, text, message):
+    sqlite_cloud.load(WHOLE)
     with pytest.raises((Conflict, Invalid)) as refused:
-        small.load(text)
+        sqlite_cloud.load(text)
     assert str(refused.value).startswith(message)
 
 
-def test_a_zone_conflict_names_the_hosts(small):
-    small.load(WHOLE)
+def test_a_zone_conflict_names_the_hosts(sqlite_cloud):
+    sqlite_cloud.load(WHOLE)
     with pytest.raises(Conflict, match=r"already in availability zone\(s\) z1: cn1\."):
-        small.load("aggregates: [{name: az3, availability_zone: z3, hosts: [cn1, cn3]}]")
+        sqlite_cloud.load("aggregates: [{name: az3, availability_zone: z3, hosts: [cn1, cn3]}]")
 
 
-def test_a_service_keeps_its_uuid_apart_from_others(small):
-    small.load(f"services: [{{host: a, binary: nova-scheduler, uuid: {uuid_of('s')}}}]")
+def test_service_uuid_stays_unique(sqlite_cloud):
+    sqlite_cloud.load(f"services: [{{host: a, binary: nova-scheduler, uuid: {uuid_of('s')}}}]")
     with pytest.raises(Invalid, match=r"^f.yaml:1:.* already belongs to nova-scheduler of a"):
-        small.load(f"services: [{{host: b, binary: nova-scheduler, uuid: {uuid_of('s')}}}]")
+        sqlite_cloud.load(f"services: [{{host: b, binary: nova-scheduler, uuid: {uuid_of('s')}}}]")
 
 
 @pytest.mark.all_databases
-def test_two_loads_at_once_take_turns(cloud):
+def test_concurrent_loads_are_serialized(cloud):
     texts = [HOSTS, HOSTS.replace("vcpus: 8", "vcpus: 16")]
     threads = [threading.Thread(target=cloud.load, args=(text,)) for text in texts]
     for thread in threads:
@@ -503,29 +517,29 @@ def test_two_loads_at_once_take_turns(cloud):
     assert len({node.vcpus for node in cloud.state.nodes.values()}) == 1
 
 
-def test_a_load_is_repeated_after_a_concurrent_update(small, monkeypatch):
+def test_load_is_retried_after_a_concurrent_update(sqlite_cloud, monkeypatch):
     apply, refusals = operation.apply, [operation.ConcurrentUpdate("rival")]
 
-    def raced(*arguments):
+    def raise_conflict(*arguments):
         if refusals:
             raise refusals.pop()
         apply(*arguments)
 
-    monkeypatch.setattr(operation, "apply", raced)
-    small.load(HOSTS)
-    assert len(small.state.nodes) == 3
+    monkeypatch.setattr(operation, "apply", raise_conflict)
+    sqlite_cloud.load(HOSTS)
+    assert len(sqlite_cloud.state.nodes) == 3
 
 
-def test_concurrent_updates_end_the_load_after_some_attempts(small, monkeypatch):
-    def raced(*_):
+def test_load_fails_after_repeated_concurrent_updates(sqlite_cloud, monkeypatch):
+    def raise_conflict(*_):
         raise operation.ConcurrentUpdate("rival")
 
-    monkeypatch.setattr(operation, "apply", raced)
+    monkeypatch.setattr(operation, "apply", raise_conflict)
     with pytest.raises(operation.ConcurrentUpdate, match="gave up after 10 attempts"):
-        small.load(HOSTS)
+        sqlite_cloud.load(HOSTS)
 
 
-def test_statements_do_not_depend_on_how_many_hosts_and_instances_there_are(empty_cloud):
+def test_statement_count_is_independent_of_hosts_and_instances(empty_cloud):
     counts = []
     for size in (2, 40):
         cloud = empty_cloud()
@@ -550,14 +564,14 @@ def test_statements_do_not_depend_on_how_many_hosts_and_instances_there_are(empt
     assert counts[0] == counts[1]
 
 
-def test_a_heartbeat_that_moved_meanwhile_is_no_change(small):
-    small.load(HOSTS)
-    small.database.write(
+def test_concurrent_heartbeat_is_not_a_change(sqlite_cloud):
+    sqlite_cloud.load(HOSTS)
+    sqlite_cloud.database.write(
         lambda connection: connection.execute(
             update(compute_nodes).values(last_seen_up=compute_nodes.c.last_seen_up)
         )
     )
-    assert small.load(HOSTS) == []
+    assert sqlite_cloud.load(HOSTS) == []
 
 
 SHRUNK = """
@@ -571,26 +585,26 @@ instances:
 """
 
 
-def assert_allowed(cloud):
+def assert_over_capacity_is_allowed(cloud):
     found = run_verifier(cloud.database)
     assert found.violations == ()
     assert {one.invariant for one in found.allowed} == {Invariant.OVER_CAPACITY, Fault.UNITS}
 
 
 @pytest.mark.all_databases
-def test_what_is_held_of_hosts_that_shrank_violates_no_invariant(cloud):
+def test_allocations_on_shrunk_hosts_violate_no_invariant(cloud):
     cloud.load(SHRUNK + HOLDING)
-    assert_allowed(cloud)
+    assert_over_capacity_is_allowed(cloud)
 
 
-def test_what_is_loaded_onto_a_host_that_shrank_before_violates_no_invariant(cloud):
+def test_load_onto_a_shrunk_host_violates_no_invariant(cloud):
     cloud.load(SHRUNK)
     long_ago = NOW - timedelta(days=1000)
     break_tables(
         cloud.database, update(inventories).values(created_at=long_ago, updated_at=long_ago)
     )
     cloud.load(HOLDING)
-    assert_allowed(cloud)
+    assert_over_capacity_is_allowed(cloud)
     # What is claimed of it later than that is not held already.
     break_tables(cloud.database, update(allocations).values(updated_at=NOW + timedelta(seconds=1)))
     assert {one.invariant for one in run_verifier(cloud.database).violations} == {
@@ -600,7 +614,7 @@ def test_what_is_loaded_onto_a_host_that_shrank_before_violates_no_invariant(clo
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_writes_of_others_during_a_load_stay(cloud):
+def test_concurrent_writes_during_a_load_are_kept(cloud):
     """To providers that the file does not name: one is changed, and one is deleted."""
     cloud.load(
         """
@@ -613,7 +627,7 @@ def test_writes_of_others_during_a_load_stay(cloud):
     )
     providers = {one.name: one for one in cloud.state.providers.values()}
 
-    def work(connection):
+    def write_rows(connection):
         provider_trees.remove(connection, providers["victim"].uuid)
         is_its = resource_providers.c.name == "shared"
         shared = select(resource_providers.c.id).where(is_its).scalar_subquery()
@@ -623,7 +637,7 @@ def test_writes_of_others_during_a_load_stay(cloud):
     def meanwhile(what):
         if what == "aggregates":
             other = Database(cloud.fleet.settings)
-            other.write(work)
+            other.write(write_rows)
             other.dispose()
 
     text = "aggregates: [{name: racks, hosts: [cn1]}]"

@@ -19,7 +19,7 @@ allocations:
 """
 
 
-def refuse(cloud, text, message):
+def assert_load_fails(cloud, text, message):
     before = cloud.state
     for dry_run in (True, False):
         with pytest.raises(Error) as refused:
@@ -28,7 +28,7 @@ def refuse(cloud, text, message):
         assert cloud.state == before
 
 
-def test_two_services_of_one_uuid_are_refused(cloud):
+def test_duplicate_service_uuid_is_rejected(cloud):
     hosts = "hosts: [{host: sv1, vcpus: 1, memory_mb: 1}]\n"
     cloud.load(f"{hosts}services: [{{host: sv1, uuid: {UUID}, status: disabled}}]")
     for text in (
@@ -38,14 +38,14 @@ def test_two_services_of_one_uuid_are_refused(cloud):
         f"services: [{{host: sv3, uuid: {TWO}}},\n {{host: sv4, uuid: {TWO}}}]",
     ):
         line = text.count("\n") + 1
-        refuse(cloud, text, f"f.yaml:{line}:")
+        assert_load_fails(cloud, text, f"f.yaml:{line}:")
 
 
-def test_the_uuid_that_a_service_would_get_by_itself_is_refused_for_another(small):
-    small.load("services: [{host: sv1}]")
-    (service,) = small.state.services.values()
-    refuse(
-        small,
+def test_derived_service_uuid_is_reserved(sqlite_cloud):
+    sqlite_cloud.load("services: [{host: sv1}]")
+    (service,) = sqlite_cloud.state.services.values()
+    assert_load_fails(
+        sqlite_cloud,
         f"services:\n- {{host: sv2, uuid: {service.uuid}}}",
         f"f.yaml:2:21: uuid {service.uuid} already belongs to nova-compute of sv1",
     )
@@ -107,18 +107,18 @@ def test_the_uuid_that_a_service_would_get_by_itself_is_refused_for_another(smal
         ),
     ],
 )
-def test_names_that_a_database_takes_for_one_are_refused_with_both(cloud, before, text, message):
+def test_names_equal_in_the_database_are_rejected_naming_both(cloud, before, text, message):
     cloud.load(before)
     if cloud.database.url.get_backend_name() == "mysql":
-        refuse(cloud, text, message)
+        assert_load_fails(cloud, text, message)
     else:
         cloud.load(text)
         assert cloud.load(text) == []
 
 
-def test_a_provider_that_would_be_below_itself_is_refused_by_its_name(cloud):
+def test_provider_loop_is_rejected_by_name(cloud):
     cloud.load("providers: [{name: loopa, providers: [{name: loopb}]}]")
-    refuse(
+    assert_load_fails(
         cloud,
         "providers:\n- name: loopb\n  providers:\n  - {name: loopa}",
         "f.yaml:4:5: provider loopa below loopb: ",
@@ -135,9 +135,9 @@ def test_a_provider_that_would_be_below_itself_is_refused_by_its_name(cloud):
         ("instances", f"{{uuid: {UUID}}}"),
     ],
 )
-def test_what_is_read_from_nova_is_not_loaded_from_a_file(small, section, entry):
+def test_objects_synced_from_nova_are_not_loaded(sqlite_cloud, section, entry):
     novas = {"api_database.connection": "mysql+pymysql://nova@db/nova_api"}
-    fleet = replace(small.fleet, settings=small.fleet.settings.with_overrides(novas))
+    fleet = replace(sqlite_cloud.fleet, settings=sqlite_cloud.fleet.settings.with_overrides(novas))
     text = f"traits: [CUSTOM_A]\n{section}:\n- {entry}\n"
     with pytest.raises(Error) as refused:
         fleet.load(text, "f.yaml", dry_run=False, progress=lambda _what: None)

@@ -23,7 +23,7 @@ from placement_sched.schemas.formats import DocumentError
         ("x]y", ["x]y"]),
     ],
 )
-def test_a_pattern_stands_for_names(pattern, names):
+def test_pattern_expands_to_names(pattern, names):
     assert expand(pattern) == names
 
 
@@ -31,18 +31,18 @@ def test_a_pattern_stands_for_names(pattern, names):
     "pattern",
     ["cn[", "cn[]", "cn[a-b]", "cn[3-1]", "cn[1-]", "cn[1-9999999]", "[1-2000][1-2000]", "cn\\"],
 )
-def test_a_wrong_pattern_is_refused(pattern):
+def test_invalid_pattern_is_rejected(pattern):
     with pytest.raises(DocumentError):
         expand(pattern)
 
 
 @given(st.lists(st.text(alphabet="a1029[]{}\\-é", min_size=1, max_size=6), max_size=12))
-def test_names_folded_stand_for_the_same_names(names):
+def test_folded_names_expand_to_the_same_names(names):
     assert [name for pattern in fold(names) for name in expand(pattern)] == names
 
 
 @given(st.integers(0, 10**17), st.integers(1, 50), st.integers(1, 18))
-def test_numbers_that_rise_by_one_are_one_pattern(first, count, width):
+def test_consecutive_numbers_fold_into_one_pattern(first, count, width):
     names = [f"cn{number:0{width}}-x" for number in range(first, first + count)]
     folded = fold(names)
     assert [name for pattern in folded for name in expand(pattern)] == names
@@ -50,18 +50,18 @@ def test_numbers_that_rise_by_one_are_one_pattern(first, count, width):
         assert len(folded) == 1
 
 
-def test_the_name_of_the_root_is_filled_in_as_it_is():
+def test_root_name_is_inserted_unchanged():
     assert expand(fill_in(r"{root}_gpu[0-1]\{", {"root": "cn[1]"})) == [
         "cn[1]_gpu0{",
         "cn[1]_gpu1{",
     ]
 
 
-def test_other_names_in_braces_are_refused():
+def test_unknown_placeholder_is_rejected():
     with pytest.raises(DocumentError):
         fill_in("{host}", {"root": "cn1"})
 
 
 @given(st.text(min_size=1, max_size=20))
-def test_an_escaped_name_stands_for_itself(name):
+def test_escaped_name_expands_to_itself(name):
     assert expand(fill_in(escape(name), {"root": "r"})) == [name]

@@ -4,7 +4,7 @@
 import pytest
 
 from placement_sched.errors import Conflict
-from tests.operations.fleet.conftest import Loaded
+from tests.operations.fleet.conftest import LoadableCloud
 from tests.support.policies import settings_with_policies
 from tests.support.reports import node_uuid
 
@@ -26,17 +26,16 @@ aggregates:
 @pytest.fixture
 def policed_cloud(database, database_url, tmp_path):
     """An empty cloud under the document's policies."""
-    return Loaded(database, settings_with_policies(database_url, tmp_path))
+    return LoadableCloud(database, settings_with_policies(database_url, tmp_path))
 
 
 @pytest.fixture
-def small(sqlite_database, sqlite_url, tmp_path):
+def sqlite_policed_cloud(sqlite_database, sqlite_url, tmp_path):
     """The same on SQLite alone."""
-    return Loaded(sqlite_database, settings_with_policies(sqlite_url, tmp_path))
+    return LoadableCloud(sqlite_database, settings_with_policies(sqlite_url, tmp_path))
 
 
-def ratios(cloud):
-    """Return the ratio of VCPU of each host."""
+def ratios_by_host(cloud):
     found = cloud.state.providers
     return {
         f"h{number}": found[node_uuid(number)].inventories["VCPU"].allocation_ratio
@@ -46,39 +45,39 @@ def ratios(cloud):
 
 def test_hosts_have_the_ratios_of_their_policy(policed_cloud):
     policed_cloud.load(HOSTS)
-    assert ratios(policed_cloud) == {"h1": 8.0, "h2": 3.0}
+    assert ratios_by_host(policed_cloud) == {"h1": 8.0, "h2": 3.0}
     assert policed_cloud.load(HOSTS) == []
 
 
-def test_ratios_follow_where_hosts_and_policies_go(policed_cloud):
+def test_ratios_follow_changes_of_hosts_and_policies(policed_cloud):
     policed_cloud.load(HOSTS)
     moved = "version: 1\naggregates: [{name: dense, hosts: [h2]}]"
     policed_cloud.load(moved)
-    assert ratios(policed_cloud) == {"h1": 3.0, "h2": 8.0}
+    assert ratios_by_host(policed_cloud) == {"h1": 3.0, "h2": 8.0}
     other = "version: 1\naggregates: [{name: dense, metadata: {sched_policy: low_cpu_density}}]"
     policed_cloud.load(other)
-    assert ratios(policed_cloud) == {"h1": 3.0, "h2": 1.0}
+    assert ratios_by_host(policed_cloud) == {"h1": 3.0, "h2": 1.0}
     policed_cloud.load("version: 1\naggregates: [{name: dense, metadata: {}}]")
-    assert ratios(policed_cloud) == {"h1": 3.0, "h2": 3.0}
+    assert ratios_by_host(policed_cloud) == {"h1": 3.0, "h2": 3.0}
 
 
-def test_dump_omits_what_follows_from_the_policy(small):
-    small.load(HOSTS)
-    dumped = small.dump()
+def test_dump_omits_ratios_of_the_policy(sqlite_policed_cloud):
+    sqlite_policed_cloud.load(HOSTS)
+    dumped = sqlite_policed_cloud.dump()
     assert "inventories" not in dumped
     assert "8.0" not in dumped
-    assert small.load(dumped) == []
+    assert sqlite_policed_cloud.load(dumped) == []
 
 
-def test_host_leaves_one_policy_and_comes_under_another_in_one_file(small):
-    small.load(HOSTS)
-    small.load("""
+def test_host_changes_policy_in_one_load(sqlite_policed_cloud):
+    sqlite_policed_cloud.load(HOSTS)
+    sqlite_policed_cloud.load("""
 version: 1
 aggregates:
   - {name: dense, hosts: [h2]}
   - {name: sparse, hosts: [h1], metadata: {sched_policy: low_cpu_density}}
 """)
-    assert ratios(small) == {"h1": 1.0, "h2": 8.0}
+    assert ratios_by_host(sqlite_policed_cloud) == {"h1": 1.0, "h2": 8.0}
 
 
 @pytest.mark.parametrize(
@@ -91,10 +90,10 @@ aggregates:
         ("{name: x, metadata: {sched_policy: nope}}", "there is no policy 'nope'"),
     ],
 )
-def test_policies_at_odds_are_refused_with_their_place(small, entry, message):
-    small.load(HOSTS)
-    before = small.state
+def test_conflicting_policies_are_rejected_with_their_line(sqlite_policed_cloud, entry, message):
+    sqlite_policed_cloud.load(HOSTS)
+    before = sqlite_policed_cloud.state
     with pytest.raises(Conflict, match=message) as refused:
-        small.load(f"version: 1\naggregates:\n  - {entry}\n")
+        sqlite_policed_cloud.load(f"version: 1\naggregates:\n  - {entry}\n")
     assert "f.yaml:3" in refused.value.detail
-    assert small.state == before
+    assert sqlite_policed_cloud.state == before

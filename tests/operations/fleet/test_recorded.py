@@ -8,13 +8,13 @@ from placement_sched.errors import Invalid
 from tests.support.clouds import uuid_of
 
 
-def test_a_document_is_kept_as_it_is(small):
+def test_recorded_document_is_unchanged(sqlite_cloud):
     flavor = {"vcpus": 4, "swap": "", "extra_specs": {"a": 1, "b": "c", "d": 1.5}, "id": None}
     image = {"tags": ["t"], "properties": {"a": True, "mappings": [{"a": [1, {"b": None}]}]}}
     uuid = uuid_of("one")
     given = orjson.dumps([{"uuid": uuid, "flavor": flavor, "image": image}]).decode()
-    small.load(f"instances: {given}")
-    instance = small.state.instances[uuid]
+    sqlite_cloud.load(f"instances: {given}")
+    instance = sqlite_cloud.state.instances[uuid]
     assert orjson.dumps(instance.flavor) == orjson.dumps(flavor)
     assert orjson.dumps(instance.image) == orjson.dumps(image)
 
@@ -43,21 +43,35 @@ def test_a_document_is_kept_as_it_is(small):
         ("flavor: {vcpus: 18446744073709551616}", "'18446744073709551616' is not an integer"),
     ],
 )
-def test_a_document_that_the_api_refuses_is_refused_with_its_place(small, entry, message):
+def test_invalid_document_is_rejected_with_its_path(sqlite_cloud, entry, message):
     for dry_run in (True, False):
         with pytest.raises(Invalid) as refused:
-            small.load(f"instances:\n- name: i1\n  host: a\n  {entry}", dry_run=dry_run)
+            sqlite_cloud.load(f"instances:\n- name: i1\n  host: a\n  {entry}", dry_run=dry_run)
         assert str(refused.value).startswith("f.yaml:4:")
         assert message in str(refused.value)
-    assert small.state.instances == {}
+    assert sqlite_cloud.state.instances == {}
 
 
-def test_what_is_no_number_of_json_is_kept_as_text(small):
+def test_metadata_are_texts_and_stay_unless_the_entry_has_them(sqlite_cloud):
     uuid = uuid_of("one")
-    small.load(
+    entry = f"instances:\n- uuid: {uuid}\n"
+    sqlite_cloud.load(f"{entry}  metadata: {{tier: 1}}\n  system_metadata: {{a: null, b: x}}")
+    sqlite_cloud.load(f"{entry}  metadata: {{role: web}}\n  vm_state: error")
+    instance = sqlite_cloud.state.instances[uuid]
+    assert instance.vm_state == "error"
+    assert instance.metadata == {"role": "web"}
+    assert instance.system_metadata == {"a": None, "b": "x"}
+    text = "x" * 40_000
+    with pytest.raises(Invalid, match="more than 131072 characters"):
+        sqlite_cloud.load(f"{entry}  metadata: {{a: {text}, b: {text}, c: {text}, d: {text}}}")
+
+
+def test_non_json_number_is_stored_as_text(sqlite_cloud):
+    uuid = uuid_of("one")
+    sqlite_cloud.load(
         f"instances:\n- uuid: {uuid}\n"
         "  flavor: {extra_specs: {a: .inf, b: 1e999}}\n  image: {properties: {a: -.inf, b: .nan}}"
     )
-    instance = small.state.instances[uuid]
+    instance = sqlite_cloud.state.instances[uuid]
     assert instance.flavor == {"extra_specs": {"a": ".inf", "b": "1e999"}}
     assert instance.image == {"properties": {"a": "-.inf", "b": ".nan"}}

@@ -187,8 +187,8 @@ UUID = uuid_of("one")
         ),
     ],
 )
-def test_an_error_names_its_place(small, text, message):
+def test_schema_error_names_its_path(sqlite_cloud, text, message):
     with pytest.raises(Invalid) as refused:
-        small.load(text)
+        sqlite_cloud.load(text)
     assert str(refused.value).startswith(message)
-    assert small.load("") == []
+    assert sqlite_cloud.load("") == []

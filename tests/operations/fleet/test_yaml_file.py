@@ -38,7 +38,7 @@ from placement_sched.schemas.formats import DocumentError
         ("", None),
     ],
 )
-def test_yaml_is_read(text, data):
+def test_yaml_is_parsed(text, data):
     assert YamlFile(text, "f").data == data
 
 
@@ -64,19 +64,19 @@ def test_yaml_is_read(text, data):
         ("# a\u2028b: 1\nc: \ufffe", "f:3:4"),
     ],
 )
-def test_wrong_yaml_is_refused_with_its_place(text, place):
+def test_invalid_yaml_is_rejected_with_its_line(text, place):
     with pytest.raises(Invalid) as message:
         YamlFile(text, "f")
     assert str(message.value).startswith(f"{place}: ")
 
 
 @pytest.mark.parametrize("text", ["a: " + "[" * 100_000, "- " * 100_000, "[" * 101 + "]" * 101])
-def test_what_is_nested_too_deeply_is_refused(text):
+def test_too_deeply_nested_yaml_is_rejected(text):
     with pytest.raises(Invalid, match=r"f:1:[0-9]+: more than 100 levels deep"):
         YamlFile(text, "f")
 
 
-def test_what_lies_deep_is_read():
+def test_deeply_nested_yaml_is_parsed():
     assert YamlFile("[" * 100 + "]" * 100, "f").data
 
 
@@ -93,7 +93,7 @@ def test_what_lies_deep_is_read():
         (("no", "such"), "f:1:1"),
     ],
 )
-def test_a_fault_is_shown_where_the_value_stands(keys, place):
+def test_error_points_to_the_line_of_the_value(keys, place):
     file = YamlFile("a: 1\nb: [1,\n  {c: 2}]\nd: &one {x: 3}\ne: {<<: *one}\n", "f")
 
     def refuse(_):
@@ -113,17 +113,17 @@ _VALUES = st.recursive(
 
 
 @given(st.dictionaries(_TEXTS, _VALUES, max_size=4))
-def test_what_is_written_is_read_again(document):
+def test_written_yaml_is_parsed_back(document):
     assert YamlFile(to_yaml(document), "f").data == (document or {})
 
 
-def test_it_is_yaml_for_others_too():
+def test_written_yaml_is_standard_yaml():
     assert yaml.safe_load(to_yaml({"hosts": [{"host": "cn1", "vcpus": 1}]})) == {
         "hosts": [{"host": "cn1", "vcpus": 1}]
     }
 
 
-def test_aliases_of_aliases_are_refused_where_they_come_to_too_much():
+def test_exponential_aliases_are_rejected():
     """Each line has the one above nine times: ten lines would come to 9**9 values."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
@@ -131,6 +131,6 @@ def test_aliases_of_aliases_are_refused_where_they_come_to_too_much():
         YamlFile("\n".join(lines), "f")
 
 
-def test_what_is_used_again_as_often_as_there_are_hosts_is_read():
+def test_alias_per_host_is_parsed():
     lines = ["like: &like {a: 1, b: [1, 2, 3]}", "hosts:", *["- *like"] * 10_000]
     assert len(YamlFile("\n".join(lines), "f").data["hosts"]) == 10_000

@@ -41,20 +41,20 @@ def test_classes_are_those_of_this_package(shim):
         ("nova.scheduler.filters.acme", "nova.scheduler.filters.acme is not provided here"),
     ],
 )
-def test_another_module_says_why_it_is_missing(shim, name, reason):
+def test_unsupported_module_is_reported_with_the_reason(shim, name, reason):
     with pytest.raises(ImportError, match=reason) as error:
         import_module(name)
     assert "doc/source/bring_your_filters.rst" in str(error.value)
 
 
-def test_another_name_says_why_it_is_missing(shim):
+def test_unsupported_name_is_reported_with_the_reason(shim):
     objects = import_module("nova.objects")
     assert not hasattr(objects, "Quotas")
     with pytest.raises(ImportError, match=r"nova\.objects\.Quotas is not provided here: no such"):
         exec("from nova.objects import Quotas")  # noqa: S102 - the statement of a plugin
 
 
-def test_a_fork_adds_modules_and_names(shim, tmp_path, monkeypatch):
+def test_fork_may_add_modules_and_names(shim, tmp_path, monkeypatch):
     folder = tmp_path / "nova" / "scheduler"
     (folder / "filters").mkdir(parents=True)
     (folder / "mixins.py").write_text("from nova.scheduler.utils import acme\nNAME = acme()\n")

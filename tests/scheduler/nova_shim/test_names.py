@@ -22,7 +22,7 @@ class A(filters.BaseHostFilter):
 """
 
 
-def test_every_form_of_an_import_and_every_use_is_found():
+def test_every_import_and_use_is_found():
     names = {each.name: each.line for each in list_names(SOURCE)}
     assert names == {
         "nova.conf": 2,
@@ -39,7 +39,7 @@ def test_every_form_of_an_import_and_every_use_is_found():
     }
 
 
-def test_imports_are_found_alone():
+def test_imports_without_a_use_are_found():
     found = list_names("import nova.conf\nnova.conf.CONF\n", imports_only=True)
     assert [each.name for each in found] == ["nova.conf"]
 
@@ -58,7 +58,7 @@ def test_imports_are_found_alone():
         ("oslo.config", True, "oslo.config is provided by the nova shim"),
     ],
 )
-def test_a_name_is_provided_or_says_why_not(name, is_provided, hint):
+def test_name_is_provided_or_reported_with_the_reason(name, is_provided, hint):
     found = NovaName(1, name)
     assert found.is_provided == is_provided
     assert hint in found.hint

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filters and weighers that are written for nova run unchanged."""
 
-import pytest
+from datetime import datetime
 
+import pytest
+from sqlalchemy import update
+
+from placement_sched.db.tables import instances
 from tests.conftest import make_settings
 from tests.scheduler.nova_shim.conftest import THIRD_PARTY
 from tests.support.scheduling import instance, report, spec
@@ -112,6 +116,29 @@ def test_older_instances_lower_the_weight(build_cloud):
     assert weights["cn1"] < -1 < weights["cn2"] == weights["cn3"] == 0
 
 
+@pytest.mark.parametrize(
+    ("weigher", "raw"),
+    [
+        ("PreemptibleCountWeigher", {"cn1": -1, "cn2": 0, "cn3": 0}),
+        ("OldPreemptibleWeigher", {"cn1": -1, "cn2": 0, "cn3": 0}),
+        ("PreemptibleDurationWeigher", {"cn1": -5, "cn2": 0, "cn3": 0}),
+    ],
+)
+def test_weigher_reads_the_metadata_of_instances(build_cloud, weigher, raw):
+    path = f"preemptible_weigher.{weigher}"
+    app = build_cloud(enabled_filters=[], weight_classes=[path])
+    values = {
+        "launched_at": datetime(2026, 1, 1, 19),
+        "metadata": '{"stop":"any time"}',
+        "system_metadata": '{"preemptible":"true"}',
+    }
+    app.app.services.database.write(
+        lambda connection: connection.execute(update(instances).values(values))
+    )
+    hosts = explain(app)["hosts"]
+    assert {host["host"]: host["weights"][weigher]["raw"] for host in hosts} == raw
+
+
 def test_a_filter_reads_the_roles_of_the_caller(build_cloud):
     app = build_cloud(
         available_filters=["roles_filter.RolesFilter"], enabled_filters=["RolesFilter"]
@@ -122,7 +149,8 @@ def test_a_filter_reads_the_roles_of_the_caller(build_cloud):
     assert sorted(host["host"] for host in hosts) == list(HOSTS)
 
 
-def test_every_plugin_is_tried():
-    tried = {plugin.partition(".")[0] for plugin, *_ in [*FILTERS, *WEIGHERS]} | {"age_weigher"}
+def test_every_plugin_is_tested():
+    tried = {plugin.partition(".")[0] for plugin, *_ in [*FILTERS, *WEIGHERS]}
+    tried |= {"age_weigher", "preemptible_weigher"}
     assert tried == {path.stem for path in THIRD_PARTY.glob("*.py")}
-    assert len(tried) == 20
+    assert len(tried) == 21

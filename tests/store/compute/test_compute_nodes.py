@@ -17,41 +17,41 @@ pytestmark = pytest.mark.all_databases
 LATER = NOW + timedelta(seconds=30)
 
 
-def node(number=1, now=NOW, **changes):
+def report_node(number=1, now=NOW, **changes):
     return parse(build_report(number, **changes), Defaults(now=now)).node
 
 
-def write(database, *nodes, now=NOW):
+def write_nodes(database, *nodes, now=NOW):
     return database.write(lambda connection: compute_nodes.write(connection, nodes, now))
 
 
-def kept(database, *uuids):
+def read_nodes(database, *uuids):
     with database.read() as connection:
         found = {one.uuid: one for one in compute_nodes.by_uuids(connection, uuids)}
     return [found[uuid] for uuid in uuids]
 
 
-def test_first_report_makes_the_node(database):
+def test_first_report_creates_the_node(database):
     numa = {"cells": [{"id": 0, "cpuset": [0, 1], "memory": 1024}]}
-    reported = node(
+    reported = report_node(
         cpu_info={"arch": "x86_64"},
         stats={"num_instances": 2},
         supported_hv_specs=[["x86_64", "kvm", "hvm"]],
         numa_topology=numa,
         free_disk_gb=None,
     )
-    written = write(database, reported)
+    written = write_nodes(database, reported)
     assert (written.created, written.changed) == ({node_uuid(1)}, frozenset())
-    (found,) = kept(database, node_uuid(1))
+    (found,) = read_nodes(database, node_uuid(1))
     assert found == replace(reported, version=found.version, created_at=NOW, updated_at=NOW)
 
 
-def test_same_report_moves_the_heartbeat_only(database):
-    write(database, node())
-    (before,) = kept(database, node_uuid(1))
-    written = write(database, node(now=LATER), now=LATER)
+def test_unchanged_report_updates_the_heartbeat_only(database):
+    write_nodes(database, report_node())
+    (before,) = read_nodes(database, node_uuid(1))
+    written = write_nodes(database, report_node(now=LATER), now=LATER)
     assert (written.created, written.changed) == (frozenset(), frozenset())
-    assert kept(database, node_uuid(1)) == [replace(before, last_seen_up=LATER)]
+    assert read_nodes(database, node_uuid(1)) == [replace(before, last_seen_up=LATER)]
 
 
 @pytest.mark.parametrize(
@@ -65,27 +65,29 @@ def test_same_report_moves_the_heartbeat_only(database):
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_other_report_raises_the_version(database, change):
-    write(database, node())
-    (before,) = kept(database, node_uuid(1))
-    written = write(database, node(now=LATER, **change), now=LATER)
+def test_changed_report_raises_the_version(database, change):
+    write_nodes(database, report_node())
+    (before,) = read_nodes(database, node_uuid(1))
+    written = write_nodes(database, report_node(now=LATER, **change), now=LATER)
     assert written.changed == {node_uuid(1)}
-    (after,) = kept(database, node_uuid(1))
+    (after,) = read_nodes(database, node_uuid(1))
     assert after.version == before.version + 1
     assert (after.created_at, after.updated_at, after.last_seen_up) == (NOW, LATER, LATER)
-    assert replace(after, version=0, created_at=None, updated_at=None) == node(now=LATER, **change)
+    assert replace(after, version=0, created_at=None, updated_at=None) == report_node(
+        now=LATER, **change
+    )
 
 
-def test_node_that_moves_tells_where_it_was(database):
-    write(database, node(1), node(2))
-    written = write(database, node(1, host="cn9"), node(2, vcpus=1))
+def test_moved_node_returns_its_previous_host(database):
+    write_nodes(database, report_node(1), report_node(2))
+    written = write_nodes(database, report_node(1, host="cn9"), report_node(2, vcpus=1))
     assert written.came_from == {node_uuid(1): "cn1"}
 
 
-def test_names_of_another_node_are_refused(database):
-    write(database, node(1))
+def test_name_of_another_node_is_rejected(database):
+    write_nodes(database, report_node(1))
     with pytest.raises(Duplicate) as taken:
-        write(database, node(2), node(3, host="cn1", hypervisor_hostname="cn1"))
+        write_nodes(database, report_node(2), report_node(3, host="cn1", hypervisor_hostname="cn1"))
     assert taken.value.code == "scheduler.duplicate"
     assert node_uuid(1) in taken.value.detail
     assert node_uuid(3) in taken.value.detail
@@ -93,43 +95,43 @@ def test_names_of_another_node_are_refused(database):
         assert [one.uuid for one in compute_nodes.search(connection)] == [node_uuid(1)]
 
 
-def test_renaming_onto_another_node_is_refused(database):
-    write(database, node(1), node(2))
+def test_renaming_to_another_nodes_name_is_rejected(database):
+    write_nodes(database, report_node(1), report_node(2))
     with pytest.raises(Duplicate):
-        write(database, node(2, host="cn1", hypervisor_hostname="cn1"))
+        write_nodes(database, report_node(2, host="cn1", hypervisor_hostname="cn1"))
 
 
-def test_names_heed_case_and_may_share_one_half(database):
-    write(
+def test_names_are_case_sensitive_and_unique_per_host(database):
+    write_nodes(
         database,
-        node(1),
-        node(2, host="CN1", hypervisor_hostname="cn1"),
-        node(3, host="cn1", hypervisor_hostname="cn1-b"),
+        report_node(1),
+        report_node(2, host="CN1", hypervisor_hostname="cn1"),
+        report_node(3, host="cn1", hypervisor_hostname="cn1-b"),
     )
     with database.read() as connection:
         assert len(compute_nodes.search(connection, host="cn1")) == 2
         assert len(compute_nodes.search(connection, host="CN1")) == 1
 
 
-def test_node_that_comes_back_otherwise_has_another_version(database):
-    write(database, node(1))
-    (before,) = kept(database, node_uuid(1))
+def test_recreated_node_has_another_version(database):
+    write_nodes(database, report_node(1))
+    (before,) = read_nodes(database, node_uuid(1))
     database.write(lambda connection: compute_nodes.remove(connection, before))
-    write(database, node(1, vcpus=16))
-    (after,) = kept(database, node_uuid(1))
+    write_nodes(database, report_node(1, vcpus=16))
+    (after,) = read_nodes(database, node_uuid(1))
     assert after.version != before.version
 
 
-def test_versions_tell_of_those_that_are_there(database):
-    write(database, node(1), node(2, last_seen_up="2025-01-01T00:00:00Z"))
-    found = kept(database, node_uuid(1), node_uuid(2))
+def test_versions_are_returned_for_existing_nodes(database):
+    write_nodes(database, report_node(1), report_node(2, last_seen_up="2025-01-01T00:00:00Z"))
+    found = read_nodes(database, node_uuid(1), node_uuid(2))
     with database.read() as connection:
         versions = compute_nodes.versions(connection, [node_uuid(n) for n in (1, 2, 3)])
     assert versions == {one.uuid: (one.version, one.last_seen_up) for one in found}
 
 
-def test_search_goes_on_behind_the_marker(database):
-    write(database, *(node(number) for number in range(1, 6)))
+def test_search_continues_after_the_marker(database):
+    write_nodes(database, *(report_node(number) for number in range(1, 6)))
     with database.read() as connection:
         page = compute_nodes.search(connection, after=node_uuid(2), limit=2)
         assert [one.host for one in page] == ["cn3", "cn4"]
@@ -144,19 +146,20 @@ def test_unknown_node_is_not_found(database):
 
 
 @pytest.mark.parametrize("moments", [1, 7], ids=["one heartbeat", "several heartbeats"])
-def test_heartbeats_cost_the_same_for_many_nodes(database, moments):
+def test_heartbeat_statement_count_is_independent_of_nodes(database, moments):
     def fleet(size, now):
         return [
-            node(number, now=now + timedelta(seconds=number % moments)) for number in range(size)
+            report_node(number, now=now + timedelta(seconds=number % moments))
+            for number in range(size)
         ]
 
     counts = {}
-    write(database, *fleet(600, NOW))
+    write_nodes(database, *fleet(600, NOW))
     for size in (20, 600):
         with record_statements(database) as seen:
-            write(database, *fleet(size, LATER + timedelta(hours=size)))
+            write_nodes(database, *fleet(size, LATER + timedelta(hours=size)))
         counts[size] = len(seen)
     assert counts[20] == counts[600]
-    assert {one.last_seen_up for one in kept(database, node_uuid(0))} == {
+    assert {one.last_seen_up for one in read_nodes(database, node_uuid(0))} == {
         LATER + timedelta(hours=600)
     }

@@ -25,10 +25,10 @@ ROWS = (
 
 
 @pytest.fixture
-def listed(database):
+def list_ids(database):
     """Give a function that returns the ids of the flavors that are wanted."""
 
-    def work(connection):
+    def write_rows(connection):
         for place, (flavorid, name, memory_mb, root_gb, factor, text) in enumerate(ROWS):
             flavor = Flavor(
                 flavorid=flavorid,
@@ -43,7 +43,7 @@ def listed(database):
         number = store.by_flavorid(connection, "p").id
         store.add_project(connection, number, "shop", NOW)
 
-    database.write(work)
+    database.write(write_rows)
 
     def ids(**wanted):
         with database.read() as connection:
@@ -53,11 +53,11 @@ def listed(database):
     return ids
 
 
-def test_public_ones_and_the_projects_own_are_seen(listed):
-    assert listed() == "BCabc"
-    assert listed(project_id="shop") == "BCabcp"
-    assert listed(is_public=False) == "p"
-    assert listed(is_public=None) == "BCabcp"
+def test_public_and_accessible_flavors_are_listed(list_ids):
+    assert list_ids() == "BCabc"
+    assert list_ids(project_id="shop") == "BCabcp"
+    assert list_ids(is_public=False) == "p"
+    assert list_ids(is_public=None) == "BCabcp"
 
 
 @pytest.mark.parametrize(
@@ -75,43 +75,43 @@ def test_public_ones_and_the_projects_own_are_seen(listed):
         ("id", "cabBC"),
     ],
 )
-def test_order_is_the_same_everywhere_and_turns_round(listed, key, order):
-    assert listed(sort_key=key) == order
-    assert listed(sort_key=key, descending=True) == order[::-1]
+def test_order_is_equal_on_all_databases_and_reversible(list_ids, key, order):
+    assert list_ids(sort_key=key) == order
+    assert list_ids(sort_key=key, descending=True) == order[::-1]
 
 
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("key", SORT_KEYS)
-def test_pages_make_up_the_list(listed, key, descending):
+def test_pages_cover_the_whole_list(list_ids, key, descending):
     order = {"sort_key": key, "descending": descending, "is_public": None}
-    whole, pages, marker = listed(**order), "", None
-    while page := listed(**order, limit=2, marker=marker):
+    whole, pages, marker = list_ids(**order), "", None
+    while page := list_ids(**order, limit=2, marker=marker):
         pages += page
         marker = page[-1]
     assert pages == whole
 
 
-def test_sizes_narrow(listed):
-    assert listed(min_memory_mb=1024) == "Bbc"
-    assert listed(min_root_gb=5) == "Bac"
-    assert listed(min_memory_mb=2**31) == ""
+def test_minimum_sizes_filter_the_list(list_ids):
+    assert list_ids(min_memory_mb=1024) == "Bbc"
+    assert list_ids(min_root_gb=5) == "Bac"
+    assert list_ids(min_memory_mb=2**31) == ""
 
 
-def test_a_marker_is_a_flavor_that_is_seen(listed):
-    assert listed(marker="p") == ""
-    assert listed(marker="p", confined=True, project_id="shop") == ""
+def test_marker_must_be_a_visible_flavor(list_ids):
+    assert list_ids(marker="p") == ""
+    assert list_ids(marker="p", confined=True, project_id="shop") == ""
     for wanted in ({"marker": "d"}, {"marker": "a "}, {"marker": "p", "confined": True}):
         with pytest.raises(Invalid, match=r"marker \[. ?\] not found"):
-            listed(**wanted)
+            list_ids(**wanted)
 
 
-def test_as_many_statements_for_many_as_for_few(database, listed):
-    def work(connection):
+def test_statement_count_is_independent_of_flavors(database, list_ids):
+    def write_rows(connection):
         for flavor in ("a", "b", "c"):
             number = store.by_flavorid(connection, flavor).id
             store.set_extra_specs(connection, number, {"k": flavor}, NOW)
 
-    database.write(work)
+    database.write(write_rows)
     for limit in (1, 5):
         with record_statements(database) as seen, database.read() as connection:
             found = search(connection, FlavorsWanted(limit=limit, marker="B"), extra_specs=True)

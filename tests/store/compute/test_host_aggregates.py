@@ -13,48 +13,48 @@ pytestmark = pytest.mark.all_databases
 
 
 @pytest.fixture
-def add(database):
+def add_aggregate(database):
     """Give a function that adds an aggregate with hosts and metadata, and returns its id."""
 
     def make(name, *hosts, **metadata):
-        def work(connection):
+        def write_rows(connection):
             number = store.add(connection, uuid_of(name), name, NOW)
             store.add_hosts(connection, number, hosts, NOW)
             store.change_metadata(connection, number, metadata, NOW)
             return number
 
-        return database.write(work)
+        return database.write(write_rows)
 
     return make
 
 
-def ask(database, question, *arguments):
+def run_query(database, question, *arguments):
     with database.read() as connection:
         return question(connection, *arguments)
 
 
-def test_aggregate_is_read_as_it_was_written(database, add):
-    number = add("a", "h2", "h1", ssd="true", availability_zone="z")
-    found = ask(database, store.by_id, number)
+def test_aggregate_is_read_as_it_was_written(database, add_aggregate):
+    number = add_aggregate("a", "h2", "h1", ssd="true", availability_zone="z")
+    found = run_query(database, store.by_id, number)
     assert (found.id, found.uuid, found.name) == (number, uuid_of("a"), "a")
     assert found.hosts == {"h1", "h2"}
     assert found.metadata == {"availability_zone": "z", "ssd": "true"}
     assert (found.created_at, found.updated_at) == (NOW, None)
-    assert ask(database, store.by_id, number + 1) is None
+    assert run_query(database, store.by_id, number + 1) is None
 
 
-def test_names_are_compared_with_case(database, add):
-    number = add("ssd")
-    assert ask(database, store.id_of_name, "ssd") == number
-    assert ask(database, store.id_of_name, "SSD") is None
+def test_aggregate_names_are_case_sensitive(database, add_aggregate):
+    number = add_aggregate("ssd")
+    assert run_query(database, store.id_of_name, "ssd") == number
+    assert run_query(database, store.id_of_name, "SSD") is None
 
 
-def test_snapshot_holds_what_the_list_holds_but_times(database, add):
-    add("a", "h1", "h2", Ssd="TRUE", ssd="", availability_zone="z")
-    add("A")
-    add("b", "h1")
-    listed = ask(database, store.all_aggregates)
-    taken = ask(database, store.snapshot)
+def test_snapshot_equals_the_list_without_times(database, add_aggregate):
+    add_aggregate("a", "h1", "h2", Ssd="TRUE", ssd="", availability_zone="z")
+    add_aggregate("A")
+    add_aggregate("b", "h1")
+    listed = run_query(database, store.all_aggregates)
+    taken = run_query(database, store.snapshot)
     assert [each.name for each in taken] == ["a", "A", "b"]
     for one, other in zip(listed, taken, strict=True):
         assert (one.id, one.uuid, one.name) == (other.id, other.uuid, other.name)
@@ -62,66 +62,66 @@ def test_snapshot_holds_what_the_list_holds_but_times(database, add):
 
 
 def test_snapshot_of_no_aggregates_is_empty(database):
-    assert ask(database, store.snapshot) == ()
+    assert run_query(database, store.snapshot) == ()
 
 
-def test_metadata_changes_name_only_their_keys(database, add):
-    number = add("a", one="1", two="2", One="upper")
+def test_metadata_update_changes_only_given_keys(database, add_aggregate):
+    number = add_aggregate("a", one="1", two="2", One="upper")
     database.write(
         lambda connection: store.change_metadata(
             connection, number, {"one": None, "two": "II", "three": "3"}, NOW
         )
     )
-    found = ask(database, store.by_id, number)
+    found = run_query(database, store.by_id, number)
     assert found.metadata == {"One": "upper", "two": "II", "three": "3"}
 
 
-def test_touched_aggregate_tells_when(database, add):
-    number = add("a")
+def test_touched_aggregate_has_a_new_update_time(database, add_aggregate):
+    number = add_aggregate("a")
     later = NOW + timedelta(seconds=5)
     database.write(lambda connection: store.change(connection, number, updated_at=later))
-    assert ask(database, store.by_id, number).updated_at == later
+    assert run_query(database, store.by_id, number).updated_at == later
 
 
-def test_known_hosts_have_a_node_or_a_compute_service(database):
+def test_host_with_a_node_or_a_compute_service_is_known(database):
     add_node(database, "node")
     add_service(database, "service")
     add_service(database, "controller", "nova-conductor")
     asked = ["node", "service", "controller", "Node", "nothing"]
-    assert ask(database, store.known_hosts, asked) == {"node", "service"}
+    assert run_query(database, store.known_hosts, asked) == {"node", "service"}
 
 
-def test_zones_are_told_by_host_and_aggregate(database, add):
-    one = add("one", "h1", "h2", availability_zone="z", ssd="true")
-    two = add("two", "h1", availability_zone="z")
-    add("plain", "h1", "h3", Availability_zone="no")
-    assert ask(database, store.zones_of_hosts, ["h1", "h2", "h3"]) == {
+def test_zones_are_returned_by_host_and_aggregate(database, add_aggregate):
+    one = add_aggregate("one", "h1", "h2", availability_zone="z", ssd="true")
+    two = add_aggregate("two", "h1", availability_zone="z")
+    add_aggregate("plain", "h1", "h3", Availability_zone="no")
+    assert run_query(database, store.zones_of_hosts, ["h1", "h2", "h3"]) == {
         "h1": {one: "z", two: "z"},
         "h2": {one: "z"},
     }
 
 
-def test_hosts_with_instances_are_told_once(database):
+def test_hosts_with_instances_are_returned_once(database):
     for host in ("h1", "h1", "h2"):
         add_instance(database, host)
-    assert ask(database, store.hosts_with_instances, ["h1", "H2", "h3"]) == {"h1"}
+    assert run_query(database, store.hosts_with_instances, ["h1", "H2", "h3"]) == {"h1"}
 
 
-def test_providers_are_those_of_the_hosts_nodes(database):
+def test_providers_of_hosts_are_found_by_their_nodes(database):
     add_node(database, "h1", "n1")
     add_node(database, "h1", "n2")
     add_node(database, "h1", "n3", provider=False)
     add_node(database, "h2")
-    assert len(ask(database, store.provider_ids_of_hosts, ["h1"])) == 2
-    assert len(ask(database, store.provider_ids_of_hosts, ["h1", "h2"])) == 3
-    assert ask(database, store.provider_ids_of_hosts, []) == frozenset()
+    assert len(run_query(database, store.provider_ids_of_hosts, ["h1"])) == 2
+    assert len(run_query(database, store.provider_ids_of_hosts, ["h1", "h2"])) == 3
+    assert run_query(database, store.provider_ids_of_hosts, []) == frozenset()
 
 
-def test_aggregates_are_told_by_host_in_order(database, add):
-    add("b", "h1", "h2")
-    add("a", "h1")
-    add("empty")
-    assert ask(database, store.aggregates_of_hosts, ["h1", "h2", "h3"]) == {
+def test_aggregates_are_returned_by_host_in_order(database, add_aggregate):
+    add_aggregate("b", "h1", "h2")
+    add_aggregate("a", "h1")
+    add_aggregate("empty")
+    assert run_query(database, store.aggregates_of_hosts, ["h1", "h2", "h3"]) == {
         "h1": (uuid_of("b"), uuid_of("a")),
         "h2": (uuid_of("b"),),
     }

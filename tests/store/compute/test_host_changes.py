@@ -14,11 +14,11 @@ pytestmark = pytest.mark.all_databases
 LATER = NOW + timedelta(seconds=30)
 
 
-def node(number=1, now=NOW, **changes):
+def report_node(number=1, now=NOW, **changes):
     return parse(build_report(number, **changes), Defaults(now=now)).node
 
 
-def version(database, host):
+def change_version(database, host):
     with database.read() as connection:
         return host_changes.versions(connection).get(host_changes.part_of(host), 0)
 
@@ -28,34 +28,34 @@ def cloud(database):
     """A database with the nodes and services of cn1 and cn2, whose parts are not the same."""
     assert host_changes.part_of("cn1") != host_changes.part_of("cn2")
 
-    def work(connection):
+    def write_rows(connection):
         services.record_heartbeats(connection, {"cn1": NOW, "cn2": NOW}, NOW)
-        compute_nodes.write(connection, [node(1), node(2)], NOW)
+        compute_nodes.write(connection, [report_node(1), report_node(2)], NOW)
 
-    database.write(work)
+    database.write(write_rows)
     return database
 
 
-def ids(connection):
+def service_ids(connection):
     return [services.by_hosts(connection, ["cn1"])["cn1"].id]
 
 
-def write(*nodes):
+def write_nodes(*nodes):
     return lambda connection: compute_nodes.write(connection, nodes, LATER)
 
 
-def put(connection):
+def put_service(connection):
     row = {"uuid": node_uuid(70), "host": "cn1", "binary": "nova-compute", "disabled": 1}
     more = {"disabled_reason": "fan", "forced_down": 0, "last_seen_up": NOW}
     services.put(connection, [{**row, **more}], LATER)
 
 
 CHANGES = {
-    "other figures": write(node(1, vcpus=9)),
-    "a heartbeat of a node": write(node(1, now=LATER)),
-    "a node moves to another host": write(node(1, host="cn9")),
-    "a node moves here": write(node(2, host="cn1", hypervisor_hostname="other")),
-    "a node goes": lambda connection: compute_nodes.remove(connection, node(1)),
+    "other figures": write_nodes(report_node(1, vcpus=9)),
+    "a heartbeat of a node": write_nodes(report_node(1, now=LATER)),
+    "a node moves to another host": write_nodes(report_node(1, host="cn9")),
+    "a node moves here": write_nodes(report_node(2, host="cn1", hypervisor_hostname="other")),
+    "a node goes": lambda connection: compute_nodes.remove(connection, report_node(1)),
     "nodes go": lambda connection: compute_nodes.remove_many(connection, [node_uuid(1)]),
     "all nodes of a host go": lambda connection: compute_nodes.remove_of_host(connection, "cn1"),
     "a node is seen": lambda connection: compute_nodes.record_seen(
@@ -66,45 +66,45 @@ CHANGES = {
     ),
     "a service is seen": lambda connection: services.record_seen(connection, {"cn1": LATER}, LATER),
     "a service is seen as it was": lambda connection: services.note_seen(
-        connection, dict.fromkeys(ids(connection), LATER), LATER
+        connection, dict.fromkeys(service_ids(connection), LATER), LATER
     ),
     "a service is disabled": lambda connection: services.set_disabled(
-        connection, ids(connection), disabled=True, reason="fan"
+        connection, service_ids(connection), disabled=True, reason="fan"
     ),
     "a service is forced down": lambda connection: services.set_forced_down(
-        connection, ids(connection), forced_down=True
+        connection, service_ids(connection), forced_down=True
     ),
-    "a service is put": put,
-    "a service goes": lambda connection: services.remove(connection, ids(connection)),
+    "a service is put": put_service,
+    "a service goes": lambda connection: services.remove(connection, service_ids(connection)),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_change_raises_the_counter_of_its_host(cloud, change):
-    before = version(cloud, "cn1")
+    before = change_version(cloud, "cn1")
     cloud.write(change)
-    assert version(cloud, "cn1") > before
+    assert change_version(cloud, "cn1") > before
 
 
 def test_a_new_node_and_a_new_service_raise_the_counters_of_their_hosts(cloud):
-    before = version(cloud, "cn3")
-    cloud.write(write(node(3)))
-    between = version(cloud, "cn3")
+    before = change_version(cloud, "cn3")
+    cloud.write(write_nodes(report_node(3)))
+    between = change_version(cloud, "cn3")
     cloud.write(lambda connection: services.record_heartbeats(connection, {"cn3": NOW}, NOW))
-    assert before < between < version(cloud, "cn3")
+    assert before < between < change_version(cloud, "cn3")
 
 
-def test_other_parts_stay_as_they_are(cloud):
-    before = version(cloud, "cn2")
-    for change in (write(node(1, vcpus=9)), put):
+def test_change_counters_of_other_parts_are_unchanged(cloud):
+    before = change_version(cloud, "cn2")
+    for change in (write_nodes(report_node(1, vcpus=9)), put_service):
         cloud.write(change)
-    assert version(cloud, "cn2") == before
+    assert change_version(cloud, "cn2") == before
 
 
-def test_a_report_that_says_nothing_new_raises_no_counter(cloud):
-    before = version(cloud, "cn1")
-    cloud.write(write(node(1, now=NOW), node(2, now=NOW)))
-    assert version(cloud, "cn1") == before
+def test_unchanged_report_raises_no_counter(cloud):
+    before = change_version(cloud, "cn1")
+    cloud.write(write_nodes(report_node(1, now=NOW), report_node(2, now=NOW)))
+    assert change_version(cloud, "cn1") == before
 
 
 def test_many_hosts_raise_the_counters_of_all_their_parts_in_one_transaction(cloud):

@@ -4,7 +4,7 @@
 import pytest
 
 from placement_sched.store.compute import hosts
-from tests.operations.test_reports import report
+from tests.operations.test_reports import record_report
 from tests.support.provider_traits import (
     TRAIT,
     add_trait,
@@ -17,7 +17,7 @@ from tests.support.service_changes import disable
 pytestmark = pytest.mark.all_databases
 
 
-def all_have(database, trait=TRAIT):
+def all_nodes_have(database, trait=TRAIT):
     with database.read() as connection:
         return hosts.all_nodes_have(connection, trait)
 
@@ -25,36 +25,36 @@ def all_have(database, trait=TRAIT):
 @pytest.fixture
 def cloud(database, settings):
     """A database with two enabled nodes, of which the first has the trait."""
-    report(database, settings, build_report(1), build_report(2))
+    record_report(database, settings, build_report(1), build_report(2))
     add_trait(database, node_uuid(1))
     return database
 
 
-def test_all_have_it_once_the_last_has(cloud):
-    assert not all_have(cloud)
+def test_trait_on_every_enabled_node(cloud):
+    assert not all_nodes_have(cloud)
     add_trait(cloud, node_uuid(2))
-    assert all_have(cloud)
+    assert all_nodes_have(cloud)
 
 
-def test_without_enabled_nodes_none_has_it(database, settings):
+def test_no_enabled_nodes_is_false(database, settings):
     create_root_provider(database, node_uuid(1))
     add_trait(database, node_uuid(1))
-    assert not all_have(database)
-    report(database, settings, build_report(2))
+    assert not all_nodes_have(database)
+    record_report(database, settings, build_report(2))
     add_trait(database, node_uuid(2))
     database.write(lambda connection: disable(connection, "cn2", "fan"))
-    assert not all_have(database)
+    assert not all_nodes_have(database)
 
 
-def test_disabled_nodes_need_it_not(cloud):
+def test_disabled_nodes_are_ignored(cloud):
     cloud.write(lambda connection: disable(connection, "cn2", "fan"))
-    assert all_have(cloud)
+    assert all_nodes_have(cloud)
 
 
-def test_node_without_provider_lacks_it(cloud):
+def test_node_without_provider_lacks_the_trait(cloud):
     delete_root_provider(cloud, node_uuid(2))
-    assert not all_have(cloud)
+    assert not all_nodes_have(cloud)
 
 
-def test_unknown_trait_is_nobodys(cloud):
-    assert not all_have(cloud, "CUSTOM_UNKNOWN")
+def test_unknown_trait_is_on_no_node(cloud):
+    assert not all_nodes_have(cloud, "CUSTOM_UNKNOWN")

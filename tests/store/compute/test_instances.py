@@ -17,24 +17,24 @@ pytestmark = pytest.mark.all_databases
 LATER = NOW + timedelta(seconds=30)
 
 
-def an_instance(number=1, **changes):
+def build_instance(number=1, **changes):
     nothing = dict.fromkeys(Instance.__slots__)
     return Instance(
         **{**nothing, "uuid": node_uuid(number), "host": "cn1", "display_name": "one", **changes}
     )
 
 
-def record(database, *recorded, now=NOW):
+def record_instances(database, *recorded, now=NOW):
     database.write(lambda connection: instances.record(connection, recorded, now))
 
 
-def kept(database, number=1):
+def read_instance(database, number=1):
     with database.read() as connection:
         return instances.by_uuid(connection, node_uuid(number))
 
 
-def test_record_is_kept_whole(database):
-    recorded = an_instance(
+def test_all_fields_of_an_instance_are_stored(database):
+    recorded = build_instance(
         node="n",
         project_id="p",
         user_id="u",
@@ -45,54 +45,80 @@ def test_record_is_kept_whole(database):
         server_group=node_uuid(7),
         decision_uuid=node_uuid(8),
     )
-    record(database, recorded)
-    assert kept(database) == replace(recorded, created_at=NOW, updated_at=NOW)
+    record_instances(database, recorded)
+    assert read_instance(database) == replace(recorded, created_at=NOW, updated_at=NOW)
 
 
-def test_next_record_keeps_birth_and_decision(database):
-    record(database, an_instance(decision_uuid=node_uuid(8), vm_state="building"))
-    record(database, an_instance(host="cn2"), now=LATER)
-    found = kept(database)
+def test_metadata_are_read_once_for_all_instances_and_only_on_use(database):
+    numbers = range(1, 31)
+    new = [build_instance(number, metadata={"n": str(number)}) for number in numbers]
+    database.write(lambda connection: instances.record(connection, new, NOW, with_metadata=True))
+    with record_statements(database) as statements, database.read() as connection:
+        records = instances.by_hosts(connection, ["cn1"])
+        found = instances.host_instances(connection, records)
+        assert {record.metadata for record in records} == {None}
+        assert found[0].get("display_name") == "one"
+        before = len(statements)
+        assert [entry.metadata for entry in found] == [{"n": str(number)} for number in numbers]
+        assert {len(entry.system_metadata) for entry in found} == {0}
+    assert not any("metadata" in statement for statement in statements[:before])
+    assert len(statements) == before + 1
+
+
+def test_record_without_metadata_keeps_them(database):
+    new = [build_instance(metadata={"a": "b"}, system_metadata={"c": None})]
+    database.write(lambda connection: instances.record(connection, new, NOW, with_metadata=True))
+    record_instances(database, build_instance(host="cn2"), now=LATER)
+    with database.read() as connection:
+        reader = instances.MetadataReader(connection, [node_uuid(1)])
+        assert reader.of(node_uuid(1)) == ({"a": "b"}, {"c": None})
+        assert reader.of(node_uuid(2)) == ({}, {})
+
+
+def test_update_keeps_creation_time_and_decision(database):
+    record_instances(database, build_instance(decision_uuid=node_uuid(8), vm_state="building"))
+    record_instances(database, build_instance(host="cn2"), now=LATER)
+    found = read_instance(database)
     assert (found.host, found.vm_state, found.decision_uuid) == ("cn2", None, node_uuid(8))
     assert (found.created_at, found.updated_at) == (NOW, LATER)
 
 
-def test_next_decision_replaces_the_last(database):
-    record(database, an_instance(decision_uuid=node_uuid(8)), an_instance(2))
-    record(database, an_instance(decision_uuid=node_uuid(9)), an_instance(2))
-    assert kept(database, 1).decision_uuid == node_uuid(9)
-    assert kept(database, 2).decision_uuid is None
+def test_new_decision_replaces_the_previous(database):
+    record_instances(database, build_instance(decision_uuid=node_uuid(8)), build_instance(2))
+    record_instances(database, build_instance(decision_uuid=node_uuid(9)), build_instance(2))
+    assert read_instance(database, 1).decision_uuid == node_uuid(9)
+    assert read_instance(database, 2).decision_uuid is None
 
 
-def test_instances_of_hosts_come_by_host_then_uuid(database):
-    record(
+def test_instances_are_sorted_by_host_and_uuid(database):
+    record_instances(
         database,
-        an_instance(3, host="b"),
-        an_instance(2, host="a"),
-        an_instance(1, host="b"),
-        an_instance(4, host=None),
+        build_instance(3, host="b"),
+        build_instance(2, host="a"),
+        build_instance(1, host="b"),
+        build_instance(4, host=None),
     )
     with database.read() as connection:
         found = instances.by_hosts(connection, ["a", "b", "c"])
     assert [one.uuid for one in found] == [node_uuid(number) for number in (2, 1, 3)]
 
 
-def test_removed_instances_are_gone(database):
-    record(database, an_instance(1), an_instance(2))
+def test_removed_instances_are_not_found(database):
+    record_instances(database, build_instance(1), build_instance(2))
 
     def remove(connection):
         return instances.remove(connection, [node_uuid(1), node_uuid(3)])
 
     assert database.write(remove) == 1
     with pytest.raises(NotFound):
-        kept(database, 1)
-    assert kept(database, 2)
+        read_instance(database, 1)
+    assert read_instance(database, 2)
 
 
-def test_many_records_cost_what_few_cost(database):
+def test_statement_count_is_independent_of_instances(database):
     counts = []
-    for some in ([an_instance(1)], [an_instance(number) for number in range(2, 300)]):
+    for some in ([build_instance(1)], [build_instance(number) for number in range(2, 300)]):
         with record_statements(database) as seen:
-            record(database, *some)
+            record_instances(database, *some)
         counts.append(len(seen))
     assert counts[0] == counts[1]

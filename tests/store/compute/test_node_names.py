@@ -12,31 +12,31 @@ from tests.support.statements import record_statements
 pytestmark = pytest.mark.all_databases
 
 
-def node(number=1, **changes):
+def report_node(number=1, **changes):
     return parse(build_report(number, **changes), Defaults(now=NOW)).node
 
 
-def write(*nodes):
+def write_nodes(*nodes):
     return lambda connection: compute_nodes.write(connection, nodes, NOW)
 
 
 @pytest.fixture
 def cloud(database):
-    database.write(write(node(1), node(2)))
+    database.write(write_nodes(report_node(1), report_node(2)))
     return database
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (write(node(1, hypervisor_hostname="other")), ("cn1", "other")),
-        (write(node(1, host="cn9")), ("cn9", "cn1")),
-        (lambda connection: compute_nodes.remove(connection, node(1)), None),
+        (write_nodes(report_node(1, hypervisor_hostname="other")), ("cn1", "other")),
+        (write_nodes(report_node(1, host="cn9")), ("cn9", "cn1")),
+        (lambda connection: compute_nodes.remove(connection, report_node(1)), None),
         (lambda connection: compute_nodes.remove_many(connection, [node_uuid(1)]), None),
         (lambda connection: compute_nodes.remove_of_host(connection, "cn1"), None),
     ],
 )
-def test_node_that_changes_has_its_new_names_at_once(cloud, change, expected):
+def test_changed_node_names_are_visible_at_once(cloud, change, expected):
     names = NodeNames()
     with cloud.read() as connection:
         before = names.current(connection)
@@ -46,11 +46,11 @@ def test_node_that_changes_has_its_new_names_at_once(cloud, change, expected):
         assert names.current(connection).get(node_uuid(1)) == expected
 
 
-def test_names_are_read_once_while_reports_change_nothing_of_them(cloud):
+def test_node_names_are_cached_until_they_change(cloud):
     names = NodeNames()
     with cloud.read() as connection:
         names.current(connection)
-    cloud.write(write(node(1, vcpus=9)))
+    cloud.write(write_nodes(report_node(1, vcpus=9)))
     with record_statements(cloud) as statements, cloud.read() as connection:
         assert len(names.current(connection)) == 2
     assert len(statements) == 1

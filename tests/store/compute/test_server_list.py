@@ -18,7 +18,7 @@ NOW = datetime(2026, 1, 1, 12, 0, 0)
 TASKS = sorted({task for _, by_task in STATUSES.values() for task in by_task})
 
 
-def an_instance(number, vm_state, task_state):
+def build_instance(number, vm_state, task_state):
     return Instance(
         uuid=instance(number),
         host=None,
@@ -35,9 +35,9 @@ def an_instance(number, vm_state, task_state):
     )
 
 
-def test_status_and_power_state_asked_of_the_database_are_those_told(database):
+def test_status_filters_match_displayed_status(database):
     states = product([*STATUSES, "Active", "mended", None], [*TASKS, "Rebooting", "other", None])
-    every = [an_instance(number, *pair) for number, pair in enumerate(states, start=1)]
+    every = [build_instance(number, *pair) for number, pair in enumerate(states, start=1)]
     database.write(lambda connection: instances.record(connection, every, NOW))
 
     def uuids(**wanted):

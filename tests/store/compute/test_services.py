@@ -16,79 +16,79 @@ pytestmark = pytest.mark.all_databases
 LATER = NOW + timedelta(seconds=30)
 
 
-def beat(database, heartbeats, now=NOW):
+def record_heartbeats(database, heartbeats, now=NOW):
     return database.write(
         lambda connection: services.record_heartbeats(connection, heartbeats, now)
     )
 
 
-def by_host(database, *hosts):
+def services_by_host(database, *hosts):
     with database.read() as connection:
         return services.by_hosts(connection, hosts)
 
 
-def test_first_heartbeat_makes_an_enabled_service(database):
-    assert not beat(database, {"cn1": NOW})["cn1"].disabled
-    service = by_host(database, "cn1")["cn1"]
+def test_first_heartbeat_creates_an_enabled_service(database):
+    assert not record_heartbeats(database, {"cn1": NOW})["cn1"].disabled
+    service = services_by_host(database, "cn1")["cn1"]
     assert (service.binary, service.disabled, service.forced_down) == ("nova-compute", False, False)
     assert (service.disabled_reason, service.last_seen_up) == (None, NOW)
     assert service.is_up(NOW, 60)
 
 
-def test_next_heartbeat_moves_it_and_keeps_what_operators_set(database):
-    first = beat(database, {"cn1": NOW, "cn2": NOW})
+def test_later_heartbeat_keeps_operator_settings(database):
+    first = record_heartbeats(database, {"cn1": NOW, "cn2": NOW})
     database.write(
         lambda connection: services.set_disabled(
             connection, [first["cn1"].id], disabled=True, reason="broken fan"
         )
     )
-    assert beat(database, {"cn1": LATER, "cn3": LATER}, LATER)["cn1"].disabled
-    found = by_host(database, "cn1", "cn2", "cn3")
+    assert record_heartbeats(database, {"cn1": LATER, "cn3": LATER}, LATER)["cn1"].disabled
+    found = services_by_host(database, "cn1", "cn2", "cn3")
     assert [found[host].last_seen_up for host in ("cn1", "cn2", "cn3")] == [LATER, NOW, LATER]
     assert (found["cn1"].uuid, found["cn1"].disabled_reason) == (first["cn1"].uuid, "broken fan")
 
 
-def test_enabling_forgets_the_reason(database):
-    number = beat(database, {"cn1": NOW})["cn1"].id
+def test_enabling_clears_the_disabled_reason(database):
+    number = record_heartbeats(database, {"cn1": NOW})["cn1"].id
     for disabled in (True, False):
         database.write(
             lambda connection, disabled=disabled: services.set_disabled(
                 connection, [number], disabled=disabled, reason="broken fan"
             )
         )
-    service = by_host(database, "cn1")["cn1"]
+    service = services_by_host(database, "cn1")["cn1"]
     assert (service.disabled, service.disabled_reason) == (False, None)
 
 
-def test_forced_down_is_down_whatever_the_heartbeat(database):
-    number = beat(database, {"cn1": NOW})["cn1"].id
+def test_forced_down_service_is_down_despite_heartbeats(database):
+    number = record_heartbeats(database, {"cn1": NOW})["cn1"].id
     database.write(
         lambda connection: services.set_forced_down(connection, [number], forced_down=True)
     )
-    assert not by_host(database, "cn1")["cn1"].is_up(NOW, 60)
+    assert not services_by_host(database, "cn1")["cn1"].is_up(NOW, 60)
 
 
-def test_search_narrows_by_host_and_binary(database):
-    beat(database, {"cn1": NOW, "cn2": NOW})
+def test_search_filters_by_host_and_binary(database):
+    record_heartbeats(database, {"cn1": NOW, "cn2": NOW})
     with database.read() as connection:
         assert [one.host for one in services.search(connection)] == ["cn1", "cn2"]
         assert [one.host for one in services.search(connection, host="cn2")] == ["cn2"]
         assert services.search(connection, binary="nova-conductor") == ()
 
 
-def test_heartbeats_of_many_hosts_cost_the_same(database):
-    beat(database, {"first": NOW})  # the first of all makes what later ones find
+def test_heartbeat_statement_count_is_independent_of_hosts(database):
+    record_heartbeats(database, {"first": NOW})  # the first of all makes what later ones find
     counts = {}
     for size in (20, 600):
         hosts = {f"h{size}-{number}": NOW + timedelta(seconds=number) for number in range(size)}
         with record_statements(database) as seen:
-            beat(database, hosts)
-            beat(database, dict.fromkeys(hosts, LATER), LATER)
+            record_heartbeats(database, hosts)
+            record_heartbeats(database, dict.fromkeys(hosts, LATER), LATER)
         counts[size] = len(seen)
     assert counts[20] == counts[600]
 
 
-def test_no_service_is_written_over_another_of_the_same_uuid(database):
+def test_service_with_a_duplicate_uuid_is_not_overwritten(database):
     rows = [
         {
             "uuid": uuid_of("one"),
@@ -105,5 +105,5 @@ def test_no_service_is_written_over_another_of_the_same_uuid(database):
     for given in (rows[1:], rows):
         with pytest.raises(Duplicate):
             database.write(lambda connection, given=given: services.put(connection, given, NOW))
-    found = by_host(database, "cn1", "cn2")
+    found = services_by_host(database, "cn1", "cn2")
     assert {host: one.disabled_reason for host, one in found.items()} == {"cn1": "cn1"}

@@ -15,11 +15,11 @@ pytestmark = pytest.mark.all_databases
 LATER = NOW + timedelta(seconds=30)
 
 
-def node(number=1, now=NOW, **changes):
+def report_node(number=1, now=NOW, **changes):
     return parse(build_report(number, **changes), Defaults(now=now)).node
 
 
-def version(database):
+def enabled_version(database):
     with database.read() as connection:
         return change_counters.version(connection, services.ENABLED_NODES)
 
@@ -28,20 +28,20 @@ def version(database):
 def cloud(database):
     """A database with the nodes and services of cn1, which is enabled, and cn2, which is not."""
 
-    def work(connection):
+    def write_rows(connection):
         found = services.record_heartbeats(connection, {"cn1": NOW, "cn2": NOW}, NOW)
         services.set_disabled(connection, [found["cn2"].id], disabled=True, reason="fan")
-        compute_nodes.write(connection, [node(1), node(2)], NOW)
+        compute_nodes.write(connection, [report_node(1), report_node(2)], NOW)
 
-    database.write(work)
+    database.write(write_rows)
     return database
 
 
-def number_of(connection, host):
+def service_id(connection, host):
     return services.by_hosts(connection, [host])[host].id
 
 
-def write(*nodes, now=LATER):
+def write_nodes(*nodes, now=LATER):
     return lambda connection: compute_nodes.write(connection, nodes, now)
 
 
@@ -49,7 +49,7 @@ def remove_node(connection):
     compute_nodes.remove(connection, compute_nodes.by_uuid(connection, node_uuid(1), lock=True))
 
 
-def beat(*hosts):
+def record_heartbeats(*hosts):
     return lambda connection: services.record_heartbeats(
         connection, dict.fromkeys(hosts, LATER), LATER
     )
@@ -57,15 +57,15 @@ def beat(*hosts):
 
 def set_disabled(host, *, disabled, reason=None):
     return lambda connection: services.set_disabled(
-        connection, [number_of(connection, host)], disabled=disabled, reason=reason
+        connection, [service_id(connection, host)], disabled=disabled, reason=reason
     )
 
 
 def force_down(connection):
-    services.set_forced_down(connection, [number_of(connection, "cn1")], forced_down=True)
+    services.set_forced_down(connection, [service_id(connection, "cn1")], forced_down=True)
 
 
-def put(*hosts):
+def put_services(*hosts):
     rows = [
         {
             "uuid": node_uuid(70 + index),
@@ -82,51 +82,51 @@ def put(*hosts):
 
 
 CHANGES = {
-    "a node is new": write(node(3)),
-    "a node moves to another host": write(node(1, host="cn9")),
-    "another name on the same host": write(node(1, hypervisor_hostname="other")),
+    "a node is new": write_nodes(report_node(3)),
+    "a node moves to another host": write_nodes(report_node(1, host="cn9")),
+    "another name on the same host": write_nodes(report_node(1, hypervisor_hostname="other")),
     "a node goes": remove_node,
     "all nodes of a host go": lambda connection: compute_nodes.remove_of_host(connection, "cn1"),
-    "a service is new": beat("cn1", "cn3"),
+    "a service is new": record_heartbeats("cn1", "cn3"),
     "a service is disabled": set_disabled("cn1", disabled=True, reason="fan"),
     "a service is enabled": set_disabled("cn2", disabled=False),
-    "services are put": put("cn2", "cn3"),
+    "services are put": put_services("cn2", "cn3"),
     "a service goes": lambda connection: services.remove(
-        connection, [number_of(connection, "cn1")]
+        connection, [service_id(connection, "cn1")]
     ),
 }
 
 NO_CHANGES = {
-    "the same report": write(node(1, now=LATER), node(2, now=LATER)),
-    "other figures": write(node(1, vcpus=9), node(2, local_gb=0)),
-    "no report": write(),
+    "the same report": write_nodes(report_node(1, now=LATER), report_node(2, now=LATER)),
+    "other figures": write_nodes(report_node(1, vcpus=9), report_node(2, local_gb=0)),
+    "no report": write_nodes(),
     "no nodes of a host": lambda connection: compute_nodes.remove_of_host(connection, "cn9"),
-    "a heartbeat": beat("cn1", "cn2"),
+    "a heartbeat": record_heartbeats("cn1", "cn2"),
     "disabled again": set_disabled("cn2", disabled=True, reason="another fan"),
     "enabled again": set_disabled("cn1", disabled=False),
     "forced down": force_down,
-    "no services put": put(),
+    "no services put": put_services(),
     "no services removed": lambda connection: services.remove(connection, []),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_change_of_the_enabled_nodes_raises_the_counter(cloud, change):
-    before = version(cloud)
+def test_change_of_enabled_nodes_raises_the_counter(cloud, change):
+    before = enabled_version(cloud)
     cloud.write(change)
-    assert version(cloud) > before
+    assert enabled_version(cloud) > before
 
 
 @pytest.mark.parametrize("change", NO_CHANGES.values(), ids=NO_CHANGES)
-def test_what_leaves_them_as_they_are_does_not(cloud, change):
-    before = version(cloud)
+def test_change_without_effect_on_enabled_nodes_keeps_the_counter(cloud, change):
+    before = enabled_version(cloud)
     cloud.write(change)
-    assert version(cloud) == before
+    assert enabled_version(cloud) == before
 
 
-def test_change_that_is_rolled_back_has_not_been(cloud):
-    before = version(cloud)
+def test_rolled_back_change_keeps_the_counter(cloud):
+    before = enabled_version(cloud)
     with cloud.writer.connect() as connection:
-        compute_nodes.write(connection, [node(3)], LATER)
+        compute_nodes.write(connection, [report_node(3)], LATER)
         connection.rollback()
-    assert version(cloud) == before
+    assert enabled_version(cloud) == before
