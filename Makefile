@@ -75,7 +75,7 @@ test: $(VENV)/.develop ## dev: run the tests on SQLite, and on PostgreSQL and Ma
 test-system: $(VENV)/.develop ## dev: run the tests with whole servers, several processes, or OpenStack's services (15 minutes)
 	$(PYTEST) --numprocesses 2 --lane system $(PYTEST_ARGS)
 
-test-all: $(VENV)/.develop $(PEER)/.ready ## dev: run everything, chaos and all of nova's functional tests included (60 minutes)
+test-all: $(VENV)/.develop $(PEER)/.ready ## dev: run everything, chaos and all of nova's functional tests included (two to three hours)
 	@export PLACEMENT_SCHED_TEST_KEPT_REQUESTS=5000; status=0; \
 	for part in 'test LANE=all WORKERS=4' 'test-only WHAT=chaos' 'test-only WHAT=nova-functional' 'test-only WHAT=soak MINUTES=3'; do \
 		$(MAKE) --no-print-directory $$part || status=1; \

@@ -15,8 +15,8 @@ from placement_sched.api.placement.microversions import VERSIONING
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
-project = "placement_sched"
-author = copyright = "the placement_sched authors"  # noqa: A001 - Sphinx's name
+project = "placement-sched"
+author = copyright = "the placement-sched authors"  # noqa: A001 - Sphinx's name
 release = version = _version("placement_sched")
 
 extensions = ["os_api_ref", "openapi_operations"]
@@ -24,7 +24,7 @@ nitpicky = True
 
 # Not OpenStack's own theme: it would bring that site's navigation and trackers along.
 html_theme = "furo"
-html_title = "placement_sched API reference"
+html_title = "placement-sched API reference"
 html_static_path = ["../../doc/theme/_static", "_static"]
 html_css_files = ["guide.css", "reference.css"]
 templates_path = ["../../doc/theme/_templates"]

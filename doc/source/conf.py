@@ -9,14 +9,25 @@ from placement_sched.api.placement.microversions import VERSIONING
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
-project = "placement_sched"
-author = copyright = "the placement_sched authors"  # noqa: A001 - Sphinx's name
+project = "placement-sched"
+author = copyright = "the placement-sched authors"  # noqa: A001 - Sphinx's name
 release = version = _version("placement_sched")
 
-extensions = ["generated", "questions", "eras", "oslo_config.sphinxext", "sphinx.ext.extlinks"]
+extensions = [
+    "generated",
+    "questions",
+    "eras",
+    "oslo_config.sphinxext",
+    "sphinx.ext.extlinks",
+    "sphinx_copybutton",
+]
+# The copy button leaves out prompts and printed lines.
+copybutton_prompt_text = r"[$#] "
+copybutton_prompt_is_regexp = True
+copybutton_line_continuation_character = "\\"
 
 html_theme = "furo"
-html_title = "placement_sched"
+html_title = "placement-sched"
 html_static_path = ["../theme/_static"]
 html_css_files = ["guide.css"]
 templates_path = ["../theme/_templates"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Directives whose content comes from the code, so that these pages cannot become outdated.
 
-``plugins``, ``request-filter-order``, ``error-classes``, ``error-codes``, ``policies``, ``tables``,
-``without-meaning``, ``command-help`` and ``decisions`` write what is in the tree now.
+``plugins``, ``request-filter-order``, ``limits``, ``error-classes``, ``error-codes``, ``policies``,
+``tables``, ``without-meaning``, ``command-help`` and ``decisions`` write what is in the tree now.
 """
 
 import ast
@@ -23,6 +23,7 @@ from oslo_config import cfg
 from sphinx.application import Sphinx
 
 import placement_sched
+from placement_sched import limits
 from placement_sched.api.policy_rules import RULES
 from placement_sched.api.response import status_of
 from placement_sched.api.scheduler.routes import ALSO_HERE
@@ -167,6 +168,22 @@ def _option(group: str, option: cfg.Opt) -> Iterator[str]:
     yield ""
 
 
+class Limits(Generated):
+    """The limits of ``limits.py``, with the comment of each, by section."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield a section with a table for each part of the module."""
+        source = Path(limits.__file__).read_text()
+        for part in re.split(r"^# ", source, flags=re.MULTILINE)[2:]:
+            title = part.partition("\n")[0]
+            yield from (title, "-" * len(title), "")
+            rows = re.findall(r"^#: (.+)\n(MAX_\w+)", part, re.MULTILINE)
+            yield from table(
+                ("Limit", "Value"),
+                ((text, f"{int(getattr(limits, name)):,}") for text, name in rows),
+            )
+
+
 class ErrorClasses(Generated):
     """Every error class that callers see, with its status and code."""
 
@@ -300,6 +317,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Make the directives known to Sphinx."""
     app.add_directive("plugins", Plugins)
     app.add_directive("request-filter-order", RequestFilterOrder)
+    app.add_directive("limits", Limits)
     app.add_directive("error-classes", ErrorClasses)
     app.add_directive("error-codes", ErrorCodes)
     app.add_directive("policies", Policies)

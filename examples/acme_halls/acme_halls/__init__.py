@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where instances go in the halls of Acme's data centre: each hall is a host aggregate."""
+"""Scheduler plugins for the halls of Acme's data centre, which are host aggregates."""

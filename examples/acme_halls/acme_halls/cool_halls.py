@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CoolHallsWeigher: prefer the halls that are easily cooled."""
+"""CoolHallsWeigher: prefer cool halls."""
 
 from oslo_config import cfg
 
@@ -12,8 +12,8 @@ from placement_sched.scheduler.weights import BaseHostWeigher
 class CoolHallsWeigher(BaseHostWeigher):
     """Prefers hosts of cool halls, by the metadata ``acme:degrees`` of their aggregates.
 
-    A hall that does not say counts as warm as ``[acme_halls] assumed_degrees``. How much all this
-    counts is ``[acme_halls] cool_halls_weight_multiplier``.
+    A hall without this metadata has ``[acme_halls] assumed_degrees``. The multiplier is
+    ``[acme_halls] cool_halls_weight_multiplier``.
     """
 
     multiplier_option = ("acme_halls", "cool_halls_weight_multiplier")
@@ -31,7 +31,7 @@ class CoolHallsWeigher(BaseHostWeigher):
             cfg.FloatOpt(
                 "assumed_degrees",
                 default=25.0,
-                help="How warm CoolHallsWeigher takes a hall to be that does not say.",
+                help="Degrees of halls without metadata acme:degrees, for CoolHallsWeigher.",
             ),
         ),
     )

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""acme_hall: a flavor may be for one hall."""
+"""Hall: confine requests to the hall of their flavor."""
 
 from oslo_config import cfg
 
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Rejection
+from placement_sched.scheduler.filters import Rejection
 from placement_sched.scheduler.request_filters import (
     BaseRequestFilter,
     RequestFilterContext,
@@ -16,8 +16,8 @@ from placement_sched.scheduler.request_filters import (
 class Hall(BaseRequestFilter):
     """Confines requests to the hall that the extra spec ``acme:hall`` of their flavor names.
 
-    Halls are the host aggregates whose metadata ``acme:hall`` is that name. Without the extra spec
-    it is ``[acme_halls] default_hall``; without that too, any hall will do.
+    The aggregates of a hall have its name as metadata ``acme:hall``. A flavor without the extra
+    spec goes to ``[acme_halls] default_hall``, or to any hall if the option is not set.
     """
 
     name = "acme_hall"
@@ -25,14 +25,14 @@ class Hall(BaseRequestFilter):
     options = (
         (
             "acme_halls",
-            cfg.StrOpt("default_hall", help="The hall of flavors that name none; none is any."),
+            cfg.StrOpt("default_hall", help="Hall of flavors without acme:hall; not set is any."),
         ),
     )
 
     def apply(
         self, spec: RequestSpec, context: RequestFilterContext
     ) -> RequestFilterResult | Rejection | None:
-        """Return the request confined to its hall, or that there is no such hall."""
+        """Return the request confined to its hall, or a rejection if the hall does not exist."""
         hall = spec.flavor.extra_specs.get("acme:hall", self.settings.acme_halls.default_hall)
         if hall is None:
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""QuietTimeFilter: nothing new starts in a hall shortly before its maintenance."""
+"""QuietTimeFilter: reject hosts of halls shortly before their maintenance."""
 
 from datetime import UTC, datetime
 
@@ -7,22 +7,21 @@ from oslo_config import cfg
 from oslo_log import log
 
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Rejection
-from placement_sched.scheduler.filters import BaseHostFilter, utils
+from placement_sched.scheduler.filters import BaseHostFilter, Rejection, utils
 from placement_sched.scheduler.host_state import HostState
 
 LOG = log.getLogger(__name__)
 
 
 class QuietTimeFilter(BaseHostFilter):
-    """Rejects hosts of halls that are maintained soon, unless the flavor bears it.
+    """Rejects hosts of halls that are maintained soon.
 
-    A hall says by its metadata ``acme:maintenance``, a time (UTC) such as ``2026-05-01T22:00``.
-    Soon is within ``[acme_halls] quiet_hours``. A flavor bears it whose extra spec
-    ``acme:bears_maintenance`` is ``true``.
+    The metadata ``acme:maintenance`` of the hall is a time (UTC) such as ``2026-05-01T22:00``. Soon
+    is within ``[acme_halls] quiet_hours``. The host passes if the flavor allows it: extra spec
+    ``acme:bears_maintenance=true``.
     """
 
-    # Neither the hour nor the hall changes by what earlier instances of a request took.
+    # Earlier instances of a request change neither the hour nor the hall.
     run_filter_once_per_request = True
 
     options = (
@@ -38,7 +37,7 @@ class QuietTimeFilter(BaseHostFilter):
     )
 
     def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return when the hall is maintained, where that is too soon."""
+        """Return the hours until the maintenance of the hall if it is too soon."""
         if spec_obj.flavor.extra_specs.get("acme:bears_maintenance", "").lower() == "true":
             return None
         quiet = self.settings.acme_halls.quiet_hours
@@ -57,7 +56,7 @@ class QuietTimeFilter(BaseHostFilter):
 
 
 def _time(text: str) -> datetime | None:
-    """Return the time that metadata give; a slip in them is logged, and closes nothing."""
+    """Return the time in the metadata, or None after logging an invalid value."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our plugins alone, made with no arguments as placement_sched makes them, and found by it."""
+"""The plugins alone, and as placement_sched loads them."""
 
 from datetime import datetime
 
@@ -12,8 +12,8 @@ from placement_sched.errors import Invalid
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler import extra_specs
+from placement_sched.scheduler.filters import Rejection
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_settings
 
@@ -41,7 +41,7 @@ def a_spec(**extra_specs):
 
 
 def at_noon(kind):
-    """Return a plugin whose clock stands still."""
+    """Return a plugin whose time is always noon."""
     return kind.with_settings(kind().settings, lambda: NOON)
 
 
@@ -63,19 +63,19 @@ def test_a_hall_is_quiet_before_its_maintenance(maintenance, passes):
     assert at_noon(QuietTimeFilter).host_passes(host, a_spec(bears_maintenance="True"))
 
 
-def test_the_refusal_says_how_soon():
+def test_the_reason_contains_the_hours():
     rejection = at_noon(QuietTimeFilter).rejection(a_host(maintenance="2026-05-01T13:30"), a_spec())
     assert rejection.reason == "its hall is maintained in 1.5 hours, and 24 are to be quiet"
 
 
-def test_a_cool_hall_weighs_more_and_a_silent_one_is_assumed_to_be_warm():
+def test_a_cool_hall_weighs_more_than_a_warm_hall_or_a_hall_without_degrees():
     weigh = CoolHallsWeigher()._weigh_object
     cool, warm, silent = a_host(degrees="19.5"), a_host(degrees="31"), HostState("cn2", "cn2")
     assert weigh(cool, a_spec()) > weigh(silent, a_spec()) > weigh(warm, a_spec())
 
 
 class World:
-    """What a request filter may ask."""
+    """The data of a request filter."""
 
     def host_aggregates(self):
         return (a_hall(1, hall="h1"), a_hall(2, hall="h2"), a_hall(3, hall="h2"))

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NightShiftFilter: hosts that sleep at night take no new instances then."""
+"""NightShiftFilter: reject hosts that sleep at night."""
 
 from oslo_config import cfg
 
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Rejection
-from placement_sched.scheduler.filters import BaseHostFilter, utils
+from placement_sched.scheduler.filters import BaseHostFilter, Rejection, utils
 from placement_sched.scheduler.host_state import HostState
 
 
@@ -15,7 +14,7 @@ class NightShiftFilter(BaseHostFilter):
     The night begins at the hour (UTC) ``[filter_scheduler] night_begins`` and ends at 6.
     """
 
-    # What earlier instances of a request took does not change the hour.
+    # Earlier instances of a request do not change the hour.
     run_filter_once_per_request = True
 
     options = (
@@ -26,13 +25,13 @@ class NightShiftFilter(BaseHostFilter):
                 default=22,
                 min=12,
                 max=23,
-                help="The hour, UTC, from which NightShiftFilter lets hosts sleep.",
+                help="Hour, UTC, at which the night of NightShiftFilter begins.",
             ),
         ),
     )
 
     def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return the hour, where it is night and the host sleeps."""
+        """Return the hour if it is night and the host sleeps."""
         if "night" not in utils.aggregate_values_from_key(host_state, "sleeps"):
             return None
         hour = self.now().hour

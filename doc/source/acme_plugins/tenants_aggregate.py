@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tenants_aggregate: a project that has aggregates of its own goes there."""
+"""TenantsAggregate: confine a project to its own aggregates."""
 
 from placement_sched.config import Settings
 from placement_sched.model.request_spec import RequestSpec
@@ -21,7 +21,7 @@ class TenantsAggregate(BaseRequestFilter):
         return True
 
     def apply(self, spec: RequestSpec, world: RequestFilterContext) -> RequestFilterResult | None:
-        """Return the request confined to the project's aggregates, where it has some."""
+        """Return the request confined to the aggregates of its project, or None if it has none."""
         own = [
             aggregate.uuid
             for aggregate in world.host_aggregates()

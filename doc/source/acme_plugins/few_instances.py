@@ -11,7 +11,7 @@ from placement_sched.scheduler.weights import BaseHostWeigher
 
 
 class FewInstancesWeigher(BaseHostWeigher):
-    """Prefers the host with the fewest instances, so that a failing host takes few down."""
+    """Prefers the host with the fewest instances, so that a failed host affects few."""
 
     multiplier_option = ("filter_scheduler", "few_instances_weight_multiplier")
     options = (
