@@ -60,14 +60,14 @@ def run_proxy(folder: Path, port: int, *command: str | Path) -> Iterator[tuple[s
         stack.callback(process.terminate)
         url, signed = f"https://localhost:{port}", folder / "cert.pem"
 
-        def answers() -> bool:
+        def is_answering() -> bool:
             try:
                 asked = requests.get(f"{url}/healthz", verify=str(signed), timeout=60)
             except requests.ConnectionError:
                 return False
             return asked.status_code == 200
 
-        assert wait_until(answers), log.read_text()
+        assert wait_until(is_answering), log.read_text()
         yield url, signed
 
 

@@ -127,11 +127,11 @@ class Cloud:
         )
         self._stack.callback(stop_process, process)
 
-        def listens() -> bool:
+        def is_listening() -> bool:
             assert process.poll() is None, log.read_text()
             return f"{ADDRESS}:{port} " in self._run("ss", "--listening", "--tcp", "--numeric")
 
-        assert wait_until(listens, 120), log.read_text()
+        assert wait_until(is_listening, 120), log.read_text()
         return process
 
     @property

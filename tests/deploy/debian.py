@@ -326,7 +326,7 @@ def _hierarchy(kind: str) -> Path:
 def _remove_control_groups(group: Path) -> None:
     """Remove control groups, which may be busy for a moment after their last process."""
 
-    def removed() -> bool:
+    def is_removed() -> bool:
         try:
             for folder, _, _ in os.walk(group, topdown=False):
                 Path(folder).rmdir()
@@ -334,7 +334,7 @@ def _remove_control_groups(group: Path) -> None:
             return False
         return True
 
-    assert wait_until(removed, 60), f"{group} is busy"
+    assert wait_until(is_removed, 60), f"{group} is busy"
 
 
 def _mount_memory(folder: Path, stack: ExitStack) -> None:

@@ -28,25 +28,28 @@ WRITTEN = {
 #: What is typed as root is typed here, and by page what any user types: lines that begin so.
 OF_ANY_USER = {
     "deploy": ("python3 -m venv client", "client/bin/", ". ./", "export ", "curl "),
-    "move_placement": (
+    "adopt#database": ("cp ", "placement-sched config", "placement-sched db"),
+    "adopt#placement": (
         *(". ./", "export ", "for endpoint", "OS_TOKEN=", "mariadb "),
-        *("placement-sched config", "placement-sched db", "placement-sched fleet"),
+        *("placement-sched db", "placement-sched fleet"),
     ),
 }
-#: The pages, in the order in which they are read, and the heading from which on.
+#: The pages, in the order in which they are read, and the heading from which on. Of a page with a
+#: section after "#" only the section of that heading is read.
 PAGES = {
     "deploy": "With systemd",
     "commands": "",
     "metrics": "Watch with systemd",
-    "nova_scheduler": "Start it",
-    "nova_shadow": "Start it",
+    "adopt#scheduler": "4. Replace nova-scheduler",
+    "adopt#shadow": "Start the shadow",
     "upgrade": "Order of an upgrade",
-    "move_placement": "Move to this service",
-    "wsgi_servers": "mod_wsgi",
+    "adopt#database": "Adopt the database",
+    "adopt#placement": "3. Replace placement",
+    "recipes#mod_wsgi": "mod_wsgi",
     "galera": "HAProxy",
 }
-#: What README.md has its reader type on such a machine, whose page is not one of the guide's.
-OF_README = "journalctl --unit placement-sched --lines 20"
+#: A line of the page "Limits and errors" for such a machine, which has others that it cannot run.
+OF_LIMITS = "journalctl --unit placement-sched --lines 20"
 _CHECK = doctest.OutputChecker()
 _LIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _BLOCK = re.compile(r"^( *).. code-block:: console\n(?: +:.*\n)*\n((?:\1 +.*\n|\n)+)", re.MULTILINE)
@@ -63,11 +66,14 @@ class Line:
 
 
 def list_lines(page: str) -> list[Line]:
-    """Return the lines of a page that are typed on the machine."""
-    _, heading, text = (ROOT / f"doc/source/{page}.rst").read_text().partition(f"{PAGES[page]}\n")
-    assert heading, page
+    """Return the lines of a page, or of its section, that are typed on the machine."""
+    name, _, section = page.partition("#")
+    heading = re.compile(f"^{re.escape(PAGES[page])}\n", re.MULTILINE)
+    _, text = heading.split((ROOT / f"doc/source/{name}.rst").read_text(), maxsplit=1)
+    if section:
+        text = re.split(rf"^.+\n[={text[0]}]+$", text, flags=re.MULTILINE)[0]
     user = OF_ANY_USER.get(page, ())
-    return [line for line in _read_lines(page, text) if line.of_root or line.text.startswith(user)]
+    return [line for line in _read_lines(name, text) if line.of_root or line.text.startswith(user)]
 
 
 def _read_lines(page: str, text: str) -> Iterator[Line]:
@@ -128,7 +134,7 @@ def _type(machine: Machine, line: Line, typed: str) -> None:
         text = text.replace(word, written)
     printed: list[str] = []
 
-    def done() -> bool:
+    def is_done() -> bool:
         status, said = machine.type(text, typed=typed)
         printed.append(said)
         fits = not line.printed or _CHECK.check_output(f"{line.printed}\n", f"{said}\n", _LIKE)
@@ -136,7 +142,7 @@ def _type(machine: Machine, line: Line, typed: str) -> None:
 
     # What asks a service that was just started is asked again.
     again = text.startswith("curl ")
-    assert wait_until(done, 60) if again else done(), f"{line.page}: {text}\n{printed[-1]}"
+    assert wait_until(is_done, 60) if again else is_done(), f"{line.page}: {text}\n{printed[-1]}"
 
 
 def read_file(page: str, name: str) -> str:

@@ -41,7 +41,7 @@ def send_request(apache_url):
     return send_request
 
 
-def test_it_reads_and_writes(send_request):
+def test_apache_serves_reads_and_writes(send_request):
     assert send_request("/healthz/ready").status_code == 200
     made = send_request("/placement/resource_providers", "POST", json={"name": "cn1"})
     assert made.status_code == 200
@@ -70,14 +70,14 @@ def test_links_have_the_scheme_of_tls(send_request, apache_url):
     ],
     ids=["forwarded", "x-forwarded"],
 )
-def test_links_are_those_of_apache_whatever_a_client_says(send_request, apache_url, forged):
+def test_links_ignore_host_headers_of_clients(send_request, apache_url, forged):
     documents = send_request("/compute", headers=ADMIN | forged).json()["versions"]
     links = [link["href"] for version in documents for link in version["links"]]
     assert links
     assert all(link.startswith(f"{apache_url[0]}/compute/") for link in links)
 
 
-def test_address_in_the_log_is_that_of_the_client_whatever_it_says(send_request, apache_url):
+def test_logged_address_ignores_headers_of_clients(send_request, apache_url):
     sent = send_request("/placement/", headers={"X-Forwarded-For": "192.0.2.99"})
     log = apache_url[1].parent / "proxy.log"
     assert wait_until(lambda: sent.headers["x-openstack-request-id"] in log.read_text())
@@ -96,7 +96,7 @@ def test_body_beyond_the_limit_is_refused(send_request):
     assert answer.status_code == 413
 
 
-def test_long_query_is_answered_and_a_longer_one_is_told_the_limit(apache_url):
+def test_long_query_is_served_and_a_longer_query_is_refused(apache_url):
     check_long_queries(apache_url[0], verify=str(apache_url[1]))
 
 
@@ -108,19 +108,19 @@ def test_header_with_an_underscore_is_dropped(apache_url):
         assert connection.getresponse().status == 401
 
 
-def test_figures_of_all_processes_are_added_up(send_request):
+def test_metrics_of_all_processes_are_summed(send_request):
     route = re.compile(r'^placement_sched_requests_total\{.*route="/traits",status="200"\} (\S+)')
 
-    def counted():
+    def sum_metric():
         lines = send_request("/metrics").text.splitlines()
         return sum(float(found[1]) for line in lines if (found := route.match(line)))
 
     for _ in range(24):
         assert send_request("/placement/traits").status_code == 200
-    assert {counted() for _ in range(8)} == {24.0}
+    assert {sum_metric() for _ in range(8)} == {24.0}
 
 
-def test_log_of_the_application_is_in_that_of_apache(apache_url, send_request):
+def test_application_log_is_in_the_log_of_apache(apache_url, send_request):
     log = apache_url[1].parent / "proxy.log"
     sent = send_request("/placement/").headers["x-openstack-request-id"]
     assert wait_until(lambda: sent in log.read_text())

@@ -37,7 +37,7 @@ def read_commands(kind: str) -> list[str]:
     return [line.strip().removeprefix("$ ") for line in lines if line.strip().startswith("$ ")]
 
 
-def run(command: str, folder: Path, source: URL, target: URL, user: str | None) -> None:
+def run_line(command: str, folder: Path, source: URL, target: URL, user: str | None) -> None:
     """Run a command of the page as administrator, on these databases and user for the page's."""
     command = re.sub(r"(--owner |TO )placement_sched\b", rf"\g<1>{user}", command)
     of_restore = target if "RESTORED" in command else source
@@ -73,7 +73,7 @@ def run(command: str, folder: Path, source: URL, target: URL, user: str | None) 
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize("kind", KINDS)
-def test_backup_of_a_running_server_is_restored_whole(kind, tmp_path):
+def test_backup_of_a_running_server_can_be_restored(kind, tmp_path):
     programs = {"postgresql": "pg_dump", "mysql": "mariadb-dump", "sqlite": "sqlite3"}
     find_program(programs[kind])
     restored = tmp_path / "restored"
@@ -85,7 +85,7 @@ def test_backup_of_a_running_server_is_restored_whole(kind, tmp_path):
     ):
         _grant_all(kind, source, user)
         own = make_url(source).set(username=user).render_as_string(hide_password=False)
-        _prepare(own)
+        _prepare_database(own)
         variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=own)
         with start_server(folder=tmp_path, variables=variables) as server:
             path = "/placement/resource_providers"
@@ -97,13 +97,13 @@ def test_backup_of_a_running_server_is_restored_whole(kind, tmp_path):
             try:
                 backup, *restore = read_commands(kind)
                 urls = make_url(_libpq_url(source)), make_url(_libpq_url(target))
-                run(backup, tmp_path, *urls, user)
+                run_line(backup, tmp_path, *urls, user)
             finally:
                 done.set()
                 writer.join(timeout=60)
-        _drop(kind, target)
+        _drop_database(kind, target)
         for command in restore:
-            run(command, tmp_path, *urls, user)
+            run_line(command, tmp_path, *urls, user)
         own = make_url(target).set(username=user).render_as_string(hide_password=False)
         found = _check_database(own)
         variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=own)
@@ -146,7 +146,7 @@ def _grant_all(kind: str, url: str, user: str | None) -> None:
         _administer(kind, f"GRANT ALL ON {name}.* TO {user}@'%'")
 
 
-def _drop(kind: str, url: str) -> None:
+def _drop_database(kind: str, url: str) -> None:
     """Drop a database that a command of the page creates."""
     name = make_url(url).database
     if kind == "sqlite":
@@ -155,7 +155,7 @@ def _drop(kind: str, url: str) -> None:
         _administer(kind, f"DROP DATABASE {name}")
 
 
-def _prepare(url: str) -> None:
+def _prepare_database(url: str) -> None:
     database = Database(make_settings(url, placement__providers_in_memory=True))
     sync(database, utcnow)
     database.dispose()
@@ -186,7 +186,7 @@ def _check_database(url: str) -> set[str]:
         database.dispose()
 
 
-def test_page_has_a_way_for_each_database():
+def test_page_has_commands_for_each_database():
     for kind in KINDS:
         backup, *restore = read_commands(kind)
         assert "backup" in backup

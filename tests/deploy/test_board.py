@@ -134,11 +134,11 @@ def has_number(url: str, expression: str) -> bool:
 SHOWN = [expression for title, expression, _ in read_panels() if title not in LACKING]
 
 
-def test_every_panel_shows_something_after_real_traffic(prometheus):
+def test_every_panel_has_data_after_traffic(prometheus):
     assert [title for title, one, _ in read_panels() if not has_number(prometheus, one)] == LACKING
 
 
-def test_alerts_of_what_goes_well_do_not_fire_and_others_do(prometheus):
+def test_only_expected_alerts_fire(prometheus):
     fired = {rule["alert"] for rule in RULES if query_series(prometheus, rule["expr"])}
     # On a busy machine a request may be slow for a moment.
     moments = {"PlacementSchedSlow"}
@@ -149,7 +149,7 @@ def test_alerts_of_what_goes_well_do_not_fire_and_others_do(prometheus):
     }
 
 
-def test_what_both_servers_show_is_counted_once(prometheus):
+def test_shared_metrics_of_two_servers_are_counted_once(prometheus):
     (hosts,) = [expression for title, expression, _ in read_panels() if title == "Hosts"]
     counted = {
         one["metric"]["state"]: int(one["value"][1]) for one in query_series(prometheus, hosts)

@@ -29,7 +29,7 @@ def last_stage_instructions() -> dict[str, str]:
     return dict(parts[last:])
 
 
-def test_instructions_are_ones_that_docker_has():
+def test_instructions_are_valid():
     known = {
         *("ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "LABEL"),
         *("RUN", "STOPSIGNAL", "USER", "WORKDIR"),
@@ -37,7 +37,7 @@ def test_instructions_are_ones_that_docker_has():
     assert {word for word, _ in read_instructions()} <= known
 
 
-def test_it_runs_as_a_user_that_kubernetes_can_see_is_not_root():
+def test_image_runs_as_a_numeric_user_other_than_root():
     user, group = last_stage_instructions()["USER"].split(":")
     assert int(user) > 0
     assert int(group) > 0
@@ -46,7 +46,7 @@ def test_it_runs_as_a_user_that_kubernetes_can_see_is_not_root():
     assert f'user: "{user}:{group}"' in (DEPLOY / "compose/compose.yaml").read_text()
 
 
-def test_nothing_but_the_built_environment_is_in_the_image():
+def test_only_the_built_environment_is_copied():
     copied = [rest for word, rest in read_instructions() if word == "COPY"]
     assert copied[-1] == "--from=build /opt/placement_sched /opt/placement_sched"
     last = last_stage_instructions()
@@ -54,13 +54,13 @@ def test_nothing_but_the_built_environment_is_in_the_image():
     assert "-slim" in last["FROM"]
 
 
-def test_packages_are_those_with_the_checked_hashes():
+def test_packages_are_installed_with_hashes():
     (install,) = [rest for word, rest in read_instructions() if "--requirement" in rest]
     assert "--require-hashes" in install
     assert "--only-binary :all:" in install
 
 
-def test_health_is_asked_where_the_server_listens():
+def test_health_check_uses_the_port_of_the_server():
     last = last_stage_instructions()
     assert f"127.0.0.1:{last['EXPOSE']}/healthz'" in last["HEALTHCHECK"]
     program, option, code = json.loads(re.search(r"CMD (\[.*\])", last["HEALTHCHECK"])[1])
@@ -73,7 +73,7 @@ def test_health_is_asked_where_the_server_listens():
     assert last["STOPSIGNAL"] == "SIGTERM"
 
 
-def test_what_is_copied_is_there_and_alone_is_sent():
+def test_copied_files_exist_and_no_others_are_sent():
     wanted = {
         source
         for word, rest in read_instructions()
@@ -86,7 +86,7 @@ def test_what_is_copied_is_there_and_alone_is_sent():
     assert [path for path in wanted if not (ROOT / path).exists()] == []
 
 
-def test_compose_takes_its_file():
+def test_compose_file_is_valid():
     """Compose 1 does not know the name of a project, and nothing else of the file differs."""
     compose = find_program("docker-compose")
     text = (DEPLOY / "compose/compose.yaml").read_text()

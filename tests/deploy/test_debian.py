@@ -30,7 +30,7 @@ def add_service(machine, text):
     machine.run("systemctl daemon-reload")
 
 
-def test_a_service_that_does_not_start_is_shown_with_its_journal(folder):
+def test_failed_service_is_reported_with_its_journal(folder):
     with debian.start_machine(folder, "alone", {}) as machine:
         add_service(machine, FAILS)
         for line in ("systemctl restart tried", "true && systemctl enable --now tried.service"):

@@ -32,12 +32,12 @@ def read_requirements() -> list[Requirement]:
 
 
 @pytest.mark.parametrize("one", read_requirements(), ids=lambda one: one.name)
-def test_requirement_is_pinned_to_a_version_that_it_allows(one):
+def test_requirement_is_pinned_to_an_allowed_version(one):
     pinned = {canonicalize_name(name): version for name, version in PINNED.items()}
     assert one.specifier.contains(pinned[canonicalize_name(one.name)])
 
 
-def test_wheel_is_built_by_the_setuptools_that_is_pinned():
+def test_wheel_is_built_by_the_pinned_setuptools():
     """So ``pip install --no-build-isolation`` finds what would be downloaded without a hash."""
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]
     needed = [Requirement(one) for one in build["requires"]]
@@ -48,14 +48,14 @@ def test_wheel_is_built_by_the_setuptools_that_is_pinned():
 @pytest.mark.parametrize(
     "place", ["deploy/container/Dockerfile", "doc/source/deploy.rst", "doc/source/upgrade.rst"]
 )
-def test_what_installs_the_program_builds_it_without_a_download(place):
+def test_build_needs_no_download(place):
     text = re.sub(r"\\\n\s+", "", (ROOT / place).read_text())
     installed = re.findall(r"^.*\bpip (?:install|wheel) .* \.(?= |$)", text, re.MULTILINE)
     assert installed
     assert all("--no-build-isolation --no-deps ." in line for line in installed)
 
 
-def test_every_version_has_hashes_and_no_index_is_named():
+def test_every_version_has_hashes_and_no_index():
     blocks = re.split(r"^(?=[\w.-]+(?:\[|==))", TEXT, flags=re.MULTILINE)[1:]
     assert len(blocks) >= len(PINNED) > 40  # some have a version for each Python
     assert [block for block in blocks if "--hash=sha256:" not in block] == []
@@ -71,7 +71,7 @@ NO_DATA = {"info": {"name": "flask"}}
 
 
 @pytest.fixture
-def audit(tmp_path, capsys):
+def run_audit(tmp_path, capsys):
     """Return a function that audits flask 3.1 and kombu 5.4, and gives status and lines.
 
     It is given what the index answers for a path; for others that is 404.
@@ -150,18 +150,18 @@ CONTROL, FLASK, KOMBU = (f"/pypi/{one}/json" for one in ("jinja2/2.10", "flask/3
     ],
     ids=["none", "some", "one unknown", "no data", "empty lists", "no releases"],
 )
-def test_audit_says_what_is_known_and_what_is_not(audit, answers, status, printed):
-    assert audit(answers) == (status, printed)
+def test_audit_reports_vulnerable_and_unchecked_releases(run_audit, answers, status, printed):
+    assert run_audit(answers) == (status, printed)
 
 
-def test_audit_without_an_index_says_so(capsys):
+def test_audit_without_an_index_is_reported(capsys):
     with reserve_port() as held:
         assert main(f"http://127.0.0.1:{held.getsockname()[1]}/simple") == UNKNOWN
     said = "could not be checked: the index does not answer: ConnectionError\n"
     assert capsys.readouterr().out == said
 
 
-def test_audit_asks_about_everything_that_is_deployed_at_the_index_of_pip(capsys, monkeypatch):
+def test_audit_reads_all_deployed_releases_from_the_pip_index(capsys, monkeypatch):
     asked = []
 
     def index(environ, start_response):

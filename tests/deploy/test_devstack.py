@@ -46,7 +46,7 @@ PHASES = (
 )
 
 
-def play(folder: Path, mode: str | None, *, status: int = 0) -> list[list[str]]:
+def run_plugin(folder: Path, mode: str | None, *, status: int = 0) -> list[list[str]]:
     """Return the calls of the settings and of all phases, in order."""
     program = folder / "placement-sched"
     program.write_text('#!/bin/bash\nprintf "%q " placement-sched "$@"; echo\n')
@@ -82,8 +82,8 @@ COMMANDS = {"placement": "nova-shadow", "scheduler": "nova-scheduler", "shadow":
 
 
 @pytest.mark.parametrize("mode", SERVICES)
-def test_plugin_configures_and_starts_what_its_mode_names(tmp_path, mode):
-    calls = play(tmp_path, mode)
+def test_plugin_configures_and_starts_the_services_of_its_mode(tmp_path, mode):
+    calls = run_plugin(tmp_path, mode)
     command = f"{tmp_path}/placement-sched {COMMANDS[mode]}"
     # run_process of DevStack starts only enabled services.
     start = f"{command} --config-file /etc/nova/nova.conf --config-file {CONF}"
@@ -101,11 +101,11 @@ def test_plugin_configures_and_starts_what_its_mode_names(tmp_path, mode):
 
 
 def test_placement_is_the_default_mode(tmp_path):
-    assert play(tmp_path, None) == play(tmp_path, "placement")
+    assert run_plugin(tmp_path, None) == run_plugin(tmp_path, "placement")
 
 
-def test_unknown_mode_is_an_error_that_names_the_modes(tmp_path):
-    words = [word for line in play(tmp_path, "both", status=1) for word in line]
+def test_unknown_mode_is_reported_with_the_valid_modes(tmp_path):
+    words = [word for line in run_plugin(tmp_path, "both", status=1) for word in line]
     assert words[-5:] == ["set", "placement,", "scheduler", "or", "shadow"]
 
 

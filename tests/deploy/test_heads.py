@@ -23,20 +23,20 @@ HAPROXIES = [f"deploy/{name}/haproxy.cfg" for name in ("haproxy", "compose", "ga
 RULES, SECRET = "deploy/prometheus/rules.yml", "deploy/kubernetes/configuration.yaml"
 
 
-def lines_of_heads() -> list[tuple[str, str]]:
+def lines_in_file_headers() -> list[tuple[str, str]]:
     """Return every line that a head has its reader type, with the file."""
     files = [one for one in sorted(DEPLOY.rglob("*")) if one.is_file() and one.suffix in _BY_HAND]
-    return [(str(one.relative_to(ROOT)), line) for one in files for line in _lines(one)]
+    return [(str(one.relative_to(ROOT)), line) for one in files for line in _comment_lines(one)]
 
 
-def _lines(file: Path) -> list[str]:
+def _comment_lines(file: Path) -> list[str]:
     text = re.sub(r"\\\n(?:[#;]\s+)?", "", file.read_text())
     found = (_IN_DOCSTRING if file.suffix == ".py" else _IN_COMMENT).findall(text)
     return [re.split(r" {2,}", line)[0] for line in found]  # what it does stands apart
 
 
 def read_line(file: str) -> str:
-    (line,) = [line for name, line in lines_of_heads() if name == file]
+    (line,) = [line for name, line in lines_in_file_headers() if name == file]
     return line
 
 
@@ -53,7 +53,7 @@ def typed_lines() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("file", HAPROXIES)
-def test_haproxy_checks_its_file_by_the_line_in_its_head(file, tmp_path):
+def test_haproxy_accepts_its_file_with_the_documented_line(file, tmp_path):
     find_program("haproxy")
     text = re.sub(r"crt \S+", f"crt {create_certificate(tmp_path)}", (ROOT / file).read_text())
     text = re.sub(r"server (\w+) (?:one|two|db\d):", r"server \1 127.0.0.1:", text)
@@ -62,12 +62,12 @@ def test_haproxy_checks_its_file_by_the_line_in_its_head(file, tmp_path):
     assert run("bash", "-c", line, cwd=tmp_path) == "Configuration file is valid\n"
 
 
-def test_promtool_checks_the_alerts_by_the_line_in_their_head():
+def test_promtool_accepts_the_alerts_with_the_documented_line():
     find_program("promtool", "prometheus")
     assert run("bash", "-c", read_line(RULES), cwd=DEPLOY / "prometheus").count("SUCCESS") == 2
 
 
-def test_secret_is_made_by_the_line_in_the_head_as_the_manifest_has_it():
+def test_documented_line_creates_the_secret_of_the_manifest():
     find_program("kubectl", "kubernetes-client")
     made = run(*shlex.split(read_line(SECRET)), "--dry-run=client", "--output=json", cwd=DEPLOY)
     (secret,) = manifests_of_kind("Secret")
@@ -76,7 +76,7 @@ def test_secret_is_made_by_the_line_in_the_head_as_the_manifest_has_it():
     assert set(found["data"]) == set(secret["stringData"])
 
 
-def test_certificate_of_compose_is_made_by_the_lines_of_the_readme(tmp_path):
+def test_readme_lines_create_the_certificate_of_compose(tmp_path):
     """HAProxy reads it, as the compose file mounts it."""
     haproxy = find_program("haproxy")
     find_program("openssl")

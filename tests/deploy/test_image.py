@@ -30,7 +30,7 @@ def read_line(command: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
+def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
     """Podman, with the image that was built as the file says."""
     require_podman()
     docker = Docker(tmp_path_factory.mktemp("docker"))
@@ -40,61 +40,61 @@ def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
     docker.type("docker rm --all --force --time 5; docker rmi --all --force")
 
 
-def test_image_runs_read_only_as_no_root_is_healthy_and_stops(docker):
+def test_image_runs_read_only_without_root_and_stops(podman):
     typed = read_line("run --read-only").replace(
         "postgresql://...", "sqlite:////tmp/placement_sched.db"
     )
-    docker.type(typed.replace("docker run", "docker run --detach --name server", 1))
+    podman.type(typed.replace("docker run", "docker run --detach --name server", 1))
     healthy = "docker healthcheck run server >/dev/null 2>&1 && echo healthy || echo not yet"
-    assert wait_until(lambda: docker.type(healthy) == "healthy\n", 60), docker.type(
+    assert wait_until(lambda: podman.type(healthy) == "healthy\n", 60), podman.type(
         "docker logs server"
     )
     asked = _ASK.format(
         url=f"{URL}/placement/resource_providers", headers={"X-Auth-Token": "admin"}
     )
-    answered = docker.type(f"docker exec server python -c {shlex.quote(asked)}")
+    answered = podman.type(f"docker exec server python -c {shlex.quote(asked)}")
     assert '{"resource_providers":[]}' in answered
-    status = docker.type("docker exec server cat /proc/1/status")
+    status = podman.type("docker exec server cat /proc/1/status")
     assert re.search(r"^Uid:(\t65532){4}$", status, re.MULTILINE)
     assert re.search(r"^CapBnd:\t0+$", status, re.MULTILINE)
     assert "NoNewPrivs:\t1\n" in status
-    refused = docker.type("docker exec server touch /opt/placement_sched/x", status=1)
+    refused = podman.type("docker exec server touch /opt/placement_sched/x", status=1)
     assert "Read-only file system" in refused
-    docker.type("docker stop --time 45 server")
-    assert docker.type("docker inspect server --format '{{.State.ExitCode}}'") == "0\n"
+    podman.type("docker stop --time 45 server")
+    assert podman.type("docker inspect server --format '{{.State.ExitCode}}'") == "0\n"
 
 
-def test_image_shows_the_demo_to_other_machines(docker):
+def test_image_serves_the_demo_to_other_machines(podman):
     typed = read_line("run --publish")
-    docker.type(typed.replace("docker run", "docker run --detach --name demo", 1))
+    podman.type(typed.replace("docker run", "docker run --detach --name demo", 1))
     asked = shlex.quote(_ASK.format(url=f"{URL}/", headers={"Accept": "text/html"}))
     line = f"docker exec demo python -c {asked} 2>/dev/null || echo not yet"
-    assert wait_until(lambda: "<h1>Cloud</h1>" in docker.type(line), 120), docker.type(
+    assert wait_until(lambda: "<h1>Cloud</h1>" in podman.type(line), 120), podman.type(
         "docker logs demo"
     )
-    assert "the console is at http://0.0.0.0:8778/" in docker.type("docker logs demo")
-    docker.type("docker stop --time 45 demo")
+    assert "the console is at http://0.0.0.0:8778/" in podman.type("docker logs demo")
+    podman.type("docker stop --time 45 demo")
 
 
-def test_image_is_small(docker):
+def test_image_is_small(podman):
     """What the file adds to the image of Python that it begins with, which a registry has."""
 
     def size(image: str) -> int:
-        return int(docker.type(f"docker image inspect --format '{{{{.Size}}}}' {image}"))
+        return int(podman.type(f"docker image inspect --format '{{{{.Size}}}}' {image}"))
 
     added = size("placement-sched") - size(BASE)
     assert 0 < added < MOST_ADDED, added
 
 
-def test_image_has_the_program_and_no_installer(docker):
-    config = json.loads(docker.type("docker image inspect placement-sched"))[0]["Config"]
+def test_image_contains_the_program_and_no_installer(podman):
+    config = json.loads(podman.type("docker image inspect placement-sched"))[0]["Config"]
     assert config["User"] == "65532:65532"
     assert config["Entrypoint"] == ["placement-sched"]
     labels = config["Labels"]
     (number,) = re.findall(r"^version = (.+)", (ROOT / "setup.cfg").read_text(), re.MULTILINE)
     assert labels["org.opencontainers.image.version"] == number
     assert "org.opencontainers.image.source" in labels
-    version = docker.type("docker run --rm --read-only --tmpfs /tmp placement-sched --version")
+    version = podman.type("docker run --rm --read-only --tmpfs /tmp placement-sched --version")
     assert re.search(r"^placement-sched [0-9.]+", version, re.MULTILINE)
     there = "docker run --rm --entrypoint ls placement-sched /opt/placement_sched/bin"
-    assert "pip" not in docker.type(there)
+    assert "pip" not in podman.type(there)

@@ -65,7 +65,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_module_of_the_image_serves_the_placement_api_at_the_root(folder):
+def test_wsgi_module_serves_the_placement_api_at_the_root(folder):
     (line,) = re.findall(r"^RUN echo '(.+)' \\$", FILE, re.MULTILINE)
     package = folder / "placement/wsgi"
     package.mkdir(parents=True)
@@ -84,7 +84,7 @@ def test_configuration_of_the_role_is_valid(folder):
     assert "error" not in printed
 
 
-def start(folder: Path, failing: str = "", **variables: str) -> list[list[str]]:
+def run_start_script(folder: Path, failing: str = "", **variables: str) -> list[list[str]]:
     """Source the start script as the image does, and return the calls of the programs."""
     for name in ("placement-manage", "placement-sched"):
         file = folder / name
@@ -106,19 +106,19 @@ UPGRADE = [
 
 @pytest.mark.parametrize("step", ["KOLLA_BOOTSTRAP", "KOLLA_UPGRADE", "KOLLA_OSM"])
 def test_start_script_upgrades_the_database_for_both_services(tmp_path, step):
-    assert start(tmp_path, **{step: ""}) == UPGRADE
+    assert run_start_script(tmp_path, **{step: ""}) == UPGRADE
 
 
-def test_start_script_lets_the_container_serve(tmp_path):
-    assert start(tmp_path) == [["serve"]]
+def test_start_script_continues_to_the_server(tmp_path):
+    assert run_start_script(tmp_path) == [["serve"]]
 
 
 @pytest.mark.parametrize(("program", "calls"), [("placement-manage", 1), ("placement-sched", 3)])
 def test_failed_upgrade_fails_the_container(tmp_path, program, calls):
-    assert start(tmp_path, failing=program, KOLLA_BOOTSTRAP="") == UPGRADE[:calls]
+    assert run_start_script(tmp_path, failing=program, KOLLA_BOOTSTRAP="") == UPGRADE[:calls]
 
 
-def test_image_copies_what_setup_reads():
+def test_image_copies_the_files_of_setup():
     setup = (DEPLOY.parent / "setup.cfg").read_text()
     pattern = r"^(?:long_description|license_files) = (?:file: )?(\S+)"
     for name in re.findall(pattern, setup, re.MULTILINE):

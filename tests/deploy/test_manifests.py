@@ -52,14 +52,14 @@ def pod_templates() -> list[dict]:
 
 
 @pytest.mark.parametrize("manifest", read_manifests(), ids=lambda one: f"{one['kind']}")
-def test_manifest_has_what_its_kind_requires(manifest):
+def test_manifest_is_valid_for_its_kind(manifest):
     schema = SCHEMAS["kinds"][manifest["kind"]]
     assert manifest["apiVersion"] == schema["apiVersion"]
     wanted = {"$ref": f"#/definitions/{manifest['kind']}", "definitions": SCHEMAS["definitions"]}
     jsonschema.validate(manifest, wanted)
 
 
-def test_a_misspelt_field_is_found():
+def test_misspelt_field_is_reported():
     (deployment,) = manifests_of_kind("Deployment")
     deployment["spec"]["template"]["spec"]["containers"][0]["readynessProbe"] = {}
     wanted = {"$ref": "#/definitions/Deployment", "definitions": SCHEMAS["definitions"]}
@@ -67,12 +67,12 @@ def test_a_misspelt_field_is_found():
         jsonschema.validate(deployment, wanted)
 
 
-def test_every_file_is_applied():
+def test_every_manifest_is_in_the_kustomization():
     named = set(yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["resources"])
     assert named == {path.name for path in KUBERNETES.glob("*.yaml")} - {"kustomization.yaml"}
 
 
-def test_kubectl_makes_the_manifests_of_one_namespace():
+def test_kubectl_renders_the_manifests_in_one_namespace():
     made = yaml.safe_load_all(
         run(find_program("kubectl", "kubernetes-client"), "kustomize", KUBERNETES)
     )
@@ -97,7 +97,7 @@ def readme_blocks(title: str) -> list[str]:
 
 
 @pytest.mark.parametrize("line", readme_lines())
-def test_kubectl_takes_the_lines_of_the_readme(line, tmp_path):
+def test_kubectl_accepts_the_lines_of_the_readme(line, tmp_path):
     """Without a cluster: the secret is made all the same, the others end when none answers."""
     kubectl, *words = shlex.split(line)
     create_certificate(tmp_path)
@@ -117,10 +117,10 @@ def test_kubectl_takes_the_lines_of_the_readme(line, tmp_path):
         assert "127.0.0.1:9" in run(*typed, status=1, cwd=ROOT, env=variables)
 
 
-def test_memory_asked_for_is_that_of_the_guide():
+def test_memory_requests_equal_those_of_the_guide():
     """For a cloud of 10 000 hosts, on the database that takes more."""
-    page = (ROOT / "doc/source/sizing.rst").read_text()
-    worker = max(map(int, re.findall(r"(\d+) MB", re.search(r"\n10 000 +(.*)", page)[1])))
+    page = (ROOT / "doc/source/deploy.rst").read_text()
+    worker = max(map(int, re.findall(r"(\d+) MB", re.search(r"\n10 000 {2,}(.*)", page)[1])))
     watching = int(re.search(r"(\d+) MB for the parent process", page)[1])
     (deployment,) = manifests_of_kind("Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
@@ -129,7 +129,7 @@ def test_memory_asked_for_is_that_of_the_guide():
     assert 1 <= asked / ((watching + workers * worker) * 1_000_000) < 1.1
 
 
-def test_pods_are_as_the_restricted_standard_wants_them():
+def test_pods_meet_the_restricted_standard():
     """What "pod-security.kubernetes.io/enforce: restricted" of the namespace refuses otherwise."""
     for pod in pod_templates():
         of_pod = pod["spec"]["securityContext"]
@@ -142,7 +142,7 @@ def test_pods_are_as_the_restricted_standard_wants_them():
             assert context["capabilities"] == {"drop": ["ALL"]}
 
 
-def test_selectors_select_the_servers_and_nothing_else():
+def test_selectors_match_only_the_servers():
     (deployment,), (service,) = manifests_of_kind("Deployment"), manifests_of_kind("Service")
     servers = deployment["spec"]["template"]["metadata"]["labels"]
     (job,) = manifests_of_kind("Job")
@@ -159,7 +159,7 @@ def test_selectors_select_the_servers_and_nothing_else():
         assert not selector.items() <= others.items()
 
 
-def test_what_pods_name_is_there():
+def test_objects_that_pods_refer_to_exist():
     named = {
         (one["kind"], one["metadata"]["name"]) for one in read_manifests() if "metadata" in one
     }
@@ -173,7 +173,7 @@ def test_what_pods_name_is_there():
 
 
 @pytest.mark.parametrize("pod", pod_templates(), ids=["server", "db-sync"])
-def test_commands_are_ones_that_the_program_has(pod):
+def test_commands_of_the_manifests_exist(pod):
     (container,) = pod["spec"]["containers"]
     arguments = make_parser(container["args"]).parse_args(container["args"])
     assert arguments.config_file == ["/etc/placement_sched/placement_sched.conf"]
@@ -181,7 +181,7 @@ def test_commands_are_ones_that_the_program_has(pod):
     assert ports in ([], [getattr(arguments, "port", 0)])
 
 
-def test_pods_have_time_for_the_requests_at_work():
+def test_termination_period_covers_running_requests():
     (deployment,) = manifests_of_kind("Deployment")
     pod = deployment["spec"]["template"]["spec"]
     delay = re.search(r"shutdown_delay = (\d+)", CONFIGURATION)
@@ -204,7 +204,7 @@ def test_configuration_file_is_valid(capsys):
     assert capsys.readouterr().out == "the configuration is valid\n"
 
 
-def test_compose_services_run_as_the_image_does_and_write_nothing():
+def test_compose_services_run_read_only_as_in_the_image():
     for name in ("one", "two", "sync"):
         service = COMPOSE["services"][name]
         assert service["read_only"] is True
@@ -215,7 +215,7 @@ def test_compose_services_run_as_the_image_does_and_write_nothing():
     make_parser(command).parse_args(command)
 
 
-def test_compose_file_names_what_is_there():
+def test_files_and_services_of_compose_exist():
     services = COMPOSE["services"]
     assert set(services) == {"db", "sync", "one", "two", "haproxy", "prometheus", "grafana"}
     made_by_hand = {"./tls"}
@@ -236,7 +236,7 @@ def test_compose_file_names_what_is_there():
     assert set(re.findall(r"server \w+ (\w+):8778", proxy)) == {"one", "two"}
 
 
-def test_compose_has_no_password_of_its_own():
+def test_compose_contains_no_password():
     text = (DEPLOY / "compose/compose.yaml").read_text()
     passwords = re.findall(r"PASSWORD: (.*)", text)
     assert len(passwords) == 2

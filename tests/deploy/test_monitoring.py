@@ -60,7 +60,7 @@ def metric_labels() -> dict[str, set[str]]:
     return found
 
 
-def without_suffix(name: str, metric_labels: dict[str, set[str]]) -> str:
+def base_metric_name(name: str, metric_labels: dict[str, set[str]]) -> str:
     if name in metric_labels:
         return name
     return next(
@@ -72,14 +72,15 @@ def without_suffix(name: str, metric_labels: dict[str, set[str]]) -> str:
 @pytest.mark.parametrize(
     ("title", "expression", "legend"), QUESTIONS, ids=[q[0] for q in QUESTIONS]
 )
-def test_question_names_metrics_and_labels_that_there_are(metric_labels, title, expression, legend):
+def test_query_uses_existing_metrics_and_labels(metric_labels, title, expression, legend):
     found = {
-        without_suffix(name, metric_labels): labels for name, labels in _METRIC.findall(expression)
+        base_metric_name(name, metric_labels): labels
+        for name, labels in _METRIC.findall(expression)
     }
     assert set(found) <= set(metric_labels)
     for name, selector in _METRIC.findall(expression):
         asked = set(re.findall(r"(\w+)\s*(?:=~|!=|!~|=)", selector))
-        assert asked <= metric_labels[without_suffix(name, metric_labels)] | GIVEN, name
+        assert asked <= metric_labels[base_metric_name(name, metric_labels)] | GIVEN, name
     of_all = set.union(GIVEN, *(metric_labels[name] for name in found))
     grouped = re.findall(r"(?:by|without|on|group_left)\s*\(([^)]*)\)", expression)
     assert set(re.findall(r"\w+", " ".join(grouped))) <= of_all
@@ -92,7 +93,7 @@ def test_question_names_metrics_and_labels_that_there_are(metric_labels, title, 
 @pytest.mark.parametrize(
     ("title", "expression", "legend"), QUESTIONS, ids=[q[0] for q in QUESTIONS]
 )
-def test_question_names_values_that_the_reference_has(title, expression, legend):
+def test_query_uses_documented_label_values(title, expression, legend):
     reference = (ROOT / "api-ref/source/metrics.rst").read_text()
     for name, _, values in re.findall(r'(\w+)(=~|!=|=)"([^"]*)"', expression):
         if name in {"state", "outcome", "answered_by", "kind", "stage"}:
@@ -103,7 +104,7 @@ def test_question_names_values_that_the_reference_has(title, expression, legend)
 @pytest.mark.parametrize(
     ("title", "expression", "legend"), QUESTIONS, ids=[q[0] for q in QUESTIONS]
 )
-def test_question_names_routes_that_there_are(title, expression, legend):
+def test_query_uses_existing_routes(title, expression, legend):
     paths = {route.path for face in APIS for route in face.routes}
     for asked in re.findall(r'route=~?"([^"]*)"', expression):
         assert set(asked.split("|")) <= paths
@@ -115,7 +116,7 @@ GUIDE = (ROOT / "doc/source/metrics.rst").read_text()
 @pytest.mark.parametrize(
     "expression", [*(question[1] for question in QUESTIONS), GUIDE], ids=lambda text: text[:60]
 )
-def test_what_all_servers_show_of_one_cloud_is_never_added_up(expression):
+def test_cloud_wide_metrics_are_not_summed_over_servers(expression):
     """Two servers of one database show the same hosts: a sum would count each of them twice."""
     for found in _METRIC.finditer(expression):
         if found[1].startswith(OF_THE_CLOUD):
@@ -123,14 +124,14 @@ def test_what_all_servers_show_of_one_cloud_is_never_added_up(expression):
             assert _ONE_OF_ALL.search(before), before[-40:]
 
 
-def test_everything_that_issue_and_operators_ask_for_alerts():
+def test_required_alerts_exist():
     assert {rule["alert"].removeprefix("PlacementSched") for rule in RULES} == {
         *("Down", "Errors", "HostsDown", "LostClaims", "NoValidHost", "NoValidHostAtAnyStage"),
         *("PoolExhausted", "RpcFails", "RpcSlow", "RpcWaits", "Slow"),
     }
 
 
-def test_rules_and_configuration_are_valid_and_fire_when_they_should():
+def test_rules_are_valid_and_fire_as_expected():
     promtool = find_program("promtool", "prometheus")
     assert "SUCCESS" in run(promtool, "check", "rules", PROMETHEUS / "rules.yml")
     assert "SUCCESS" in run(promtool, "test", "rules", PROMETHEUS / "rules_test.yml")
@@ -140,7 +141,7 @@ def test_rules_and_configuration_are_valid_and_fire_when_they_should():
     assert "SUCCESS" in run(promtool, "check", "config", *composed)
 
 
-def test_every_alert_is_tried_both_ways():
+def test_every_alert_has_a_firing_and_a_quiet_case():
     quiet, wrong, *_ = yaml.safe_load((PROMETHEUS / "rules_test.yml").read_text())["tests"]
     alerts = {rule["alert"] for rule in RULES}
     for test, fires in ((quiet, False), (wrong, True)):
@@ -148,7 +149,7 @@ def test_every_alert_is_tried_both_ways():
         assert tried == dict.fromkeys(alerts, fires)
 
 
-def test_questions_of_the_dashboard_are_valid(tmp_path):
+def test_queries_of_the_dashboard_are_valid(tmp_path):
     """Prometheus reads them, once Grafana has put its variables in."""
     promtool = find_program("promtool", "prometheus")
     rules = [
@@ -164,7 +165,7 @@ def test_questions_of_the_dashboard_are_valid(tmp_path):
     assert "SUCCESS" in run(promtool, "check", "rules", file)
 
 
-def test_panels_have_numbers_of_their_own_and_do_not_overlap():
+def test_panels_have_unique_ids_and_do_not_overlap():
     numbers = [panel["id"] for panel in BOARD["panels"]]
     assert len(numbers) == len(set(numbers))
     taken: set[tuple[int, int]] = set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the guide's page on a move from OpenStack placement uses."""
+"""Move from OpenStack placement with the commands of the guide."""
 
 import os
 import re
@@ -25,7 +25,7 @@ from tests.support.servers import PROGRAM, Server, environment, start_server, wa
 
 pytestmark = pytest.mark.system
 
-PAGE = (ROOT / "doc/source/move_placement.rst").read_text()
+PAGE = (ROOT / "doc/source/adopt.rst").read_text()
 VERSION = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 PROVIDERS = "/placement/resource_providers"
 #: OpenStack's service at the root of a port, in its interpreter.
@@ -56,7 +56,7 @@ def run_openstack_placement(folder: Path, connection: str) -> Iterator[str]:
             stderr=output,
         )
 
-        def answers() -> bool:
+        def is_answering() -> bool:
             try:
                 with urlopen(f"http://127.0.0.1:{port}/", timeout=60):
                     return True
@@ -64,7 +64,7 @@ def run_openstack_placement(folder: Path, connection: str) -> Iterator[str]:
                 return False
 
         try:
-            assert wait_until(answers), log.read_text()
+            assert wait_until(is_answering), log.read_text()
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
@@ -77,7 +77,8 @@ def expected_comparison(*urls: str, status: int = 0) -> str:
 
 def comparison_command() -> str:
     """Return the page's command that compares both services, without its token of a keystone."""
-    (line,) = re.findall(r"^ +(python3 deploy/move/compare.py .*)", PAGE, re.MULTILINE)
+    joined = re.sub(r"\\\n\s+", "", PAGE)
+    (line,) = re.findall(r"(python3 deploy/move/compare\.py .*)", joined)
     return line
 
 
@@ -122,7 +123,7 @@ def create_objects(server: Server) -> str:
     return uuid
 
 
-def test_services_on_one_database_answer_the_same_and_what_differs_is_named(tmp_path):
+def test_services_on_one_database_differ_only_as_documented(tmp_path):
     needs_peer()
     url = f"sqlite:///{tmp_path}/placement.db"
     peer = OpenStack(url)
@@ -146,13 +147,13 @@ def test_services_on_one_database_answer_the_same_and_what_differs_is_named(tmp_
         assert printed.endswith("1 resource providers, 1 consumers: 7 parts differ\n")
 
 
-def test_service_that_does_not_answer_is_said_in_one_line():
+def test_unavailable_service_is_reported_in_one_line():
     with reserve_port() as held:
         url = f"http://127.0.0.1:{held.getsockname()[1]}"
         assert re.fullmatch(r"no answer: .*\n", expected_comparison(url, url, status=1))
 
 
-def test_haproxy_reads_the_backend_of_openstack_placement(tmp_path):
+def test_haproxy_accepts_the_openstack_backend(tmp_path):
     haproxy = find_program("haproxy")
     (more,) = [
         part.content

@@ -38,7 +38,8 @@ OF_ITS_NETWORK = {"echo", "printf", "sed", "."}
 AS_POSTGRES = ["runuser", "-l", "postgres", "-c"]
 #: pip has no index, nor anything else that packages come from.
 NOWHERE = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
-SYSTEMD, IN_FRONT = PAGE.partition("\nContainers\n")[0].split("\nTLS in front\n")
+_, _, BY_HAND = PAGE.partition("\nWith systemd\n")
+SYSTEMD, IN_FRONT = BY_HAND.split("\nTLS in front\n")
 
 
 def read_commands(page: str) -> list[list[str]]:
@@ -65,13 +66,13 @@ def proxy_commands() -> list[list[str]]:
     return [one for one in read_commands(IN_FRONT) if one[0] in {"openssl", "install", "cat"}]
 
 
-def test_files_that_the_page_names_are_there():
+def test_files_named_by_the_page_exist():
     named = set(re.findall(r"\bdeploy/[\w./-]+\w", PAGE))
     assert len(named) > 5
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-def test_user_of_the_page_is_made(tmp_path):
+def test_page_creates_its_user(tmp_path):
     sysusers = find_program("systemd-sysusers", "systemd")
     (tmp_path / "etc").mkdir()
     run(sysusers, f"--root={tmp_path}", DEPLOY / "systemd/placement-sched.sysusers")
@@ -120,7 +121,7 @@ def edit_configuration(config: Path) -> None:
     config.write_text(text.replace("auth_strategy = keystone", "auth_strategy = noauth2"))
 
 
-def test_server_that_was_installed_by_the_page_serves(machine):
+def test_server_installed_by_the_page_serves_requests(machine):
     unit = (machine / "etc/systemd/system/placement-sched.service").read_text()
     program, *words = shlex.split(re.search(r"^ExecStart=(.*)", unit, re.MULTILINE)[1])
     words = [re.sub(r"^/(?=etc)", f"{machine}/", word) for word in words]
@@ -135,7 +136,7 @@ def test_server_that_was_installed_by_the_page_serves(machine):
         assert server.stop() == 0
 
 
-def test_running_server_keeps_to_its_release_when_another_is_put_in_use(machine):
+def test_running_server_keeps_its_release_during_an_upgrade(machine):
     name = "opt/placement_sched"
     (put_in_use,) = [one for one in read_commands(UPGRADE) if one[0] == "ln"]
     assert put_in_use == ["ln", "-sfn", "placement_sched-NEW", f"/{name}"]
@@ -155,7 +156,7 @@ def test_running_server_keeps_to_its_release_when_another_is_put_in_use(machine)
         assert f"{machine / name}-RELEASE/lib/" in Path(f"/proc/{new}/maps").read_text()
 
 
-def test_upgrade_installs_as_the_first_release_was_installed():
+def test_upgrade_uses_the_commands_of_the_installation():
     """So what runs the page "Deploy" runs these as well."""
     new = [[word.replace("NEW", "RELEASE") for word in one] for one in read_commands(UPGRADE)[1:5]]
     assert [one[0].split("/")[-1] for one in new] == ["git", "python3", "pip", "pip"]
@@ -163,7 +164,7 @@ def test_upgrade_installs_as_the_first_release_was_installed():
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
-def test_database_of_the_page_can_be_prepared_by_the_user_of_the_page(kind, tmp_path):
+def test_database_is_prepared_by_its_documented_user(kind, tmp_path):
     """The commands are run as an administrator, with names that no other test has."""
     name = f"ps_page_{uuid4().hex[:12]}"
     server = make_url(SERVERS[kind])
@@ -218,7 +219,7 @@ def proxy_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_haproxy_reads_what_the_page_put_there(proxy_folder):
+def test_haproxy_accepts_the_installed_configuration(proxy_folder):
     haproxy = find_program("haproxy")
     assert ["haproxy", "-c", "-f", "/etc/haproxy/haproxy.cfg"] in read_commands(IN_FRONT)
     config = proxy_folder / "etc/haproxy/haproxy.cfg"
@@ -228,7 +229,7 @@ def test_haproxy_reads_what_the_page_put_there(proxy_folder):
     assert run(haproxy, "-c", "-f", config) == "Configuration file is valid\n"
 
 
-def test_nginx_reads_what_the_page_put_there(proxy_folder):
+def test_nginx_accepts_the_installed_configuration(proxy_folder):
     nginx = find_program("nginx", "nginx-light")
     site = proxy_folder / "etc/nginx/conf.d/placement-sched.conf"
     assert (proxy_folder / "etc/ssl/placement.example.com.key").stat().st_mode & 0o077 == 0

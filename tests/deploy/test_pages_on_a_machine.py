@@ -14,7 +14,7 @@ import pytest
 from tests.deploy import cloud, debian
 from tests.deploy.cloud import Cloud
 from tests.deploy.debian import Machine
-from tests.deploy.reader import OF_README, PAGES, Step, list_lines, read, read_file, run_on_all
+from tests.deploy.reader import OF_LIMITS, PAGES, Step, list_lines, read, read_file, run_on_all
 from tests.differential.duel import needs_peer
 from tests.support.repository import ROOT
 from tests.support.servers import wait_until
@@ -66,7 +66,7 @@ def test_each_page_has_steps():
     assert set(list_steps(None, None, None)) == set(PAGES)
 
 
-def test_pages_work_as_printed_on_empty_debians(tmp_path):
+def test_page_commands_work_on_new_debian_machines(tmp_path):
     needs_peer()
     debian.require_machines()
     debian.prepare(list_packages())
@@ -139,11 +139,11 @@ def check_stopped_for_now(machine: Machine) -> None:
 
 
 def check_started(machine: Machine) -> None:
-    """See that the journal has the line of a server that started, as README.md says."""
-    assert "placement-sched serves " in machine.run(OF_README)
+    """See that the journal has the line of a server that started, as the guide says."""
+    assert "placement-sched serves " in machine.run(OF_LIMITS)
 
 
-def stacks_logged(machine: Machine) -> None:
+def check_stacks_logged(machine: Machine) -> None:
     """See that the server and its workers wrote the stacks of their threads, and go on."""
     journal = "journalctl --unit placement-sched --grep 'Current thread' --output cat"
     assert wait_until(lambda: len(machine.type(journal)[1].splitlines()) > 1, 30)
@@ -165,10 +165,10 @@ class ReloadedServer:
     def check_reload(self, machine: Machine) -> None:
         """See that the same process has read the change, and change it back."""
 
-        def said() -> bool:
-            return "[api] shutdown_delay" in machine.run(OF_README)
+        def is_logged() -> bool:
+            return "[api] shutdown_delay" in machine.run(OF_LIMITS)
 
-        assert wait_until(said, 60), machine.run(OF_README)
+        assert wait_until(is_logged, 60), machine.run(OF_LIMITS)
         assert read_main_pid(machine) == self._process
         answered_here = "curl --silent --fail http://192.0.2.11:8778/healthz/ready"
         assert '"ready"' in machine.run(answered_here)
@@ -222,10 +222,10 @@ def check_stays_up(unit: str, said: str) -> Callable[[Machine], None]:
     """See that a service without a message bus waits for it, and runs."""
 
     def check(machine: Machine) -> None:
-        def waits() -> bool:
+        def is_waiting() -> bool:
             return said in machine.run(f"journalctl --unit {unit}")
 
-        assert wait_until(waits, 60), machine.run(f"journalctl --unit {unit}")
+        assert wait_until(is_waiting, 60), machine.run(f"journalctl --unit {unit}")
         assert machine.run(f"systemctl is-active {unit}") == "active\n"
 
     return check
@@ -239,11 +239,11 @@ def check_release(release: str) -> Callable[[Machine], None]:
     """
 
     def check(machine: Machine) -> None:
-        def is_of_it() -> bool:
+        def is_of_release() -> bool:
             maps = machine.run(f"cat /proc/{read_main_pid(machine)}/maps")
             return f"placement_sched-{release}/" in maps
 
-        assert wait_until(is_of_it, 60), machine.run(OF_README)
+        assert wait_until(is_of_release, 60), machine.run(OF_LIMITS)
         check_answer(machine)
 
     return check
@@ -264,8 +264,6 @@ class MovedPlacement:
 
     def start_placement(self, machine: Machine) -> None:
         """Have a cloud with a placement on a database of its own, in whose place ours is put."""
-        if self._before:
-            return
         for statement in PREPARED:
             machine.run(f'mariadb --execute "{statement}"')
         self._process = self._cloud.start_placement(PLACEMENT_CONF)
@@ -283,7 +281,7 @@ class MovedPlacement:
         """See that what clients write after the move is written by our service."""
         assert read_catalogue(machine) == {"https://placement.example.com/placement"}
         assert self._before == self._cloud.read_placement(self._token)
-        self._end()
+        self._stop_openstack_placement()
         machine.run("client/bin/openstack resource provider create written-by-ours")
 
     def check_after_return(self, machine: Machine) -> None:
@@ -291,7 +289,7 @@ class MovedPlacement:
         self._process = self._cloud.start_placement(PLACEMENT_CONF)
         assert read_catalogue(machine) == {cloud.PLACEMENT}
         (compare,) = (
-            line.text for line in list_lines("move_placement") if "compare.py" in line.text
+            line.text for line in list_lines("adopt#placement") if "compare.py" in line.text
         )
         assert "25 resource providers, 31 consumers: both answer the same" in machine.run(compare)
         named = machine.run("client/bin/openstack resource provider list -f value -c name")
@@ -300,7 +298,7 @@ class MovedPlacement:
 
     def check_after_removal(self, machine: Machine) -> None:
         """See that it answers as before when all of ours is dropped, and after an upgrade."""
-        self._end()
+        self._stop_openstack_placement()
         self._process = self._cloud.start_placement(PLACEMENT_CONF)
         after = self._cloud.read_placement(self._token)
         (new,) = (
@@ -313,7 +311,7 @@ class MovedPlacement:
         assert "allocations" in tables
         assert "sched" not in tables
 
-    def _end(self) -> None:
+    def _stop_openstack_placement(self) -> None:
         cloud.stop_process(self._process)
 
 
@@ -322,7 +320,7 @@ def list_steps(
 ) -> dict[str, Sequence[Step]]:
     """Return what the prose of each page has its reader do, in the order of the lines."""
 
-    def have_keystone(machine: Machine) -> None:
+    def write_credentials(machine: Machine) -> None:
         keystone.result(timeout=300)
         machine.write(f"{SOURCE}/admin-openrc", cloud.ADMIN)
 
@@ -332,7 +330,7 @@ def list_steps(
         "deploy": [
             Step("install -m 644 deploy/systemd/placement-sched.service", after=copy_the_disk),
             Step('runuser -l postgres -c "createuser', before=wait_for_postgresql, typed=both),
-            Step(". ./admin-openrc", before=have_keystone),
+            Step(". ./admin-openrc", before=write_credentials),
             Step("sed -i", on="each"),
             Step("runuser -u placement-sched", before=configure_keystone, on="each"),
             Step("systemctl daemon-reload", on="each"),
@@ -343,7 +341,7 @@ def list_steps(
                 before=reloaded.change,
                 after=reloaded.check_reload,
             ),
-            Step("systemctl kill -s SIGUSR2", after=stacks_logged),
+            Step("systemctl kill -s SIGUSR2", after=check_stacks_logged),
             Step("systemctl stop placement-sched", after=check_stopped_for_now),
             Step("systemctl reload haproxy", after=check_other_server_answers),
             Step("systemctl reload nginx", after=check_other_server_answers),
@@ -353,14 +351,14 @@ def list_steps(
         ],
         "commands": [],
         "metrics": [],
-        "nova_scheduler": [
+        "adopt#scheduler": [
             Step("install ", before=install_nova),
             Step(
                 "systemctl enable",
                 after=check_stays_up("placement-sched-nova-scheduler", "does not answer"),
             ),
         ],
-        "nova_shadow": [
+        "adopt#shadow": [
             Step(
                 "systemctl enable",
                 after=check_stays_up("placement-sched-nova-shadow", "requests are not evaluated"),
@@ -370,8 +368,9 @@ def list_steps(
             Step("systemctl restart placement-sched", after=check_release("NEW")),
             Step("systemctl stop placement-sched.socket", after=check_stopped, on="each"),
         ],
-        "move_placement": [
-            Step("install ", before=moved.start_placement, after=trust_proxy_headers, on="each"),
+        "adopt#database": [Step("cp placement.conf", before=moved.start_placement)],
+        "adopt#placement": [
+            Step("install ", after=trust_proxy_headers, on="each"),
             Step("systemctl daemon-reload", on="each"),
             Step("systemctl enable", on="each"),
             Step("systemctl restart", on="each"),
@@ -381,7 +380,7 @@ def list_steps(
             Step("systemctl stop", after=check_stopped, on="each"),
             Step("placement-sched db version", after=moved.check_after_removal),
         ],
-        "wsgi_servers": [
+        "recipes#mod_wsgi": [
             Step("apt-get install apache2", before=configure_noauth2),
             Step("systemctl restart apache2", after=check_answer),
         ],

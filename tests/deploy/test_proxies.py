@@ -30,7 +30,7 @@ APACHE = DEPLOY / "wsgi/apache.conf"
 
 
 @pytest.mark.parametrize("path", HAPROXY, ids=lambda path: path.parent.name)
-def test_haproxy_reads_its_configuration_without_a_warning(path, tmp_path):
+def test_haproxy_accepts_its_configuration_without_a_warning(path, tmp_path):
     haproxy = find_program("haproxy")
     text = re.sub(r"crt \S+", f"crt {create_certificate(tmp_path)}", path.read_text())
     # The names of a compose file are known to its network alone.
@@ -42,7 +42,7 @@ def test_haproxy_reads_its_configuration_without_a_warning(path, tmp_path):
     assert "WARNING" not in told
 
 
-def test_both_haproxies_differ_in_names_alone():
+def test_both_haproxy_files_differ_only_in_names():
     one, other = (path.read_text() for path in HAPROXY)
     other, found, resolvers = other.partition("\n# Docker's own")
     assert found
@@ -52,7 +52,7 @@ def test_both_haproxies_differ_in_names_alone():
     assert differing == {"log", "bind", "server"}
 
 
-def test_haproxy_reads_the_file_that_has_the_nodes_of_a_database_too(tmp_path):
+def test_haproxy_accepts_the_file_with_database_nodes(tmp_path):
     """Joined as the page says; HAProxy refuses to read the two files one after the other."""
     haproxy = find_program("haproxy")
     page = (ROOT / "doc/source/galera.rst").read_text()
@@ -65,7 +65,7 @@ def test_haproxy_reads_the_file_that_has_the_nodes_of_a_database_too(tmp_path):
     assert run(haproxy, "-c", "-f", config) == "Configuration file is valid\n"
 
 
-def test_nginx_reads_its_configuration(tmp_path):
+def test_nginx_accepts_its_configuration(tmp_path):
     nginx = find_program("nginx", "nginx-light")
     create_certificate(tmp_path)
     text = NGINX.read_text()
@@ -81,7 +81,7 @@ def test_nginx_reads_its_configuration(tmp_path):
     assert "warn" not in told
 
 
-def test_limits_are_those_of_the_server():
+def test_proxy_limits_equal_those_of_the_server():
     most = read_settings((), new_conf()).api.max_request_body_size
     assert f"client_max_body_size {most >> 20}m;" in NGINX.read_text()
     assert f"LimitRequestBody {most}\n" in APACHE.read_text()
@@ -91,7 +91,7 @@ def test_limits_are_those_of_the_server():
 
 @pytest.mark.system
 @pytest.mark.parametrize("proxy", [haproxy, nginx], ids=["haproxy", "nginx"])
-def test_proxy_passes_long_queries_and_names_the_limit(proxy, tmp_path):
+def test_proxy_accepts_long_queries_and_reports_the_limit(proxy, tmp_path):
     with start_server(folder=tmp_path) as server:
         port = int(server.url.rpartition(":")[2])
         with proxy.start_proxy(tmp_path, [port]) as (url, signed):
@@ -99,7 +99,7 @@ def test_proxy_passes_long_queries_and_names_the_limit(proxy, tmp_path):
 
 
 @pytest.mark.parametrize("path", [*HAPROXY, NGINX, APACHE], ids=lambda path: path.parent.name)
-def test_what_clients_say_of_themselves_is_dropped(path: Path):
+def test_forwarded_headers_of_clients_are_dropped(path: Path):
     """The servers believe these headers, so that only the proxy may set them."""
     text = path.read_text()
     if path in {NGINX, APACHE}:
@@ -112,7 +112,7 @@ def test_what_clients_say_of_themselves_is_dropped(path: Path):
         assert "http-request del-header ^X-Forwarded- -m reg\n" in text
 
 
-def test_ingress_nginx_is_given_what_it_does_not_drop_by_itself():
+def test_ingress_nginx_is_configured_to_drop_headers():
     """It sends what the object has, empty, in place of a client's; the step names the object."""
     documents = yaml.safe_load_all((DEPLOY / "kubernetes/service.yaml").read_text())
     (headers,) = [one for one in documents if one["kind"] == "ConfigMap"]

@@ -78,7 +78,7 @@ def send_through_proxy(proxy: ModuleType, folder: Path, ports: list[int]) -> Ite
     # No server is left out for what it did before.
     with proxy.start_proxy(folder, ports, always_tried=True) as (url, signed):
 
-        def ask(method: str, path: str) -> int:
+        def send(method: str, path: str) -> int:
             with requests.Session() as session:
                 session.trust_env = False
                 sent = session.request(
@@ -86,12 +86,12 @@ def send_through_proxy(proxy: ModuleType, folder: Path, ports: list[int]) -> Ite
                 )
             return sent.status_code
 
-        yield ask
+        yield send
 
 
 @PROXIES
 @pytest.mark.parametrize("method", WRITES)
-def test_write_that_may_have_been_done_is_not_sent_again(proxy, method, tmp_path):
+def test_possibly_completed_write_is_not_repeated(proxy, method, tmp_path):
     done: Counter[str] = Counter()
     with ExitStack() as stack:
         mortal = stack.enter_context(run_server(done, dies=True))
@@ -106,7 +106,7 @@ def test_write_that_may_have_been_done_is_not_sent_again(proxy, method, tmp_path
 
 
 @PROXIES
-def test_read_that_failed_is_sent_again(proxy, tmp_path):
+def test_failed_read_is_repeated(proxy, tmp_path):
     done: Counter[str] = Counter()
     with ExitStack() as stack:
         mortal = stack.enter_context(run_server(done, dies=True))
@@ -120,7 +120,7 @@ def test_read_that_failed_is_sent_again(proxy, tmp_path):
 
 @PROXIES
 @pytest.mark.parametrize("method", [*WRITES, "GET"])
-def test_request_that_no_server_took_goes_to_the_other(proxy, method, tmp_path):
+def test_unaccepted_request_goes_to_the_other_server(proxy, method, tmp_path):
     done: Counter[str] = Counter()
     with ExitStack() as stack:
         refusing = stack.enter_context(reserve_port()).getsockname()[1]
@@ -132,7 +132,7 @@ def test_request_that_no_server_took_goes_to_the_other(proxy, method, tmp_path):
 
 
 @PROXIES
-def test_write_is_answered_502_or_503_where_no_server_takes_it(proxy, tmp_path):
+def test_write_is_502_or_503_without_a_server(proxy, tmp_path):
     done: Counter[str] = Counter()
     with ExitStack() as stack:
         well = stack.enter_context(run_server(done))

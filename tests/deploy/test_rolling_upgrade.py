@@ -15,7 +15,7 @@ import pytest
 from placement_sched.db.migrate import newest_revision
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
-from tests.db.test_migrate import differences
+from tests.db.test_migrate import schema_differences
 from tests.support.empty_databases import KINDS, empty_database
 from tests.support.releases import (
     release_command,
@@ -43,7 +43,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def release(last_release: Path, url: str, tmp_path: Path) -> Iterator[Callable[..., Server]]:
+def start_release(last_release: Path, url: str, tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """Give a function that starts a server of the last release, or of this one."""
     with ExitStack() as stack:
 
@@ -70,7 +70,7 @@ def create_provider(server: Server, vcpus: int) -> str:
     return uuid
 
 
-def claim(server: Server, provider: str) -> int:
+def claim_vcpu(server: Server, provider: str) -> int:
     body = {
         "allocations": {provider: {"resources": {"VCPU": 1}}},
         "project_id": "p",
@@ -82,48 +82,46 @@ def claim(server: Server, provider: str) -> int:
     return server.send("PUT", path, body, **{"OpenStack-API-Version": VERSION})[0]
 
 
-def test_both_releases_serve_one_database_while_servers_are_replaced(
-    release, last_release, url, tmp_path
+def test_both_releases_serve_one_database_during_the_upgrade(
+    start_release, last_release, url, tmp_path
 ):
     sync_schema("last", last_release, url, tmp_path)
-    last = release("last")
+    last = start_release("last")
     before = create_provider(last, 4)
     told = sync_schema("this", last_release, url, tmp_path)
     assert f"revision {newest_revision()}" in told
     database = Database(make_settings(url))
-    assert differences(database) == []
+    assert schema_differences(database) == []
     database.dispose()
     # It goes on with the newer schema, reading and writing.
     provider = create_provider(last, 4)
-    this = release("this")
+    this = start_release("this")
     for server in (last, this):
         listed = server.ask("GET", "/placement/resource_providers", version=VERSION)
         assert {one["uuid"] for one in listed["resource_providers"]} == {before, provider}
     # Each sees what the other claims, and neither takes what is gone.
-    answers = [claim(server, provider) for _ in range(3) for server in (last, this)]
+    answers = [claim_vcpu(server, provider) for _ in range(3) for server in (last, this)]
     assert answers == [204] * 4 + [409] * 2
     assert last.stop() == 0
-    assert claim(this, before) == 204
+    assert claim_vcpu(this, before) == 204
 
 
-def test_server_of_the_last_release_does_not_begin_on_the_newer_schema(
-    release, last_release, url, tmp_path
-):
+def test_old_release_does_not_start_on_the_new_schema(start_release, last_release, url, tmp_path):
     if url.startswith("sqlite"):
         pytest.skip("an embedded database has one server at a time")
     sync_schema("this", last_release, url, tmp_path)
-    last = release("last", ready=None)
+    last = start_release("last", ready=None)
     assert last.first_status("/healthz") == 200
     status, _, body = last.get("/healthz/ready")
     assert status == 503
     assert newest_revision() in body.decode()
 
 
-def test_server_of_this_release_waits_for_its_schema(release, last_release, url, tmp_path):
+def test_new_release_waits_for_its_schema(start_release, last_release, url, tmp_path):
     if url.startswith("sqlite"):
         pytest.skip("an embedded database is prepared by the server itself")
     sync_schema("last", last_release, url, tmp_path)
-    this = release("this", ready=None)
+    this = start_release("this", ready=None)
     assert this.first_status("/healthz/ready") == 503
     sync_schema("this", last_release, url, tmp_path)
     this.wait_for("/healthz/ready", 200)

@@ -79,7 +79,7 @@ def test_services_are_hardened(units, unit):
 
 
 @pytest.mark.parametrize("unit", SERVICES)
-def test_commands_are_ones_that_the_program_has(unit):
+def test_commands_of_the_units_exist(unit):
     program, *words = shlex.split(read_setting(unit, "ExecStart"))
     assert program == INSTALLED
     arguments = make_parser(words).parse_args(words)
@@ -87,7 +87,7 @@ def test_commands_are_ones_that_the_program_has(unit):
 
 
 @pytest.mark.parametrize("unit", SERVICES)
-def test_stopping_waits_for_the_requests_at_work(unit):
+def test_stop_timeout_covers_running_requests(unit):
     delay = read_settings([str(DEPLOY / "placement_sched.conf")], new_conf()).api.shutdown_delay
     assert int(read_setting(unit, "TimeoutStopSec")) > GRACES[unit] + delay
     assert read_setting(unit, "KillMode") == "mixed"  # the server ends its workers
@@ -95,7 +95,7 @@ def test_stopping_waits_for_the_requests_at_work(unit):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("unit", SERVICES)
-def test_folder_for_logs_that_the_configuration_names_is_not_written(unit, tmp_path):
+def test_services_write_no_log_to_the_configured_folder(unit, tmp_path):
     """nova.conf and the files of kolla name one, and the service may write nowhere but its own."""
     (tmp_path / "cloud.conf").write_text(
         f"[DEFAULT]\nlog_dir = {tmp_path}/log\nlog_file = {tmp_path}/log/api.log\nhost = ctl1\n"
@@ -125,6 +125,6 @@ def test_folder_for_logs_that_the_configuration_names_is_not_written(unit, tmp_p
     assert not (tmp_path / "log").exists()
 
 
-def test_the_user_of_the_services_is_the_one_that_is_made():
+def test_user_of_the_services_is_created():
     made = re.search(r"^u (\S+)", (UNITS / "placement-sched.sysusers").read_text(), re.MULTILINE)
     assert {read_setting(unit, "User") for unit in SERVICES} == {made[1]}

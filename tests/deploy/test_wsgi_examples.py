@@ -113,13 +113,13 @@ def test_uwsgi_serves_with_the_example(tmp_path, config):
         assert send_during_sigterm(server) == 200
 
 
-def test_example_for_mod_wsgi_names_the_places_of_the_guide():
+def test_mod_wsgi_example_has_the_paths_of_the_guide():
     assert INSTALLED in (WSGI / "wsgi.py").read_text()
     apache = (WSGI / "apache.conf").read_text()
     assert "WSGIScriptAlias / /usr/local/share/placement_sched/wsgi.py\n" in apache
 
 
-def test_workers_have_as_many_threads_as_ours():
+def test_workers_have_the_number_of_threads_of_our_server():
     from placement_sched.cli.serve import GRACE, THREADS
 
     gunicorn = (WSGI / "gunicorn.conf.py").read_text()

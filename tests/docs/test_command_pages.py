@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def lines() -> list[str]:
+def help_lines() -> list[str]:
     sys.path.insert(0, str(ROOT / "doc/source/_ext"))
     try:
         generated = import_module("generated")
@@ -26,15 +26,17 @@ def lines() -> list[str]:
     return list(generated.CommandHelp.lines(None))
 
 
-def test_every_command_has_a_section(lines):
+def test_every_command_has_a_section(help_lines):
     names = [name for name, _ in all_commands(make_parser((), whole=True))]
     assert len(names) > 40
-    titles = [title for title, line in itertools.pairwise(lines) if line and set(line) == {"-"}]
+    titles = [
+        title for title, line in itertools.pairwise(help_lines) if line and set(line) == {"-"}
+    ]
     assert titles == names
 
 
 @pytest.mark.parametrize("command", [["serve"], ["db", "sync"], ["placement"]], ids=" ".join)
-def test_section_is_what_help_prints(lines, command):
+def test_section_equals_the_help_of_the_command(help_lines, command):
     printed = subprocess.run(
         [PROGRAM, *command, "--help"],
         env=environment(COLUMNS="90"),
@@ -43,5 +45,5 @@ def test_section_is_what_help_prints(lines, command):
         check=True,
         timeout=60,
     ).stdout
-    shown = "\n".join(line.removeprefix("   ") for line in lines)
+    shown = "\n".join(line.removeprefix("   ") for line in help_lines)
     assert printed.rstrip() in shown

@@ -108,7 +108,9 @@ class Console:
 
     def write(self, file: File) -> None:
         self._files.append(file)
-        (self._folder / file.name).write_text(self._to_local_text(file.content))
+        path = self._folder / file.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self._to_local_text(file.content))
 
     def run_command(self, command: Command) -> None:
         if exported := re.fullmatch(r"export (\w+)=(\S+)", command.line):
@@ -168,7 +170,7 @@ class Console:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_commands_of_the_guide_print_what_it_shows(page: str, tmp_path: Path) -> None:
+def test_guide_commands_print_the_documented_output(page: str, tmp_path: Path) -> None:
     with ExitStack() as stack:
         console = Console(tmp_path, stack)
         for part in PAGES[page]:
@@ -178,14 +180,14 @@ def test_commands_of_the_guide_print_what_it_shows(page: str, tmp_path: Path) ->
                 console.run_command(part)
 
 
-def test_every_session_of_the_guide_is_played() -> None:
+def test_every_session_of_the_guide_runs() -> None:
     sessions = {path.stem for path in SOURCE.glob("*.rst") if ":class: played" in path.read_text()}
     assert sessions == set(PAGES)
 
 
-def test_the_guide_audits_a_database_that_it_adopted() -> None:
+def test_guide_audits_a_database_after_adoption() -> None:
     """Where OpenStack placement is installed beside us, as in CI, it is played as well."""
-    lines = [part.line for part in PAGES["beside_openstack"] if isinstance(part, Command)]
+    lines = [part.line for part in PAGES["adopt"] if isinstance(part, Command)]
     commands = [" ".join(line.split()[:3]) for line in lines]
     adopting = commands.index("placement-sched db adopt")
     assert "placement-sched placement audit" in commands[adopting:]

@@ -6,9 +6,8 @@ the synopsis of a command, whose options are looked up. ``test_commands.py`` pla
 the class ``played``. Of the others, those of the pages for operators are typed as printed on a
 Debian (``deploy/reader.py``, with what is written for a word of a page), others by tests that take
 them from the page (``lines_that_tests_run``, ``test_typed_lines.py``). The rest cannot be typed
-here as they stand (``CANNOT``), with what asks for the same. README.md's blocks of ``sh`` are
-played by ``house/test_readme.py``, and so is the screen "Write a filter"; the rest of its lines,
-and those of deploy/README.md and of the heads of the files beside it, are counted likewise.
+here as they stand (``CANNOT``), with what asks for the same. The lines of README.md, of
+deploy/README.md and of the heads of the files in its folder are counted, too.
 
 A line is listed whole, so that a change of its page is a change here, and whatever its page, each
 line of our program is read by the parser of its arguments.
@@ -28,7 +27,6 @@ from placement_sched.cli.main import make_parser
 from tests.coexistence import test_leaving
 from tests.deploy import reader, test_backup, test_heads, test_image, test_manifests
 from tests.docs import test_typed_lines
-from tests.house import test_readme
 from tests.house.test_makefile import TARGETS
 from tests.support.empty_databases import KINDS
 from tests.support.repository import ROOT
@@ -40,6 +38,7 @@ A_NOVA = "the nova of make nova-cloud, which tests/nova/cloud starts without mak
 HOURS = "minutes to hours, and OpenStack's service beside"
 A_BUS = "nova's configuration in /etc; tests/nova/cloud types it with one of its own"
 A_SHADOW = "nova's configuration in /etc; tests/nova/shadow types it with one of its own"
+COPIED = "a MariaDB of a cloud; a backup of one is loaded the same way"
 REGISTRY = "images of a registry, and Docker"
 AN_INDEX = "pip's index"
 MEASURED = "bench/test_running.py"
@@ -60,52 +59,57 @@ _GROWTH = "--only growth --sizes growth=10000:100000"
 _APPLICATION = "placement_sched.wsgi:application"
 _CONFIG = "/etc/placement_sched/placement_sched.conf"
 _FIGURES = "PROMETHEUS_MULTIPROC_DIR=/run/placement_sched/metrics"
+_COPY = "copy@'%'"
 _ASK, _REQUEST = "curl -H 'X-Auth-Token: admin'", "req-cba982f6-96ea-439c-9afa-5f017ebf9b1c"
 _WHEEL = "dist/placement_sched-VERSION-py3-none-any.whl"
 _SERVER = "openstack server create --image cirros --flavor"
 
 #: Page and line; what it needs that a test has not, and the test that does the same.
 CANNOT = {
-    (
-        "bring_your_filters",
-        "placement-sched plugin check acme.rack_filter --config-file placement_sched.conf",
-    ): ("a package with filters", "cli/test_plugin.py"),
-    ("nova_scheduler", f"placement-sched nova-scheduler {_NOVA} placement_sched.conf"): (
-        A_BUS,
+    ("adopt", f"placement-sched nova-scheduler {_NOVA} placement_sched.conf"): (A_BUS, LIFE),
+    ("adopt", f"placement-sched nova-shadow {_NOVA} placement_sched.conf"): (A_SHADOW, SHADOW),
+    ("testing", "make test-only WHAT=nova-functional ONLY=test_routed_networks BESIDE=1"): (
+        "minutes: a selection of the same tests is run",
+        "nova/functional",
+    ),
+    ("adopt", "mariadb-dump --single-transaction placement > placement.sql"): (
+        COPIED,
+        "deploy/test_backup.py",
+    ),
+    ("adopt", 'mariadb --execute "CREATE DATABASE placement_copy"'): (
+        COPIED,
+        "deploy/test_backup.py",
+    ),
+    ("adopt", f"mariadb --execute \"CREATE USER {_COPY} IDENTIFIED BY 'CHANGE-ME'\""): (
+        COPIED,
+        "deploy/test_backup.py",
+    ),
+    ("adopt", f'mariadb --execute "GRANT ALL ON placement_copy.* TO {_COPY}"'): (
+        COPIED,
+        "deploy/test_backup.py",
+    ),
+    ("adopt", "mariadb placement_copy < placement.sql"): (COPIED, "deploy/test_backup.py"),
+    ("adopt", "openstack server show web1 -c flavor -c image -c project_id"): (A_NOVA, LIFE),
+    ("adopt", "openstack flavor show m1.large -f yaml -c vcpus -c ram -c disk -c properties"): (
+        A_NOVA,
         LIFE,
     ),
-    ("nova_shadow", f"placement-sched nova-shadow {_NOVA} placement_sched.conf"): (
-        A_SHADOW,
-        SHADOW,
-    ),
-    ("nova_tests", "make test-only WHAT=nova-functional"): (
-        "an hour and more: a selection is run",
-        "nova/functional",
-    ),
-    ("nova_tests", 'make test-only WHAT=nova-functional ONLY="test_report_client test_vgpu"'): (
-        "minutes: a selection of the same tests is run",
-        "nova/functional",
-    ),
-    ("nova_tests", "make test-only WHAT=nova-functional ONLY=test_routed_networks BESIDE=1"): (
-        "minutes: a selection of the same tests is run",
-        "nova/functional",
-    ),
-    ("try_with_nova", "make nova-cloud"): (A_NOVA, LIFE),
-    ("try_with_nova", "openstack compute service list -c Binary -c Host -c State"): (
+    ("adopt", "make nova-cloud"): (A_NOVA, LIFE),
+    ("adopt", "openstack compute service list -c Binary -c Host -c State"): (
         A_NOVA,
         "nova/cloud/test_interruptions.py",
     ),
-    ("try_with_nova", f"{_SERVER} m1.tiny --nic none --wait one"): (A_NOVA, LIFE),
-    ("try_with_nova", "openstack server migrate --wait one"): (A_NOVA, LIFE),
-    ("try_with_nova", "openstack server migration confirm one"): (A_NOVA, LIFE),
-    ("try_with_nova", f"{_SERVER} m1.giant --nic none giant"): (A_NOVA, LIFE),
-    ("try_with_nova", "openstack server show giant -c fault -f value"): (A_NOVA, LIFE),
-    ("try_with_nova", 'openstack server event list giant -c "Request ID" -f value'): (A_NOVA, LIFE),
-    ("try_with_nova", f"""{_ASK} "$SCHED/scheduler/v1/decisions?request_id={_REQUEST}\""""): (
+    ("adopt", f"{_SERVER} m1.tiny --nic none --wait one"): (A_NOVA, LIFE),
+    ("adopt", "openstack server migrate --wait one"): (A_NOVA, LIFE),
+    ("adopt", "openstack server migration confirm one"): (A_NOVA, LIFE),
+    ("adopt", f"{_SERVER} m1.giant --nic none giant"): (A_NOVA, LIFE),
+    ("adopt", "openstack server show giant -c fault -f value"): (A_NOVA, LIFE),
+    ("adopt", 'openstack server event list giant -c "Request ID" -f value'): (A_NOVA, LIFE),
+    ("adopt", f"""{_ASK} "$SCHED/scheduler/v1/decisions?request_id={_REQUEST}\""""): (
         f"{A_NOVA}, and its request",
         "api/scheduler/test_decisions.py",
     ),
-    ("try_with_nova", "placement-sched explain --url $SCHED --vcpus 1 --ram 1000000 --disk 1"): (
+    ("adopt", "placement-sched explain --url $SCHED --vcpus 1 --ram 1000000 --disk 1"): (
         f'{A_NOVA}; the page "Install" asks another server',
         "docs/test_commands.py",
     ),
@@ -119,15 +123,7 @@ CANNOT = {
     ("benchmarks", "make bench DATABASE=mariadb"): (HOURS, MEASURED),
     ("benchmarks", "make bench QUICK=1"): (HOURS, MEASURED),
     ("benchmarks", 'make bench BENCH_ARGS="--only flat,nested --rounds 15"'): (HOURS, MEASURED),
-    ("benchmarks", f'make bench DATABASE=mariadb BENCH_ARGS="{_GROWTH} --peer-up-to 10000"'): (
-        HOURS,
-        MEASURED,
-    ),
     ("benchmarks", f"{_CANDIDATES} --only flat --database mariadb --keep"): (HOURS, MEASURED),
-    ("benchmarks", f"{_CANDIDATES} --only flat --database mariadb --keep --no-peer --rounds 50"): (
-        HOURS,
-        MEASURED,
-    ),
     ("benchmarks", f"{_CANDIDATES} --drop-kept"): ("what --keep has kept", MEASURED),
     ("benchmarks", f"{_READS} --database postgresql --rounds 3 --seconds 6"): (HOURS, MEASURED),
     ("benchmarks", f"{_UNCACHED} --only flat,nested --database mariadb --rounds 1 --seconds 2"): (
@@ -139,7 +135,7 @@ CANNOT = {
         MEASURED,
     ),
     (
-        "large_clouds",
+        "how_current",
         f'OS_PLACEMENT__PROVIDERS_IN_MEMORY=true make bench BENCH_ARGS="{_GROWTH} --no-peer"',
     ): (HOURS, MEASURED),
     ("console", "placement-sched demo --console"): ("a signal that ends it", "cli/test_demo.py"),
@@ -150,31 +146,24 @@ CANNOT = {
     ),
     ("deploy/README", "docker compose down --volumes"): (REGISTRY, "deploy/test_container.py"),
     (
-        "kolla_ansible",
+        "recipes",
         f"docker build --file deploy/kolla/Dockerfile --build-arg BASE=BASE-IMAGE --tag {_KOLLA} .",
     ): (REGISTRY, KOLLA),
-    ("kolla_ansible", f"docker push {_KOLLA}"): (REGISTRY, KOLLA),
-    ("kolla_ansible", f"{_RECONFIGURE} mariadb,placement"): (A_KOLLA, KOLLA),
-    ("kolla_ansible", f"{_RECONFIGURE} placement"): (A_KOLLA, KOLLA),
-    ("kolla_ansible", f"{_VALIDATE} --config-file /etc/placement/placement.conf"): (A_KOLLA, KOLLA),
-    ("README", "python3 -m venv .venv"): (AN_INDEX, PACKAGED),
-    ("README", ".venv/bin/pip install '.[all]'"): (AN_INDEX, PACKAGED),
+    ("recipes", f"docker push {_KOLLA}"): (REGISTRY, KOLLA),
+    ("recipes", f"{_RECONFIGURE} mariadb,placement"): (A_KOLLA, KOLLA),
+    ("recipes", f"{_RECONFIGURE} placement"): (A_KOLLA, KOLLA),
+    ("recipes", f"{_VALIDATE} --config-file /etc/placement/placement.conf"): (A_KOLLA, KOLLA),
+    ("README", "python3 -m venv venv"): (AN_INDEX, PACKAGED),
+    ("README", ". venv/bin/activate"): ("the environment of the line before", PACKAGED),
+    ("README", "pip install '.[all]'"): (AN_INDEX, PACKAGED),
+    ("README", "placement-sched demo --console"): ("a signal that ends it", "cli/test_demo.py"),
     ("README", "make test"): ("nothing: it is the run of the tests", ""),
-    ("README", "make demo"): (
-        "pip's index, for an environment of its own; the program does the rest",
-        "cli/test_demo.py",
-    ),
     ("README", "make demo CONSOLE=1"): (
         "pip's index, and a signal that ends it",
         "cli/test_demo.py",
     ),
-    ("README", "make nova-cloud"): (A_NOVA, LIFE),
-    ("README", f".venv/bin/placement-sched nova-shadow {_NOVA} own.conf"): (A_SHADOW, SHADOW),
-    ("README", f".venv/bin/placement-sched nova-scheduler {_NOVA} own.conf"): (A_BUS, LIFE),
-    ("README", ".venv/bin/placement-sched serve"): (
-        "nothing: it is started on a free port",
-        "house/test_readme.py",
-    ),
+    ("README", f"placement-sched nova-shadow {_NOVA} placement_sched.conf"): (A_SHADOW, SHADOW),
+    ("README", f"placement-sched nova-scheduler {_NOVA} placement_sched.conf"): (A_BUS, LIFE),
     (
         "deploy/move/compare.py",
         "python3 compare.py http://old:8778 https://placement.example.com/placement",
@@ -220,15 +209,15 @@ def guide_lines() -> list[tuple[str, str]]:
 
 
 def readme_lines() -> list[tuple[str, str]]:
-    """Every line of README.md and deploy/README.md that no other test takes from there."""
-    played = test_readme.commands_of_section("Write a filter")
+    """Every line of README.md and deploy/README.md that a reader is to type."""
     found = []
     for page in ("README", "deploy/README"):
         text = re.sub(r"\\\n\s+", "", (ROOT / f"{page}.md").read_text())
         fences = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-        blocks = [block for language, block in fences if not language and _TYPED.search(block)]
+        typed = [block for language, block in fences if language in {"", "console"}]
+        blocks = [block for block in typed if _TYPED.search(block)]
         found += [(page, line) for block in blocks for line in block.splitlines()]
-    return [(page, line) for page, line in found if line not in played]
+    return found
 
 
 def lines_outside_console_blocks() -> list[tuple[str, str]]:
@@ -245,14 +234,14 @@ def lines_that_tests_run() -> dict[str, list[list[str]]]:
     """By page, the lines that tests run as they stand there, in words."""
     taken = [("upgrade", line) for kind in KINDS for line in test_backup.read_commands(kind)]
     names = ("psql", "mariadb", "sqlite3")
-    taken += [("move_placement", test_leaving.line_of(name)) for name in names]
+    taken += [("adopt", test_leaving.line_of(name)) for name in names]
     taken += test_typed_lines.list_tested_lines() + test_heads.typed_lines()
     taken += [("deploy/README", line) for line in test_manifests.readme_lines()]
     of_image = ("build", "run --read-only", "run --publish")
     taken += [("deploy/container/Dockerfile", test_image.read_line(one)) for one in of_image]
     taken += [("deploy", test_image.read_line(one)) for one in ("build", "run --publish")]
-    taken += [(page, line.text) for page in reader.PAGES for line in reader.list_lines(page)]
-    taken += [("README", reader.OF_README), ("deploy/nginx/placement-sched.conf", "nginx -t")]
+    taken += [(line.page, line.text) for part in reader.PAGES for line in reader.list_lines(part)]
+    taken += [("limits", reader.OF_LIMITS), ("deploy/nginx/placement-sched.conf", "nginx -t")]
     found: dict[str, list[list[str]]] = {}
     for page, line in taken:
         found.setdefault(page, []).append(split_line(line))
@@ -266,21 +255,21 @@ def split_line(line: str) -> list[str]:
 
 TAKEN = lines_that_tests_run()
 LISTED = [(page, split_line(line)) for page, line in CANNOT]
-LINES = guide_lines() + readme_lines() + test_heads.lines_of_heads()
+LINES = guide_lines() + readme_lines() + test_heads.lines_in_file_headers()
 
 
 @pytest.mark.parametrize(("page", "line"), LINES)
-def test_line_is_run_by_a_test_or_listed_once(page, line):
+def test_console_line_is_run_by_a_test_or_listed_once(page, line):
     taken, listed = split_line(line) in TAKEN.get(page, []), LISTED.count((page, split_line(line)))
     assert taken + listed == 1, (line, taken, listed)
 
 
-def test_nothing_is_listed_that_no_page_has():
+def test_every_listed_line_is_on_a_page():
     there = [(page, split_line(line)) for page, line in LINES]
     assert [one for one in LISTED if one not in there] == []
 
 
-def test_line_of_another_file_is_typed_with_that_of_the_page():
+def test_line_of_another_file_equals_that_of_the_page():
     """What is taken for it above is on the page that installs the file."""
     assert split_line("nginx -t") in TAKEN["deploy"]
 
@@ -300,12 +289,12 @@ def program_lines() -> list[tuple[str, list[str]]]:
 
 
 @pytest.mark.parametrize(("page", "arguments"), program_lines())
-def test_line_of_our_program_has_arguments_that_it_takes(page, arguments):
+def test_program_line_has_valid_arguments(page, arguments):
     assert make_parser(arguments).parse_args(arguments).run, page
 
 
 @pytest.mark.parametrize("line", [line for _, line in CANNOT if "make " in line])
-def test_line_of_make_has_a_target_and_variables_that_there_are(line):
+def test_make_line_has_an_existing_target_and_variables(line):
     _, target, *given = [word for word in split_line(line) if not word.startswith("OS_")]
     assert target in TARGETS
     used = set(re.findall(r"\$\((?:if \$\()?([A-Z_]+)", (ROOT / "Makefile").read_text()))
@@ -320,17 +309,17 @@ def benchmark_options() -> set[str]:
 
 
 @pytest.mark.parametrize("line", [line for _, line in CANNOT if " --only " in line])
-def test_line_of_a_benchmark_has_options_that_it_takes(benchmark_options, line):
+def test_benchmark_line_has_valid_options(benchmark_options, line):
     assert set(re.findall(r"--[a-z][\w-]*", line)) <= benchmark_options
 
 
 @pytest.mark.parametrize("test", sorted({test for _, test in CANNOT.values() if test}))
-def test_tests_that_are_named_are_there(test):
+def test_named_tests_exist(test):
     assert (ROOT / "tests" / test).exists()
 
 
 @pytest.mark.parametrize(("page", "line"), lines_outside_console_blocks())
-def test_other_blocks_have_synopses_alone(page, line):
+def test_other_blocks_contain_only_synopses(page, line):
     """A synopsis has what is to be replaced, or may be left out."""
     assert re.search(r"\[|\b[A-Z]{3,}\b", line), f"{page}: {line} is no synopsis"
     commands = dict(all_commands(make_parser((), whole=True)))

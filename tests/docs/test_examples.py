@@ -6,7 +6,9 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from configparser import ConfigParser
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -16,23 +18,24 @@ from placement_sched.errors import Invalid
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.request_spec import RequestSpec
+from placement_sched.scheduler.filters import SuggestedChange
 from placement_sched.scheduler.host_state import HostState
 from tests.docs.test_commands import File, parse_page
 
 SOURCE = Path(__file__).parents[2] / "doc" / "source"
 sys.path.append(str(SOURCE))
 
-from examples.few_instances import FewInstancesWeigher  # noqa: E402 - found by the line above
-from examples.night_shift import NightShiftFilter  # noqa: E402
-from examples.racks import register  # noqa: E402
-from examples.tenants_aggregate import TenantsAggregate  # noqa: E402
+from acme_plugins.few_instances import FewInstancesWeigher  # noqa: E402 - found by the line above
+from acme_plugins.night_shift import NightShiftFilter  # noqa: E402
+from acme_plugins.racks import register  # noqa: E402
+from acme_plugins.tenants_aggregate import TenantsAggregate  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
 SPEC = RequestSpec(flavor=Flavor(vcpus=1, memory_mb=512), project_id="acme")
 
 
-def test_the_extra_specs_are_checked() -> None:
+def test_extra_specs_of_examples_are_checked() -> None:
     racks, rack = register()
     racks.check("8")
     with pytest.raises(Invalid, match="'9' is greater than the max value of '8'"):
@@ -41,7 +44,7 @@ def test_the_extra_specs_are_checked() -> None:
     assert not rack.name_pattern.fullmatch("acme:rack.a")
 
 
-def test_the_import_lines_of_ported_plugins_work() -> None:
+def test_import_lines_of_ported_plugins_work() -> None:
     text = (SOURCE / "writing_plugins.rst").read_text()
     lines = re.findall(r"     - ``(from placement_sched[^`]*)``(?:, (?:for )?``([\w.]+)``)?", text)
     assert len(lines) == 6
@@ -66,20 +69,33 @@ def build_aggregate(number: int, **metadata: str) -> HostAggregate:
     )
 
 
-def test_the_night_shift_filter_alone() -> None:
+def test_night_shift_filter_runs_alone() -> None:
     sleeper = HostState("cn1", "cn1", aggregates=(build_aggregate(1, sleeps="night"),))
 
-    def at(hour: int) -> NightShiftFilter:
+    def filter_at(hour: int) -> NightShiftFilter:
         plugin = NightShiftFilter()
         return NightShiftFilter.with_settings(plugin.settings, lambda: datetime(2026, 1, 1, hour))
 
-    assert at(12).host_passes(sleeper, SPEC)
-    assert not at(23).host_passes(sleeper, SPEC)
-    assert at(23).rejection(sleeper, SPEC).reason == "it sleeps from 22 to 6, and it is 23"
-    assert at(23).host_passes(HostState("cn2", "cn2"), SPEC)
+    assert filter_at(12).host_passes(sleeper, SPEC)
+    assert not filter_at(23).host_passes(sleeper, SPEC)
+    assert filter_at(23).rejection(sleeper, SPEC).reason == "it sleeps from 22 to 6, and it is 23"
+    assert filter_at(23).host_passes(HostState("cn2", "cn2"), SPEC)
 
 
-def test_the_few_instances_weigher_prefers_the_emptier_host() -> None:
+def test_suggested_change_lets_the_full_host_pass() -> None:
+    page = (SOURCE / "writing_plugins.rst").read_text()
+    (quiet,) = (part for part in parse_page(page) if getattr(part, "name", "") == "quiet.py")
+    (method,) = re.findall(r"   def suggested_changes.*\n(?:       .*\n)+", page)
+    source = f"{quiet.content}\n{textwrap.indent(method, ' ')}"
+    exec(source, names := {"SuggestedChange": SuggestedChange})  # noqa: S102 - of the guide
+    plugin = names["QuietHostsFilter"]()
+    full = HostState("cn1", "cn1", num_instances=10)
+    (change,) = plugin.suggested_changes(full, SPEC)
+    assert f"``to pass: {change.words}``" in page
+    assert plugin.rejection(replace(full, **change.host), SPEC) is None
+
+
+def test_few_instances_weigher_prefers_the_emptier_host() -> None:
     weigher = FewInstancesWeigher()
     busy, idle = HostState("cn1", "cn1", num_instances=7), HostState("cn2", "cn2")
     assert weigher._weigh_object(idle, SPEC) > weigher._weigh_object(busy, SPEC)
@@ -87,7 +103,7 @@ def test_the_few_instances_weigher_prefers_the_emptier_host() -> None:
 
 
 @pytest.mark.parametrize(("tenant", "confined"), [("acme", True), ("other", False)])
-def test_the_tenants_aggregate_filter_confines_its_project(tenant: str, confined: bool) -> None:
+def test_tenants_aggregate_filter_confines_its_project(tenant: str, confined: bool) -> None:
     own = build_aggregate(1, tenant=tenant)
 
     class World:
@@ -100,7 +116,7 @@ def test_the_tenants_aggregate_filter_confines_its_project(tenant: str, confined
         assert outcome.spec.destination.aggregates == (own.uuid,)
 
 
-def test_a_run_asks_all_three(sqlite_url: str, sqlite_app, tmp_path: Path) -> None:
+def test_run_uses_all_three_examples(sqlite_url: str, sqlite_app, tmp_path: Path) -> None:
     for number in (1, 2):
         report = {
             "uuid": f"0000000{number}-0000-4000-8000-000000000000",
@@ -130,7 +146,7 @@ def test_a_run_asks_all_three(sqlite_url: str, sqlite_app, tmp_path: Path) -> No
 
 
 def _explain_with_examples(url: str, folder: Path) -> dict:
-    """Return what the command line tells where the examples are installed, as the guide says."""
+    """Return the explanation of the command line, with the installed examples of the guide."""
     files = {
         part.name: part.content
         for part in parse_page((SOURCE / "writing_plugins.rst").read_text())
@@ -138,9 +154,9 @@ def _explain_with_examples(url: str, folder: Path) -> dict:
     }
     package = ConfigParser()
     package.read_string(files["setup.cfg"])
-    installed = folder / "examples-1.0.dist-info"
+    installed = folder / "acme_plugins-1.0.dist-info"
     installed.mkdir()
-    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: examples\nVersion: 1.0\n")
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: acme_plugins\nVersion: 1.0\n")
     (installed / "entry_points.txt").write_text(
         "".join(f"[{group}]{lines}\n" for group, lines in package["options.entry_points"].items())
     )

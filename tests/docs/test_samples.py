@@ -15,11 +15,11 @@ def played_samples():
     return build_samples()
 
 
-def test_every_sample_is_of_the_story(played_samples):
+def test_every_sample_belongs_to_the_story(played_samples):
     assert {str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.json")} == set(played_samples)
 
 
-def test_samples_are_what_is_answered_today(played_samples):
+def test_samples_equal_answers_of_the_api(played_samples):
     kept = {name: json.loads((FOLDER / name).read_text()) for name in played_samples}
     stale = [
         name

@@ -16,9 +16,9 @@ import pytest
 
 from tests.coexistence.conftest import OpenStack
 from tests.differential.duel import needs_peer
-from tests.house.test_readme import README
+from tests.house import test_readme
 from tests.support.empty_databases import empty_database
-from tests.support.nova_clouds import sqlite_nova
+from tests.support.nova_clouds import NovaCloud, sqlite_nova
 from tests.support.repository import ROOT
 from tests.support.servers import BIN, PROGRAM, Server, environment, start_server
 
@@ -40,7 +40,7 @@ SERVER = "http://127.0.0.1:8778"
 def typed_lines_of_page(page: str) -> list[str]:
     """Return the lines of a page that any user types."""
     if page == "README":
-        return README.splitlines()
+        return test_readme.typed_lines()
     text = re.sub(r"\\\n\s+", "", (ROOT / f"doc/source/{page}.rst").read_text())
     return re.findall(r"^ +\$ (.+)", text, re.MULTILINE)
 
@@ -53,31 +53,33 @@ def find_line(page: str, *words: str) -> str:
 
 #: By the name of a test, the lines that it types: the page, and what makes each the only one.
 TYPED = {
-    "policies": [("policies", "oslopolicy-sample-generator"), ("policies", "oslopolicy-validator")],
-    "gunicorn": [("wsgi_servers", "gunicorn placement_sched")],
+    "policies": [("options", "oslopolicy-sample-generator"), ("options", "oslopolicy-validator")],
+    "gunicorn": [("recipes", "gunicorn placement_sched")],
     "existing": [
-        ("README", "config validate", "/etc/placement/"),
-        ("README", "db adopt", "/etc/placement/"),
-        ("README", "serve", "/etc/placement/"),
-        ("README", "serve --config-file placement_sched.conf"),
+        ("README", "db adopt", "placement_sched.conf"),
+        ("README", "config validate", "placement_sched.conf"),
+        ("README", "placement-sched serve"),
     ],
     "why": [
-        ("README", "config validate --database"),
-        ("README", "db version"),
-        ("README", "curl http://127.0.0.1:8778/healthz/ready"),
+        ("limits", "config validate --database"),
+        ("limits", "db version"),
+        ("limits", "curl http://127.0.0.1:8778/healthz/ready"),
     ],
-    "nova": [
+    "copy": [
+        ("README", "db version", "copy.conf"),
+        ("README", "db adopt", "copy.conf"),
         ("README", "nova adopt"),
-        ("README", "/placement-sched nova-shadow report"),
-        ("nova_shadow", "nova-shadow report"),
+        ("README", "nova sync"),
+        ("README", "explain", "copy.conf"),
     ],
+    "nova": [("README", "placement-sched nova-shadow report"), ("adopt", "nova-shadow report")],
     "bench": [
         ("benchmarks", "bench/load.py"),
-        ("large_clouds", "bench/load.py"),
+        ("how_current", "bench/load.py"),
         ("capacity", "bench/scheduler_api.py"),
     ],
-    "in memory": [("large_clouds", "bench/one_cloud.py")],
-    "left": [("move_placement", "placement-sched db version --config-file placement.conf")],
+    "in memory": [("how_current", "bench/one_cloud.py")],
+    "left": [("adopt", "db version", "placement_sched.conf")],
 }
 
 
@@ -92,7 +94,7 @@ def lines_of_test(name: str) -> list[str]:
 
 @pytest.fixture
 def reader_folder(tmp_path: Path) -> Path:
-    """A folder of a reader, with the program where README.md has it."""
+    """A folder of a reader, with the virtual environment of ``make``."""
     (tmp_path / ".venv").symlink_to(BIN.parent)
     (tmp_path / "placement_sched.conf").write_text(
         "[placement_database]\nconnection = sqlite:///own.db\n[api]\nauth_strategy = noauth2\n"
@@ -126,7 +128,7 @@ def run_line(line: str, reader_folder: Path, status: int = 0, *, url: str = SERV
 def run_server(line: str, reader_folder: Path) -> Iterator[Server]:
     """Type a line that starts a server, in place of its address on a port of ours."""
     words = shlex.split(to_local_line(line, reader_folder))
-    assert words[:2] == [".venv/bin/placement-sched", "serve"]
+    assert words[:2] == ["placement-sched", "serve"]
     with start_server(command=[PROGRAM, *words[1:]], folder=reader_folder) as server:
         yield server
 
@@ -139,56 +141,75 @@ def test_policy_file_of_the_page_is_valid(reader_folder):
     run_line(validated, reader_folder)
 
 
-def test_gunicorn_without_configuration_ends_as_the_page_shows(reader_folder):
+def test_gunicorn_without_configuration_fails_as_documented(reader_folder):
     (line,) = lines_of_test("gunicorn")
     printed = run_line(line, reader_folder, 3)
     assert "placement_sched.wsgi: refusing to serve: the configuration" in printed
 
 
-def test_existing_placement_is_adopted_and_served(reader_folder):
-    needs_peer()
-    valid, adopt, serve, production = lines_of_test("existing")
-    url = f"sqlite:///{reader_folder}/placement.db"
+def make_placement_database(reader_folder: Path, file: str) -> None:
+    """Create a database of OpenStack placement, with a configuration file that names it."""
+    url = f"sqlite:///{reader_folder}/{Path(file).stem}.db"
     OpenStack(url).manage("db", "sync")
-    (reader_folder / "placement.conf").write_text(
+    (reader_folder / file).write_text(
         f"[placement_database]\nconnection = {url}\n[api]\nauth_strategy = noauth2\n"
     )
-    assert "the configuration is valid" in run_line(valid, reader_folder)
+
+
+def test_existing_placement_is_adopted_and_served(reader_folder):
+    needs_peer()
+    adopt, valid, serve = lines_of_test("existing")
+    make_placement_database(reader_folder, "placement_sched.conf")
     assert "own schema: revision" in run_line(adopt, reader_folder)
-    for line in (serve, production):
-        with run_server(line, reader_folder) as server:
-            assert server.get("/healthz/ready")[0] == 200
+    assert "the configuration is valid" in run_line(valid, reader_folder)
+    with run_server(serve, reader_folder) as server:
+        assert server.get("/healthz/ready")[0] == 200
 
 
-def test_reasons_why_a_server_does_not_start_are_found(reader_folder):
+def test_documented_startup_errors_are_reported(reader_folder):
     valid, version, ready = lines_of_test("why")
     assert "the configuration is valid" in run_line(
         valid, reader_folder
     )  # SQLite is prepared at each start
     assert "at revision none" in run_line(version, reader_folder)
-    serve = find_line("README", "serve --config-file placement_sched.conf")
+    serve = "placement-sched serve --config-file placement_sched.conf --host 192.0.2.10"
     with run_server(serve, reader_folder) as server:
         assert run_line(ready, reader_folder, url=server.url).endswith('{"status":"ready"}')
 
 
-def test_hosts_of_nova_are_taken_over_and_the_shadow_reported(reader_folder):
-    adopt, *reports = lines_of_test("nova")
+def make_nova(reader_folder: Path) -> NovaCloud:
+    """Return a nova with a host, which ``nova.conf`` names."""
     nova = sqlite_nova(reader_folder, "one")
     nova.add_host("cn1")
     (reader_folder / "nova.conf").write_text(f"[api_database]\nconnection = {nova.api.url}\n")
-    own = (reader_folder / "placement_sched.conf").read_text()
-    (reader_folder / "own.conf").write_text(own)
-    run_line(".venv/bin/placement-sched db sync --config-file own.conf", reader_folder)
-    assert "(cn1)" in run_line(adopt, reader_folder)
-    for line in reports:
-        assert "no request was evaluated" in run_line(line, reader_folder)
+    return nova
+
+
+def test_copied_cloud_is_explained(reader_folder):
+    needs_peer()
+    version, adopt, adopt_nova, sync, explain = lines_of_test("copy")
+    make_placement_database(reader_folder, "copy.conf")
+    nova = make_nova(reader_folder)
+    printed = run_line(version, reader_folder)
+    assert printed.startswith(f"sqlite:///{reader_folder}/copy.db: ")
+    assert "not adopted" in printed
+    assert "own schema: revision" in run_line(adopt, reader_folder)
+    assert "(cn1)" in run_line(adopt_nova, reader_folder)
+    assert "was up to date" in run_line(sync, reader_folder)
+    assert "No valid host" in run_line(explain, reader_folder)
     nova.close()
 
 
-def test_version_after_the_way_back_is_openstacks(reader_folder):
+def test_shadow_report_is_printed(reader_folder):
+    run_line("placement-sched db sync --config-file placement_sched.conf", reader_folder)
+    for line in lines_of_test("nova"):
+        assert "no request was evaluated" in run_line(line, reader_folder)
+
+
+def test_version_after_a_rollback_is_that_of_openstack(reader_folder):
     needs_peer()
     (line,) = lines_of_test("left")
-    (reader_folder / "placement.conf").write_text(
+    (reader_folder / "placement_sched.conf").write_text(
         "[placement_database]\nconnection = sqlite:///placement.db\n"
     )
     OpenStack(f"sqlite:///{reader_folder}/placement.db").manage("db", "sync")
@@ -196,7 +217,7 @@ def test_version_after_the_way_back_is_openstacks(reader_folder):
     assert re.search(r"OpenStack placement's database of .*, not adopted", printed)
 
 
-def test_clouds_of_the_benchmarks_are_loaded_and_asked(reader_folder):
+def test_benchmark_clouds_are_loaded_and_queried(reader_folder):
     (reader_folder / "bench").symlink_to(ROOT / "bench")
     nested, sparse, counted = lines_of_test("bench")
     assert run_line(nested, reader_folder).startswith("nested, 1000: ")
@@ -204,11 +225,11 @@ def test_clouds_of_the_benchmarks_are_loaded_and_asked(reader_folder):
     assert "| capacity of 25 flavors per zone " in run_line(counted, reader_folder)
 
 
-def test_cloud_that_workers_keep_in_memory_is_asked(reader_folder):
+def test_cached_cloud_is_queried(reader_folder):
     """SQLite has no log of changes, by which they keep it up to date."""
     (reader_folder / "bench").symlink_to(ROOT / "bench")
     (line,) = lines_of_test("in memory")
-    load = find_line("large_clouds", "bench/load.py")
+    load = find_line("how_current", "bench/load.py")
     with empty_database("postgresql", reader_folder) as url:
         load, ask = (one.replace("postgresql+psycopg://.../million", url) for one in (load, line))
         assert run_line(load, reader_folder).startswith("sparse, 200: ")

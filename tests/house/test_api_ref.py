@@ -111,12 +111,12 @@ def test_every_route_is_documented() -> None:
     assert set(SERVED) - DOCUMENTED == set()
 
 
-def test_nothing_is_documented_that_is_not_served() -> None:
+def test_every_documented_route_is_served() -> None:
     assert DOCUMENTED - set(SERVED) - BESIDE == set()
 
 
 @pytest.mark.parametrize("path", sorted(path for _, path in BESIDE))
-def test_what_has_no_route_table_is_served(sqlite_app, path: str) -> None:
+def test_documented_addresses_without_a_route_table_are_served(sqlite_app, path: str) -> None:
     assert ("GET", path) in DOCUMENTED
     assert sqlite_app.get(path).status_int == 200
 
@@ -138,7 +138,7 @@ def test_every_action_has_a_section_of_its_own() -> None:
     } == set()
 
 
-def test_the_statuses_of_a_route_are_documented() -> None:
+def test_route_statuses_are_documented() -> None:
     missing = {
         address: undocumented
         for address, routes in SERVED.items()
@@ -147,7 +147,7 @@ def test_the_statuses_of_a_route_are_documented() -> None:
     assert missing == {}
 
 
-def test_the_statuses_documented_of_placement_are_those_of_its_openapi_document() -> None:
+def test_placement_statuses_equal_the_openapi_document() -> None:
     different = {
         address: (sorted(_parse_list(address)), sorted(answered))
         for address, routes in SERVED.items()
@@ -158,7 +158,7 @@ def test_the_statuses_documented_of_placement_are_those_of_its_openapi_document(
     assert different == {}
 
 
-def test_no_success_is_documented_that_no_route_promises() -> None:
+def test_documented_success_statuses_exist() -> None:
     promised = {
         address: {status for route in routes for status in route.success}
         for address, routes in SERVED.items()
@@ -170,7 +170,7 @@ def test_no_success_is_documented_that_no_route_promises() -> None:
     } == {}
 
 
-def test_the_version_a_route_came_with_is_documented() -> None:
+def test_first_version_of_a_route_is_documented() -> None:
     heading = re.compile(r"rest_method:: (\w+) (\S+)\n   min_version: (\S+)")
     documented = defaultdict(set)
     for page in SOURCE.rglob("*.rst"):
@@ -193,7 +193,7 @@ def _first_version(routes: list[Route]) -> set[str]:
     return set() if came == (0, 0) else {str(came)}
 
 
-def test_every_page_is_named_for_its_noun() -> None:
+def test_page_names_equal_nouns() -> None:
     nouns = {
         f"{prefix.strip('/')}/{route.handler.__module__.rpartition('.')[2]}.rst": route
         for prefix, routes in APIS.items()
@@ -217,7 +217,7 @@ def test_every_sample_is_shown() -> None:
 
 
 @pytest.mark.system
-def test_the_reference_builds_without_a_warning(tmp_path: Path) -> None:
+def test_reference_builds_without_a_warning(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", SOURCE, tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr

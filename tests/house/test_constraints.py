@@ -23,7 +23,7 @@ EXTRAS = ("server", "postgresql", "mysql", "memcached", "osc")
 OWN = {"granian", "jsonschema-rs", "orjson", "psycopg", "shtab"}
 
 
-def required():
+def constraints():
     setup = ConfigParser()
     setup.read(ROOT / "setup.cfg")
     extras = (setup["options.extras_require"][name] for name in EXTRAS)
@@ -31,23 +31,23 @@ def required():
     return [Requirement(line) for line in lines if line and not line.startswith("#")]
 
 
-def test_every_requirement_allows_the_version_of_the_release():
-    versions = {each.name: PINNED.get(canonicalize_name(each.name)) for each in required()}
+def test_requirements_allow_the_constrained_versions():
+    versions = {each.name: PINNED.get(canonicalize_name(each.name)) for each in constraints()}
     assert {name for name, version in versions.items() if version is None} == OWN
     refused = [
         f"{each} does not allow {versions[each.name]}"
-        for each in required()
+        for each in constraints()
         if versions[each.name] and not each.specifier.contains(versions[each.name])
     ]
     assert refused == []
 
 
-def test_the_release_has_sqlalchemy_2_0():
+def test_constraints_have_sqlalchemy_2_0():
     assert PINNED["sqlalchemy"].startswith("2.0.")
 
 
 @pytest.mark.exhaustive
-def test_the_package_installed_with_the_constraints_serves(tmp_path):
+def test_package_serves_with_the_constraints(tmp_path):
     home = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", home], check=True, timeout=600)
     pip = [home / "bin/python", "-m", "pip", "--quiet"]

@@ -60,7 +60,7 @@ def find_waits(tree: ast.AST) -> Iterator[ast.Call | ast.While]:
         ("while parts: parts.pop()", 0),
     ],
 )
-def test_a_wait_without_a_deadline_is_seen(code, found):
+def test_wait_without_a_deadline_is_reported(code, found):
     assert len(list(find_waits(ast.parse(code)))) == found
 
 

@@ -11,7 +11,7 @@ from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.request_filters import all_request_filters
 from placement_sched.scheduler.weights import all_weighers
 from tests.chaos.parts import PARTS
-from tests.house.test_routes import is_requested, routes_without
+from tests.house.test_routes import is_requested, list_violating_routes
 from tests.lanes import LANES, MARKERS, is_run_elsewhere, may_have_tests
 from tests.support.repository import PACKAGE, ROOT
 
@@ -56,13 +56,13 @@ def test_every_package_has_fast_tests():
     assert packages - fast == NOT_FAST
 
 
-def test_make_test_has_a_test_of_every_route():
+def test_every_route_has_a_test_in_make_test():
     modules = list_modules("test")
-    assert routes_without(lambda served: is_requested(served, modules)) == []
+    assert list_violating_routes(lambda served: is_requested(served, modules)) == []
 
 
 @pytest.mark.parametrize("kind", [all_filters, all_weighers, all_request_filters])
-def test_make_test_has_a_test_of_every_plugin(kind):
+def test_every_plugin_has_a_test_in_make_test(kind):
     own = [text for path, text in list_modules("test").items() if LISTING not in path.name]
     names = set(re.findall(r"\w+", "\n".join(own)))
     assert {plugin.__name__ for plugin in kind()} - names == set()
@@ -80,7 +80,7 @@ def test_make_chaos_runs_every_test_of_its_marker():
     assert [path for path in marked if not any(map(path.is_relative_to, places))] == []
 
 
-def test_lane_all_leaves_out_modules_that_another_target_runs_whole():
+def test_lane_all_omits_modules_of_other_targets():
     assert is_run_elsewhere(TESTS / "faults" / "test_silence.py")
     assert is_run_elsewhere(TESTS / "galera" / "test_failures.py")
     assert not is_run_elsewhere(TESTS / "galera" / "test_transactions.py")
@@ -103,7 +103,7 @@ def collect_test_names(folder, lane):
 
 
 @pytest.mark.parametrize("lane", LANES)
-def test_the_slowest_marker_decides_the_lane(lane, tmp_path):
+def test_slowest_marker_decides_the_lane(lane, tmp_path):
     for marker in (*MARKERS, "all_databases"):
         (tmp_path / f"test_{marker}.py").write_text(SAMPLE.format(marker=marker))
     expected = {f"test_marked_{marker}" for marker in LANES[lane] & set(MARKERS)}
@@ -129,7 +129,7 @@ def test_nothing():
 """
 
 
-def test_fast_tests_that_start_a_process_or_use_a_server_fail(tmp_path):
+def test_fast_tests_with_a_process_or_server_fail(tmp_path):
     (tmp_path / "test_starting.py").write_text(STARTING)
     printed = run_lane(tmp_path, "fast")
     assert "3 failed, 1 passed" in printed

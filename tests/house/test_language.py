@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
         ("Return these hosts if a filter rejects the candidates.", []),
     ],
 )
-def test_habits_are_found(text, habits):
+def test_forbidden_words_are_reported(text, habits):
     assert list(find_habits(Text("", "", "comment", text))) == habits
 
 
@@ -44,7 +44,7 @@ def test_counts_must_equal_their_limits():
     ]
 
 
-def test_every_kind_of_text_is_read():
+def test_texts_of_every_kind_are_read():
     kinds = {"module", "docstring", "comment", "message", "paragraph"}
     packages = {"placement_sched/api", "tests", "doc", "api-ref", "README.md", "CHANGELOG.md"}
     read = list(texts())

@@ -31,5 +31,5 @@ def test_every_top_module_is_a_layer():
     assert top - {"__init__"} == layers
 
 
-def test_no_contract_is_ignored():
+def test_contracts_have_no_exceptions():
     assert "ignore_imports" not in (ROOT / "setup.cfg").read_text()

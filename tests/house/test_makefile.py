@@ -38,7 +38,7 @@ def run_make(*arguments):
     return done.stdout.splitlines()
 
 
-def test_help_lists_every_target_in_two_columns_apart_for_users_and_developers():
+def test_help_lists_targets_for_users_and_developers():
     lines = run_make("help")
     gap = lines.index("")
     assert lines[0] == "To use placement_sched:"
@@ -54,7 +54,7 @@ def test_help_lists_every_target_in_two_columns_apart_for_users_and_developers()
 @pytest.mark.parametrize(
     "target", ["demo", "test", "test-fast", "test-system", "bench", "peer", "test-only"]
 )
-def test_installing_is_announced(target, tmp_path):
+def test_installation_prints_a_message(target, tmp_path):
     """Of what would be done, the line stands before the first use of pip."""
     lines = run_make("-n", target, f"VENV={tmp_path / 'run'}", f"PEER={tmp_path / 'peer'}")
     said = [line for line in lines if "installing dependencies" in line or "/pip " in line]
@@ -64,7 +64,7 @@ def test_installing_is_announced(target, tmp_path):
         assert "/pip install" in pip
 
 
-def test_docs_end_with_where_the_pages_are():
+def test_docs_target_prints_the_path_of_the_pages():
     *_, guide, reference = run_make("-n", "docs")
     assert f"{ROOT}/doc/build/index.html" in guide
     assert f"{ROOT}/doc/build/api-ref/index.html" in reference
@@ -89,7 +89,7 @@ def test_other_tools_call_make_targets():
     assert [step["run"] for step in steps if "run" in step][-1] == "bash .ci/run"
 
 
-def test_the_changelog_begins_with_the_version_of_the_package():
+def test_changelog_begins_with_the_package_version():
     version = re.search(r"^version = (.+)", (ROOT / "setup.cfg").read_text(), re.MULTILINE)[1]
     headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert headings[0] == version

@@ -16,7 +16,7 @@ KNOWN_TO_PLUGINS = {
 }
 
 
-def test_no_module_has_an_empty_name():
+def test_module_names_are_descriptive():
     nameless = {
         relative_name(path)
         for path in modules()

@@ -43,7 +43,7 @@ ONLY_COUNTED_WITH = re.compile(
 )
 
 
-def test_what_is_waited_for_or_counted_up_to_has_a_maximum():
+def test_durations_and_limits_have_a_maximum():
     """Python refuses a span of a million years only when it is made: the answer would be 500."""
     unbounded = [
         name
@@ -56,7 +56,7 @@ def test_what_is_waited_for_or_counted_up_to_has_a_maximum():
     assert unbounded == []
 
 
-def test_a_maximum_can_be_waited_for():
+def test_maximum_durations_are_accepted_by_the_clock():
     assert timedelta(seconds=LARGEST)
     assert datetime(2026, 1, 1) - timedelta(seconds=LARGEST) > datetime(1900, 1, 1)
     assert LARGEST <= TIMEOUT_MAX

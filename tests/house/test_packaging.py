@@ -99,7 +99,7 @@ def test_wheel_has_modules_migrations_and_type_marker(wheel):
     assert not [name for name in names if name.startswith(("tests/", "alembic/"))]
 
 
-def runs_demo(program: Path, folder: Path) -> None:
+def check_demo(program: Path, folder: Path) -> None:
     """Check that the demo runs outside of the repository."""
     done = subprocess.run(
         [program, "demo", "--format", "json"],
@@ -147,7 +147,7 @@ def test_links_to_files_have_the_address_of_the_tag(url, text, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def home(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed_wheel(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A virtual environment far from this repository with the wheel and its requirements."""
     home = tmp_path_factory.mktemp("elsewhere") / "venv"
     subprocess.run([sys.executable, "-m", "venv", home], check=True, timeout=600)
@@ -155,16 +155,16 @@ def home(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def test_sdist_runs_the_demo_elsewhere(built_packages, home, tmp_path):
+def test_sdist_runs_the_demo_outside_the_repository(built_packages, installed_wheel, tmp_path):
     (sdist,) = built_packages.glob("*.tar.gz")
     install = ["install", "--quiet", "--no-deps", "--force-reinstall", sdist]
-    subprocess.run([home / "bin/pip", *install], check=True, timeout=600)
-    runs_demo(home / "bin/placement-sched", tmp_path)
+    subprocess.run([installed_wheel / "bin/pip", *install], check=True, timeout=600)
+    check_demo(installed_wheel / "bin/placement-sched", tmp_path)
 
 
-def test_wheel_alone_and_elsewhere_syncs_and_serves(wheel, home, tmp_path):
-    program = home / "bin/placement-sched"
-    runs_demo(program, tmp_path)
+def test_wheel_syncs_and_serves_outside_the_repository(wheel, installed_wheel, tmp_path):
+    program = installed_wheel / "bin/placement-sched"
+    check_demo(program, tmp_path)
     url = f"sqlite:///{tmp_path / 'elsewhere.db'}"
     environment = {"PATH": "/usr/bin:/bin", "OS_PLACEMENT_DATABASE__CONNECTION": url}
     synced = subprocess.run(
@@ -178,7 +178,9 @@ def test_wheel_alone_and_elsewhere_syncs_and_serves(wheel, home, tmp_path):
     )
     assert json.loads(synced.stdout)["revision"]
     server_extra = f"placement_sched[server] @ file://{wheel}"
-    subprocess.run([home / "bin/pip", "install", "--quiet", server_extra], check=True, timeout=600)
+    subprocess.run(
+        [installed_wheel / "bin/pip", "install", "--quiet", server_extra], check=True, timeout=600
+    )
     with start_server(folder=tmp_path, variables=environment, program=program) as server:
         assert server.ask("GET", "/placement/")["versions"][0]["max_version"] == str(
             VERSIONING.newest
@@ -190,13 +192,13 @@ def test_wheel_alone_and_elsewhere_syncs_and_serves(wheel, home, tmp_path):
 PARTS = {"epmd", "mariadb-install-db", "rabbitmqctl"}
 
 
-def test_ci_installs_postgresql_whose_programs_are_not_on_the_path():
+def test_ci_finds_programs_of_postgresql_outside_the_path():
     (line,) = re.findall(r"^\s*compgen .*", (ROOT / ".ci/run").read_text(), re.MULTILINE)
     assert "'/usr/lib/postgresql/*/bin/initdb'" in line
     assert line.endswith("|| missing+=(postgresql)")
 
 
-def test_ci_installs_each_program_that_tests_ask_for():
+def test_ci_installs_programs_that_tests_need():
     listed = (ROOT / ".ci/run").read_text()
     asked = {
         name

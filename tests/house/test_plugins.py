@@ -60,7 +60,7 @@ def is_tested(plugin):
     return any(shared in text and f"({plugin.__name__}, " in text for text in tests)
 
 
-def test_every_module_of_a_plugin_folder_is_found():
+def test_modules_of_plugin_folders_are_found():
     files = {Path(inspect.getfile(plugin)) for plugin in PLUGINS}
     folders = ("filters", "weights", "request_filters", "drivers")
     written = {

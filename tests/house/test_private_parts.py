@@ -31,7 +31,7 @@ OF_NOVA = {"_weight_multiplier"}
 
 
 @pytest.mark.parametrize("path", modules(), ids=relative_name)
-def test_private_parts_of_libraries_are_on_the_list(path):
+def test_private_names_of_libraries_are_listed(path):
     tree = ast.parse(path.read_text())
     used = {*imported_private_names(tree), *private_attributes(tree)}
     if any(isinstance(node, ast.ClassDef) and node.bases for node in tree.body):
@@ -40,7 +40,7 @@ def test_private_parts_of_libraries_are_on_the_list(path):
     assert used == of_module
 
 
-def test_the_list_names_modules_that_are_there():
+def test_listed_modules_exist():
     assert {module for module, _ in read_list()} <= set(map(relative_name, modules()))
 
 

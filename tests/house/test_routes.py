@@ -98,7 +98,7 @@ def sent_requests() -> dict[Path, tuple[SentRequest, ...]]:
     return stories | {path: tuple(read_module_requests(path)) for path in modules}
 
 
-def routes_without(holds: Callable[[ServedRoute], bool]) -> list[str]:
+def list_violating_routes(holds: Callable[[ServedRoute], bool]) -> list[str]:
     """Return the routes of which this does not hold."""
     return [str(served) for served in SERVED if not holds(served)]
 
@@ -109,11 +109,11 @@ def test_routes_have_a_policy_unless_public():
     def is_guarded(served):
         return served.route.policy is None if served.route.public else served.route.policy in rules
 
-    assert routes_without(is_guarded) == []
+    assert list_violating_routes(is_guarded) == []
 
 
 def test_routes_that_take_a_body_have_a_schema_at_every_version():
-    assert routes_without(has_schemas) == []
+    assert list_violating_routes(has_schemas) == []
 
 
 def has_schemas(served):
@@ -127,15 +127,15 @@ def has_schemas(served):
 
 
 def test_routes_are_in_the_api_reference():
-    assert routes_without(lambda served: served.address in documented_routes()) == []
+    assert list_violating_routes(lambda served: served.address in documented_routes()) == []
 
 
-def test_the_api_reference_has_no_route_that_is_not_served():
+def test_documented_routes_are_served():
     assert documented_routes() <= {served.address for served in SERVED} | BESIDE
 
 
-def test_routes_are_asked_by_tests():
-    assert routes_without(is_requested) == []
+def test_routes_are_requested_by_tests():
+    assert list_violating_routes(is_requested) == []
 
 
 def is_requested(served, modules=None):
@@ -172,7 +172,7 @@ def test_no_rule_is_declared_twice():
     assert sorted(names) == sorted(set(names))
 
 
-def test_every_module_of_routes_is_mounted():
+def test_modules_of_routes_are_registered():
     """A noun's routes that no face lists would be served to nobody."""
     for face, routes in APIS.items():
         listed = {route.handler.__module__.rpartition(".")[2] for route in routes}
