@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from placement_sched.app import APIS
-from tests.api.test_auth import config
+from tests.api.test_auth import build_config
 from tests.support import identity
 from tests.support.repository import PACKAGE
 from tests.support.servers import BIN, Server, environment, rewrite, start_server, wait_until
@@ -217,19 +217,19 @@ def test_keystone_section_alone_means_keystone(start, tmp_path, application):
     """As a placement.conf has it that leaves OpenStack's default out."""
     prefix = "/placement" if application == "application" else ""
     with identity.run_keystone() as keystone:
-        text = config(keystone.url).replace("auth_strategy = keystone\n", "")
+        text = build_config(keystone.url).replace("auth_strategy = keystone\n", "")
         (tmp_path / "placement.conf").write_text(f"{text}\n{DATABASE}")
         running = start("gunicorn", application, PLACEMENT_SCHED_CONFIG="placement.conf")
-        token = keystone.issue("ann", "shop", "admin")
+        token = keystone.issue_token("ann", "shop", "admin")
         path = f"{prefix}/resource_providers"
         assert running.first_status(path, **{"X-Auth-Token": "admin"}) == 401
         assert running.first_status(path, **{"X-Auth-Token": token}) == 200
 
-    def told() -> bool:
+    def is_logged() -> bool:
         lines = [line for line in running.log.read_text().splitlines() if "GET /" in line]
         return any(" - ann [" in line for line in lines)
 
-    assert wait_until(told)  # the line follows the answer
+    assert wait_until(is_logged)  # the line follows the answer
 
 
 @pytest.mark.exhaustive

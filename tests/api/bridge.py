@@ -20,7 +20,7 @@ SCOPE = {
 }
 
 
-async def messages(bridge, path, leaves=None):
+async def messages_to_client(bridge, path, leaves=None):
     """Return what is sent to a client that gets a path; once ``leaves`` is done it goes away."""
     leaves = leaves or asyncio.get_running_loop().create_future()
     path, _, query = path.partition(b"?")
@@ -38,14 +38,14 @@ async def messages(bridge, path, leaves=None):
     return sent
 
 
-def asked_at_once(bridge, *paths, cancelled=(), gone=()):
+def concurrent_statuses(bridge, *paths, cancelled=(), gone=()):
     """Return the statuses of requests that come in this order, None of one without an answer.
 
     The server stops to serve some at once, and some clients go away once all have come.
     """
 
     async def one(path, leaves):
-        sent = await messages(bridge, path, leaves)
+        sent = await messages_to_client(bridge, path, leaves)
         return sent[0]["status"] if sent else None
 
     async def every():
@@ -63,7 +63,7 @@ def asked_at_once(bridge, *paths, cancelled=(), gone=()):
     return asyncio.run(every())
 
 
-class Slow:
+class SlowApplication:
     """An application that takes a while for each request, and notes the order of their ends."""
 
     def __init__(self, seconds: float) -> None:
@@ -81,7 +81,7 @@ class Slow:
         return []
 
 
-class Held:
+class BlockingApplication:
     """An application that answers a request once it has refused one, or answered a free one.
 
     It notes the order of its answers.

@@ -24,25 +24,25 @@ PLAIN = {"Accept": "text/plain", "OpenStack-API-Version": f"placement {LATEST}"}
 
 
 @pytest.mark.parametrize("path", ["/resource_providers", "/traits", "/resource_classes", "/usages"])
-def test_reading_as_plain_text_is_refused(sqlite_app, path):
+def test_get_accepting_only_plain_text_is_406(sqlite_app, path):
     sqlite_app.get(f"/placement{path}", headers=PLAIN, status=406)
 
 
 @pytest.mark.parametrize(
     "accept", ["/", "/json", "application/", "a/b/c", "junk, text/html", "junk"]
 )
-def test_what_is_no_accept_header_says_nothing(sqlite_app, accept):
+def test_malformed_accept_header_is_ignored(sqlite_app, accept):
     sqlite_app.get("/placement/traits", headers={**PLAIN, "Accept": accept}, status=200)
 
 
 @pytest.mark.parametrize(
     "accept", ["application/json;q=0", "text/*", "text/html, text/plain;q=0.5"]
 )
-def test_other_types_alone_are_refused(sqlite_app, accept):
+def test_get_accepting_only_other_types_is_406(sqlite_app, accept):
     sqlite_app.get("/placement/traits", headers={**PLAIN, "Accept": accept}, status=406)
 
 
-def test_a_body_that_its_server_cannot_read_is_the_callers_fault(sqlite_app):
+def test_unreadable_body_is_a_client_error(sqlite_app):
     class Torn:
         def read(self, _size=-1):
             raise ValueError("invalid chunk size")
@@ -58,7 +58,7 @@ def test_a_body_that_its_server_cannot_read_is_the_callers_fault(sqlite_app):
     assert status == "400 Bad Request"
 
 
-def test_writing_heeds_no_accept(sqlite_app):
+def test_writes_ignore_accept(sqlite_app):
     sqlite_app.put("/placement/traits/CUSTOM_A", headers=PLAIN, status=201)
     sqlite_app.put("/placement/resource_classes/CUSTOM_A", headers=PLAIN, status=201)
     body = {"name": "a"}
@@ -68,12 +68,12 @@ def test_writing_heeds_no_accept(sqlite_app):
 
 
 @pytest.mark.parametrize("path", ["/placement/", "/placement/traits/HW_CPU_X86_AVX"])
-def test_reading_what_has_no_form_to_choose_heeds_no_accept(sqlite_app, path):
+def test_reads_without_a_body_ignore_accept(sqlite_app, path):
     assert sqlite_app.get(path, headers=PLAIN).status_int in {200, 204}
 
 
 @pytest.mark.parametrize("kind", ["text/html", "application/xml", "text/plain, */*;q=0"])
-def test_the_compute_face_answers_json_whatever_is_accepted(sqlite_app, kind):
+def test_compute_api_always_answers_json(sqlite_app, kind):
     headers = {**PLAIN, "Accept": kind}
     assert sqlite_app.get("/compute/v2.1/os-aggregates", headers=headers).json == {"aggregates": []}
 
@@ -94,14 +94,14 @@ LONG = "x" * 100_000
         ("/scheduler/v1/explain", {"request_spec": {"flavor": LONG}}),
     ],
 )
-def test_what_is_refused_is_not_repeated_whole(sqlite_app, face_path, body):
+def test_rejected_values_are_shortened_in_errors(sqlite_app, face_path, body):
     headers = LATEST_HEADERS
     answer = sqlite_app.post_json(face_path, body, headers=headers, status="4*")
     assert len(answer.body) < 3000
     assert "x" * 20 in answer.text
 
 
-def detail(answer) -> str:
+def error_detail(answer) -> str:
     return answer.json["errors"][0]["detail"]
 
 
@@ -113,35 +113,35 @@ def detail(answer) -> str:
         ({"a": [None, False]}, "{\"a\": [null, false]} is not of type 'string' (at $.name)"),
     ],
 )
-def test_refused_values_are_told_in_json(sqlite_app, value, told):
+def test_rejected_values_are_shown_as_json(sqlite_app, value, told):
     headers = LATEST_HEADERS
     answer = sqlite_app.post_json(
         "/placement/resource_providers", {"name": value}, headers=headers, status=400
     )
     phrase = "Failed validating 'type' in schema['properties']['name']"
-    assert detail(answer) == f"JSON does not validate: {told}. {phrase}"
+    assert error_detail(answer) == f"JSON does not validate: {told}. {phrase}"
 
 
-def test_what_only_a_line_feed_spoils_is_told_with_its_path(sqlite_app):
+def test_value_with_a_trailing_newline_is_reported_with_its_path(sqlite_app):
     headers = LATEST_HEADERS
     answer = sqlite_app.post_json(
         "/placement/resource_classes", {"name": "CUSTOM_C2\n"}, headers=headers, status=400
     )
     phrase = "Failed validating 'pattern' in schema['properties']['name']"
-    assert detail(answer).endswith(f"(at $.name). {phrase}")
-    assert "CUSTOM_C2" in detail(answer)
+    assert error_detail(answer).endswith(f"(at $.name). {phrase}")
+    assert "CUSTOM_C2" in error_detail(answer)
 
 
 @pytest.fixture
-def as_served(caplog):
+def server_log_format(caplog):
     """Let the log have the form that it has in a server."""
     conf = cfg.ConfigOpts()
     register_options(conf)
     caplog.handler.setFormatter(ContextFormatter(config=conf))
 
 
-@pytest.mark.usefixtures("as_served")
-def test_absent_database_is_told_in_one_line(tmp_path, caplog):
+@pytest.mark.usefixtures("server_log_format")
+def test_unavailable_database_is_logged_in_one_line(tmp_path, caplog):
     application = create_app(make_settings(f"sqlite:///{tmp_path}/none/such.db"))
     headers = {"X-Auth-Token": "admin"}
     answer = TestApp(application).get("/placement/traits", headers=headers, status=503)
@@ -153,8 +153,8 @@ def test_absent_database_is_told_in_one_line(tmp_path, caplog):
     assert "unable to open database file" in record.getMessage()
 
 
-@pytest.mark.usefixtures("as_served")
-def test_defect_is_told_with_its_traceback_and_hidden_from_the_caller(sqlite_settings, caplog):
+@pytest.mark.usefixtures("server_log_format")
+def test_internal_error_is_logged_with_traceback_and_hidden_from_clients(sqlite_settings, caplog):
     noun = Blueprint("noun", __name__)
 
     @noun.get("/", public=True)

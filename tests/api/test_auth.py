@@ -37,7 +37,7 @@ LATEST = {"OpenStack-API-Version": "placement latest"}
 Start = Callable[..., TestApp]
 
 
-def config(url: str, password: str = PASSWORD, **replaced: str) -> str:
+def build_config(url: str, password: str = PASSWORD, **replaced: str) -> str:
     """Return a configuration that asks the keystone at ``url``, some options of it replaced."""
     text = CONFIG.format(keystone=url, user=USER, password=password)
     for name, line in replaced.items():
@@ -52,20 +52,20 @@ def keystone() -> Iterator[Identity]:
 
 
 @pytest.fixture
-def start(configured_app: Callable[[str], TestApp]) -> Start:
-    return lambda url, **changes: configured_app(config(url, **changes))
+def start_app(configured_app: Callable[[str], TestApp]) -> Start:
+    return lambda url, **changes: configured_app(build_config(url, **changes))
 
 
 @pytest.fixture
-def app(start: Start, keystone: Identity) -> TestApp:
-    return start(keystone.url)
+def app(start_app: Start, keystone: Identity) -> TestApp:
+    return start_app(keystone.url)
 
 
-def with_token(token: str, **more: str) -> dict[str, str]:
+def token_headers(token: str, **more: str) -> dict[str, str]:
     return {**LATEST, "X-Auth-Token": token, **more}
 
 
-def refused(app: TestApp, headers: dict[str, str]) -> str:
+def rejection_detail(app: TestApp, headers: dict[str, str]) -> str:
     """Return why the placement face lets a request in not at all."""
     answer = app.get(PROVIDERS, headers=headers, status=401)
     assert answer.headers["WWW-Authenticate"] == 'Keystone uri="https://keystone.example.com/v3"'
@@ -76,15 +76,15 @@ def refused(app: TestApp, headers: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("role", ["admin", "service"])
-def test_token_with_the_role_lets_in(app, keystone, role):
-    token = keystone.issue("ann", "shop", role)
-    assert app.get(PROVIDERS, headers=with_token(token)).json == {"resource_providers": []}
+def test_token_with_the_role_is_accepted(app, keystone, role):
+    token = keystone.issue_token("ann", "shop", role)
+    assert app.get(PROVIDERS, headers=token_headers(token)).json == {"resource_providers": []}
 
 
 def test_access_log_names_the_user(app, keystone, caplog):
     caplog.set_level(logging.INFO)
-    token = keystone.issue("ann", "shop", "admin")
-    TestApp(AccessLog(app.app)).get(PROVIDERS, headers=with_token(token))
+    token = keystone.issue_token("ann", "shop", "admin")
+    TestApp(AccessLog(app.app)).get(PROVIDERS, headers=token_headers(token))
     (line,) = [r.getMessage() for r in caplog.records if r.name == AccessLog.__module__]
     assert " - ann [" in line
     assert token not in caplog.text
@@ -92,31 +92,33 @@ def test_access_log_names_the_user(app, keystone, caplog):
 
 @pytest.mark.parametrize("roles", [(), ("member", "reader"), ("Administrator",)])
 def test_token_without_the_role_is_forbidden(app, keystone, roles):
-    token = keystone.issue("bob", "shop", *roles)
-    app.get(PROVIDERS, headers=with_token(token), status=403)
+    token = keystone.issue_token("bob", "shop", *roles)
+    app.get(PROVIDERS, headers=token_headers(token), status=403)
 
 
-def test_no_token_is_refused_with_the_address_of_keystone(app):
-    assert refused(app, LATEST) == "No X-Auth-Token was given"
+def test_missing_token_is_401_with_the_keystone_address(app):
+    assert rejection_detail(app, LATEST) == "No X-Auth-Token was given"
 
 
-def test_token_nobody_issued_is_refused(app):
-    assert "not valid" in refused(app, with_token("made-up"))
+def test_unknown_token_is_401(app):
+    assert "not valid" in rejection_detail(app, token_headers("made-up"))
 
 
-def test_noauth2_token_is_refused(app):
-    assert "not valid" in refused(app, with_token("admin"))
+def test_noauth2_token_is_401(app):
+    assert "not valid" in rejection_detail(app, token_headers("admin"))
 
 
-def test_expired_token_is_refused(app, keystone):
-    assert "expired" in refused(app, with_token(keystone.issue("ann", "shop", "admin", seconds=-5)))
+def test_expired_token_is_401(app, keystone):
+    assert "expired" in rejection_detail(
+        app, token_headers(keystone.issue_token("ann", "shop", "admin", seconds=-5))
+    )
 
 
-def test_revoked_token_is_refused_from_then_on(app, keystone):
-    headers = with_token(keystone.issue("ann", "shop", "admin"))
+def test_revoked_token_is_401(app, keystone):
+    headers = token_headers(keystone.issue_token("ann", "shop", "admin"))
     app.get(PROVIDERS, headers=headers)
-    keystone.revoke(headers["X-Auth-Token"])
-    refused(app, headers)
+    keystone.revoke_token(headers["X-Auth-Token"])
+    rejection_detail(app, headers)
 
 
 @pytest.mark.parametrize(
@@ -128,30 +130,32 @@ def test_revoked_token_is_refused_from_then_on(app, keystone):
     ],
     ids=str,
 )
-def test_headers_of_the_middleware_cannot_be_forged(app, forged):
-    refused(app, {**LATEST, **forged})
+def test_identity_headers_cannot_be_forged(app, forged):
+    rejection_detail(app, {**LATEST, **forged})
 
 
-def test_role_header_adds_nothing_to_a_token(app, keystone):
-    token = keystone.issue("bob", "shop", "reader")
-    app.get(PROVIDERS, headers=with_token(token, **{"X-Roles": "admin"}), status=403)
+def test_role_header_is_ignored_with_a_token(app, keystone):
+    token = keystone.issue_token("bob", "shop", "reader")
+    app.get(PROVIDERS, headers=token_headers(token, **{"X-Roles": "admin"}), status=403)
 
 
 def test_expired_token_passes_with_a_service_token(app, keystone):
     """A long operation ends, though its user's token ran out meanwhile."""
-    expired = keystone.issue("ann", "shop", "admin", seconds=-5)
-    service = keystone.issue("nova", "service", "service")
-    headers = with_token(expired, **{"X-Service-Token": service})
+    expired = keystone.issue_token("ann", "shop", "admin", seconds=-5)
+    service = keystone.issue_token("nova", "service", "service")
+    headers = token_headers(expired, **{"X-Service-Token": service})
     assert app.get(PROVIDERS, headers=headers).status_int == 200
 
 
 @pytest.mark.parametrize(
     ("role", "seconds"), [("service", -5), ("member", 60)], ids=["expired", "not a service's"]
 )
-def test_wrong_service_token_is_refused(app, keystone, role, seconds):
-    token = keystone.issue("ann", "shop", "admin")
-    service = keystone.issue("nova", "service", role, seconds=seconds)
-    assert "X-Service-Token" in refused(app, with_token(token, **{"X-Service-Token": service}))
+def test_invalid_service_token_is_401(app, keystone, role, seconds):
+    token = keystone.issue_token("ann", "shop", "admin")
+    service = keystone.issue_token("nova", "service", role, seconds=seconds)
+    assert "X-Service-Token" in rejection_detail(
+        app, token_headers(token, **{"X-Service-Token": service})
+    )
 
 
 @pytest.mark.parametrize(
@@ -167,30 +171,30 @@ def test_wrong_service_token_is_refused(app, keystone, role, seconds):
         ("project_id=shop&project_id=other", 403),
     ],
 )
-def test_project_reader_sees_usages_of_the_own_project(app, keystone, query, status):
-    token = keystone.issue("bob", "shop", "reader")
-    app.get(f"/placement/usages?{query}", headers=with_token(token), status=status)
+def test_project_reader_reads_usages_of_the_own_project(app, keystone, query, status):
+    token = keystone.issue_token("bob", "shop", "reader")
+    app.get(f"/placement/usages?{query}", headers=token_headers(token), status=status)
 
 
 SYSTEM = {"system": {"all": True}}
 
 
 def test_system_token_is_out_of_scope(app, keystone):
-    token = keystone.issue("root", None, "admin", "reader", **SYSTEM)
-    app.get(PROVIDERS, headers=with_token(token), status=403)
+    token = keystone.issue_token("root", None, "admin", "reader", **SYSTEM)
+    app.get(PROVIDERS, headers=token_headers(token), status=403)
 
 
 @pytest.mark.parametrize("query", ["", "project_id=", "project_id=None"])
 def test_token_without_a_project_reads_no_usages(app, keystone, query):
     domain = {"id": "default", "name": "Default"}
-    token = keystone.issue("root", None, "reader", domain=domain)
-    app.get(f"/placement/usages?{query}", headers=with_token(token), status=403)
+    token = keystone.issue_token("root", None, "reader", domain=domain)
+    app.get(f"/placement/usages?{query}", headers=token_headers(token), status=403)
 
 
 def test_service_token_does_not_change_the_users_scope(app, keystone):
-    token = keystone.issue("root", None, "admin", **SYSTEM)
-    service = keystone.issue("nova", "service", "service")
-    headers = with_token(token, **{"X-Service-Token": service})
+    token = keystone.issue_token("root", None, "admin", **SYSTEM)
+    service = keystone.issue_token("nova", "service", "service")
+    headers = token_headers(token, **{"X-Service-Token": service})
     app.get(PROVIDERS, headers=headers, status=403)
 
 
@@ -211,50 +215,50 @@ def test_public_document_needs_no_token(app, path, headers):
         ("/scheduler/v1/compute_nodes", "errors"),
     ],
 )
-def test_each_face_refuses_in_its_own_shape(app, path, key):
+def test_each_api_has_its_own_error_format(app, path, key):
     answer = app.get(path, status=401)
     assert list(answer.json) == [key]
     assert "WWW-Authenticate" in answer.headers
 
 
-def test_keystone_away_is_unavailable_and_not_a_wrong_token(start):
-    app = start("http://127.0.0.1:1")
-    answer = app.get(PROVIDERS, headers=with_token("any"), status=503)
+def test_unavailable_keystone_is_503_and_not_401(start_app):
+    app = start_app("http://127.0.0.1:1")
+    answer = app.get(PROVIDERS, headers=token_headers("any"), status=503)
     (error,) = answer.json["errors"]
     assert "identity service" in error["detail"]
-    assert app.get("/placement/", headers=with_token("any")).status_int == 200
-    assert "No X-Auth-Token" in refused(app, LATEST)
+    assert app.get("/placement/", headers=token_headers("any")).status_int == 200
+    assert "No X-Auth-Token" in rejection_detail(app, LATEST)
 
 
-def test_own_password_refused_by_keystone_is_unavailable(start, keystone):
-    app = start(keystone.url, password="wrong")
-    token = keystone.issue("ann", "shop", "admin")
-    app.get(PROVIDERS, headers=with_token(token), status=503)
+def test_rejected_service_password_is_503(start_app, keystone):
+    app = start_app(keystone.url, password="wrong")
+    token = keystone.issue_token("ann", "shop", "admin")
+    app.get(PROVIDERS, headers=token_headers(token), status=503)
 
 
-def test_unconfigured_keystone_is_told_at_start(configured, keystone):
+def test_missing_keystone_configuration_is_reported_at_start(configured, keystone):
     with pytest.raises(ConfigurationError, match=r"\[keystone_authtoken\] auth_type"):
-        create_app(configured(config(keystone.url, auth_type="#")))
+        create_app(configured(build_config(keystone.url, auth_type="#")))
 
 
-def test_missing_option_of_the_auth_type_is_told_at_start(configured, keystone):
+def test_missing_auth_option_is_reported_at_start(configured, keystone):
     with pytest.raises(ConfigurationError, match=r"\[keystone_authtoken\].*auth_url"):
-        create_app(configured(config(keystone.url, auth_url="#")))
+        create_app(configured(build_config(keystone.url, auth_url="#")))
 
 
-def test_placement_alone_asks_keystone_too(configured, keystone):
-    services = make_services(configured(config(keystone.url)))
+def test_placement_only_deployment_validates_tokens(configured, keystone):
+    services = make_services(configured(build_config(keystone.url)))
     app = TestApp(placement_app(services))
-    token = keystone.issue("ann", "shop", "service")
+    token = keystone.issue_token("ann", "shop", "service")
     assert app.get("/").status_int == 200
-    assert app.get("/resource_providers", headers=with_token(token)).status_int == 200
+    assert app.get("/resource_providers", headers=token_headers(token)).status_int == 200
     assert app.get("/resource_providers", status=401).headers["WWW-Authenticate"]
     services.database.dispose()
 
 
-def test_token_is_remembered_for_the_configured_time(start, keystone):
-    app = start(keystone.url, token_cache_time="token_cache_time = 300")
-    headers = with_token(keystone.issue("ann", "shop", "admin"))
+def test_token_is_cached_for_the_configured_time(start_app, keystone):
+    app = start_app(keystone.url, token_cache_time="token_cache_time = 300")
+    headers = token_headers(keystone.issue_token("ann", "shop", "admin"))
     for _ in range(3):
         app.get(PROVIDERS, headers=headers)
     assert keystone.asked == 1
@@ -262,21 +266,21 @@ def test_token_is_remembered_for_the_configured_time(start, keystone):
 
 def test_client_of_memcached_is_installed(configured, keystone):
     options = "memcached_servers = 127.0.0.1:11211"
-    create_app(configured(config(keystone.url, token_cache_time=options))).close()
+    create_app(configured(build_config(keystone.url, token_cache_time=options))).close()
 
 
 @pytest.mark.skipif(find_spec("bmemcached") is not None, reason="the client is installed")
-def test_missing_client_of_memcached_is_told_at_start(configured, keystone):
+def test_missing_memcached_client_is_reported_at_start(configured, keystone):
     options = "memcache_sasl_enabled = true\nmemcached_servers = 127.0.0.1:1"
     with pytest.raises(ConfigurationError, match="bmemcached"):
-        create_app(configured(config(keystone.url, token_cache_time=options)))
+        create_app(configured(build_config(keystone.url, token_cache_time=options)))
 
 
-def restricted(keystone, *rules):
+def issue_restricted_token(keystone, *rules):
     """Issue a token of an application credential with these access rules."""
     every = [dict(zip(("service", "method", "path"), rule, strict=True)) for rule in rules]
     credential = {"id": "c", "name": "c", "restricted": True, "access_rules": every}
-    return keystone.issue("ann", "shop", "admin", application_credential=credential)
+    return keystone.issue_token("ann", "shop", "admin", application_credential=credential)
 
 
 @pytest.mark.parametrize(
@@ -292,7 +296,7 @@ def restricted(keystone, *rules):
     ],
 )
 def test_access_rule_allows_a_path_of_its_own_api(app, keystone, service, path, address):
-    token = restricted(keystone, (service, "GET", path))
+    token = issue_restricted_token(keystone, (service, "GET", path))
     app.get(address, headers={"X-Auth-Token": token}, status=200)
 
 
@@ -300,7 +304,7 @@ def test_access_rule_allows_a_path_of_its_own_api(app, keystone, service, path, 
     "address", ["/compute/v2.1/os-hypervisors", "/image/v2/images", "/scheduler/v1/hosts"]
 )
 def test_access_rules_of_placement_open_no_other_api(app, keystone, address):
-    token = restricted(keystone, ("placement", "GET", "/**"))
+    token = issue_restricted_token(keystone, ("placement", "GET", "/**"))
     app.get(address, headers={"X-Auth-Token": token}, status=401)
 
 
@@ -315,22 +319,22 @@ def test_access_rules_of_placement_open_no_other_api(app, keystone, address):
     ],
 )
 def test_request_that_no_access_rule_allows_is_401(app, keystone, rule):
-    token = restricted(keystone, rule)
-    app.get(PROVIDERS, headers=with_token(token), status=401)
-    app.get(PROVIDERS, headers=with_token(restricted(keystone)), status=401)
+    token = issue_restricted_token(keystone, rule)
+    app.get(PROVIDERS, headers=token_headers(token), status=401)
+    app.get(PROVIDERS, headers=token_headers(issue_restricted_token(keystone)), status=401)
 
 
-def test_forwarded_prefix_makes_no_path_fit_an_access_rule(configured_app, keystone):
+def test_forwarded_prefix_does_not_affect_access_rules(configured_app, keystone):
     believing = "[oslo_middleware]\nenable_proxy_headers_parsing = true\n"
-    app = configured_app(f"{config(keystone.url)}{believing}")
+    app = configured_app(f"{build_config(keystone.url)}{believing}")
     forged = {"X-Forwarded-Prefix": "/public"}
     for path, status in (("/public/**", 401), ("/resource_providers", 200)):
-        token = restricted(keystone, ("placement", "GET", path))
-        app.get(PROVIDERS, headers=with_token(token, **forged), status=status)
+        token = issue_restricted_token(keystone, ("placement", "GET", path))
+        app.get(PROVIDERS, headers=token_headers(token, **forged), status=status)
 
 
 def test_invalid_service_token_does_not_lift_access_rules(app, keystone):
-    token = restricted(keystone, ("compute", "GET", "/**"))
-    app.get(PROVIDERS, headers=with_token(token, **{"X-Service-Token": "none"}), status=401)
-    service = keystone.issue("nova", "service", "service")
-    app.get(PROVIDERS, headers=with_token(token, **{"X-Service-Token": service}), status=200)
+    token = issue_restricted_token(keystone, ("compute", "GET", "/**"))
+    app.get(PROVIDERS, headers=token_headers(token, **{"X-Service-Token": "none"}), status=401)
+    service = keystone.issue_token("nova", "service", "service")
+    app.get(PROVIDERS, headers=token_headers(token, **{"X-Service-Token": service}), status=200)

@@ -22,28 +22,28 @@ things = Blueprint("things", __name__)
 
 
 @things.get("/things", until=Version(1, 5), public=True)
-def first(_call):
+def first_handler(_call):
     return ApiResponse(body={"answered": "first"})
 
 
 @things.get("/things", since=Version(1, 6), policy="placement:traits:list")
-def second(_call):
+def second_handler(_call):
     return ApiResponse(body={"answered": "second"})
 
 
 @things.get("/things/<uuid>", public=True)
 @things.put("/things/<uuid>", public=True)
-def one(call, uuid):
+def item_handler(call, uuid):
     return ApiResponse(body={"answered": uuid, "base": call.base, "url": call.url})
 
 
 @things.route("/files/<path:below>", methods=["HEAD"], public=True)
-def look(_call, below):
+def subpath_handler(_call, below):
     return ApiResponse(headers={"X-Below": below})
 
 
 @things.get("/", public=True)
-def root(_call):
+def root_handler(_call):
     return ApiResponse(body={"answered": "root"})
 
 
@@ -65,29 +65,31 @@ def client(services):
     return TestApp(Application(services, {"/a": API}, make_blueprint(services)), lint=False)
 
 
-def at(version):
+def version_headers(version):
     return {"OpenStack-API-Version": f"placement {version}", "X-Auth-Token": "admin"}
 
 
 @pytest.mark.parametrize(("version", "answered"), [("1.5", "first"), ("1.6", "second")])
-def test_the_version_chooses_among_the_routes_of_an_address(client, version, answered):
-    assert client.get("/a/things", headers=at(version)).json == {"answered": answered}
+def test_route_is_chosen_by_version(client, version, answered):
+    assert client.get("/a/things", headers=version_headers(version)).json == {"answered": answered}
 
 
-def test_variable_parts_are_handed_to_the_handler(client):
+def test_path_variables_are_passed_to_the_handler(client):
     assert client.put("/a/things/a%20b").json["answered"] == "a b"
     assert client.head("/a/files/a/b").headers["X-Below"] == "a/b"
 
 
 @pytest.mark.parametrize("path", ["/a/things/", "/a/things/a/b", "/a/things/x//a", "/a/thing"])
-def test_other_paths_are_not_found(client, path):
-    answer = client.get(path, headers=at(LATEST), status=404)
+def test_unknown_paths_are_404(client, path):
+    answer = client.get(path, headers=version_headers(LATEST), status=404)
     assert answer.json["errors"][0]["detail"] == "The resource could not be found."
 
 
 @pytest.mark.parametrize("method", ["HEAD", "DELETE", "OPTIONS", "BREW", "get"])
-def test_other_methods_are_refused_with_those_that_are_served(client, method):
-    request = client.RequestClass.blank("/a/things/a", method=method, headers=at(LATEST))
+def test_other_methods_are_405_with_allowed_methods(client, method):
+    request = client.RequestClass.blank(
+        "/a/things/a", method=method, headers=version_headers(LATEST)
+    )
     answer = client.do_request(request, status=405)
     assert answer.headers["Allow"] == "GET, PUT"
     if method != "HEAD":
@@ -96,7 +98,7 @@ def test_other_methods_are_refused_with_those_that_are_served(client, method):
         )
 
 
-def test_an_address_is_open_only_where_all_its_routes_are(client):
+def test_path_is_public_only_if_all_its_routes_are(client):
     client.get("/a/things/a")
     client.delete("/a/things", status=401)
     client.get("/a/things", status=401)
@@ -120,7 +122,7 @@ def test_an_address_is_open_only_where_all_its_routes_are(client):
         (";x=1", None),
     ],
 )
-def test_the_first_part_of_the_path_decides_on_the_face(client, path, answered):
+def test_first_path_segment_selects_the_api(client, path, answered):
     environ = {**create_environ(), "SCRIPT_NAME": "/front", "PATH_INFO": path}
     body, status, _ = run_wsgi_app(client.app, environ)
     if answered is None:
@@ -130,14 +132,14 @@ def test_the_first_part_of_the_path_decides_on_the_face(client, path, answered):
         assert f'"answered":"{answered}"'.encode() in b"".join(body)
 
 
-def test_links_begin_with_the_prefixes_of_server_and_face(client):
+def test_links_start_with_server_and_api_prefix(client):
     environ = {"SCRIPT_NAME": "/front", "HTTP_HOST": "sched.example.com"}
     answer = client.get("/a/things/x", extra_environ=environ).json
     assert answer["base"] == "/front/a"
     assert answer["url"] == "http://sched.example.com/front/a"
 
 
-def test_a_path_without_a_slash_is_no_root(sqlite_settings):
+def test_path_without_a_slash_is_not_the_root(sqlite_settings):
     services = make_services(sqlite_settings)
     environ = {**create_environ(headers={"X-Auth-Token": "admin"}), "PATH_INFO": ";x=1"}
     _, status, _ = run_wsgi_app(placement_app(services), environ)
@@ -145,7 +147,7 @@ def test_a_path_without_a_slash_is_no_root(sqlite_settings):
     assert status == "404 Not Found"
 
 
-def test_extensions_of_flask_can_be_added(services):
+def test_flask_extensions_can_be_added(services):
     application = Application(services, {"/a": API}, make_blueprint(services))
     client = TestApp(application)
 
@@ -169,7 +171,12 @@ def test_extensions_of_flask_can_be_added(services):
     assert (answer.json["answered"], answer.headers["X-Signed"]) == ("x", "yes")
     answer = client.get("/a/things/x", headers={"X-Maintenance": "1"}, status=503)
     assert answer.json == {"status": "maintenance"}
-    assert client.delete("/a/things/x", headers=at(LATEST), status=405).headers["X-Signed"] == "yes"
+    assert (
+        client.delete("/a/things/x", headers=version_headers(LATEST), status=405).headers[
+            "X-Signed"
+        ]
+        == "yes"
+    )
     assert client.post("/extension/x", status=405).headers["Allow"] == "GET, HEAD, OPTIONS"
 
 
@@ -183,7 +190,7 @@ def application(services, prefix):
     return Application(services, {prefix: API}, make_blueprint(services))
 
 
-def test_rules_of_extensions_are_of_no_face(application, prefix):
+def test_rules_of_extensions_belong_to_no_api(application, prefix):
     client = TestApp(application)
 
     @application.get("/extension/<name>")
@@ -201,7 +208,9 @@ def test_rules_of_extensions_are_of_no_face(application, prefix):
     client.get(f"{prefix}/nowhere", status=401)
 
 
-@pytest.mark.parametrize(("version", "endpoint"), [("1.5", "first"), ("1.6", "second")])
+@pytest.mark.parametrize(
+    ("version", "endpoint"), [("1.5", "first_handler"), ("1.6", "second_handler")]
+)
 def test_extensions_can_wrap_the_handlers(application, prefix, version, endpoint):
     """Flask's ``view_functions`` has what is called, and the endpoint that of the version."""
     views = application.view_functions
@@ -214,18 +223,21 @@ def test_extensions_can_wrap_the_handlers(application, prefix, version, endpoint
         return counted
 
     views.update({name: wrapped(view) for name, view in views.items() if name.startswith("a.")})
-    answer = TestApp(application).get(f"{prefix}/things", headers=at(version))
+    answer = TestApp(application).get(f"{prefix}/things", headers=version_headers(version))
     assert answer.headers["X-Endpoint"] == f"a.things.{endpoint}"
 
 
 def test_extensions_can_replace_a_handler_with_a_view_of_flask(application, prefix):
-    application.view_functions["a.things.one"] = lambda _call, uuid: ({"instead": uuid}, 418)
+    application.view_functions["a.things.item_handler"] = lambda _call, uuid: (
+        {"instead": uuid},
+        418,
+    )
     answer = TestApp(application).get(f"{prefix}/things/x", status=418)
     assert answer.json == {"instead": "x"}
 
 
-def test_applications_build_addresses_of_their_own_rules(services):
+def test_applications_build_urls_of_their_own_rules(services):
     for prefix in ("/a", "/b"):
         application = Application(services, {prefix: API}, make_blueprint(services))
         with application.test_request_context():
-            assert flask.url_for("a.things.one", uuid="x y") == f"{prefix}/things/x%20y"
+            assert flask.url_for("a.things.item_handler", uuid="x y") == f"{prefix}/things/x%20y"

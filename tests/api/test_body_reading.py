@@ -22,33 +22,37 @@ from placement_sched.api.serving import (
 MOST = 1000
 
 
-def echo(environ, start_response):
+def echo_application(environ, start_response):
     """A WSGI application that looks at the body only after it has begun to answer."""
     start_response("200 OK", [])
     return [environ["CONTENT_LENGTH"].encode(), b" ", environ["wsgi.input"].read()]
 
 
-class Stream(BytesIO):
+class ShortReadStream(BytesIO):
     """What a server gives, a few bytes at a time."""
 
     def read(self, size=-1):
         return super().read(min(size, 7) if size >= 0 else -1)
 
 
-def ask(data, **environ):
-    stream = Stream(data)
+def send_body(data, **environ):
+    stream = ShortReadStream(data)
     asked = {"wsgi.input": stream, "REQUEST_METHOD": "PUT", **environ}
-    content, status, _ = run_wsgi_app(BodyReader(echo, MOST), asked)
+    content, status, _ = run_wsgi_app(BodyReader(echo_application, MOST), asked)
     return status, b"".join(content), stream.tell()
 
 
-def test_a_body_is_read_whole_and_no_further():
-    assert ask(b"x" * 100 + b"GET /", CONTENT_LENGTH="100") == ("200 OK", b"100 " + b"x" * 100, 100)
+def test_body_is_read_to_its_content_length():
+    assert send_body(b"x" * 100 + b"GET /", CONTENT_LENGTH="100") == (
+        "200 OK",
+        b"100 " + b"x" * 100,
+        100,
+    )
 
 
-def test_a_body_of_chunks_has_a_length_for_the_application():
+def test_chunked_body_gets_a_content_length():
     chunked = {"HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input_terminated": True}
-    assert ask(b"x" * 100, **chunked) == ("200 OK", b"100 " + b"x" * 100, 100)
+    assert send_body(b"x" * 100, **chunked) == ("200 OK", b"100 " + b"x" * 100, 100)
 
 
 @pytest.mark.parametrize(
@@ -58,31 +62,31 @@ def test_a_body_of_chunks_has_a_length_for_the_application():
         {"HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input_terminated": True},
     ],
 )
-def test_a_body_above_the_limit_is_read_and_dropped(announced):
-    assert ask(b"x" * 5000, **announced) == ("200 OK", b"5000 ", 5000)
+def test_body_above_the_limit_is_read_and_discarded(announced):
+    assert send_body(b"x" * 5000, **announced) == ("200 OK", b"5000 ", 5000)
 
 
-def test_a_body_beyond_all_bounds_is_not_read():
+def test_huge_body_is_not_read():
     length = str(DISCARDED + 1)
-    assert ask(b"x" * 5000, CONTENT_LENGTH=length) == ("200 OK", length.encode() + b" ", 0)
+    assert send_body(b"x" * 5000, CONTENT_LENGTH=length) == ("200 OK", length.encode() + b" ", 0)
 
 
 @pytest.mark.parametrize("length", ["", "0", "-5", "x", "²"])
-def test_no_length_is_no_body(length):
-    assert ask(b"GET /", CONTENT_LENGTH=length)[2] == 0
+def test_missing_content_length_means_no_body(length):
+    assert send_body(b"GET /", CONTENT_LENGTH=length)[2] == 0
 
 
-def test_a_body_that_ends_early_is_400_and_not_answered_by_the_application():
-    status, content, _ = ask(b"x" * 10, CONTENT_LENGTH="100")
+def test_truncated_body_is_400_before_the_application():
+    status, content, _ = send_body(b"x" * 10, CONTENT_LENGTH="100")
     assert status == "400 Bad Request"
     assert INCOMPLETE.detail.encode() in content
 
 
-def test_chunks_that_a_server_does_not_take_apart_are_411():
-    assert ask(b"5\r\nhello", HTTP_TRANSFER_ENCODING="chunked")[0] == "411 Length Required"
+def test_undecoded_chunked_body_is_411():
+    assert send_body(b"5\r\nhello", HTTP_TRANSFER_ENCODING="chunked")[0] == "411 Length Required"
 
 
-class Sent:
+class SentBody:
     """The messages that a server sends for a body (ASGI), silence after them."""
 
     def __init__(self, *pieces, ended=True, gone=False):
@@ -98,7 +102,7 @@ class Sent:
         return self._messages.pop(0)
 
 
-class Idling(SelectSelector):
+class IdleSelector(SelectSelector):
     """Says at once that nothing happens, and counts the seconds for which it should have waited."""
 
     passed = 0.0
@@ -108,49 +112,49 @@ class Idling(SelectSelector):
         return super().select(0)
 
 
-class OwnTime(asyncio.SelectorEventLoop):
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """A loop for which only waiting takes time: no machine is too slow for it."""
 
     def __init__(self):
-        self._idling = Idling()
+        self._idling = IdleSelector()
         super().__init__(self._idling)
 
     def time(self):
         return self._idling.passed
 
 
-def read(receive, *, bodies=None, **environ):
-    with asyncio.Runner(loop_factory=OwnTime) as runner:
+def read_body(receive, *, bodies=None, **environ):
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run((bodies or BodyMemory(MOST, MOST)).read(environ, receive))
 
 
 @pytest.mark.parametrize(
     "announced", [{"CONTENT_LENGTH": "6"}, {"HTTP_TRANSFER_ENCODING": "chunked"}]
 )
-def test_the_loop_reads_a_body_whole(announced):
-    body = read(Sent(b"abc", b"def"), **announced)
+def test_event_loop_reads_the_whole_body(announced):
+    body = read_body(SentBody(b"abc", b"def"), **announced)
     assert (body.data, body.amount) == (b"abcdef", 6)
 
 
-def test_what_was_announced_and_has_come_is_not_waited_for():
-    assert read(Sent(b"abc", ended=False), CONTENT_LENGTH="3").data == b"abc"
+def test_received_body_is_not_waited_for():
+    assert read_body(SentBody(b"abc", ended=False), CONTENT_LENGTH="3").data == b"abc"
 
 
 @pytest.mark.parametrize(
     ("receive", "refusal"),
     [
-        (Sent(b"abc", ended=False, gone=True), INCOMPLETE),
-        (Sent(b"abc"), INCOMPLETE),
-        (Sent(b"abc", ended=False), SLOW),
+        (SentBody(b"abc", ended=False, gone=True), INCOMPLETE),
+        (SentBody(b"abc"), INCOMPLETE),
+        (SentBody(b"abc", ended=False), SLOW),
     ],
 )
-def test_a_body_that_does_not_come_is_refused(monkeypatch, receive, refusal):
+def test_missing_body_times_out(monkeypatch, receive, refusal):
     monkeypatch.setattr(serving, "PATIENCE", 0.05)
-    body = read(receive, CONTENT_LENGTH="6")
+    body = read_body(receive, CONTENT_LENGTH="6")
     assert (body.data, body.refusal, body.ended) == (b"", refusal, False)
 
 
-def test_a_large_body_has_time_as_long_as_it_comes_at_the_least_rate(monkeypatch):
+def test_large_body_is_accepted_at_the_minimum_rate(monkeypatch):
     class Steady:
         async def __call__(self):
             await asyncio.sleep(0.1)
@@ -158,16 +162,16 @@ def test_a_large_body_has_time_as_long_as_it_comes_at_the_least_rate(monkeypatch
 
     monkeypatch.setattr(serving, "PATIENCE", 0.4)
     monkeypatch.setattr(serving, "STEP", 100)
-    assert len(read(Steady(), CONTENT_LENGTH="1000").data) == 1000
+    assert len(read_body(Steady(), CONTENT_LENGTH="1000").data) == 1000
     monkeypatch.setattr(serving, "STEP", 800)
-    assert read(Steady(), CONTENT_LENGTH="1000").refusal is SLOW
+    assert read_body(Steady(), CONTENT_LENGTH="1000").refusal is SLOW
 
 
 @pytest.mark.parametrize(
     "announced", [{"CONTENT_LENGTH": "1200"}, {"HTTP_TRANSFER_ENCODING": "chunked"}]
 )
-def test_the_loop_drops_what_is_above_the_limit(announced):
-    body = read(Sent(b"x" * 600, b"x" * 600), **announced)
+def test_event_loop_discards_bytes_above_the_limit(announced):
+    body = read_body(SentBody(b"x" * 600, b"x" * 600), **announced)
     assert (body.data, body.amount, body.refusal, body.ended) == (b"", 1200, None, True)
 
 
@@ -178,21 +182,23 @@ def test_the_loop_drops_what_is_above_the_limit(announced):
         {"CONTENT_LENGTH": "1200", "HTTP_EXPECT": "100-Continue"},
     ],
 )
-def test_what_need_not_come_is_not_asked_for(announced):
-    body = read(None, **announced)
+def test_unneeded_body_is_not_requested(announced):
+    body = read_body(None, **announced)
     assert (body.amount, body.ended) == (int(announced["CONTENT_LENGTH"]), False)
 
 
-def test_large_bodies_share_the_memory_and_small_ones_are_always_taken():
+def test_large_bodies_share_memory_and_small_bodies_are_always_accepted():
     bodies = BodyMemory(10 * SMALL, room=3 * SMALL)
     large = {"CONTENT_LENGTH": str(2 * SMALL)}
 
     def sent():
-        return Sent(*[b"x" * SMALL] * 2)
+        return SentBody(*[b"x" * SMALL] * 2)
 
-    first = read(sent(), bodies=bodies, **large)
-    second = read(sent(), bodies=bodies, **large)
+    first = read_body(sent(), bodies=bodies, **large)
+    second = read_body(sent(), bodies=bodies, **large)
     assert (first.refusal, second.refusal, second.data, second.ended) == (None, FULL, b"", True)
-    assert read(Sent(b"x" * SMALL), bodies=bodies, CONTENT_LENGTH=str(SMALL)).refusal is None
+    assert (
+        read_body(SentBody(b"x" * SMALL), bodies=bodies, CONTENT_LENGTH=str(SMALL)).refusal is None
+    )
     bodies.release(first)
-    assert read(sent(), bodies=bodies, **large).refusal is None
+    assert read_body(sent(), bodies=bodies, **large).refusal is None

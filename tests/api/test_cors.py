@@ -24,12 +24,12 @@ def app(configured_app):
     return configured_app(CONFIG)
 
 
-def preflight(app, path, method="PUT", **headers):
+def send_preflight(app, path, method="PUT", **headers):
     asked = {"Origin": ORIGIN, "Access-Control-Request-Method": method, **headers}
     return app.options(path, headers=asked)
 
 
-def statuses(app, method):
+def counts_by_status(app, method):
     """Return how often requests of a method were counted, by status."""
     found = Counter()
     for family in text_string_to_metric_families(app.get("/metrics").text):
@@ -41,7 +41,7 @@ def statuses(app, method):
 
 @pytest.mark.parametrize("path", PATHS)
 def test_preflight_needs_no_token(app, path):
-    answer = preflight(app, path)
+    answer = send_preflight(app, path)
     assert answer.status_int == 200
     assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
     assert answer.headers["Access-Control-Allow-Methods"] == "PUT"
@@ -51,7 +51,7 @@ def test_preflight_needs_no_token(app, path):
 
 def test_preflight_allows_the_headers_of_openstack(app):
     asked = "X-Auth-Token, OpenStack-API-Version, X-OpenStack-Nova-API-Version, Content-Type"
-    answer = preflight(app, PATHS[0], **{"Access-Control-Request-Headers": asked})
+    answer = send_preflight(app, PATHS[0], **{"Access-Control-Request-Headers": asked})
     assert answer.headers["Access-Control-Allow-Headers"].split(",") == asked.split(", ")
 
 
@@ -64,26 +64,26 @@ def test_preflight_allows_the_headers_of_openstack(app):
     ],
     ids=lambda wrong: next(iter(wrong)),
 )
-def test_preflight_of_what_is_not_allowed_allows_nothing(app, wrong):
-    answer = preflight(app, PATHS[0], **wrong)
+def test_preflight_of_a_forbidden_request_allows_nothing(app, wrong):
+    answer = send_preflight(app, PATHS[0], **wrong)
     assert "Access-Control-Allow-Origin" not in answer.headers
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_answer_may_be_read_by_the_origin(app, path):
+def test_allowed_origin_can_read_the_response(app, path):
     answer = app.get(path, headers={**ADMIN, "Origin": ORIGIN})
     assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
     assert "Origin" in answer.headers["Vary"]
 
 
-def test_version_and_request_id_may_be_read(app):
+def test_version_and_request_id_headers_are_exposed(app):
     answer = app.get(PATHS[0], headers={**ADMIN, "Origin": ORIGIN})
     exposed = answer.headers["Access-Control-Expose-Headers"].split(",")
     assert {"OpenStack-API-Version", "X-Openstack-Request-Id"} <= set(exposed)
     assert "openstack-api-version" in answer.headers["Vary"]
 
 
-def test_refusal_may_be_read_too(app):
+def test_allowed_origin_can_read_errors(app):
     answer = app.get(PATHS[0], headers={"Origin": ORIGIN}, status=401)
     assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
 
@@ -93,16 +93,16 @@ def test_refusal_may_be_read_too(app):
     [({}, PATHS[0]), (ADMIN, PATHS[0]), ({}, "/compute/v2.1/os-aggregates")],
     ids=["no token", "token", "compute"],
 )
-def test_metrics_count_the_status_that_a_preflight_receives(app, token, path):
-    preflight(app, path, **token)
+def test_metrics_count_the_preflight_status(app, token, path):
+    send_preflight(app, path, **token)
     app.options(path, headers=token, status=200)
-    assert statuses(app, "OPTIONS") == {"200": 2}
+    assert counts_by_status(app, "OPTIONS") == {"200": 2}
 
 
-def test_metrics_count_refusals_of_what_no_preflight_is(app):
+def test_metrics_count_rejected_non_preflight_requests(app):
     app.get(PATHS[0], headers={"Origin": ORIGIN}, status=401)
     app.get(PATHS[0], headers={**ADMIN, "Origin": ORIGIN})
-    assert statuses(app, "GET") == {"401": 1, "200": 1}
+    assert counts_by_status(app, "GET") == {"401": 1, "200": 1}
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/metrics"])
@@ -111,25 +111,25 @@ def test_monitoring_has_a_request_id_with_cors_and_without(app, sqlite_app, path
         assert served.get(path).headers["X-Openstack-Request-Id"].startswith("req-")
 
 
-def test_other_origin_may_read_nothing(app):
+def test_other_origin_can_read_nothing(app):
     answer = app.get(PATHS[0], headers={**ADMIN, "Origin": "https://evil.example.com"})
     assert "Access-Control-Allow-Origin" not in answer.headers
 
 
-def test_options_of_the_group_are_heeded(configured_app):
+def test_cors_options_are_used(configured_app):
     app = configured_app(
         f"{CONFIG}allow_credentials = false\nmax_age = 7\nallow_methods = GET\n"
         "allow_headers = X-Colour\nexpose_headers = X-Colour\n"
     )
-    assert "Access-Control-Allow-Origin" not in preflight(app, PATHS[0]).headers
-    allowed = preflight(app, PATHS[0], "GET", **{"Access-Control-Request-Headers": "X-Colour"})
+    assert "Access-Control-Allow-Origin" not in send_preflight(app, PATHS[0]).headers
+    allowed = send_preflight(app, PATHS[0], "GET", **{"Access-Control-Request-Headers": "X-Colour"})
     assert allowed.headers["Access-Control-Max-Age"] == "7"
     assert "Access-Control-Allow-Credentials" not in allowed.headers
     read = app.get(PATHS[0], headers={**ADMIN, "Origin": ORIGIN})
     assert read.headers["Access-Control-Expose-Headers"] == "X-Colour"
 
 
-def test_without_the_group_options_is_no_method(sqlite_app):
+def test_options_method_is_405_without_cors(sqlite_app):
     headers = {"Origin": ORIGIN, "Access-Control-Request-Method": "GET"}
     answer = sqlite_app.options(PATHS[0], headers=headers, status=405)
     assert "Access-Control-Allow-Origin" not in answer.headers

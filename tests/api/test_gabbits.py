@@ -29,7 +29,7 @@ STORIES = sorted(FOLDER.glob("*.yaml"))
 each_story = pytest.mark.parametrize("story", STORIES, ids=lambda story: story.stem)
 
 
-def tell(
+def run_story(
     story: Path, *, host: str, port: int, prefix: str = "", application: Callable | None = None
 ) -> None:
     """Play a story against what listens at an address, or an application in its place."""
@@ -60,30 +60,30 @@ def tell(
 
 @pytest.mark.all_databases
 @each_story
-def test_story_is_told_as_written(story, app):
-    tell(story, host="127.0.0.1", port=8778, application=app.app)
+def test_gabbi_story(story, app):
+    run_story(story, host="127.0.0.1", port=8778, application=app.app)
 
 
 @pytest.mark.slow
 @each_story
 @pytest.mark.usefixtures("log_of_changes")
-def test_story_is_told_as_written_with_providers_in_memory(story, database_url, make_app):
+def test_gabbi_story_with_provider_cache(story, database_url, make_app):
     settings = make_settings(database_url, placement__providers_in_memory=True)
     app = make_app(settings, in_memory=True)
     services = app.app.services
     services.ready()
     services.scheduler.memory.fill(services.database, 60)
-    tell(story, host="127.0.0.1", port=8778, application=app.app)
+    run_story(story, host="127.0.0.1", port=8778, application=app.app)
     figures = services.scheduler.memory.provider_cache.figures
     assert figures.full_readings == 1
 
 
 @pytest.mark.exhaustive
 @each_story
-def test_story_is_told_as_written_over_http(story, url):
+def test_gabbi_story_over_http(story, url):
     address = urlsplit(url)
     port = address.port or 80
-    tell(story, host=address.hostname, port=port, prefix=address.path.rstrip("/"))
+    run_story(story, host=address.hostname, port=port, prefix=address.path.rstrip("/"))
 
 
 #: What stories make, in the order in which it can be removed: the name of the list, and of what
@@ -102,12 +102,12 @@ LISTS = {
 VERSIONS = f"placement {LATEST}, compute 2.96"
 
 
-class Visitor:
+class CleanupClient:
     """Speaks to a server as its administrator, and leaves it as it was found."""
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._found = {path: self.listed(path) for path in LISTS}
+        self._found = {path: self.list_addresses(path) for path in LISTS}
 
     def ask(self, method: str, path: str, body: dict | None = None) -> dict:
         headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": VERSIONS}
@@ -116,25 +116,29 @@ class Visitor:
         )
         return answer.json() if answer.ok and answer.content else {}
 
-    def listed(self, path: str) -> frozenset[str]:
+    def list_addresses(self, path: str) -> frozenset[str]:
         """What of a kind there is, as addresses name it."""
         name, key = LISTS[path]
         found = self.ask("GET", path).get(name, [])
         return frozenset(str(one[key] if key else one) for one in found)
 
-    def left(self) -> set[str]:
+    def created_addresses(self) -> set[str]:
         """The addresses of what was not there when this visitor came."""
-        return {f"{path}/{one}" for path in LISTS for one in self.listed(path) - self._found[path]}
+        return {
+            f"{path}/{one}"
+            for path in LISTS
+            for one in self.list_addresses(path) - self._found[path]
+        }
 
-    def leave(self) -> None:
+    def delete_created(self) -> None:
         """Remove what was made since: what holds before what is held, children before parents."""
         for path, found in self._found.items():
-            made = self.listed(path) - found
+            made = self.list_addresses(path) - found
             while made:
                 for one in made:
                     self._release(f"{path}/{one}")
                     self.ask("DELETE", f"{path}/{one}")
-                before, made = made, self.listed(path) - found
+                before, made = made, self.list_addresses(path) - found
                 assert len(made) < len(before), f"cannot be removed: {made}"
 
     def _release(self, address: str) -> None:
@@ -162,28 +166,30 @@ def own_server(sqlite_app) -> Iterator[str]:
 def url(request: pytest.FixtureRequest) -> Iterator[str]:
     """The address that ``--url`` names, tidied up at the end; without it that of an own server."""
     given = request.config.getoption("--url") or request.getfixturevalue("own_server")
-    visitor = Visitor(given)
-    assert not visitor.listed("/placement/resource_providers"), f"{given} has resource providers"
+    visitor = CleanupClient(given)
+    assert not visitor.list_addresses("/placement/resource_providers"), (
+        f"{given} has resource providers"
+    )
     yield given
-    visitor.leave()
+    visitor.delete_created()
 
 
 @pytest.mark.exhaustive
-def test_a_story_leaves_nothing_at_the_address_it_was_told_to(own_server):
+def test_gabbi_story_leaves_nothing_on_the_server(own_server):
     address = urlsplit(own_server)
-    visitor = Visitor(own_server)
+    visitor = CleanupClient(own_server)
     kept = {"name": "CUSTOM_KEPT"}
     visitor.ask("POST", "/placement/resource_classes", kept)
-    visitor = Visitor(own_server)
+    visitor = CleanupClient(own_server)
     for story in ("os-aggregates", "allocation-candidates", "microversions"):
-        tell(FOLDER / f"{story}.yaml", host=address.hostname, port=address.port)
-        assert visitor.left()
-        visitor.leave()
-        assert not visitor.left()
+        run_story(FOLDER / f"{story}.yaml", host=address.hostname, port=address.port)
+        assert visitor.created_addresses()
+        visitor.delete_created()
+        assert not visitor.created_addresses()
     assert visitor.ask("GET", "/placement/resource_classes/CUSTOM_KEPT")["name"] == "CUSTOM_KEPT"
 
 
-def test_every_noun_of_placement_has_a_story():
+def test_every_placement_resource_has_a_story():
     assert {
         "resource-providers",
         "inventories",
@@ -200,7 +206,7 @@ def test_every_noun_of_placement_has_a_story():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("minor", range(1, VERSIONING.newest.minor + 1))
-def test_every_microversion_has_a_case_at_both_of_its_edges(minor):
+def test_every_microversion_has_a_case_before_and_after_it(minor):
     cases = utils.load_yaml(yaml_file=str(FOLDER / "microversions.yaml"))["tests"]
     versions = {
         case["request_headers"]["openstack-api-version"]

@@ -20,7 +20,7 @@ from tests.support.servers import wait_until
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/healthz/", "/healthz/live", "/healthz?live"])
-def test_process_that_answers_is_live(sqlite_app, path):
+def test_answering_process_is_live(sqlite_app, path):
     answer = TestApp(sqlite_app.app).get(path)
     assert answer.json == {"status": "live"}
 
@@ -30,7 +30,7 @@ def test_prepared_database_is_ready_without_a_token(app, path):
     assert TestApp(app.app).get(path).json == {"status": "ready"}
 
 
-def test_absent_database_is_live_but_not_ready(tmp_path):
+def test_unavailable_database_is_live_but_not_ready(tmp_path):
     application = create_app(make_settings(f"sqlite:///{tmp_path}/none/such.db"))
     client = TestApp(application)
     assert client.get("/healthz").json == {"status": "live"}
@@ -56,7 +56,7 @@ def test_readiness_comes_back_with_the_database(tmp_path):
 
 
 @pytest.mark.parametrize("empty", [True, False], ids=["empty", "absent"])
-def test_a_configured_sqlite_file_is_prepared_at_start(tmp_path, empty):
+def test_configured_sqlite_file_is_prepared_at_start(tmp_path, empty):
     if empty:
         (tmp_path / "own.db").touch()
     application = create_app(make_settings(f"sqlite:///{tmp_path}/own.db"))
@@ -69,13 +69,13 @@ def test_head_has_no_body(sqlite_app):
     assert answer.body == b""
 
 
-def test_other_methods_and_paths_are_refused(sqlite_app):
+def test_other_methods_and_paths_are_rejected(sqlite_app):
     client = TestApp(sqlite_app.app)
     assert client.post("/healthz", status=405).headers["Allow"] == "GET, HEAD"
     client.get("/healthz/elsewhere", status=404)
 
 
-def test_process_lives_while_the_database_it_is_to_prepare_is_locked(tmp_path):
+def test_process_is_live_while_its_database_is_locked(tmp_path):
     """A server of four threads that all ask for the database has one left to tell that it lives."""
     settings = make_settings(f"sqlite:///{tmp_path}/locked.db", placement_database__lock_timeout=60)
     application = create_app(settings)
@@ -85,23 +85,23 @@ def test_process_lives_while_the_database_it_is_to_prepare_is_locked(tmp_path):
     ):
         rival.execute("PRAGMA journal_mode=WAL")
         rival.execute("BEGIN IMMEDIATE")
-        waiting = [threads.submit(ask_for_traits, application) for _ in range(PLACES)]
+        waiting = [threads.submit(get_traits, application) for _ in range(PLACES)]
         assert wait_until(lambda: not application.services.ready._slots._value, 50)
         client = TestApp(application)
         assert client.get("/healthz/live").json == {"status": "live"}
         answer = client.get("/healthz/ready", status=503)
         assert "being prepared" in answer.json["reason"]
-        refused = ask_for_traits(application)
+        refused = get_traits(application)
         assert refused.status_int == 503
         assert refused.headers["Retry-After"] == "1"
         rival.execute("ROLLBACK")
         # Those who waited in vain for the first were told so.
         assert {200} <= {each.result().status_int for each in waiting} <= {200, 503}
-    assert ask_for_traits(application).status_int == 200
+    assert get_traits(application).status_int == 200
     application.close()
 
 
-def ask_for_traits(application):
+def get_traits(application):
     return TestApp(application).get(
         "/placement/traits",
         headers={"X-Auth-Token": "admin", "OpenStack-API-Version": "placement latest"},
@@ -110,27 +110,27 @@ def ask_for_traits(application):
 
 
 @pytest.mark.all_databases
-def test_where_the_cloud_is_novas_readiness_has_the_age_of_what_was_read(make_app, settings):
+def test_readiness_has_the_age_of_the_nova_sync(make_app, settings):
     novas = settings.with_overrides({"api_database.connection": "mysql+pymysql://nova@db/nova_api"})
     app = make_app(novas)
 
-    def reading():
+    def read_nova_age():
         answer = TestApp(app.app).get("/healthz/ready").json
         assert answer["status"] == "ready"
         return answer["nova"]
 
-    assert reading() == {"read_seconds_ago": None, "cells_away": []}
+    assert read_nova_age() == {"read_seconds_ago": None, "cells_away": []}
     services = app.app.services
     one, two = NovaCell(uuid=uuid_of("one"), name="one"), NovaCell(uuid=uuid_of("two"))
     before = utcnow() - timedelta(seconds=90)
 
-    def record(connection):
+    def note_away(connection):
         cells.put(connection, [one, two], utcnow())
         cells.note_read(connection, [one.uuid], utcnow())
         cells.note_read(connection, [two.uuid], before)
         cells.note_away(connection, one.uuid, "connection refused", utcnow())
 
-    services.database.write(record)
-    found = reading()
+    services.database.write(note_away)
+    found = read_nova_age()
     assert 90 <= found["read_seconds_ago"] < 900
     assert found["cells_away"] == ["one"]

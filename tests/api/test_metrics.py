@@ -22,7 +22,7 @@ from tests.support.statements import record_statements
 from tests.support.versions import LATEST, LATEST_HEADERS
 
 
-def samples(app, name: str, **labels: str) -> dict[tuple[tuple[str, str], ...], float]:
+def metric_samples(app, name: str, **labels: str) -> dict[tuple[tuple[str, str], ...], float]:
     """Return the samples of a name that have these labels, by their other labels."""
     text = TestApp(app.app).get("/metrics").text
     return {
@@ -35,16 +35,16 @@ def samples(app, name: str, **labels: str) -> dict[tuple[tuple[str, str], ...], 
     }
 
 
-def total(app, name: str, **labels: str) -> float:
-    return sum(samples(app, name, **labels).values())
+def metric_total(app, name: str, **labels: str) -> float:
+    return sum(metric_samples(app, name, **labels).values())
 
 
-def test_request_is_counted_by_face_route_method_status_and_version(sqlite_app):
+def test_request_is_counted_by_api_route_method_status_and_version(sqlite_app):
     for _ in range(3):
         sqlite_app.get(
             f"/placement/resource_providers/{uuid4()}", headers=LATEST_HEADERS, status=404
         )
-    assert samples(sqlite_app, "requests_total") == {
+    assert metric_samples(sqlite_app, "requests_total") == {
         (
             ("face", "placement"),
             ("method", "GET"),
@@ -77,28 +77,28 @@ def test_request_is_counted_by_face_route_method_status_and_version(sqlite_app):
         ("GET", "/scheduler/v1/compute_nodes", {}, {"face": "scheduler", "microversion": "1.0"}),
     ],
 )
-def test_every_answer_of_a_face_is_counted(sqlite_app, method, path, headers, labels):
+def test_every_answer_of_an_api_is_counted(sqlite_app, method, path, headers, labels):
     TestApp(sqlite_app.app, lint=False).request(
         path, method=method, headers={"X-Auth-Token": "admin", **headers}, expect_errors=True
     )
-    assert total(sqlite_app, "requests_total", **labels) == 1
-    assert total(sqlite_app, "requests_total") == 1
+    assert metric_total(sqlite_app, "requests_total", **labels) == 1
+    assert metric_total(sqlite_app, "requests_total") == 1
 
 
-def test_labels_do_not_grow_with_what_clients_invent(sqlite_app):
+def test_unknown_paths_and_methods_add_no_labels(sqlite_app):
     for number in range(5):
         TestApp(sqlite_app.app, lint=False).request(
             f"/placement/{number}", method=f"BREW{number}", expect_errors=True
         )
-    assert len(samples(sqlite_app, "requests_total")) == 1
+    assert len(metric_samples(sqlite_app, "requests_total")) == 1
 
 
 def test_latency_is_measured_by_route(sqlite_app):
     sqlite_app.get("/placement/traits", headers=LATEST_HEADERS)
     labels = {"face": "placement", "route": "/traits", "method": "GET"}
-    assert total(sqlite_app, "request_duration_seconds_count", **labels) == 1
-    assert 0 < total(sqlite_app, "request_duration_seconds_sum", **labels) < 30
-    buckets = samples(sqlite_app, "request_duration_seconds_bucket", **labels)
+    assert metric_total(sqlite_app, "request_duration_seconds_count", **labels) == 1
+    assert 0 < metric_total(sqlite_app, "request_duration_seconds_sum", **labels) < 30
+    buckets = metric_samples(sqlite_app, "request_duration_seconds_bucket", **labels)
     assert max(buckets.values()) == buckets[(("le", "+Inf"),)] == 1
 
 
@@ -107,16 +107,16 @@ def test_statements_are_counted(app):
     app.get("/placement/resource_classes", headers=LATEST_HEADERS)
     app.get("/placement/resource_classes", headers=LATEST_HEADERS)
     labels = {"route": "/resource_classes"}
-    each = total(app, "request_statements_sum", **labels) / 2
-    assert total(app, "request_statements_count", **labels) == 2
+    each = metric_total(app, "request_statements_sum", **labels) / 2
+    assert metric_total(app, "request_statements_count", **labels) == 2
     assert each == int(each)
     assert 1 <= each <= 3
 
 
 def test_request_without_sql_has_no_statements(sqlite_app):
     sqlite_app.get("/placement/")
-    assert total(sqlite_app, "request_statements_sum") == 0
-    assert total(sqlite_app, "request_statements_count") == 1
+    assert metric_total(sqlite_app, "request_statements_sum") == 0
+    assert metric_total(sqlite_app, "request_statements_count") == 1
 
 
 def test_candidates_found_are_counted(app, database):
@@ -125,17 +125,17 @@ def test_candidates_found_are_counted(app, database):
     app.get("/placement/allocation_candidates?resources=VCPU:1", headers=LATEST_HEADERS)
     app.get("/placement/allocation_candidates?resources=VCPU:9", headers=LATEST_HEADERS)
     labels = {"face": "placement", "route": "/allocation_candidates"}
-    assert total(app, "request_candidates_sum", **labels) == 3
-    assert total(app, "request_candidates_count", **labels) == 2
+    assert metric_total(app, "request_candidates_sum", **labels) == 3
+    assert metric_total(app, "request_candidates_count", **labels) == 2
 
 
 def test_other_requests_have_no_candidates(sqlite_app):
     sqlite_app.get("/placement/allocation_candidates?resources=VCPU:1", headers=LATEST_HEADERS)
     sqlite_app.get("/placement/traits", headers=LATEST_HEADERS)
-    assert total(sqlite_app, "request_candidates_count") == 1
+    assert metric_total(sqlite_app, "request_candidates_count") == 1
 
 
-def claim(app, provider, amount, status):
+def put_claim(app, provider, amount, status):
     body = {
         "allocations": {provider: {"resources": {"VCPU": amount}}} if amount else {},
         "project_id": "shop",
@@ -148,40 +148,40 @@ def claim(app, provider, amount, status):
     return consumer
 
 
-def claims(app, outcome):
-    return total(app, "claims_total", outcome=outcome)
+def count_claims(app, outcome):
+    return metric_total(app, "claims_total", outcome=outcome)
 
 
 def test_claims_won_and_lost_are_counted(app, database):
     provider = make_provider(database, VCPU=8)
-    claim(app, provider, 6, 204)
-    claim(app, provider, 6, 409)
-    claim(app, provider, 2, 204)
-    assert (claims(app, "won"), claims(app, "lost")) == (2, 1)
+    put_claim(app, provider, 6, 204)
+    put_claim(app, provider, 6, 409)
+    put_claim(app, provider, 2, 204)
+    assert (count_claims(app, "won"), count_claims(app, "lost")) == (2, 1)
 
 
-def test_malformed_and_freeing_writes_are_no_claims(sqlite_app, sqlite_database):
+def test_malformed_and_removing_writes_are_no_claims(sqlite_app, sqlite_database):
     provider = make_provider(sqlite_database, VCPU=8)
-    claim(sqlite_app, provider, -1, 400)
-    consumer = claim(sqlite_app, provider, 1, 204)
+    put_claim(sqlite_app, provider, -1, 400)
+    consumer = put_claim(sqlite_app, provider, 1, 204)
     sqlite_app.delete(f"/placement/allocations/{consumer}", headers=LATEST_HEADERS)
-    claim(sqlite_app, provider, 0, 204)
-    assert (claims(sqlite_app, "won"), claims(sqlite_app, "lost")) == (1, 0)
+    put_claim(sqlite_app, provider, 0, 204)
+    assert (count_claims(sqlite_app, "won"), count_claims(sqlite_app, "lost")) == (1, 0)
 
 
-def test_selections_are_claims_unless_told_not_to(sqlite_app):
+def test_selections_are_claims_by_default(sqlite_app):
     host = report("cn1")
     sqlite_app.put_json(f"/scheduler/v1/compute_nodes/{host['uuid']}", host)
     for claiming in (False, True):
         body = {"request_spec": spec(str(uuid4())), "claim": claiming}
         sqlite_app.post_json("/scheduler/v1/select_destinations", body)
     labels = {"face": "scheduler"}
-    assert total(sqlite_app, "claims_total", outcome="won", **labels) == 1
+    assert metric_total(sqlite_app, "claims_total", outcome="won", **labels) == 1
     labels["route"] = "/v1/select_destinations"
-    assert total(sqlite_app, "request_candidates_sum", **labels) == 2
+    assert metric_total(sqlite_app, "request_candidates_sum", **labels) == 2
 
 
-def test_decisions_are_counted_by_outcome_policy_and_the_stage_that_left_no_host(sqlite_app):
+def test_decisions_are_counted_by_outcome_policy_and_last_stage(sqlite_app):
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2", vcpus=64)])
     select = "/scheduler/v1/select_destinations"
     for vcpus in (1, 1, 999):
@@ -190,7 +190,7 @@ def test_decisions_are_counted_by_outcome_policy_and_the_stage_that_left_no_host
     refused = spec(ignore_hosts=["cn1", "cn2"])
     sqlite_app.post_json(select, {"request_spec": refused}, status=409)
     sqlite_app.post_json("/scheduler/v1/explain", {"request_spec": spec()})  # decides nothing
-    found = samples(sqlite_app, "scheduler_decisions_total", policy="default")
+    found = metric_samples(sqlite_app, "scheduler_decisions_total", policy="default")
     assert {tuple(value for _, value in key): number for key, number in found.items()} == {
         ("", "selected", ""): 2,
         ("resources", "no_valid_host", "allocation_candidates"): 1,
@@ -198,12 +198,12 @@ def test_decisions_are_counted_by_outcome_policy_and_the_stage_that_left_no_host
     }
 
 
-def test_the_time_of_each_stage_is_observed_once_per_request(sqlite_app):
+def test_stage_duration_is_observed_once_per_request(sqlite_app):
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
     asked = {key: value for key, value in spec().items() if key != "instance_uuids"}
     body = {"request_spec": {**asked, "num_instances": 3}}
     sqlite_app.post_json("/scheduler/v1/select_destinations", body)
-    found = samples(sqlite_app, "scheduler_stage_duration_seconds_count")
+    found = metric_samples(sqlite_app, "scheduler_stage_duration_seconds_count")
     assert {stage: number for ((_, stage),), number in found.items()} == {
         "request_filters": 1,
         "search": 1,
@@ -214,40 +214,40 @@ def test_the_time_of_each_stage_is_observed_once_per_request(sqlite_app):
     }
 
 
-def test_the_cloud_is_shown_by_class_and_zone(app, database):
+def test_cloud_metrics_are_by_class_and_zone(app, database):
     """cn1 is in az1, cn2 in no zone and silent, cn3 disabled."""
     silent = report("cn2", last_seen_up="2020-01-01T00:00:00Z")
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), silent, report("cn3")])
 
-    def make(connection):
+    def write_rows(connection):
         made = aggregates.create(connection, str(uuid4()), "zone", "az1", NOW)
         aggregates.add_hosts(connection, made.id, ["cn1"], NOW)
 
-    database.write(make)
+    database.write(write_rows)
     headers = {"OpenStack-API-Version": "compute 2.53"}
     path = "/compute/v2.1/os-services"
     (service,) = app.get(f"{path}?host=cn3", headers=headers).json["services"]
     app.put_json(f"{path}/{service['id']}", {"status": "disabled"}, headers=headers)
     placed = spec(force_hosts=["cn1"], flavor=flavor(vcpus=4))
     app.post_json("/scheduler/v1/select_destinations", {"request_spec": placed})
-    hosts = {state: number for ((_, state),), number in samples(app, "hosts").items()}
+    hosts = {state: number for ((_, state),), number in metric_samples(app, "hosts").items()}
     assert hosts == {"up": 1, "down": 1, "disabled": 1}
-    free = samples(app, "resources_free", resource_class="VCPU")
-    used = samples(app, "resources_used", resource_class="VCPU")
+    free = metric_samples(app, "resources_free", resource_class="VCPU")
+    used = metric_samples(app, "resources_used", resource_class="VCPU")
     assert free == {(("zone", "az1"),): 60, (("zone", "nova"),): 128}
     assert used == {(("zone", "az1"),): 4, (("zone", "nova"),): 0}
 
 
-def test_the_cloud_is_read_at_most_once_a_minute(sqlite_app):
+def test_cloud_metrics_are_read_at_most_once_a_minute(sqlite_app):
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
-    assert total(sqlite_app, "hosts") == 1
+    assert metric_total(sqlite_app, "hosts") == 1
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn2")])
     with record_statements(sqlite_app.app.services.database) as seen:
-        assert total(sqlite_app, "hosts") == 1
+        assert metric_total(sqlite_app, "hosts") == 1
     assert len(seen) == 0
 
 
-def test_workers_share_the_figures_of_the_cloud(tmp_path):
+def test_workers_share_cloud_metrics(tmp_path):
     read = []
 
     def figures():
@@ -264,7 +264,7 @@ def test_workers_share_the_figures_of_the_cloud(tmp_path):
     assert len(read) == 1
 
 
-def test_figures_from_before_the_clock_went_back_are_read_again(tmp_path):
+def test_cloud_metrics_are_reread_after_the_clock_went_back(tmp_path):
     read = []
 
     def figures():
@@ -279,21 +279,21 @@ def test_figures_from_before_the_clock_went_back_are_read_again(tmp_path):
     assert [one.value for one in hosts.samples] == [2]
 
 
-def test_a_database_that_is_away_leaves_the_other_numbers():
-    def away():
+def test_unavailable_database_keeps_other_metrics():
+    def raise_unavailable():
         raise Unavailable("away")
 
-    assert list(CloudGauges(away, None).collect()) == []
+    assert list(CloudGauges(raise_unavailable, None).collect()) == []
 
 
-def test_applications_of_one_process_count_apart(sqlite_settings, make_app):
+def test_applications_of_one_process_count_separately(sqlite_settings, make_app):
     first, second = make_app(sqlite_settings), make_app(sqlite_settings)
     first.get("/placement/traits", headers=LATEST_HEADERS)
-    assert total(first, "requests_total") == 1
-    assert total(second, "requests_total") == 0
+    assert metric_total(first, "requests_total") == 1
+    assert metric_total(second, "requests_total") == 0
 
 
-def test_metrics_need_no_token_and_speak_both_formats(sqlite_app):
+def test_metrics_need_no_token_and_have_both_formats(sqlite_app):
     client = TestApp(sqlite_app.app)
     assert client.get("/metrics").content_type == "text/plain"
     asked = client.get("/metrics", headers={"Accept": "application/openmetrics-text"})
@@ -308,7 +308,7 @@ def test_metrics_are_read_only(sqlite_app):
     client.get("/metrics/elsewhere", status=404)
 
 
-def test_absent_directory_is_told_at_start(monkeypatch, tmp_path):
+def test_missing_metrics_directory_is_reported_at_start(monkeypatch, tmp_path):
     monkeypatch.setenv(DIRECTORY, str(tmp_path / "none"))
     with pytest.raises(ConfigurationError, match=re.escape(str(tmp_path / "none"))):
         Metrics()
@@ -319,7 +319,7 @@ def test_exhausted_pool_is_counted(configured_app):
     app = configured_app(one)
     headers = {**LATEST_HEADERS, "X-Auth-Token": "admin"}
     app.get("/placement/traits", headers=headers)
-    assert total(app, "database_pool_timeouts_total") == 0
+    assert metric_total(app, "database_pool_timeouts_total") == 0
     with app.app.services.database.read():
         app.get("/placement/traits", headers=headers, status=503)
-    assert total(app, "database_pool_timeouts_total") == 1
+    assert metric_total(app, "database_pool_timeouts_total") == 1

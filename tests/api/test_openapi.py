@@ -17,11 +17,11 @@ from tests.support.versions import LATEST
 VERSIONS = [Version(1, minor) for minor in range(VERSIONING.newest.minor + 1)]
 
 
-def described(version: Version) -> dict:
+def build_document(version: Version) -> dict:
     return openapi.document(describe(API.routes), version, "/placement")
 
 
-def operations(document: dict) -> dict[tuple[str, str], dict]:
+def operations_by_path(document: dict) -> dict[tuple[str, str], dict]:
     return {
         (method.upper(), path): operation
         for path, methods in document["paths"].items()
@@ -29,18 +29,20 @@ def operations(document: dict) -> dict[tuple[str, str], dict]:
     }
 
 
-def parameters(document: dict, method: str, path: str) -> dict[str, dict]:
+def parameters_of(document: dict, method: str, path: str) -> dict[str, dict]:
     return {each["name"]: each for each in document["paths"][path][method]["parameters"]}
 
 
-def test_operations_have_names_of_their_own():
+def test_operation_ids_are_unique():
     for version in VERSIONS:
-        names = [each["operationId"] for each in operations(described(version)).values()]
+        names = [
+            each["operationId"] for each in operations_by_path(build_document(version)).values()
+        ]
         assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize("route", API.routes, ids=lambda route: f"{route.method} {route.path}")
-def test_every_success_has_a_body_described_unless_it_has_none(route):
+def test_every_success_response_describes_its_body(route):
     """Bodies come with 200, and with the 201 of an inventory; every other success has none."""
     with_body = 200 in route.success or route.answer is not None
     assert with_body == (route.answer is not None)
@@ -50,7 +52,7 @@ def test_every_success_has_a_body_described_unless_it_has_none(route):
 
 
 @pytest.mark.parametrize("route", API.routes, ids=lambda route: f"{route.method} {route.path}")
-def test_statuses_of_a_route_follow_from_what_it_takes(route):
+def test_error_statuses_follow_from_the_route(route):
     told = route.statuses
     assert {400, 406, 503} <= told
     assert ({401, 403} <= told) == (not route.public)
@@ -58,19 +60,19 @@ def test_statuses_of_a_route_follow_from_what_it_takes(route):
     assert not {status for status in told if status >= 500} - {503}
 
 
-def test_parameters_that_may_be_repeated_are_arrays():
-    def kind(version, path, name):
-        return parameters(described(version), "get", path)[name]["schema"]["type"]
+def test_repeatable_parameters_are_arrays():
+    def parameter_kind(version, path, name):
+        return parameters_of(build_document(version), "get", path)[name]["schema"]["type"]
 
-    assert kind(Version(1, 23), "/allocation_candidates", "member_of") == "string"
-    assert kind(Version(1, 24), "/allocation_candidates", "member_of") == "array"
-    assert kind(Version(1, 38), "/resource_providers", "required") == "string"
-    assert kind(Version(1, 39), "/resource_providers", "required") == "array"
+    assert parameter_kind(Version(1, 23), "/allocation_candidates", "member_of") == "string"
+    assert parameter_kind(Version(1, 24), "/allocation_candidates", "member_of") == "array"
+    assert parameter_kind(Version(1, 38), "/resource_providers", "required") == "string"
+    assert parameter_kind(Version(1, 39), "/resource_providers", "required") == "array"
 
 
-def test_suffixed_parameters_are_the_properties_of_one():
-    before = parameters(described(Version(1, 24)), "get", "/allocation_candidates")
-    since = parameters(described(Version(1, 25)), "get", "/allocation_candidates")
+def test_suffixed_parameters_are_one_object_parameter():
+    before = parameters_of(build_document(Version(1, 24)), "get", "/allocation_candidates")
+    since = parameters_of(build_document(Version(1, 25)), "get", "/allocation_candidates")
     assert "suffixed" not in before
     patterns = since["suffixed"]["schema"]["patternProperties"]
     assert set(patterns) == {
@@ -82,7 +84,9 @@ def test_suffixed_parameters_are_the_properties_of_one():
 
 def test_parameter_that_a_version_requires_is_required():
     asked = {
-        version: parameters(described(version), "get", "/allocation_candidates")["resources"]
+        version: parameters_of(build_document(version), "get", "/allocation_candidates")[
+            "resources"
+        ]
         for version in (Version(1, 24), Version(1, 25))
     }
     assert [each["required"] for each in asked.values()] == [True, False]
@@ -105,11 +109,11 @@ SHOWN = Exchange(
 )
 
 
-def without(name: str) -> dict[str, str]:
+def shown_headers_without(name: str) -> dict[str, str]:
     return {header: told for header, told in SHOWN.headers.items() if header != name}
 
 
-def test_answer_as_documented_passes():
+def test_documented_answer_passes():
     check_exchange(SHOWN)
 
 
@@ -136,13 +140,13 @@ def test_answer_as_documented_passes():
     ],
     ids=str,
 )
-def test_answer_that_is_not_as_documented_is_told(faults):
+def test_undocumented_answer_is_reported(faults):
     """What holds every Placement answer of the suite to the document does hold it."""
     with pytest.raises(AssertionError):
         check_exchange(replace(SHOWN, **faults))
 
 
-def test_body_where_none_is_documented_is_told():
+def test_undocumented_body_is_reported():
     headers = {
         name: told
         for name, told in SHOWN.headers.items()
@@ -154,7 +158,7 @@ def test_body_where_none_is_documented_is_told():
     check_exchange(replace(gone, body=b""))
 
 
-def test_documents_operation_is_found_by_its_path_and_method():
+def test_operation_is_found_by_path_and_method():
     document = Document(Version(1, 39))
     found = document.operation("PUT", "/resource_providers/abc/inventories/VCPU")
     assert found is not None
@@ -179,7 +183,7 @@ INVENTORY = {"resource_class": "VCPU", "total": 4, "resource_provider_generation
         (0, "POST", f"/resource_providers/{UUID}/inventories", INVENTORY, [201], "/VCPU"),
     ],
 )
-def test_what_is_made_or_found_tells_its_address(
+def test_created_responses_document_location(
     sqlite_app, minor, method, path, body, statuses, below
 ):
     headers = {"OpenStack-API-Version": f"placement 1.{minor}", "Content-Type": "application/json"}
@@ -196,7 +200,7 @@ def test_what_is_made_or_found_tells_its_address(
     assert located == set(statuses)
 
 
-def test_whoever_is_told_to_come_back_is_told_when():
-    for operation in operations(described(VERSIONING.newest)).values():
+def test_retry_responses_document_retry_after():
+    for operation in operations_by_path(build_document(VERSIONING.newest)).values():
         for status, response in operation["responses"].items():
             assert ("Retry-After" in response["headers"]) == (status == "503")

@@ -30,12 +30,12 @@ thing = Blueprint("thing", __name__)
 present: set[str] = set()
 
 
-def look(_services, name):
+def find_thing(_services, name):
     if name not in present:
         raise NotFound(f"There is no thing {name}")
 
 
-def _object(**properties):
+def _object_schema(**properties):
     return Schemas({"type": "object", "properties": properties, "additionalProperties": False})
 
 
@@ -45,19 +45,19 @@ def _object(**properties):
     policy="placement:traits:update",
     since=Version(1, 6),
     action="mend",
-    body=_object(mend={"type": "object"}),
-    query=_object(kind={"type": "string"}),
-    subject=look,
+    body=_object_schema(mend={"type": "object"}),
+    query=_object_schema(kind={"type": "string"}),
+    subject=find_thing,
     changes=NovaNoun.SERVICES,
 )
-def mend(_call, name):
+def update_thing(_call, name):
     return ApiResponse(body={"mended": name})
 
 
 API = Api("a", PlacementStyle(VERSIONING), [thing])
 
 
-class Faulty:
+class FaultyRequest:
     """A request and the service that it meets, with a database that may be absent."""
 
     def __init__(self, settings):
@@ -94,15 +94,15 @@ class Faulty:
 
 
 @pytest.fixture
-def faulty(sqlite_settings):
+def faulty_request(sqlite_settings):
     present.clear()
     configured = {"api.max_request_body_size": MOST, "api_database.connection": "sqlite://"}
-    made = Faulty(sqlite_settings.with_overrides(configured))
+    made = FaultyRequest(sqlite_settings.with_overrides(configured))
     yield made
     made.services.database.dispose()
 
 
-def test_a_request_wrong_in_every_way_meets_the_errors_in_the_order_documented(faulty):
+def test_errors_are_reported_in_the_documented_order(faulty_request):
     #: What is mended, and the step, status and words that are met next.
     mended = [
         ({}, 1, 411, "header Content-Length is required"),
@@ -129,36 +129,38 @@ def test_a_request_wrong_in_every_way_meets_the_errors_in_the_order_documented(f
         ({"PATH_INFO": "/a/things/x"}, 11, 400, "Invalid query string parameters"),
         ({"QUERY_STRING": "kind=b"}, 12, 404, "There is no thing x"),
     ]
-    met = [(step, *faulty.ask(**changes)) for changes, step, *_ in mended]
+    met = [(step, *faulty_request.ask(**changes)) for changes, step, *_ in mended]
     wanted = [(step, status) for _, step, status, _ in mended]
     assert [(step, status) for step, status, _ in met] == wanted
     for (_, _, body), (_, _, _, words) in zip(met, mended, strict=True):
         assert words in body
     present.add("x")
-    assert faulty.ask()[0] == 400
-    assert faulty.ask(CONTENT_LENGTH="11", body=b'{"mend":{}}') == (200, '{"mended":"x"}')
-    documented = {int(step): numbers for step, numbers in steps(application.__doc__).items()}
+    assert faulty_request.ask()[0] == 400
+    assert faulty_request.ask(CONTENT_LENGTH="11", body=b'{"mend":{}}') == (200, '{"mended":"x"}')
+    documented = {
+        int(step): numbers for step, numbers in documented_steps(application.__doc__).items()
+    }
     assert all(status in documented[step] for step, status in wanted)
 
 
 @pytest.mark.parametrize("refusal", [SLOW, FULL])
-def test_a_body_that_did_not_arrive_is_reported_before_all_else(faulty, refusal):
+def test_incomplete_body_is_reported_first(faulty_request, refusal):
     """As ``placement-sched serve`` hands it on, which reads bodies itself."""
-    sent = {**faulty.environ, "wsgi.input": ReadBody(), REFUSED: refusal}
-    _, status, _ = run_wsgi_app(faulty.application, sent)
+    sent = {**faulty_request.environ, "wsgi.input": ReadBody(), REFUSED: refusal}
+    _, status, _ = run_wsgi_app(faulty_request.application, sent)
     assert int(status[:3]) == refusal.status
-    assert refusal.status in steps(application.__doc__)[1]
+    assert refusal.status in documented_steps(application.__doc__)[1]
 
 
-def steps(text):
+def documented_steps(text):
     """Return the statuses of each step of the list."""
     found = re.findall(r"^(\d+)\. (.*(?:\n {3,}.*)*)", text, re.MULTILINE)
     return {int(step): set(map(int, re.findall(r"\b[45]\d\d\b", words))) for step, words in found}
 
 
-def test_the_api_reference_has_the_same_list_of_checks():
+def test_api_reference_lists_the_same_checks():
     listed = re.compile(r"^1\. The body arrives.*?\n\n", re.MULTILINE | re.DOTALL)
     (ours,) = listed.findall(application.__doc__)
     (documented,) = listed.findall(CONVENTIONS.read_text())
     assert ours == documented
-    assert list(steps(ours)) == list(range(1, 13))
+    assert list(documented_steps(ours)) == list(range(1, 13))

@@ -25,13 +25,13 @@ SERVER = {"SERVER_NAME": "127.0.0.1", "SERVER_PORT": "8778"}
         ("http", None, "http://127.0.0.1:8778"),
     ],
 )
-def test_the_origin_is_told_as_it_was_named(scheme, host, told):
+def test_origin_uses_the_requested_host(scheme, host, told):
     named = {} if host is None else {"HTTP_HOST": host}
     assert origin_of({"wsgi.url_scheme": scheme, **SERVER, **named}) == told
 
 
 @pytest.mark.parametrize("host", ["a..b", "placement_backend", f"{'x' * 64}.example.com", "h,h2"])
-def test_a_write_is_answered_whatever_the_host_is_named(sqlite_app, host):
+def test_write_is_answered_for_any_host_name(sqlite_app, host):
     headers = {**ADMIN, "Host": host}
     answer = sqlite_app.put("/placement/traits/CUSTOM_X", headers=headers, status=201)
     assert answer.headers["Location"] == f"http://{host}/placement/traits/CUSTOM_X"
@@ -42,6 +42,6 @@ def test_a_write_is_answered_whatever_the_host_is_named(sqlite_app, host):
     )
 
 
-def test_the_version_document_links_to_itself_under_whatever_prefix(sqlite_app):
+def test_version_document_links_include_the_prefix(sqlite_app):
     (version,) = sqlite_app.get("/placement/").json["versions"]
     assert version["links"] == [{"rel": "self", "href": ""}]

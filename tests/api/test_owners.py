@@ -8,7 +8,7 @@ pytestmark = pytest.mark.all_databases
 GROUP = {"server_group": {"name": "g", "policies": ["affinity"]}}
 
 
-def headers(project: str, user: str = "bob") -> dict[str, str]:
+def owner_headers(project: str, user: str = "bob") -> dict[str, str]:
     return {
         "X-Auth-Token": f"{user}:{project}",
         "X-Roles": "member,reader",
@@ -16,9 +16,9 @@ def headers(project: str, user: str = "bob") -> dict[str, str]:
     }
 
 
-def test_an_id_of_255_characters_owns_what_is_made(app):
+def test_owner_id_can_have_255_characters(app):
     project, user = "p" * 255, "u" * 255
-    given = headers(project, user)
+    given = owner_headers(project, user)
     group = app.post_json("/compute/v2.1/os-server-groups", GROUP, headers=given).json
     assert group["server_group"]["project_id"] == project
     assert group["server_group"]["user_id"] == user
@@ -29,27 +29,27 @@ def test_an_id_of_255_characters_owns_what_is_made(app):
 @pytest.mark.parametrize(
     ("noun", "project", "user"), [("project", "p" * 256, "bob"), ("user", "shop", "u" * 256)]
 )
-def test_a_server_group_of_a_longer_one_is_400(app, noun, project, user):
-    given = headers(project, user)
+def test_server_group_with_a_longer_owner_is_400(app, noun, project, user):
+    given = owner_headers(project, user)
     answer = app.post_json("/compute/v2.1/os-server-groups", GROUP, headers=given, status=400)
     assert f"{noun} id has 256 characters" in answer.json["badRequest"]["message"]
     listed = app.get("/compute/v2.1/os-server-groups", headers=given)
     assert listed.json == {"server_groups": []}
 
 
-def test_an_image_of_a_longer_project_is_400(app):
-    given = headers("p" * 256)
+def test_image_with_a_longer_project_is_400(app):
+    given = owner_headers("p" * 256)
     answer = app.post_json("/image/v2/images", {"name": "i"}, headers=given, status=400)
     assert "project id has 256 characters" in answer.text
     assert app.get("/image/v2/images", headers=given).json["images"] == []
 
 
-def test_an_image_is_its_projects_however_its_user_is_called(app):
-    given = headers("shop", "u" * 256)
+def test_image_is_owned_by_the_project_with_any_user_id(app):
+    given = owner_headers("shop", "u" * 256)
     assert app.post_json("/image/v2/images", {}, headers=given).json["owner"] == "shop"
 
 
-def test_an_image_with_an_owner_of_its_own_may_be_made_by_anybody(sqlite_app):
-    given = headers("p" * 256) | {"X-Roles": "admin"}
+def test_image_with_explicit_owner_ignores_the_callers_id_length(sqlite_app):
+    given = owner_headers("p" * 256) | {"X-Roles": "admin"}
     body = {"name": "i", "owner": "shop"}
     assert sqlite_app.post_json("/image/v2/images", body, headers=given).json["owner"] == "shop"

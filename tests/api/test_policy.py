@@ -26,20 +26,20 @@ SERVICE = {**LATEST, "X-Auth-Token": "nova:service", "X-Roles": "service"}
 
 
 @pytest.fixture(autouse=True)
-def moment(monkeypatch: pytest.MonkeyPatch) -> None:
+def advancing_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock on which so much time is between any two looks that files are looked at again."""
     clock = count(0, policy_module.PAUSE)
     monkeypatch.setattr(policy_module, "monotonic", lambda: next(clock))
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def rules_file(tmp_path: Path) -> Path:
     return tmp_path / "rules.yaml"
 
 
 @pytest.fixture
-def config(file: Path) -> str:
-    return f"[oslo_policy]\npolicy_file = {file}\n"
+def config(rules_file: Path) -> str:
+    return f"[oslo_policy]\npolicy_file = {rules_file}\n"
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def config(file: Path) -> str:
         ("scheduler:compute_nodes:list", "/scheduler/v1/compute_nodes"),
     ],
 )
-def test_file_opens_and_closes_a_rule(configured_app, config, file, rule, path):
-    file.write_text(f'"{rule}": "role:reader"\n')
+def test_policy_file_changes_a_rule(configured_app, config, rules_file, rule, path):
+    rules_file.write_text(f'"{rule}": "role:reader"\n')
     app = configured_app(config)
     app.get(path, headers=READER, status=200)
     app.get(path, headers=ADMIN, status=403)
@@ -60,60 +60,60 @@ def test_file_opens_and_closes_a_rule(configured_app, config, file, rule, path):
     app.get("/placement/traits", headers=ADMIN, status=200)
 
 
-def test_base_rule_of_the_file_changes_all_that_refer_to_it(configured_app, config, file):
-    file.write_text('"admin_or_service_api": "role:reader"\n')
+def test_base_rule_changes_all_rules_referring_to_it(configured_app, config, rules_file):
+    rules_file.write_text('"admin_or_service_api": "role:reader"\n')
     app = configured_app(config)
     for path in ("/placement/resource_providers", "/placement/resource_classes"):
         app.get(path, headers=READER, status=200)
         app.get(path, headers=ADMIN, status=403)
 
 
-def test_changed_file_is_heeded_without_a_restart(configured_app, config, file):
-    file.write_text("{}\n")
+def test_changed_policy_file_is_reloaded(configured_app, config, rules_file):
+    rules_file.write_text("{}\n")
     app = configured_app(config)
     app.get("/placement/traits", headers=READER, status=403)
-    file.write_text('"placement:traits:list": "role:reader"\n')
-    later = file.stat().st_mtime + 10
-    os.utime(file, (later, later))
+    rules_file.write_text('"placement:traits:list": "role:reader"\n')
+    later = rules_file.stat().st_mtime + 10
+    os.utime(rules_file, (later, later))
     app.get("/placement/traits", headers=READER, status=200)
 
 
-def test_files_are_looked_at_again_after_a_pause(configured_app, config, file, monkeypatch):
+def test_policy_files_are_checked_after_a_pause(configured_app, config, rules_file, monkeypatch):
     now = [100.0]
     monkeypatch.setattr(policy_module, "monotonic", lambda: now[0])
     app = configured_app(config)
     # What the database leaves beside the file at first is a change of the directory, too.
     for _ in range(3):
         app.get("/placement/traits", headers=READER, status=403)
-    file.write_text('"placement:traits:list": "role:reader"\n')
+    rules_file.write_text('"placement:traits:list": "role:reader"\n')
     now[0] += policy_module.PAUSE * 0.9
     app.get("/placement/traits", headers=READER, status=403)
     now[0] += policy_module.PAUSE * 0.2
     app.get("/placement/traits", headers=READER, status=200)
 
 
-def test_older_file_in_its_place_is_heeded(configured_app, config, file):
-    file.write_text("{}\n")
+def test_replacement_by_an_older_file_is_loaded(configured_app, config, rules_file):
+    rules_file.write_text("{}\n")
     app = configured_app(config)
     app.get("/placement/traits", headers=READER, status=403)
-    other = file.with_name("other")
+    other = rules_file.with_name("other")
     other.write_text('"placement:traits:list": "role:reader"\n')
     os.utime(other, (1, 1))
-    other.replace(file)
+    other.replace(rules_file)
     app.get("/placement/traits", headers=READER, status=200)
 
 
-def test_file_that_appears_is_heeded_and_forgotten_when_it_goes(configured_app, config, file):
+def test_new_policy_file_is_loaded_and_dropped_when_removed(configured_app, config, rules_file):
     app = configured_app(config)
     app.get("/placement/traits", headers=READER, status=403)
-    file.write_text('"placement:traits:list": "role:reader"\n')
+    rules_file.write_text('"placement:traits:list": "role:reader"\n')
     app.get("/placement/traits", headers=READER, status=200)
-    file.unlink()
+    rules_file.unlink()
     app.get("/placement/traits", headers=READER, status=403)
     app.get("/placement/traits", headers=ADMIN, status=200)
 
 
-def test_directories_of_rules_are_watched_too(configured_app, tmp_path):
+def test_policy_directories_are_watched(configured_app, tmp_path):
     directory = tmp_path / "rules.d"
     app = configured_app(f"[oslo_policy]\npolicy_dirs = {directory}\n")
     app.get("/placement/traits", headers=READER, status=403)
@@ -126,24 +126,22 @@ def test_directories_of_rules_are_watched_too(configured_app, tmp_path):
     app.get("/placement/traits", headers=SERVICE, status=200)
 
 
-def test_file_spoilt_while_serving_leaves_the_rules_as_they_were(
-    configured_app, config, file, caplog
-):
-    file.write_text('"placement:traits:list": "role:reader"\n')
+def test_invalid_changed_file_keeps_the_rules(configured_app, config, rules_file, caplog):
+    rules_file.write_text('"placement:traits:list": "role:reader"\n')
     app = configured_app(config)
-    file.write_text('"placement:traits:list": [\n')
+    rules_file.write_text('"placement:traits:list": [\n')
     for _ in range(3):
         app.get("/placement/traits", headers=READER, status=200)
         app.get("/placement/traits", headers=ADMIN, status=403)
     (told,) = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
-    assert f"policy_file {file}" in told
+    assert f"policy_file {rules_file}" in told
     assert "keeping the previous rules" in told
-    file.write_text('"placement:traits:list": "role:admin"\n')
+    rules_file.write_text('"placement:traits:list": "role:admin"\n')
     app.get("/placement/traits", headers=ADMIN, status=200)
 
 
 @pytest.fixture
-def asked() -> Iterator[list[bool]]:
+def moody_verdicts() -> Iterator[list[bool]]:
     """Give the answers, to be changed, that a rule ``moody:`` gives, the last first."""
     answers: list[bool] = []
 
@@ -156,10 +154,10 @@ def asked() -> Iterator[list[bool]]:
     del registered_checks["moody"]
 
 
-def test_checks_that_may_ask_others_are_asked_each_time(configured_app, config, file, asked):
-    file.write_text('"placement:traits:list": "not (role:admin and moody:today)"\n')
+def test_external_checks_are_not_cached(configured_app, config, rules_file, moody_verdicts):
+    rules_file.write_text('"placement:traits:list": "not (role:admin and moody:today)"\n')
     app = configured_app(config)
-    asked[:] = [True, False, True]
+    moody_verdicts[:] = [True, False, True]
     for status in (403, 200, 403):
         app.get("/placement/traits", headers=ADMIN, status=status)
 
@@ -174,8 +172,8 @@ def test_checks_that_may_ask_others_are_asked_each_time(configured_app, config, 
         ("service_roles:service", {"further": {"service_roles": ("other", "service")}}),
     ],
 )
-def test_verdict_of_one_caller_is_not_that_of_another(configured, config, file, rule, differing):
-    file.write_text(f'"mine": "{rule}"\n')
+def test_verdicts_are_cached_per_caller(configured, config, rules_file, rule, differing):
+    rules_file.write_text(f'"mine": "{rule}"\n')
     policy = Policy(configured(config), ())
     target = {"user_id": "u", "project_id": "p"}
     whoever = Identity("v", "q", ("s",), {"service_roles": ("other",)})
@@ -185,8 +183,8 @@ def test_verdict_of_one_caller_is_not_that_of_another(configured, config, file, 
             policy.check("mine", whoever, target)
 
 
-def test_remembered_verdicts_are_bounded(configured, config, file, monkeypatch):
-    file.write_text('"mine": "project_id:%(project_id)s"\n')
+def test_cached_verdicts_are_limited(configured, config, rules_file, monkeypatch):
+    rules_file.write_text('"mine": "project_id:%(project_id)s"\n')
     monkeypatch.setattr(policy_module, "MOST_VERDICTS", 3)
     policy = Policy(configured(config), ())
     for number in [*range(10), *range(10)]:
@@ -197,7 +195,7 @@ def test_remembered_verdicts_are_bounded(configured, config, file, monkeypatch):
 
 
 @pytest.mark.parametrize("length", [policy_module.LONGEST_QUESTION, 60_000])
-def test_verdicts_about_long_queries_are_not_remembered(sqlite_app, length):
+def test_verdicts_about_long_queries_are_not_cached(sqlite_app, length):
     verdicts = sqlite_app.app.services.policy._read._verdicts
     sqlite_app.get("/placement/usages?project_id=short", headers=READER, status=403)
     remembered = len(verdicts)
@@ -207,8 +205,8 @@ def test_verdicts_about_long_queries_are_not_remembered(sqlite_app, length):
     assert len(verdicts) == remembered
 
 
-def test_verdicts_about_callers_of_many_roles_are_not_remembered(configured, config, file):
-    file.write_text('"mine": "role:r"\n')
+def test_verdicts_about_callers_with_many_roles_are_not_cached(configured, config, rules_file):
+    rules_file.write_text('"mine": "role:r"\n')
     policy = Policy(configured(config), ())
     for number in range(5):
         roles = ("r", f"{number}", *("role" * 10 for _ in range(500)))
@@ -216,11 +214,9 @@ def test_verdicts_about_callers_of_many_roles_are_not_remembered(configured, con
     assert not policy._read._verdicts
 
 
-def test_questions_that_are_remembered_have_a_limited_number_of_characters(
-    configured, config, file, monkeypatch
-):
+def test_cached_verdict_keys_have_limited_size(configured, config, rules_file, monkeypatch):
     monkeypatch.setattr(policy_module, "MOST_CHARACTERS", 10_000)
-    file.write_text('"mine": "role:r"\n')
+    rules_file.write_text('"mine": "role:r"\n')
     policy = Policy(configured(config), ())
     remembered = set()
     for number in range(9):
@@ -231,13 +227,13 @@ def test_questions_that_are_remembered_have_a_limited_number_of_characters(
     assert remembered == {1, 2}
 
 
-def test_policy_yaml_beside_the_configuration_is_found(configured_app, tmp_path):
+def test_policy_yaml_next_to_the_configuration_is_found(configured_app, tmp_path):
     (tmp_path / "policy.yaml").write_text('"placement:traits:list": "role:reader"\n')
     configured_app("").get("/placement/traits", headers=READER, status=200)
 
 
-def test_rule_may_ask_for_the_project_of_the_query(configured_app, config, file):
-    file.write_text('"placement:usages": "role:auditor or project_id:%(project_id)s"\n')
+def test_rule_can_use_the_project_of_the_query(configured_app, config, rules_file):
+    rules_file.write_text('"placement:usages": "role:auditor or project_id:%(project_id)s"\n')
     app = configured_app(config)
     member = {**READER, "X-Roles": "member"}
     auditor = {**READER, "X-Roles": "auditor"}
@@ -247,20 +243,20 @@ def test_rule_may_ask_for_the_project_of_the_query(configured_app, config, file)
 
 
 @pytest.mark.parametrize("text", ['"a": [', "just a sentence\n", '"a": "role:b"\n "c": "d"\n'])
-def test_unreadable_file_is_told_at_start(configured, config, file, text):
-    file.write_text(text)
+def test_unreadable_policy_file_is_reported_at_start(configured, config, rules_file, text):
+    rules_file.write_text(text)
     with pytest.raises(ConfigurationError, match=r"policy_file .*rules\.yaml"):
         create_app(configured(config))
 
 
-def test_absent_file_leaves_the_defaults_and_is_told(configured_app, config, caplog):
+def test_missing_policy_file_keeps_the_defaults_and_is_logged(configured_app, config, caplog):
     app = configured_app(config)
     app.get("/placement/traits", headers=SERVICE, status=200)
     assert "there is no policy file" in caplog.text
 
 
-def test_rule_nobody_has_is_told(configured_app, config, file, caplog):
-    file.write_text('"placement:trait:list": "@"\n"mine": "role:a"\n')
+def test_unknown_rule_is_reported(configured_app, config, rules_file, caplog):
+    rules_file.write_text('"placement:trait:list": "@"\n"mine": "role:a"\n')
     configured_app(config)
     told = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert told == [
@@ -273,13 +269,13 @@ RESHAPE: dict[str, object] = {}
 
 
 @pytest.mark.parametrize(("headers", "status"), [(SERVICE, 400), (ADMIN, 403), (READER, 403)])
-def test_reshaper_is_for_services_alone(configured_app, headers, status):
+def test_reshaper_requires_the_service_role(configured_app, headers, status):
     app = configured_app("")
     app.post_json("/placement/reshaper", RESHAPE, headers=headers, status=status)
 
 
 @pytest.mark.parametrize(("headers", "status"), [(SERVICE, 400), (ADMIN, 400), (READER, 403)])
-def test_older_defaults_let_administrators_in_too(configured_app, headers, status):
+def test_deprecated_defaults_allow_administrators(configured_app, headers, status):
     app = configured_app("[oslo_policy]\nenforce_new_defaults = false\n")
     app.post_json("/placement/reshaper", RESHAPE, headers=headers, status=status)
 
@@ -297,12 +293,12 @@ def test_older_defaults_let_administrators_in_too(configured_app, headers, statu
         ("project_id=shop&project_id=other", 403),
     ],
 )
-def test_usages_ask_policy_before_schema(sqlite_app, query, status):
+def test_usages_check_policy_before_schema(sqlite_app, query, status):
     sqlite_app.get(f"/placement/usages?{query}", headers=READER, status=status)
 
 
 @pytest.mark.parametrize("headers", [ADMIN, SERVICE])
-def test_usages_without_a_project_are_malformed_to_who_may_ask(sqlite_app, headers):
+def test_usages_without_a_project_are_400_with_permission(sqlite_app, headers):
     sqlite_app.get("/placement/usages", headers=headers, status=400)
 
 
@@ -318,7 +314,7 @@ def test_usages_without_a_project_are_malformed_to_who_may_ask(sqlite_app, heade
         ({"X-Domain-Id": "default"}, "shop", 403),
     ],
 )
-def test_headers_tell_project_and_scope_of_a_token_of_nobody(sqlite_app, told, project, status):
+def test_noauth2_headers_set_project_and_scope(sqlite_app, told, project, status):
     headers = {**READER, **told}
     sqlite_app.get(f"/placement/usages?project_id={project}", headers=headers, status=status)
 
@@ -334,7 +330,7 @@ def test_headers_tell_project_and_scope_of_a_token_of_nobody(sqlite_app, told, p
         ("/scheduler/v1/compute_nodes", "scheduler:compute_nodes:list"),
     ],
 )
-def test_token_of_no_project_is_out_of_scope_for_the_administrator_too(
+def test_token_without_project_is_out_of_scope_for_administrators(
     sqlite_app, caplog, header, scope, path, rule
 ):
     answer = sqlite_app.get(path, headers={**ADMIN, header: "all"}, status=403)
@@ -344,14 +340,14 @@ def test_token_of_no_project_is_out_of_scope_for_the_administrator_too(
     assert message in caplog.text
 
 
-def test_the_project_told_is_the_callers_own(configured_app, config, file):
-    file.write_text('"placement:traits:list": "project_id:other and user_id:bob"\n')
+def test_noauth2_project_is_the_callers(configured_app, config, rules_file):
+    rules_file.write_text('"placement:traits:list": "project_id:other and user_id:bob"\n')
     app = configured_app(config)
     app.get("/placement/traits", headers=READER, status=403)
     app.get("/placement/traits", headers={**READER, "X-Project-Id": "other"}, status=200)
 
 
-def test_the_roles_told_are_those_of_the_administrator_too(sqlite_app):
+def test_noauth2_role_headers_apply_to_administrators(sqlite_app):
     told = {**LATEST, "X-Auth-Token": "admin", "X-Roles": "member"}
     sqlite_app.get("/placement/resource_providers", headers=told, status=403)
     sqlite_app.get("/placement/resource_providers", headers={**told, "X-Roles": "admin"})

@@ -16,7 +16,9 @@ pytestmark = pytest.mark.slow
 DEFAULTS = {rule.name: rule.check_str for rule in RULES}
 
 
-def run(command: str, folder: Path, *arguments: str, **environment: str) -> tuple[int, str]:
+def run_policy_command(
+    command: str, folder: Path, *arguments: str, **environment: str
+) -> tuple[int, str]:
     """Run one of oslo.policy's commands; return its status and all that it printed."""
     done = subprocess.run(
         [
@@ -43,29 +45,31 @@ def config(tmp_path: Path) -> Path:
 
 
 def test_sample_has_every_rule_with_its_default(tmp_path):
-    status, sample = run("sample-generator", tmp_path)
+    status, sample = run_policy_command("sample-generator", tmp_path)
     assert status == 0
     rules = "\n".join(line[1:] for line in sample.splitlines() if line.startswith('#"'))
     assert yaml.safe_load(rules) == DEFAULTS
 
 
-def test_sample_tells_the_operations(tmp_path):
-    _, sample = run("sample-generator", tmp_path)
+def test_sample_lists_the_operations(tmp_path):
+    _, sample = run_policy_command("sample-generator", tmp_path)
     for rule in RULES:
         for operation in rule.operations:
             assert f"# {operation['method']}  {operation['path']}\n" in sample
 
 
-def test_sample_is_a_policy_file_that_changes_nothing(tmp_path, config):
-    run("sample-generator", tmp_path, "--output-file", str(tmp_path / "policy.yaml"))
-    status, rules = run("policy-generator", tmp_path, "--config-file", str(config))
+def test_sample_policy_file_changes_nothing(tmp_path, config):
+    run_policy_command("sample-generator", tmp_path, "--output-file", str(tmp_path / "policy.yaml"))
+    status, rules = run_policy_command("policy-generator", tmp_path, "--config-file", str(config))
     assert status == 0
     assert yaml.safe_load(rules) == DEFAULTS
 
 
-def test_generated_policy_has_what_the_file_changes(tmp_path, config):
+def test_generated_policy_has_the_changes_of_the_file(tmp_path, config):
     (tmp_path / "policy.yaml").write_text('"placement:traits:list": "role:reader"\n')
-    status, rules = run("policy-generator", tmp_path, PLACEMENT_SCHED_CONFIG=str(config))
+    status, rules = run_policy_command(
+        "policy-generator", tmp_path, PLACEMENT_SCHED_CONFIG=str(config)
+    )
     assert status == 0
     assert yaml.safe_load(rules) == {**DEFAULTS, "placement:traits:list": "role:reader"}
 
@@ -74,7 +78,7 @@ def test_redundant_rules_are_listed(tmp_path, config):
     (tmp_path / "policy.yaml").write_text(
         '"placement:traits:list": "rule:admin_or_service_api"\n"scheduler:explain": "@"\n'
     )
-    status, told = run("list-redundant", tmp_path, "--config-file", str(config))
+    status, told = run_policy_command("list-redundant", tmp_path, "--config-file", str(config))
     assert status == 0
     assert '"placement:traits:list": "rule:admin_or_service_api"' in told
     assert '"scheduler:explain"' not in told
@@ -88,14 +92,14 @@ def test_redundant_rules_are_listed(tmp_path, config):
         ('"placement:traits:list": "rule:nobody"\n', 1, "Invalid rules found"),
     ],
 )
-def test_validator_tells_what_is_wrong(tmp_path, config, text, status, told):
+def test_validator_reports_errors(tmp_path, config, text, status, told):
     (tmp_path / "policy.yaml").write_text(text)
-    found, printed = run("validator", tmp_path, "--config-file", str(config))
+    found, printed = run_policy_command("validator", tmp_path, "--config-file", str(config))
     assert found == status
     assert told in printed
 
 
-def test_absent_configuration_is_told_in_a_line(tmp_path):
-    status, told = run("validator", tmp_path, PLACEMENT_SCHED_CONFIG="/no/such.conf")
+def test_missing_configuration_is_a_one_line_error(tmp_path):
+    status, told = run_policy_command("validator", tmp_path, PLACEMENT_SCHED_CONFIG="/no/such.conf")
     assert status == 1
     assert told == "configuration file not found: /no/such.conf\n"

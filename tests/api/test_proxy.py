@@ -16,7 +16,7 @@ FORWARDED = {
 }
 
 
-def links(app, path, headers):
+def document_links(app, path, headers):
     """Return every address in a version document."""
     found = []
 
@@ -38,24 +38,26 @@ def links(app, path, headers):
     [FORWARDED, {"Forwarded": "for=192.0.2.7;proto=https;host=cloud.example.com"}],
     ids=["X-Forwarded", "RFC 7239"],
 )
-def test_links_are_those_of_the_proxy(configured_app, path, headers):
-    found = links(configured_app(CONFIG), path, headers)
+def test_links_use_the_proxy_address(configured_app, path, headers):
+    found = document_links(configured_app(CONFIG), path, headers)
     assert found
     assert all(link.startswith("https://cloud.example.com") for link in found)
 
 
-def test_prefix_of_the_proxy_is_part_of_links(configured_app):
+def test_links_include_the_proxy_prefix(configured_app):
     headers = {**FORWARDED, "X-Forwarded-Prefix": "/cloud"}
-    (first, *_) = links(configured_app(CONFIG), "/identity/v3", headers)
+    (first, *_) = document_links(configured_app(CONFIG), "/identity/v3", headers)
     assert first.startswith("https://cloud.example.com/cloud/identity/v3")
 
 
 @pytest.mark.parametrize("path", ["/compute", "/image/versions", "/identity/v3"])
-def test_proxy_headers_are_not_believed_unasked(sqlite_app, path):
-    assert not any("cloud.example.com" in link for link in links(sqlite_app, path, FORWARDED))
+def test_proxy_headers_are_ignored_by_default(sqlite_app, path):
+    assert not any(
+        "cloud.example.com" in link for link in document_links(sqlite_app, path, FORWARDED)
+    )
 
 
-def test_access_log_tells_the_client_behind_the_proxy(configured_app, caplog):
+def test_access_log_has_the_client_behind_the_proxy(configured_app, caplog):
     caplog.set_level(logging.INFO)
     app = TestApp(AccessLog(configured_app(CONFIG).app))
     app.get("/healthz", headers=FORWARDED)

@@ -17,7 +17,7 @@ ADMIN = {**LATEST_HEADERS, "X-Auth-Token": "admin"}
         ("\xff=1", "not valid UTF-8"),
     ],
 )
-def test_what_is_not_text_is_refused_with_the_reason(sqlite_app, query, told):
+def test_non_text_query_is_rejected_with_the_reason(sqlite_app, query, told):
     request = sqlite_app.RequestClass.blank(
         "/placement/usages", {"QUERY_STRING": query}, headers=ADMIN
     )
@@ -25,6 +25,6 @@ def test_what_is_not_text_is_refused_with_the_reason(sqlite_app, query, told):
     assert told in answer.json["errors"][0]["detail"]
 
 
-def test_the_longest_query_is_an_option_and_named(sqlite_app):
+def test_query_length_limit_is_configurable_and_named(sqlite_app):
     answer = sqlite_app.get(f"/placement/traits?name=in:{'A' * 70_000}", headers=ADMIN, status=400)
     assert "[api] max_query_string_size allows" in answer.json["errors"][0]["detail"]

@@ -56,7 +56,7 @@ WRONG = ("K", "", "-1", "9" * 30, "in:", "x" * 300)
 
 
 @dataclass(frozen=True)
-class Asked:
+class ParameterCase:
     """A list, one of its parameters, and a value that is right for it."""
 
     face: str
@@ -69,13 +69,13 @@ class Asked:
         return f"{self.face}{self.path}-{self.parameter}"
 
 
-def right_value(name, schema):
+def valid_value(name, schema):
     stem = name.rstrip("0123456789")
     known = RIGHT.get(name) or RIGHT.get(stem)
     return known or str(next(iter(schema.get("enum", ("a",)))))
 
 
-def parameters(face, route):
+def parameters_of(face, route):
     """Yield each parameter of a route with its schema: all that any version has."""
     found = {name: {} for name in WITHOUT_SCHEMA.get((face, route.path), ())}
     for _, schema in route.query.windows if route.query else ():
@@ -88,17 +88,17 @@ def parameters(face, route):
     return found
 
 
-def questions():
+def list_parameter_cases():
     """Yield each list with each of its parameters."""
     for face, (routes, _) in APIS.items():
         for route in routes:
             if route.method != "GET":
                 continue
-            found = parameters(face, route)
+            found = parameters_of(face, route)
             beside = {"resources": "VCPU:1"} if "resources1" in found else {}
             for name, schema in found.items():
                 others = tuple(pair for pair in beside.items() if pair[0] != name)
-                yield Asked(face, route.path, name, right_value(name, schema), others)
+                yield ParameterCase(face, route.path, name, valid_value(name, schema), others)
 
 
 @pytest.fixture(scope="module")
@@ -118,8 +118,8 @@ def app(sqlite_template, tmp_path_factory):
     application.close()
 
 
-@pytest.mark.parametrize("asked", list(questions()), ids=str)
-def test_repeated_values_are_answered_or_refused(app, asked):
+@pytest.mark.parametrize("asked", list(list_parameter_cases()), ids=str)
+def test_repeated_values_are_accepted_or_rejected(app, asked):
     path = f"/{asked.face}{asked.path}"
     for name, value in NAMED.items():
         path = path.replace(f"<{name}>", value)
@@ -135,7 +135,7 @@ def test_repeated_values_are_answered_or_refused(app, asked):
 @pytest.mark.parametrize("path", ["servers", "servers/detail"])
 @pytest.mark.parametrize("values", [("uuid", "K"), ("K", "uuid"), ("uuid", "K", "uuid")])
 @pytest.mark.parametrize("name", ["sort_key", "sort_dir", "limit"])
-def test_every_value_of_a_compute_parameter_has_to_fit(app, path, values, name):
+def test_every_value_of_a_compute_parameter_is_validated(app, path, values, name):
     right = {"sort_key": "uuid", "sort_dir": "asc", "limit": "1"}[name]
     query = urlencode([(name, value.replace("uuid", right)) for value in values])
     answer = app.get(f"/compute/v2.1/{path}?{query}", status=400)
@@ -159,7 +159,7 @@ MANY = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("path", "name", "values"), MANY, ids=lambda value: str(value)[:40])
-def test_thousands_of_values_are_answered_or_refused(app, path, name, values):
+def test_thousands_of_values_are_accepted_or_rejected(app, path, name, values):
     beside = [("resources", "VCPU:1")] if "candidates" in path else []
     query = urlencode([*beside, *((name, value) for value in values)])
     headers = {"OpenStack-API-Version": APIS[path.partition("/")[0]][1]}
@@ -167,7 +167,7 @@ def test_thousands_of_values_are_answered_or_refused(app, path, name, values):
     assert answer.status_int < 500, answer.text[:300]
 
 
-def test_one_of_many_parameters_may_be_repeated_for_less_than_a_second_of_cpu(app):
+def test_repeated_parameter_takes_less_than_a_second_of_cpu(app):
     names = [f"{number:x}" for number in range(8000)]
     query = "&".join([*names, *["a"] * 13_000])
     costs = []
@@ -178,7 +178,7 @@ def test_one_of_many_parameters_may_be_repeated_for_less_than_a_second_of_cpu(ap
     assert min(costs) < 1
 
 
-def test_a_sort_key_that_comes_again_orders_nothing(app):
+def test_repeated_sort_key_has_no_effect(app):
     for number in (2, 3):
         record = {"project_id": "admin", "host": "cn1"}
         app.put_json(f"/scheduler/v1/instances/{instance(number)}", record)

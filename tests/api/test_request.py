@@ -27,7 +27,7 @@ NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 @pytest.fixture
-def parsed(monkeypatch):
+def parsed_lengths(monkeypatch):
     """The lengths of the JSON texts that were parsed."""
     lengths = []
     loads = module.OrjsonProvider.loads
@@ -52,27 +52,27 @@ def parsed(monkeypatch):
         ("PUT", f"/scheduler/v1/compute_nodes/{uuid_of('one')}"),
     ],
 )
-def test_a_body_that_is_too_long_is_413_and_is_not_parsed(sqlite_app, parsed, method, path):
+def test_too_long_body_is_413_and_not_parsed(sqlite_app, parsed_lengths, method, path):
     text = json.dumps({"a": "x" * MAX_JSON_BYTES}).encode()
     answer = sqlite_app.request(path, method=method, body=text, headers=HEADERS, status=413)
     assert f"at most {MAX_JSON_BYTES}" in answer.text
-    assert parsed == []
+    assert parsed_lengths == []
 
 
 @pytest.mark.parametrize("path", ["/placement/reshaper", "/scheduler/v1/compute_nodes"])
-def test_what_takes_many_things_takes_a_longer_body(sqlite_app, parsed, path):
+def test_bulk_routes_accept_longer_bodies(sqlite_app, parsed_lengths, path):
     text = json.dumps({"a": "x" * MAX_JSON_BYTES}).encode()
     sqlite_app.request(path, method="POST", body=text, headers=HEADERS, status=400)
-    assert parsed == [len(text)]
+    assert parsed_lengths == [len(text)]
 
 
-def test_nothing_else_takes_a_longer_body():
+def test_other_routes_reject_longer_bodies():
     routes = [route for face in (PLACEMENT, COMPUTE, IMAGE, SCHEDULER) for route in face.routes]
     assert {(route.method, route.path) for route in routes if route.takes_many} == MANY
 
 
 @pytest.mark.parametrize("many", ["[],", "{},", "1,"])
-def test_a_body_of_too_many_values_is_413_and_is_not_parsed(sqlite_app, many):
+def test_body_with_too_many_values_is_413_and_not_parsed(sqlite_app, many):
     text = "[" + many * (MAX_JSON_VALUES + 1) + "1]"
     path = "/placement/reshaper"
     answer = sqlite_app.request(
@@ -85,20 +85,20 @@ def test_a_body_of_too_many_values_is_413_and_is_not_parsed(sqlite_app, many):
 @pytest.mark.parametrize(
     "path", ["/placement/reshaper", "/image/v2/images", "/compute/v2.1/flavors"]
 )
-def test_a_body_that_is_nested_too_deep_is_400(sqlite_app, path, depth):
+def test_too_deeply_nested_body_is_400(sqlite_app, path, depth):
     text = b'{"a":' * depth + b"1" + b"}" * depth
     answer = sqlite_app.request(path, method="POST", body=text, headers=HEADERS, status=400)
     assert f"nested more than {MAX_JSON_DEPTH} deep" in answer.text
 
 
-def test_levels_are_counted_in_lists_and_objects():
+def test_nesting_is_counted_in_lists_and_objects():
     document = [1, {"a": [2]}, "text"]
     assert is_deeper(document, 2)
     assert not is_deeper(document, 3)
     assert not is_deeper("text", 0)
 
 
-def test_of_a_large_report_the_first_fault_is_named():
+def test_first_error_of_a_large_report_is_named():
     read = Reader({"type": "object", "properties": {"a": {"items": {"type": "integer"}}}})
     with pytest.raises(DocumentError, match="'x' is not an integer"):
         read({"a": ["x"] * 10_000})
@@ -111,7 +111,7 @@ def test_values_are_counted_with_keys_at_every_depth():
     assert not is_larger("text", 0)
 
 
-def test_counting_stops_where_it_is_enough():
+def test_counting_stops_at_the_limit():
     class Endless(list):
         def __iter__(self):
             raise AssertionError("it is looked at")
@@ -119,7 +119,7 @@ def test_counting_stops_where_it_is_enough():
     assert is_larger([1, 2, 3, Endless([1])], 3)
 
 
-def test_an_escaped_nul_is_found_among_backslashes():
+def test_escaped_nul_is_detected_among_backslashes():
     dice = random.Random(1)
     pieces = [b"\\", b"\\\\", b"u0000", b"\\u0000", b"a", b"\\u000"]
     for _ in range(5000):
@@ -127,7 +127,7 @@ def test_an_escaped_nul_is_found_among_backslashes():
         assert module._has_nul(text) is (NUL.search(text) is not None), text
 
 
-def test_an_image_is_changed_by_so_many_operations_and_no_more(sqlite_app):
+def test_image_patch_operations_are_limited(sqlite_app):
     image = sqlite_app.post_json("/image/v2/images", {"name": "a"}).json["id"]
     headers = {"Content-Type": "application/openstack-images-v2.1-json-patch"}
 

@@ -20,7 +20,7 @@ PATHS = [
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_error_has_the_global_id_beside_its_own(sqlite_app, path):
+def test_error_has_both_request_ids(sqlite_app, path):
     answer = sqlite_app.get(path, headers={"X-Openstack-Request-Id": NOVAS}, status=404)
     (error,) = answer.json["errors"]
     assert error["global_request_id"] == NOVAS
@@ -29,17 +29,17 @@ def test_error_has_the_global_id_beside_its_own(sqlite_app, path):
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("headers", [{}, {"X-Openstack-Request-Id": "nonsense"}])
-def test_error_has_no_global_id_where_none_was_sent(sqlite_app, path, headers):
+def test_error_has_no_global_id_unless_sent(sqlite_app, path, headers):
     (error,) = sqlite_app.get(path, headers=headers, status=404).json["errors"]
     assert "global_request_id" not in error
 
 
-def test_no_request_is_left_in_the_log_of_what_the_thread_does_next(sqlite_app):
+def test_request_id_is_cleared_after_the_request(sqlite_app):
     sqlite_app.get("/nothing", status=404)
     assert not context.get_current()
 
 
-def test_error_of_a_body_that_was_not_read_has_both_ids():
+def test_error_of_an_unread_body_has_both_request_ids():
     environ = {
         "wsgi.input": BytesIO(b"short"),
         "REQUEST_METHOD": "PUT",

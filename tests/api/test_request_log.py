@@ -13,12 +13,12 @@ from placement_sched.api.request_log import AccessLog
 HEADERS = [("Content-Type", "application/json"), ("Content-Length", "2")]
 
 
-def application(environ, start_response):
+def json_application(environ, start_response):
     start_response("200 OK", [*HEADERS])
     return [b"{}"]
 
 
-def confirming(inner, user):
+def authenticating_application(inner, user):
     """An application behind a gate that has found the caller to be ``user``."""
 
     def serve(environ, start_response):
@@ -29,13 +29,15 @@ def confirming(inner, user):
 
 
 @pytest.fixture
-def line(caplog):
+def request_log_line(caplog):
     """Ask once and return the line that was logged."""
     caplog.set_level(logging.INFO)
 
     def line(path: str, confirmed: str = "", **environ: str) -> str:
         served = set_request_context(
-            confirming(application, confirmed) if confirmed else application
+            authenticating_application(json_application, confirmed)
+            if confirmed
+            else json_application
         )
         TestApp(AccessLog(served)).get(path, extra_environ=environ)
         (record,) = caplog.records
@@ -45,26 +47,26 @@ def line(caplog):
     return line
 
 
-def test_line_is_in_common_format_then_request_id_and_time(line):
+def test_line_has_common_format_request_id_and_time(request_log_line):
     assert re.fullmatch(
         r"192\.0\.2\.7 - - \[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] "
         r'"GET /placement/traits\?name=in:A HTTP/1\.0" 200 2 req-[0-9a-f-]{36} \d+\.\d ms',
-        line("/placement/traits?name=in:A", REMOTE_ADDR="192.0.2.7"),
+        request_log_line("/placement/traits?name=in:A", REMOTE_ADDR="192.0.2.7"),
     )
 
 
-def test_user_is_the_one_that_the_gate_confirmed(line):
-    assert " - u_1 [" in line("/", confirmed="u 1")
+def test_user_is_the_authenticated_user(request_log_line):
+    assert " - u_1 [" in request_log_line("/", confirmed="u 1")
 
 
-def test_user_that_a_client_names_in_headers_is_not_logged(line):
+def test_user_of_client_headers_is_not_logged(request_log_line):
     """As keystonemiddleware's headers are, which it takes away only where it is in force."""
     forged = {"HTTP_X_IDENTITY_STATUS": "Confirmed", "HTTP_X_USER_ID": "forged"}
-    assert " - - [" in line("/", **forged, HTTP_X_AUTH_TOKEN="secret")
+    assert " - - [" in request_log_line("/", **forged, HTTP_X_AUTH_TOKEN="secret")
 
 
 @pytest.mark.parametrize("path", ["/placement/traits", "/healthz", "/metrics", "/", "/nothing"])
-def test_user_of_a_noauth2_token_or_of_a_header_is_not_logged(sqlite_app, caplog, path):
+def test_noauth2_user_is_not_logged(sqlite_app, caplog, path):
     """The user of a noauth2 token is what the client says, and may be a token sent by mistake."""
     caplog.set_level(logging.INFO)
     forged = {"X-Identity-Status": "Confirmed", "X-User-Id": "forged", "X-Auth-Token": "secret"}
@@ -75,25 +77,25 @@ def test_user_of_a_noauth2_token_or_of_a_header_is_not_logged(sqlite_app, caplog
 
 
 @pytest.mark.parametrize("path", ["/a%0d%0aGET%20/b", "/a%22%20200", "/a%1b[2J", "/a%5c"])
-def test_path_cannot_forge_a_line_or_leave_its_quotes(line, path):
-    logged = line(path)
+def test_path_is_escaped_in_the_log(request_log_line, path):
+    logged = request_log_line(path)
     assert logged.count('"') == 2
     assert logged.isprintable()
 
 
 @pytest.mark.parametrize("client", ["1 - root [", "a\x1b[2J", 'a" 200', "a\x85b"])
-def test_client_is_one_word_whatever_a_proxy_says_of_it(line, client):
-    logged = line("/", REMOTE_ADDR=client)
+def test_client_address_is_a_single_word(request_log_line, client):
+    logged = request_log_line("/", REMOTE_ADDR=client)
     assert logged.isprintable()
     assert logged.count('"') == 2
     assert re.match(r"\S+ - - \[\d", logged)
 
 
-def test_token_is_never_logged(line):
-    assert "secret" not in line("/", HTTP_X_AUTH_TOKEN="secret")
+def test_token_is_never_logged(request_log_line):
+    assert "secret" not in request_log_line("/", HTTP_X_AUTH_TOKEN="secret")
 
 
-def test_nothing_is_logged_below_the_level(caplog):
+def test_requests_are_not_logged_below_the_level(caplog):
     caplog.set_level(logging.WARNING)
-    assert TestApp(AccessLog(application)).get("/").json == {}
+    assert TestApp(AccessLog(json_application)).get("/").json == {}
     assert caplog.records == []

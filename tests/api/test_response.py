@@ -10,7 +10,7 @@ from placement_sched.api.call import ApiResponse
 from placement_sched.api.response import Response
 
 
-def sent(answer, method="GET", **version_headers):
+def send_response(answer, method="GET", **version_headers):
     """Return status line, headers and body of an answer."""
     body, status, headers = run_wsgi_app(
         Response(answer, version_headers), create_environ(method=method)
@@ -19,34 +19,42 @@ def sent(answer, method="GET", **version_headers):
     return status, dict(headers), b"".join(body)
 
 
-def test_a_document_is_sent_as_json_with_its_length():
-    assert sent(ApiResponse(body={"a": [1]})) == (
+def test_document_is_sent_as_json_with_content_length():
+    assert send_response(ApiResponse(body={"a": [1]})) == (
         "200 OK",
         {"Content-Type": "application/json", "Content-Length": "9"},
         b'{"a":[1]}',
     )
 
 
-def test_bytes_are_sent_as_they_are_under_their_own_type():
-    _, headers, body = sent(ApiResponse(body=b"<p>", headers={"Content-Type": "text/html"}))
+def test_bytes_are_sent_unchanged_with_their_type():
+    _, headers, body = send_response(
+        ApiResponse(body=b"<p>", headers={"Content-Type": "text/html"})
+    )
     assert (headers["Content-Type"], body) == ("text/html", b"<p>")
 
 
-def test_no_content_has_neither_type_nor_length():
-    assert sent(ApiResponse(status=204), Vary="x") == ("204 No Content", {"Vary": "x"}, b"")
+def test_no_content_has_no_type_or_length():
+    assert send_response(ApiResponse(status=204), Vary="x") == (
+        "204 No Content",
+        {"Vary": "x"},
+        b"",
+    )
 
 
-def test_no_body_of_another_status_has_a_length_and_no_type():
-    assert sent(ApiResponse(status=201)) == ("201 Created", {"Content-Length": "0"}, b"")
+def test_empty_body_has_length_zero_and_no_type():
+    assert send_response(ApiResponse(status=201)) == ("201 Created", {"Content-Length": "0"}, b"")
 
 
-def test_a_head_is_told_the_length_and_sent_no_body():
-    _, headers, body = sent(ApiResponse(body=[1, 2]), "HEAD")
+def test_head_has_a_length_and_no_body():
+    _, headers, body = send_response(ApiResponse(body=[1, 2]), "HEAD")
     assert (headers["Content-Length"], body) == ("5", b"")
 
 
-def test_what_was_changed_is_told_in_seconds_and_is_not_to_be_kept():
-    _, headers, _ = sent(ApiResponse(body=[], last_modified=datetime(2026, 1, 2, 3, 4, 5, 600_000)))
+def test_last_modified_is_in_seconds_and_not_cacheable():
+    _, headers, _ = send_response(
+        ApiResponse(body=[], last_modified=datetime(2026, 1, 2, 3, 4, 5, 600_000))
+    )
     assert headers["Last-Modified"] == "Fri, 02 Jan 2026 03:04:05 GMT"
     assert headers["Cache-Control"] == "no-cache"
 
@@ -62,6 +70,6 @@ def test_what_was_changed_is_told_in_seconds_and_is_not_to_be_kept():
         ("http://here_and_there:8778/a", "http://here_and_there:8778/a"),
     ],
 )
-def test_a_location_has_nothing_that_a_header_may_not_have(given, told):
-    _, headers, _ = sent(ApiResponse(status=201, headers={"Location": given}))
+def test_location_is_escaped(given, told):
+    _, headers, _ = send_response(ApiResponse(status=201, headers={"Location": given}))
     assert headers["Location"] == told

@@ -26,7 +26,7 @@ def test_document_lists_every_api_with_its_versions_and_address(sqlite_app):
     assert apis["image"][0]["max_version"] is None
 
 
-def test_document_says_what_each_api_says_of_itself(sqlite_app):
+def test_document_equals_each_apis_version_document(sqlite_app):
     apis = {one["name"]: one["versions"][0] for one in sqlite_app.get("/").json["apis"]}
     placement = sqlite_app.get("/placement/").json["versions"][0]
     compute = sqlite_app.get("/compute/").json["versions"][0]
@@ -51,7 +51,7 @@ def test_every_link_of_the_document_is_served(sqlite_app):
 
 
 @pytest.mark.parametrize("prefix", ["", "/front"])
-def test_links_lead_through_a_proxy(sqlite_app, prefix):
+def test_links_use_the_proxy_address(sqlite_app, prefix):
     environ = {"SCRIPT_NAME": prefix, "HTTP_HOST": "sched.example.com", "wsgi.url_scheme": "https"}
     document = sqlite_app.get("/", extra_environ=environ).json
     assert document["links"][0]["href"] == f"https://sched.example.com{prefix}/healthz"
@@ -78,7 +78,7 @@ def test_head_has_no_body(sqlite_app):
     assert int(answer.headers["Content-Length"]) > 100
 
 
-def test_other_methods_are_refused_with_those_that_are_served(sqlite_app):
+def test_other_methods_are_405_with_allowed_methods(sqlite_app):
     answer = sqlite_app.post("/", status=405)
     assert answer.headers["Allow"] == "GET, HEAD"
     assert answer.json["errors"][0]["status"] == 405

@@ -79,7 +79,7 @@ GRANULAR = st.fixed_dictionaries(
 )
 
 
-def _known(name: str, value: Any) -> st.SearchStrategy[Any]:
+def _meaningful_value(name: str, value: Any) -> st.SearchStrategy[Any]:
     """Give what was made up for a parameter, or rather something that means something."""
     stem = max((key for key in MEANINGFUL if name.startswith(key)), key=len, default=None)
     if stem is None:
@@ -89,20 +89,20 @@ def _known(name: str, value: Any) -> st.SearchStrategy[Any]:
     return many | many | st.just(value)
 
 
-def _rewritten(value: Any, key: str = "") -> Any:
+def _with_known_names(value: Any, key: str = "") -> Any:
     """Return a body that names things that are there: classes, providers, traits, generations."""
     if isinstance(value, dict):
-        return {_renamed(name): _rewritten(inner, name) for name, inner in value.items()}
+        return {_known_name(name): _with_known_names(inner, name) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_rewritten(inner, key) for inner in value]
+        return [_with_known_names(inner, key) for inner in value]
     if isinstance(value, int) and key.endswith("generation"):
         return value % 5
     if key == "traits" and isinstance(value, str):
         return TRAITS[len(value) % len(TRAITS)]
-    return _renamed(value) if key in {"uuid", "parent_provider_uuid"} and value else value
+    return _known_name(value) if key in {"uuid", "parent_provider_uuid"} and value else value
 
 
-def _renamed(name: Any) -> Any:
+def _known_name(name: Any) -> Any:
     if not isinstance(name, str):
         return name
     if name.isupper():
@@ -112,11 +112,14 @@ def _renamed(name: Any) -> Any:
     return name
 
 
-def _tell_generations(client: Any, names: Mapping[str, Any], body: Any) -> None:
+def _set_current_generations(client: Any, names: Mapping[str, Any], body: Any) -> None:
     """Put the generation of now where an even one was made up: few bodies would be taken else."""
     if not isinstance(body, dict):
         return
-    for uuid, part in ((names.get("uuid", names.get("consumer_uuid")), body), *_parts(body)):
+    for uuid, part in (
+        (names.get("uuid", names.get("consumer_uuid")), body),
+        *_parts_by_uuid(body),
+    ):
         for key, path in GENERATIONS.items():
             if isinstance(part, dict) and key in part and part[key] in EVEN:
                 shown = client.get(
@@ -125,13 +128,13 @@ def _tell_generations(client: Any, names: Mapping[str, Any], body: Any) -> None:
                 part[key] = shown.json.get("generation", shown.json.get("consumer_generation"))
 
 
-def _parts(body: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _parts_by_uuid(body: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Return what a body says of providers and consumers by their uuids."""
     inner = [value for value in body.values() if isinstance(value, dict)]
     return [item for each in (body, *inner) for item in each.items() if len(item[0]) == 36]
 
 
-def _prepared(app: Any, version: str) -> schemathesis.schemas.BaseSchema:
+def _load_schema(app: Any, version: str) -> schemathesis.schemas.BaseSchema:
     """Return what schemathesis reads from the document of a version, made to hit what is there."""
     asked = {"OpenStack-API-Version": f"placement {version}"}
     schema = schemathesis.openapi.from_wsgi(ADDRESS, app, headers=asked)
@@ -140,7 +143,7 @@ def _prepared(app: Any, version: str) -> schemathesis.schemas.BaseSchema:
     def flatmap_query(
         context: schemathesis.HookContext, query: Mapping[str, Any] | None
     ) -> st.SearchStrategy[Any]:
-        known = {name: _known(name, value) for name, value in (query or {}).items()}
+        known = {name: _meaningful_value(name, value) for name, value in (query or {}).items()}
         made_up = st.fixed_dictionaries(known)
         candidates = context.operation.path == "/allocation_candidates"
         return GRANULAR | made_up if candidates else made_up
@@ -158,12 +161,12 @@ def _prepared(app: Any, version: str) -> schemathesis.schemas.BaseSchema:
 
     @schema.hook
     def map_body(_context: schemathesis.HookContext, body: Any) -> Any:
-        return _rewritten(body)
+        return _with_known_names(body)
 
     return schema
 
 
-def _filled(client: Any) -> None:
+def _create_objects(client: Any) -> None:
     """Make a few providers that have something, a tree and an aggregate, unless they are there."""
 
     def send(method: str, path: str, body: Any = None) -> None:
@@ -195,12 +198,10 @@ def _filled(client: Any) -> None:
 
 @pytest.mark.property
 @pytest.mark.parametrize("version", VERSIONS)
-def test_no_request_meets_a_defect_or_an_undocumented_answer(
-    version, sqlite_settings, sqlite_app, request
-):
+def test_random_requests_get_documented_answers(version, sqlite_settings, sqlite_app, request):
     app = create_app(sqlite_settings)
     request.addfinalizer(app.close)
-    schema = _prepared(app, version)
+    schema = _load_schema(app, version)
     # What a changed header would bring is in the document of another version.
     headers = {
         "OpenStack-API-Version": f"placement {version}",
@@ -211,9 +212,11 @@ def test_no_request_meets_a_defect_or_an_undocumented_answer(
     for found in schema.get_all_operations():
         operation = found.ok()
         asked.add(operation.label)
-        _filled(sqlite_app)
+        _create_objects(sqlite_app)
         for mode in GenerationMode:
-            _run(operation, mode, headers, EXAMPLES.get(version, OTHER_EXAMPLES), sqlite_app)
+            _run_operation(
+                operation, mode, headers, EXAMPLES.get(version, OTHER_EXAMPLES), sqlite_app
+            )
     # Where the document itself is, schemathesis asks nothing.
     served = {
         f"{route.method} " + PARAMETER.sub(r"{\1}", route.path)
@@ -223,7 +226,7 @@ def test_no_request_meets_a_defect_or_an_undocumented_answer(
     assert asked == served - {"GET /openapi.json"}
 
 
-def _run(
+def _run_operation(
     operation: Any, mode: GenerationMode, headers: Mapping[str, str], few: int, client: Any
 ) -> None:
     @hypothesis.settings(
@@ -235,12 +238,12 @@ def _run(
         suppress_health_check=list(HealthCheck),
     )
     @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
-    def ask(case: schemathesis.Case) -> None:
-        _tell_generations(client, case.path_parameters or {}, case.body)
+    def send(case: schemathesis.Case) -> None:
+        _set_current_generations(client, case.path_parameters or {}, case.body)
         case.call_and_validate(headers=headers, checks=CHECKS)
 
     try:
-        ask()
+        send()
     except hypothesis.errors.Unsatisfiable:
         # An operation without any parameter has nothing that could be wrong.
         assert mode == GenerationMode.NEGATIVE

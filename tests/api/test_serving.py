@@ -11,7 +11,7 @@ from placement_sched.limits import MAX_HEADER_BYTES
 from tests.api.bridge import SCOPE
 
 
-def ask(application, *pieces, bare=False, **scope):
+def send_request(application, *pieces, bare=False, **scope):
     """Return status, headers and content of the answer to a request."""
     messages = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
     messages.append({"type": "http.request", "more_body": False})
@@ -31,14 +31,14 @@ def ask(application, *pieces, bare=False, **scope):
     return start["status"], dict(start["headers"]), body["body"]
 
 
-def refused(environ, start_response):
+def rejecting_application(environ, start_response):
     """An application that answers what a request is refused with."""
     refusal = environ.get(REFUSED) or RejectedBody(HTTPStatus.OK, "")
     start_response(f"{refusal.status.value} {refusal.status.phrase}", [])
     return [refusal.detail.encode()]
 
 
-def environ_of(*pieces, **scope):
+def build_environ(*pieces, **scope):
     seen = {}
 
     def application(environ, start_response):
@@ -46,12 +46,12 @@ def environ_of(*pieces, **scope):
         start_response("204 No Content", [])
         return []
 
-    assert ask(application, *pieces, **scope)[0] == 204
+    assert send_request(application, *pieces, **scope)[0] == 204
     return seen
 
 
-def test_environ_is_that_of_pep_3333():
-    environ = environ_of()
+def test_environ_follows_pep_3333():
+    environ = build_environ()
     expected = {
         "REQUEST_METHOD": "PUT",
         "SCRIPT_NAME": "",
@@ -78,28 +78,28 @@ def test_headers_are_joined_and_keep_their_bytes():
         (b"cookie", b"b=2"),
         (b"x-name", b"caf\xc3\xa9"),
     ]
-    environ = environ_of(headers=headers)
+    environ = build_environ(headers=headers)
     assert environ["CONTENT_TYPE"] == "application/json"
     assert environ["HTTP_X_A"] == "1,2"
     assert environ["HTTP_COOKIE"] == "a=1;b=2"
     assert environ["HTTP_X_NAME"] == "caf\xc3\xa9"
 
 
-def test_a_header_with_an_underscore_is_not_taken_for_another():
+def test_header_with_an_underscore_is_ignored():
     underscored = (b"x_auth_token", b"admin")
-    assert "HTTP_X_AUTH_TOKEN" not in environ_of(headers=[underscored])
+    assert "HTTP_X_AUTH_TOKEN" not in build_environ(headers=[underscored])
     both = [underscored, (b"x-auth-token", b"bob"), underscored]
-    assert environ_of(headers=both).get("HTTP_X_AUTH_TOKEN") == "bob"
+    assert build_environ(headers=both).get("HTTP_X_AUTH_TOKEN") == "bob"
     length = (b"content_length", b"5")
-    assert environ_of(headers=[length]).get("CONTENT_LENGTH") is None
+    assert build_environ(headers=[length]).get("CONTENT_LENGTH") is None
 
 
-def test_a_body_is_complete_before_the_application_is_called():
-    environ = environ_of(b"ab", b"c", headers=[(b"content-length", b"3")])
+def test_body_is_complete_before_the_application_runs():
+    environ = build_environ(b"ab", b"c", headers=[(b"content-length", b"3")])
     assert (environ["CONTENT_LENGTH"], environ["body"]) == ("3", b"abc")
 
 
-def test_an_answer_is_passed_on_whole():
+def test_whole_answer_is_sent():
     closed = []
 
     class Pieces(list):
@@ -111,26 +111,26 @@ def test_an_answer_is_passed_on_whole():
         write(b"a")
         return Pieces([b"b", b"c"])
 
-    assert ask(application) == (201, {b"X-A": b"1", b"X-B": b"\xe9"}, b"abc")
+    assert send_request(application) == (201, {b"X-A": b"1", b"X-B": b"\xe9"}, b"abc")
     assert closed
 
 
-def test_a_defect_is_500_and_the_thread_lives_on(caplog):
+def test_application_error_is_500_and_the_thread_survives(caplog):
     def application(environ, start_response):
         raise ZeroDivisionError
 
-    status, _, content = ask(application)
+    status, _, content = send_request(application)
     assert (status, content) == (500, b"The server failed; see its log.")
     assert "ZeroDivisionError" in caplog.text
 
 
 @pytest.mark.parametrize(("length", "closes"), [(b"900", False), (b"999999999", True)])
-def test_an_answer_without_its_body_read_says_that_the_connection_closes(length, closes):
+def test_unread_body_closes_the_connection(length, closes):
     def application(environ, start_response):
         start_response("413 Request Entity Too Large", [])
         return []
 
-    answered = ask(application, b"x" * 900, headers=[(b"content-length", length)])
+    answered = send_request(application, b"x" * 900, headers=[(b"content-length", length)])
     assert (answered[1].get(b"connection") == b"close") is closes
 
 
@@ -153,9 +153,9 @@ def test_an_answer_without_its_body_read_says_that_the_connection_closes(length,
         ([b"\xff"], "1.1", 400),
     ],
 )
-def test_a_request_has_one_host_at_most(hosts, version, status):
+def test_repeated_host_header_is_rejected(hosts, version, status):
     headers = [(b"host", one) for one in hosts]
-    found = ask(refused, bare=True, headers=headers, http_version=version)
+    found = send_request(rejecting_application, bare=True, headers=headers, http_version=version)
     assert found[0] == status
     assert (found[1].get(b"connection") == b"close") == (status != 200)
 
@@ -171,9 +171,9 @@ def test_a_request_has_one_host_at_most(hosts, version, status):
         ([b"identity"], 501),
     ],
 )
-def test_no_transfer_coding_but_chunked_is_taken(codings, status):
+def test_only_chunked_transfer_encoding_is_accepted(codings, status):
     headers = [(b"transfer-encoding", one) for one in codings]
-    found = ask(refused, b"abc", headers=headers)
+    found = send_request(rejecting_application, b"abc", headers=headers)
     assert found[0] == status
     assert (found[1].get(b"connection") == b"close") == (status != 200)
 
@@ -189,7 +189,7 @@ def test_no_transfer_coding_but_chunked_is_taken(codings, status):
         ([(b"x-%d" % number, b"r" * 8190) for number in range(8)], 431),
     ],
 )
-def test_headers_have_a_limited_length(headers, status):
-    found = ask(refused, bare=True, headers=headers)
+def test_header_length_is_limited(headers, status):
+    found = send_request(rejecting_application, bare=True, headers=headers)
     assert found[0] == status
     assert (found[1].get(b"connection") == b"close") == (status != 200)

@@ -18,7 +18,7 @@ ADMIN = {"X-Auth-Token": "admin"}
 
 
 @pytest.fixture
-def slow(configured_app, caplog):
+def slow_app_and_records(configured_app, caplog):
     """An application to which every request is slow, and a function that returns the records."""
     app = configured_app(ALL)
     hosts = [report(f"cn{number}", memory_mb=8192 * (number + 1)) for number in range(3)]
@@ -31,8 +31,8 @@ def slow(configured_app, caplog):
     return app, records
 
 
-def test_selection_is_logged_with_stages_and_funnel(slow):
-    app, records = slow
+def test_selection_is_logged_with_stages_and_funnel(slow_app_and_records):
+    app, records = slow_app_and_records
     body = {"request_spec": spec(flavor=flavor(memory_mb=12000))}
     answer = app.post_json("/scheduler/v1/select_destinations", body, headers=ADMIN).json
     (record,) = records()
@@ -48,8 +48,8 @@ def test_selection_is_logged_with_stages_and_funnel(slow):
     assert {"search", "filters", "claim"} <= set(record.extra["stages_ms"])
 
 
-def test_refusal_and_explanation_are_logged_with_their_funnel(slow):
-    app, records = slow
+def test_no_valid_host_and_explanation_are_logged_with_funnel(slow_app_and_records):
+    app, records = slow_app_and_records
     body = {"request_spec": spec(flavor=flavor(memory_mb=10**6))}
     app.post_json("/scheduler/v1/select_destinations", body, headers=ADMIN, status=409)
     app.post_json("/scheduler/v1/explain", body, headers=ADMIN)
@@ -59,8 +59,8 @@ def test_refusal_and_explanation_are_logged_with_their_funnel(slow):
     assert explained.getMessage().endswith("; hosts 3 > resources 0")
 
 
-def test_what_one_request_took_is_not_shown_of_the_next(slow):
-    app, records = slow
+def test_slow_request_log_is_per_request(slow_app_and_records):
+    app, records = slow_app_and_records
     body = {"request_spec": spec(flavor=flavor())}
     app.post_json("/scheduler/v1/select_destinations", body, headers=ADMIN)
     app.get("/placement/resource_providers", headers=ADMIN)
@@ -70,14 +70,14 @@ def test_what_one_request_took_is_not_shown_of_the_next(slow):
     assert last.extra["route"] == "/resource_providers"
 
 
-def test_request_beside_the_apis_is_logged_as_such(slow):
-    app, records = slow
+def test_slow_request_outside_the_apis_is_logged(slow_app_and_records):
+    app, records = slow_app_and_records
     app.get("/healthz/ready")
     assert "a request outside of the APIs took" in records()[0].getMessage()
 
 
 @pytest.mark.parametrize("seconds", ["0", "1000"])
-def test_no_other_request_is_logged(configured_app, caplog, seconds):
+def test_fast_requests_are_not_logged(configured_app, caplog, seconds):
     app = configured_app(f"[api]\nslow_request_seconds = {seconds}\n")
     app.get("/placement/resource_providers", headers=ADMIN)
     assert not [one for one in caplog.records if one.name == request_log.__name__]

@@ -17,7 +17,7 @@ from placement_sched.api.placement.microversions import NEWEST
         ("x", 400),
     ],
 )
-def test_microversion_is_negotiated(app, asked, status):
+def test_microversion_negotiation(app, asked, status):
     headers = {"OpenStack-API-Version": f"placement {asked}"}
     answer = app.get("/placement/", headers=headers, status=status)
     assert answer.headers["X-Openstack-Request-Id"].startswith("req-")

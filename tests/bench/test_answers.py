@@ -75,11 +75,11 @@ def check_answer(answer: dict, limit: int | None) -> int:
         (("numa1", "numa2", "host2"), None),
     ],
 )
-def test_a_part_of_the_whole_of_the_right_size_is_right(providers, limit):
+def test_subset_of_the_right_size_is_valid(providers, limit):
     assert check_answer(build_answer(*providers), limit) == len(providers)
 
 
-def test_the_order_of_traits_and_mappings_does_not_matter():
+def test_order_of_traits_and_mappings_does_not_matter():
     answer = build_answer("numa1")
     answer["provider_summaries"]["host1"]["traits"].reverse()
     answer["allocation_requests"][0]["mappings"]["_A"].reverse()
@@ -136,18 +136,18 @@ def remove_trait(answer):
         remove_trait,
     ],
 )
-def test_what_differs_is_wrong(spoil):
+def test_different_answer_is_invalid(spoil):
     answer = build_answer("numa1", "numa2")
     spoil(answer)
     with pytest.raises(WrongAnswer, match="ours, a question"):
         check_answer(answer, 2)
 
 
-def test_the_benchmarks_ask_at_the_version_of_the_other_comparisons():
+def test_benchmarks_use_the_version_of_the_comparisons():
     assert PEER_LATEST == versions.PEER_LATEST
 
 
-class Peer:
+class FakePeer:
     """Answers each request with its path and two providers, and counts the requests."""
 
     def __init__(self):
@@ -158,8 +158,8 @@ class Peer:
         return orjson.dumps({"links": [{"href": request.path}], "providers": ["a", "b"]})
 
 
-def test_answers_that_say_the_same_in_another_order_are_the_same():
-    peer, request = Peer(), Request("GET", "/resource_providers")
+def test_reordered_answers_are_equal():
+    peer, request = FakePeer(), Request("GET", "/resource_providers")
     same = Same(peer)
     ours = b'{"providers": ["b", "a"], "links": [{"href": "/placement/resource_providers"}]}'
     for _ in range(2):
@@ -167,7 +167,7 @@ def test_answers_that_say_the_same_in_another_order_are_the_same():
     assert peer.asked == 1
 
 
-def test_what_the_peer_does_not_say_is_wrong():
+def test_answer_that_differs_from_the_peer_is_invalid():
     request = Request("GET", "/resource_providers")
     with pytest.raises(WrongAnswer, match="ours, /resource_providers:"):
-        Same(Peer()).check("ours", request, b'{"providers": ["a"]}')
+        Same(FakePeer()).check("ours", request, b'{"providers": ["a"]}')

@@ -51,7 +51,7 @@ def start_server() -> Iterator[Server]:
         listener.close()
 
 
-def test_answer_is_read_whole(start_server):
+def test_complete_answer_is_read(start_server):
     body = b"x" * 3_000_000
     port, seen = start_server([b"HTTP/1.1 200 OK\r\nContent-Length: 3000000\r\n\r\n" + body])
     client = Client(port)
@@ -66,7 +66,7 @@ def test_answer_is_read_whole(start_server):
     ]
 
 
-def test_connection_that_a_server_leaves_open_is_used_again(start_server):
+def test_open_connection_is_reused(start_server):
     empty = b"HTTP/1.1 204 No Content\r\nserver: here\r\n\r\n"
     port, seen = start_server([empty, empty, b""])
     client = Client(port)
@@ -77,7 +77,7 @@ def test_connection_that_a_server_leaves_open_is_used_again(start_server):
     assert [len(requests) for requests in seen] == [2]
 
 
-def test_server_that_closes_gets_a_connection_for_each_request(start_server):
+def test_closed_connection_is_replaced_for_each_request(start_server):
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na"
     port, seen = start_server([answer], [answer], [answer])
     client = Client(port)
@@ -96,7 +96,7 @@ def test_server_that_closes_gets_a_connection_for_each_request(start_server):
         b"HTTP/1.1 200 OK\r\nContent-Le",
     ],
 )
-def test_broken_answer_is_told(start_server, answer):
+def test_broken_answer_is_reported(start_server, answer):
     port, _ = start_server([answer])
     with pytest.raises(Broken):
         Client(port).ask(b"GET /a HTTP/1.1\r\n\r\n")

@@ -32,7 +32,7 @@ def empty_checkout(tmp_path):
     return tmp_path
 
 
-def test_choice_of_a_host_wants_nova(empty_checkout):
+def test_host_selection_needs_nova(empty_checkout):
     refused = run_benchmark(["bench/selecting.py"], "--quick", folder=empty_checkout)
     assert refused.returncode == 2
     assert refused.stdout == ""
@@ -42,7 +42,7 @@ def test_choice_of_a_host_wants_nova(empty_checkout):
     ).replace("/bench/..", "")
 
 
-def test_race_of_claims_wants_the_peer(tmp_path):
+def test_claim_race_needs_the_peer(tmp_path):
     refused = run_benchmark(
         ["-m", "bench.race"], PLACEMENT_SCHED_PEER_PYTHON=str(tmp_path / "python")
     )
@@ -52,14 +52,14 @@ def test_race_of_claims_wants_the_peer(tmp_path):
 
 
 @pytest.mark.parametrize("script", ["candidates", "writes", "fleet", "schedulers"])
-def test_environment_that_is_named_has_to_be_there(script, tmp_path):
+def test_named_environment_must_exist(script, tmp_path):
     refused = run_benchmark([f"bench/{script}.py"], "--peer-venv", str(tmp_path))
     assert refused.returncode == 2
     assert refused.stderr.startswith(f"there is no {tmp_path}/bin/uwsgi: pip install ")
     assert refused.stderr.count("\n") == 1
 
 
-def test_race_of_rpc_wants_nova(tmp_path):
+def test_rpc_race_needs_nova(tmp_path):
     nowhere = str(tmp_path / "python")
     refused = run_benchmark(["-m", "bench.nova_rpc"], PLACEMENT_SCHED_PEER_PYTHON=nowhere)
     assert refused.returncode == 2
@@ -67,7 +67,7 @@ def test_race_of_rpc_wants_nova(tmp_path):
     assert refused.stderr == f"there is no {nowhere}: make peer installs nova\n"
 
 
-def test_databases_are_named_that_there_are():
+def test_unknown_database_is_reported_with_known_databases():
     refused = run_benchmark(["bench/candidates.py"], "--database", "postgresql,oracle")
     assert refused.returncode == 2
     assert refused.stderr.endswith(

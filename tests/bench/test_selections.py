@@ -18,14 +18,14 @@ def url(database):
     return database.url.render_as_string(hide_password=False)
 
 
-def test_a_world_is_not_over_allocated_and_has_room(url):
+def test_world_has_free_capacity_and_no_overallocation(url):
     assert overfull(url) == []
     assert room_for(url, Flavor(1, 1, 1)) > room_for(url, Flavor(4, 16_384, 50)) > 0
     assert room_for(url, Flavor(1, 9_000_000, 1)) == 0
 
 
 @pytest.mark.all_databases
-def test_what_is_used_beyond_the_capacity_is_shown(url, database):
+def test_usage_above_capacity_is_reported(url, database):
     held = tables.allocations
     with database.writer.begin() as connection:
         connection.execute(
@@ -41,5 +41,5 @@ def test_what_is_used_beyond_the_capacity_is_shown(url, database):
     ("figures", "share", "expected"),
     [([], 0.5, 0), ([7], 0.99, 7), ([1, 2, 3], 0.5, 2), (list(range(101)), 0.99, 99)],
 )
-def test_percentiles_of_few_figures_are_among_them(figures, share, expected):
+def test_percentiles_of_few_values_are_among_them(figures, share, expected):
     assert percentile(figures, share) == expected

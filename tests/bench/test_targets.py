@@ -19,13 +19,13 @@ pytestmark = pytest.mark.slow
         (at_most(1.5), 1.5, "aim"),
     ],
 )
-def test_a_figure_is_beyond_the_aim_or_the_floor_or_neither(target, figure, verdict):
+def test_value_is_classified_by_target_and_limit(target, figure, verdict):
     assert Finding("a query", figure, target).verdict == verdict
 
 
-def test_a_figure_of_another_size_keeps_no_promise():
+def test_value_of_another_size_meets_no_target():
     assert Finding("a query", 1000, Target(50, 120), applies=False).verdict == "other size"
 
 
-def test_a_figure_of_a_database_without_targets_keeps_none():
+def test_value_of_a_database_without_targets_meets_none():
     assert Finding("a query", 1000, Target(50, 120), promised=False).verdict == "no target"

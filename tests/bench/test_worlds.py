@@ -37,19 +37,19 @@ def read_rows(world):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_seed_makes_the_same_rows_again(kind):
+def test_equal_seeds_create_equal_rows(kind):
     make = WORLDS[kind]
     assert read_rows(make(20, 1)) == read_rows(make(20, 1))
 
 
 @pytest.mark.parametrize("kind", ["flat", "nested", "shared"])
-def test_another_seed_makes_other_rows(kind):
+def test_different_seeds_create_different_rows(kind):
     make = WORLDS[kind]
     assert read_rows(make(20, 1)) != read_rows(make(20, 2))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_small_world_is_the_beginning_of_a_larger_one(kind):
+def test_small_world_is_a_prefix_of_a_larger_world(kind):
     small, large = read_rows(WORLDS[kind](10, 1)), read_rows(WORLDS[kind](25, 1))
     # Racks and pools come after the other aggregates, so their ids follow from the size.
     for table in COLUMNS.keys() - {tables.resource_provider_aggregates}:
@@ -57,7 +57,7 @@ def test_a_small_world_is_the_beginning_of_a_larger_one(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_provider_gives_more_than_it_has(kind):
+def test_no_provider_exceeds_its_capacity(kind):
     rows = read_rows(WORLDS[kind](100, 1))
     used = Counter()
     for provider, _consumer, resource_class, amount in rows[tables.allocations]:
@@ -73,7 +73,7 @@ def test_a_nested_tree_has_seven_providers():
     assert len(roots) == 10
 
 
-def test_each_host_of_a_shared_world_reaches_a_pool():
+def test_each_host_shares_a_pool():
     size = 2 * GROUP_SIZE + 1
     world = SharedWorld(size)
     rows = read_rows(world)
@@ -91,7 +91,7 @@ def find_candidates(app, question):
 
 
 @pytest.mark.all_databases
-def test_a_flat_world_is_found_as_it_was_written(app, database):
+def test_candidates_of_a_flat_world_equal_its_rows(app, database):
     world = FlatWorld(60)
     load(database, world)
     rows = read_rows(world)
@@ -120,7 +120,7 @@ def test_a_flat_world_is_found_as_it_was_written(app, database):
     }
 
 
-def test_nested_candidates_are_of_one_numa_node(app, database):
+def test_nested_candidates_use_one_numa_node(app, database):
     world = NestedWorld(15)
     load(database, world)
     unlimited = questions.nested(world)[-1]
@@ -137,7 +137,7 @@ def test_nested_candidates_are_of_one_numa_node(app, database):
             assert network in summaries[card]["traits"]
 
 
-def test_shared_candidates_take_disk_of_a_pool(app, database):
+def test_shared_candidates_use_disk_of_a_pool(app, database):
     world = SharedWorld(30)
     load(database, world)
     question = questions.shared(world)[0]
@@ -150,7 +150,7 @@ def test_shared_candidates_take_disk_of_a_pool(app, database):
         assert kinds == ["DISK_GB", "MEMORY_MBVCPU"]
 
 
-def test_equal_children_are_all_combined(app, database):
+def test_equal_children_are_combined_in_all_ways(app, database):
     load(database, WORLDS["equal"](1, 1))
     isolated, free = (
         app.get(

@@ -19,7 +19,7 @@ RATIOS = (1.0, 1.9, 0.1, 16.0, 1.1)
 
 
 @dataclass
-class NotedChanges:
+class RecordedChanges:
     """A log of what tests note in it; ``doubted`` makes it report that it does not know."""
 
     kept: bool = True
@@ -58,16 +58,16 @@ class NotedChanges:
 
 
 @dataclass
-class Changer:
+class RandomChanger:
     """Changes the cloud of a database at random."""
 
-    log: NotedChanges
+    log: RecordedChanges
     random: Random
     number: int = 0
     changed: list[int] = field(default_factory=list)
     named: bool = False
 
-    def change(self, database: Database) -> None:
+    def apply_change(self, database: Database) -> None:
         """Make one change, and note it in the log once it is committed."""
         database.write(self._change)
         self.log.names |= self.named
@@ -79,9 +79,9 @@ class Changer:
             self._allocate,
             self._allocate,
             self._free,
-            self._stock,
-            self._trait,
-            self._aggregate,
+            self._change_inventory,
+            self._change_trait,
+            self._change_aggregate,
             self._create,
             self._remove,
             self._move,
@@ -90,17 +90,17 @@ class Changer:
         change = self.random.choice(kinds) if ids else self._create
         change(connection, ids)
 
-    def _note(self, connection: Connection, ids: list[int]) -> None:
+    def _record_change(self, connection: Connection, ids: list[int]) -> None:
         self.changed += ids
         raised = update(resource_providers).values(generation=_PROVIDER.generation + 1)
         connection.execute(raised.where(_PROVIDER.id.in_(ids)))
 
-    def _one(self, connection: Connection, ids: list[int]) -> int:
+    def _random_provider(self, connection: Connection, ids: list[int]) -> int:
         key = self.random.choice(ids)
-        self._note(connection, [key])
+        self._record_change(connection, [key])
         return key
 
-    def _class(self, connection: Connection) -> int:
+    def _random_class_id(self, connection: Connection) -> int:
         table = tables.resource_classes.c
         name = self.random.choice(CHILD_CLASSES)
         return connection.execute(select(table.id).where(table.name == name)).scalar_one()
@@ -109,8 +109,8 @@ class Changer:
         self.number += 1
         connection.execute(
             insert(tables.allocations).values(
-                resource_provider_id=self._one(connection, ids),
-                resource_class_id=self._class(connection),
+                resource_provider_id=self._random_provider(connection, ids),
+                resource_class_id=self._random_class_id(connection),
                 consumer_id=uuid_of(f"another {self.number}"),
                 used=self.random.randint(1, 3),
             )
@@ -122,9 +122,9 @@ class Changer:
         self.changed.append(one)
         connection.execute(delete(tables.allocations).where(key == one))
 
-    def _stock(self, connection: Connection, ids: list[int]) -> None:
+    def _change_inventory(self, connection: Connection, ids: list[int]) -> None:
         owned = tables.inventories
-        key, class_id = self._one(connection, ids), self._class(connection)
+        key, class_id = self._random_provider(connection, ids), self._random_class_id(connection)
         same = (owned.c.resource_provider_id == key) & (owned.c.resource_class_id == class_id)
         connection.execute(delete(owned).where(same))
         if self.random.random() < 0.8:
@@ -141,13 +141,13 @@ class Changer:
                 )
             )
 
-    def _trait(self, connection: Connection, ids: list[int]) -> None:
+    def _change_trait(self, connection: Connection, ids: list[int]) -> None:
         name = self.random.choice((*TRAITS, SHARES))
         known = tables.traits.c
         trait = connection.execute(select(known.id).where(known.name == name)).scalar_one()
         self._toggle(connection, tables.resource_provider_traits, "trait_id", trait, ids)
 
-    def _aggregate(self, connection: Connection, ids: list[int]) -> None:
+    def _change_aggregate(self, connection: Connection, ids: list[int]) -> None:
         uuid, known = uuid_of(self.random.choice(AGGREGATES)), tables.placement_aggregates
         found = connection.execute(select(known.c.id).where(known.c.uuid == uuid)).scalar()
         if found is None:
@@ -158,7 +158,7 @@ class Changer:
         self._toggle(connection, table, "aggregate_id", found, ids)
 
     def _toggle(self, connection, table, column, value, ids) -> None:
-        key = self._one(connection, ids)
+        key = self._random_provider(connection, ids)
         same = (table.c.resource_provider_id == key) & (table.c[column] == value)
         if not connection.execute(delete(table).where(same)).rowcount:
             row = {"resource_provider_id": key, column: value}
@@ -172,16 +172,16 @@ class Changer:
         parent = self.random.choice([None, *ids])
         root = key
         if parent is not None:
-            root = _root(connection, parent)
+            root = _root_of(connection, parent)
         place = {"root_provider_id": root, "parent_provider_id": parent}
         connection.execute(update(resource_providers).where(_PROVIDER.id == key).values(place))
-        self._note(connection, [key])
-        self._stock(connection, [key])
+        self._record_change(connection, [key])
+        self._change_inventory(connection, [key])
 
     def _remove(self, connection: Connection, ids: list[int]) -> None:
         parents = set(connection.scalars(select(_PROVIDER.parent_provider_id)))
         leaves = [key for key in ids if key not in parents]
-        key = self._one(connection, leaves)
+        key = self._random_provider(connection, leaves)
         for table in (
             tables.allocations,
             tables.inventories,
@@ -196,9 +196,9 @@ class Changer:
     def _move(self, connection: Connection, ids: list[int]) -> None:
         parents = dict(connection.execute(select(_PROVIDER.id, _PROVIDER.parent_provider_id)).all())
         top = self.random.choice(ids)
-        below = [key for key in ids if top in _line(parents, key)]
+        below = [key for key in ids if top in _ancestors(parents, key)]
         parent = self.random.choice([None, *(key for key in ids if key not in below)])
-        root = top if parent is None else _root(connection, parent)
+        root = top if parent is None else _root_of(connection, parent)
         hung = update(resource_providers).where(_PROVIDER.id == top)
         connection.execute(hung.values(parent_provider_id=parent))
         moved = update(resource_providers).where(_PROVIDER.id.in_(below))
@@ -206,12 +206,12 @@ class Changer:
         self.changed += below
 
 
-def _line(parents: dict[int, int | None], key: int | None) -> Iterator[int]:
+def _ancestors(parents: dict[int, int | None], key: int | None) -> Iterator[int]:
     while key is not None:
         yield key
         key = parents[key]
 
 
-def _root(connection: Connection, key: int) -> int:
+def _root_of(connection: Connection, key: int) -> int:
     query = select(_PROVIDER.root_provider_id).where(_PROVIDER.id == key)
     return connection.execute(query).scalar_one()

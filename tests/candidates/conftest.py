@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.candidates.sources import cached
+from tests.candidates.sources import provider_cache_enabled
 
 
 @pytest.fixture(params=["loaded", "cached"])
@@ -14,5 +14,5 @@ def each_source(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.param == "loaded":
         yield
         return
-    with cached():
+    with provider_cache_enabled():
         yield

@@ -27,7 +27,7 @@ def provider(
     return Host(name, held, frozenset(traits), frozenset(aggregates), under)
 
 
-def reported(answer: Mapping[str, Any], cloud: Cloud) -> set[str]:
+def reported_candidates(answer: Mapping[str, Any], cloud: Cloud) -> set[str]:
     """Return each candidate as ``CN1 MEMORY_MB:512 VCPU:1 + SS1 DISK_GB:500``."""
     names = {host.uuid: host.name for host in cloud.hosts}
     return {
@@ -41,7 +41,7 @@ def reported(answer: Mapping[str, Any], cloud: Cloud) -> set[str]:
     }
 
 
-def mapped(answer: Mapping[str, Any], cloud: Cloud, suffix: str) -> set[str]:
+def mapped_providers(answer: Mapping[str, Any], cloud: Cloud, suffix: str) -> set[str]:
     """Return the providers that serve a group, over all candidates."""
     names = {host.uuid: host.name for host in cloud.hosts}
     return {
@@ -165,7 +165,7 @@ def _function(name: str, bandwidth: int, *traits: str, free: int = 16) -> Host:
     return provider(name, stocks, under="CN1", traits=traits)
 
 
-def functions(free: int = 16) -> Cloud:
+def network_functions(free: int = 16) -> Cloud:
     """Return four functions of two cards on two networks; the first card is faster, with SSL."""
     return Cloud(
         (

@@ -18,16 +18,16 @@ from placement_sched.model.candidates_query import (
 Name = tuple[str, str]
 
 
-def _trait(any_of: frozenset[str]) -> str:
+def _trait_term(any_of: frozenset[str]) -> str:
     return next(iter(any_of)) if len(any_of) == 1 else f"in:{','.join(sorted(any_of))}"
 
 
-def _parts(group: RequestGroup) -> Iterator[tuple[Name, RequestGroup]]:
+def _split_group(group: RequestGroup) -> Iterator[tuple[Name, RequestGroup]]:
     """Yield each constraint of a group, and a group that has only this one."""
     for amount in group.resources:
         yield ("resources", f"{amount[0]}:{amount[1]}"), RequestGroup(resources=(amount,))
     for any_of in group.traits.required:
-        yield ("required", _trait(any_of)), RequestGroup(traits=TraitTerms((any_of,)))
+        yield ("required", _trait_term(any_of)), RequestGroup(traits=TraitTerms((any_of,)))
     for name in sorted(group.traits.forbidden):
         yield ("required", f"!{name}"), RequestGroup(traits=TraitTerms((), frozenset({name})))
     for uuids in group.aggregates.member_of:
@@ -41,7 +41,7 @@ def _parts(group: RequestGroup) -> Iterator[tuple[Name, RequestGroup]]:
         yield ("in_tree", group.in_tree), RequestGroup(in_tree=group.in_tree)
 
 
-def _joined(suffix: str, parts: list[RequestGroup]) -> RequestGroup:
+def _join_constraints(suffix: str, parts: list[RequestGroup]) -> RequestGroup:
     return RequestGroup(
         suffix=suffix,
         resources=sum((part.resources for part in parts), ()),
@@ -57,38 +57,41 @@ def _joined(suffix: str, parts: list[RequestGroup]) -> RequestGroup:
     )
 
 
-def _flat(query: CandidatesQuery) -> list[tuple[Name, str | None, RequestGroup]]:
+def _all_constraints(query: CandidatesQuery) -> list[tuple[Name, str | None, RequestGroup]]:
     """Return every constraint: its name, the suffix of its group (None: the root), itself."""
     found: list[tuple[Name, str | None, RequestGroup]] = []
     for group in query.groups:
         tail = f" (group {group.suffix})" if group.suffix else ""
         found += [
-            ((kind, detail + tail), group.suffix, part) for (kind, detail), part in _parts(group)
+            ((kind, detail + tail), group.suffix, part)
+            for (kind, detail), part in _split_group(group)
         ]
     root = RequestGroup(traits=query.root)
-    found += [(("root_required", detail), None, part) for (_, detail), part in _parts(root)]
+    found += [(("root_required", detail), None, part) for (_, detail), part in _split_group(root)]
     return found
 
 
-def _with(query: CandidatesQuery, kept: list[tuple[Name, str | None, RequestGroup]]):
+def _query_with(query: CandidatesQuery, kept: list[tuple[Name, str | None, RequestGroup]]):
     groups = tuple(
-        _joined(group.suffix, [part for _, suffix, part in kept if suffix == group.suffix])
+        _join_constraints(
+            group.suffix, [part for _, suffix, part in kept if suffix == group.suffix]
+        )
         for group in query.groups
     )
-    root = _joined("", [part for _, suffix, part in kept if suffix is None])
+    root = _join_constraints("", [part for _, suffix, part in kept if suffix is None])
     return replace(query, groups=groups, root=root.traits)
 
 
-def prefixes(query: CandidatesQuery) -> list[tuple[Name, CandidatesQuery]]:
+def query_prefixes(query: CandidatesQuery) -> list[tuple[Name, CandidatesQuery]]:
     """Return each constraint, and the question up to and with it."""
-    parts = _flat(query)
-    return [(part[0], _with(query, parts[: count + 1])) for count, part in enumerate(parts)]
+    parts = _all_constraints(query)
+    return [(part[0], _query_with(query, parts[: count + 1])) for count, part in enumerate(parts)]
 
 
-def without(query: CandidatesQuery, dropped: tuple[Name, ...]) -> CandidatesQuery:
+def query_without(query: CandidatesQuery, dropped: tuple[Name, ...]) -> CandidatesQuery:
     """Return the question without some constraints or rules."""
-    kept = [part for part in _flat(query) if part[0] not in dropped]
-    loosened = _with(query, kept)
+    kept = [part for part in _all_constraints(query) if part[0] not in dropped]
+    loosened = _query_with(query, kept)
     if ("group_policy", "isolate") in dropped:
         loosened = replace(loosened, group_policy="none")
     subtrees = (
@@ -97,9 +100,9 @@ def without(query: CandidatesQuery, dropped: tuple[Name, ...]) -> CandidatesQuer
     return replace(loosened, same_subtrees=tuple(subtrees))
 
 
-def names(query: CandidatesQuery) -> list[Name]:
+def constraint_names(query: CandidatesQuery) -> list[Name]:
     """Return every constraint and rule of a question, once."""
-    found = [name for name, _, _ in _flat(query)]
+    found = [name for name, _, _ in _all_constraints(query)]
     if query.isolates:
         found.append(("group_policy", "isolate"))
     found += [("same_subtree", ",".join(suffixes)) for suffixes in query.same_subtrees]

@@ -58,10 +58,10 @@ def candidates_of(
     """Return the candidates of each tree, by the uuid of its root."""
     return {
         root.uuid: {
-            _reported(slots, chosen)
+            _candidate_of(slots, chosen)
             for slots, chosen in _combinations(cloud, query, root)
-            if _holds(cloud, query, root, slots, chosen)
-            and not (one_of_a_tree and _trees_repeat(cloud, chosen))
+            if _satisfies_query(cloud, query, root, slots, chosen)
+            and not (one_of_a_tree and _has_two_providers_of_a_tree(cloud, chosen))
         }
         for root in cloud.hosts
         if root.parent is None
@@ -73,7 +73,7 @@ def all_candidates(cloud: Cloud, query: CandidatesQuery, *, one_of_a_tree: bool 
     return set().union(*candidates_of(cloud, query, one_of_a_tree=one_of_a_tree).values())
 
 
-def pool_of(cloud: Cloud, root: Host) -> list[Host]:
+def tree_with_sharing_providers(cloud: Cloud, root: Host) -> list[Host]:
     """Return the providers of a tree, and those that share with it."""
     own = [host for host in cloud.hosts if cloud.root(host) == root]
     joined = set().union(*(host.aggregates for host in own))
@@ -88,7 +88,7 @@ def _combinations(
     cloud: Cloud, query: CandidatesQuery, root: Host
 ) -> Iterator[tuple[list[_Slot], tuple[Host, ...]]]:
     slots = [slot for group in query.groups for slot in _slots(group)]
-    pool = pool_of(cloud, root)
+    pool = tree_with_sharing_providers(cloud, root)
     # To try only providers that serve a slot alone changes nothing but the time it takes.
     fitting = [[host for host in pool if _serves(cloud, slot, host, root)] for slot in slots]
     for chosen in product(*fitting):
@@ -144,7 +144,7 @@ def _is_in_tree(cloud: Cloud, group: RequestGroup, host: Host) -> bool:
     return group.in_tree in own
 
 
-def _holds(
+def _satisfies_query(
     cloud: Cloud, query: CandidatesQuery, root: Host, slots: list[_Slot], chosen: tuple[Host, ...]
 ) -> bool:
     """Return whether providers serve the request together."""
@@ -190,13 +190,13 @@ def _amounts(slots: list[_Slot], chosen: tuple[Host, ...]) -> Mapping[tuple[str,
     return asked
 
 
-def _trees_repeat(cloud: Cloud, chosen: tuple[Host, ...]) -> bool:
+def _has_two_providers_of_a_tree(cloud: Cloud, chosen: tuple[Host, ...]) -> bool:
     """Return whether two different providers are of one tree."""
     different = {host.name for host in chosen}
     return len({cloud.root(cloud[name]).name for name in different}) < len(different)
 
 
-def _reported(slots: list[_Slot], chosen: tuple[Host, ...]) -> Found:
+def _candidate_of(slots: list[_Slot], chosen: tuple[Host, ...]) -> Found:
     mapped: dict[str, set[str]] = {}
     for slot, host in zip(slots, chosen, strict=True):
         mapped.setdefault(slot.group.suffix, set()).add(host.uuid)
@@ -209,17 +209,19 @@ def _reported(slots: list[_Slot], chosen: tuple[Host, ...]) -> Found:
     )
 
 
-def stands(cloud: Cloud, query: CandidatesQuery, root: Host) -> bool:
+def has_provider_for_each_slot(cloud: Cloud, query: CandidatesQuery, root: Host) -> bool:
     """Return whether a tree has a provider for each slot, whether or not they serve together."""
-    pool = pool_of(cloud, root)
+    pool = tree_with_sharing_providers(cloud, root)
     return (
-        all(_group_stands(cloud, group, root, pool) for group in query.groups)
+        all(_has_provider_for_group(cloud, group, root, pool) for group in query.groups)
         and _has_each(root.traits, query.root)
         and not root.traits & query.root.forbidden
     )
 
 
-def _group_stands(cloud: Cloud, group: RequestGroup, root: Host, pool: list[Host]) -> bool:
+def _has_provider_for_group(
+    cloud: Cloud, group: RequestGroup, root: Host, pool: list[Host]
+) -> bool:
     slots = _slots(group)
     fitting = [[host for host in pool if _serves(cloud, slot, host, root)] for slot in slots]
     if len(slots) == 1:

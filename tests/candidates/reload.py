@@ -12,11 +12,11 @@ from tests.support.clouds import Cloud, load_cloud
 
 def reload(database: Database, cloud: Cloud) -> None:
     """Replace all providers; every trait that a request may name exists, even on no provider."""
-    database.write(_empty)
+    database.write(_delete_providers)
     load_cloud(database, cloud)
 
 
-def _empty(connection: Connection) -> None:
+def _delete_providers(connection: Connection) -> None:
     connection.execute(
         resource_providers.update().values(root_provider_id=None, parent_provider_id=None)
     )

@@ -16,7 +16,7 @@ from placement_sched.store.placement.change_log import Changes
 
 
 @dataclass
-class AllChanged:
+class AllProvidersChanged:
     """A log that reports all providers that are or were there, and all names, as changed."""
 
     known: set[int] = field(default_factory=set)
@@ -40,7 +40,7 @@ _USES_CACHE = [False]
 
 
 @contextmanager
-def cached() -> Iterator[None]:
+def provider_cache_enabled() -> Iterator[None]:
     """Let searches use a provider cache."""
     _USES_CACHE.append(True)
     yield
@@ -51,6 +51,6 @@ def source_of(connection: Connection) -> ProviderSource:
     """Return the providers of a database."""
     if not _USES_CACHE[-1]:
         return LoadedProviders(connection)
-    cache = _CACHES.setdefault(connection.engine, ProviderCache(AllChanged()))
+    cache = _CACHES.setdefault(connection.engine, ProviderCache(AllProvidersChanged()))
     assert cache.refresh(connection)
     return CachedProviders(cache)

@@ -79,12 +79,12 @@ SHARES = "MISC_SHARES_VIA_AGGREGATE"
 ROOT_TRAITS = ("CUSTOM_GOLD", "HW_CPU_X86_AVX")
 
 
-def _seldom(values: Sequence[Any], usual: Any) -> st.SearchStrategy[Any]:
+def _mostly_usual(values: Sequence[Any], usual: Any) -> st.SearchStrategy[Any]:
     """Return the usual value five times of six: one odd thing at a time leaves candidates."""
-    return _seldom_drawn(st.sampled_from(values), usual)
+    return _mostly_usual_drawn(st.sampled_from(values), usual)
 
 
-def _seldom_drawn(values: st.SearchStrategy[Any], usual: Any) -> st.SearchStrategy[Any]:
+def _mostly_usual_drawn(values: st.SearchStrategy[Any], usual: Any) -> st.SearchStrategy[Any]:
     return st.integers(0, 5).flatmap(lambda lot: values if lot == 5 else st.just(usual))
 
 
@@ -94,11 +94,11 @@ def ample_stocks(draw: st.DrawFn, name: str) -> Stock:
     inventory = Inventory(
         resource_class=name,
         total=draw(st.integers(2, 8)),
-        max_unit=draw(_seldom([3, 2], MAX_INT)),
-        min_unit=draw(_seldom([2], 1)),
-        step_size=draw(_seldom([2], 1)),
+        max_unit=draw(_mostly_usual([3, 2], MAX_INT)),
+        min_unit=draw(_mostly_usual([2], 1)),
+        step_size=draw(_mostly_usual([2], 1)),
     )
-    return Stock(inventory, draw(_seldom([inventory.total // 2, inventory.total], 0)))
+    return Stock(inventory, draw(_mostly_usual([inventory.total // 2, inventory.total], 0)))
 
 
 @st.composite
@@ -128,24 +128,28 @@ def granular_groups(draw: st.DrawFn, suffix: str, least: int = 1) -> RequestGrou
     names = draw(st.sets(st.sampled_from(CHILD_CLASSES), min_size=least, max_size=2))
     return RequestGroup(
         suffix=suffix,
-        resources=tuple((name, draw(_seldom([2, 3], 1))) for name in sorted(names)),
+        resources=tuple((name, draw(_mostly_usual([2, 3], 1))) for name in sorted(names)),
         traits=TraitTerms(
             draw(
-                _seldom_drawn(
+                _mostly_usual_drawn(
                     st.lists(_trait_sets, min_size=1, max_size=2, unique=True).map(tuple), ()
                 )
             ),
-            frozenset(draw(_seldom_drawn(st.sampled_from(TRAITS).map(lambda one: {one}), ()))),
+            frozenset(
+                draw(_mostly_usual_drawn(st.sampled_from(TRAITS).map(lambda one: {one}), ()))
+            ),
         ),
         aggregates=AggregateTerms(
             draw(
-                _seldom_drawn(
+                _mostly_usual_drawn(
                     st.lists(_aggregate_sets, min_size=1, max_size=2, unique=True).map(tuple), ()
                 )
             ),
-            draw(_seldom_drawn(_aggregate_sets, frozenset())),
+            draw(_mostly_usual_drawn(_aggregate_sets, frozenset())),
         ),
-        in_tree=draw(_seldom([uuid_of("host-0"), uuid_of("host-2"), uuid_of("no-host")], None)),
+        in_tree=draw(
+            _mostly_usual([uuid_of("host-0"), uuid_of("host-2"), uuid_of("no-host")], None)
+        ),
     )
 
 
@@ -164,13 +168,13 @@ def queries(draw: st.DrawFn) -> CandidatesQuery:
         for suffix in suffixes
     ]
     root = st.sets(st.sampled_from(ROOT_TRAITS), min_size=1, max_size=1)
-    required = draw(_seldom_drawn(root, set()))
+    required = draw(_mostly_usual_drawn(root, set()))
     return CandidatesQuery(
         groups=tuple(groups),
         group_policy=draw(st.sampled_from(["none", "isolate"])),
         root=TraitTerms(
             tuple(frozenset({name}) for name in required),
-            frozenset(draw(_seldom_drawn(root, set())) - required),
+            frozenset(draw(_mostly_usual_drawn(root, set())) - required),
         ),
         same_subtrees=tuple(tied),
     )

@@ -85,21 +85,21 @@ def _roots(found):
 
 
 @pytest.fixture
-def noted(monkeypatch):
+def batch_sizes(monkeypatch):
     """Give a list that fills with the number of trees of each batch."""
     seen = []
 
     read = TreeReader.read
 
-    def note(self, roots):
+    def record_call(self, roots):
         seen.append(len(roots))
         return read(self, roots)
 
-    monkeypatch.setattr(TreeReader, "read", note)
+    monkeypatch.setattr(TreeReader, "read", record_call)
     return seen
 
 
-def _small(monkeypatch):
+def _use_small_batches(monkeypatch):
     for name, size in (
         ("_MIN_BATCH", 1),
         ("_MIN_NEXT_BATCH", 1),
@@ -117,12 +117,12 @@ def _small(monkeypatch):
     limit=st.sampled_from([-1, 1, 2, 3, 5]),
     strategy=st.sampled_from([{}, BREADTH_FIRST]),
 )
-def test_size_of_batches_changes_no_answer(database, settings, cloud, query, limit, strategy):
+def test_batch_size_does_not_change_answers(database, settings, cloud, query, limit, strategy):
     reload(database, cloud)
     options = settings.with_overrides({**strategy, MOST: limit})
     at_once = _find(database, query, options)
     with pytest.MonkeyPatch.context() as patch:
-        _small(patch)
+        _use_small_batches(patch)
         by_one_or_two = _find(database, query, options)
         drawn = _find(database, query, options.with_overrides(SHUFFLED))
     assert by_one_or_two.requests == at_once.requests
@@ -135,7 +135,7 @@ def test_size_of_batches_changes_no_answer(database, settings, cloud, query, lim
 
 
 @pytest.mark.parametrize("options", [{}, BREADTH_FIRST, SHUFFLED], ids=["deep", "broad", "random"])
-def test_last_of_many_trees_is_found_under_a_limit(database, settings, options, noted):
+def test_last_matching_tree_is_found_under_a_limit(database, settings, options, batch_sizes):
     cloud = _cloud(60, {59})
     load_cloud(database, cloud)
     # With this seed it is not among the first that are drawn.
@@ -143,10 +143,10 @@ def test_last_of_many_trees_is_found_under_a_limit(database, settings, options, 
     assert {as_found(one) for one in found.requests} == all_candidates(cloud, TWO_CARDS)
     assert _roots(found) == [uuid_of("CN059")] * 2
     # The trees that cannot serve are not read one batch after the other.
-    assert noted == [16, 1]
+    assert batch_sizes == [16, 1]
 
 
-def _spread(*traits):
+def _query_over_several_providers(*traits):
     """Return a question for two classes that several providers may serve, with traits together."""
     group = RequestGroup(
         resources=(("VCPU", 1), ("DISK_GB", 1)),
@@ -167,38 +167,38 @@ def _hosts_with_disks(trees, traits):
 
 @pytest.mark.parametrize("options", [{}, SHUFFLED], ids=["by id", "at random"])
 @pytest.mark.parametrize("number", [1, 30], ids=["one trait", "thirty traits"])
-def test_trees_without_a_trait_required_together_are_passed_over(
-    database, settings, noted, options, number
+def test_trees_lacking_a_required_trait_are_skipped(
+    database, settings, batch_sizes, options, number
 ):
     traits = [f"CUSTOM_TRAIT_{one}" for one in range(number)]
     load_cloud(database, Cloud(tuple(_hosts_with_disks(60, traits))))
     # With this seed it is not among the first that are drawn; and trying would be too much work.
     small = settings.with_overrides({MOST: 10, **options, BUDGET: 40})
-    found = _find(database, _spread(*traits), small, seed=2)
+    found = _find(database, _query_over_several_providers(*traits), small, seed=2)
     assert [dict(one.allocations) for one in found.requests] == [
         {uuid_of("CN059"): {"VCPU": 1}, uuid_of("CN059 B"): {"DISK_GB": 1}}
     ]
-    assert noted == [16, 1]
+    assert batch_sizes == [16, 1]
 
 
-def test_no_provider_has_a_trait_required_together(database, settings, noted):
+def test_required_trait_without_providers_has_no_candidates(database, settings, batch_sizes):
     elsewhere = provider("lone", traits=["CUSTOM_TRAIT"])
     load_cloud(database, Cloud((*_hosts_with_disks(60, ()), elsewhere)))
     small = settings.with_overrides({MOST: 10, BUDGET: 1})
-    assert _find(database, _spread("CUSTOM_TRAIT"), small).requests == ()
-    assert noted == [16]
+    assert _find(database, _query_over_several_providers("CUSTOM_TRAIT"), small).requests == ()
+    assert batch_sizes == [16]
 
 
-def test_limit_is_reached_in_the_second_batch(database, settings, noted):
+def test_limit_is_reached_in_the_second_batch(database, settings, batch_sizes):
     load_cloud(database, _cloud(60, set(range(0, 60, 2))))
     found = _find(database, TWO_CARDS, settings.with_overrides({MOST: 40}))
     # Half of the first 16 trees serve, with two candidates each: 24 are lacking then.
     expected = [uuid_of(f"CN{number:03}") for number in range(0, 40, 2) for _ in range(2)]
     assert _roots(found) == expected
-    assert noted == [16, 30]
+    assert batch_sizes == [16, 30]
 
 
-def test_last_batch_is_all_that_is_left(database, settings, noted):
+def test_last_batch_has_the_remaining_trees(database, settings, batch_sizes):
     load_cloud(database, _cloud(40, set(range(10))))
     found = _find(database, TWO_CARDS, settings.with_overrides({MOST: 100}))
     assert len(found.requests) == 20
@@ -206,11 +206,11 @@ def test_last_batch_is_all_that_is_left(database, settings, noted):
     with database.read() as connection:
         cheap = source_of(connection).reads_cheaply
     # Where it costs no statement to know which ten may serve, these are read alone.
-    assert noted == ([10] if cheap else [25, 15])
+    assert batch_sizes == ([10] if cheap else [25, 15])
 
 
-def test_trees_that_may_serve_are_read_in_as_many_batches_as_are_needed(
-    database, settings, noted, monkeypatch
+def test_possible_trees_are_read_in_as_few_batches_as_needed(
+    database, settings, batch_sizes, monkeypatch
 ):
     monkeypatch.setattr(batches, "_MIN_BATCH", 2)
     monkeypatch.setattr(batches, "_MIN_NEXT_BATCH", 1)
@@ -222,12 +222,12 @@ def test_trees_that_may_serve_are_read_in_as_many_batches_as_are_needed(
     assert _roots(found) == expected
     if cheap:
         # Six trees of two candidates each, and a quarter more of what is lacking.
-        assert noted == [6, 8]
+        assert batch_sizes == [6, 8]
 
 
 @pytest.mark.all_databases
-def test_trees_that_seem_to_serve_and_do_not_are_followed_by_more(
-    database, settings, noted, monkeypatch
+def test_batches_continue_after_trees_without_candidates(
+    database, settings, batch_sizes, monkeypatch
 ):
     # Each has a card for each slot, but it is the same one: only the last tree has two.
     monkeypatch.setattr(batches, "_MIN_BATCH", 2)
@@ -237,14 +237,12 @@ def test_trees_that_seem_to_serve_and_do_not_are_followed_by_more(
     load_cloud(database, cloud)
     found = _find(database, TWO_CARDS, settings.with_overrides({MOST: 2}))
     assert _roots(found) == [uuid_of("last CN000")] * 2
-    assert noted == [2, 2, 8, 19]
+    assert batch_sizes == [2, 2, 8, 19]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("every", [2, 5], ids=["many serve", "few serve"])
-def test_each_tree_is_as_likely_as_another_in_a_sample(
-    sqlite_database, sqlite_settings, every, monkeypatch
-):
+def test_random_sample_is_uniform_over_trees(sqlite_database, sqlite_settings, every, monkeypatch):
     serving = range(0, 6 * every, every)
     load_cloud(sqlite_database, _cloud(6 * every, set(serving)))
     monkeypatch.setattr(batches, "_MIN_BATCH", 4)
@@ -259,7 +257,7 @@ def test_each_tree_is_as_likely_as_another_in_a_sample(
     assert all(14 < count < 66 for count in drawn.values())
 
 
-def test_a_sample_takes_the_providers_of_a_tree_at_random_too(sqlite_database, sqlite_settings):
+def test_random_sample_is_random_within_a_tree(sqlite_database, sqlite_settings):
     load_cloud(sqlite_database, _cloud(1, {0}))
     options = sqlite_settings.with_overrides({**SHUFFLED, MOST: 1})
     first = {
@@ -274,7 +272,7 @@ def test_a_sample_takes_the_providers_of_a_tree_at_random_too(sqlite_database, s
     [({}, [0, 0, 0, 0]), (BREADTH_FIRST, [0, 1, 2, 3])],
     ids=["depth-first", "breadth-first"],
 )
-def test_depth_first_empties_a_tree_and_breadth_first_goes_round(
+def test_depth_first_finishes_a_tree_and_breadth_first_alternates(
     database, settings, options, first
 ):
     cloud = Cloud(tuple(one for number in range(4) for one in _tree(number, "ABC")))
@@ -287,16 +285,14 @@ def test_depth_first_empties_a_tree_and_breadth_first_goes_round(
 
 
 @pytest.mark.parametrize("options", [{}, BREADTH_FIRST, SHUFFLED], ids=["deep", "broad", "random"])
-def test_operator_who_allows_none_gets_none(sqlite_database, sqlite_settings, options):
+def test_maximum_of_zero_candidates_returns_none(sqlite_database, sqlite_settings, options):
     load_cloud(sqlite_database, _cloud(3, {0}))
     found = _find(sqlite_database, TWO_CARDS, sqlite_settings.with_overrides({**options, MOST: 0}))
     assert found.requests == ()
 
 
 @pytest.mark.parametrize("strategy", ["depth-first", "breadth-first"])
-def test_candidates_of_several_trees_keep_their_own_roots(
-    sqlite_database, sqlite_settings, strategy
-):
+def test_candidates_of_several_trees_keep_their_roots(sqlite_database, sqlite_settings, strategy):
     names = ("cn1", "cn2", "cn3")
     hosts = tuple(
         Host(name, build_stock("VCPU", 8) | build_stock("MEMORY_MB", 1024)) for name in names
@@ -319,20 +315,18 @@ def test_candidates_of_several_trees_keep_their_own_roots(
     assert roots == {(uuid_of(name),): uuid_of(name) for name in names}
 
 
-def test_what_a_sharing_provider_serves_in_its_own_tree_is_answered_once(
-    database, settings, monkeypatch
-):
+def test_sharing_provider_of_its_own_tree_is_returned_once(database, settings, monkeypatch):
     """Its own tree is read before the tree that it shares with."""
     shared = {"traits": [SHARES], "aggregates": ["rack"]}
     tree = provider("CN1"), provider("PF1", {"VCPU": 8}, under="CN1", **shared)
     load_cloud(database, Cloud((*tree, provider("CN2", aggregates=["rack"]))))
     query = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 1),)),))
-    _small(monkeypatch)
+    _use_small_batches(monkeypatch)
     assert _roots(_find(database, query, settings)) == [uuid_of("CN1")]
 
 
 @pytest.mark.parametrize("ratio", [1e18, 3e38])
-def test_capacity_beyond_whole_numbers_is_no_limit(database, settings, ratio):
+def test_infinite_capacity_is_unlimited(database, settings, ratio):
     host = Host("CN1", build_stock("VCPU", 8, used=1, allocation_ratio=ratio))
     load_cloud(database, Cloud((host, provider("child", under="CN1"))))
     groups = (RequestGroup(suffix=suffix, resources=(("VCPU", 1),)) for suffix in ("1", "2"))

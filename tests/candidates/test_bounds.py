@@ -50,7 +50,7 @@ EQUAL = Cloud(
 )
 
 
-def _asking(groups, policy="isolate"):
+def _groups_query(groups, policy="isolate"):
     pairs = [f"resources{number}=SRIOV_NET_VF:1" for number in range(1, groups + 1)]
     return "&".join([*pairs, f"group_policy={policy}"])
 
@@ -62,7 +62,7 @@ def _get(app, query, status=200):
 
 
 @pytest.fixture
-def equal(sqlite_settings, make_app):
+def make_equal_children_app(sqlite_settings, make_app):
     """Return how to make clients of a cloud with eight equal children, under such bounds."""
     load_cloud(make_app(sqlite_settings).app.services.database, EQUAL)
 
@@ -72,27 +72,27 @@ def equal(sqlite_settings, make_app):
     return open_with
 
 
-def test_six_groups_on_eight_equal_children_are_cut_at_the_limit(equal):
-    app = equal(**{BUDGET: 50_000})
-    answer = _get(app, f"{_asking(6)}&limit=1000").json
+def test_many_equal_candidates_stop_at_the_limit(make_equal_children_app):
+    app = make_equal_children_app(**{BUDGET: 50_000})
+    answer = _get(app, f"{_groups_query(6)}&limit=1000").json
     reported = {str(request["mappings"]) for request in answer["allocation_requests"]}
     assert len(reported) == len(answer["allocation_requests"]) == 1000
 
 
-def test_conditions_without_number_are_paid_for(equal):
+def test_many_conditions_consume_the_work_budget(make_equal_children_app):
     """The database asks each provider of a tree for all of them."""
     named = [trait for trait in os_traits.get_traits() if trait.startswith("HW_CPU_X86_")][:60]
     forbidden = "&".join(
         f"required{number}={','.join(f'!{name}' for name in named[number : number + 20])}"
         for number in range(1, 31)
     )
-    query = f"{_asking(30, 'none')}&{forbidden}&limit=1"
-    _get(equal(**{BUDGET: 5_000}), query)
-    refusal = _get(equal(**{BUDGET: 200}), query, status=400)
+    query = f"{_groups_query(30, 'none')}&{forbidden}&limit=1"
+    _get(make_equal_children_app(**{BUDGET: 5_000}), query)
+    refusal = _get(make_equal_children_app(**{BUDGET: 200}), query, status=400)
     assert refusal.json["errors"][0]["code"] == "placement.query.too_complex"
 
 
-def test_search_that_takes_longer_than_a_statement_may_is_given_up(monkeypatch):
+def test_search_stops_at_the_statement_timeout(monkeypatch):
     now = iter([100.0, 159.0, 161.0])
     monkeypatch.setattr(combine, "monotonic", lambda: next(now))
     budget = WorkBudget(0, seconds=60)
@@ -101,33 +101,33 @@ def test_search_that_takes_longer_than_a_statement_may_is_given_up(monkeypatch):
         budget.consume(1)
 
 
-def test_more_groups_than_providers_are_found_out_without_trying(equal):
-    app = equal(**{BUDGET: 10})
-    assert _get(app, _asking(9)).json["allocation_requests"] == []
+def test_more_groups_than_providers_need_no_search(make_equal_children_app):
+    app = make_equal_children_app(**{BUDGET: 10})
+    assert _get(app, _groups_query(9)).json["allocation_requests"] == []
 
 
-def test_more_combinations_than_the_budget_allows_are_refused_by_name(equal):
-    app = equal(**{BUDGET: 10_000})
-    (error,) = _get(app, _asking(6), status=400).json["errors"]
+def test_too_many_combinations_are_rejected_naming_the_option(make_equal_children_app):
+    app = make_equal_children_app(**{BUDGET: 10_000})
+    (error,) = _get(app, _groups_query(6), status=400).json["errors"]
     assert error["code"] == "placement.query.too_complex"
     assert "allocation_candidates_budget" in error["detail"]
-    assert len(_get(app, f"{_asking(6)}&limit=10").json["allocation_requests"]) == 10
+    assert len(_get(app, f"{_groups_query(6)}&limit=10").json["allocation_requests"]) == 10
 
 
-def test_budget_of_zero_is_no_bound(equal):
-    app = equal(**{BUDGET: 0})
-    assert len(_get(app, _asking(4)).json["allocation_requests"]) == 8 * 7 * 6 * 5
+def test_budget_of_zero_is_unlimited(make_equal_children_app):
+    app = make_equal_children_app(**{BUDGET: 0})
+    assert len(_get(app, _groups_query(4)).json["allocation_requests"]) == 8 * 7 * 6 * 5
 
 
-def test_thousands_of_groups_are_refused(equal):
-    (error,) = _get(equal(), _asking(2000), status=400).json["errors"]
+def test_thousands_of_groups_are_rejected(make_equal_children_app):
+    (error,) = _get(make_equal_children_app(), _groups_query(2000), status=400).json["errors"]
     assert error["code"] == "placement.query.too_complex"
     assert "2000 request groups" in error["detail"]
 
 
-def test_megabytes_of_query_are_refused(equal):
+def test_query_of_megabytes_is_rejected(make_equal_children_app):
     query = f"resources=VCPU:1&member_of=in:{','.join([uuid_of('rack')] * 60_000)}"
-    (error,) = _get(equal(), query, status=400).json["errors"]
+    (error,) = _get(make_equal_children_app(), query, status=400).json["errors"]
     assert "max_query_string_size" in error["detail"]
 
 
@@ -155,31 +155,31 @@ def _rules(slots, *, isolate):
         (16, 33, 2, False, False),
     ],
 )
-def test_seats_are_counted_before_combinations_are_tried(providers, slots, free, isolate, served):
+def test_slots_are_matched_to_providers_before_combining(providers, slots, free, isolate, served):
     tree, rules = _tree(providers, slots, free), _rules(slots, isolate=isolate)
     assert can_serve(tree, rules, WorkBudget(5000)) == served
 
 
-def test_fewer_seats_than_groups_are_seen_at_once_and_matching_costs_steps():
+def test_too_few_providers_for_groups_are_detected_at_once():
     assert not can_serve(_tree(16, 17, 1), _rules(17, isolate=True), WorkBudget(1))
     with pytest.raises(TooComplex):
         can_serve(_tree(16, 16, 1), _rules(16, isolate=True), WorkBudget(100))
 
 
-class _Rooms(dict):
+class _UnreadableCapacities(dict):
     """Rooms of very many trees, that are looked up and never gone through."""
 
     def items(self):
         raise AssertionError
 
 
-def test_seats_of_a_tree_are_counted_without_looking_at_other_trees():
+def test_matching_slots_does_not_read_other_trees():
     tree = _tree(16, 16, 1)
-    alone = ProviderTree(options=tree.options, free=_Rooms(tree.free))
+    alone = ProviderTree(options=tree.options, free=_UnreadableCapacities(tree.free))
     assert can_serve(alone, _rules(16, isolate=False), WorkBudget(5000))
 
 
-def test_search_without_an_end_is_stopped():
+def test_endless_search_is_stopped():
     # Two seats are too few for three that want two units each, which counting units does not see.
     slots = tuple(Slot(suffix=str(n), amounts=((1, 3 if n else 2),)) for n in range(14))
     tree = _tree(13, 14, 4)
@@ -187,7 +187,7 @@ def test_search_without_an_end_is_stopped():
         list(combinations(tree, Rules(slots=slots), WorkBudget(10_000)))
 
 
-def _spent(subtrees):
+def _smallest_sufficient_budget(subtrees):
     """Return within what budget ten slots with these ties have a thousand combinations."""
     options = (tuple(range(8)),) * 10
     lines = {number: frozenset(range(number + 1)) for number in range(8)}
@@ -204,20 +204,22 @@ def _spent(subtrees):
     return None
 
 
-def test_a_few_ties_cost_nothing_and_many_cost_in_proportion():
+def test_same_subtree_rules_cost_work_in_proportion():
     pairs = tuple(pairwise(range(10)))
-    assert _spent(pairs[:3]) == _spent(pairs) == 2_000
+    assert _smallest_sufficient_budget(pairs[:3]) == _smallest_sufficient_budget(pairs) == 2_000
     every = tuple(chain(*(choose(range(10), size) for size in (2, 3, 4))))
     assert len(every) == 375
-    assert _spent(every) >= 2_000 * 32
+    assert _smallest_sufficient_budget(every) >= 2_000 * 32
 
 
 @pytest.mark.parametrize("again", ["same_subtree=1,2", "same_subtree=2,1"])
-def test_a_tie_reported_a_thousand_times_costs_as_much_as_reported_once(equal, again):
-    app = equal(**{BUDGET: 1_500})
-    once = _get(app, f"{_asking(3, 'none')}&same_subtree=1,2").json
+def test_repeated_same_subtree_rule_costs_no_more(make_equal_children_app, again):
+    app = make_equal_children_app(**{BUDGET: 1_500})
+    once = _get(app, f"{_groups_query(3, 'none')}&same_subtree=1,2").json
     assert len(once["allocation_requests"]) == 64
-    reported = _get(app, "&".join([_asking(3, "none"), "same_subtree=1,2", *[again] * 1000])).json
+    reported = _get(
+        app, "&".join([_groups_query(3, "none"), "same_subtree=1,2", *[again] * 1000])
+    ).json
     assert reported == once
 
 
@@ -226,28 +228,34 @@ LONG = "&".join(f"resources_{'A' * 50}{number}=SRIOV_NET_VF:1" for number in ran
 
 @pytest.mark.parametrize(
     "query",
-    ["resources1=SRIOV_NET_VF:1", _asking(2), _asking(8), _asking(32, "none"), LONG],
+    [
+        "resources1=SRIOV_NET_VF:1",
+        _groups_query(2),
+        _groups_query(8),
+        _groups_query(32, "none"),
+        LONG,
+    ],
     ids=["1 group", "2 groups", "8 groups", "32 groups", "long suffixes"],
 )
-def test_candidates_cost_the_characters_that_they_take(equal, query):
+def test_candidates_cost_work_by_response_size(make_equal_children_app, query):
     query = query if "group_policy" in query else f"{query}&group_policy=none"
-    reported = _get(equal(), f"{query}&limit=8").json["allocation_requests"]
+    reported = _get(make_equal_children_app(), f"{query}&limit=8").json["allocation_requests"]
     steps = sum(len(dumps(one)) for one in reported) // STEP
-    app = equal(**{BUDGET: steps // 2})
+    app = make_equal_children_app(**{BUDGET: steps // 2})
     (error,) = _get(app, f"{query}&limit=8", status=400).json["errors"]
     assert error["code"] == "placement.query.too_complex"
     # And some for the providers that are tried for them.
-    app = equal(**{BUDGET: steps * 4})
+    app = make_equal_children_app(**{BUDGET: steps * 4})
     assert _get(app, f"{query}&limit=8").json["allocation_requests"] == reported
 
 
-def test_many_groups_pinned_to_one_child_cannot_fill_the_memory(sqlite_settings, make_app):
+def test_many_groups_on_one_child_use_bounded_memory(sqlite_settings, make_app):
     app = make_app(sqlite_settings.with_overrides({BUDGET: 50_000}))
     gold = provider("PF0", {"SRIOV_NET_VF": 64}, under="CN", traits=["CUSTOM_GOLD"])
     plain = provider("PF1", {"SRIOV_NET_VF": 64}, under="CN")
     load_cloud(app.app.services.database, Cloud((provider("CN"), gold, plain)))
     pinned = "&".join(f"required{number}=CUSTOM_GOLD" for number in range(1, 47))
-    query = f"{_asking(64, 'none')}&{pinned}"
+    query = f"{_groups_query(64, 'none')}&{pinned}"
     (error,) = _get(app, query, status=400).json["errors"]
     assert error["code"] == "placement.query.too_complex"
     answer = _get(app, f"{query}&limit=100")
@@ -255,7 +263,7 @@ def test_many_groups_pinned_to_one_child_cannot_fill_the_memory(sqlite_settings,
     assert len(answer.body) < 50_000 * STEP
 
 
-def test_what_is_found_again_by_another_tree_is_not_counted_again(sqlite_settings, make_app):
+def test_candidate_found_by_two_trees_is_counted_once(sqlite_settings, make_app):
     app = make_app(sqlite_settings.with_overrides({BUDGET: 1000}))
     pool = provider("SS", {"DISK_GB": 99}, traits=[SHARES], aggregates=["a"])
     hosts = [provider(f"CN{number}", aggregates=["a"]) for number in range(500)]
@@ -270,7 +278,7 @@ def _pools_and_hosts(count, **stock):
     return Cloud((*pools, *(provider(f"CN{n}", stock, aggregates=["a"]) for n in range(count))))
 
 
-def test_hosts_that_only_the_same_pools_serve_are_one_tree(database):
+def test_hosts_with_equal_pools_are_searched_as_one_tree(database):
     load_cloud(database, _pools_and_hosts(200))
     asked = (RequestGroup(suffix=str(n), resources=(("SRIOV_NET_VF", 1),)) for n in range(20))
     query = CandidatesQuery(groups=tuple(asked), group_policy="isolate")
@@ -284,17 +292,17 @@ def test_hosts_that_only_the_same_pools_serve_are_one_tree(database):
 
 
 @pytest.mark.parametrize(("stock", "status"), [({}, 200), ({"SRIOV_NET_VF": 1}, 400)])
-def test_trees_cost_what_they_differ_in(sqlite_settings, make_app, stock, status):
+def test_equal_trees_share_the_search_cost(sqlite_settings, make_app, stock, status):
     app = make_app(sqlite_settings.with_overrides({BUDGET: 3000}))
     load_cloud(app.app.services.database, _pools_and_hosts(400, **stock))
-    answer = _get(app, f"{_asking(20)}&limit=1", status=status).json
+    answer = _get(app, f"{_groups_query(20)}&limit=1", status=status).json
     if status == 400:
         assert answer["errors"][0]["code"] == "placement.query.too_complex"
     else:
         assert answer["allocation_requests"] == []
 
 
-def test_sixty_sets_of_aggregates_are_met_by_itself_or_by_the_root(database, settings):
+def test_sixty_member_of_sets_match_provider_or_root(database, settings):
     places = [f"a{number}" for number in range(60)]
     few, rest = places[:30], places[30:]
     cloud = Cloud(
@@ -325,8 +333,8 @@ def test_sixty_sets_of_aggregates_are_met_by_itself_or_by_the_root(database, set
 
 
 @pytest.mark.parametrize(("sets", "status"), [(3, 200), (4, 400)])
-def test_more_sets_of_aggregates_than_allowed_are_refused(equal, sets, status):
-    app = equal(**{MEMBER_OF: 6})
+def test_too_many_member_of_sets_are_rejected(make_equal_children_app, sets, status):
+    app = make_equal_children_app(**{MEMBER_OF: 6})
     some = [f"member_of={uuid_of(str(number))}" for number in range(sets)]
     query = "&".join(["resources=VCPU:1,DISK_GB:1", *some])
     answer = _get(app, query, status=status).json
@@ -336,15 +344,15 @@ def test_more_sets_of_aggregates_than_allowed_are_refused(equal, sets, status):
         assert "max_member_of" in answer["errors"][0]["detail"]
 
 
-def test_hundreds_of_sets_of_aggregates_are_refused(equal):
+def test_hundreds_of_member_of_sets_are_rejected(make_equal_children_app):
     some = [f"member_of={uuid_of(str(number))}" for number in range(300)]
     query = "&".join(["resources=VCPU:1", *some])
-    (error,) = _get(equal(), query, status=400).json["errors"]
+    (error,) = _get(make_equal_children_app(), query, status=400).json["errors"]
     assert error["code"] == "placement.query.too_complex"
 
 
 @pytest.mark.parametrize("sharing", [False, True], ids=["tree", "sharing"])
-def test_forty_groups_are_answered_and_explained_in_seconds(database, settings, sharing):
+def test_forty_groups_are_searched_and_explained_in_seconds(database, settings, sharing):
     shares = [provider("SS", {"VCPU": 1}, traits=[SHARES], aggregates=["a"])] if sharing else []
     cloud = Cloud(
         (
@@ -385,7 +393,7 @@ def test_forty_groups_are_answered_and_explained_in_seconds(database, settings, 
 
 
 @pytest.mark.parametrize("child", [(), (provider("child", under="CN"),)], ids=["flat", "trees"])
-def test_hundred_required_traits_are_answered_in_seconds(database, settings, child):
+def test_hundred_required_traits_are_searched_in_seconds(database, settings, child):
     traits = [f"CUSTOM_TRAIT_{number}" for number in range(100)]
     load_cloud(database, Cloud((provider("CN", {"VCPU": 8}, traits=traits), *child)))
     required = TraitTerms(tuple(frozenset({name}) for name in traits))

@@ -17,7 +17,7 @@ from placement_sched.db.tables import allocations, resource_providers
 from placement_sched.errors import Unavailable
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from placement_sched.store.placement import provider_state
-from tests.candidates.changing import Changer, NotedChanges
+from tests.candidates.changing import RandomChanger, RecordedChanges
 from tests.candidates.documented import provider
 from tests.candidates.reload import reload
 from tests.support.clouds import Cloud, Host, build_stock, load_cloud, uuid_of
@@ -28,47 +28,47 @@ CLOUD = Cloud(tuple(provider(f"CN{number}", {"VCPU": 4}) for number in range(3))
 
 
 @pytest.fixture
-def filled(database):
+def filled_database(database):
     reload(database, CLOUD)
     return database
 
 
-def _found(cache, settings):
+def _found_roots(cache, settings):
     source = CachedProviders(cache)
     found = find(source, prepare(source, QUERY), settings, Random(1))
     return [request.root_uuid for request in found.requests]
 
 
-def test_all_that_is_asked_takes_no_statement(filled, settings):
-    cache = ProviderCache(NotedChanges())
-    with filled.read() as connection:
+def test_cached_search_takes_no_statement(filled_database, settings):
+    cache = ProviderCache(RecordedChanges())
+    with filled_database.read() as connection:
         assert cache.refresh(connection)
-    with record_statements(filled) as seen:
-        assert _found(cache, settings) == [uuid_of(f"CN{number}") for number in range(3)]
+    with record_statements(filled_database) as seen:
+        assert _found_roots(cache, settings) == [uuid_of(f"CN{number}") for number in range(3)]
     assert seen == []
 
 
-def test_what_changed_is_read_with_one_statement(filled, settings):
-    log = NotedChanges()
-    cache, changer = ProviderCache(log), Changer(log, Random(3))
-    with filled.read() as connection:
+def test_changes_are_read_with_one_statement(filled_database, settings):
+    log = RecordedChanges()
+    cache, changer = ProviderCache(log), RandomChanger(log, Random(3))
+    with filled_database.read() as connection:
         cache.refresh(connection)
         for _ in range(20):
-            changer.change(filled)
+            changer.apply_change(filled_database)
         log.names = False
-        with record_statements(filled) as seen:
+        with record_statements(filled_database) as seen:
             assert cache.refresh(connection)
         assert len(seen) == 1
-        with record_statements(filled) as seen:
+        with record_statements(filled_database) as seen:
             assert cache.refresh(connection)
         assert seen == []
 
 
-def test_without_a_log_there_is_no_cache_and_it_is_asked_for_again_later(filled):
+def test_cache_waits_for_the_change_log(filled_database):
     now = [0.0]
-    log = NotedChanges(kept=False)
+    log = RecordedChanges(kept=False)
     cache = ProviderCache(log, clock=lambda: now[0])
-    with filled.read() as connection:
+    with filled_database.read() as connection:
         assert not cache.refresh(connection)
         log.kept = True
         assert not cache.refresh(connection)
@@ -76,109 +76,109 @@ def test_without_a_log_there_is_no_cache_and_it_is_asked_for_again_later(filled)
         assert cache.refresh(connection)
 
 
-def test_log_in_doubt_lets_everything_be_read_again(filled, settings):
-    log = NotedChanges()
+def test_doubtful_log_reloads_the_cache(filled_database, settings):
+    log = RecordedChanges()
     cache = ProviderCache(log)
-    with filled.read() as connection:
+    with filled_database.read() as connection:
         cache.refresh(connection)
-        load_cloud(filled, Cloud((provider("new", {"VCPU": 4}),)))
+        load_cloud(filled_database, Cloud((provider("new", {"VCPU": 4}),)))
         assert cache.refresh(connection)
-        assert uuid_of("new") not in _found(cache, settings)
+        assert uuid_of("new") not in _found_roots(cache, settings)
         log.doubted = True
         assert cache.refresh(connection)
-    assert uuid_of("new") in _found(cache, settings)
+    assert uuid_of("new") in _found_roots(cache, settings)
     assert cache.figures.full_readings == 2
 
 
-def test_log_that_is_no_longer_kept_leaves_no_cache(filled):
+def test_dropped_log_disables_the_cache(filled_database):
     """As after a sync that removed the triggers: the database is searched from then on."""
-    log = NotedChanges()
+    log = RecordedChanges()
     cache = ProviderCache(log)
-    with filled.read() as connection:
+    with filled_database.read() as connection:
         assert cache.refresh(connection)
         log.doubted, log.kept = True, False
         assert not cache.refresh(connection)
         assert not cache.refresh(connection)
 
 
-def test_log_that_stays_in_doubt_leaves_no_cache(filled, monkeypatch):
-    log = NotedChanges(doubted=True)
+def test_permanently_doubtful_log_disables_the_cache(filled_database, monkeypatch):
+    log = RecordedChanges(doubted=True)
     monkeypatch.setattr(log, "begin", lambda _connection: 0)
     cache = ProviderCache(log)
-    with filled.read() as connection:
+    with filled_database.read() as connection:
         assert not cache.refresh(connection)
         assert log.asked == 1
         assert not cache.refresh(connection)
         assert log.asked == 1
 
 
-def test_very_many_changes_let_everything_be_read_again(filled, settings, monkeypatch):
+def test_very_many_changes_reload_the_cache(filled_database, settings, monkeypatch):
     monkeypatch.setattr(cache_module, "MANY", 1)
-    log = NotedChanges()
+    log = RecordedChanges()
     cache = ProviderCache(log)
-    with filled.read() as connection:
+    with filled_database.read() as connection:
         cache.refresh(connection)
-        load_cloud(filled, Cloud((provider("new", {"VCPU": 4}),)))
+        load_cloud(filled_database, Cloud((provider("new", {"VCPU": 4}),)))
         log.noted += connection.scalars(select(resource_providers.c.id)).all()
         assert cache.refresh(connection)
-    assert uuid_of("new") in _found(cache, settings)
+    assert uuid_of("new") in _found_roots(cache, settings)
     assert (cache.figures.full_readings, cache.figures.refreshes) == (2, 0)
 
 
-def test_what_changes_while_all_is_read_is_read_again(filled, settings, monkeypatch):
-    log = NotedChanges()
+def test_changes_during_a_reload_are_applied(filled_database, settings, monkeypatch):
+    log = RecordedChanges()
     cache = ProviderCache(log)
     begin = log.begin
 
     def begin_before_a_change(connection):
         position = begin(connection)
-        load_cloud(filled, Cloud((provider("late", {"VCPU": 4}),)))
+        load_cloud(filled_database, Cloud((provider("late", {"VCPU": 4}),)))
         log.noted.append(10**6)
         return position
 
     monkeypatch.setattr(log, "begin", begin_before_a_change)
-    with filled.read() as connection:
+    with filled_database.read() as connection:
         assert cache.refresh(connection)
         assert log.asked == 2
-    assert uuid_of("late") in _found(cache, settings)
+    assert uuid_of("late") in _found_roots(cache, settings)
 
 
-def test_change_that_fails_leaves_no_cache_half_changed(filled, settings, monkeypatch):
+def test_failed_refresh_does_not_leave_a_partial_cache(filled_database, settings, monkeypatch):
     """The request is answered by the database; everything is read again after a while."""
-    log, now = NotedChanges(), [0.0]
+    log, now = RecordedChanges(), [0.0]
     cache = ProviderCache(log, clock=lambda: now[0])
-    with filled.read() as connection:
+    with filled_database.read() as connection:
         cache.refresh(connection)
         log.noted += connection.scalars(select(resource_providers.c.id)).all()
         with monkeypatch.context() as broken:
             broken.setattr("placement_sched.candidates.columns.ProviderColumns._associate", None)
             assert not cache.refresh(connection)
         with pytest.raises(Unavailable):
-            _found(cache, settings)
+            _found_roots(cache, settings)
         assert not cache.refresh(connection)
         now[0] += 61
         assert cache.refresh(connection)
-    assert len(_found(cache, settings)) == 3
+    assert len(_found_roots(cache, settings)) == 3
 
 
 @pytest.mark.all_databases
-def test_nothing_waits_for_another_that_reads_everything(filled, settings, monkeypatch):
-    log, reading, enough = NotedChanges(), Event(), Event()
+def test_requests_do_not_wait_for_a_reload(filled_database, settings, monkeypatch):
+    log, reading, enough = RecordedChanges(), Event(), Event()
     cache = ProviderCache(log)
     read_all = provider_state.read_all_providers
 
-    def slowly(connection):
+    def delay_load(connection):
         reading.set()
         assert enough.wait(timeout=60)
         return read_all(connection)
 
     def read_again():
-        with filled.read() as connection:
+        with filled_database.read() as connection:
             cache.refresh(connection)
 
-    with filled.read() as connection:
+    with filled_database.read() as connection:
         assert cache.refresh(connection)
-        monkeypatch.setattr(provider_state, "read_all_providers", slowly)
+        monkeypatch.setattr(provider_state, "read_all_providers", delay_load)
         monkeypatch.setattr(cache_module, "PATIENCE", 0.01)
         monkeypatch.setattr(log, "begin", lambda _connection: 0)
         log.doubted = True
@@ -193,18 +193,18 @@ def test_nothing_waits_for_another_that_reads_everything(filled, settings, monke
     assert cache.figures.full_readings == 2
 
 
-def test_database_answers_while_a_thread_reads_all(filled, settings, monkeypatch):
+def test_database_serves_requests_during_a_reload(filled_database, settings, monkeypatch):
     """At the start, and where the log is in doubt; what was asked before is answered still."""
-    log, enough = NotedChanges(), Event()
+    log, enough = RecordedChanges(), Event()
     read_all = provider_state.read_all_providers
 
-    def slowly(connection):
+    def delay_load(connection):
         assert enough.wait(timeout=60)
         return read_all(connection)
 
-    monkeypatch.setattr(provider_state, "read_all_providers", slowly)
-    cache = ProviderCache(log, opened=filled.read)
-    with filled.read() as connection:
+    monkeypatch.setattr(provider_state, "read_all_providers", delay_load)
+    cache = ProviderCache(log, opened=filled_database.read)
+    with filled_database.read() as connection:
         for readings in (1, 2):
             assert not cache.refresh(connection)
             assert not cache.refresh(connection)
@@ -215,15 +215,15 @@ def test_database_answers_while_a_thread_reads_all(filled, settings, monkeypatch
             enough.clear()
             log.doubted = True
             assert not cache.refresh(connection)
-            assert len(_found(cache, settings)) == 3
+            assert len(_found_roots(cache, settings)) == 3
             log.doubted = False
         enough.set()
         cache.wait(60)
 
 
-def test_reading_that_fails_beside_requests_leaves_the_database_to_answer(filled, caplog):
+def test_failed_background_reload_falls_back_to_the_database(filled_database, caplog):
     now, asked = [0.0], Event()
-    opened = [Unavailable("the database does not answer"), filled.read()]
+    opened = [Unavailable("the database does not answer"), filled_database.read()]
 
     def open_next():
         one = opened.pop(0)
@@ -232,8 +232,8 @@ def test_reading_that_fails_beside_requests_leaves_the_database_to_answer(filled
         assert asked.wait(60)  # a thread that is quick would have read all before it is asked for
         return one
 
-    cache = ProviderCache(NotedChanges(), clock=lambda: now[0], opened=open_next)
-    with filled.read() as connection:
+    cache = ProviderCache(RecordedChanges(), clock=lambda: now[0], opened=open_next)
+    with filled_database.read() as connection:
         assert not cache.refresh(connection)
         cache.wait(60)
         assert not cache.refresh(connection)
@@ -245,15 +245,15 @@ def test_reading_that_fails_beside_requests_leaves_the_database_to_answer(filled
         assert cache.refresh(connection)
 
 
-def test_lost_connection_is_raised(filled, monkeypatch):
+def test_lost_connection_is_raised(filled_database, monkeypatch):
     """The database that would answer in place of the cache is asked on the same connection."""
 
     class Lost(Exception):
         connection_invalidated = True
 
-    log = NotedChanges()
+    log = RecordedChanges()
     cache = ProviderCache(log)
-    with filled.read() as connection:
+    with filled_database.read() as connection:
         cache.refresh(connection)
         monkeypatch.setattr(log, "read", Mock(side_effect=Lost))
         with pytest.raises(Lost):
@@ -261,61 +261,61 @@ def test_lost_connection_is_raised(filled, monkeypatch):
 
 
 @pytest.mark.all_databases
-def test_threads_may_ask_while_others_change_the_cloud(filled, settings):
-    log = NotedChanges()
-    cache, changer = ProviderCache(log), Changer(log, Random(5))
+def test_concurrent_searches_and_changes_are_consistent(filled_database, settings):
+    log = RecordedChanges()
+    cache, changer = ProviderCache(log), RandomChanger(log, Random(5))
     failed = []
 
-    def ask():
+    def send():
         try:
             for _ in range(30):
-                with filled.read() as connection:
+                with filled_database.read() as connection:
                     if cache.refresh(connection):
-                        _found(cache, settings)
+                        _found_roots(cache, settings)
         except Exception as failure:  # noqa: BLE001 - whatever it is
             failed.append(failure)
 
-    threads = [Thread(target=ask) for _ in range(3)]
+    threads = [Thread(target=send) for _ in range(3)]
     for thread in threads:
         thread.start()
     for _ in range(30):
-        changer.change(filled)
+        changer.apply_change(filled_database)
     for thread in threads:
         thread.join(timeout=60)
     assert failed == []
-    with filled.read() as connection:
+    with filled_database.read() as connection:
         cache.refresh(connection)
-        fresh = ProviderCache(NotedChanges())
+        fresh = ProviderCache(RecordedChanges())
         fresh.refresh(connection)
-    assert _found(cache, settings) == _found(fresh, settings)
+    assert _found_roots(cache, settings) == _found_roots(fresh, settings)
 
 
 @pytest.mark.all_databases
-def test_single_precision_ratio_counts_as_it_is_read(database, settings):
+def test_single_precision_ratio_is_used_as_read(database, settings):
     load_cloud(database, Cloud((provider("CN"),)))
     more = build_stock("VCPU", 10, used=18, allocation_ratio=1.9)
     load_cloud(database, Cloud((Host("tenth", more),)))
-    cache = ProviderCache(NotedChanges())
+    cache = ProviderCache(RecordedChanges())
     with database.read() as connection:
         cache.refresh(connection)
-    assert _found(cache, settings) == [uuid_of("tenth")]
+    assert _found_roots(cache, settings) == [uuid_of("tenth")]
 
 
 @pytest.mark.all_databases
-def test_tree_is_found_by_a_uuid_as_the_database_compares_it(filled, settings):
+def test_in_tree_uuid_compares_like_the_database(filled_database, settings):
     """OpenStack's service keeps a uuid as it was written; MariaDB finds it in any case."""
     changed = resource_providers.c.uuid == uuid_of("CN1")
     upper = update(resource_providers).values(uuid=uuid_of("CN1").upper())
-    filled.write(lambda connection: connection.execute(upper.where(changed)))
+    filled_database.write(lambda connection: connection.execute(upper.where(changed)))
     group = RequestGroup(resources=(("VCPU", 1),), in_tree=uuid_of("CN1"))
-    query, cache = CandidatesQuery(groups=(group,)), ProviderCache(NotedChanges())
+    query, cache = CandidatesQuery(groups=(group,)), ProviderCache(RecordedChanges())
     found = []
-    with filled.read() as connection:
+    with filled_database.read() as connection:
         cache.refresh(connection)
         for source in (LoadedProviders(connection), CachedProviders(cache)):
             answer = find(source, prepare(source, query), settings, Random(1))
             found.append([request.root_uuid for request in answer.requests])
-    on_mariadb = filled.url.get_backend_name() == "mysql"
+    on_mariadb = filled_database.url.get_backend_name() == "mysql"
     assert found == [[uuid_of("CN1").upper()] if on_mariadb else []] * 2
 
 
@@ -323,13 +323,13 @@ class TestComparing:
     """All providers are compared with the database; what differs is repaired and counted."""
 
     @pytest.mark.all_databases
-    def test_nothing_differs_where_the_log_has_every_change(self, filled):
-        log = NotedChanges()
-        cache, changer = ProviderCache(log), Changer(log, Random(7))
-        with filled.read() as connection:
+    def test_nothing_differs_with_a_complete_log(self, filled_database):
+        log = RecordedChanges()
+        cache, changer = ProviderCache(log), RandomChanger(log, Random(7))
+        with filled_database.read() as connection:
             cache.refresh(connection)
             for _ in range(40):
-                changer.change(filled)
+                changer.apply_change(filled_database)
                 assert cache.compare(connection) == frozenset()
                 cache.refresh(connection)
                 assert cache.compare(connection) == frozenset()
@@ -337,52 +337,52 @@ class TestComparing:
 
     @pytest.mark.all_databases
     @pytest.mark.parametrize("column", ["generation", "used"])
-    def test_change_that_the_log_missed_is_repaired(self, filled, settings, column, caplog):
-        load_cloud(filled, Cloud((Host("held", build_stock("VCPU", 4, used=2)),)))
-        cache = ProviderCache(NotedChanges())
-        with filled.read() as connection:
+    def test_change_missing_in_the_log_is_repaired(self, filled_database, settings, column, caplog):
+        load_cloud(filled_database, Cloud((Host("held", build_stock("VCPU", 4, used=2)),)))
+        cache = ProviderCache(RecordedChanges())
+        with filled_database.read() as connection:
             cache.refresh(connection)
             changed = {
                 "generation": update(resource_providers).values(generation=99),
                 "used": update(allocations).values(used=4),
             }[column]
-            filled.write(lambda writing: writing.execute(changed))
+            filled_database.write(lambda writing: writing.execute(changed))
             assert cache.refresh(connection)
-            assert (uuid_of("held") in _found(cache, settings)) is True
+            assert (uuid_of("held") in _found_roots(cache, settings)) is True
             found = cache.compare(connection)
             assert len(found) == (4 if column == "generation" else 1)
             assert cache.compare(connection) == frozenset()
         assert cache.figures.repairs == len(found)
         assert "differ from the database" in caplog.text
-        assert (uuid_of("held") in _found(cache, settings)) == (column == "generation")
+        assert (uuid_of("held") in _found_roots(cache, settings)) == (column == "generation")
 
-    def test_nothing_is_repaired_while_rows_of_the_log_are_missing(self, filled):
+    def test_nothing_is_repaired_while_log_rows_are_missing(self, filled_database):
         """A node of a cluster that is late also has providers as they were."""
-        log = NotedChanges()
+        log = RecordedChanges()
         cache = ProviderCache(log)
-        with filled.read() as connection:
+        with filled_database.read() as connection:
             cache.refresh(connection)
             older = update(resource_providers).values(generation=99)
-            filled.write(lambda writing: writing.execute(older))
+            filled_database.write(lambda writing: writing.execute(older))
             log.lacking = True
             assert cache.compare(connection) == frozenset()
             log.lacking = False
             assert len(cache.compare(connection)) == 3
 
-    def test_provider_that_came_or_went_unseen_is_repaired(self, filled, settings):
-        cache = ProviderCache(NotedChanges())
-        with filled.read() as connection:
+    def test_unlogged_creation_or_deletion_is_repaired(self, filled_database, settings):
+        cache = ProviderCache(RecordedChanges())
+        with filled_database.read() as connection:
             cache.refresh(connection)
-            load_cloud(filled, Cloud((provider("new", {"VCPU": 4}),)))
+            load_cloud(filled_database, Cloud((provider("new", {"VCPU": 4}),)))
             assert len(cache.compare(connection)) == 1
-        assert uuid_of("new") in _found(cache, settings)
+        assert uuid_of("new") in _found_roots(cache, settings)
 
 
-def test_rows_that_are_missing_for_long_let_everything_be_read_again(filled):
+def test_log_rows_missing_for_long_reload_the_cache(filled_database):
     """A node of a Galera cluster may be behind for a moment; a restored backup stays."""
-    log, now = NotedChanges(), [0.0]
+    log, now = RecordedChanges(), [0.0]
     cache = ProviderCache(log, clock=lambda: now[0])
-    with filled.read() as connection:
+    with filled_database.read() as connection:
         assert cache.refresh(connection)
         log.lacking = True
         assert not cache.refresh(connection)
@@ -396,10 +396,10 @@ def test_rows_that_are_missing_for_long_let_everything_be_read_again(filled):
     assert cache.figures.full_readings == 2
 
 
-def test_late_rows_are_looked_for_from_time_to_time(filled):
-    log, now = NotedChanges(), [0.0]
+def test_late_log_rows_are_polled(filled_database):
+    log, now = RecordedChanges(), [0.0]
     cache = ProviderCache(log, clock=lambda: now[0])
-    with filled.read() as connection:
+    with filled_database.read() as connection:
         cache.refresh(connection)
         log.late = frozenset({10**6})
         assert cache.refresh(connection)
@@ -409,10 +409,10 @@ def test_late_rows_are_looked_for_from_time_to_time(filled):
     assert cache.figures.refreshes == 1
 
 
-def test_end_of_a_long_transaction_is_looked_at_once_a_second(filled):
-    log, now = NotedChanges(), [10.0]
+def test_long_transactions_are_polled_once_a_second(filled_database):
+    log, now = RecordedChanges(), [10.0]
     cache = ProviderCache(log, clock=lambda: now[0])
-    with filled.read() as connection:
+    with filled_database.read() as connection:
         cache.refresh(connection)
         log.late, log.has_late_rows = frozenset({10**6}), True
         assert cache.refresh(connection)

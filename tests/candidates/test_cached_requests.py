@@ -7,7 +7,7 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.store.placement import provider_state
-from tests.api.test_metrics import samples
+from tests.api.test_metrics import metric_samples
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
 from tests.conftest import make_settings
@@ -48,7 +48,7 @@ CLOUDS = {
 
 
 @pytest.fixture
-def keeping(database_url, make_app, log_of_changes):
+def make_caching_worker(database_url, make_app, log_of_changes):
     """Return a function that makes a worker, one of several on a database."""
 
     def make(**options):
@@ -66,11 +66,11 @@ def keeping(database_url, make_app, log_of_changes):
 def test_worker_is_ready_when_its_cache_is_loaded(database_url, make_app, monkeypatch):
     enough, read_all = Event(), provider_state.read_all_providers
 
-    def slowly(connection):
+    def delay_load(connection):
         assert enough.wait(timeout=60)
         return read_all(connection)
 
-    monkeypatch.setattr(provider_state, "read_all_providers", slowly)
+    monkeypatch.setattr(provider_state, "read_all_providers", delay_load)
     app = make_app(make_settings(database_url, placement__providers_in_memory=True), in_memory=True)
     query = "/placement/allocation_candidates?resources=VCPU:1"
     assert app.get(query, headers=LATEST_HEADERS).json["allocation_requests"] == []
@@ -81,29 +81,29 @@ def test_worker_is_ready_when_its_cache_is_loaded(database_url, make_app, monkey
     TestApp(app.app).get("/healthz/ready", status=200)
 
 
-def _ask(app, query):
+def _candidates_of_request(app, query):
     return app.get(f"/placement/allocation_candidates?{query}", headers=LATEST_HEADERS)
 
 
 @pytest.mark.parametrize("kind", CLOUDS)
-def test_unchanged_cloud_takes_one_statement(keeping, kind):
+def test_unchanged_cloud_takes_one_statement(make_caching_worker, kind):
     query, cloud = CLOUDS[kind]
-    cached, plain = keeping(placement__providers_in_memory=True), keeping()
+    cached, plain = make_caching_worker(placement__providers_in_memory=True), make_caching_worker()
     database = cached.app.services.database
     load_cloud(database, cloud)
-    expected = _ask(plain, query)
+    expected = _candidates_of_request(plain, query)
     assert len(expected.json["allocation_requests"]) > 0
     for _ in range(2):
         with record_statements(database) as seen:
-            assert _ask(cached, query).body == expected.body
+            assert _candidates_of_request(cached, query).body == expected.body
     assert len(seen) == 1
 
 
-def test_worker_reads_what_another_has_written(keeping):
+def test_worker_sees_writes_of_another_worker(make_caching_worker):
     query, cloud = CLOUDS["flat"]
-    one, other = (keeping(placement__providers_in_memory=True) for _ in range(2))
+    one, other = (make_caching_worker(placement__providers_in_memory=True) for _ in range(2))
     load_cloud(one.app.services.database, cloud)
-    assert len(_ask(one, query).json["allocation_requests"]) == 4
+    assert len(_candidates_of_request(one, query).json["allocation_requests"]) == 4
     body = {
         "allocations": {uuid_of("CN0"): {"resources": {"VCPU": 4}}},
         "project_id": "p",
@@ -113,31 +113,34 @@ def test_worker_reads_what_another_has_written(keeping):
     }
     path = f"/placement/allocations/{uuid_of('consumer')}"
     other.put_json(path, body, headers=LATEST_HEADERS)
-    assert len(_ask(one, query).json["allocation_requests"]) == 3
+    assert len(_candidates_of_request(one, query).json["allocation_requests"]) == 3
     other.delete(path, headers=LATEST_HEADERS)
-    assert len(_ask(one, query).json["allocation_requests"]) == 4
+    assert len(_candidates_of_request(one, query).json["allocation_requests"]) == 4
     new = {"uuid": uuid_of("new"), "name": "new"}
     other.post_json("/placement/resource_providers", new, headers=LATEST_HEADERS)
     stocks = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}}
     place = f"/placement/resource_providers/{uuid_of('new')}"
     other.put_json(f"{place}/inventories", stocks, headers=LATEST_HEADERS)
     other.put_json("/placement/traits/CUSTOM_NEW", {}, headers=LATEST_HEADERS)
-    assert _ask(one, f"{query}&required=CUSTOM_NEW").json["allocation_requests"] == []
+    assert (
+        _candidates_of_request(one, f"{query}&required=CUSTOM_NEW").json["allocation_requests"]
+        == []
+    )
     named = {"resource_provider_generation": 1, "traits": ["CUSTOM_NEW"]}
     other.put_json(f"{place}/traits", named, headers=LATEST_HEADERS)
-    found = _ask(one, f"{query}&required=CUSTOM_NEW").json
+    found = _candidates_of_request(one, f"{query}&required=CUSTOM_NEW").json
     assert list(found["provider_summaries"]) == [uuid_of("new")]
     other.delete(place, headers=LATEST_HEADERS)
-    assert len(_ask(one, query).json["allocation_requests"]) == 4
+    assert len(_candidates_of_request(one, query).json["allocation_requests"]) == 4
 
 
-def test_metrics_show_what_is_kept(keeping):
+def test_metrics_show_the_cache_size(make_caching_worker):
     query, cloud = CLOUDS["flat"]
-    app = keeping(placement__providers_in_memory=True)
+    app = make_caching_worker(placement__providers_in_memory=True)
     load_cloud(app.app.services.database, cloud)
-    _ask(app, query)
-    (providers,) = samples(app, "mirror_providers").values()
-    (readings,) = samples(app, "mirror_full_readings_total").values()
-    (size,) = samples(app, "mirror_bytes").values()
+    _candidates_of_request(app, query)
+    (providers,) = metric_samples(app, "mirror_providers").values()
+    (readings,) = metric_samples(app, "mirror_full_readings_total").values()
+    (size,) = metric_samples(app, "mirror_bytes").values()
     assert (providers, readings) == (4, 1)
     assert size > 0

@@ -63,7 +63,7 @@ def _query(vcpus):
     )
 
 
-def _ids(connection, *names):
+def _provider_ids(connection, *names):
     uuids = [uuid_of(name) for name in names]
     itself = resource_providers.c
     ids = dict(connection.execute(select(itself.uuid, itself.id)).all())
@@ -71,8 +71,8 @@ def _ids(connection, *names):
 
 
 def _remove(*names):
-    def change(connection):
-        ids = _ids(connection, *names)
+    def delete_rows(connection):
+        ids = _provider_ids(connection, *names)
         for table in (inventories, resource_provider_aggregates, resource_provider_traits):
             connection.execute(delete(table).where(table.c.resource_provider_id.in_(ids)))
         gone = resource_providers.c.id.in_(ids)
@@ -80,17 +80,17 @@ def _remove(*names):
         connection.execute(update(resource_providers).where(gone).values(alone))
         connection.execute(delete(resource_providers).where(gone))
 
-    return change
+    return delete_rows
 
 
 def _move(name, parent, root):
-    def change(connection):
-        itself, below, top = _ids(connection, name, parent, root)
+    def update_rows(connection):
+        itself, below, top = _provider_ids(connection, name, parent, root)
         place = {"parent_provider_id": below, "root_provider_id": top}
         moved = resource_providers.c.id == itself
         connection.execute(update(resource_providers).where(moved).values(place))
 
-    return change
+    return update_rows
 
 
 CHANGES = {
@@ -102,7 +102,7 @@ CHANGES = {
 }
 
 
-def _answer(connection, query, options, summaries):
+def _search_and_explain(connection, query, options, summaries):
     search = prepare(source_of(connection), query)
     found = find(source_of(connection), search, options, Random(1))
     shown = (
@@ -117,7 +117,7 @@ def _answer(connection, query, options, summaries):
     )
 
 
-def _asked_at_each_moment(database, settings, cloud, change, query):
+def _search_with_change_at_each_statement(database, settings, cloud, change, query):
     """Ask again and again, with the change made before another statement; return how many."""
     summaries = Summaries()
     for number in count(1):
@@ -131,7 +131,7 @@ def _asked_at_each_moment(database, settings, cloud, change, query):
 
         event.listen(database.reader, "before_cursor_execute", note)
         with database.read() as connection:
-            reported = _answer(connection, query, settings, summaries)
+            reported = _search_and_explain(connection, query, settings, summaries)
         event.remove(database.reader, "before_cursor_execute", note)
         stages = [(step.before, step.after) for step in reported.steps]
         assert all(after == before for (_, after), (before, _) in pairwise(stages))
@@ -142,16 +142,28 @@ def _asked_at_each_moment(database, settings, cloud, change, query):
 
 @pytest.mark.parametrize("vcpus", [1, 100], ids=["some found", "none found"])
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_trees_may_change_before_any_statement(sqlite_database, sqlite_settings, change, vcpus):
+def test_search_survives_tree_changes_between_statements(
+    sqlite_database, sqlite_settings, change, vcpus
+):
     query = _query(vcpus)
-    assert _asked_at_each_moment(sqlite_database, sqlite_settings, CLOUD, change, query) > 12
+    assert (
+        _search_with_change_at_each_statement(
+            sqlite_database, sqlite_settings, CLOUD, change, query
+        )
+        > 12
+    )
 
 
 @pytest.mark.parametrize("vcpus", [1, 100], ids=["some found", "none found"])
-def test_lone_providers_may_go_before_any_statement(sqlite_database, sqlite_settings, vcpus):
+def test_search_survives_provider_deletion_between_statements(
+    sqlite_database, sqlite_settings, vcpus
+):
     group = RequestGroup(
         resources=(("VCPU", vcpus), ("MEMORY_MB", vcpus)),
         traits=TraitTerms((frozenset({"CUSTOM_GOLD"}),)),
     )
     query, change = CandidatesQuery(groups=(group,)), _remove("CN1")
-    assert _asked_at_each_moment(sqlite_database, sqlite_settings, LONE, change, query) > 3
+    assert (
+        _search_with_change_at_each_statement(sqlite_database, sqlite_settings, LONE, change, query)
+        > 3
+    )

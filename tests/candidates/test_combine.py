@@ -44,7 +44,7 @@ def _reported(requests):
 @pytest.mark.all_databases
 @EXAMPLES
 @given(cloud=tree_clouds(), query=queries(), one_of_a_tree=st.booleans())
-def test_search_finds_every_combination_once_in_whatever_order(
+def test_every_combination_is_found_once_in_any_order(
     database, settings, cloud, query, one_of_a_tree
 ):
     reload(database, cloud)
@@ -58,7 +58,7 @@ def test_search_finds_every_combination_once_in_whatever_order(
 
 @EXAMPLES
 @given(cloud=tree_clouds(), query=queries(), limit=st.integers(1, 5), strategy=STRATEGIES)
-def test_limit_leaves_as_many_as_it_says_the_same_every_time(
+def test_limit_returns_the_same_candidates_every_time(
     database, settings, cloud, query, limit, strategy
 ):
     reload(database, cloud)
@@ -74,9 +74,7 @@ def test_limit_leaves_as_many_as_it_says_the_same_every_time(
 
 @EXAMPLES
 @given(cloud=tree_clouds(sharing=False, most=7), query=queries(), limit=st.integers(1, 6))
-def test_breadth_first_takes_a_second_of_a_tree_when_each_has_given_one(
-    database, settings, cloud, query, limit
-):
+def test_breadth_first_takes_one_candidate_per_tree_first(database, settings, cloud, query, limit):
     reload(database, cloud)
     options = settings.with_overrides({STRATEGY: "breadth-first", MOST: limit})
     found = _find(database, query, options)

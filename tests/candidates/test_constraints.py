@@ -12,7 +12,7 @@ pytestmark = pytest.mark.all_databases
 ONE, OTHER = "e0000000-0000-4000-8000-000000000001", "e0000000-0000-4000-8000-000000000002"
 
 
-def make(app, name, aggregates, parent=None):
+def create_provider(app, name, aggregates, parent=None):
     uuid = str(uuid4())
     path = f"/placement/resource_providers/{uuid}"
     body = {"name": name, "uuid": uuid, "parent_provider_uuid": parent}
@@ -32,11 +32,9 @@ def make(app, name, aggregates, parent=None):
     ("of_root", "of_child", "count"),
     [([ONE], [OTHER], 0), ([ONE, OTHER], [], 1), ([], [ONE, OTHER], 1), ([ONE], [ONE, OTHER], 1)],
 )
-def test_several_member_of_are_met_by_the_provider_or_by_its_root_not_by_both_together(
-    app, of_root, of_child, count
-):
-    root = make(app, "root", of_root)
-    make(app, "child", of_child, root)
+def test_member_of_terms_match_one_of_provider_and_root(app, of_root, of_child, count):
+    root = create_provider(app, "root", of_root)
+    create_provider(app, "child", of_child, root)
     query = f"resources=VCPU:1&member_of={ONE}&member_of={OTHER}"
     found = app.get(f"/placement/allocation_candidates?{query}", headers=LATEST_HEADERS).json
     assert len(found["allocation_requests"]) == count

@@ -19,9 +19,9 @@ from tests.candidates.documented import (
     SHARED_BY_TREES,
     SHARED_DISK,
     TWO_STORAGES,
-    functions,
-    mapped,
-    reported,
+    mapped_providers,
+    network_functions,
+    reported_candidates,
 )
 from tests.support.clouds import load_cloud, uuid_of
 from tests.support.versions import LATEST_HEADERS
@@ -193,7 +193,7 @@ EXAMPLES = {
         },
     ),
     "use case 1: a function on each network": (
-        functions(),
+        network_functions(),
         f"{ON_TWO_NETS}&group_policy=none",
         {
             " + ".join(sorted([f"{one} SRIOV_NET_VF:1", f"{two} SRIOV_NET_VF:1"]))
@@ -202,12 +202,12 @@ EXAMPLES = {
         },
     ),
     "use case 2: a function with bandwidth": (
-        functions(),
+        network_functions(),
         f"resources1=SRIOV_NET_VF:1,{BANDWIDTH}:10000",
         {f"RP{number} {BANDWIDTH}:10000 SRIOV_NET_VF:1" for number in (1, 2, 3, 4)},
     ),
     "use case 3: a function of each kind": (
-        functions(),
+        network_functions(),
         (
             f"resources1=SRIOV_NET_VF:1,{BANDWIDTH}:10000&required1=CUSTOM_NET1"
             f"&resources2=SRIOV_NET_VF:1,{BANDWIDTH}:20000&required2=CUSTOM_NET2,HW_NIC_ACCEL_SSL"
@@ -219,7 +219,7 @@ EXAMPLES = {
         },
     ),
     "use case 4: two functions kept apart": (
-        functions(),
+        network_functions(),
         (
             "resources1=SRIOV_NET_VF:1&required1=CUSTOM_NET1"
             "&resources2=SRIOV_NET_VF:1&required2=CUSTOM_NET1&group_policy=isolate"
@@ -227,7 +227,7 @@ EXAMPLES = {
         {"RP1 SRIOV_NET_VF:1 + RP3 SRIOV_NET_VF:1"},
     ),
     "use case 5: as many as no single function has": (
-        functions(free=2),
+        network_functions(free=2),
         "&".join(f"resources{n}=SRIOV_NET_VF:1&required{n}=CUSTOM_NET1" for n in (1, 2, 3, 4))
         + "&group_policy=none",
         {"RP1 SRIOV_NET_VF:2 + RP3 SRIOV_NET_VF:2"},
@@ -304,19 +304,19 @@ EXAMPLES = {
 }
 
 
-def _ask(app, cloud, query):
+def _read_candidates(app, cloud, query):
     load_cloud(app.app.services.database, cloud)
     return app.get(f"/placement/allocation_candidates?{query}", headers=LATEST_HEADERS).json
 
 
 @pytest.mark.parametrize(("cloud", "query", "expected"), EXAMPLES.values(), ids=EXAMPLES)
-def test_documented_example_has_its_candidates(sqlite_app, cloud, query, expected):
-    answer = _ask(sqlite_app, cloud, query)
-    assert reported(answer, cloud) == expected
+def test_documented_example_has_documented_candidates(sqlite_app, cloud, query, expected):
+    answer = _read_candidates(sqlite_app, cloud, query)
+    assert reported_candidates(answer, cloud) == expected
 
 
-def test_group_that_asks_for_nothing_is_reported_in_the_mappings_only(sqlite_app):
-    answer = _ask(sqlite_app, FPGAS, f"{TWO_FPGAS}&same_subtree=_NUMA,_ACCEL1,_ACCEL2")
-    assert mapped(answer, FPGAS, "_NUMA") == {"NUMA1"}
-    assert mapped(answer, FPGAS, "_ACCEL1") == {"FPGA1_0"}
-    assert mapped(answer, FPGAS, "_ACCEL2") == {"FPGA1_1"}
+def test_resourceless_group_appears_in_mappings_only(sqlite_app):
+    answer = _read_candidates(sqlite_app, FPGAS, f"{TWO_FPGAS}&same_subtree=_NUMA,_ACCEL1,_ACCEL2")
+    assert mapped_providers(answer, FPGAS, "_NUMA") == {"NUMA1"}
+    assert mapped_providers(answer, FPGAS, "_ACCEL1") == {"FPGA1_0"}
+    assert mapped_providers(answer, FPGAS, "_ACCEL2") == {"FPGA1_1"}

@@ -18,8 +18,8 @@ from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from placement_sched.model.explanation import EVERYTHING, ExplanationView, NearMisses
 from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.candidates.documented import FPGAS, ONE_CARD, provider
-from tests.candidates.prefixes import names, prefixes, without
-from tests.candidates.reference import all_candidates, candidates_of, stands
+from tests.candidates.prefixes import constraint_names, query_prefixes, query_without
+from tests.candidates.reference import all_candidates, candidates_of, has_provider_for_each_slot
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
 from tests.candidates.strategies import clouds, groups, queries, tree_clouds
@@ -39,13 +39,15 @@ def _explain(database, query, settings, view=EVERYTHING):
     with database.read() as connection:
         search = prepare(source_of(connection), query)
         found = find(source_of(connection), search, settings, Random(7))
-        run = SearchRun(connection, source_of(connection), search, found, settings, AllAreNodes())
+        run = SearchRun(
+            connection, source_of(connection), search, found, settings, EveryProviderIsANode()
+        )
         reported = explain(run, view)
         _check_first_steps(run, reported)
         return found, reported
 
 
-class AllAreNodes(NodeNames):
+class EveryProviderIsANode(NodeNames):
     """Every provider is a compute node of its own name."""
 
     def current(self, connection):
@@ -66,7 +68,7 @@ def _check_first_steps(run, reported):
     }
 
 
-def _serving(cloud, query):
+def _count_matching_trees(cloud, query):
     return sum(bool(every) for every in candidates_of(cloud, query).values())
 
 
@@ -76,10 +78,10 @@ def _check_misses(cloud, query, reported):
         assert reported.nearest_misses == NearMisses()
         return
     expected = {}
-    terms = names(query)
+    terms = constraint_names(query)
     for size in range(1, len(terms) + 1 if cloud.hosts else 1):
         for dropped in combinations(terms, size):
-            if trees := _serving(cloud, without(query, dropped)):
+            if trees := _count_matching_trees(cloud, query_without(query, dropped)):
                 expected[frozenset(dropped)] = trees
         if expected:
             break
@@ -93,7 +95,9 @@ def _check_misses(cloud, query, reported):
 
 @EXAMPLES
 @given(cloud=clouds(), group=groups())
-def test_lone_providers_are_each_charged_to_the_first_constraint(database, settings, cloud, group):
+def test_single_providers_are_rejected_by_the_first_unmet_constraint(
+    database, settings, cloud, group
+):
     reload(database, cloud)
     query = CandidatesQuery(groups=(group,))
     _, reported = _explain(database, query, settings)
@@ -105,7 +109,7 @@ def test_lone_providers_are_each_charged_to_the_first_constraint(database, setti
 @pytest.mark.all_databases
 @EXAMPLES
 @given(cloud=tree_clouds(), query=queries())
-def test_trees_are_each_charged_to_the_first_constraint(database, settings, cloud, query):
+def test_trees_are_rejected_by_the_first_unmet_constraint(database, settings, cloud, query):
     reload(database, cloud)
     unbounded = settings.with_overrides({"placement.allocation_candidates_budget": 0})
     found, reported = _explain(database, query, unbounded)
@@ -118,9 +122,9 @@ def _check_steps(cloud, query, reported):
     standing = {host.name for host in cloud.hosts if host.parent is None}
     assert reported.providers == len(standing)
     steps = iter(reported.steps)
-    for name, prefix in prefixes(query):
+    for name, prefix in query_prefixes(query):
         step = next(steps)
-        left = {root for root in standing if stands(cloud, prefix, cloud[root])}
+        left = {root for root in standing if has_provider_for_each_slot(cloud, prefix, cloud[root])}
         assert (step.constraint, step.detail) == name
         assert (step.before, step.after) == (len(standing), len(left))
         assert {one.host for one in step.rejected} == standing - left
@@ -146,7 +150,7 @@ def _group(suffix="", required=(), **resources):
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize("child", [(), (provider("child", under="cn00"),)], ids=["flat", "trees"])
-def test_hosts_cut_by_the_limit_are_counted_in_a_last_step(database, settings, child):
+def test_hosts_beyond_the_limit_are_counted_in_the_last_step(database, settings, child):
     load_cloud(
         database, Cloud((*(Host(f"cn{n:02}", build_stock("VCPU", 4)) for n in range(20)), *child))
     )
@@ -156,7 +160,7 @@ def test_hosts_cut_by_the_limit_are_counted_in_a_last_step(database, settings, c
     assert (last.constraint, last.before, last.after) == ("limit", 20, 3)
 
 
-def _alone(database, settings, cloud, query):
+def _rejection_of_single_tree(database, settings, cloud, query):
     """Return what the tree CN is rejected for, where it is asked about alone."""
     load_cloud(database, cloud)
     with database.read() as connection:
@@ -186,10 +190,10 @@ APART = CandidatesQuery(
     ],
     ids=["isolated groups", "one subtree"],
 )
-def test_rules_that_a_tree_breaks_may_be_dropped_and_it_serves_then(
+def test_dropping_violated_rules_makes_a_tree_match(
     sqlite_database, sqlite_settings, cloud, query, words, after
 ):
-    (change,) = _alone(sqlite_database, sqlite_settings, cloud, query)
+    (change,) = _rejection_of_single_tree(sqlite_database, sqlite_settings, cloud, query)
     assert (change.action, change.words) == ("drop_constraint", words)
     with sqlite_database.read() as connection:
         search = prepare(source_of(connection), after)
@@ -197,14 +201,14 @@ def test_rules_that_a_tree_breaks_may_be_dropped_and_it_serves_then(
 
 
 @pytest.mark.parametrize(("each", "lacking"), [(3, 2), (4, 4)])
-def test_the_room_that_groups_lack_together_is_named_exactly(
+def test_combined_capacity_shortage_is_reported_exactly(
     sqlite_database, sqlite_settings, each, lacking
 ):
     query = CandidatesQuery(
         groups=tuple(_group(suffix, SRIOV_NET_VF=each) for suffix in ("1", "2", "3")),
         group_policy="none",
     )
-    (change,) = _alone(sqlite_database, sqlite_settings, ONE_CARD, query)
+    (change,) = _rejection_of_single_tree(sqlite_database, sqlite_settings, ONE_CARD, query)
     assert change.words == f"make room for {lacking} more of SRIOV_NET_VF on PF1_1"
     assert (change.action, change.values["amount"]) == ("make_room", lacking)
 

@@ -11,7 +11,7 @@ from tests.support.clouds import Cloud, Host, build_stock, load_cloud
 pytestmark = pytest.mark.usefixtures("each_source")
 
 
-def _refusals(database, settings, cloud, query):
+def _rejection_steps(database, settings, cloud, query):
     """Return the steps that refused anybody, with the reasons they gave."""
     load_cloud(database, cloud)
     _, reported = _explain(database, query, settings)
@@ -110,4 +110,4 @@ REFUSALS = {
 
 @pytest.mark.parametrize(("cloud", "query", "expected"), REFUSALS.values(), ids=REFUSALS)
 def test_rejection_has_a_reason(sqlite_database, sqlite_settings, cloud, query, expected):
-    assert _refusals(sqlite_database, sqlite_settings, cloud, query) == expected
+    assert _rejection_steps(sqlite_database, sqlite_settings, cloud, query) == expected

@@ -18,7 +18,7 @@ CHOICES = st.lists(st.frozensets(TRAITS, min_size=1, max_size=2), min_size=1, ma
 PROVIDERS = st.lists(st.integers(0, 5), min_size=1, max_size=3, unique=True)
 
 
-def _met(carried, choices):
+def _met_choices(carried, choices):
     """Return which of the choices each provider meets, whose traits these are, as bits."""
     return {
         provider: sum(1 << bit for bit, traits in enumerate(choices) if traits & carried[provider])
@@ -26,12 +26,12 @@ def _met(carried, choices):
     }
 
 
-def _combined(options, suffixes, carried, choices, budget=0):
+def _find_combinations(options, suffixes, carried, choices, budget=0):
     rules = Rules(
         slots=tuple(Slot(suffix=suffix, amounts=()) for suffix in suffixes),
         trait_choices=tuple(choices),
     )
-    tree = ProviderTree(options=tuple(map(tuple, options)), covers=_met(carried, choices))
+    tree = ProviderTree(options=tuple(map(tuple, options)), covers=_met_choices(carried, choices))
     return list(combinations(tree, rules, WorkBudget(budget)))
 
 
@@ -40,9 +40,9 @@ def _combined(options, suffixes, carried, choices, budget=0):
     carried=st.dictionaries(st.integers(0, 5), st.frozensets(TRAITS, max_size=2)),
     choices=CHOICES,
 )
-def test_providers_without_suffix_have_a_trait_of_each_set_together(slots, carried, choices):
+def test_unsuffixed_providers_share_required_traits(slots, carried, choices):
     suffixes, options = zip(*slots, strict=True)
-    found = _combined(options, suffixes, carried, choices)
+    found = _find_combinations(options, suffixes, carried, choices)
     expected = []
     for chosen in product(*options):
         counted = [one for one, suffix in zip(chosen, suffixes, strict=True) if not suffix]
@@ -57,15 +57,15 @@ def test_providers_without_suffix_have_a_trait_of_each_set_together(slots, carri
     [({}, 1), ({0: {1}}, 1), ({0: {1}, 1: {2}}, 10)],
     ids=["no provider has any", "no provider has one", "no provider left has the other"],
 )
-def test_what_cannot_have_all_traits_is_not_tried(carried, steps):
+def test_trees_lacking_traits_are_not_combined(carried, steps):
     # Who has a trait serves the first slot only, so that the others bring none.
     options = [range(6), *[range(6, 14)] * 7]
-    assert _combined(options, [""] * 8, carried, [{1}, {2}], budget=steps) == []
+    assert _find_combinations(options, [""] * 8, carried, [{1}, {2}], budget=steps) == []
 
 
-def test_a_thousand_sets_are_no_more_work_than_one():
+def test_thousand_trait_sets_cost_as_much_as_one():
     choices = [{trait} for trait in range(1000)]
     carried = {0: set(range(500)), 1: set(range(500, 1000))}
-    found = _combined([range(8)] * 3, [""] * 3, carried, choices, budget=600)
+    found = _find_combinations([range(8)] * 3, [""] * 3, carried, choices, budget=600)
     assert all({0, 1} <= set(chosen) for chosen in found)
     assert len(found) == 42

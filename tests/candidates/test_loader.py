@@ -29,7 +29,7 @@ NAMES = ResolvedNames(
 )
 
 
-def group(required=(), forbidden=(), member_of=(), outside=(), **resources):
+def build_group(required=(), forbidden=(), member_of=(), outside=(), **resources):
     return RequestGroup(
         resources=tuple((resources or {"VCPU": 1}).items()),
         traits=TraitTerms(tuple(map(frozenset, required)), frozenset(forbidden)),
@@ -37,7 +37,7 @@ def group(required=(), forbidden=(), member_of=(), outside=(), **resources):
     )
 
 
-def statement(*groups, **root):
+def loader_statement(*groups, **root):
     query = CandidatesQuery(groups=groups, root=TraitTerms(**root))
     compiled = loader.select_single_providers(query, NAMES, limit=10).compile(
         compile_kwargs={"literal_binds": True}
@@ -45,40 +45,40 @@ def statement(*groups, **root):
     return " ".join(str(compiled).split())
 
 
-def test_forbidden_aggregates_are_in_the_statement():
+def test_statement_filters_forbidden_aggregates():
     """What forbidden_aggregates adds to a request is answered by the database."""
-    text = statement(group(outside=["a1", "a3"]))
+    text = loader_statement(build_group(outside=["a1", "a3"]))
     assert re.search(r"NOT .*aggregate_id IN \(11, 13\)", text)
 
 
-def test_traits_and_aggregates_are_in_the_statement():
-    text = statement(
-        group(required=[["CUSTOM_GOLD"]], forbidden=["CUSTOM_OLD"], member_of=[["a2"]])
+def test_statement_filters_traits_and_aggregates():
+    text = loader_statement(
+        build_group(required=[["CUSTOM_GOLD"]], forbidden=["CUSTOM_OLD"], member_of=[["a2"]])
     )
     assert "trait_id IN (7)" in text
     assert re.search(r"NOT \(EXISTS \(.*trait_id IN \(8\)", text)
     assert "aggregate_id IN (12)" in text
 
 
-def test_traits_of_the_root_are_in_the_statement():
-    text = statement(
-        group(), required=(frozenset({"CUSTOM_GOLD"}),), forbidden=frozenset({"CUSTOM_OLD"})
+def test_statement_filters_root_traits():
+    text = loader_statement(
+        build_group(), required=(frozenset({"CUSTOM_GOLD"}),), forbidden=frozenset({"CUSTOM_OLD"})
     )
     assert "trait_id IN (7)" in text
     assert "trait_id IN (8)" in text
 
 
-def test_sets_that_follow_from_another_are_not_in_the_statement():
-    text = statement(group(member_of=[["a1", "a2"], ["a1"], ["a1", "a3"]]))
+def test_statement_omits_redundant_sets():
+    text = loader_statement(build_group(member_of=[["a1", "a2"], ["a1"], ["a1", "a3"]]))
     assert text.count("FROM resource_provider_aggregates") == 1
 
 
-def test_aggregates_that_do_not_exist_have_no_members():
-    text = statement(group(member_of=[["nowhere"]], outside=["nowhere"]))
+def test_unknown_aggregate_has_no_members():
+    text = loader_statement(build_group(member_of=[["nowhere"]], outside=["nowhere"]))
     assert text.count("FROM resource_provider_aggregates") == 1
 
 
-def hosts(number):
+def build_hosts(number):
     return [
         provider(
             f"CN{at:03}",
@@ -91,13 +91,13 @@ def hosts(number):
 
 
 FLAT = {
-    "all fit": group(MEMORY_MB=1),
-    "some have the amount": group(VCPU=4),
-    "some have the trait": group(required=[["CUSTOM_GOLD"]], VCPU=1),
-    "some lack the trait": group(forbidden=["CUSTOM_GOLD"], VCPU=1),
-    "some are in the aggregate": group(member_of=[[uuid_of("a2")]], VCPU=1),
-    "some are in a forbidden aggregate": group(outside=[uuid_of("a1")], VCPU=1),
-    "all of it": group(
+    "all fit": build_group(MEMORY_MB=1),
+    "some have the amount": build_group(VCPU=4),
+    "some have the trait": build_group(required=[["CUSTOM_GOLD"]], VCPU=1),
+    "some lack the trait": build_group(forbidden=["CUSTOM_GOLD"], VCPU=1),
+    "some are in the aggregate": build_group(member_of=[[uuid_of("a2")]], VCPU=1),
+    "some are in a forbidden aggregate": build_group(outside=[uuid_of("a1")], VCPU=1),
+    "all of it": build_group(
         required=[["CUSTOM_GOLD"]], member_of=[[uuid_of("a1")]], outside=[uuid_of("a2")], VCPU=4
     ),
 }
@@ -106,8 +106,8 @@ FLAT = {
 @pytest.mark.all_databases
 @pytest.mark.parametrize("limit", [None, 7])
 @pytest.mark.parametrize("asked", FLAT.values(), ids=FLAT)
-def test_no_more_providers_are_loaded_than_are_answered(database, settings, asked, limit):
-    load_cloud(database, Cloud(tuple(hosts(60))))
+def test_loader_reads_only_returned_providers(database, settings, asked, limit):
+    load_cloud(database, Cloud(tuple(build_hosts(60))))
     with database.read() as connection:
         source = LoadedProviders(connection)
         search = prepare(source, CandidatesQuery(groups=(asked,), limit=limit))
@@ -116,7 +116,7 @@ def test_no_more_providers_are_loaded_than_are_answered(database, settings, aske
             assert len(cloud) == len(found.providers) > 0
 
 
-def trees(number):
+def build_trees(number):
     for at in range(number):
         host = f"CN{at:03}"
         yield provider(host, {"MEMORY_MB": 8}, aggregates=["shared"] if at % 2 else [])
@@ -125,8 +125,8 @@ def trees(number):
 
 
 def test_few_trees_are_loaded_under_a_limit(sqlite_database, sqlite_settings):
-    load_cloud(sqlite_database, Cloud(tuple(trees(200))))
-    asked = CandidatesQuery(groups=(group(VCPU=4, MEMORY_MB=1),), limit=5)
+    load_cloud(sqlite_database, Cloud(tuple(build_trees(200))))
+    asked = CandidatesQuery(groups=(build_group(VCPU=4, MEMORY_MB=1),), limit=5)
     with sqlite_database.read() as connection:
         source = LoadedProviders(connection)
         found = find(source, prepare(source, asked), sqlite_settings, Random(1))
@@ -135,11 +135,9 @@ def test_few_trees_are_loaded_under_a_limit(sqlite_database, sqlite_settings):
     assert len(found.requests) == 5
 
 
-def test_sharing_providers_are_loaded_with_the_trees_that_they_share_with(
-    sqlite_database, sqlite_settings
-):
-    load_cloud(sqlite_database, Cloud(tuple(trees(20))))
-    asked = CandidatesQuery(groups=(group(VCPU=1, DISK_GB=1),))
+def test_sharing_providers_are_loaded_with_their_trees(sqlite_database, sqlite_settings):
+    load_cloud(sqlite_database, Cloud(tuple(build_trees(20))))
+    asked = CandidatesQuery(groups=(build_group(VCPU=1, DISK_GB=1),))
     with sqlite_database.read() as connection:
         source = LoadedProviders(connection)
         search = prepare(source, asked)

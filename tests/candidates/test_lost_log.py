@@ -40,7 +40,7 @@ def clock():
 
 
 @pytest.fixture
-def filled(database_url):
+def filled_database(database_url):
     database = Database(make_settings(database_url, placement__providers_in_memory=True))
     reload(database, CLOUD)
     yield database
@@ -49,10 +49,10 @@ def filled(database_url):
 
 
 @pytest.fixture
-def cache(filled, clock):
+def cache(filled_database, clock):
     """A cache that reads within the requests; its upkeep is called by the test."""
     made = ProviderCache(change_log, clock=clock)
-    assert is_current(made, filled)
+    assert is_current(made, filled_database)
     return made
 
 
@@ -61,12 +61,12 @@ def is_current(cache, database) -> bool:
         return cache.refresh(connection)
 
 
-def is_right(cache, database) -> bool:
+def is_equal_to_database(cache, database) -> bool:
     with database.read() as connection:
         return cache.compare(connection) == frozenset()
 
 
-def do(database, statement):
+def execute_statement(database, statement):
     database.write(lambda connection: connection.execute(text(statement)))
 
 
@@ -75,87 +75,91 @@ def change_generations(database):
     database.write(lambda connection: connection.execute(changed))
 
 
-def test_triggers_that_were_dropped_by_hand(filled, cache, clock, caplog):
-    kind = filled.url.get_backend_name()
+def test_dropped_triggers_are_detected(filled_database, cache, clock, caplog):
+    kind = filled_database.url.get_backend_name()
     of_table = " ON resource_providers" if kind == "postgresql" else ""
-    do(filled, f"DROP TRIGGER sched_resource_providers_updated{of_table}")
-    change_generations(filled)
-    cache.run_refresh(filled.read)
-    assert not is_current(cache, filled)
+    execute_statement(filled_database, f"DROP TRIGGER sched_resource_providers_updated{of_table}")
+    change_generations(filled_database)
+    cache.run_refresh(filled_database.read)
+    assert not is_current(cache, filled_database)
     assert "lacks the triggers sched_resource_providers_updated" in caplog.text
-    sync_schema(filled)
-    with filled.read() as connection:
+    sync_schema(filled_database)
+    with filled_database.read() as connection:
         assert not missing_triggers(connection)
     clock.now += 61
-    assert is_current(cache, filled)
-    assert is_right(cache, filled)
+    assert is_current(cache, filled_database)
+    assert is_equal_to_database(cache, filled_database)
 
 
-def test_worker_that_is_seldom_asked_notices_lost_triggers(filled, clock):
-    cache = ProviderCache(change_log, clock=clock, opened=filled.read)
-    is_current(cache, filled)
+def test_idle_worker_detects_lost_triggers(filled_database, clock):
+    cache = ProviderCache(change_log, clock=clock, opened=filled_database.read)
+    is_current(cache, filled_database)
     cache.wait(10)
-    assert is_current(cache, filled)
-    of_table = " ON resource_providers" if filled.url.get_backend_name() == "postgresql" else ""
-    do(filled, f"DROP TRIGGER sched_resource_providers_updated{of_table}")
-    change_generations(filled)
+    assert is_current(cache, filled_database)
+    of_table = (
+        " ON resource_providers" if filled_database.url.get_backend_name() == "postgresql" else ""
+    )
+    execute_statement(filled_database, f"DROP TRIGGER sched_resource_providers_updated{of_table}")
+    change_generations(filled_database)
     clock.now += cache_module.MAX_LATE_PAUSE + 1
-    is_current(cache, filled)
+    is_current(cache, filled_database)
     for thread in threading.enumerate():
         if thread.name == cache_module.UPKEEP_THREAD:
             thread.join(timeout=60)
-    assert not is_current(cache, filled)
+    assert not is_current(cache, filled_database)
 
 
-def test_triggers_that_were_dropped_and_made_again_unseen(filled, cache):
-    kind = filled.url.get_backend_name()
+def test_recreated_triggers_are_detected(filled_database, cache):
+    kind = filled_database.url.get_backend_name()
     of_table = " ON resource_providers" if kind == "postgresql" else ""
-    do(filled, f"DROP TRIGGER sched_resource_providers_updated{of_table}")
-    change_generations(filled)
-    sync_schema(filled)
-    assert is_current(cache, filled)
-    assert is_right(cache, filled)
+    execute_statement(filled_database, f"DROP TRIGGER sched_resource_providers_updated{of_table}")
+    change_generations(filled_database)
+    sync_schema(filled_database)
+    assert is_current(cache, filled_database)
+    assert is_equal_to_database(cache, filled_database)
     assert cache.figures.repairs == 0
 
 
-def test_log_that_was_emptied(filled, cache, clock, caplog):
-    change_generations(filled)
-    assert is_current(cache, filled)
-    do(filled, f"DELETE FROM {LOG}")
-    change_generations(filled)
-    assert not is_current(cache, filled)
+def test_emptied_log_is_detected(filled_database, cache, clock, caplog):
+    change_generations(filled_database)
+    assert is_current(cache, filled_database)
+    execute_statement(filled_database, f"DELETE FROM {LOG}")
+    change_generations(filled_database)
+    assert not is_current(cache, filled_database)
     clock.now += cache_module.MAX_LAG
     caplog.set_level("INFO", cache_module.__name__)
-    assert is_current(cache, filled)
+    assert is_current(cache, filled_database)
     assert "lacks rows that were read before" in caplog.text
-    assert is_right(cache, filled)
+    assert is_equal_to_database(cache, filled_database)
 
 
-def test_restored_backup_has_other_rows_under_the_same_ids(filled, cache, clock):
-    with filled.read() as connection:
+def test_restored_backup_is_detected(filled_database, cache, clock):
+    with filled_database.read() as connection:
         last = connection.scalar(text(f"SELECT max(id) FROM {LOG}")) or 0
-    change_generations(filled)
-    assert is_current(cache, filled)
+    change_generations(filled_database)
+    assert is_current(cache, filled_database)
     # As the backup has it: neither the change nor its rows; then something else is written.
     back = update(resource_providers).values(generation=resource_providers.c.generation - 1)
-    filled.write(lambda connection: connection.execute(back))
-    do(filled, f"DELETE FROM {LOG} WHERE id > {last}")
-    change_generations(filled)
-    with filled.read() as connection:
+    filled_database.write(lambda connection: connection.execute(back))
+    execute_statement(filled_database, f"DELETE FROM {LOG} WHERE id > {last}")
+    change_generations(filled_database)
+    with filled_database.read() as connection:
         first = connection.scalar(text(f"SELECT min(id) FROM {LOG} WHERE id > {last}"))
-    do(filled, f"UPDATE {LOG} SET id = id - {first} + {last} + 1 WHERE id > {last}")
-    assert not is_current(cache, filled)
+    execute_statement(
+        filled_database, f"UPDATE {LOG} SET id = id - {first} + {last} + 1 WHERE id > {last}"
+    )
+    assert not is_current(cache, filled_database)
     clock.now += cache_module.MAX_LAG
-    assert is_current(cache, filled)
-    assert is_right(cache, filled)
+    assert is_current(cache, filled_database)
+    assert is_equal_to_database(cache, filled_database)
 
 
-def test_table_that_was_renamed_and_back(filled, cache, clock, caplog):
-    do(filled, f"ALTER TABLE {LOG} RENAME TO elsewhere")
-    assert not is_current(cache, filled)
+def test_temporarily_renamed_table_is_detected(filled_database, cache, clock, caplog):
+    execute_statement(filled_database, f"ALTER TABLE {LOG} RENAME TO elsewhere")
+    assert not is_current(cache, filled_database)
     assert "candidates are searched for in the database" in caplog.text
-    do(filled, f"ALTER TABLE elsewhere RENAME TO {LOG}")
-    change_generations(filled)
+    execute_statement(filled_database, f"ALTER TABLE elsewhere RENAME TO {LOG}")
+    change_generations(filled_database)
     clock.now += 61
-    assert is_current(cache, filled)
-    assert is_right(cache, filled)
+    assert is_current(cache, filled_database)
+    assert is_equal_to_database(cache, filled_database)

@@ -43,7 +43,7 @@ def _hosts(count, **stock):
     return [provider(f"CN{n}", STOCK | stock, traits=[OLD]) for n in range(count)]
 
 
-def _reported(database, settings, query):
+def _explain_misses(database, settings, query):
     with database.read() as connection:
         source = source_of(connection)
         search = prepare(source, query)
@@ -52,7 +52,7 @@ def _reported(database, settings, query):
         return found, explain(run, ExplanationView())
 
 
-def _misses(reported):
+def _summarize_misses(reported):
     return [
         ([(miss.constraint, miss.detail), *miss.others], miss.hosts)
         for miss in reported.nearest_misses.found
@@ -60,32 +60,35 @@ def _misses(reported):
 
 
 @pytest.mark.parametrize("child", [(), (TREE,)], ids=["flat", "trees"])
-def test_as_many_constraints_are_reported_as_have_to_go(database, settings, child):
+def test_near_miss_lists_all_constraints_to_drop(database, settings, child):
     reload(database, Cloud((*_hosts(3), *child)))
-    _, reported = _reported(database, settings, HUGE)
-    assert _misses(reported) == [([*AMOUNTS, ("required", f"!{OLD}")], 3)]
+    _, reported = _explain_misses(database, settings, HUGE)
+    assert _summarize_misses(reported) == [([*AMOUNTS, ("required", f"!{OLD}")], 3)]
     assert reported.nearest_misses.complete
 
 
 @pytest.mark.parametrize("child", [(), (TREE,)], ids=["flat", "trees"])
-def test_only_the_smallest_sets_are_reported(database, settings, child):
+def test_near_miss_reports_smallest_constraint_sets(database, settings, child):
     nearer = [provider(f"near{n}", STOCK) for n in range(2)]
     memory = provider("memory", STOCK | {"VCPU": 4000}, traits=[OLD])
     reload(database, Cloud((*_hosts(3), *nearer, memory, *child)))
-    _, reported = _reported(database, settings, HUGE)
-    assert _misses(reported) == [(AMOUNTS, 2), ([*AMOUNTS[1:], ("required", f"!{OLD}")], 1)]
+    _, reported = _explain_misses(database, settings, HUGE)
+    assert _summarize_misses(reported) == [
+        (AMOUNTS, 2),
+        ([*AMOUNTS[1:], ("required", f"!{OLD}")], 1),
+    ]
 
 
 @pytest.mark.parametrize("hosts", [4, 40])
-def test_number_of_statements_is_that_of_few_hosts(sqlite_database, sqlite_settings, hosts):
+def test_statement_count_is_independent_of_hosts(sqlite_database, sqlite_settings, hosts):
     load_cloud(sqlite_database, Cloud((*_hosts(hosts), TREE)))
     with record_statements(sqlite_database) as seen:
-        _, reported = _reported(sqlite_database, sqlite_settings, HUGE)
+        _, reported = _explain_misses(sqlite_database, sqlite_settings, HUGE)
     assert [miss.hosts for miss in reported.nearest_misses.found] == [hosts]
     assert len(seen) == 10
 
 
-def _crowd(providers=13):
+def _overcrowded_tree(providers=13):
     """Return a tree, and a request for more traits than so many classes have providers.
 
     That there is no such choice of providers is found out by trying nearly all of them.
@@ -101,7 +104,7 @@ def _crowd(providers=13):
     return Cloud((provider("CN", {"VCPU": 8}), *children)), CandidatesQuery(groups=(group,))
 
 
-class Counted(WorkBudget):
+class CountingBudget(WorkBudget):
     """A budget that shows how many steps it gave, and how often it was asked for too many."""
 
     def __init__(self, steps):
@@ -118,37 +121,37 @@ class Counted(WorkBudget):
         self.spent += steps
 
 
-def _looking(database, query, budget):
+def _search_and_explain(database, query, budget):
     with database.read() as connection:
         search = prepare(source_of(connection), query)
         source = source_of(connection)
         return near_misses(source, search, CheckedTrees.of(source, search), budget)
 
 
-def test_all_that_is_tried_is_paid_from_one_budget(sqlite_database):
-    cloud, query = _crowd()
+def test_near_misses_share_one_budget(sqlite_database):
+    cloud, query = _overcrowded_tree()
     load_cloud(sqlite_database, cloud)
-    budget = Counted(50_000)
-    assert _looking(sqlite_database, query, budget) == NearMisses(complete=False)
+    budget = CountingBudget(50_000)
+    assert _search_and_explain(sqlite_database, query, budget) == NearMisses(complete=False)
     assert budget.spent <= 50_000
     assert budget.refusals == 1
 
 
-def test_those_found_before_the_budget_was_spent_are_reported_as_not_all(sqlite_database):
+def test_exhausted_budget_reports_incomplete_near_misses(sqlite_database):
     stock = {"VCPU": 8, "MEMORY_MB": 8}
     narrow = [provider("CN0", stock | {"VCPU": 1}), provider("CN1", stock | {"MEMORY_MB": 1})]
     load_cloud(sqlite_database, Cloud((*narrow, provider("child", under="CN0"))))
     group = RequestGroup(resources=(("VCPU", 4), ("MEMORY_MB", 4)))
     query = CandidatesQuery(groups=(group,))
-    whole = Counted(0)
-    every = _looking(sqlite_database, query, whole)
+    whole = CountingBudget(0)
+    every = _search_and_explain(sqlite_database, query, whole)
     assert (len(every.found), every.complete) == (2, True)
-    part = _looking(sqlite_database, query, WorkBudget(whole.spent - 1))
+    part = _search_and_explain(sqlite_database, query, WorkBudget(whole.spent - 1))
     assert part == NearMisses(every.found[:1], complete=False)
 
 
-def test_request_that_no_host_serves_is_explained_in_a_part_of_the_budget(app):
-    cloud, query = _crowd()
+def test_impossible_request_is_explained_within_part_of_the_budget(app):
+    cloud, query = _overcrowded_tree()
     load_cloud(app.app.services.database, cloud)
     (group,) = query.groups
     specs = {f"resources:{name}": amount for name, amount in group.resources}
@@ -165,7 +168,7 @@ def test_request_that_no_host_serves_is_explained_in_a_part_of_the_budget(app):
     assert "VCPU:4000 rejected the last remaining host" in error["detail"]
 
 
-def test_explanation_may_make_a_quarter_of_what_the_search_may(settings):
+def test_explanation_uses_a_quarter_of_the_search_budget(settings):
     steps = settings.placement.allocation_candidates_budget
     budget = explanation_budget(settings, 0)
     budget.consume(steps // 4)
@@ -191,27 +194,25 @@ def _nics(host, count, free):
         yield provider(f"{host} NIC{number}", {"SRIOV_NET_VF": free}, under=host)
 
 
-def test_what_a_limit_cut_is_counted_with_it_where_it_takes_too_long_to_try(
-    sqlite_database, sqlite_settings
-):
+def test_hosts_beyond_the_limit_count_if_the_budget_is_spent(sqlite_database, sqlite_settings):
     crowded = [one for n in range(3) for one in _nics(f"CN{n}", 6, 4)]
     load_cloud(sqlite_database, Cloud((*_nics("easy", 7, 4), *crowded)))
     query = CandidatesQuery(groups=CROWDED.groups, group_policy="none", limit=1)
     settings = sqlite_settings.with_overrides({BUDGET: 1000})
     with pytest.raises(TooComplex):
-        _reported(sqlite_database, settings, CROWDED)
-    found, reported = _reported(sqlite_database, settings, query)
+        _explain_misses(sqlite_database, settings, CROWDED)
+    found, reported = _explain_misses(sqlite_database, settings, query)
     assert len(found.requests) == reported.hosts == 1
     last = reported.steps[-1]
     assert (last.constraint, last.before, last.after) == ("limit", 4, 1)
 
 
-def test_what_the_search_could_try_and_the_explanation_cannot_is_reported_without_a_reason(
+def test_host_beyond_the_explanation_budget_has_no_reason(
     sqlite_database, sqlite_settings, monkeypatch
 ):
     monkeypatch.setattr(near_misses_module, "_DIVISOR", 20)
     load_cloud(sqlite_database, Cloud(tuple(_nics("CN0", 6, 4))))
-    _, reported = _reported(
+    _, reported = _explain_misses(
         sqlite_database, sqlite_settings.with_overrides({BUDGET: 20_000}), CROWDED
     )
     last = reported.steps[-1]
@@ -222,12 +223,12 @@ def test_what_the_search_could_try_and_the_explanation_cannot_is_reported_withou
     assert reported.nearest_misses == NearMisses(complete=False)
 
 
-def test_each_host_that_the_same_pool_would_serve_counts(database, settings):
+def test_hosts_sharing_a_pool_are_counted_separately(database, settings):
     pool = provider("pool", {"DISK_GB": 9}, traits=[SHARES], aggregates=["rack"])
     hosts = [provider(f"CN{number}", aggregates=["rack"]) for number in range(4)]
     load_cloud(database, Cloud((*hosts, provider("child", under="CN0"), pool)))
     gold = TraitTerms((frozenset({"CUSTOM_GOLD"}),))
     load_cloud(database, Cloud((provider("elsewhere", traits=["CUSTOM_GOLD"]),)))
     query = CandidatesQuery(groups=(RequestGroup(resources=(("DISK_GB", 1),), traits=gold),))
-    _, reported = _reported(database, settings, query)
-    assert ([("required", "CUSTOM_GOLD")], 4) in _misses(reported)
+    _, reported = _explain_misses(database, settings, query)
+    assert ([("required", "CUSTOM_GOLD")], 4) in _summarize_misses(reported)

@@ -18,7 +18,7 @@ from placement_sched.candidates.summaries import KEPT_WHOLE, Summaries, SummaryF
 from placement_sched.errors import TooComplex
 from placement_sched.model.candidates_query import CandidatesQuery
 from placement_sched.store.placement import provider_state
-from tests.candidates.changing import Changer, NotedChanges
+from tests.candidates.changing import RandomChanger, RecordedChanges
 from tests.candidates.reload import reload
 from tests.candidates.strategies import clouds, groups, queries, tree_clouds
 from tests.exploring import draws
@@ -47,7 +47,7 @@ CASES = st.fixed_dictionaries(
 )
 
 
-def _answer(source, query, options, *, one_of_a_tree, remembered):
+def _render_answer(source, query, options, *, one_of_a_tree, remembered):
     """Return all that a search finds and shows, in a form that tells any difference.
 
     ``remembered`` makes the summaries.
@@ -82,32 +82,38 @@ def _answer(source, query, options, *, one_of_a_tree, remembered):
     )
 
 
-def _check(connection, cache, query, options, *, one_of_a_tree=False, remembered=None):
+def _check_cache_against_database(
+    connection, cache, query, options, *, one_of_a_tree=False, remembered=None
+):
     """Hold the cache's answer against the database's; what is ``remembered`` is the cache's."""
     assert cache.refresh(connection)
     asked = {"query": query, "options": options, "one_of_a_tree": one_of_a_tree}
-    cached = _answer(CachedProviders(cache), **asked, remembered=remembered or Summaries())
-    assert cached == _answer(LoadedProviders(connection), **asked, remembered=Summaries())
+    cached = _render_answer(CachedProviders(cache), **asked, remembered=remembered or Summaries())
+    assert cached == _render_answer(LoadedProviders(connection), **asked, remembered=Summaries())
 
 
 @pytest.mark.all_databases
 @EXAMPLES
 @given(cloud=clouds(), group=groups(), case=CASES)
-def test_single_providers_are_those_of_the_database(database, settings, cloud, group, case):
+def test_cached_single_providers_equal_the_database(database, settings, cloud, group, case):
     reload(database, cloud)
     with database.read() as connection:
         query = CandidatesQuery(groups=(group,))
-        _check(connection, ProviderCache(NotedChanges()), query, settings.with_overrides(case))
+        _check_cache_against_database(
+            connection, ProviderCache(RecordedChanges()), query, settings.with_overrides(case)
+        )
 
 
 @pytest.mark.all_databases
 @EXAMPLES
 @given(cloud=tree_clouds(), query=queries(), case=CASES, one_of_a_tree=st.booleans())
-def test_trees_are_those_of_the_database(database, settings, cloud, query, case, one_of_a_tree):
+def test_cached_trees_equal_the_database(database, settings, cloud, query, case, one_of_a_tree):
     reload(database, cloud)
     with database.read() as connection:
-        options, cache = settings.with_overrides(case), ProviderCache(NotedChanges())
-        _check(connection, cache, query, options, one_of_a_tree=one_of_a_tree)
+        options, cache = settings.with_overrides(case), ProviderCache(RecordedChanges())
+        _check_cache_against_database(
+            connection, cache, query, options, one_of_a_tree=one_of_a_tree
+        )
 
 
 @EXAMPLES
@@ -118,25 +124,27 @@ def test_trees_are_those_of_the_database(database, settings, cloud, query, case,
     kept=st.sampled_from([0, 2, KEPT_WHOLE]),
     seed=st.integers(0, 2**30),
 )
-def test_answers_follow_changes_of_every_kind(database, settings, cloud, asked, case, kept, seed):
+def test_cached_answers_follow_every_change(database, settings, cloud, asked, case, kept, seed):
     reload(database, cloud)
-    log = NotedChanges()
-    cache, changer = ProviderCache(log), Changer(log, Random(seed))
+    log = RecordedChanges()
+    cache, changer = ProviderCache(log), RandomChanger(log, Random(seed))
     options, remembered = settings.with_overrides(case), Summaries()
     with pytest.MonkeyPatch.context() as patched, database.read() as connection:
         patched.setattr(summaries, "KEPT_WHOLE", kept)
         for query in asked:
-            _check(connection, cache, query, options, remembered=remembered)
+            _check_cache_against_database(connection, cache, query, options, remembered=remembered)
             for _ in range(changer.random.randint(0, 4)):
-                changer.change(database)
-            _check(connection, cache, query, options, remembered=remembered)
+                changer.apply_change(database)
+            _check_cache_against_database(connection, cache, query, options, remembered=remembered)
     assert cache.figures.full_readings == 1
 
 
 @EXAMPLES
 @given(cloud=tree_clouds(), query=queries(), size=st.integers(2, 5))
-def test_cloud_read_in_parts_is_the_same(sqlite_database, sqlite_settings, cloud, query, size):
+def test_cloud_loaded_in_batches_is_equal(sqlite_database, sqlite_settings, cloud, query, size):
     reload(sqlite_database, cloud)
     with pytest.MonkeyPatch.context() as patched, sqlite_database.read() as connection:
         patched.setattr(provider_state, "AT_ONCE", size)
-        _check(connection, ProviderCache(NotedChanges()), query, sqlite_settings)
+        _check_cache_against_database(
+            connection, ProviderCache(RecordedChanges()), query, sqlite_settings
+        )

@@ -11,7 +11,7 @@ SETS = st.lists(st.frozensets(st.integers(0, 4), min_size=1))
 
 
 @given(sets=SETS, held=st.frozensets(st.integers(0, 4)))
-def test_who_has_something_of_the_least_sets_has_something_of_all(sets, held):
+def test_minimal_trait_sets_imply_all_sets(sets, held):
     least = minimal_sets(sets)
     assert all(one & held for one in least) == all(one & held for one in sets)
     assert not any(one < other for one in least for other in least)
@@ -28,5 +28,5 @@ def test_who_has_something_of_the_least_sets_has_something_of_all(sets, held):
         ([], []),
     ],
 )
-def test_a_subtree_rule_is_kept_once_in_any_order_of_its_slots(ties, left):
+def test_equal_subtree_rules_are_merged(ties, left):
     assert list(distinct_subtrees(ties)) == left

@@ -45,7 +45,7 @@ def _expected_uuids(cloud, group):
 
 @EXAMPLES
 @given(cloud=clouds(), group=groups())
-def test_search_finds_what_the_naive_model_finds(database, settings, cloud, group):
+def test_search_equals_the_naive_model(database, settings, cloud, group):
     reload(database, cloud)
     assert _uuids(_search(database, group, settings)) == _expected_uuids(cloud, group)
 
@@ -59,21 +59,23 @@ def test_limit_keeps_the_first_by_provider_id(database, settings, cloud, group, 
 
 
 @pytest.fixture
-def twenty(database):
+def twenty_hosts(database):
     hosts = tuple(Host(f"cn{n:02}", build_stock("VCPU", 4)) for n in range(20))
     load_cloud(database, Cloud(hosts))
     return hosts
 
 
-def test_random_sample_has_the_right_size_and_only_fitting_providers(database, settings, twenty):
+def test_random_sample_has_the_right_size_and_only_fitting_providers(
+    database, settings, twenty_hosts
+):
     shuffled = settings.with_overrides({"placement.randomize_allocation_candidates": True})
     found = _uuids(_search(database, RequestGroup(resources=(("VCPU", 1),)), shuffled, 5))
     assert len(set(found)) == 5
-    assert set(found) <= {host.uuid for host in twenty}
-    assert found != [host.uuid for host in twenty[:5]]
+    assert set(found) <= {host.uuid for host in twenty_hosts}
+    assert found != [host.uuid for host in twenty_hosts[:5]]
 
 
-def test_operators_bound_caps_every_answer(database, settings, twenty):
+def test_configured_maximum_limits_every_answer(database, settings, twenty_hosts):
     bounded = settings.with_overrides({"placement.max_allocation_candidates": 3})
     group = RequestGroup(resources=(("VCPU", 1),))
     assert len(_search(database, group, bounded).requests) == 3
@@ -97,6 +99,6 @@ def test_operators_bound_caps_every_answer(database, settings, twenty):
     ],
     ids=["class", "required", "forbidden"],
 )
-def test_unknown_name_is_refused_by_name(database, settings, group, words):
+def test_unknown_name_is_rejected_by_name(database, settings, group, words):
     with pytest.raises(Invalid, match=words):
         _search(database, group, settings)

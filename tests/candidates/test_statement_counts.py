@@ -34,7 +34,7 @@ BATCHES = {
 }
 
 
-def _nested(number):
+def _nested_hosts(number):
     host = f"CN{number:04}"
     yield provider(host, {"DISK_GB": 9})
     yield provider(f"{host} NUMA", {"VCPU": 8}, under=host)
@@ -42,14 +42,14 @@ def _nested(number):
     yield provider(f"{host} PF", {"SRIOV_NET_VF": 8}, under=f"{host} NUMA", traits=traits)
 
 
-def _sharing(number):
+def _sharing_hosts(number):
     pool = f"pool {number % 4}"
     if number < 4:
         yield provider(pool, {"DISK_GB": 99_999}, traits=[SHARES], aggregates=[pool])
     yield provider(f"CN{number:04}", {"VCPU": 8}, traits=["CUSTOM_GOLD"], aggregates=[pool])
 
 
-def _filled(app, members, trees):
+def _filled_app(app, members, trees):
     load_cloud(app.app.services.database, Cloud(tuple(m for n in range(trees) for m in members(n))))
     app.get(
         "/placement/allocation_candidates?resources=PCPU:1", headers=LATEST_HEADERS
@@ -57,7 +57,7 @@ def _filled(app, members, trees):
     return app
 
 
-def _statements(app, query):
+def _statements_and_candidates(app, query):
     """Return how many statements the question takes once it was asked, and its answers."""
     for _ in range(2):
         with record_statements(app.app.services.database) as seen:
@@ -69,12 +69,12 @@ def _statements(app, query):
 
 @pytest.mark.parametrize("trees", [20, 500, 2000])
 def test_nested_trees_take_three_statements_a_batch(app, trees):
-    _filled(app, _nested, trees)
+    _filled_app(app, _nested_hosts, trees)
     for limit in ("limit=10", "limit=1000", ""):
         batches, answers = BATCHES[trees, limit]
         # The ids of names; then roots, members and rows, of at most 5 000 providers each.
         more = int(answers == 2000)
-        assert _statements(app, f"{NESTED}&{limit}".rstrip("&")) == (
+        assert _statements_and_candidates(app, f"{NESTED}&{limit}".rstrip("&")) == (
             1 + 3 * batches + more,
             answers,
         )
@@ -82,8 +82,8 @@ def test_nested_trees_take_three_statements_a_batch(app, trees):
 
 @pytest.mark.parametrize("trees", [20, 500, 2000])
 def test_sharing_providers_take_one_more_statement_a_batch(app, trees):
-    _filled(app, _sharing, trees)
+    _filled_app(app, _sharing_hosts, trees)
     for limit in ("limit=10", "limit=1000", ""):
         batches, answers = BATCHES[trees, limit]
-        counts = _statements(app, f"{SHARED}&{limit}".rstrip("&"))
+        counts = _statements_and_candidates(app, f"{SHARED}&{limit}".rstrip("&"))
         assert counts == (1 + 4 * batches, answers)

@@ -27,25 +27,25 @@ def _devices(number, *, under=8):
     return lineage | {one: frozenset({one, 99}) for one in nodes} | {99: frozenset({99})}
 
 
-def _free(devices, amount):
+def _free_capacities(devices, amount):
     return {(one, VF): FreeCapacity(amount=amount, max_unit=amount) for one in range(devices)}
 
 
-def test_groups_on_sibling_devices_are_given_up_with_the_second_group():
+def test_impossible_sibling_groups_stop_at_the_second_group():
     tree = ProviderTree(
-        options=(tuple(range(8)),) * 8, free=_free(8, amount=8), lineage=_devices(8)
+        options=(tuple(range(8)),) * 8, free=_free_capacities(8, amount=8), lineage=_devices(8)
     )
     found = list(combinations(tree, _rules(8), WorkBudget(2000)))
     assert found == [(device,) * 8 for device in range(8)]
 
 
-def test_isolated_groups_cannot_share_the_only_device_on_top():
+def test_isolated_groups_cannot_share_a_single_device():
     options = (tuple(range(60)),) * 6
-    tree = ProviderTree(options=options, free=_free(60, amount=8), lineage=_devices(60))
+    tree = ProviderTree(options=options, free=_free_capacities(60, amount=8), lineage=_devices(60))
     assert not list(combinations(tree, _rules(6, isolate=True), WorkBudget(5000)))
 
 
-def test_numa_nodes_with_too_few_devices_below_are_left_out_before_all_are_tried():
+def test_numa_nodes_with_too_few_devices_are_skipped():
     options = (tuple(range(100, 107)), *[tuple(range(56))] * 9)
     tree = ProviderTree(options=options, lineage=_devices(56))
     assert not list(combinations(tree, _rules(10, isolate=True), WorkBudget(5000)))
@@ -64,7 +64,7 @@ def _random_tree(dice, groups):
     return ProviderTree(options=options, free=free, lineage=lineage)
 
 
-def _serves(tree, rules, chosen):
+def _is_valid_choice(tree, rules, chosen):
     if rules.isolate and len(set(chosen)) < len(chosen):
         return False
     for (provider, _), free in tree.free.items():
@@ -81,7 +81,7 @@ def _serves(tree, rules, chosen):
 
 @pytest.mark.parametrize("many", [0, 1000], ids=["narrowed", "as they are"])
 @pytest.mark.parametrize("isolate", [False, True])
-def test_what_is_found_is_what_trying_everything_finds(many, isolate, monkeypatch):
+def test_combinations_equal_exhaustive_search(many, isolate, monkeypatch):
     monkeypatch.setattr(combine, "_MIN_TO_CHECK", many)
     found_any = 0
     for seed in range(TREES):
@@ -93,7 +93,7 @@ def test_what_is_found_is_what_trying_everything_finds(many, isolate, monkeypatc
         ]
         rules = _rules(groups, isolate=isolate, subtrees=tuple(tied))
         tree = _random_tree(dice, groups)
-        expected = {one for one in product(*tree.options) if _serves(tree, rules, one)}
+        expected = {one for one in product(*tree.options) if _is_valid_choice(tree, rules, one)}
         found = list(combinations(tree, rules, WorkBudget(0)))
         assert len(found) == len(set(found))
         assert set(found) == expected

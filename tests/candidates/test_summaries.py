@@ -18,11 +18,11 @@ BEFORE_ALL_CLASSES = {"OpenStack-API-Version": "placement 1.26"}
 def provider(app):
     body = {"name": "cn1", "uuid": str(uuid4())}
     app.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
-    stock(app, body["uuid"], VCPU=8, MEMORY_MB=1024)
+    put_inventory(app, body["uuid"], VCPU=8, MEMORY_MB=1024)
     return body["uuid"]
 
 
-def stock(app, uuid, **totals):
+def put_inventory(app, uuid, **totals):
     path = f"/placement/resource_providers/{uuid}"
     body = {
         "resource_provider_generation": app.get(path, headers=LATEST_HEADERS).json["generation"],
@@ -31,7 +31,7 @@ def stock(app, uuid, **totals):
     app.put_json(f"{path}/inventories", body, headers=LATEST_HEADERS)
 
 
-def allocate(app, consumer, uuid, amount):
+def put_allocation(app, consumer, uuid, amount):
     body = {
         "allocations": {uuid: {"resources": {"VCPU": amount}}},
         "project_id": "p",
@@ -42,72 +42,72 @@ def allocate(app, consumer, uuid, amount):
     app.put_json(f"/placement/allocations/{consumer}", body, headers=LATEST_HEADERS)
 
 
-def summary(app, uuid, headers=LATEST_HEADERS, asked="VCPU"):
+def read_summary(app, uuid, headers=LATEST_HEADERS, asked="VCPU"):
     found = app.get(f"/placement/allocation_candidates?resources={asked}:1", headers=headers)
     return found.json["provider_summaries"][uuid]
 
 
-def test_usage_is_live_also_after_allocations_are_deleted(app, provider):
-    def used():
-        return summary(app, provider)["resources"]["VCPU"]["used"]
+def test_usage_is_current_after_allocations_are_deleted(app, provider):
+    def read_used():
+        return read_summary(app, provider)["resources"]["VCPU"]["used"]
 
     consumer = str(uuid4())
-    assert used() == 0
-    allocate(app, consumer, provider, 3)
-    assert used() == 3
+    assert read_used() == 0
+    put_allocation(app, consumer, provider, 3)
+    assert read_used() == 3
     app.delete(f"/placement/allocations/{consumer}", headers=LATEST_HEADERS)
-    assert used() == 0
+    assert read_used() == 0
 
 
-def test_a_changed_inventory_is_reported_at_once(app, provider):
-    assert summary(app, provider)["resources"]["VCPU"]["capacity"] == 8
-    stock(app, provider, VCPU=16)
-    assert summary(app, provider)["resources"] == {"VCPU": {"capacity": 16, "used": 0}}
+def test_changed_inventory_is_summarized_at_once(app, provider):
+    assert read_summary(app, provider)["resources"]["VCPU"]["capacity"] == 8
+    put_inventory(app, provider, VCPU=16)
+    assert read_summary(app, provider)["resources"] == {"VCPU": {"capacity": 16, "used": 0}}
 
 
-def test_changed_traits_are_reported_at_once(app, provider):
-    assert summary(app, provider)["traits"] == []
+def test_changed_traits_are_summarized_at_once(app, provider):
+    assert read_summary(app, provider)["traits"] == []
     path = f"/placement/resource_providers/{provider}"
     generation = app.get(path, headers=LATEST_HEADERS).json["generation"]
     body = {"resource_provider_generation": generation, "traits": ["HW_CPU_X86_AVX"]}
     app.put_json(f"{path}/traits", body, headers=LATEST_HEADERS)
-    assert summary(app, provider)["traits"] == ["HW_CPU_X86_AVX"]
+    assert read_summary(app, provider)["traits"] == ["HW_CPU_X86_AVX"]
 
 
-def test_a_renamed_class_is_reported_by_its_new_name(app, provider):
+def test_renamed_class_is_summarized_by_its_new_name(app, provider):
     app.post_json("/placement/resource_classes", {"name": "CUSTOM_OLD"}, headers=LATEST_HEADERS)
-    stock(app, provider, VCPU=8, CUSTOM_OLD=1)
-    assert summary(app, provider)["resources"].keys() == {"VCPU", "CUSTOM_OLD"}
+    put_inventory(app, provider, VCPU=8, CUSTOM_OLD=1)
+    assert read_summary(app, provider)["resources"].keys() == {"VCPU", "CUSTOM_OLD"}
     renamed = {"name": "CUSTOM_NEW"}
     path = "/placement/resource_classes/CUSTOM_OLD"
     app.put_json(path, renamed, headers=BEFORE_CLASS_RENAMES_WENT)
-    assert summary(app, provider)["resources"].keys() == {"VCPU", "CUSTOM_NEW"}
+    assert read_summary(app, provider)["resources"].keys() == {"VCPU", "CUSTOM_NEW"}
 
 
-def test_a_new_class_does_not_disturb_what_is_kept(app, provider):
-    before = summary(app, provider)
+def test_new_class_does_not_disturb_the_cache(app, provider):
+    before = read_summary(app, provider)
     app.post_json("/placement/resource_classes", {"name": "CUSTOM_MORE"}, headers=LATEST_HEADERS)
-    assert summary(app, provider) == before
+    assert read_summary(app, provider) == before
 
 
-def test_before_127_only_the_classes_asked_are_reported(app, provider):
-    allocate(app, str(uuid4()), provider, 2)
+def test_before_1_27_only_requested_classes_are_reported(app, provider):
+    put_allocation(app, str(uuid4()), provider, 2)
     expected = {"VCPU": {"capacity": 8, "used": 2}}
-    assert summary(app, provider, BEFORE_ALL_CLASSES)["resources"] == expected
+    assert read_summary(app, provider, BEFORE_ALL_CLASSES)["resources"] == expected
 
 
-def test_a_provider_made_again_is_reported_as_it_is_now(app, provider):
-    assert summary(app, provider)["resources"]["VCPU"]["capacity"] == 8
+def test_recreated_provider_has_current_summary(app, provider):
+    assert read_summary(app, provider)["resources"]["VCPU"]["capacity"] == 8
     path = f"/placement/resource_providers/{provider}"
     app.delete(path, headers=LATEST_HEADERS)
     app.post_json(
         "/placement/resource_providers", {"name": "cn1", "uuid": provider}, headers=LATEST_HEADERS
     )
-    stock(app, provider, VCPU=4)
-    assert summary(app, provider)["resources"] == {"VCPU": {"capacity": 4, "used": 0}}
+    put_inventory(app, provider, VCPU=4)
+    assert read_summary(app, provider)["resources"] == {"VCPU": {"capacity": 4, "used": 0}}
 
 
-def test_usages_of_classes_that_were_not_asked_for_are_reported_too(app, provider):
+def test_usages_of_unrequested_classes_are_reported(app, provider):
     consumer = str(uuid4())
     body = {
         "allocations": {provider: {"resources": {"VCPU": 2, "MEMORY_MB": 256}}},
@@ -119,8 +119,8 @@ def test_usages_of_classes_that_were_not_asked_for_are_reported_too(app, provide
     app.put_json(f"/placement/allocations/{consumer}", body, headers=LATEST_HEADERS)
     lone = {"name": "cn2", "uuid": str(uuid4())}
     app.post_json("/placement/resource_providers", lone, headers=LATEST_HEADERS)
-    stock(app, lone["uuid"], VCPU=4)
-    assert {uuid: summary(app, uuid)["resources"] for uuid in (provider, lone["uuid"])} == {
+    put_inventory(app, lone["uuid"], VCPU=4)
+    assert {uuid: read_summary(app, uuid)["resources"] for uuid in (provider, lone["uuid"])} == {
         provider: {
             "MEMORY_MB": {"capacity": 1024, "used": 256},
             "VCPU": {"capacity": 8, "used": 2},
@@ -140,9 +140,9 @@ def test_usage_beyond_the_largest_amount_is_reported(app, provider):
     }
     app.put_json(f"{path}/inventories", body, headers=LATEST_HEADERS)
     for _ in range(3):
-        allocate(app, str(uuid4()), provider, MAX_INT)
+        put_allocation(app, str(uuid4()), provider, MAX_INT)
     for asked in ("VCPU", "MEMORY_MB"):
-        assert summary(app, provider, asked=asked)["resources"]["VCPU"] == {
+        assert read_summary(app, provider, asked=asked)["resources"]["VCPU"] == {
             "capacity": 16 * MAX_INT,
             "used": 3 * MAX_INT,
         }

@@ -22,7 +22,7 @@ PROVIDERS = "/placement/resource_providers"
 
 
 @pytest.fixture(params=KINDS)
-def adopted(request, tmp_path, make_app):
+def adopted_client(request, tmp_path, make_app):
     """Return a client of a database as the other service makes it, once of each kind."""
     with empty_database(request.param, tmp_path) as url:
         settings = make_settings(url)
@@ -33,7 +33,7 @@ def adopted(request, tmp_path, make_app):
         yield make_app(settings)
 
 
-def _make(app, uuid, total, trait):
+def _create_provider(app, uuid, total, trait):
     app.post_json(PROVIDERS, {"name": "cn1", "uuid": uuid}, headers=LATEST_HEADERS)
     path = f"{PROVIDERS}/{uuid}"
     stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": total}}}
@@ -42,27 +42,27 @@ def _make(app, uuid, total, trait):
     app.put_json(f"{path}/traits", carried, headers=LATEST_HEADERS)
 
 
-def _summary(app, uuid):
+def _read_summary(app, uuid):
     found = app.get("/placement/allocation_candidates?resources=VCPU:1", headers=LATEST_HEADERS)
     reported = found.json["provider_summaries"][uuid]
     return reported["resources"]["VCPU"]["capacity"], reported["traits"]
 
 
-def test_a_provider_made_again_within_a_second_is_reported_as_it_is_now(adopted):
+def test_provider_recreated_within_a_second_has_current_summary(adopted_client):
     uuid = str(uuid4())
     for total, trait in ((8, "HW_CPU_X86_AVX"), (4, "HW_CPU_X86_AVX2")):
-        _make(adopted, uuid, total, trait)
-        assert _summary(adopted, uuid) == (total, [trait])
-        adopted.delete(f"{PROVIDERS}/{uuid}", headers=LATEST_HEADERS)
+        _create_provider(adopted_client, uuid, total, trait)
+        assert _read_summary(adopted_client, uuid) == (total, [trait])
+        adopted_client.delete(f"{PROVIDERS}/{uuid}", headers=LATEST_HEADERS)
 
 
-def _asked(database):
+def _reuses_ids_of(database):
     with database.read() as connection:
         statement = select(reuses_ids(connection, resource_providers))
         return connection.dialect.name, bool(connection.scalar(statement))
 
 
-def test_whether_ids_are_used_again_is_reported_of_the_table(adopted, sqlite_database):
-    kind, again = _asked(adopted.app.services.database)
+def test_id_reuse_is_detected_per_table(adopted_client, sqlite_database):
+    kind, again = _reuses_ids_of(adopted_client.app.services.database)
     assert again == (kind == "sqlite")
-    assert _asked(sqlite_database) == ("sqlite", False)
+    assert _reuses_ids_of(sqlite_database) == ("sqlite", False)

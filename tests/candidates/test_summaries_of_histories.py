@@ -14,29 +14,29 @@ from placement_sched.candidates.summaries import Summaries, SummaryFields
 from placement_sched.db.failover import HISTORY, epoch_of
 from placement_sched.db.tables import inventories
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
-from tests.candidates.changing import NotedChanges
+from tests.candidates.changing import RecordedChanges
 from tests.candidates.documented import provider
 from tests.support.clouds import Cloud, load_cloud
 
 QUERY = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 1),)),))
 
 
-def _cached(connection):
+def _cached_providers(connection):
     cache = ProviderCache(
-        NotedChanges()
+        RecordedChanges()
     )  # which reads all again, as the log of changes is in doubt
     assert cache.refresh(connection)
     return CachedProviders(cache, epoch_of(connection))
 
 
-def _give(database, total):
+def _write_inventory_with_equal_generation(database, total):
     """Write inventories that the next writer would give the same generation."""
     database.write(lambda connection: connection.execute(update(inventories).values(total=total)))
 
 
-@pytest.mark.parametrize("source_of", [LoadedProviders, _cached])
+@pytest.mark.parametrize("source_of", [LoadedProviders, _cached_providers])
 @pytest.mark.parametrize("trees", [True, False], ids=["newest form", "older form"])
-def test_generations_of_another_history_are_others(
+def test_generations_of_another_server_epoch_are_not_reused(
     sqlite_database, sqlite_settings, source_of, trees
 ):
     load_cloud(sqlite_database, Cloud((provider("CN", {"VCPU": 8}),)))
@@ -56,7 +56,7 @@ def test_generations_of_another_history_are_others(
         return int(b"".join(shown(history)).partition(b'"capacity":')[2].partition(b",")[0])
 
     assert capacity("first") == 8
-    _give(sqlite_database, 99)
+    _write_inventory_with_equal_generation(sqlite_database, 99)
     assert capacity("first") == 8  # what the generation alone says
     assert capacity("second") == 99
     assert capacity("second") == 99

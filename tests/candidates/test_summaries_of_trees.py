@@ -14,7 +14,7 @@ from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.summaries import Summaries, SummaryFields
 from placement_sched.db.tables import resource_classes, traits
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
-from tests.candidates.documented import provider, reported
+from tests.candidates.documented import provider, reported_candidates
 from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
@@ -42,12 +42,12 @@ CLOUD = Cloud(
 NAMES = {host.uuid: host.name for host in CLOUD.hosts}
 
 
-def _ask(app, query, version):
+def _read_candidates(app, query, version):
     headers = {"OpenStack-API-Version": f"placement {version}"}
     return app.get(f"/placement/allocation_candidates?{query}", headers=headers).json
 
 
-def _shown(answer):
+def _summary_names(answer):
     return {NAMES[uuid] for uuid in answer["provider_summaries"]}
 
 
@@ -57,27 +57,30 @@ def cloud(app):
     return app
 
 
-def test_before_129_only_providers_that_serve_are_shown(cloud):
-    answer = _ask(cloud, "resources=VCPU:4", "1.28")
-    assert _shown(answer) == {"NUMA", "other"}
+def test_before_1_29_only_used_providers_are_summarized(cloud):
+    answer = _read_candidates(cloud, "resources=VCPU:4", "1.28")
+    assert _summary_names(answer) == {"NUMA", "other"}
     assert answer["provider_summaries"][uuid_of("NUMA")].keys() == {"resources", "traits"}
 
 
-def test_before_129_no_two_providers_of_a_tree_serve_together(cloud):
-    assert reported(_ask(cloud, "resources=VCPU:4,MEMORY_MB:64", "1.28"), CLOUD) == set()
-    assert reported(_ask(cloud, "resources=VCPU:4,MEMORY_MB:64", "1.29"), CLOUD) == {
-        "CN MEMORY_MB:64 + NUMA VCPU:4"
-    }
+def test_before_1_29_candidates_use_one_provider_per_tree(cloud):
+    assert (
+        reported_candidates(_read_candidates(cloud, "resources=VCPU:4,MEMORY_MB:64", "1.28"), CLOUD)
+        == set()
+    )
+    assert reported_candidates(
+        _read_candidates(cloud, "resources=VCPU:4,MEMORY_MB:64", "1.29"), CLOUD
+    ) == {"CN MEMORY_MB:64 + NUMA VCPU:4"}
     # One of another tree may help.
-    assert reported(_ask(cloud, "resources=MEMORY_MB:64,DISK_GB:9", "1.28"), CLOUD) == {
-        "CN MEMORY_MB:64 + shelf DISK_GB:9"
-    }
+    assert reported_candidates(
+        _read_candidates(cloud, "resources=MEMORY_MB:64,DISK_GB:9", "1.28"), CLOUD
+    ) == {"CN MEMORY_MB:64 + shelf DISK_GB:9"}
 
 
 @pytest.mark.parametrize("version", ["1.29", LATEST])
-def test_from_129_whole_trees_are_shown_with_parents_and_roots(cloud, version):
-    answer = _ask(cloud, "resources=VCPU:4", version)
-    assert _shown(answer) == {"CN", "NUMA", "PF", "other"}
+def test_from_1_29_whole_trees_are_summarized(cloud, version):
+    answer = _read_candidates(cloud, "resources=VCPU:4", version)
+    assert _summary_names(answer) == {"CN", "NUMA", "PF", "other"}
     summaries = answer["provider_summaries"]
     assert {
         NAMES[uuid]: (one["parent_provider_uuid"], one["root_provider_uuid"])
@@ -101,18 +104,20 @@ def test_from_129_whole_trees_are_shown_with_parents_and_roots(cloud, version):
         ("1.27", {"VCPU", "PCPU"}, True),
     ],
 )
-def test_before_127_only_classes_asked_are_shown_and_before_117_no_traits(
+def test_before_1_27_only_requested_classes_and_before_1_17_no_traits(
     cloud, version, classes, traits_shown
 ):
-    shown = _ask(cloud, "resources=VCPU:4", version)["provider_summaries"][uuid_of("NUMA")]
+    shown = _read_candidates(cloud, "resources=VCPU:4", version)["provider_summaries"][
+        uuid_of("NUMA")
+    ]
     assert shown["resources"].keys() == classes
     assert ("traits" in shown) == traits_shown
 
 
-def test_trees_of_those_who_share_are_shown_whole_too(cloud):
-    answer = _ask(cloud, "resources=VCPU:4,DISK_GB:100", LATEST)
-    assert reported(answer, CLOUD) == {"NUMA VCPU:4 + shelf DISK_GB:100"}
-    assert _shown(answer) == {"CN", "NUMA", "PF", "array", "shelf", "controller"}
+def test_trees_of_sharing_providers_are_summarized_whole(cloud):
+    answer = _read_candidates(cloud, "resources=VCPU:4,DISK_GB:100", LATEST)
+    assert reported_candidates(answer, CLOUD) == {"NUMA VCPU:4 + shelf DISK_GB:100"}
+    assert _summary_names(answer) == {"CN", "NUMA", "PF", "array", "shelf", "controller"}
     assert {
         NAMES[uuid]: one["root_provider_uuid"] for uuid, one in answer["provider_summaries"].items()
     } == {
@@ -123,28 +128,28 @@ def test_trees_of_those_who_share_are_shown_whole_too(cloud):
     assert shelf["parent_provider_uuid"] == uuid_of("array")
 
 
-def test_a_tree_that_shares_is_served_by_its_own_and_by_others_that_share_with_it(cloud):
-    answer = _ask(cloud, "resources=VCPU:2,DISK_GB:100&required=!CUSTOM_GOLD", LATEST)
-    assert reported(answer, CLOUD) == {
+def test_sharing_tree_uses_its_own_and_other_shared_providers(cloud):
+    answer = _read_candidates(cloud, "resources=VCPU:2,DISK_GB:100&required=!CUSTOM_GOLD", LATEST)
+    assert reported_candidates(answer, CLOUD) == {
         "NUMA VCPU:2 + shelf DISK_GB:100",
         "controller VCPU:2 + shelf DISK_GB:100",
         "controller VCPU:2 + tape DISK_GB:100",
     }
-    assert _shown(answer) == set(NAMES.values()) - {"other"}
+    assert _summary_names(answer) == set(NAMES.values()) - {"other"}
 
 
-def test_same_subtree_may_lie_in_the_tree_of_who_shares_only(cloud):
+def test_same_subtree_within_the_tree_of_a_sharing_provider(cloud):
     query = (
         "resources_D=DISK_GB:9&resources_C=VCPU:1&required_T=CUSTOM_GOLD"
         "&same_subtree=_C,_T&group_policy=none"
     )
-    answer = _ask(cloud, query, LATEST)
-    assert reported(answer, CLOUD) == {"NUMA VCPU:1 + shelf DISK_GB:9"}
+    answer = _read_candidates(cloud, query, LATEST)
+    assert reported_candidates(answer, CLOUD) == {"NUMA VCPU:1 + shelf DISK_GB:9"}
 
 
 @pytest.mark.parametrize("traits_shown", [True, False])
 @pytest.mark.parametrize("tree", [True, False])
-def test_names_with_percent_signs_and_quotes_are_shown_as_they_are(
+def test_names_with_percent_signs_and_quotes_are_unchanged(
     sqlite_database, sqlite_settings, traits_shown, tree
 ):
     # No request can make such names; other writers to the database can.
@@ -175,7 +180,7 @@ def test_names_with_percent_signs_and_quotes_are_shown_as_they_are(
             assert ("root_provider_uuid" in shown) == tree
 
 
-def _contradictory(terms):
+def _is_contradictory(terms):
     return any(names <= terms.forbidden for names in terms.required)
 
 
@@ -185,7 +190,7 @@ def _contradictory(terms):
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(cloud=tree_clouds(), query=queries(), limit=st.sampled_from([None, 1, 3]))
-def test_summaries_show_all_of_the_trees_that_candidates_name(app, cloud, query, limit):
+def test_summaries_have_all_trees_of_candidates(app, cloud, query, limit):
     reload(app.app.services.database, cloud)
     asked = replace(query, limit=limit).querystring()
     # A subtree can be asked of groups with an underscore only, over HTTP.
@@ -193,8 +198,8 @@ def test_summaries_show_all_of_the_trees_that_candidates_name(app, cloud, query,
     # Nor of a group that asks for nothing: that has no parameter.
     assume(all(group.parameters() for group in query.groups))
     # Nor a trait be required and forbidden at once.
-    assume(not any(_contradictory(group.traits) for group in query.groups))
-    answer = _ask(app, asked, LATEST)
+    assume(not any(_is_contradictory(group.traits) for group in query.groups))
+    answer = _read_candidates(app, asked, LATEST)
     named = {
         uuid
         for request in answer["allocation_requests"]
@@ -254,9 +259,9 @@ BARRED = Cloud(
     ],
     ids=["of who shares", "with a suffix", "of the own group", "wanted"],
 )
-def test_aggregate_forbidden_to_a_root_bars_who_shares_with_its_tree(app, query, expected):
+def test_forbidden_aggregate_of_a_root_excludes_sharing_providers(app, query, expected):
     load_cloud(app.app.services.database, BARRED)
     answer = app.get(
         f"/placement/allocation_candidates?{query.format(uuid_of('zone'))}", headers=LATEST_HEADERS
     ).json
-    assert reported(answer, BARRED) == expected
+    assert reported_candidates(answer, BARRED) == expected

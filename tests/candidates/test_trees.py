@@ -15,7 +15,7 @@ from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload
-from tests.candidates.sources import cached, source_of
+from tests.candidates.sources import provider_cache_enabled, source_of
 from tests.candidates.strategies import queries, tree_clouds
 from tests.exploring import draws
 from tests.support.clouds import Cloud, load_cloud
@@ -32,8 +32,8 @@ CARDS = CandidatesQuery(
 
 
 @pytest.fixture(autouse=True)
-def _in_cache():
-    with cached():
+def _use_provider_cache():
+    with provider_cache_enabled():
         yield
 
 
@@ -58,7 +58,7 @@ def _hosts(number, cards):
     )
 
 
-def _found(database, query, options, *, alike=True, batch=None):
+def _found_candidates(database, query, options, *, alike=True, batch=None):
     """Return the candidates; unless ``alike`` each tree is a kind by itself."""
     with pytest.MonkeyPatch.context() as patch, database.read() as connection:
         if batch is not None:
@@ -83,21 +83,21 @@ def _found(database, query, options, *, alike=True, batch=None):
     limit=st.sampled_from([-1, 1, 2, 3, 5]),
     batch=st.sampled_from([1, 2, 100]),
 )
-def test_trees_together_have_the_candidates_that_they_have_one_by_one(
+def test_grouped_trees_have_the_candidates_of_single_trees(
     sqlite_database, sqlite_settings, cloud, query, limit, batch
 ):
     reload(sqlite_database, cloud)
     options = sqlite_settings.with_overrides({MOST: limit})
-    together = _found(sqlite_database, query, options, alike=True, batch=batch)
-    assert together == _found(sqlite_database, query, options, alike=False)
+    together = _found_candidates(sqlite_database, query, options, alike=True, batch=batch)
+    assert together == _found_candidates(sqlite_database, query, options, alike=False)
 
 
 @pytest.mark.parametrize("limit", [-1, 1, 5, 6, 7, 60, 1000])
-def test_a_limit_ends_the_answer_within_a_tree(sqlite_database, sqlite_settings, limit):
+def test_limit_can_end_within_a_tree(sqlite_database, sqlite_settings, limit):
     load_cloud(sqlite_database, _hosts(30, 3))
     options = sqlite_settings.with_overrides({MOST: limit})
-    together = _found(sqlite_database, CARDS, options, alike=True)
-    assert together == _found(sqlite_database, CARDS, options, alike=False)
+    together = _found_candidates(sqlite_database, CARDS, options, alike=True)
+    assert together == _found_candidates(sqlite_database, CARDS, options, alike=False)
     # Two of three cards in any order, or of two.
     assert len(together.requests) == min(limit if limit > 0 else 1000, 20 * 6 + 10 * 2)
 
@@ -126,29 +126,27 @@ OF_POOLS = CandidatesQuery(
 
 @pytest.mark.parametrize("disk_of_hosts", [0, 10])
 @pytest.mark.parametrize("limit", [-1, 1, 7, 1000])
-def test_hosts_that_share_pools_are_answered_together(
+def test_hosts_sharing_pools_are_searched_together(
     sqlite_database, sqlite_settings, limit, disk_of_hosts
 ):
     load_cloud(sqlite_database, _hosts_with_pools(30, 4, disk_of_hosts=disk_of_hosts))
     options = sqlite_settings.with_overrides({MOST: limit})
-    together = _found(sqlite_database, OF_POOLS, options, alike=True)
-    assert together == _found(sqlite_database, OF_POOLS, options, alike=False)
+    together = _found_candidates(sqlite_database, OF_POOLS, options, alike=True)
+    assert together == _found_candidates(sqlite_database, OF_POOLS, options, alike=False)
     each = 2 + (disk_of_hosts > 0)
     assert len(together.requests) == min(limit if limit > 0 else 1000, 30 * each)
 
 
-def test_what_pools_alone_serve_is_answered_once(sqlite_database, sqlite_settings):
+def test_candidates_from_pools_only_are_returned_once(sqlite_database, sqlite_settings):
     """Many hosts reach the same pools, which serve a request for disk without any of them."""
     load_cloud(sqlite_database, _hosts_with_pools(30, 4))
     query = CandidatesQuery(groups=(RequestGroup(suffix="", resources=(("DISK_GB", 1),)),))
-    together = _found(sqlite_database, query, sqlite_settings, alike=True)
-    assert together == _found(sqlite_database, query, sqlite_settings, alike=False)
+    together = _found_candidates(sqlite_database, query, sqlite_settings, alike=True)
+    assert together == _found_candidates(sqlite_database, query, sqlite_settings, alike=False)
     assert len(together.requests) == 8
 
 
-def test_hosts_that_share_with_each_other_have_their_candidate_once(
-    sqlite_database, sqlite_settings
-):
+def test_mutually_sharing_hosts_have_one_candidate_each(sqlite_database, sqlite_settings):
     """One has CPUs, the other a disk, and either serves with the other in its own tree."""
     shared = {"traits": [SHARES], "aggregates": ["rack"]}
     hosts = [provider(f"CN{one:03}", {"VCPU": 8, "DISK_GB": 10}) for one in range(70)]
@@ -158,12 +156,12 @@ def test_hosts_that_share_with_each_other_have_their_candidate_once(
         groups=(RequestGroup(suffix="", resources=(("DISK_GB", 1), ("VCPU", 1))),)
     )
     options = sqlite_settings.with_overrides({MOST: 100})
-    together = _found(sqlite_database, query, options, alike=True, batch=25)
-    assert together == _found(sqlite_database, query, options, alike=False)
+    together = _found_candidates(sqlite_database, query, options, alike=True, batch=25)
+    assert together == _found_candidates(sqlite_database, query, options, alike=False)
     assert len(together.requests) == 71
 
 
-def test_trees_that_lack_a_trait_cost_no_combinations(sqlite_database, sqlite_settings):
+def test_trees_lacking_a_trait_cost_no_combinations(sqlite_database, sqlite_settings):
     """It is on a provider that serves none of what it is required of."""
     hosts = _hosts(20, 12).hosts
     gold = [
@@ -178,26 +176,30 @@ def test_trees_that_lack_a_trait_cost_no_combinations(sqlite_database, sqlite_se
     card = RequestGroup(suffix="3", resources=(("SRIOV_NET_VF", 1),))
     query = CandidatesQuery(groups=(both, *CARDS.groups, card), group_policy="isolate")
     together, alone = (
-        _refused_below(sqlite_database, sqlite_settings, query, alike) for alike in (True, False)
+        _smallest_sufficient_budget(sqlite_database, sqlite_settings, query, alike)
+        for alike in (True, False)
     )
     assert together == alone
 
 
-def test_each_tree_costs_what_it_costs_alone(sqlite_database, sqlite_settings):
+def test_tree_cost_is_independent_of_other_trees(sqlite_database, sqlite_settings):
     load_cloud(sqlite_database, _hosts(30, 3))
     together, alone = (
-        _refused_below(sqlite_database, sqlite_settings, CARDS, alike) for alike in (True, False)
+        _smallest_sufficient_budget(sqlite_database, sqlite_settings, CARDS, alike)
+        for alike in (True, False)
     )
     assert together == alone > 1000
 
 
-def _refused_below(database, options, query, alike):
+def _smallest_sufficient_budget(database, options, query, alike):
     """Return the smallest budget for which a request is answered."""
     refused, answered = 0, 100_000
     while answered - refused > 1:
         budget = (refused + answered) // 2
         try:
-            _found(database, query, options.with_overrides({BUDGET: budget}), alike=alike)
+            _found_candidates(
+                database, query, options.with_overrides({BUDGET: budget}), alike=alike
+            )
         except TooComplex:
             refused = budget
         else:

@@ -76,7 +76,7 @@ def main() -> int:
         names = "\n".join(part.name for part in PARTS)
         parser.error(f"no part has the word {', '.join(unknown)} in its name:\n{names}")
     console = Console()
-    trial = _Trial(chosen, console)
+    trial = _ChaosRun(chosen, console)
     outcomes = trial.run()
     table = Table("Tried", "How much", "Survived", "Seconds", show_lines=True)
     for part, one in zip(chosen, outcomes, strict=True):
@@ -88,7 +88,7 @@ def main() -> int:
     return 0 if chosen and survived == len(chosen) else 1
 
 
-class _Trial:
+class _ChaosRun:
     """Runs parts: those that measure, one by one, then those that wait beside the others."""
 
     def __init__(self, parts: Sequence[Part], console: Console) -> None:

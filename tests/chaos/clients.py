@@ -24,7 +24,7 @@ def send_requests(
     end = time.monotonic() + seconds
     lock = threading.Lock()
 
-    def ask(number: int) -> None:
+    def send(number: int) -> None:
         mine: Counter[str] = Counter()
         connection = HTTPConnection(urlsplit(url).netloc, timeout=patience)
         turn = number
@@ -36,7 +36,7 @@ def send_requests(
         with lock:
             outcomes.update(mine)
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(clients)]
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(clients)]
     for thread in threads:
         thread.start()
     for thread in threads:

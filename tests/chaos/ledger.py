@@ -16,7 +16,7 @@ from sqlalchemy import select
 from placement_sched.db.tables import allocations, consumers
 from placement_sched.db.transaction import Database
 from tests.support.versions import LATEST_HEADERS
-from tests.verifier.growth import lost
+from tests.verifier.growth import lost_writes
 from tests.verifier.model import AcknowledgedWrites, HeldAmounts
 
 _HEADERS = {"X-Auth-Token": "admin", "Content-Type": "application/json", **LATEST_HEADERS}
@@ -48,12 +48,12 @@ class Claimer:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self.ledger.held and self._dice.random() < 0.3:
-                self._free(self._dice.choice(sorted(self.ledger.held)))
+                self._free_allocations(self._dice.choice(sorted(self.ledger.held)))
             else:
-                self._claim(str(uuid4()))
+                self._claim_allocations(str(uuid4()))
         return self.ledger
 
-    def _claim(self, consumer: str) -> None:
+    def _claim_allocations(self, consumer: str) -> None:
         chosen = self._dice.sample(self._providers, 2)
         body = {
             "allocations": {one: {"resources": {"VCPU": 1}} for one in chosen},
@@ -64,19 +64,19 @@ class Claimer:
         }
         status = self._send("PUT", consumer, body)
         amounts = {(one, "VCPU"): 1 for one in chosen} if status in _DONE_OR_NOT else {}
-        self._record(consumer, amounts, status)
+        self._record_write(consumer, amounts, status)
         if status == 204:
             self.ledger.held.add(consumer)
 
-    def _free(self, consumer: str) -> None:
+    def _free_allocations(self, consumer: str) -> None:
         self.ledger.held.discard(consumer)
         status = self._send("DELETE", consumer, None)
         if status in _DONE_OR_NOT:
-            self._record(consumer, {}, status)
+            self._record_write(consumer, {}, status)
         else:
             self.ledger.held.add(consumer)
 
-    def _record(self, consumer: str, amounts: HeldAmounts, status: int | None) -> None:
+    def _record_write(self, consumer: str, amounts: HeldAmounts, status: int | None) -> None:
         self.ledger.writes.note(consumer, amounts, answered=status not in _UNKNOWN)
 
     def _send(self, method: str, consumer: str, body: object) -> int | None:
@@ -116,7 +116,7 @@ def check_ledgers(database: Database, ledgers: list[Ledger]) -> Counter[str]:
     answers: Counter[str] = Counter()
     for ledger in ledgers:
         answers.update(ledger.answers)
-        assert [one.detail for one in lost(database, ledger.writes)] == []
+        assert [one.detail for one in lost_writes(database, ledger.writes)] == []
     with database.read() as connection:
         holding = set(connection.scalars(select(allocations.c.consumer_id)))
         known = set(connection.scalars(select(consumers.c.uuid)))

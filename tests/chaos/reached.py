@@ -25,12 +25,12 @@ class EndpointRecorder:
             views[endpoint] = self._record_calls(endpoint, views[endpoint])
 
     @property
-    def never_entered(self) -> set[str]:
+    def unrequested_endpoints(self) -> set[str]:
         """The endpoints that no request came to."""
         return self.endpoints - self.entered
 
     @property
-    def never_succeeded(self) -> set[str]:
+    def failed_endpoints(self) -> set[str]:
         """The endpoints that answered no request with a success."""
         return self.endpoints - self.succeeded
 

@@ -129,7 +129,7 @@ class OverAllocationWatcher(threading.Thread):
         self.join(timeout=60)
 
 
-def test_nothing_breaks_where_all_write_everything_at_once(
+def test_concurrent_writes_of_every_kind_succeed(
     serve, settings, database, database_url, record_property
 ):
     application = create_app(settings)

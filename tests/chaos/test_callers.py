@@ -15,7 +15,7 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.app import create_app
-from tests.api.test_auth import config
+from tests.api.test_auth import build_config
 from tests.chaos import who_may
 from tests.chaos.asking import InProcessClient, send_json
 from tests.chaos.entrances import ALWAYS_REJECTING, Endpoint, list_endpoints
@@ -84,14 +84,14 @@ class CallerKinds:
     def __post_init__(self) -> None:
         client = InProcessClient(self.app)
 
-        def ask(method: str, path: str, body: Any, version: str) -> Any:
+        def send(method: str, path: str, body: Any, version: str) -> Any:
             return send_json(client, method, path, body, version, self.maker or {})
 
         def get(path: str) -> Any:
-            return ask("GET", path, None, f"{path.split('/')[1]} latest")
+            return send("GET", path, None, f"{path.split('/')[1]} latest")
 
         if self.maker is not None:
-            create_objects(ask, PROJECT)
+            create_objects(send, PROJECT)
         dice = random.Random(20261125)
         self.right = RightRequests(ExistingNames(dice, get), dice, headers={}, more=0)
         self.right.world.rarely = 0
@@ -148,8 +148,10 @@ def keystone(configured_app: Callable[[str], TestApp]) -> Iterator[CallerKinds]:
     with identity.run_keystone() as service:
         here = f"www_authenticate_uri = {service.url}/v3"
         kept = "token_cache_time = 300"
-        app = configured_app(config(service.url, www_authenticate_uri=here, token_cache_time=kept))
-        issue = service.issue
+        app = configured_app(
+            build_config(service.url, www_authenticate_uri=here, token_cache_time=kept)
+        )
+        issue = service.issue_token
         tokens = {name: issue("bob", PROJECT, *one) for name, one in who_may.ROLES.items()}
         for name, roles in who_may.ELSEWHERE.items():
             tokens[name] = issue("bob", OTHER_PROJECT, *roles)
@@ -187,7 +189,7 @@ def unreachable_keystone(configured_app: Callable[[str], TestApp]) -> CallerKind
     here = f"www_authenticate_uri = {nowhere}/v3"
     forged = {**CONFIRMED, "X-Identity-Unreachable": ""}
     callers = {"with a token": {"X-Auth-Token": "any"}, "without": {}, "forged": forged}
-    app = configured_app(config(nowhere, www_authenticate_uri=here))
+    app = configured_app(build_config(nowhere, www_authenticate_uri=here))
     return CallerKinds(app, callers, maker=None)
 
 
@@ -278,7 +280,7 @@ def choose_callers(door: CallerKinds, number: int) -> list[str]:
     ]
 
 
-def test_each_route_has_the_rule_that_is_written_here(sqlite_settings):
+def test_each_route_has_the_expected_policy_rule(sqlite_settings):
     application = create_app(sqlite_settings)
     entrances = list(list_endpoints(application))
     application.close()
@@ -288,7 +290,7 @@ def test_each_route_has_the_rule_that_is_written_here(sqlite_settings):
 
 
 @pytest.mark.parametrize("strategy", ["noauth2", "keystone"])
-def test_each_entrance_lets_in_whom_its_rule_names_and_no_other(strategy, request, record_property):
+def test_endpoint_accepts_only_callers_of_its_rule(strategy, request, record_property):
     door: CallerKinds = request.getfixturevalue(strategy)
     entrances = sort_endpoints(list_endpoints(door.app.app))
     assert len(entrances) > 170
@@ -302,7 +304,7 @@ def test_each_entrance_lets_in_whom_its_rule_names_and_no_other(strategy, reques
     record_property(TRIED, f"{asked} times a caller at one of {len(entrances)} routes and pages")
 
 
-def test_nobody_is_let_in_while_keystone_is_away(unreachable_keystone, record_property):
+def test_callers_are_refused_while_keystone_is_unavailable(unreachable_keystone, record_property):
     door = unreachable_keystone
     entrances = sort_endpoints(list_endpoints(door.app.app))
     wrong = []

@@ -38,7 +38,7 @@ def kill_processes(pids: list[int]) -> None:
 
 @pytest.mark.system
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_one_worker_after_the_other_is_killed(serve, database, database_url, record_property):
+def test_claims_survive_killed_workers(serve, database, database_url, record_property):
     server = serve(*("--workers", str(WORKERS)), OS_PLACEMENT_DATABASE__CONNECTION=database_url)
 
     def kill() -> None:
@@ -52,9 +52,7 @@ def test_one_worker_after_the_other_is_killed(serve, database, database_url, rec
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_one_of_two_servers_is_killed_with_its_workers(
-    serve, database, database_url, record_property
-):
+def test_claims_survive_a_killed_server(serve, database, database_url, record_property):
     with ExitStack() as stack:
         # Reserved also while the server is down: other tests run beside this one.
         ports = [stack.enter_context(reserve_port()).getsockname()[1] for _ in range(2)]
@@ -77,7 +75,7 @@ def test_one_of_two_servers_is_killed_with_its_workers(
 
 
 @pytest.mark.chaos
-def test_single_processes_of_postgresql_are_killed(serve, record_property):
+def test_claims_survive_killed_postgresql_processes(serve, record_property):
     with run_postgresql() as postgresql, prepared_database(postgresql.url()) as database:
         server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=postgresql.url())
 
@@ -98,7 +96,7 @@ def test_single_processes_of_postgresql_are_killed(serve, record_property):
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("kind", [run_postgresql, run_mariadb], ids=["postgresql", "mariadb"])
-def test_whole_database_is_killed_and_started_again(kind, serve, record_property):
+def test_claims_survive_a_killed_database(kind, serve, record_property):
     with kind() as server_of_data:
         url = server_of_data.url() if kind is run_postgresql else server_of_data.new_database()
         with prepared_database(url) as database:

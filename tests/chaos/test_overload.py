@@ -90,7 +90,7 @@ def _send_requests(
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
-def test_goodput_does_not_collapse_under_four_times_the_load(serve, database_url, record_property):
+def test_throughput_is_stable_under_fourfold_load(serve, database_url, record_property):
     rate = (
         count_outcomes(start_server(serve, database_url), FEW, SECONDS_TO_COUNT)["200"]
         / SECONDS_TO_COUNT
@@ -118,9 +118,7 @@ def test_goodput_does_not_collapse_under_four_times_the_load(serve, database_url
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
-def test_clients_that_give_up_and_ask_again_do_not_stop_a_server(
-    serve, database_url, database, record_property
-):
+def test_impatient_clients_do_not_stop_a_server(serve, database_url, database, record_property):
     server = start_server(serve, database_url)
     count_outcomes(server, FEW, 1)
     patient = count_outcomes(server, FEW, SECONDS)["200"]
@@ -141,9 +139,7 @@ def test_clients_that_give_up_and_ask_again_do_not_stop_a_server(
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
-def test_clients_that_ask_whether_it_is_ready_do_not_displace_the_others(
-    serve, database_url, record_property
-):
+def test_readiness_checks_do_not_delay_other_clients(serve, database_url, record_property):
     server = start_server(serve, database_url)
     count_outcomes(server, FEW, 1)
     alone = count_outcomes(server, FEW, SECONDS_TO_COUNT)["200"]

@@ -77,20 +77,20 @@ class Client(threading.Thread):
         while not self.over.is_set():
             number += 1
             self._send("POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000)])
-            self._place(instance(self._which * 100_000 + number))
+            self._place_instance(instance(self._which * 100_000 + number))
             if self.held and self._dice.random() < 0.3:
-                self._free(self._dice.choice(sorted(self.held)))
+                self._free_instance(self._dice.choice(sorted(self.held)))
             for path in ("/scheduler/v1/hosts", "/scheduler/v1/decisions", "/metrics", "/healthz"):
                 self._send("GET", path, None)
             self._send("GET", "/placement/resource_providers", None)
 
-    def _place(self, uuid: str) -> None:
+    def _place_instance(self, uuid: str) -> None:
         asked = spec(uuid, flavor=flavor(vcpus=1, memory_mb=1, root_gb=0))
         status = self._send("POST", "/scheduler/v1/select_destinations", {"request_spec": asked})
         (self.held if status == 200 else self.free).add(uuid)
         self.placed += status == 200
 
-    def _free(self, uuid: str) -> None:
+    def _free_instance(self, uuid: str) -> None:
         if self._send("DELETE", f"/scheduler/v1/instances/{uuid}", None) == 204:
             self.held.discard(uuid)
             self.free.add(uuid)
@@ -108,7 +108,7 @@ class Client(threading.Thread):
 
 
 @pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
-def test_nothing_fails_and_nothing_is_lost_while_the_clock_of_a_server_is_set(
+def test_requests_succeed_while_the_clock_of_a_server_is_set(
     clock, database, server, record_property
 ):
     server.ask("POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000), report("cn2")])
@@ -148,7 +148,7 @@ def test_nothing_fails_and_nothing_is_lost_while_the_clock_of_a_server_is_set(
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_lease_taken_in_another_year_is_held_again_by_a_process_that_lives(clock, database, server):
+def test_lease_from_another_year_is_replaced_by_a_live_process(clock, database, server):
     numbers = count(1)
     place_instance(server, next(numbers))
     clock.set(YEAR)

@@ -51,7 +51,7 @@ def create_provider(server: Server, uuid: str | None = None) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_a_full_disk_refuses_writes_and_is_used_again_when_there_is_room(
+def test_writes_on_a_full_disk_fail_and_later_succeed(
     serve, database_url, database, record_property
 ):
     server = serve(OS_PLACEMENT_DATABASE__CONNECTION=database_url)
@@ -106,8 +106,8 @@ class FullDisk:
             if self.rounds % 2 == 0 and isinstance(self.data, PostgreSQL):
                 self.ends += exhaust_log(self.data)
         finally:
-            self.disk.make_room()
-        self._supervise()
+            self.disk.free_space()
+        self._restart_database()
         assert wait_until(self._write_provider)
 
     def _write_provider(self) -> bool:
@@ -137,7 +137,7 @@ class FullDisk:
                 return
         raise AssertionError(f"{WRITES} writes were not refused for a full disk")
 
-    def _supervise(self) -> None:
+    def _restart_database(self) -> None:
         """Start a database that ended itself, as what watches over services does."""
         assert wait_until(lambda: self.data.answers() or not self.data.runs())
         if not self.data.runs():
@@ -181,7 +181,7 @@ def claim_on_full_disks(filled: FullDisk, database: Database) -> str:
     return f"{tried}, ended by itself {filled.ends} times"
 
 
-def test_postgresql_on_a_full_disk(serve, record_property):
+def test_claims_with_postgresql_on_a_full_disk_are_consistent(serve, record_property):
     settings = {"min_wal_size": "32MB", "max_wal_size": "32MB"}
     with (
         small_disk(SIZE) as disk,
@@ -193,7 +193,7 @@ def test_postgresql_on_a_full_disk(serve, record_property):
     record_property(TRIED, f"PostgreSQL: {tried}")
 
 
-def test_mariadb_on_a_full_disk(serve, record_property):
+def test_claims_with_mariadb_on_a_full_disk_are_consistent(serve, record_property):
     with small_disk(SIZE) as disk, run_mariadb(disk.folder) as data:
         url = data.new_database()
         with prepared_database(url) as database:

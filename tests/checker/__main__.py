@@ -25,7 +25,7 @@ def main() -> int:
     parser.add_argument("--part", choices=PARTS, action="append", help="repeatable")
     options = parser.parse_args()
     first, _, last = options.seeds.partition("-")
-    api = Api(_sender(options.url.rstrip("/")))
+    api = Api(_build_sender(options.url.rstrip("/")))
     if api.call("GET", "/placement/resource_providers")["resource_providers"]:
         parser.error(f"the service at {options.url} has resource providers already")
     counts: Counter[tuple[str, str]] = Counter()
@@ -41,7 +41,7 @@ def main() -> int:
     return int(any(verdict == "false" for _, verdict in counts))
 
 
-def _sender(url: str):
+def _build_sender(url: str):
     session = requests.Session()
 
     def send(method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:

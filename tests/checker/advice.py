@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.checker.api import Api
 from tests.checker.cloud import Cloud, Inventory, Provider
-from tests.checker.model import Request, usable_providers, without
+from tests.checker.model import Request, drop_constraint, usable_providers
 
 
 class UnknownAdviceError(Exception):
@@ -53,7 +53,7 @@ def carry_out(
         return changed_request(request, rejection.suffix, change)
     provider = _provider_of(cloud, rejection, change)
     if action in ("free", "make_room"):
-        _free(api, cloud, provider, change)
+        _free_capacity(api, cloud, provider, change)
     elif action in ("add_capacity", "set_inventory", "add_inventory"):
         _set_inventory(api, provider, change)
     elif action == "add_trait":
@@ -90,11 +90,11 @@ def without_constraint(request: Request, suffix: str, constraint: str, detail: s
         return replace(request, isolate=False)
     name = detail.partition(":")[0]
     if constraint == "resources":
-        return without(request, "resources", suffix, name)
+        return drop_constraint(request, "resources", suffix, name)
     if constraint == "required" and name.startswith("!"):
-        return without(request, "forbidden", suffix, name[1:])
+        return drop_constraint(request, "forbidden", suffix, name[1:])
     if constraint == "required":
-        return without(request, "required", suffix, name)
+        return drop_constraint(request, "required", suffix, name)
     raise UnknownAdviceError(f"drop {constraint} {detail}")
 
 
@@ -113,7 +113,7 @@ def _provider_of(cloud: Cloud, rejection: Rejection, change: dict[str, Any]) -> 
     return holders[0] if len(holders) == 1 else root
 
 
-def _free(api: Api, cloud: Cloud, provider: Provider, change: dict[str, Any]) -> None:
+def _free_capacity(api: Api, cloud: Cloud, provider: Provider, change: dict[str, Any]) -> None:
     name, missing = change["resource_class"], change["amount"]
     for consumer, held in cloud.allocations.items():
         amounts = held.get(provider.uuid, {})

@@ -91,14 +91,14 @@ def compare_answers(case: Case) -> Iterator[Judgement]:
         yield "verdict", f"{verdict['host']} {verdict['verdict']}", is_true
     spec = request_spec(case.request)
     answer = case.api.call("POST", "/scheduler/v1/capacity", {"request_spec": spec})
-    hosts = _fill(case, spec)
+    hosts = _claim_until_full(case, spec)
     yield "selection", str(hosts[:1]), {*hosts[:1]} <= expected and bool(hosts) == bool(expected)
     count = answer["capacity"]
     is_true = count == len(hosts) if answer["exact"] else count <= len(hosts)
     yield "capacity", f"{count} more fit, {len(hosts)} were placed", is_true
 
 
-def _fill(case: Case, spec: dict[str, Any]) -> list[str]:
+def _claim_until_full(case: Case, spec: dict[str, Any]) -> list[str]:
     hosts: list[str] = []
     uuids = [str(UUID(int=number, version=4)) for number in range(1, MAX_CLAIMS)]
     try:
@@ -144,13 +144,13 @@ def _is_true(cloud: Cloud, rejection: Rejection) -> bool:
     every = re.match(r"each of (\d+) providers: ", text)
     if every:
         return int(every[1]) == len(usable) and all(
-            _holds(cloud, rejection, provider) for provider in usable
+            _is_rejection_valid(cloud, rejection, provider) for provider in usable
         )
     named = [provider for provider in usable if re.search(rf"\b{provider.name}\b(?!-)", text)]
-    return all(_holds(cloud, rejection, provider) for provider in named or [root])
+    return all(_is_rejection_valid(cloud, rejection, provider) for provider in named or [root])
 
 
-def _holds(cloud: Cloud, rejection: Rejection, provider: Provider) -> bool:
+def _is_rejection_valid(cloud: Cloud, rejection: Rejection, provider: Provider) -> bool:
     kind, name = rejection.constraint
     if kind == "required":
         return (name[1:] in provider.traits) if name[0] == "!" else name not in provider.traits
@@ -211,9 +211,9 @@ def compare_suggestions(case: Case) -> Iterator[Judgement]:
             rejection = Rejection("", stage["stage"], stage["name"], "", [])
             kind, detail = rejection.constraint
             if kind in ("ComputeFilter", "root_required"):
-                cloud = _enabled(cloud)
+                cloud = _with_enabled_hosts(cloud)
             elif kind == "member_of" and detail == "!in":
-                cloud = _unreserved(cloud)
+                cloud = _with_unreserved_aggregates(cloud)
             elif change.get("action") == "ask":
                 request = changed_request(request, rejection.suffix, change)
             else:
@@ -223,7 +223,7 @@ def compare_suggestions(case: Case) -> Iterator[Judgement]:
         yield "suggestion", entry["words"], is_true and count == entry["hosts"]
 
 
-def _enabled(cloud: Cloud) -> Cloud:
+def _with_enabled_hosts(cloud: Cloud) -> Cloud:
     providers = {
         uuid: replace(provider, traits=provider.traits - {DISABLED})
         for uuid, provider in cloud.providers.items()
@@ -231,7 +231,7 @@ def _enabled(cloud: Cloud) -> Cloud:
     return replace(cloud, providers=providers, disabled=frozenset())
 
 
-def _unreserved(cloud: Cloud) -> Cloud:
+def _with_unreserved_aggregates(cloud: Cloud) -> Cloud:
     aggregates = {
         uuid: replace(aggregate, required=frozenset())
         for uuid, aggregate in cloud.aggregates.items()

@@ -45,7 +45,7 @@ def placements(cloud: Cloud, request: Request, host: str) -> Iterator[dict[str, 
     parts = [
         (suffix, group, resources)
         for suffix, group in request.groups.items()
-        for resources in ([group.resources] if suffix else _single(group.resources))
+        for resources in ([group.resources] if suffix else _split_resources(group.resources))
     ]
     usable = [
         [
@@ -71,7 +71,7 @@ def usable_providers(cloud: Cloud, root: Provider) -> list[Provider]:
     return [*tree, *pools]
 
 
-def _single(resources: Amounts) -> list[Amounts]:
+def _split_resources(resources: Amounts) -> list[Amounts]:
     return [{name: amount} for name, amount in resources.items()]
 
 
@@ -129,7 +129,7 @@ def _allocations(
     return {uuid: dict(amounts) for uuid, amounts in allocations.items()}
 
 
-def without(request: Request, kind: str, suffix: str, name: str) -> Request:
+def drop_constraint(request: Request, kind: str, suffix: str, name: str) -> Request:
     if kind == "zone":
         return replace(request, zone=None)
     group = request.groups[suffix]

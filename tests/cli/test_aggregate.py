@@ -28,7 +28,7 @@ def cloud(sqlite_url, sqlite_database, monkeypatch):
     return sqlite_database
 
 
-def test_who_may_use_it_and_what_is_wrong_are_told(cloud, capsys):
+def test_check_prints_allowed_requests_and_problems(cloud, capsys):
     assert main(["aggregate", "check"]) == 1
     told = capsys.readouterr().out.splitlines()
     assert told[:4] == [
@@ -43,7 +43,7 @@ def test_who_may_use_it_and_what_is_wrong_are_told(cloud, capsys):
     assert f"windows: win1 lacks trait {LICENSED}" in told[6]
 
 
-def test_while_the_filter_is_off_it_tells_how_it_would_be(cloud, capsys, monkeypatch):
+def test_check_with_the_filter_off_previews_its_effect(cloud, capsys, monkeypatch):
     monkeypatch.setenv("OS_SCHEDULER__ENABLE_FORBIDDEN_AGGREGATES_FILTER", "false")
     assert main(["aggregate", "check"]) == 1
     told = capsys.readouterr().out.splitlines()
@@ -57,7 +57,7 @@ def test_while_the_filter_is_off_it_tells_how_it_would_be(cloud, capsys, monkeyp
     assert json.loads(capsys.readouterr().out)["filtering"] is False
 
 
-def test_there_is_a_document_for_machines(cloud, capsys):
+def test_check_prints_json(cloud, capsys):
     assert main(["aggregate", "check", "--format", "json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert (document["code"], document["filtering"]) == (1, True)
@@ -85,7 +85,7 @@ def test_there_is_a_document_for_machines(cloud, capsys):
     }
 
 
-def test_where_nothing_is_wrong_the_status_is_0(sqlite_url, sqlite_database, monkeypatch, capsys):
+def test_check_without_problems_exits_with_0(sqlite_url, sqlite_database, monkeypatch, capsys):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     sync_aggregates(*local_services(sqlite_database))
     sync_traits(*local_services(sqlite_database))
@@ -96,7 +96,7 @@ def test_where_nothing_is_wrong_the_status_is_0(sqlite_url, sqlite_database, mon
     ]
 
 
-def test_an_absent_database_is_status_255(tmp_path, monkeypatch, capsys):
+def test_missing_database_exits_with_255(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OS_PLACEMENT_DATABASE__CONNECTION", raising=False)
     assert main(["aggregate", "check"]) == 255
@@ -106,7 +106,7 @@ def test_an_absent_database_is_status_255(tmp_path, monkeypatch, capsys):
     assert (printed.out, list(tmp_path.glob("*.db*"))) == ("", [])
 
 
-def test_as_a_process_of_its_own_it_checks(run, sqlite_url):
+def test_check_runs_as_a_process(run, sqlite_url):
     done = run("aggregate", "check", OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("no findings\n")

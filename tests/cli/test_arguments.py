@@ -24,7 +24,7 @@ def test_every_command_takes_configuration_files(run, command):
         (["db", "version", "--format", "csv"], "invalid choice: 'csv'"),
     ],
 )
-def test_wrong_usage_is_one_line_and_status_2(run, arguments, words):
+def test_invalid_usage_prints_one_line_and_exits_with_2(run, arguments, words):
     refused = run(*arguments)
     assert refused.returncode == 2
     assert words in refused.stderr

@@ -32,13 +32,13 @@ complete_words() {
 
 
 @pytest.fixture(autouse=True)
-def patience(monkeypatch):
+def extend_completion_timeout(monkeypatch):
     """Let names take long in this process, which would end after the two seconds."""
     monkeypatch.setattr(completion, "PATIENCE", 600)
 
 
 @pytest.fixture(scope="module")
-def offered(tmp_path_factory):
+def complete_in_bash(tmp_path_factory):
     """What bash offers for a command line whose last word is not finished."""
     script = tmp_path_factory.mktemp("bash") / "completion"
     with script.open("w") as file, redirect_stdout(file):
@@ -52,7 +52,7 @@ def offered(tmp_path_factory):
             text=True,
             check=True,
             timeout=60,
-            env=with_program(),
+            env=program_environment(),
         )
         assert done.stderr == ""
         return set(done.stdout.split())
@@ -60,7 +60,7 @@ def offered(tmp_path_factory):
     return offered
 
 
-def with_program() -> dict[str, str]:
+def program_environment() -> dict[str, str]:
     """Return an environment with the program on its path."""
     return environment(PATH=os.pathsep.join([str(BIN), os.environ["PATH"]]))
 
@@ -79,7 +79,7 @@ def url(sqlite_app):
         yield url
 
 
-def test_names_come_from_the_server(offered, url):
+def test_names_are_read_from_the_server(complete_in_bash, url):
     server = ("--url", url, "--token", "admin")
     for words, names in {
         ("explain", *server, "m1."): {"m1.small", "m1.large"},
@@ -88,8 +88,8 @@ def test_names_come_from_the_server(offered, url):
         ("explain", "m1.small", *server, "--host", "gp"): {"gpu1"},
     }.items():
         # A busy machine may need more than the two seconds.
-        assert wait_until(lambda: offered(*words) == names), words  # noqa: B023 - called here
-    assert offered("host", "show", *server, "x") == set()
+        assert wait_until(lambda: complete_in_bash(*words) == names), words  # noqa: B023 - called here
+    assert complete_in_bash("host", "show", *server, "x") == set()
 
 
 def test_fish_offers_names(url, capsys, tmp_path):
@@ -106,7 +106,7 @@ def test_fish_offers_names(url, capsys, tmp_path):
 def output_of(command: list[str]) -> str:
     """Run a shell that finds the program and return its output."""
     done = subprocess.run(
-        command, capture_output=True, text=True, check=True, timeout=60, env=with_program()
+        command, capture_output=True, text=True, check=True, timeout=60, env=program_environment()
     )
     assert done.stderr == ""
     return done.stdout
@@ -124,10 +124,10 @@ def test_zsh_adds_names(url, capsys, tmp_path):
     assert wait_until(lambda: output_of(command).split() == ["--", "cn1", "cn2"])
 
 
-def test_server_that_does_not_answer_completes_nothing(offered):
+def test_unavailable_server_completes_nothing(complete_in_bash):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        assert offered("host", "show", "--url", url, "--token", "admin", "cn") == set()
+        assert complete_in_bash("host", "show", "--url", url, "--token", "admin", "cn") == set()
 
 
 @pytest.mark.parametrize(
@@ -141,13 +141,13 @@ def test_server_that_does_not_answer_completes_nothing(offered):
         "",
     ],
 )
-def test_line_that_cannot_be_read_completes_nothing(line, capsys):
+def test_unparsable_line_completes_nothing(line, capsys):
     with pytest.raises(SystemExit) as end:
         main(["completion", "--names", "hosts", line])
     assert (end.value.code, *capsys.readouterr()) == (0, "", "")
 
 
-def test_names_of_the_configured_database(sqlite_app, sqlite_url, monkeypatch):
+def test_names_are_read_from_the_configured_database(sqlite_app, sqlite_url, monkeypatch):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("gpu1")])
     assert find_names("hosts", "sudo placement-sched --debug hosts show ") == ["cn1", "gpu1"]
@@ -155,31 +155,31 @@ def test_names_of_the_configured_database(sqlite_app, sqlite_url, monkeypatch):
     assert find_names("flavors", "placement-sched explain ") == []
 
 
-def test_commands_of_nova_shadow_are_offered(offered):
-    assert "report" in offered("nova-shadow", "")
-    assert offered("nova-shadow", "--conf") == {"--config-file", "--config-dir"}
-    assert offered("nova-shadow", "report", "--si") == {"--since"}
-    assert offered("nova", "") >= {"adopt", "sync"}
-    assert "report" not in offered("nova", "")
+def test_commands_of_nova_shadow_are_offered(complete_in_bash):
+    assert "report" in complete_in_bash("nova-shadow", "")
+    assert complete_in_bash("nova-shadow", "--conf") == {"--config-file", "--config-dir"}
+    assert complete_in_bash("nova-shadow", "report", "--si") == {"--since"}
+    assert complete_in_bash("nova", "") >= {"adopt", "sync"}
+    assert "report" not in complete_in_bash("nova", "")
 
 
-def test_commands_are_offered(offered):
+def test_commands_are_offered(complete_in_bash):
     every = {name for summaries in GROUPS.values() for name in summaries}
-    assert every <= offered("")
-    assert offered("de") == {"demo", "decision"}
+    assert every <= complete_in_bash("")
+    assert complete_in_bash("de") == {"demo", "decision"}
 
 
-def test_commands_of_a_group_options_and_values_are_offered(offered):
-    assert {"sync", "version", "adopt"} <= offered("db", "")
-    assert offered("db", "sync", "--fo") == {"--format"}
-    assert offered("db", "sync", "--format", "") == {"text", "json", "yaml"}
-    assert offered("host", "list", "-f", "") == {"table", "json", "yaml", "csv", "value"}
-    assert offered("completion", "") == set(SHELLS)
+def test_commands_of_a_group_options_and_values_are_offered(complete_in_bash):
+    assert {"sync", "version", "adopt"} <= complete_in_bash("db", "")
+    assert complete_in_bash("db", "sync", "--fo") == {"--format"}
+    assert complete_in_bash("db", "sync", "--format", "") == {"text", "json", "yaml"}
+    assert complete_in_bash("host", "list", "-f", "") == {"table", "json", "yaml", "csv", "value"}
+    assert complete_in_bash("completion", "") == set(SHELLS)
 
 
-def test_files_are_offered_where_one_is_named(offered, tmp_path):
+def test_files_are_offered_for_file_arguments(complete_in_bash, tmp_path):
     (tmp_path / "placement.conf").touch()
-    found = offered("serve", "--config-file", f"{tmp_path}/pl")
+    found = complete_in_bash("serve", "--config-file", f"{tmp_path}/pl")
     assert found == {f"{tmp_path}/placement.conf"}
 
 
@@ -196,7 +196,7 @@ def test_script_names_every_command_and_option(shell, capsys):
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_read_their_script(shell, capsys, tmp_path):
+def test_other_shells_accept_their_script(shell, capsys, tmp_path):
     find_program(shell)
     assert main(["completion", shell]) == 0
     script = tmp_path / "script"
@@ -204,7 +204,7 @@ def test_other_shells_read_their_script(shell, capsys, tmp_path):
     subprocess.run([shell, "-n", script], check=True, timeout=60)
 
 
-def test_zsh_takes_it_for_the_completion_of_the_command(capsys, tmp_path):
+def test_zsh_registers_the_completion(capsys, tmp_path):
     zsh = find_program("zsh")
     assert main(["completion", "zsh"]) == 0
     (tmp_path / "_placement-sched").write_text(capsys.readouterr().out)
@@ -237,6 +237,6 @@ def test_fish_offers_the_commands(capsys, tmp_path):
     assert {line.split()[0] for line in done.stdout.splitlines()} == {"demo", "decision"}
 
 
-def test_guide_has_how_each_script_is_put_into_effect():
+def test_guide_shows_the_installation_of_each_script():
     page = (ROOT / "doc/source/commands.rst").read_text()
     assert [line for line in SHELLS.values() if f"   # {line}\n" not in page] == []

@@ -35,7 +35,7 @@ def validate(tmp_path, monkeypatch, capsys):
 
 
 @pytest.fixture
-def sample(capsys) -> str:
+def print_sample(capsys) -> str:
     assert main(["config", "sample"]) == 0
     return capsys.readouterr().out
 
@@ -59,23 +59,23 @@ def sample(capsys) -> str:
         "#debug = false",
     ],
 )
-def test_sample_has_options_of_core_plugins_and_libraries(sample, line):
-    assert line in sample.splitlines()
+def test_sample_has_options_of_core_plugins_and_libraries(print_sample, line):
+    assert line in print_sample.splitlines()
 
 
-def test_sample_has_nothing_switched_on(sample):
-    written = [line for line in sample.splitlines() if line and line[0] not in "#["]
+def test_sample_sets_no_option(print_sample):
+    written = [line for line in print_sample.splitlines() if line and line[0] not in "#["]
     assert written == []
 
 
-def test_sample_is_valid(sample, validate):
-    assert validate(sample) == (0, "the configuration is valid\n")
+def test_sample_is_valid(print_sample, validate):
+    assert validate(print_sample) == (0, "the configuration is valid\n")
 
 
-def test_sample_with_every_default_written_is_valid(sample, validate):
+def test_sample_with_all_defaults_set_is_valid(print_sample, validate):
     written = "\n".join(
         line[1:] if line.startswith("#") and line[1:2].isalpha() and " = " in line else line
-        for line in sample.splitlines()
+        for line in print_sample.splitlines()
         if "<None>" not in line
     )
     status, told = validate(written)
@@ -85,7 +85,7 @@ def test_sample_with_every_default_written_is_valid(sample, validate):
     assert [line for line in told.splitlines() if not taken_back.fullmatch(line)] == []
 
 
-def test_standbys_are_said_to_be_ignored(validate):
+def test_standby_urls_are_reported_as_ignored(validate):
     place = "postgresql://u:p@db/placement"
     text = f"[placement_database]\nconnection = {place}\nslave_connection = {place}\n"
     status, told = validate(text)
@@ -176,14 +176,14 @@ def test_standbys_are_said_to_be_ignored(validate):
         ),
     ],
 )
-def test_each_fault_is_one_line_that_says_where(validate, text, told):
+def test_error_is_one_line_with_its_place(validate, text, told):
     status, printed = validate(text)
     assert status == 1
     assert printed.startswith(told)
     assert printed.count("\n") == 1
 
 
-def test_every_fault_is_told_in_order_of_lines(validate):
+def test_errors_are_printed_in_order_of_lines(validate):
     _, printed = validate("[api]\nfoo = 1\nbar = 2\n[nowhere]\nx = 1\n[scheduler]\ny = 1\n")
     assert [line.partition(": ")[0] for line in printed.splitlines()] == [
         "a.conf:2",
@@ -193,7 +193,7 @@ def test_every_fault_is_told_in_order_of_lines(validate):
     ]
 
 
-def test_what_another_service_reads_is_a_warning(validate):
+def test_option_of_another_service_is_a_warning(validate):
     status, printed = validate(
         "[DEFAULT]\ncompute_driver = libvirt.LibvirtDriver\n"
         "[cinder]\ncatalog_info = volumev3\nos_region_name = x\n"
@@ -221,7 +221,7 @@ def test_what_another_service_reads_is_a_warning(validate):
 
 
 @pytest.mark.parametrize("auth_type", ["<None>", "nope"])
-def test_an_auth_type_that_is_not_there_is_told_once(run, auth_type):
+def test_unknown_auth_type_is_reported_once(run, auth_type):
     refused = run("config", "validate", OS_KEYSTONE_AUTHTOKEN__AUTH_TYPE=auth_type)
     assert refused.stdout == (
         "environment OS_KEYSTONE_AUTHTOKEN__AUTH_TYPE: error: "
@@ -230,7 +230,7 @@ def test_an_auth_type_that_is_not_there_is_told_once(run, auth_type):
     assert refused.stderr == "files read: none\n"
 
 
-def test_files_that_are_not_there_are_named_plainly(run):
+def test_missing_files_are_reported_by_name(run):
     refused = run("db", "version", "--config-file", "a.conf", "--config-file", "b.conf")
     (line,) = refused.stderr.splitlines()
     assert line.startswith("placement-sched: configuration file not found: ")
@@ -250,7 +250,7 @@ def test_deprecated_name_is_a_warning(validate):
     )
 
 
-def test_deprecated_name_is_told_once(run, tmp_path):
+def test_deprecated_name_is_reported_once(run, tmp_path):
     connection = "[placement_database]\nconnection = sqlite:///file.db\n"
     (tmp_path / "nova.conf").write_text(f"{connection}[DEFAULT]\nscheduler_host_subset_size = 2\n")
     checked = run("config", "validate", "--config-file", "nova.conf")
@@ -258,7 +258,7 @@ def test_deprecated_name_is_told_once(run, tmp_path):
     assert checked.stderr == "files read: nova.conf\n"
 
 
-def test_options_of_the_keystone_plugin_are_known(validate):
+def test_options_of_the_keystone_plugin_are_accepted(validate):
     text = "[keystone_authtoken]\nauth_type = password\nauth_url = http://x\npassword = y\n"
     assert validate(text) == (0, "the configuration is valid\n")
 
@@ -280,7 +280,7 @@ http_retries = 2
 """
 
 
-def test_neutron_section_of_nova_conf_is_known(validate):
+def test_neutron_section_of_nova_conf_is_accepted(validate):
     assert validate(NEUTRON) == (0, "the configuration is valid\n")
     status, printed = validate(
         f"{NEUTRON}service_metadata_proxy = true\nmetadata_proxy_shared_secret = x\n"
@@ -298,14 +298,14 @@ def test_neutron_section_of_nova_conf_is_known(validate):
         ("endpoint_overide = x", "a.conf:2: error: there is no option [neutron] endpoint_overide;"),
     ],
 )
-def test_neutron_that_cannot_be_asked_is_told(validate, text, told):
+def test_invalid_neutron_settings_are_reported(validate, text, told):
     status, printed = validate(f"[neutron]\n{text}\n")
     assert status == 1
     assert printed.startswith(told)
     assert printed.count("\n") == 1
 
 
-def test_messaging_sections_of_nova_conf_are_known(validate):
+def test_messaging_sections_of_nova_conf_are_accepted(validate):
     text = (
         "[DEFAULT]\ntransport_url = rabbit://u:p@bus:5672/\nhost = ctl1\n"
         "[notifications]\nnotification_format = both\n"
@@ -343,13 +343,13 @@ _BUS = "[oslo_messaging_notifications]\n"
         ),
     ],
 )
-def test_message_bus_that_cannot_be_is_told(validate, text, status, told):
+def test_invalid_message_bus_is_reported(validate, text, status, told):
     found, printed = validate(text)
     assert (found, printed[: len(told)]) == (status, told)
     assert printed.count("\n") == 1
 
 
-def test_wrong_secret_is_not_printed(validate):
+def test_invalid_secret_is_not_printed(validate):
     _, printed = validate("[keystone_authtoken]\nmemcache_secret_key = a\nauth_type = nope\n")
     assert "memcache_secret_key" not in printed
 
@@ -366,13 +366,13 @@ def test_json_has_file_and_line(validate):
     }
 
 
-def test_absent_file_is_named(run):
+def test_missing_file_is_reported(run):
     refused = run("config", "validate", "--config-file", "absent.conf")
     assert refused.returncode == 1
     assert refused.stdout == "error: absent.conf: No such file or directory\n"
 
 
-def test_environment_is_checked_too(run):
+def test_environment_variables_are_checked(run):
     refused = run("config", "validate", OS_API__AUTH_STRATEGY="x", OS_API__FOO="1", OS_CLOUD="y")
     assert refused.returncode == 1
     assert [line.split(": ")[:2] for line in refused.stdout.splitlines()] == [
@@ -381,7 +381,7 @@ def test_environment_is_checked_too(run):
     ]
 
 
-def test_database_is_asked_on_demand_only(run):
+def test_database_is_checked_only_on_request(run):
     url = {"OS_PLACEMENT_DATABASE__CONNECTION": "postgresql://127.0.0.1:1/x"}
     assert run("config", "validate", **url).returncode == 0
     refused = run("config", "validate", "--database", **url)
@@ -392,9 +392,7 @@ def test_database_is_asked_on_demand_only(run):
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
-def test_what_is_to_be_done_to_the_database_before_a_server_starts_is_a_warning(
-    kind, run, tmp_path
-):
+def test_pending_database_upgrade_is_a_warning(kind, run, tmp_path):
     with empty_database(kind, tmp_path) as url:
         name = {"OS_PLACEMENT_DATABASE__CONNECTION": url}
         empty = run("config", "validate", "--database", **name)
@@ -409,7 +407,7 @@ def test_what_is_to_be_done_to_the_database_before_a_server_starts_is_a_warning(
         assert run("config", "validate", "--database", **name).stdout == VALID
 
 
-def test_unreadable_option_stops_other_commands_with_one_line(run, tmp_path):
+def test_unparsable_option_stops_other_commands_with_one_line(run, tmp_path):
     (tmp_path / "a.conf").write_text("[scheduler]\nmax_attempts = x\n")
     refused = run("db", "version", "--config-file", "a.conf")
     assert refused.returncode == 1
@@ -420,7 +418,7 @@ def test_unreadable_option_stops_other_commands_with_one_line(run, tmp_path):
 @pytest.mark.parametrize(
     "name", ["enable_isolated_aggregate_filtering", "enable_forbidden_aggregates_filter"]
 )
-def test_neither_name_of_the_spec_and_of_nova_is_complained_of(tmp_path, name):
+def test_both_names_of_an_option_are_accepted(tmp_path, name):
     file = tmp_path / "a.conf"
     connection = "[placement_database]\nconnection = sqlite:///file.db\n"
     file.write_text(f"{connection}[scheduler]\n{name} = true\n")

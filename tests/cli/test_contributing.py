@@ -221,7 +221,7 @@ CLOUD = 'hosts: [{host: "cn[1-4]", vcpus: 8, memory_mb: 8192, local_gb: 100}]\n'
 
 
 @pytest.fixture(scope="module")
-def copy(tmp_path_factory):
+def package_copy(tmp_path_factory):
     """Return the folder with a copy of the package in which every recipe has been followed."""
     folder = tmp_path_factory.mktemp("recipes")
     shutil.copytree(PACKAGE, folder / PACKAGE.name)
@@ -240,37 +240,37 @@ def copy(tmp_path_factory):
 
 
 @pytest.fixture
-def follow(run, copy, tmp_path):
+def run_in_copy(run, package_copy, tmp_path):
     """Give a function that runs a command of the copy, with its configuration file if asked."""
 
     def follow(*arguments, salt=3, configured=True, status=0, stdin=""):
         file = tmp_path / "recipe.conf"
         file.write_text(CONFIGURATION.format(folder=tmp_path, salt=salt))
         files = ["--config-file", str(file)] if configured else []
-        done = run(*arguments, *files, stdin=stdin, PYTHONPATH=str(copy))
+        done = run(*arguments, *files, stdin=stdin, PYTHONPATH=str(package_copy))
         assert done.returncode == status, done.stderr
         return done.stdout
 
     return follow
 
 
-def rows():
+def recipe_rows():
     """Return the rows of the table: what one wants to do, and what to touch."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     return dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", text, re.MULTILINE))
 
 
-def test_every_recipe_that_adds_something_is_followed():
-    assert {row for row in rows() if row.startswith(("add ", "make "))} == {*FILES, *LINES}
+def test_every_recipe_that_adds_a_feature_is_tested():
+    assert {row for row in recipe_rows() if row.startswith(("add ", "make "))} == {*FILES, *LINES}
 
 
-def written(recipe):
+def recipe_files(recipe):
     """Return the files of a recipe, from the root of this repository."""
     paths = {*FILES.get(recipe, ()), *(path for path, *_ in LINES.get(recipe, ()))}
     return {path if path.startswith("alembic/") else f"{PACKAGE.name}/{path}" for path in paths}
 
 
-def is_named(path, text):
+def row_names_file(path, text):
     """Return whether a row names a file or its folder; ``<noun>`` and the like are any name."""
     for name in re.findall(r"`([\w./<>]+)`", text):
         pattern = re.sub(r"<\w+>", "[a-z_]+", re.escape(name))
@@ -279,10 +279,10 @@ def is_named(path, text):
     return False
 
 
-def row_of(recipe):
+def find_recipe_row(recipe):
     """Return a recipe's row; where it says that the files are the same, with the one above."""
     above = None
-    for row, text in rows().items():
+    for row, text in recipe_rows().items():
         above = f"{above} {text}" if text.startswith("the same files") else text
         if row == recipe:
             return above
@@ -290,9 +290,9 @@ def row_of(recipe):
 
 
 @pytest.mark.parametrize("recipe", sorted({*FILES, *LINES}))
-def test_what_is_touched_is_what_the_recipe_says(recipe):
-    text = row_of(recipe)
-    assert [path for path in written(recipe) if not is_named(path, text)] == []
+def test_recipe_changes_the_files_that_the_page_lists(recipe):
+    text = find_recipe_row(recipe)
+    assert [path for path in recipe_files(recipe) if not row_names_file(path, text)] == []
 
 
 @pytest.mark.parametrize(
@@ -302,17 +302,17 @@ def test_what_is_touched_is_what_the_recipe_says(recipe):
         ("add a microversion to the Placement API", "four"),
     ],
 )
-def test_the_recipe_counts_its_files_with_the_page_and_the_test(recipe, count):
-    text = rows()[recipe]
+def test_number_of_files_in_a_recipe_is_correct(recipe, count):
+    text = recipe_rows()[recipe]
     assert text.startswith(f"{count} files: ")
     assert "the page in `api-ref/source" in text
     assert "the test" in text
-    assert len(written(recipe)) + 2 == {"four": 4, "six": 6}[count]
+    assert len(recipe_files(recipe)) + 2 == {"four": 4, "six": 6}[count]
 
 
-def test_plugins_take_part_in_decisions(follow):
-    follow("fleet", "load", "-", stdin=CLOUD)
-    shown = json.loads(follow("explain", "--vcpus", "1", "--format", "json"))
+def test_added_plugins_take_part_in_decisions(run_in_copy):
+    run_in_copy("fleet", "load", "-", stdin=CLOUD)
+    shown = json.loads(run_in_copy("explain", "--vcpus", "1", "--format", "json"))
     assert [host["host"] for host in shown["hosts"]] == ["cn4", "cn2", "cn1"]
     assert shown["hosts"][0]["weights"]["RecipeWeigher"]
     text = json.dumps(shown["funnel"])
@@ -321,21 +321,21 @@ def test_plugins_take_part_in_decisions(follow):
     assert names[-2:] == ["AnotherRecipe", "recipe_request_filter"]
 
 
-def test_command_is_listed_and_runs(follow):
-    assert "print the recipe" in follow("--help", configured=False)
-    assert follow("recipe") == "salt\n"
+def test_added_command_is_listed_and_runs(run_in_copy):
+    assert "print the recipe" in run_in_copy("--help", configured=False)
+    assert run_in_copy("recipe") == "salt\n"
 
 
-def test_options_are_in_the_sample_and_checked(follow):
-    sample = follow("config", "sample", configured=False)
+def test_added_options_are_in_the_sample_and_checked(run_in_copy):
+    sample = run_in_copy("config", "sample", configured=False)
     assert "#recipe_host = 1" in sample
     assert "#recipe_salt = 3" in sample
-    assert follow("config", "validate") == "the configuration is valid\n"
-    assert "recipe_salt" in follow("config", "validate", salt=10, status=1)
+    assert run_in_copy("config", "validate") == "the configuration is valid\n"
+    assert "recipe_salt" in run_in_copy("config", "validate", salt=10, status=1)
 
 
-def test_server_starts_and_knows_the_extra_spec(serve, copy):
-    server = serve(PYTHONPATH=str(copy))
+def test_added_extra_spec_is_accepted_by_a_server(serve, package_copy):
+    server = serve(PYTHONPATH=str(package_copy))
     flavor = {"id": "1", "name": "m1", "vcpus": 1, "ram": 1, "disk": 1}
     version = {"OpenStack-API-Version": "compute 2.86"}
     assert server.post("/compute/v2.1/flavors", {"flavor": flavor})[0] == 200
@@ -347,15 +347,15 @@ def test_server_starts_and_knows_the_extra_spec(serve, copy):
     assert server.send("POST", path, body, **version)[0] == 400
 
 
-def test_column_is_kept_and_shown(serve, copy):
-    server = serve(PYTHONPATH=str(copy))
+def test_added_column_is_stored_and_shown(serve, package_copy):
+    server = serve(PYTHONPATH=str(package_copy))
     flavor = {"id": "salted", "name": "m1", "vcpus": 1, "ram": 1, "disk": 1, "salt": 7}
     assert server.post("/compute/v2.1/flavors", {"flavor": flavor})[0] == 200
     assert server.ask("GET", "/compute/v2.1/flavors/salted")["flavor"]["salt"] == 7
 
 
-def test_route_of_a_new_microversion_is_served_from_that_on(serve, copy):
-    server = serve(PYTHONPATH=str(copy))
+def test_route_is_served_from_its_microversion_on(serve, package_copy):
+    server = serve(PYTHONPATH=str(package_copy))
     assert server.ask("GET", "/placement/recipe", version="placement 1.0") == {"version": "1.0"}
     assert server.ask("GET", "/placement/")["versions"][0]["max_version"] == str(NEXT)
     later = Version(NEXT.major, NEXT.minor + 1)

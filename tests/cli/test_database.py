@@ -8,7 +8,7 @@ from placement_sched.cli import main as program
 pytestmark = pytest.mark.slow
 
 
-def test_absent_server_tells_what_the_driver_said(run):
+def test_unavailable_server_is_reported_with_the_driver_error(run):
     url = f"postgresql://nobody:{'geheim'}@127.0.0.1:1/nothing"
     refused = run("db", "version", OS_PLACEMENT_DATABASE__CONNECTION=url)
     assert refused.returncode == 1
@@ -30,7 +30,7 @@ def test_absent_server_tells_what_the_driver_said(run):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_an_absent_database_is_not_made_by_who_only_looks(
+def test_read_only_command_creates_no_database(
     arguments, status, instead, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)

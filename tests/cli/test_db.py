@@ -23,7 +23,7 @@ def connection(database_url, monkeypatch):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", database_url)
 
 
-def test_sync_of_an_empty_directory_makes_the_embedded_database(run, tmp_path):
+def test_sync_creates_the_embedded_database(run, tmp_path):
     done = run("db", "sync")
     assert done.returncode == 0
     assert done.stderr == ""
@@ -35,19 +35,19 @@ def test_sync_of_an_empty_directory_makes_the_embedded_database(run, tmp_path):
     assert traits == 1
 
 
-def test_sync_again_says_that_nothing_was_to_do(connection, capsys):
+def test_repeated_sync_reports_no_change(connection, capsys):
     assert main(["db", "sync", "--format", "json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["before"] == report["revision"] == newest_revision()
 
 
-def test_version_tells_both_revisions(connection, capsys):
+def test_version_prints_both_revisions(connection, capsys):
     assert main(["db", "version", "--format", "json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["revision"] == report["newest"] == newest_revision()
 
 
-def test_version_of_a_database_without_our_schema_is_none(run, tmp_path):
+def test_version_without_our_schema_is_none(run, tmp_path):
     refused = run("db", "version")
     assert refused.returncode == 1
     assert "there is no database placement_sched.db" in refused.stderr
@@ -64,7 +64,7 @@ def test_password_is_not_shown(monkeypatch, capsys, postgresql_server):
     assert "geheim" not in capsys.readouterr().out
 
 
-def test_no_url_of_a_database_is_refused_by_option_name(run):
+def test_missing_database_url_is_reported_by_option(run):
     refused = run("db", "sync", OS_PLACEMENT_DATABASE__CONNECTION="nonsense")
     assert refused.returncode == 1
     assert refused.stderr == (
@@ -73,7 +73,7 @@ def test_no_url_of_a_database_is_refused_by_option_name(run):
 
 
 @pytest.fixture(params=KINDS)
-def train(request, tmp_path, monkeypatch):
+def train_url(request, tmp_path, monkeypatch):
     """The URL of a database of OpenStack placement's as Train made it."""
     with empty_database(request.param, tmp_path) as url:
         database = Database(make_settings(url))
@@ -83,7 +83,7 @@ def train(request, tmp_path, monkeypatch):
         yield url
 
 
-def test_adopt_tells_what_it_did(train, capsys):
+def test_adopt_prints_its_changes(train_url, capsys):
     assert main(["db", "adopt"]) == 0
     first, *rest = capsys.readouterr().out.splitlines()
     assert first.endswith(
@@ -92,28 +92,28 @@ def test_adopt_tells_what_it_did(train, capsys):
     told = "\n".join(rest)
     assert "tables created: consumer_types, placement_sched_alembic_version, sched_agg" in told
     assert "columns added: consumers.consumer_type_id" in told
-    hashed = "sched_allocations_consumer_id_idx, " if train.startswith("postgresql") else ""
+    hashed = "sched_allocations_consumer_id_idx, " if train_url.startswith("postgresql") else ""
     assert f"indexes created: {hashed}consumers_consumer_type_id_idx\n" in told
     assert "standard resource classes added: VCPU, MEMORY_MB" in told
     assert "found: 0 resource providers (0 roots)" in told
     assert "note: its schema is now at 422ece571366 (Xena)" in told
 
 
-def test_adopt_tells_what_an_earlier_release_of_ours_lacked(train, capsys):
+def test_adopt_prints_changes_since_an_earlier_release(train_url, capsys):
     main(["db", "adopt"])
-    back_to_0020(train)
+    downgrade_to_0020(train_url)
     capsys.readouterr()
     assert main(["db", "adopt"]) == 0
     assert capsys.readouterr().out.splitlines()[1:-1] == [
         f"own schema: brought from revision 0020 to {newest_revision()}"
     ]
-    back_to_0020(train)
+    downgrade_to_0020(train_url)
     assert main(["db", "adopt", "--format", "json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["changed"], report["created_indexes"]) == (True, [])
 
 
-def back_to_0020(url):
+def downgrade_to_0020(url):
     """Make the schema that of the first revision again."""
     database = Database(make_settings(url))
     number = text("UPDATE placement_sched_alembic_version SET version_num = '0020'")
@@ -121,7 +121,7 @@ def back_to_0020(url):
     database.dispose()
 
 
-def test_adopt_again_says_that_nothing_was_to_do(train, capsys):
+def test_repeated_adopt_reports_no_change(train_url, capsys):
     assert main(["db", "adopt", "--format", "json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["changed"] is True
@@ -142,7 +142,7 @@ def test_adopt_again_says_that_nothing_was_to_do(train, capsys):
     assert "already adopted, nothing to do" in capsys.readouterr().out
 
 
-def test_sync_of_a_database_to_be_adopted_names_adopt(train, capsys):
+def test_sync_before_adoption_suggests_adopt(train_url, capsys):
     assert main(["db", "sync"]) == 1
     told = capsys.readouterr()
     assert told.out == ""
@@ -150,7 +150,7 @@ def test_sync_of_a_database_to_be_adopted_names_adopt(train, capsys):
 
 
 @pytest.fixture(params=KINDS)
-def theirs(request, tmp_path, monkeypatch):
+def openstack_url(request, tmp_path, monkeypatch):
     """The URL of a database of OpenStack placement as its newest release makes it."""
     with empty_database(request.param, tmp_path) as url:
         database = Database(make_settings(url))
@@ -168,8 +168,8 @@ def tables(url):
     return found
 
 
-def test_sync_of_a_whole_database_of_openstacks_names_adopt_and_changes_nothing(theirs, capsys):
-    before = tables(theirs)
+def test_sync_of_an_openstack_database_suggests_adopt(openstack_url, capsys):
+    before = tables(openstack_url)
     assert main(["db", "sync"]) == 1
     told = capsys.readouterr()
     assert told.out == ""
@@ -178,12 +178,12 @@ def test_sync_of_a_whole_database_of_openstacks_names_adopt_and_changes_nothing(
         "2023.2 to 2026.2 (10.0 to 16.0)) and is not adopted; nothing was changed. Run "
         "placement-sched db adopt to take it over\n"
     )
-    assert tables(theirs) == before
+    assert tables(openstack_url) == before
     assert main(["db", "adopt"]) == 0
     assert main(["db", "sync"]) == 0
 
 
-def test_version_says_whose_database_it_is(theirs, capsys):
+def test_version_prints_the_owner_of_the_database(openstack_url, capsys):
     main(["db", "version"])
     assert capsys.readouterr().out.endswith(
         f"schema at revision none, newest {newest_revision()}; OpenStack placement's database of "
@@ -199,7 +199,7 @@ def test_version_says_whose_database_it_is(theirs, capsys):
     assert (report["adopted"], report["openstack"]["revision"]) == (True, NEWEST)
 
 
-def test_version_of_our_own_database_names_nobody_else(connection, capsys):
+def test_version_of_our_database_prints_no_other_owner(connection, capsys):
     main(["db", "version"])
     assert capsys.readouterr().out.endswith(f"newest {newest_revision()}\n")
     main(["db", "version", "--format", "json"])
@@ -208,22 +208,22 @@ def test_version_of_our_own_database_names_nobody_else(connection, capsys):
 
 
 @pytest.mark.parametrize("sync", ["true", "false"])
-def test_serve_refuses_a_database_that_was_not_adopted(theirs, run, sync):
-    before = tables(theirs)
+def test_serve_needs_an_adopted_database(openstack_url, run, sync):
+    before = tables(openstack_url)
     refused = run(
         "serve",
         "--port",
         "0",
-        OS_PLACEMENT_DATABASE__CONNECTION=theirs,
+        OS_PLACEMENT_DATABASE__CONNECTION=openstack_url,
         OS_PLACEMENT_DATABASE__SYNC_ON_STARTUP=sync,
     )
     assert refused.returncode == 1
     assert refused.stdout == ""
     assert refused.stderr.endswith("placement-sched db adopt to take it over\n")
-    assert tables(theirs) == before
+    assert tables(openstack_url) == before
 
 
-def test_adopt_refuses_what_it_does_not_know_in_one_line(run, tmp_path):
+def test_adopt_reports_an_unknown_schema_in_one_line(run, tmp_path):
     refused = run("db", "adopt")
     assert refused.returncode == 1
     assert refused.stdout == ""

@@ -31,7 +31,7 @@ SNP = "HW_CPU_X86_AMD_SEV_SNP"
 
 
 @dataclass
-class Newcomer:
+class DemoUser:
     """Somebody with an empty home, an empty working directory and an empty temporary directory."""
 
     place: Path
@@ -58,111 +58,113 @@ class Newcomer:
             check=False,
         )
 
-    def left_behind(self) -> list[Path]:
+    def leftover_files(self) -> list[Path]:
         """What there is but the three directories themselves."""
         return [path for name in PLACES for path in (self.place / name).rglob("*")]
 
 
 @pytest.fixture
-def newcomer(tmp_path) -> Newcomer:
-    return Newcomer(tmp_path)
+def demo_user(tmp_path) -> DemoUser:
+    return DemoUser(tmp_path)
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory) -> str:
+def demo_output(tmp_path_factory) -> str:
     """What the demo prints."""
-    newcomer = Newcomer(tmp_path_factory.mktemp("shown"))
+    newcomer = DemoUser(tmp_path_factory.mktemp("shown"))
     done = newcomer.run("demo")
     assert (done.returncode, done.stderr) == (0, "")
-    assert newcomer.left_behind() == []
+    assert newcomer.leftover_files() == []
     return done.stdout
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory) -> dict:
+def demo_json(tmp_path_factory) -> dict:
     """What the demo prints for machines."""
-    newcomer = Newcomer(tmp_path_factory.mktemp("told"))
+    newcomer = DemoUser(tmp_path_factory.mktemp("told"))
     done = newcomer.run("demo", "--format", "json")
     assert (done.returncode, done.stderr) == (0, "")
-    assert newcomer.left_behind() == []
+    assert newcomer.leftover_files() == []
     return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory) -> tuple[Newcomer, str]:
+def kept_demo(tmp_path_factory) -> tuple[DemoUser, str]:
     """Somebody who kept the demo in a directory ``my cloud``, and what was printed."""
-    newcomer = Newcomer(tmp_path_factory.mktemp("kept"))
+    newcomer = DemoUser(tmp_path_factory.mktemp("kept"))
     done = newcomer.run("demo", "--keep", "my cloud")
     assert (done.returncode, done.stderr) == (0, "")
-    left = {str(path.relative_to(newcomer.place / "work")) for path in newcomer.left_behind()}
+    left = {str(path.relative_to(newcomer.place / "work")) for path in newcomer.leftover_files()}
     assert left == {"my cloud", "my cloud/demo.conf", "my cloud/placement_sched.db"}
     return newcomer, done.stdout
 
 
-def request(told: dict, name: str) -> dict:
+def find_request(told: dict, name: str) -> dict:
     (found,) = [one for one in told["requests"] if one["name"] == name]
     return found
 
 
-def passing(told: dict, name: str) -> list[str]:
-    return [host["host"] for host in request(told, name)["explanation"]["hosts"]]
+def passing_hosts(told: dict, name: str) -> list[str]:
+    return [host["host"] for host in find_request(told, name)["explanation"]["hosts"]]
 
 
-def claimed(told: dict, name: str) -> list[str]:
-    return [selection["service_host"] for selection in request(told, name)["claimed"]]
+def claimed_hosts(told: dict, name: str) -> list[str]:
+    return [selection["service_host"] for selection in find_request(told, name)["claimed"]]
 
 
-def refused(told: dict, name: str) -> dict[str, str]:
-    funnel = request(told, name)["explanation"]["funnel"]
+def rejected_hosts(told: dict, name: str) -> dict[str, str]:
+    funnel = find_request(told, name)["explanation"]["funnel"]
     stages = [*funnel["allocation_candidates"]["steps"], *funnel["filters"]]
     return {entry["host"]: entry["reason"] for stage in stages for entry in stage["rejected"]}
 
 
-def section(shown: str, number: int) -> str:
+def request_section(shown: str, number: int) -> str:
     """What is shown of a request, on one line."""
     text = shown.split(f"\n{number}/5  ", maxsplit=1)[1]
     return " ".join(text.split(f"\n{number + 1}/5  ", maxsplit=1)[0].split())
 
 
-def test_windows_lands_on_licensed_hosts_only(told):
-    assert len(passing(told, "windows")) == 36
-    assert all(LICENSED.fullmatch(host) for host in passing(told, "windows"))
-    assert claimed(told, "windows") == passing(told, "windows")[:1]
+def test_windows_request_gets_only_licensed_hosts(demo_json):
+    assert len(passing_hosts(demo_json, "windows")) == 36
+    assert all(LICENSED.fullmatch(host) for host in passing_hosts(demo_json, "windows"))
+    assert claimed_hosts(demo_json, "windows") == passing_hosts(demo_json, "windows")[:1]
 
 
-def test_plain_never_lands_on_reserved_hosts(told):
+def test_plain_request_gets_no_reserved_host(demo_json):
     reserved = {
         host
-        for host, reason in refused(told, "plain").items()
+        for host, reason in rejected_hosts(demo_json, "plain").items()
         if reason == "in a forbidden aggregate"
     }
-    aggregates = told["cloud"]["aggregates"]
+    aggregates = demo_json["cloud"]["aggregates"]
     assert reserved == {*aggregates["licensed-windows"]["hosts"], *aggregates["gpu"]["hosts"]}
-    assert not reserved & set(passing(told, "plain"))
-    assert claimed(told, "plain") == passing(told, "plain")[:1]
+    assert not reserved & set(passing_hosts(demo_json, "plain"))
+    assert claimed_hosts(demo_json, "plain") == passing_hosts(demo_json, "plain")[:1]
 
 
-def test_gpu_lands_on_a_gpu_host_with_one_free(told):
-    assert all(GPU.fullmatch(host) for host in passing(told, "gpu"))
-    assert claimed(told, "gpu") == passing(told, "gpu")[:1]
+def test_gpu_request_gets_a_host_with_a_free_gpu(demo_json):
+    assert all(GPU.fullmatch(host) for host in passing_hosts(demo_json, "gpu"))
+    assert claimed_hosts(demo_json, "gpu") == passing_hosts(demo_json, "gpu")[:1]
     used_up = {
-        host for host, reason in refused(told, "gpu").items() if reason.startswith("VGPU: 0 free")
+        host
+        for host, reason in rejected_hosts(demo_json, "gpu").items()
+        if reason.startswith("VGPU: 0 free")
     }
     assert used_up
     assert all(GPU.fullmatch(host) for host in used_up)
 
 
-def test_ten_instances_get_ten_claims_in_their_zone_on_several_hosts(told):
-    ten = request(told, "ten")
+def test_ten_instances_are_claimed_in_their_zone(demo_json):
+    ten = find_request(demo_json, "ten")
     assert [one["instance"] for one in ten["claimed"]] == ten["request_spec"]["instance_uuids"]
     assert len({one["instance"] for one in ten["claimed"]}) == 10
     assert {one["availability_zone"] for one in ten["claimed"]} == {"az2"}
-    assert len(set(claimed(told, "ten"))) > 1
+    assert len(set(claimed_hosts(demo_json, "ten"))) > 1
 
 
 @pytest.mark.parametrize("name", ["plain", "windows", "gpu", "ten"])
-def test_each_claim_is_of_what_the_flavor_asks(told, name):
-    asked = request(told, name)
+def test_claims_equal_the_flavor(demo_json, name):
+    asked = find_request(demo_json, name)
     flavor = asked["request_spec"]["flavor"]
     for selection in asked["claimed"]:
         allocations = selection["allocation_request"]["allocations"]
@@ -176,16 +178,16 @@ def test_each_claim_is_of_what_the_flavor_asks(told, name):
         }
 
 
-def test_the_full_rack_the_silent_and_the_disabled_host_are_refused_with_reasons(told):
-    reasons = refused(told, "plain")
+def test_full_rack_silent_and_disabled_hosts_are_rejected(demo_json):
+    reasons = rejected_hosts(demo_json, "plain")
     assert reasons[DISABLED_HOST] == f"disabled: {DISABLED_REASON}"
     assert reasons[SILENT_HOST] == "no heartbeat for 30 days"
     rack = {reason for host, reason in reasons.items() if host.startswith(FULL_RACK)}
     assert rack == {"MEMORY_MB: 0 free of 516096, 4096 requested"}
 
 
-def test_the_impossible_one_has_a_single_obstacle(told):
-    impossible = request(told, "impossible")
+def test_impossible_request_has_a_single_obstacle(demo_json):
+    impossible = find_request(demo_json, "impossible")
     candidates = impossible["explanation"]["funnel"]["allocation_candidates"]
     (miss,) = candidates["nearest_misses"]
     assert (miss["constraint"], miss["detail"]) == ("required", SNP)
@@ -194,8 +196,8 @@ def test_the_impossible_one_has_a_single_obstacle(told):
     assert SNP in impossible["refused"]
 
 
-def test_the_counts_of_each_funnel_follow_from_each_other(told):
-    for one in told["requests"]:
+def test_stage_counts_are_consistent(demo_json):
+    for one in demo_json["requests"]:
         funnel = one["explanation"]["funnel"]
         stages = [*funnel["allocation_candidates"]["steps"], *funnel["filters"]]
         assert stages[0]["before"] == 300
@@ -206,92 +208,95 @@ def test_the_counts_of_each_funnel_follow_from_each_other(told):
         assert stages[-1]["after"] == len(one["explanation"]["hosts"])
 
 
-def test_each_request_is_introduced_and_its_best_and_claimed_hosts_are_shown(shown, told):
-    lines = [line.rstrip() for line in shown.splitlines()]
-    for number, one in enumerate(told["requests"], start=1):
-        text = section(shown, number)
+def test_requests_are_shown_with_best_and_claimed_hosts(demo_output, demo_json):
+    lines = [line.rstrip() for line in demo_output.splitlines()]
+    for number, one in enumerate(demo_json["requests"], start=1):
+        text = request_section(demo_output, number)
         assert text.startswith(one["title"])
         assert f"Request  {one['asks']}" in lines
         assert f"Look at  {one['look_at']}" in lines
-        for host in [*passing(told, one["name"])[:3], *claimed(told, one["name"])]:
+        for host in [
+            *passing_hosts(demo_json, one["name"])[:3],
+            *claimed_hosts(demo_json, one["name"]),
+        ]:
             assert host in text
         for selection in one["claimed"]:
             assert selection["instance"] in text
 
 
-def test_refused_hosts_are_counted_by_reason_with_an_example(shown):
-    text = section(shown, 1)
+def test_rejected_hosts_are_counted_by_reason(demo_output):
+    text = request_section(demo_output, 1)
     assert f"16 hosts: MEMORY_MB: 0 free of 516096, 4096 requested (e.g. {FULL_RACK}-ssd01)" in text
     assert f"1 host: disabled: {DISABLED_REASON} ({DISABLED_HOST})" in text
     assert f"1 host: no heartbeat for 30 days ({SILENT_HOST})" in text
     assert "48 hosts: in a forbidden aggregate (e.g. az1-r06-win01)" in text
 
 
-def test_aggregates_are_shown_by_name(shown):
-    assert "forbidden_aggregates gpu, licensed-windows in out" in section(shown, 1)
-    assert "member_of in:az2" in section(shown, 4)
+def test_aggregates_are_shown_by_name(demo_output):
+    assert "forbidden_aggregates gpu, licensed-windows in out" in request_section(demo_output, 1)
+    assert "member_of in:az2" in request_section(demo_output, 4)
 
 
-def test_the_impossible_one_names_its_obstacle(shown, told):
-    (miss,) = request(told, "impossible")["explanation"]["funnel"]["allocation_candidates"][
-        "nearest_misses"
-    ]
+def test_impossible_request_names_its_obstacle(demo_output, demo_json):
+    (miss,) = find_request(demo_json, "impossible")["explanation"]["funnel"][
+        "allocation_candidates"
+    ]["nearest_misses"]
     assert (
         f"No valid host {miss['hosts']} hosts meet all constraints but required {SNP}"
-    ) in section(shown, 5)
+    ) in request_section(demo_output, 5)
 
 
-def test_it_is_readable_at_80_columns_without_colours(shown):
-    assert "\x1b" not in shown
-    assert max(map(len, shown.splitlines())) == 80
-
-
-@pytest.mark.exhaustive
-def test_it_has_colours_where_they_are_wanted(newcomer):
-    assert "\x1b[32m█" in newcomer.run("demo", FORCE_COLOR="1", COLORTERM="", TERM="xterm").stdout
+def test_output_fits_80_columns_without_colours(demo_output):
+    assert "\x1b" not in demo_output
+    assert max(map(len, demo_output.splitlines())) == 80
 
 
 @pytest.mark.exhaustive
-def test_terminals_without_unicode_get_bars_all_the_same(newcomer):
-    done = newcomer.run("demo", PYTHONIOENCODING="ascii")
+def test_colours_are_used_on_request(demo_user):
+    assert "\x1b[32m█" in demo_user.run("demo", FORCE_COLOR="1", COLORTERM="", TERM="xterm").stdout
+
+
+@pytest.mark.exhaustive
+def test_terminal_without_unicode_gets_ascii_bars(demo_user):
+    done = demo_user.run("demo", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
     assert "#" * 16 in done.stdout
     assert done.stdout.isascii()
 
 
 @pytest.mark.exhaustive
-def test_no_configuration_of_the_machine_changes_what_is_shown(newcomer, shown):
-    done = newcomer.run(
+def test_configuration_of_the_machine_does_not_change_the_output(demo_user, demo_output):
+    done = demo_user.run(
         "demo",
         OS_PLACEMENT_DATABASE__CONNECTION="postgresql://nobody@127.0.0.1:1/nowhere",
         OS_FILTER_SCHEDULER__ENABLED_FILTERS="AllHostsFilter",
         OS_SCHEDULER__ENABLE_ISOLATED_AGGREGATE_FILTERING="false",
     )
-    assert (done.returncode, done.stderr, done.stdout) == (0, "", shown)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", demo_output)
 
 
-def test_an_interrupt_that_python_drops_is_repeated():
-    def interrupted(_gone):
+def test_dropped_interrupt_is_repeated():
+    def raise_interrupt(_gone):
         raise KeyboardInterrupt
 
     class Collected:
         """Something that is garbage."""
 
     garbage = [Collected()]
-    seen = weakref.ref(garbage[0], interrupted)
+    seen = weakref.ref(garbage[0], raise_interrupt)
 
-    def lose():
+    def lose_interrupt():
         with repeat_lost_interrupts():
             garbage.clear()  # what the callback raises is dropped here
             time.sleep(60)
 
     with pytest.raises(KeyboardInterrupt):
-        lose()
+        lose_interrupt()
     assert seen() is None
 
 
 @pytest.mark.exhaustive
-def test_nothing_is_left_behind_when_it_is_terminated(newcomer):
+def test_terminated_demo_leaves_no_files(demo_user):
     # It prints more than the pipe takes, and so waits to be read: it cannot end before the signal.
     with subprocess.Popen(
         [PROGRAM, "demo"],
@@ -299,19 +304,19 @@ def test_nothing_is_left_behind_when_it_is_terminated(newcomer):
         stderr=subprocess.PIPE,
         pipesize=4096,
         text=True,
-        env=newcomer.environment(),
-        cwd=newcomer.place / "work",
+        env=demo_user.environment(),
+        cwd=demo_user.place / "work",
     ) as process:
         # With the database in it, the directory is one that is removed at the end.
-        assert wait_until(lambda: list((newcomer.place / "tmp").glob("*/placement_sched.db")), 120)
+        assert wait_until(lambda: list((demo_user.place / "tmp").glob("*/placement_sched.db")), 120)
         process.send_signal(signal.SIGTERM)
         _, complaint = process.communicate(timeout=240)
     assert (process.returncode, complaint) == (130, "placement-sched: interrupted\n")
-    assert newcomer.left_behind() == []
+    assert demo_user.leftover_files() == []
 
 
-def test_the_kept_database_can_be_explained_with_the_command_that_is_shown(kept):
-    newcomer, printed = kept
+def test_explain_command_of_the_demo_works_on_a_kept_database(kept_demo):
+    newcomer, printed = kept_demo
     command = re.search(r"placement-sched (explain [^\n]*)\\\n([^\n]*)", printed)
     done = newcomer.run(*shlex.split("".join(command.groups())), "--format", "json")
     assert (done.returncode, done.stderr) == (0, "")
@@ -328,22 +333,22 @@ def test_the_kept_database_can_be_explained_with_the_command_that_is_shown(kept)
 
 
 @pytest.mark.exhaustive
-def test_the_kept_database_can_be_served_and_has_the_claims(kept, serve, told):
-    newcomer, printed = kept
+def test_kept_database_is_served_with_the_claims(kept_demo, serve, demo_json):
+    newcomer, printed = kept_demo
     config = newcomer.place / "work" / "my cloud" / "demo.conf"
     assert "placement-sched serve --config-file 'my cloud/demo.conf'" in printed
     path = re.search(r"http://127.0.0.1:8778(/placement/allocation_candidates[^']*)", printed)[1]
     server = serve("--config-file", str(config))
     status, _, body = server.get(path, **LATEST_HEADERS)
     assert (status, len(json.loads(body)["allocation_requests"])) == (200, 3)
-    (plain,) = request(told, "plain")["claimed"]
+    (plain,) = find_request(demo_json, "plain")["claimed"]
     _, _, body = server.get(f"/placement/allocations/{plain['instance']}")
     assert json.loads(body)["allocations"].keys() == {plain["compute_node_uuid"]}
 
 
 @pytest.mark.exhaustive
-def test_explain_names_aggregates_on_the_database_and_by_address(kept, serve):
-    newcomer, _ = kept
+def test_explain_names_aggregates_on_database_and_server(kept_demo, serve):
+    newcomer, _ = kept_demo
     config = str(newcomer.place / "work" / "my cloud" / "demo.conf")
     server = serve("--config-file", config)
     for where in (("--config-file", config), ("--url", server.url)):
@@ -353,8 +358,8 @@ def test_explain_names_aggregates_on_the_database_and_by_address(kept, serve):
         assert "member_of !in:gpu,licensed-windows" in done.stdout
 
 
-def test_a_demo_that_was_kept_is_not_overwritten(kept):
-    newcomer, _ = kept
+def test_kept_demo_is_not_overwritten(kept_demo):
+    newcomer, _ = kept_demo
     done = newcomer.run("demo", "--keep", "my cloud")
     assert (done.returncode, done.stdout) == (1, "")
     assert re.fullmatch(r"placement-sched: my cloud/\S+ already exists; .*\n", done.stderr)
@@ -369,18 +374,18 @@ def test_a_demo_that_was_kept_is_not_overwritten(kept):
         ("why?", "why?: '?' and control characters are not allowed in a database URL"),
     ],
 )
-def test_a_directory_that_cannot_be_is_one_line(newcomer, directory, complaint):
-    newcomer.environment()
-    work = newcomer.place / "work"
+def test_invalid_directory_is_reported_in_one_line(demo_user, directory, complaint):
+    demo_user.environment()
+    work = demo_user.place / "work"
     (work / "a-file").write_text("")
     (work / "away").mkdir()
     (work / "away" / "demo.conf").symlink_to("nowhere/demo.conf")
-    done = newcomer.run("demo", "--keep", directory)
+    done = demo_user.run("demo", "--keep", directory)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"placement-sched: {complaint}\n"
 
 
-def text_of(asked: Request) -> str:
+def read_text(asked: Request) -> str:
     """The answer, nothing while the server does not listen yet."""
     try:
         with urlopen(asked, timeout=60) as answer:
@@ -390,8 +395,8 @@ def text_of(asked: Request) -> str:
 
 
 @pytest.mark.exhaustive
-def test_the_demo_ends_with_how_to_open_its_console(newcomer):
-    done = newcomer.run("demo")
+def test_demo_ends_with_the_address_of_the_console(demo_user):
+    done = demo_user.run("demo")
     *_, last = done.stdout.rstrip().splitlines()
     assert last == "and open the address of its console: http://127.0.0.1:8778/"
     ending = done.stdout.partition("End of the demo")[2]
@@ -400,17 +405,17 @@ def test_the_demo_ends_with_how_to_open_its_console(newcomer):
 
 
 @pytest.mark.exhaustive
-def test_commands_at_the_end_are_those_that_the_shell_finds(newcomer):
+def test_printed_commands_are_on_the_path(demo_user):
     """As after ``make demo``, when the program is not on the path."""
-    called = newcomer.place / "work/.venv"
-    newcomer.environment()
+    called = demo_user.place / "work/.venv"
+    demo_user.environment()
     called.symlink_to(Path(PROGRAM).parents[1])
     done = subprocess.run(
         [".venv/bin/placement-sched", "demo"],
         capture_output=True,
         text=True,
         timeout=240,
-        env=newcomer.environment(PATH="/usr/bin:/bin"),
+        env=demo_user.environment(PATH="/usr/bin:/bin"),
         cwd=called.parent,
         check=True,
     )
@@ -419,26 +424,26 @@ def test_commands_at_the_end_are_those_that_the_shell_finds(newcomer):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("host", [(), ("--host", "0.0.0.0")], ids=["this machine", "all"])
-def test_the_cloud_can_be_looked_at_in_a_browser_until_a_signal_ends_it(newcomer, host):
+def test_demo_console_is_served_until_a_signal(demo_user, host):
     command = [PROGRAM, "demo", "--console", *host]
-    environ = newcomer.environment(OS_PLACEMENT_DATABASE__CONNECTION="sqlite:////nowhere/at.db")
+    environ = demo_user.environment(OS_PLACEMENT_DATABASE__CONNECTION="sqlite:////nowhere/at.db")
     with subprocess.Popen(
-        command, env=environ, cwd=newcomer.place / "work", stdout=subprocess.PIPE, text=True
+        command, env=environ, cwd=demo_user.place / "work", stdout=subprocess.PIPE, text=True
     ) as demo:
         try:
             lines = iter(demo.stdout.readline, "")
             said = next(line for line in lines if line.startswith("the console is at "))
             asked = Request(said.split()[-1], headers={"Accept": "text/html"})
-            assert wait_until(lambda: "<h1>Cloud</h1>" in text_of(asked))
+            assert wait_until(lambda: "<h1>Cloud</h1>" in read_text(asked))
             demo.send_signal(signal.SIGINT)
             assert demo.wait(timeout=60) == 0
         finally:
             demo.kill()
     # What stevedore knows of installed packages is kept by every server.
-    assert [path for path in newcomer.left_behind() if ".cache" not in path.parts] == []
+    assert [path for path in demo_user.leftover_files() if ".cache" not in path.parts] == []
 
 
-def test_a_console_is_not_for_machines(newcomer):
-    done = newcomer.run("demo", "--console", "--format", "json")
+def test_console_and_json_exclude_each_other(demo_user):
+    done = demo_user.run("demo", "--console", "--format", "json")
     assert done.returncode == 1
     assert "--console cannot be combined with --format json" in done.stderr

@@ -100,14 +100,14 @@ def cloud(tmp_path_factory):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_command_has_an_example_of_itself(command):
+def test_every_command_has_an_example(command):
     examples = COMMANDS[command]
     assert examples
     assert [line for line in examples if f"{line} ".startswith(f"{command} ")] == examples
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_example_is_run_or_parsed(example, cloud, monkeypatch):
+def test_example_runs_or_is_parsed(example, cloud, monkeypatch):
     folder, url = cloud
     arguments = current_spelling(shlex.split(example.partition(" > ")[0]))
     if example in PARSED:

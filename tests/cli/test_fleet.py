@@ -17,7 +17,7 @@ instances: [{name: web, host: cn1, flavor: small}]
 
 
 @pytest.fixture
-def fleet(sqlite_url, tmp_path, monkeypatch, capsys):
+def run_fleet(sqlite_url, tmp_path, monkeypatch, capsys):
     """Run a command in a directory that has the file, on an empty database."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     monkeypatch.chdir(tmp_path)
@@ -31,15 +31,15 @@ def fleet(sqlite_url, tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_load_prints_what_it_changed_by_ranges(fleet, sqlite_url):
+def test_load_prints_changes_by_ranges(run_fleet, sqlite_url):
     message = ["+ flavor small", "+ host cn[1-3]", "+ instance web", "+ allocations of web"]
     message.append(f"{sqlite_url}: 6 changed")
-    assert fleet("load", "f.yaml") == (0, "".join(f"{line}\n" for line in message), "")
-    assert fleet("load", "f.yaml") == (0, f"{sqlite_url}: nothing changed\n", "")
+    assert run_fleet("load", "f.yaml") == (0, "".join(f"{line}\n" for line in message), "")
+    assert run_fleet("load", "f.yaml") == (0, f"{sqlite_url}: nothing changed\n", "")
 
 
-def test_a_dry_run_shows_a_diff_and_changes_nothing(fleet, tmp_path, sqlite_url):
-    fleet("load", "f.yaml")
+def test_dry_run_prints_a_diff_and_changes_nothing(run_fleet, tmp_path, sqlite_url):
+    run_fleet("load", "f.yaml")
     (tmp_path / "g.yaml").write_text(FILE.replace("4096", "8192").replace("512", "600"))
     message = (
         "~ flavor small\n"
@@ -49,15 +49,15 @@ def test_a_dry_run_shows_a_diff_and_changes_nothing(fleet, tmp_path, sqlite_url)
         "    memory_mb: 4096 -> 8192\n"
     )
     for _ in range(2):
-        status, printed, _ = fleet("load", "--dry-run", "g.yaml")
+        status, printed, _ = run_fleet("load", "--dry-run", "g.yaml")
         assert status == 0
         for line in message.splitlines():
             assert line in printed.splitlines()
         assert printed.endswith("would change\n")
 
 
-def test_changed_service_is_shown_by_its_fields(fleet, tmp_path, sqlite_url):
-    fleet("load", "f.yaml")
+def test_changed_fields_of_a_service_are_shown(run_fleet, tmp_path, sqlite_url):
+    run_fleet("load", "f.yaml")
     (tmp_path / "g.yaml").write_text(
         "services: [{host: cn1, status: disabled, disabled_reason: a faulty DIMM}]\n"
     )
@@ -66,11 +66,11 @@ def test_changed_service_is_shown_by_its_fields(fleet, tmp_path, sqlite_url):
         "    disabled: False -> True",
         "    disabled_reason: none -> a faulty DIMM",
     ]
-    assert fleet("load", "g.yaml")[1].splitlines()[:3] == message
+    assert run_fleet("load", "g.yaml")[1].splitlines()[:3] == message
 
 
-def test_load_in_json_lists_every_change(fleet):
-    status, printed, _ = fleet("load", "f.yaml", "--format", "json", "--dry-run")
+def test_json_load_lists_every_change(run_fleet):
+    status, printed, _ = run_fleet("load", "f.yaml", "--format", "json", "--dry-run")
     document = json.loads(printed)
     assert (status, document["dry_run"]) == (0, True)
     assert [one["name"] for one in document["changes"] if one["kind"] == "host"] == [
@@ -86,12 +86,12 @@ def test_load_in_json_lists_every_change(fleet):
     }
 
 
-def test_dump_writes_what_load_reads(fleet, tmp_path):
-    fleet("load", "f.yaml")
-    assert fleet("dump", "out.yaml") == (0, "", "")
-    assert fleet("dump") == (0, (tmp_path / "out.yaml").read_text(), "")
+def test_dump_can_be_loaded(run_fleet, tmp_path):
+    run_fleet("load", "f.yaml")
+    assert run_fleet("dump", "out.yaml") == (0, "", "")
+    assert run_fleet("dump") == (0, (tmp_path / "out.yaml").read_text(), "")
     assert "- host: cn[1-3]" in (tmp_path / "out.yaml").read_text()
-    assert fleet("load", "out.yaml")[1].endswith("nothing changed\n")
+    assert run_fleet("load", "out.yaml")[1].endswith("nothing changed\n")
 
 
 @pytest.mark.parametrize(
@@ -104,22 +104,20 @@ def test_dump_writes_what_load_reads(fleet, tmp_path):
     ],
     ids=["fault", "absent", "no text", "no folder"],
 )
-def test_what_cannot_be_is_one_line(fleet, tmp_path, arguments, message):
+def test_invalid_file_is_reported_in_one_line(run_fleet, tmp_path, arguments, message):
     (tmp_path / "wrong.yaml").write_text("hosts:\n- vcpus: x\n  host: a\n")
     (tmp_path / "latin.yaml").write_bytes(b"\xef\xbb\xbf# \xc3\xa4\r\n#\xe4")
-    assert fleet(*arguments) == (1, "", f"placement-sched: {message}\n")
+    assert run_fleet(*arguments) == (1, "", f"placement-sched: {message}\n")
 
 
-def test_a_first_load_makes_the_embedded_database(run, tmp_path):
+def test_first_load_creates_the_embedded_database(run, tmp_path):
     done = run("fleet", "load", "-", stdin=FILE)
     assert (done.returncode, done.stderr) == (0, "")
     assert "+ host cn[1-3]" in done.stdout
     assert (tmp_path / "placement_sched.db").is_file()
 
 
-def test_a_dry_run_of_a_first_load_shows_all_of_it_and_makes_no_database(
-    tmp_path, monkeypatch, capsys
-):
+def test_first_dry_run_prints_all_and_creates_no_database(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "f.yaml").write_text(FILE)
@@ -132,9 +130,7 @@ def test_a_dry_run_of_a_first_load_shows_all_of_it_and_makes_no_database(
     assert message.out.endswith("sqlite:///placement_sched.db: 6 would change\n")
 
 
-def test_a_dry_run_where_no_database_can_be_made_is_refused_as_the_load_is(
-    tmp_path, monkeypatch, capsys
-):
+def test_dry_run_fails_if_no_database_can_be_created(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", f"sqlite:///{tmp_path}/no/such.db")
     (tmp_path / "f.yaml").write_text(FILE)
     for dry_run in ([], ["--dry-run"]):
@@ -142,8 +138,8 @@ def test_a_dry_run_where_no_database_can_be_made_is_refused_as_the_load_is(
         assert capsys.readouterr().out == ""
 
 
-def test_a_value_that_is_long_is_cut_in_a_diff(fleet, tmp_path):
-    fleet("load", "f.yaml")
+def test_long_value_is_cut_in_a_diff(run_fleet, tmp_path):
+    run_fleet("load", "f.yaml")
     (tmp_path / "g.yaml").write_text(f"flavors: [{{name: small, description: {'x' * 99}}}]")
-    printed = fleet("load", "g.yaml")[1]
+    printed = run_fleet("load", "g.yaml")[1]
     assert f"    description: none -> {'x' * 60}...\n" in printed

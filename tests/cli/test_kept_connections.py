@@ -50,14 +50,14 @@ def port_of(server: Server) -> int:
     return int(server.url.rpartition(":")[2])
 
 
-def test_every_answer_arrives_and_its_connection_goes_on(port):
+def test_connection_is_reused_after_every_answer(port):
     outcome = send_mixed_requests(port, NUMBER)
     assert not outcome.lost
     assert outcome.answered.total() == NUMBER
     assert set(outcome.answered) >= {400, 401, 403, 404, 405, 406, 413, 415, 200, 204}
 
 
-def test_a_body_far_above_the_limit_is_413_for_the_client(port):
+def test_body_far_above_the_limit_is_413(port):
     address = f"http://127.0.0.1:{port}/placement/resource_providers"
     headers = {"X-Auth-Token": "admin", **LATEST_HEADERS}
     with requests.Session() as session:
@@ -67,7 +67,7 @@ def test_a_body_far_above_the_limit_is_413_for_the_client(port):
         assert session.get(address, headers=headers, timeout=60).status_code == 200
 
 
-def test_a_body_far_above_the_limit_sent_in_pieces_is_413_too(port):
+def test_chunked_body_far_above_the_limit_is_413(port):
     lines = (
         "POST /placement/resource_providers HTTP/1.1",
         *("Host: a", "X-Auth-Token: admin", "Content-Type: application/json"),
@@ -80,7 +80,7 @@ def test_a_body_far_above_the_limit_sent_in_pieces_is_413_too(port):
         assert read_answer(connection)[0] == 413
 
 
-def test_a_connection_goes_on_after_a_body_of_chunks_or_is_said_to_close(port):
+def test_connection_is_kept_or_closed_after_a_chunked_body(port):
     lines = (
         "PUT /placement/traits/CUSTOM_A HTTP/1.1",
         *("Host: a", "X-Auth-Token: admin", f"OpenStack-API-Version: placement {LATEST}"),
@@ -91,9 +91,9 @@ def test_a_connection_goes_on_after_a_body_of_chunks_or_is_said_to_close(port):
         connection.sendall(asked)
         status, closes = read_answer(connection)
         assert status in {201, 204, 411}  # uwsgi takes no chunks apart
-        assert closes or next_status(connection, asked) == 204
+        assert closes or read_next_status(connection, asked) == 204
 
 
-def next_status(connection: socket.socket, asked: bytes) -> int:
+def read_next_status(connection: socket.socket, asked: bytes) -> int:
     connection.sendall(asked)
     return read_answer(connection)[0]

@@ -38,7 +38,7 @@ def port():
 
 
 @pytest.fixture
-def activated(tmp_path: Path, port: int):
+def lazy_server(tmp_path: Path, port: int):
     """A server that is started by its first connection, with a log."""
     with ExitStack() as stack:
         output = stack.enter_context((tmp_path / "log").open("w"))
@@ -62,12 +62,12 @@ def activated(tmp_path: Path, port: int):
         yield process
 
 
-def test_first_connection_starts_it_and_is_answered(activated, port, tmp_path):
+def test_first_connection_starts_the_server(lazy_server, port, tmp_path):
     url = f"http://127.0.0.1:{port}/placement/"
     assert requests.get(url, timeout=240).status_code == 200
     log = (tmp_path / "log").read_text()
     assert f"placement-sched serves http://127.0.0.1:{port} on sqlite" in log
-    children = Path(f"/proc/{activated.pid}/task/{activated.pid}/children").read_text().split()
+    children = Path(f"/proc/{lazy_server.pid}/task/{lazy_server.pid}/children").read_text().split()
     assert len(children) == 2
 
 
@@ -113,7 +113,9 @@ def _serving(listening, folder: Path) -> subprocess.Popen:
     )
 
 
-def served(folder: Path, passing: str, kind: str, count: str) -> subprocess.CompletedProcess[str]:
+def serve_socket(
+    folder: Path, passing: str, kind: str, count: str
+) -> subprocess.CompletedProcess[str]:
     """Run the server with what the program ``passing`` passes to it, until it ends by itself."""
     return subprocess.run(
         [sys.executable, "-c", passing, kind, count, PROGRAM, "serve"],
@@ -133,19 +135,19 @@ def served(folder: Path, passing: str, kind: str, count: str) -> subprocess.Comp
         ("tcp", "2", "systemd passed 2 sockets: use a single ListenStream="),
     ],
 )
-def test_what_cannot_be_served_is_refused_in_one_line(tmp_path, kind, count, told):
-    done = served(tmp_path, PASSING, kind, count)
+def test_invalid_socket_is_reported_in_one_line(tmp_path, kind, count, told):
+    done = serve_socket(tmp_path, PASSING, kind, count)
     assert (done.returncode, done.stderr) == (1, f"placement-sched: {told}\n")
 
 
-def test_open_address_is_refused_as_any_other(tmp_path):
+def test_public_address_without_login_is_refused(tmp_path):
     """The socket's address counts, and not ``--host``."""
     program = PASSING.replace('"127.0.0.1"', '"0.0.0.0"')
-    done = served(tmp_path, program, "tcp", "1")
+    done = serve_socket(tmp_path, program, "tcp", "1")
     assert "refusing to listen on 0.0.0.0 with noauth2" in done.stderr
 
 
-def test_socket_of_another_process_is_not_taken(monkeypatch):
+def test_socket_for_another_process_is_ignored(monkeypatch):
     from placement_sched.cli.listening import inherited_socket
 
     monkeypatch.setenv("LISTEN_PID", str(os.getpid() + 1))

@@ -17,7 +17,7 @@ NAMES = [option.name for option in _options.common_cli_opts + _options.logging_c
 
 
 @pytest.fixture
-def read(tmp_path, monkeypatch):
+def read_log_options(tmp_path, monkeypatch):
     """Apply a command line and read a file, and return the options."""
     for name in NAMES:
         # The end of the test then removes a variable that the test adds.
@@ -37,7 +37,7 @@ def read(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["serve", "nova-scheduler", "nova-shadow"])
-def test_services_have_every_option_of_oslo_log(command, capsys):
+def test_services_have_the_options_of_oslo_log(command, capsys):
     with pytest.raises(SystemExit):
         make_parser([command]).parse_args([command, "--help"])
     text = capsys.readouterr().out
@@ -45,33 +45,33 @@ def test_services_have_every_option_of_oslo_log(command, capsys):
     assert "%(" not in text.replace("%(asctime)s", "")
 
 
-def test_the_command_line_overrides_file_and_environment(read, monkeypatch):
+def test_command_line_overrides_file_and_environment(read_log_options, monkeypatch):
     lines = "log_file = of_file.log\ndebug = false\nuse_syslog = true\nlog_dir = /var/log/nova\n"
     monkeypatch.setenv("OS_DEFAULT__LOG_FILE", "of_environment.log")
-    conf = read("-d", "--log-file", "own.log", "--nouse-syslog", lines=lines)
+    conf = read_log_options("-d", "--log-file", "own.log", "--nouse-syslog", lines=lines)
     assert (conf.debug, conf.log_file, conf.use_syslog) == (True, "own.log", False)
     assert conf.log_dir == "/var/log/nova"
 
 
-def test_options_that_are_not_typed_leave_the_file_in_effect(read):
-    conf = read(lines="debug = true\nlog_file = of_file.log\n")
+def test_omitted_options_keep_the_values_of_the_file(read_log_options):
+    conf = read_log_options(lines="debug = true\nlog_file = of_file.log\n")
     assert (conf.debug, conf.log_file) == (True, "of_file.log")
 
 
-def test_older_names_are_accepted(read):
-    conf = read("--logfile", "own.log", "--logdir=logs", "--log-config", "logging.ini")
+def test_deprecated_option_names_are_accepted(read_log_options):
+    conf = read_log_options("--logfile", "own.log", "--logdir=logs", "--log-config", "logging.ini")
     assert (conf.log_file, conf.log_dir) == ("own.log", "logs")
     assert conf.log_config_append == "logging.ini"
 
 
-def test_tracebacks_before_the_command_do_not_change_the_log(read):
+def test_tracebacks_before_the_command_do_not_change_the_log(read_log_options):
     apply_log_options(argparse.Namespace(debug=True))
     assert "OS_DEFAULT__DEBUG" not in os.environ
-    assert read().debug is False
+    assert read_log_options().debug is False
 
 
 @pytest.mark.slow
-def test_a_reload_keeps_the_options_of_the_command_line(serve, tmp_path):
+def test_reload_keeps_options_of_the_command_line(serve, tmp_path):
     file = tmp_path / "a.conf"
     file.write_text("[DEFAULT]\nlog_file = of_file.log\n")
     server = serve("--config-file", str(file), "--log-file", "own.log", "--debug")

@@ -30,7 +30,7 @@ CREDENTIAL = {
 }
 
 
-class Service:
+class CatalogueService:
     """A scheduler API that checks tokens and answers with the path of the request."""
 
     def __init__(self, keystone: identity.Identity) -> None:
@@ -49,7 +49,7 @@ class Service:
 def service(monkeypatch):
     """A service in the catalogue of a keystone, with the variables of its login."""
     with identity.run_keystone() as keystone:
-        service = Service(keystone)
+        service = CatalogueService(keystone)
         with serve_application(service) as url:
             service.url = url
             keystone.services["scheduler"] = f"{url}/scheduler/v1"
@@ -63,7 +63,7 @@ def set_variables(monkeypatch, **variables: str) -> None:
 
 
 @pytest.fixture
-def show(capsys):
+def run_show(capsys):
     """Run a command and return its status, the requested path and stderr."""
 
     def show(*options: str) -> tuple[int, str | None, str]:
@@ -77,33 +77,33 @@ def show(capsys):
 PATH = "/scheduler/v1/policies/x"
 
 
-def test_login_with_a_password_uses_the_service_of_the_catalogue(service, show):
-    assert show() == (0, PATH, "")
+def test_login_with_a_password_uses_the_service_of_the_catalogue(service, run_show):
+    assert run_show() == (0, PATH, "")
 
 
 @pytest.mark.parametrize("path", ["", "/scheduler", "/placement"])
-def test_service_may_be_registered_with_any_path_of_the_server(service, show, path):
+def test_service_path_in_the_catalogue_may_differ(service, run_show, path):
     kind = "placement" if path == "/placement" else "scheduler"
     service.keystone.services = {kind: service.url + path}
-    assert show() == (0, PATH, "")
+    assert run_show() == (0, PATH, "")
 
 
-def test_login_with_an_application_credential(service, show, monkeypatch):
+def test_login_with_an_application_credential(service, run_show, monkeypatch):
     for name in LOGIN:
         monkeypatch.delenv(f"OS_{name}")
     set_variables(monkeypatch, **CREDENTIAL)
-    assert show() == (0, PATH, "")
+    assert run_show() == (0, PATH, "")
 
 
-def test_login_with_a_token_of_the_environment(service, show, monkeypatch):
+def test_login_with_a_token_of_the_environment(service, run_show, monkeypatch):
     monkeypatch.delenv("OS_PASSWORD")
-    set_variables(monkeypatch, TOKEN=service.keystone.issue("u", "p", "admin"))
-    assert show() == (0, PATH, "")
+    set_variables(monkeypatch, TOKEN=service.keystone.issue_token("u", "p", "admin"))
+    assert run_show() == (0, PATH, "")
 
 
-def test_url_takes_precedence_over_the_catalogue(service, show):
+def test_url_takes_precedence_over_the_catalogue(service, run_show):
     service.keystone.services = {"scheduler": "http://127.0.0.1:1"}
-    assert show("--url", service.url) == (0, PATH, "")
+    assert run_show("--url", service.url) == (0, PATH, "")
     assert service.keystone.is_valid(service.tokens[0])
 
 
@@ -120,31 +120,31 @@ def test_url_takes_precedence_over_the_catalogue(service, show):
         ({"AUTH_TYPE": "v3totp", "AUTH_URL": ""}, "(auth type v3totp): Auth plugin requires"),
     ],
 )
-def test_login_that_fails_is_reported_in_one_line(service, show, monkeypatch, variables, words):
+def test_failed_login_is_reported_in_one_line(service, run_show, monkeypatch, variables, words):
     set_variables(monkeypatch, **variables)
-    status, path, error = show()
+    status, path, error = run_show()
     assert (status, path) == (1, None)
     assert words in error
     assert error.count("\n") == 1
 
 
-def test_token_is_renewed_while_decisions_are_followed(service):
+def test_follow_renews_the_token(service):
     arguments = parse_arguments(["decision", "list"])
     (adapter,) = login.make_adapters(arguments, {"scheduler": ("--url", None)}).values()
     client = SchedulerClient(adapter)
     decisions = new_decisions(client, {}, client.decisions({})["decisions"])
-    service.keystone.revoke(service.tokens[0])
+    service.keystone.revoke_token(service.tokens[0])
     assert next(decisions) == []
     first, refused, renewed = service.tokens
     assert first == refused != renewed
 
 
 @pytest.mark.parametrize("options", [("--config-file", "{}"), ("--token", "a", "--url", "{}")])
-def test_config_file_and_token_take_precedence_over_variables(service, show, tmp_path, options):
+def test_config_file_and_token_take_precedence_over_variables(service, run_show, tmp_path, options):
     file = tmp_path / "a.conf"
     file.write_text("[placement_database]\nconnection = sqlite:////absent/a.db\n")
     value = file if "--config-file" in options else service.url
-    status, _, _ = show(*(option.format(value) for option in options))
+    status, _, _ = run_show(*(option.format(value) for option in options))
     assert status == 1
     assert service.tokens in ([], ["a"])
 
@@ -162,35 +162,35 @@ def clouds(service, tmp_path, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:Support for InfluxDB")  # openstacksdk's own
 @pytest.mark.usefixtures("clouds")
-def test_login_to_a_cloud_of_clouds_yaml(show, monkeypatch):
-    assert show("--os-cloud", "here") == (0, PATH, "")
+def test_login_to_a_cloud_of_clouds_yaml(run_show, monkeypatch):
+    assert run_show("--os-cloud", "here") == (0, PATH, "")
     monkeypatch.setenv("OS_CLOUD", "here")
-    assert show() == (0, PATH, "")
+    assert run_show() == (0, PATH, "")
     monkeypatch.setenv("OS_REGION_NAME", "elsewhere")
-    assert "endpoint for scheduler service in elsewhere region not found" in show()[2]
+    assert "endpoint for scheduler service in elsewhere region not found" in run_show()[2]
 
 
 @contextmanager
-def without_openstacksdk(monkeypatch):
-    def absent(name: str) -> object:
+def hide_openstacksdk(monkeypatch):
+    def import_without_sdk(name: str) -> object:
         if name.startswith("openstack"):
             raise ImportError(name)
         return importlib.import_module(name)
 
     with monkeypatch.context() as patch:
-        patch.setattr(login, "import_module", absent)
+        patch.setattr(login, "import_module", import_without_sdk)
         yield
 
 
-def test_cloud_without_openstacksdk_is_refused_with_the_extra(show, monkeypatch):
-    with without_openstacksdk(monkeypatch):
-        _, _, error = show("--os-cloud", "here")
+def test_cloud_without_openstacksdk_is_refused_with_the_extra(run_show, monkeypatch):
+    with hide_openstacksdk(monkeypatch):
+        _, _, error = run_show("--os-cloud", "here")
     words = "--os-cloud needs openstacksdk: pip install 'placement-sched[osc]'"
     assert error == f"placement-sched: {words}\n"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.3.2.1", "[::1]", "localhost"])
-def test_token_is_admin_on_this_machine(host):
+def test_noauth2_token_is_admin_on_this_machine(host):
     url = f"http://{host}:1"
     arguments = parse_arguments(["host", "list", "--url", url])
     adapters = login.make_adapters(arguments, {"scheduler": ("--url", url)})
@@ -207,7 +207,7 @@ def test_token_is_admin_on_this_machine(host):
         (["--token", "a", "--os-cloud", "b"], "--token cannot be combined with --os-cloud"),
     ],
 )
-def test_options_without_a_login_are_refused(show, options, words):
-    status, _, error = show(*options)
+def test_options_without_a_login_are_refused(run_show, options, words):
+    status, _, error = run_show(*options)
     assert status == 1
     assert error.startswith(f"placement-sched: {words}")

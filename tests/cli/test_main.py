@@ -22,18 +22,18 @@ from tests.support.servers import PROGRAM, environment, wait_until
 pytestmark = pytest.mark.slow
 
 
-def test_version_is_the_packages(run):
+def test_version_is_that_of_the_package(run):
     assert run("--version").stdout == f"placement-sched {version('placement_sched')}\n"
 
 
 @pytest.mark.parametrize("arguments", [[], ["--debug"]], ids=["bare", "debug"])
-def test_without_a_command_help_is_printed(run, arguments):
+def test_missing_command_prints_the_help(run, arguments):
     printed = run(*arguments)
     assert (printed.returncode, printed.stderr) == (0, "")
     assert printed.stdout == run("--help").stdout
 
 
-def test_output_cut_off_by_its_reader_is_no_error(tmp_path):
+def test_output_closed_by_the_reader_is_no_error(tmp_path):
     reader, writer = os.pipe()
     os.close(reader)  # gone before the first line, as ``head`` is gone before the last
     with os.fdopen(writer, "w") as pipe:
@@ -53,7 +53,7 @@ def test_output_cut_off_by_its_reader_is_no_error(tmp_path):
 @pytest.mark.parametrize(
     "arguments", ["--version", "config sample", "config sample --help", "db version --format json"]
 )
-def test_output_that_the_disk_does_not_take_is_one_line(arguments, tmp_path):
+def test_failed_write_is_reported_in_one_line(arguments, tmp_path):
     (tmp_path / "placement_sched.db").touch()
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
@@ -75,7 +75,7 @@ READ = {"x86_64": "0", "aarch64": "63"}
 
 
 @contextmanager
-def reading(directory: Path, *, interrupt: Any) -> Iterator[subprocess.Popen[str]]:
+def start_reading_command(directory: Path, *, interrupt: Any) -> Iterator[subprocess.Popen[str]]:
     """Give a command that waits for its input, and was started with ``interrupt`` for SIGINT.
 
     A process inherits what is ignored: these tests may themselves be a job in the background.
@@ -95,34 +95,34 @@ def reading(directory: Path, *, interrupt: Any) -> Iterator[subprocess.Popen[str
         signal.signal(signal.SIGINT, before)
     with process:
         try:
-            wait_until_it_reads(process.pid)
+            wait_until_reading(process.pid)
             yield process
         finally:
             process.kill()
 
 
-def test_interrupt_is_one_line(tmp_path):
-    with reading(tmp_path, interrupt=signal.default_int_handler) as process:
+def test_interrupt_prints_one_line(tmp_path):
+    with start_reading_command(tmp_path, interrupt=signal.default_int_handler) as process:
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=60)
     assert told == "placement-sched: interrupted\n"
     assert process.returncode == 130
 
 
-def test_a_job_in_the_background_is_not_interrupted(tmp_path):
-    with reading(tmp_path, interrupt=signal.SIG_IGN) as process:
+def test_background_job_ignores_interrupt(tmp_path):
+    with start_reading_command(tmp_path, interrupt=signal.SIG_IGN) as process:
         process.send_signal(signal.SIGINT)
         _, told = process.communicate("no JSON", timeout=60)
     assert "interrupted" not in told
     assert process.returncode == 1
 
 
-def wait_until_it_reads(pid: int) -> None:
+def wait_until_reading(pid: int) -> None:
     """Wait until the process sleeps in a read of its standard input, a pipe."""
-    assert wait_until(lambda: reads(pid)), "it never asked for its input"
+    assert wait_until(lambda: is_reading(pid)), "it never asked for its input"
 
 
-def reads(pid: int) -> bool:
+def is_reading(pid: int) -> bool:
     """Return whether a process waits for its standard input, as far as this kernel tells.
 
     Not every kernel says in what a process sleeps, but then with what it called it: 0, the first
@@ -137,7 +137,7 @@ def reads(pid: int) -> bool:
     return number == READ.get(os.uname().machine) and arguments[0] == "0x0"
 
 
-class Failing:
+class FailingCommand:
     """A module of commands whose one command fails as it is told."""
 
     def __init__(self, failure: BaseException) -> None:
@@ -151,11 +151,11 @@ class Failing:
 
 
 @pytest.fixture
-def failing(monkeypatch, capsys):
+def run_failing(monkeypatch, capsys):
     """Run a command that raises ``failure``; return its status and what stderr says."""
 
     def fail(failure: BaseException, *arguments: str) -> tuple[int, str]:
-        monkeypatch.setitem(sys.modules, "failing", Failing(failure))
+        monkeypatch.setitem(sys.modules, "failing", FailingCommand(failure))
         monkeypatch.setattr(program, "GROUPS", {"failing": {"fail": "fail"}})
         status = program.main([*arguments, "fail"])
         return status, capsys.readouterr().err
@@ -163,28 +163,28 @@ def failing(monkeypatch, capsys):
     return fail
 
 
-def test_error_is_its_sentence_on_one_line(failing):
-    assert failing(Invalid("no such\n\n  thing")) == (1, "placement-sched: no such thing\n")
+def test_error_prints_its_message_in_one_line(run_failing):
+    assert run_failing(Invalid("no such\n\n  thing")) == (1, "placement-sched: no such thing\n")
 
 
-def test_defect_is_one_line_that_says_how_to_see_more(failing):
-    status, told = failing(RuntimeError("a\nb"))
+def test_unexpected_error_prints_one_line_and_the_debug_option(run_failing):
+    status, told = run_failing(RuntimeError("a\nb"))
     assert status == 1
     assert told == (
         "placement-sched: unexpected RuntimeError: a b (a defect; --debug shows the traceback)\n"
     )
 
 
-def test_what_the_system_refuses_is_no_defect(failing):
+def test_os_error_is_reported_without_the_debug_option(run_failing):
     denied = PermissionError(errno.EACCES, "Permission denied", "some/file")
-    assert failing(denied) == (1, "placement-sched: some/file: Permission denied\n")
-    assert failing(TimeoutError("timed\nout")) == (1, "placement-sched: timed out\n")
-    assert "Traceback" in failing(denied, "--debug")[1]
+    assert run_failing(denied) == (1, "placement-sched: some/file: Permission denied\n")
+    assert run_failing(TimeoutError("timed\nout")) == (1, "placement-sched: timed out\n")
+    assert "Traceback" in run_failing(denied, "--debug")[1]
 
 
-def test_what_the_system_refuses_without_a_file_is_shown_with_who_asked(failing):
+def test_os_error_without_a_file_has_its_origin(run_failing):
     """Such as a semaphore, where /dev/shm may not be written to."""
-    status, told = failing(PermissionError(errno.EACCES, "Permission denied"))
+    status, told = run_failing(PermissionError(errno.EACCES, "Permission denied"))
     assert status == 1
     assert re.fullmatch(
         r"placement-sched: Permission denied \(test_main\.py, \w+; --debug shows the traceback\)\n",
@@ -192,6 +192,6 @@ def test_what_the_system_refuses_without_a_file_is_shown_with_who_asked(failing)
     )
 
 
-def test_debug_shows_where_a_defect_is(failing):
-    _, told = failing(RuntimeError("a"), "--debug")
+def test_debug_prints_a_traceback(run_failing):
+    _, told = run_failing(RuntimeError("a"), "--debug")
     assert "Traceback" in told

@@ -14,7 +14,7 @@ connection = mysql+pymysql://nova:secret@127.0.0.1:1/nova_api
 OURS = "[placement_database]\nconnection = sqlite:///ours.db\n"
 
 
-def failure_of(run, tmp_path, text, *more):
+def last_error_line(run, tmp_path, text, *more):
     """Return the line that the command ends with."""
     file = tmp_path / "nova.conf"
     file.write_text(text)
@@ -37,11 +37,11 @@ def failure_of(run, tmp_path, text, *more):
         (OURS + NOVA + "[scheduler]\nworkers = none\n", "[scheduler] workers"),
     ],
 )
-def test_what_is_lacking_is_told_in_one_line(run, tmp_path, text, told):
-    assert told in failure_of(run, tmp_path, text)
+def test_missing_requirement_is_reported_in_one_line(run, tmp_path, text, told):
+    assert told in last_error_line(run, tmp_path, text)
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "many"])
-def test_number_of_workers_is_positive(run, tmp_path, number):
-    line = failure_of(run, tmp_path, OURS + NOVA, "--workers", number)
+def test_number_of_workers_must_be_positive(run, tmp_path, number):
+    line = last_error_line(run, tmp_path, OURS + NOVA, "--workers", number)
     assert f"{number} is not a positive number" in line

@@ -14,16 +14,16 @@ OURS = "[placement_database]\nconnection = sqlite:///sched.db\n"
 
 
 @pytest.fixture
-def run(tmp_path):
+def run_shadow(tmp_path):
     """Return a function that runs a command with these lines as its file."""
 
-    def running(lines, *arguments):
+    def run_program(lines, *arguments):
         file = tmp_path / "nova.conf"
         file.write_text(lines)
         command = (*arguments, "--config-file", str(file))
         return program.run(*command, cwd=tmp_path, env=environment())
 
-    return running
+    return run_program
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,8 @@ def run(tmp_path):
         ),
     ],
 )
-def test_service_says_in_one_line_what_is_missing(run, lines, said):
-    done = run(lines, "nova-shadow")
+def test_missing_requirement_is_reported_in_one_line(run_shadow, lines, said):
+    done = run_shadow(lines, "nova-shadow")
     assert done.returncode == 1
     assert done.stderr.startswith(f"placement-sched: {said}")
     assert len(done.stderr.splitlines()) == 1

@@ -30,7 +30,7 @@ WITHOUT_KEYSTONE = {"OS_API__AUTH_STRATEGY": "noauth2"}
 
 
 @pytest.mark.parametrize(("era", "asked", "host"), QUESTIONS)
-def test_server_with_an_old_file_places_as_the_file_says(serve, era, asked, host):
+def test_server_applies_an_old_configuration_file(serve, era, asked, host):
     server = serve("--config-file", str(FILES / f"{era}.conf"), **WITHOUT_KEYSTONE)
     of_x86 = {"supported_hv_specs": [["x86_64", "qemu", "hvm"]]}
     memory = {"cn1": 16384, "cn2": 32768, "cn3": 65536}
@@ -42,7 +42,7 @@ def test_server_with_an_old_file_places_as_the_file_says(serve, era, asked, host
     assert (status, selected_hosts(answer)) == (200, [host])
 
 
-def test_ratios_of_an_old_file_count_for_hosts_that_report_none(serve):
+def test_ratios_of_an_old_file_apply_to_hosts_without_ratios(serve):
     server = serve("--config-file", str(FILES / "icehouse.conf"), **WITHOUT_KEYSTONE)
     server.post("/scheduler/v1/compute_nodes", [report("cn1", vcpus=1)])
     path = "/scheduler/v1/select_destinations"

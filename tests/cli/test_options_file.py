@@ -14,19 +14,19 @@ OPTION = "OS_SCHEDULER__JSON_CONFIG_LOCATION"
 NAME = "[scheduler] json_config_location"
 
 
-def first_choice(server) -> str:
+def first_host(server) -> str:
     """Return the host that a request would get now."""
     body = {"request_spec": spec()}
     return selected_hosts(server.post("/scheduler/v1/explain", body)[1])[0]
 
 
-def first_choices(server) -> set[str]:
+def first_hosts_of_workers(server) -> set[str]:
     """Return what several requests would get, so that every worker is asked."""
-    return {first_choice(server) for _ in range(16)}
+    return {first_host(server) for _ in range(16)}
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_running_server_heeds_changes_and_keeps_what_was_right(serve, tmp_path, workers):
+def test_running_server_applies_changes_and_ignores_errors(serve, tmp_path, workers):
     file = tmp_path / "scheduler.json"
     file.write_text(json.dumps({"ram_weight_multiplier": -1.0, "acme_threshold": 3}))
     config = tmp_path / "nova.conf"
@@ -38,12 +38,12 @@ def test_running_server_heeds_changes_and_keeps_what_was_right(serve, tmp_path, 
     told = f"{NAME}: {file}: there is no option 'acme_threshold': it is ignored"
     assert told in server.log.read_text()
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
-    assert first_choice(server) == "cn1"
+    assert first_host(server) == "cn1"
     rewrite(file, '{"ram_weight_multiplier": 1.0}')
-    assert wait_until(lambda: first_choices(server) == {"cn2"})
+    assert wait_until(lambda: first_hosts_of_workers(server) == {"cn2"})
     rewrite(file, '{"ram_weight_multiplier": -1.0')
-    assert wait_until(lambda: first_choice(server) and "keeping the" in server.log.read_text())
-    assert first_choices(server) == {"cn2"}
+    assert wait_until(lambda: first_host(server) and "keeping the" in server.log.read_text())
+    assert first_hosts_of_workers(server) == {"cn2"}
     assert f"{NAME}: {file}: it is not JSON: " in server.log.read_text()
 
 
@@ -55,7 +55,7 @@ def test_running_server_heeds_changes_and_keeps_what_was_right(serve, tmp_path, 
         ('{"ram_weight_multiplier": "x"}', "ram_weight_multiplier: 'x' is not a number"),
     ],
 )
-def test_bad_file_keeps_the_server_from_starting_with_one_line(run, tmp_path, text, told):
+def test_invalid_file_prevents_the_start_with_one_line(run, tmp_path, text, told):
     if text is not None:
         (tmp_path / "scheduler.json").write_text(text)
     refused = run("serve", "--port", "0", **{OPTION: "scheduler.json"})
@@ -72,7 +72,7 @@ def test_bad_file_keeps_the_server_from_starting_with_one_line(run, tmp_path, te
         ('{"zzz": 1}', 0, f"warning: {NAME}: scheduler.json: there is no option 'zzz'"),
     ],
 )
-def test_validate_reads_the_file(run, tmp_path, text, status, told):
+def test_validate_checks_the_options_file(run, tmp_path, text, status, told):
     (tmp_path / "scheduler.json").write_text(text)
     checked = run("config", "validate", **{OPTION: "scheduler.json"})
     assert (checked.returncode, checked.stdout) == (status, f"{told}\n")

@@ -27,7 +27,7 @@ ROWS = [{"host": "cn2", "free": 65536, "traits": ["A", "B"]}, {"host": "cn1", "f
 
 
 @pytest.fixture
-def show(capsys, monkeypatch):
+def print_with(capsys, monkeypatch):
     """Return what a command prints with these options."""
     monkeypatch.delenv("COLUMNS", raising=False)
 
@@ -41,45 +41,47 @@ def show(capsys, monkeypatch):
     return show
 
 
-def test_table_is_for_people(show):
-    heading, _, *rows = show("table").splitlines()
+def test_table_output_has_readable_values(print_with):
+    heading, _, *rows = print_with("table").splitlines()
     assert heading.split() == ["Host", "Free", "memory"]
     assert [row.split() for row in rows] == [["cn2", "64", "GiB"], ["cn1", "-"]]
-    assert show("table", "traits").split()[-3:] == ["A,", "B", "-"]
+    assert print_with("table", "traits").split()[-3:] == ["A,", "B", "-"]
 
 
-def test_show_is_a_table_of_fields(show):
-    heading, _, *rows = [line.split() for line in show("table", is_show=True).splitlines()]
+def test_show_prints_a_table_of_fields(print_with):
+    heading, _, *rows = [line.split() for line in print_with("table", is_show=True).splitlines()]
     assert heading == ["Field", "Value"]
     assert rows == [["Host", "cn2"], ["Free", "memory", "64", "GiB"]]
 
 
-def test_programs_get_exact_values(show):
-    assert show("csv", "Host", "Free memory") == '"Host","Free memory"\n"cn2",65536\n"cn1",""\n'
-    assert show("csv", "traits") == '"Traits"\n"[""A"", ""B""]"\n""\n'
-    assert show("value", "host", "free-memory") == "cn2 65536\ncn1 None\n"
-    assert show("value", "host", "free_memory", is_show=True) == "cn2\n65536\n"
+def test_json_output_has_exact_values(print_with):
+    assert (
+        print_with("csv", "Host", "Free memory") == '"Host","Free memory"\n"cn2",65536\n"cn1",""\n'
+    )
+    assert print_with("csv", "traits") == '"Traits"\n"[""A"", ""B""]"\n""\n'
+    assert print_with("value", "host", "free-memory") == "cn2 65536\ncn1 None\n"
+    assert print_with("value", "host", "free_memory", is_show=True) == "cn2\n65536\n"
 
 
 @pytest.mark.parametrize(("form", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
-def test_documents_are_whole_or_of_the_named_columns(show, form, read):
-    assert read(show(form)) == {"hosts": ROWS}
-    assert read(show(form, "host")) == [{"Host": "cn2"}, {"Host": "cn1"}]
-    assert read(show(form, "host", is_show=True)) == {"Host": "cn2"}
+def test_document_has_all_or_the_selected_columns(print_with, form, read):
+    assert read(print_with(form)) == {"hosts": ROWS}
+    assert read(print_with(form, "host")) == [{"Host": "cn2"}, {"Host": "cn1"}]
+    assert read(print_with(form, "host", is_show=True)) == {"Host": "cn2"}
 
 
-def test_rows_are_sorted_with_missing_values_last(show):
-    assert show("value", "host", sort="HOST") == "cn1\ncn2\n"
-    assert show("value", "host", sort="free memory") == "cn2\ncn1\n"
+def test_rows_are_sorted_with_missing_values_last(print_with):
+    assert print_with("value", "host", sort="HOST") == "cn1\ncn2\n"
+    assert print_with("value", "host", sort="free memory") == "cn2\ncn1\n"
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
     [("hst", "'hst'; did you mean 'Host'?; there are: Host, Free memory, Traits"), ("x", "Traits")],
 )
-def test_unknown_column_is_an_error_that_lists_the_columns(show, name, words):
+def test_unknown_column_is_reported_with_the_known_columns(print_with, name, words):
     with pytest.raises(Invalid, match="there is no column") as failure:
-        show("table", name)
+        print_with("table", name)
     assert words in failure.value.detail
 
 
@@ -105,7 +107,7 @@ def print_table() -> None:
     TextConsole().print(table)
 
 
-def test_pipe_has_whole_lines_without_padding(capsys, monkeypatch):
+def test_pipe_output_has_complete_unpadded_lines(capsys, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     print_table()
     lines = capsys.readouterr().out.splitlines()
@@ -115,7 +117,7 @@ def test_pipe_has_whole_lines_without_padding(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("columns", ["60", "20"])
-def test_terminal_folds_cells_but_no_uuid(capsys, monkeypatch, columns):
+def test_terminal_output_wraps_cells_but_no_uuid(capsys, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     print_table()

@@ -15,7 +15,7 @@ class CheckedFilter(filters.BaseHostFilter):
 """
 
 
-def run(capsys, *arguments):
+def run_plugin_command(capsys, *arguments):
     status = main(["plugin", *arguments])
     return status, capsys.readouterr().out
 
@@ -23,28 +23,28 @@ def run(capsys, *arguments):
 def test_check_prints_a_line_for_each_finding(capsys, tmp_path):
     (tmp_path / "acme_cli_right.py").write_text(FILTER.format(expression="True"))
     (tmp_path / "acme_cli_wrong.py").write_text(FILTER.format(expression="host_state.none"))
-    status, text = run(capsys, "check", str(tmp_path))
+    status, text = run_plugin_command(capsys, "check", str(tmp_path))
     right, wrong = text.splitlines()
     assert status == 1
     assert right == f"{tmp_path}/acme_cli_right.py: acme_cli_right.CheckedFilter: runs"
     assert "acme_cli_wrong.CheckedFilter: fails for a plain request" in wrong
     file = str(tmp_path / "acme_cli_right.py")
-    status, text = run(capsys, "check", file, "--format", "json")
+    status, text = run_plugin_command(capsys, "check", file, "--format", "json")
     assert status == 0
     assert [finding["state"] for finding in json.loads(text)] == ["runs"]
 
 
-def test_check_of_a_missing_module_is_a_line(capsys):
-    status, text = run(capsys, "check", "acme_nowhere.Filter")
+def test_check_reports_a_missing_module_in_one_line(capsys):
+    status, text = run_plugin_command(capsys, "check", "acme_nowhere.Filter")
     assert status == 1
     assert text.startswith("acme_nowhere.Filter: import: acme_nowhere.Filter cannot be imported: ")
 
 
 def test_list_shows_the_enabled_plugins(capsys):
-    status, text = run(capsys, "list")
+    status, text = run_plugin_command(capsys, "list")
     assert status == 0
     assert "ComputeFilter" in text
-    rows = json.loads(run(capsys, "list", "--format", "json")[1])
+    rows = json.loads(run_plugin_command(capsys, "list", "--format", "json")[1])
     assert {row["kind"] for row in rows} == {"request filter", "filter", "weigher"}
     (compute,) = [row for row in rows if row["name"] == "ComputeFilter"]
     assert compute["path"] == "placement_sched.scheduler.filters.compute_filter.ComputeFilter"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_options_file import first_choices
+from tests.cli.test_options_file import first_hosts_of_workers
 from tests.support.scheduling import report, spec
 from tests.support.servers import rewrite, wait_until
 
@@ -32,11 +32,11 @@ def server(request, serve, config):
     """A server of one worker or two, with a small host and a large one."""
     server = serve("--config-file", str(config), "--workers", request.param)
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
-    assert first_choices(server) == {"cn1"}
+    assert first_hosts_of_workers(server) == {"cn1"}
     return server
 
 
-def reload(server, file: Path, text: str) -> None:
+def reload_server(server, file: Path, text: str) -> None:
     """Rewrite a configuration file, and let the server read it."""
     rewrite(file, text)
     server.process.send_signal(signal.SIGHUP)
@@ -47,17 +47,17 @@ def policies_of(server) -> set[str]:
     return {server.post("/scheduler/v1/explain", body)[1].get("policy") for _ in range(16)}
 
 
-def test_changed_files_count_after_the_signal(server, config):
+def test_changed_files_apply_after_a_signal(server, config):
     rewrite(config, "[filter_scheduler]\nram_weight_multiplier = 1.0\n")
-    assert first_choices(server) == {"cn1"}
+    assert first_hosts_of_workers(server) == {"cn1"}
     server.process.send_signal(signal.SIGHUP)
-    assert wait_until(lambda: first_choices(server) == {"cn2"})
+    assert wait_until(lambda: first_hosts_of_workers(server) == {"cn2"})
     assert f"configuration read again: {config}" in server.log.read_text()
 
 
-def test_new_policies_count_without_a_restart(server, config):
+def test_new_policies_apply_without_a_restart(server, config):
     assert policies_of(server) == {None}
-    reload(
+    reload_server(
         server,
         config,
         "[filter_scheduler]\nram_weight_multiplier = -1.0\n[scheduler]\npolicies = dense\n"
@@ -76,22 +76,22 @@ def test_new_policies_count_without_a_restart(server, config):
         ("[scheduler\n", "nova.conf"),
     ],
 )
-def test_what_cannot_be_used_is_told_at_the_signal_and_changes_nothing(server, config, text, why):
-    reload(server, config, text)
+def test_invalid_files_are_reported_and_change_nothing(server, config, text, why):
+    reload_server(server, config, text)
     assert wait_until(lambda: KEPT in server.log.read_text())
     told = next(line for line in server.log.read_text().splitlines() if KEPT in line)
     assert why in told
     assert "Traceback" not in server.log.read_text()
-    assert first_choices(server) == {"cn1"}
-    reload(server, config, "[filter_scheduler]\nram_weight_multiplier = 1.0\n")
-    assert wait_until(lambda: first_choices(server) == {"cn2"})
+    assert first_hosts_of_workers(server) == {"cn1"}
+    reload_server(server, config, "[filter_scheduler]\nram_weight_multiplier = 1.0\n")
+    assert wait_until(lambda: first_hosts_of_workers(server) == {"cn2"})
 
 
-def test_files_that_cannot_be_used_are_logged_once_with_the_time(server, config):
+def test_invalid_files_are_logged_once_with_the_time(server, config):
     """By the process that gets the signal, for itself and all workers."""
-    reload(server, config, "[filter_scheduler]\nram_weight_multiplier = much\n")
+    reload_server(server, config, "[filter_scheduler]\nram_weight_multiplier = much\n")
     assert wait_until(lambda: KEPT in server.log.read_text())
-    assert first_choices(server) == {"cn1"}
+    assert first_hosts_of_workers(server) == {"cn1"}
     (line,) = [line for line in server.log.read_text().splitlines() if KEPT in line]
     assert re.fullmatch(
         rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{{3}} {server.process.pid} ERROR \S+ \[-\] "
@@ -101,20 +101,20 @@ def test_files_that_cannot_be_used_are_logged_once_with_the_time(server, config)
     )
 
 
-def test_what_takes_a_restart_is_told(server, config):
-    reload(
+def test_changes_that_need_a_restart_are_reported(server, config):
+    reload_server(
         server,
         config,
         "[filter_scheduler]\nram_weight_multiplier = 1.0\n[api]\nmax_request_body_size = 5000\n",
     )
-    assert wait_until(lambda: first_choices(server) == {"cn2"})
+    assert wait_until(lambda: first_hosts_of_workers(server) == {"cn2"})
     assert server.log.read_text().count(RESTART) == 1
 
 
-def test_a_signal_without_a_change_changes_nothing(server):
+def test_signal_without_a_change_does_nothing(server):
     server.process.send_signal(signal.SIGHUP)
     assert wait_until(lambda: "configuration read again" in server.log.read_text())
-    assert first_choices(server) == {"cn1"}
+    assert first_hosts_of_workers(server) == {"cn1"}
     assert KEPT not in server.log.read_text()
 
 
@@ -122,7 +122,7 @@ POLICED = "[dense]\nram_weight_multiplier = 1.0\n"
 
 
 @pytest.mark.exhaustive
-def test_a_policy_that_aggregates_name_is_not_lost_by_a_slip_though_none_are_listed(serve, config):
+def test_policies_in_use_are_kept_if_the_list_is_lost(serve, config):
     rewrite(config, POLICED)
     server = serve("--config-file", str(config), "--workers", "1")
     server.post("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
@@ -130,51 +130,51 @@ def test_a_policy_that_aggregates_name_is_not_lost_by_a_slip_though_none_are_lis
     action = f"/compute/v2.1/os-aggregates/{made['aggregate']['id']}/action"
     server.post(action, {"set_metadata": {"metadata": {"sched_policy": "dense"}}})
     assert policies_of(server) == {"dense"}
-    reload(server, config, POLICED.replace("1.0", "much"))
+    reload_server(server, config, POLICED.replace("1.0", "much"))
     assert wait_until(lambda: KEPT in server.log.read_text())
     assert policies_of(server) == {"dense"}
-    reload(server, config, "")
+    reload_server(server, config, "")
     assert wait_until(lambda: "there is no policy" in server.log.read_text())
     assert policies_of(server) == {"dense"}
 
 
-def test_a_worker_that_replaces_another_uses_the_settings_that_were_last_good(serve, config):
+def test_replacement_worker_uses_the_last_valid_settings(serve, config):
     server = serve("--config-file", str(config), "--workers", "1")
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
-    reload(server, config, "[filter_scheduler]\nram_weight_multiplier = 1.0\n")
-    assert wait_until(lambda: first_choices(server) == {"cn2"})
-    reload(server, config, "[filter_scheduler]\nram_weight_multiplier = much\n")
+    reload_server(server, config, "[filter_scheduler]\nram_weight_multiplier = 1.0\n")
+    assert wait_until(lambda: first_hosts_of_workers(server) == {"cn2"})
+    reload_server(server, config, "[filter_scheduler]\nram_weight_multiplier = much\n")
     assert wait_until(lambda: KEPT in server.log.read_text())
     (worker,) = server.workers()
     os.kill(worker, signal.SIGKILL)
     assert wait_until(lambda: server.workers() - {worker})
     server.wait_for("/placement/", 200)
-    assert first_choices(server) == {"cn2"}
+    assert first_hosts_of_workers(server) == {"cn2"}
     assert "Traceback" not in server.log.read_text()
 
 
 @pytest.mark.exhaustive
-def test_a_worker_that_dies_while_the_options_file_is_broken_is_replaced(serve, config, tmp_path):
+def test_worker_is_replaced_despite_an_invalid_options_file(serve, config, tmp_path):
     """It uses the configuration alone until the options file can be used again."""
     options = tmp_path / "scheduler.json"
     rewrite(options, '{"ram_weight_multiplier": -1.0}')
     rewrite(config, f"[scheduler]\njson_config_location = {options}\n")
     server = serve("--config-file", str(config), "--workers", "1")
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
-    assert first_choices(server) == {"cn1"}
+    assert first_hosts_of_workers(server) == {"cn1"}
     rewrite(options, '{"ram_weight_multiplier":')
-    assert wait_until(lambda: first_choices(server) and KEPT in server.log.read_text())
-    assert first_choices(server) == {"cn1"}
+    assert wait_until(lambda: first_hosts_of_workers(server) and KEPT in server.log.read_text())
+    assert first_hosts_of_workers(server) == {"cn1"}
     (worker,) = server.workers()
     os.kill(worker, signal.SIGKILL)
     assert wait_until(lambda: not Path(f"/proc/{worker}").exists())
     server.wait_for("/placement/", 200)
-    assert first_choices(server) == {"cn2"}
+    assert first_hosts_of_workers(server) == {"cn2"}
     rewrite(options, '{"ram_weight_multiplier": -1.0}')
-    assert wait_until(lambda: first_choices(server) == {"cn1"})
+    assert wait_until(lambda: first_hosts_of_workers(server) == {"cn1"})
 
 
-def _tagged(server):
+def _server_with_policy_aggregate(server):
     server.post("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
     made = server.post("/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack"}})[1]
     action = f"/compute/v2.1/os-aggregates/{made['aggregate']['id']}/action"
@@ -183,37 +183,37 @@ def _tagged(server):
 
 
 @pytest.mark.exhaustive
-def test_a_policy_in_use_is_not_lost_by_a_server_that_got_no_request_yet(serve, config):
+def test_policy_in_use_is_kept_by_an_idle_server(serve, config):
     rewrite(config, POLICED)
     first = serve("--config-file", str(config), "--workers", "1")
-    _tagged(first)
+    _server_with_policy_aggregate(first)
     first.stop()
     server = serve("--config-file", str(config), "--workers", "2")
-    reload(server, config, "")
+    reload_server(server, config, "")
     assert wait_until(lambda: "there is no policy 'dense'" in server.log.read_text())
     assert policies_of(server) == {"dense"}
 
 
-def test_inventories_follow_the_files_without_any_request(serve, config, tmp_path):
+def test_inventories_are_updated_without_a_request(serve, config, tmp_path):
     rewrite(config, "[dense]\ncpu_allocation_ratio = 8.0\n")
     server = serve("--config-file", str(config), "--workers", "1")
-    _tagged(server)
+    _server_with_policy_aggregate(server)
 
-    def ratios() -> set[float]:
+    def read_ratios() -> set[float]:
         with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as connection:
             query = "SELECT allocation_ratio FROM inventories WHERE resource_class_id = 0"
             return {ratio for (ratio,) in connection.execute(query)}
 
-    assert 8.0 in ratios()
-    reload(server, config, "[dense]\ncpu_allocation_ratio = 6.0\n")
-    assert wait_until(lambda: 6.0 in ratios())
-    assert 8.0 not in ratios()
+    assert 8.0 in read_ratios()
+    reload_server(server, config, "[dense]\ncpu_allocation_ratio = 6.0\n")
+    assert wait_until(lambda: 6.0 in read_ratios())
+    assert 8.0 not in read_ratios()
 
 
-def test_a_file_that_becomes_a_folder_is_told_and_the_server_ends_when_asked(server, config):
+def test_file_replaced_by_a_folder_is_reported_and_the_server_stops(server, config):
     config.unlink()
     config.mkdir()
     server.process.send_signal(signal.SIGHUP)
     assert wait_until(lambda: KEPT in server.log.read_text())
-    assert first_choices(server) == {"cn1"}
+    assert first_hosts_of_workers(server) == {"cn1"}
     assert server.stop() == 0

@@ -31,22 +31,22 @@ def ask(server, path="/placement/resource_providers"):
     return server.get(path, **{"OpenStack-API-Version": "placement latest"})
 
 
-def error_of(body: bytes) -> dict:
+def read_error(body: bytes) -> dict:
     (told,) = json.loads(body)["errors"]
     return told
 
 
-def children(server):
+def child_processes(server):
     return psutil.Process(server.process.pid).children(recursive=True)
 
 
-def test_first_run_needs_no_configuration(serve, tmp_path):
+def test_server_starts_without_configuration(serve, tmp_path):
     server = serve()
     assert ask(server)[0] == 200
     assert (tmp_path / "placement_sched.db").exists()
 
 
-def test_startup_line_tells_address_database_and_auth(serve):
+def test_startup_line_has_address_database_and_auth(serve):
     server = serve("--workers", "2")
     assert re.fullmatch(
         r"placement-sched serves http://127\.0\.0\.1:\d+ on sqlite "
@@ -56,7 +56,7 @@ def test_startup_line_tells_address_database_and_auth(serve):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost"])
-def test_bind_is_host_and_port(serve, host):
+def test_bind_option_has_host_and_port(serve, host):
     server = serve("--bind", f"{host}:0", ready=None)
     assert re.match(rf"placement-sched serves http://{re.escape(host)}:\d+ on ", server.startup)
 
@@ -69,7 +69,7 @@ def test_bind_is_host_and_port(serve, host):
         ("[::1]:99999", "99999 is not a port (0 to 65535)"),
     ],
 )
-def test_wrong_address_is_one_line(run, address, error):
+def test_invalid_address_is_reported_in_one_line(run, address, error):
     refused = run("serve", "--bind", address)
     assert refused.returncode == 2
     assert f"argument --bind: {error} " in refused.stderr
@@ -109,7 +109,7 @@ def test_sigterm_stops_cleanly(serve):
 @pytest.mark.parametrize(
     "inherited", [signal.default_int_handler, signal.SIG_IGN], ids=["default", "ignored"]
 )
-def test_sigint_stops_without_a_traceback_even_a_job_in_the_background(serve, inherited):
+def test_sigint_stops_without_a_traceback_even_in_the_background(serve, inherited):
     before = signal.signal(signal.SIGINT, inherited)
     try:
         server = serve()
@@ -119,15 +119,15 @@ def test_sigint_stops_without_a_traceback_even_a_job_in_the_background(serve, in
     assert "Traceback" not in server.log.read_text()
 
 
-def test_sigterm_lets_a_running_request_finish(serve, tmp_path):
+def test_sigterm_waits_for_a_running_request(serve, tmp_path):
     server = serve(OS_PLACEMENT_DATABASE__LOCK_TIMEOUT="60")
     answers = []
     with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as rival:
         rival.execute("BEGIN IMMEDIATE")
         waiting = threading.Thread(target=lambda: answers.append(put_class(server)))
         waiting.start()
-        (worker,) = children(server)
-        assert wait_until(lambda: connected(worker))
+        (worker,) = child_processes(server)
+        assert wait_until(lambda: has_client(worker))
         time.sleep(0.5)  # the request follows its connection
         server.process.terminate()
         assert wait_until(lambda: "stopping: SIGTERM" in server.log.read_text())
@@ -138,7 +138,7 @@ def test_sigterm_lets_a_running_request_finish(serve, tmp_path):
     assert server.process.wait(timeout=60) == 0
 
 
-def test_server_that_stops_is_first_not_ready_and_closes_its_connections(serve):
+def test_stopping_server_is_not_ready_and_closes_connections(serve):
     server = serve(OS_API__SHUTDOWN_DELAY="60")
     server.process.terminate()
     server.wait_for("/healthz/ready", 503)
@@ -149,12 +149,12 @@ def test_server_that_stops_is_first_not_ready_and_closes_its_connections(serve):
     assert server.stop() == 0  # a second signal ends the delay
 
 
-def test_ctrl_c_does_not_wait_for_load_balancers(serve):
+def test_ctrl_c_stops_without_a_delay(serve):
     server = serve(OS_API__SHUTDOWN_DELAY="600")
     assert server.stop(signal.SIGINT) == 0
 
 
-def connected(worker: psutil.Process) -> bool:
+def has_client(worker: psutil.Process) -> bool:
     """Return whether a worker has a client."""
     found = worker.net_connections(kind="tcp")
     return any(one.status == psutil.CONN_ESTABLISHED for one in found)
@@ -170,7 +170,7 @@ def put_class(server, name="CUSTOM_WAITED") -> int:
     return int(done.stdout)
 
 
-def test_connections_leave_a_worker_the_files_that_it_needs():
+def test_connection_limit_reserves_files_for_the_worker():
     code = (
         "from placement_sched.cli.listening import connections;"
         "import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (200, {hard}));"
@@ -182,7 +182,7 @@ def test_connections_leave_a_worker_the_files_that_it_needs():
         assert done.stdout.strip() == told
 
 
-def test_port_in_use_is_one_clear_line(serve, run):
+def test_port_in_use_is_reported_in_one_line(serve, run):
     server = serve()
     port = server.url.rpartition(":")[2]
     refused = run("serve", "--port", port)
@@ -193,14 +193,14 @@ def test_port_in_use_is_one_clear_line(serve, run):
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
-def test_noauth2_is_not_served_to_other_machines_unasked(run, host):
+def test_noauth2_is_not_served_to_other_machines_by_default(run, host):
     refused = run("serve", "--host", host, "--port", "0")
     assert refused.returncode == 1
     assert refused.stderr.startswith(f"placement-sched: refusing to listen on {host} with noauth2")
     assert refused.stderr.count("\n") == 1
 
 
-def test_noauth2_written_in_a_file_is_served_to_other_machines(serve, tmp_path):
+def test_noauth2_set_in_a_file_is_served_to_other_machines(serve, tmp_path):
     connection = "[placement_database]\nconnection = sqlite:///open.db\n"
     (tmp_path / "open.conf").write_text(f"{connection}[api]\nauth_strategy = noauth2\n")
     server = serve("--host", "0.0.0.0", "--config-file", "open.conf", ready=None)
@@ -208,7 +208,7 @@ def test_noauth2_written_in_a_file_is_served_to_other_machines(serve, tmp_path):
     server.wait_for("/placement/", 200)
 
 
-def test_noauth2_written_in_the_environment_is_served_to_other_machines(serve):
+def test_noauth2_set_in_the_environment_is_served_to_other_machines(serve):
     server = serve("--host", "0.0.0.0", ready=None, OS_API__AUTH_STRATEGY="noauth2")
     assert "http://0.0.0.0:" in server.startup
 
@@ -228,7 +228,7 @@ def test_localhost_and_ipv6_loopback_need_no_configuration(serve):
         (["--host", "no.such.host.invalid"], "cannot listen on no.such.host.invalid"),
     ],
 )
-def test_wrong_arguments_are_one_line(run, arguments, words):
+def test_invalid_arguments_are_reported_in_one_line(run, arguments, words):
     # A look-up of a name that cannot be takes as long as the slowest name server.
     refused = run("serve", *arguments, RES_OPTIONS="timeout:1 attempts:1")
     assert refused.returncode != 0
@@ -246,21 +246,21 @@ def test_two_workers_share_one_sqlite_database(serve):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_worker_killed_while_it_starts_is_replaced_again_and_again(serve, number):
+def test_worker_killed_at_its_start_is_replaced_repeatedly(serve, number):
     server = serve("--workers", "2")
-    healthy, victim = children(server)
+    healthy, victim = child_processes(server)
     for _ in range(4):
         victim.send_signal(number)
         victim.wait(timeout=60)
-        assert wait_until(lambda: len(children(server)) == 2)
-        (victim,) = set(children(server)) - {healthy}
+        assert wait_until(lambda: len(child_processes(server)) == 2)
+        (victim,) = set(child_processes(server)) - {healthy}
         time.sleep(0.3)
     server.wait_for("/placement/", 200)
     assert server.process.poll() is None
     assert healthy.is_running()
 
 
-def test_worker_stops_at_a_signal_that_comes_before_its_event_loop_runs():
+def test_signal_before_the_event_loop_stops_a_worker():
     inherited = signal.getsignal(signal.SIGTERM)
     calls = []
     with closing(uvloop.new_event_loop()) as loop:
@@ -276,18 +276,16 @@ def test_worker_stops_at_a_signal_that_comes_before_its_event_loop_runs():
     assert calls == ["stop"]
 
 
-def test_a_worker_replaced_after_a_newer_release_upgraded_the_schema_goes_on_as_its_siblings(
-    serve, tmp_path
-):
+def test_replacement_worker_accepts_a_newer_schema(serve, tmp_path):
     """In a rolling upgrade; a server that starts on that schema is not ready."""
     server = serve("--workers", "2")
     with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as newer:
         newer.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
         newer.commit()
-    for victim in children(server):
+    for victim in child_processes(server):
         victim.kill()
         victim.wait(timeout=60)
-        assert wait_until(lambda: len(children(server)) == 2)
+        assert wait_until(lambda: len(child_processes(server)) == 2)
     noted = "continues with the schema of a newer release"
     assert wait_until(lambda: server.log.read_text().count(noted) == 2)
     server.wait_for("/healthz/ready", 200)
@@ -301,9 +299,9 @@ def test_a_worker_replaced_after_a_newer_release_upgraded_the_schema_goes_on_as_
     assert b"of a newer release" in body
 
 
-def test_workers_leave_when_the_server_is_killed(serve):
+def test_workers_end_if_the_server_is_killed(serve):
     server = serve("--workers", "2")
-    workers = children(server)
+    workers = child_processes(server)
     server.stop(signal.SIGKILL)
     _, alive = psutil.wait_procs(workers, timeout=60)
     assert alive == []
@@ -320,7 +318,7 @@ def test_locked_sqlite_is_503_in_time_and_recovers(serve, tmp_path):
     assert put_class(server) == 201
 
 
-def test_reads_go_on_while_sqlite_is_locked_and_writers_wait(serve, tmp_path):
+def test_reads_succeed_and_writes_wait_while_sqlite_is_locked(serve, tmp_path):
     server = serve(OS_PLACEMENT_DATABASE__LOCK_TIMEOUT="60")
     answers = []
     with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as rival:
@@ -343,7 +341,7 @@ def test_reads_go_on_while_sqlite_is_locked_and_writers_wait(serve, tmp_path):
 
 
 @contextmanager
-def proxied(target: tuple[str, int], listener: socket.socket):
+def run_database_proxy(target: tuple[str, int], listener: socket.socket):
     """A TCP proxy at the address of ``listener`` to a database server."""
 
     def pump(source, sink):
@@ -374,7 +372,7 @@ def proxied(target: tuple[str, int], listener: socket.socket):
     thread.join(timeout=60)
 
 
-def test_absent_database_is_503_until_it_comes(serve, postgresql_server):
+def test_missing_database_is_503_until_it_exists(serve, postgresql_server):
     host, _, rest = postgresql_server.partition("@")[2].partition("/")
     address, _, real_port = host.partition(":")
     with reserve_port() as listener:
@@ -382,10 +380,10 @@ def test_absent_database_is_503_until_it_comes(serve, postgresql_server):
         url = f"{postgresql_server.partition('@')[0]}@127.0.0.1:{port}/{rest}"
         server = serve(OS_PLACEMENT_DATABASE__CONNECTION=url, ready=None)
         server.wait_for("/placement/resource_providers", 503)
-        told = error_of(ask(server)[2])
+        told = read_error(ask(server)[2])
         assert told["detail"] == "the database does not answer"
         assert "Traceback" not in json.dumps(told)
-        with proxied((address, int(real_port or 5432)), listener):
+        with run_database_proxy((address, int(real_port or 5432)), listener):
             server.wait_for("/placement/resource_providers", 200)
 
 
@@ -411,13 +409,13 @@ def test_wsgi_module_serves_both_applications(tmp_path):
     assert done.stderr.count('"GET /') == 2
 
 
-def test_a_defect_is_500_for_the_client_and_a_traceback_in_the_log(serve, tmp_path):
+def test_unexpected_error_is_500_with_a_traceback_in_the_log(serve, tmp_path):
     server = serve()
     with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as rival:
         rival.execute("UPDATE traits SET name = x'ff' WHERE name = 'HW_CPU_X86_AVX2'")
         rival.commit()
     status, _, body = ask(server, "/placement/traits")
-    told = error_of(body)
+    told = read_error(body)
     assert status == 500
     assert "Traceback" not in body.decode()
     log = server.log.read_text()

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 import requests
 
-from tests.api.test_auth import config
-from tests.cli.test_serve_log import NOVAS, line_of
+from tests.api.test_auth import build_config
+from tests.cli.test_serve_log import NOVAS, access_line
 from tests.support import identity
 from tests.support.servers import start_servers
 
@@ -33,15 +33,17 @@ REQUESTS = [
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., tuple[dict, str]]]:
+def read_line(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[..., tuple[dict, str]]]:
     """Give a function that sends a request, and returns its line and its id."""
     folder = tmp_path_factory.mktemp("json")
     with identity.run_keystone() as keystone, start_servers(folder) as serve:
-        (folder / "placement.conf").write_text(config(keystone.url))
+        (folder / "placement.conf").write_text(build_config(keystone.url))
         server = serve("--config-file", "placement.conf", OS_DEFAULT__USE_JSON="true")
         tokens = {
-            "admin": keystone.issue("ann", "shop", "admin"),
-            "reader": keystone.issue("bob", "shop", "nothing"),
+            "admin": keystone.issue_token("ann", "shop", "admin"),
+            "reader": keystone.issue_token("bob", "shop", "nothing"),
             "stranger": "unknown",
         }
 
@@ -60,14 +62,16 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., tu
                 **more,
             )
             own = answer.headers["x-openstack-request-id"]
-            return json.loads(line_of(server, own)), own
+            return json.loads(access_line(server, own)), own
 
         yield asked
 
 
 @pytest.mark.parametrize(("method", "path", "who", "face", "route", "status"), REQUESTS)
-def test_line_has_ids_caller_route_status_and_time(asked, method, path, who, face, route, status):
-    line, own = asked(method, path, who)
+def test_log_line_has_ids_caller_route_status_and_time(
+    read_line, method, path, who, face, route, status
+):
+    line, own = read_line(method, path, who)
     context, about = line["context"], line["extra"]
     assert (context["request_id"], context["global_request_id"]) == (own, NOVAS)
     caller = {"admin": "ann", "reader": "bob"}.get(who)
@@ -78,6 +82,6 @@ def test_line_has_ids_caller_route_status_and_time(asked, method, path, who, fac
     assert about["client"] == "127.0.0.1"
 
 
-def test_body_that_is_too_large_is_in_the_log(asked):
-    line, _ = asked("POST", "/placement/resource_providers", "admin", json=" " * (17 << 20))
+def test_too_large_body_is_logged(read_line):
+    line, _ = read_line("POST", "/placement/resource_providers", "admin", json=" " * (17 << 20))
     assert line["extra"]["status"] == 413

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from placement_sched.api import request_log
-from tests.api.test_auth import config
+from tests.api.test_auth import build_config
 from tests.support import identity
 from tests.support.servers import PROGRAM, environment, start_server
 
@@ -46,7 +46,7 @@ def run_until(tmp_path) -> Callable[..., tuple[str, str]]:
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT], ids=lambda how: how.name)
-def test_banner_is_on_stdout_and_the_log_on_stderr_to_the_end(run_until, how):
+def test_banner_is_on_stdout_and_log_on_stderr(run_until, how):
     out, err = run_until("placement-sched serves", how=how)
     assert re.fullmatch(r"placement-sched serves \S+ on [^\n]*\nthe console is at \S+\n", out)
     lines = err.splitlines()
@@ -56,13 +56,13 @@ def test_banner_is_on_stdout_and_the_log_on_stderr_to_the_end(run_until, how):
     assert "refused to gracefully stop" not in err
 
 
-def test_log_goes_where_the_operator_says(run_until, tmp_path):
+def test_log_is_written_to_the_configured_file(run_until, tmp_path):
     _, err = run_until("placement-sched serves", OS_DEFAULT__LOG_FILE="own.log")
     assert err == ""
     assert "stopped" in (tmp_path / "own.log").read_text()
 
 
-def test_line_that_sets_nothing_is_a_warning_in_the_words_of_validate(run_until, run, tmp_path):
+def test_ineffective_line_is_a_warning_as_in_validate(run_until, run, tmp_path):
     text = "[api]\nauth_stratgy = keystone\n[scheduler]\nfoo = 1\n[no_such]\nx = 1\n"
     (tmp_path / "a.conf").write_text(text)
     validated = run("config", "validate", "--config-file", "a.conf").stdout.splitlines()
@@ -76,7 +76,7 @@ def test_line_that_sets_nothing_is_a_warning_in_the_words_of_validate(run_until,
     assert warned == expected
 
 
-def test_many_lines_that_set_nothing_are_counted(run_until, tmp_path):
+def test_many_ineffective_lines_are_counted(run_until, tmp_path):
     lines = "\n".join(f"nonsense_{number} = 1" for number in range(30))
     (tmp_path / "a.conf").write_text(f"[scheduler]\n{lines}\nmax_atempts = 3\n")
     _, err = run_until("placement-sched serves", "--config-file", "a.conf")
@@ -106,7 +106,7 @@ def test_many_lines_that_set_nothing_are_counted(run_until, tmp_path):
         ),
     ],
 )
-def test_wrong_value_is_told_in_the_words_of_validate(run, tmp_path, text, told):
+def test_invalid_value_is_reported_as_in_validate(run, tmp_path, text, told):
     (tmp_path / "a.conf").write_text(text)
     validated = run("config", "validate", "--config-file", "a.conf")
     assert validated.stdout == f"a.conf:2: error: {told}\n"
@@ -115,7 +115,7 @@ def test_wrong_value_is_told_in_the_words_of_validate(run, tmp_path, text, told)
     assert refused.stderr.endswith(f"placement-sched: {tmp_path}/a.conf:2: {told}\n")
 
 
-def test_wrong_value_in_the_environment_is_told_with_the_variable(run):
+def test_invalid_value_in_the_environment_is_reported_by_variable(run):
     refused = run("serve", "--port", "0", OS_API__AUTH_STRATEGY="bogus")
     assert refused.stderr == (
         "placement-sched: environment OS_API__AUTH_STRATEGY: [api] auth_strategy has a wrong "
@@ -130,7 +130,7 @@ def test_wrong_value_in_the_environment_is_told_with_the_variable(run):
         ("username = ann", "[keystone_authtoken] auth_type is not set"),
     ],
 )
-def test_keystone_that_cannot_be_asked_is_one_line_before_any_worker(run, tmp_path, text, told):
+def test_invalid_keystone_is_reported_once_before_workers_start(run, tmp_path, text, told):
     """Though nothing but the section says that keystone is meant."""
     (tmp_path / "a.conf").write_text(f"[keystone_authtoken]\n{text}\n")
     refused = run("serve", "--port", "0", "--config-file", "a.conf")
@@ -152,7 +152,7 @@ def test_keystone_that_cannot_be_asked_is_one_line_before_any_worker(run, tmp_pa
         ("mysql://u:geheim@no.such.host.invalid/x", "no.such.host.invalid"),
     ],
 )
-def test_database_that_is_away_is_told_once_with_the_reason(run_until, url, told):
+def test_unavailable_database_is_reported_once_with_the_reason(run_until, url, told):
     with socket.socket() as taken:  # bound, but nothing listens
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
@@ -175,13 +175,13 @@ def test_database_that_is_away_is_told_once_with_the_reason(run_until, url, told
     assert "Traceback" not in err
 
 
-def ask(server, **headers: str) -> str:
+def send(server, **headers: str) -> str:
     """Ask and return the id of the request."""
     _, answered, _ = server.get("/placement/traits", **headers)
     return {name.lower(): value for name, value in answered.items()}["x-openstack-request-id"]
 
 
-def line_of(server, request_id: str) -> str:
+def access_line(server, request_id: str) -> str:
     """Wait for the line of the access log, which follows the answer; others may come before it."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
@@ -192,37 +192,37 @@ def line_of(server, request_id: str) -> str:
     raise AssertionError(server.log.read_text())
 
 
-def test_lines_of_a_request_have_its_ids(serve):
+def test_request_lines_have_its_ids(serve):
     server = serve()
-    with_global = line_of(server, own := ask(server, **{"X-Openstack-Request-Id": NOVAS}))
+    with_global = access_line(server, own := send(server, **{"X-Openstack-Request-Id": NOVAS}))
     assert f" [{NOVAS} {own} - - - - - -] 127.0.0.1 - - [" in with_global
-    alone = line_of(server, own := ask(server))
+    alone = access_line(server, own := send(server))
     assert f" [None {own} - - - - - -] 127.0.0.1 - - [" in alone
-    forged = line_of(server, own := ask(server, **{"X-Openstack-Request-Id": "req-1] x"}))
+    forged = access_line(server, own := send(server, **{"X-Openstack-Request-Id": "req-1] x"}))
     assert f" [None {own} " in forged
 
 
-def test_json_lines_of_a_request_have_its_ids_as_context(serve):
+def test_json_request_lines_have_its_ids_as_context(serve):
     server = serve(OS_DEFAULT__USE_JSON="true")
-    own = ask(server, **{"X-Openstack-Request-Id": NOVAS})
-    context = json.loads(line_of(server, own))["context"]
+    own = send(server, **{"X-Openstack-Request-Id": NOVAS})
+    context = json.loads(access_line(server, own))["context"]
     assert (context["request_id"], context["global_request_id"]) == (own, NOVAS)
     assert context["user"] is None
     assert context["auth_token"] is None
 
 
-def test_lines_of_a_request_have_the_caller_that_keystone_confirmed(serve, tmp_path):
+def test_request_lines_have_the_authenticated_caller(serve, tmp_path):
     with identity.run_keystone() as keystone:
-        (tmp_path / "placement.conf").write_text(config(keystone.url))
+        (tmp_path / "placement.conf").write_text(build_config(keystone.url))
         server = serve("--config-file", "placement.conf")
-        token = keystone.issue("ann", "shop", "admin")
+        token = keystone.issue_token("ann", "shop", "admin")
         _, answered, _ = server.get("/placement/traits", token=token)
-        line = line_of(server, dict(answered)["x-openstack-request-id"])
+        line = access_line(server, dict(answered)["x-openstack-request-id"])
     assert re.search(r" \[None req-\S+ ann shop - - default default\] 127\.0\.0\.1 - ann \[", line)
     assert token not in server.log.read_text()
 
 
-def test_check_of_known_lines_does_not_load_what_only_notifications_need(tmp_path):
+def test_option_check_does_not_load_notification_libraries(tmp_path):
     """oslo.messaging takes long, and brings eventlet along."""
     (tmp_path / "a.conf").write_text("[api]\nauth_strategy = noauth2\n")
     code = (

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.system
 SELECT = "/scheduler/v1/select_destinations"
 
 
-def post(url: str, body: object) -> int:
+def post_json(url: str, body: object) -> int:
     headers = {"Content-Type": "application/json", "X-Auth-Token": "admin"}
     request = Request(url, json.dumps(body).encode(), headers)
     try:
@@ -27,7 +27,7 @@ def post(url: str, body: object) -> int:
             return refusal.code
 
 
-def test_workers_of_a_server_tell_all_before_they_end(serve, tmp_path, broker):
+def test_workers_send_pending_notifications_before_they_end(serve, tmp_path, broker):
     topic = f"notifications-{uuid4().hex}"
     (tmp_path / "bus.conf").write_text(
         f"[DEFAULT]\ntransport_url = {broker}\n"
@@ -35,10 +35,10 @@ def test_workers_of_a_server_tell_all_before_they_end(serve, tmp_path, broker):
     )
     with listen(broker, topic) as listener:
         server = serve("--workers", "2", "--config-file", "bus.conf")
-        post(f"{server.url}/scheduler/v1/compute_nodes", [report("cn1")])
+        post_json(f"{server.url}/scheduler/v1/compute_nodes", [report("cn1")])
         bodies = [{"request_spec": spec(instance(number))} for number in range(1, 9)]
         bodies.append({"request_spec": spec(instance(9), flavor=flavor(vcpus=999))})
-        statuses = [post(server.url + SELECT, body) for body in bodies]
+        statuses = [post_json(server.url + SELECT, body) for body in bodies]
         assert server.stop() == 0
         heard = [listener.next() for _ in range(18)]
     assert statuses == [200] * 8 + [409]

@@ -69,7 +69,7 @@ weight_classes = acme_raises.Weigher
 """
 
 
-def test_plugin_that_raises_is_named_and_the_server_lives_on(serve, tmp_path):
+def test_failing_plugin_is_reported_and_the_server_continues(serve, tmp_path):
     (tmp_path / "acme_raises.py").write_text(PLUGINS)
     (tmp_path / "a.conf").write_text(CONF)
     server = serve("--config-file", "a.conf", PYTHONPATH=str(tmp_path))
@@ -96,7 +96,7 @@ def test_plugin_that_raises_is_named_and_the_server_lives_on(serve, tmp_path):
     assert "Unexpected exit" not in server.log.read_text()
 
 
-def test_server_whose_workers_cannot_start_stops_with_the_reason(serve, tmp_path):
+def test_server_stops_with_the_reason_if_workers_cannot_start(serve, tmp_path):
     (tmp_path / "acme_raises.py").write_text(PLUGINS + FAILS_IN_WORKERS)
     (tmp_path / "a.conf").write_text(CONF)
     server = serve("--config-file", "a.conf", PYTHONPATH=str(tmp_path), ready=None)
@@ -116,7 +116,7 @@ def test_server_whose_workers_cannot_start_stops_with_the_reason(serve, tmp_path
     ],
     ids=["filter", "alias", "neutron"],
 )
-def test_server_does_not_start_on_what_its_workers_could_not(run, tmp_path, text, words):
+def test_server_checks_plugins_before_workers_start(run, tmp_path, text, words):
     (tmp_path / "a.conf").write_text(text)
     refused = run("serve", "--port", "0", "--config-file", "a.conf")
     assert refused.returncode == 1

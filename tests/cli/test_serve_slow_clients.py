@@ -37,7 +37,7 @@ GENEROUS = 60
 
 
 @pytest.fixture
-def files():
+def raise_file_limit():
     """Let this process, and the servers it starts, open the connections of these tests."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4096)), hard))
@@ -46,14 +46,14 @@ def files():
 
 
 @pytest.fixture
-def server(files, serve):
+def server(raise_file_limit, serve):
     server = serve()
     server.wait_for("/healthz/ready", 200)
     return server
 
 
 @pytest.fixture
-def connect(server):
+def open_connection(server):
     """Open a connection to the server, which has been sent something."""
     port = int(server.url.rpartition(":")[2])
     with ExitStack() as stack:
@@ -70,7 +70,7 @@ def connect(server):
         yield connect
 
 
-def times_of_others(server, rounds: int = 10) -> list[float]:
+def measure_other_clients(server, rounds: int = 10) -> list[float]:
     """Return the seconds that each request of a well-behaved client took."""
     taken = []
     for number in range(rounds):
@@ -89,7 +89,7 @@ def times_of_others(server, rounds: int = 10) -> list[float]:
     return taken
 
 
-def told_at_the_end(client: socket.socket) -> bytes:
+def read_until_closed(client: socket.socket) -> bytes:
     """Return all that the server sends until it closes the connection."""
     text = b""
     while data := client.recv(2**16):
@@ -98,38 +98,36 @@ def told_at_the_end(client: socket.socket) -> bytes:
 
 
 @pytest.mark.chaos
-def test_all_of_them_at_once_keep_nobody_else_waiting(server, connect, record_property):
-    deaf = [connect(READS_NOTHING, window=4096) for _ in range(30)]
-    half = [connect(HALF_BODY) for _ in range(200)]
-    silent = [connect(sent) for sent in (HALF_HEAD, b"") for _ in range(200)]
-    taken = times_of_others(server)
+def test_many_slow_clients_do_not_delay_others(server, open_connection, record_property):
+    deaf = [open_connection(READS_NOTHING, window=4096) for _ in range(30)]
+    half = [open_connection(HALF_BODY) for _ in range(200)]
+    silent = [open_connection(sent) for sent in (HALF_HEAD, b"") for _ in range(200)]
+    taken = measure_other_clients(server)
     assert max(taken) < PATIENCE / 2  # they do not wait for the others to end
     for client in half:
-        text = told_at_the_end(client)
+        text = read_until_closed(client)
         assert text.startswith(b"HTTP/1.1 408 ")
         assert b"connection: close" in text.lower()
     for client in silent:  # closed after 30 seconds
-        assert told_at_the_end(client) == b""
+        assert read_until_closed(client) == b""
     record_property(
         TRIED,
         f"{len(half)} half bodies, {len(silent)} silent clients, {len(deaf)} that read nothing",
     )
 
 
-def test_a_body_that_stops_in_a_chunk_ends_as_well(connect):
-    client = connect(HALF_CHUNK)
-    assert told_at_the_end(client).startswith(b"HTTP/1.1 408 ")
+def test_incomplete_chunked_body_times_out(open_connection):
+    client = open_connection(HALF_CHUNK)
+    assert read_until_closed(client).startswith(b"HTTP/1.1 408 ")
 
 
-def test_clients_that_vanish_in_the_middle_of_a_body_leave_nothing(
-    server, connect, record_property
-):
+def test_disconnects_within_a_body_leave_nothing_open(server, open_connection, record_property):
     (worker,) = psutil.Process(server.process.pid).children()
     server.get("/healthz")
     before = worker.num_fds()
     vanished = 0
     for sent in (HALF_BODY, HALF_CHUNK, HALF_BODY + b"x" * 900):
-        for client in [connect(sent) for _ in range(50)]:
+        for client in [open_connection(sent) for _ in range(50)]:
             client.close()
             vanished += 1
     assert wait_until(lambda: worker.num_fds() <= before + 5)
@@ -137,21 +135,21 @@ def test_clients_that_vanish_in_the_middle_of_a_body_leave_nothing(
     statuses = Counter(re.findall(r'" (\d{3}) \d+ req-', server.log.read_text()))
     assert statuses["400"] > vanished / 2
     assert statuses["408"] == 0
-    assert max(times_of_others(server, rounds=1)) < PATIENCE
+    assert max(measure_other_clients(server, rounds=1)) < PATIENCE
     record_property(TRIED, f"{vanished} clients that vanish")
 
 
-def test_a_client_that_asks_first_is_told_to_go_on(connect):
+def test_expect_continue_is_answered(open_connection):
     head = HALF_BODY.replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n").partition(b"{")[0]
-    client = connect(head)
+    client = open_connection(head)
     assert client.recv(2**16).startswith(b"HTTP/1.1 100 ")
     client.sendall(b"{" * 1000)
     assert client.recv(2**16).startswith(b"HTTP/1.1 400 ")
 
 
-def test_a_client_that_asks_to_send_too_much_is_refused_at_once(connect):
+def test_expect_continue_for_a_too_large_body_is_refused(open_connection):
     head = HALF_BODY.replace(b"Length: 1000", b"Length: 70000000\r\nExpect: 100-continue")
-    client = connect(head.partition(b"{")[0])
-    text = told_at_the_end(client)
+    client = open_connection(head.partition(b"{")[0])
+    text = read_until_closed(client)
     assert text.startswith(b"HTTP/1.1 413 ")
     assert b"connection: close" in text.lower()

@@ -22,7 +22,7 @@ def systemd(tmp_path):
 
 
 @pytest.fixture
-def start(serve, tmp_path):
+def start_with_watchdog(serve, tmp_path):
     """Start a server under the watchdog, which gets two messages per second."""
     variables = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "1000000"}
 
@@ -32,8 +32,8 @@ def start(serve, tmp_path):
     return start
 
 
-def test_systemd_learns_when_the_server_serves_and_stops(start, systemd):
-    server = start("--workers", "2", ready=None)
+def test_systemd_is_notified_of_start_and_stop(start_with_watchdog, systemd):
+    server = start_with_watchdog("--workers", "2", ready=None)
     assert systemd.recv(100) == b"READY=1"
     assert server.get("/healthz")[0] == 200
     assert systemd.recv(100) == systemd.recv(100) == b"WATCHDOG=1"
@@ -44,8 +44,8 @@ def test_systemd_learns_when_the_server_serves_and_stops(start, systemd):
     assert messages <= {b"WATCHDOG=1", b"STOPPING=1"}
 
 
-def test_the_watchdog_gets_nothing_while_a_worker_hangs(start, systemd):
-    server = start("--workers", "2")
+def test_watchdog_is_not_notified_while_a_worker_hangs(start_with_watchdog, systemd):
+    server = start_with_watchdog("--workers", "2")
     killed, hanging = server.workers()
     os.kill(killed, signal.SIGKILL)
     assert wait_until(lambda: len(server.workers() - {killed}) == 2)
@@ -67,7 +67,7 @@ def test_the_watchdog_gets_nothing_while_a_worker_hangs(start, systemd):
     assert systemd.recv(100) == b"WATCHDOG=1"  # the killed worker counts no longer
 
 
-def test_each_process_logs_its_stacks_on_sigusr2_and_goes_on(serve):
+def test_sigusr2_logs_stacks_and_the_service_continues(serve):
     server = serve("--workers", "2")
     processes = {server.process.pid, *server.workers()}
     for process in processes:

@@ -12,7 +12,7 @@ from placement_sched.model.decision import SHADOW, Decision
 from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.store import decisions, shadow_results
-from tests.cli.test_nova_shadow import run as run  # noqa: PLC0414 - a fixture
+from tests.cli.test_nova_shadow import run_shadow as run_shadow  # noqa: PLC0414 - a fixture
 from tests.conftest import make_settings
 from tests.support.scheduling import instance
 
@@ -22,7 +22,7 @@ AT = datetime(2026, 11, 22, 12, 0, 0)
 
 
 @pytest.fixture
-def results(sqlite_url):
+def results_file(sqlite_url):
     """The file of a database with one disagreement."""
     database = Database(make_settings(sqlite_url))
     decision = Decision(
@@ -54,16 +54,18 @@ def results(sqlite_url):
     return f"[placement_database]\nconnection = {sqlite_url}\n"
 
 
-def test_report_names_the_disagreement(run, results):
-    done = run(results, "nova-shadow", "report")
+def test_report_lists_the_disagreement(run_shadow, results_file):
+    done = run_shadow(results_file, "nova-shadow", "report")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0] == "1 request for 1 instance"
     assert "  cn2 weighs less" in lines
 
 
-def test_report_is_json_for_programs(run, results):
-    report = json.loads(run(results, "nova-shadow", "report", "--format", "json").stdout)
+def test_report_is_printed_as_json(run_shadow, results_file):
+    report = json.loads(
+        run_shadow(results_file, "nova-shadow", "report", "--format", "json").stdout
+    )
     assert (report["agreement"], report["verdicts"]) == (0.0, {"other_host": 1})
     (one,) = report["disagreements"]
     assert (one["our_host"], one["nova_host"], one["request_id"]) == ("cn1", "cn2", "req-1")
@@ -72,14 +74,14 @@ def test_report_is_json_for_programs(run, results):
 @pytest.mark.parametrize(
     ("since", "requests"), [("2026-11-22T12:00:01Z", 0), ("2026-11-22T12:00:00Z", 1), ("99999d", 1)]
 )
-def test_report_is_of_requests_since_a_time(run, results, since, requests):
-    done = run(results, "nova-shadow", "report", "--format", "json", "--since", since)
+def test_report_begins_at_a_time(run_shadow, results_file, since, requests):
+    done = run_shadow(results_file, "nova-shadow", "report", "--format", "json", "--since", since)
     assert json.loads(done.stdout)["requests"] == requests
 
 
 @pytest.mark.parametrize("since", ["yesterday", "9999999999999d"])
-def test_wrong_time_is_one_line(run, results, since):
-    done = run(results, "nova-shadow", "report", "--since", since)
+def test_invalid_time_is_reported_in_one_line(run_shadow, results_file, since):
+    done = run_shadow(results_file, "nova-shadow", "report", "--since", since)
     assert done.returncode == 1
     assert done.stderr.startswith("placement-sched: ")
     assert "--since" in done.stderr

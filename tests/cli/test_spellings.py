@@ -24,31 +24,31 @@ pytestmark = pytest.mark.slow
         ("help", "--help"),
     ],
 )
-def test_earlier_spelling_is_the_current_command(earlier, current):
+def test_deprecated_command_runs_the_current_command(earlier, current):
     assert current_spelling(earlier.split()) == current.split()
 
 
 @pytest.mark.parametrize("current", EARLIER.values(), ids=" ".join)
-def test_current_spelling_is_a_command(current, capsys):
+def test_current_command_names_exist(current, capsys):
     with pytest.raises(SystemExit) as end:
         main([*current, "--help"])
     assert end.value.code == 0
     assert f"placement-sched {' '.join(current)} " in capsys.readouterr().out
 
 
-def test_guide_has_every_earlier_spelling():
+def test_guide_lists_every_deprecated_command():
     page = (ROOT / "doc/source/commands.rst").read_text()
     assert [earlier for earlier in map(" ".join, EARLIER) if earlier not in page] == []
 
 
-def test_value_of_an_argument_is_not_a_command():
+def test_argument_value_is_not_a_command():
     typed = ["explain", "--project", "hosts", "placement", "sync-traits"]
     assert current_spelling(typed) == typed
     assert current_spelling(["placement", "--dry-run"]) == ["placement", "--dry-run"]
     assert current_spelling(["placement", ""]) == ["placement", ""]
 
 
-def test_help_of_a_command_is_printed_by_name(capsys):
+def test_help_option_prints_the_help_of_a_command(capsys):
     printed = []
     for typed in (["help", "host", "list"], ["host", "list", "--help"]):
         with pytest.raises(SystemExit) as end:
@@ -80,7 +80,7 @@ def test_help_of_a_command_is_printed_by_name(capsys):
         ("db sync word", " db sync", "unrecognized arguments: word"),
     ],
 )
-def test_typing_error_has_a_suggestion(typed, program, error, capsys):
+def test_misspelt_command_has_a_suggestion(typed, program, error, capsys):
     with pytest.raises(SystemExit) as end:
         main(typed.split())
     name = f"placement-sched{program}"
@@ -88,7 +88,7 @@ def test_typing_error_has_a_suggestion(typed, program, error, capsys):
     assert (end.value.code, printed) == (2, f"{name}: {error} (see {name} --help)\n")
 
 
-def test_wrong_option_has_the_status_of_the_command(capsys):
+def test_invalid_option_has_the_exit_status_of_the_command(capsys):
     with pytest.raises(SystemExit) as end:
         main(["placement", "audit", "--delet"])
     assert end.value.code == 127
@@ -103,7 +103,7 @@ def test_wrong_option_has_the_status_of_the_command(capsys):
         ("nova-shadow report", []),
     ],
 )
-def test_report_reads_the_files_before_and_after_its_name(typed, files):
+def test_config_files_are_read_before_and_after_report(typed, files):
     arguments = make_parser(typed.split()).parse_args(typed.split())
     assert (arguments.config_file, arguments.run.__name__) == (files, "run")
     assert arguments.since is None

@@ -38,7 +38,7 @@ FIRST = {
 }
 
 
-def modules_of(*commands: list[str]) -> set[str]:
+def imported_modules(*commands: list[str]) -> set[str]:
     """Return the modules that a process has imported at the end of these commands."""
     done = subprocess.run(
         [sys.executable, "-c", MODULES, json.dumps(commands)],
@@ -52,8 +52,8 @@ def modules_of(*commands: list[str]) -> set[str]:
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], []], ids=str)
-def test_what_needs_no_command_imports_none(arguments):
-    found = modules_of(arguments)
+def test_no_command_module_is_imported_without_a_command(arguments):
+    found = imported_modules(arguments)
     assert {name for name in found if name.startswith("placement_sched")} == FIRST
     bare = subprocess.run(
         [sys.executable, "-c", "import json, sys; print(json.dumps(sorted(sys.modules)))"],
@@ -68,13 +68,13 @@ def test_what_needs_no_command_imports_none(arguments):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("module", GROUPS)
-def test_help_of_a_command_imports_no_other_command(module):
-    found = modules_of(*([name, "--help"] for name in GROUPS[module]))
+def test_command_help_imports_no_other_command(module):
+    found = imported_modules(*([name, "--help"] for name in GROUPS[module]))
     assert GROUPS.keys() & found == {module}
 
 
 @pytest.mark.parametrize("module", GROUPS)
-def test_a_command_has_one_summary(module):
+def test_every_command_has_one_summary(module):
     """It stands in the module, and in the list that is shown without importing the module."""
     commands = Parser().add_subparsers()
     import_module(module).register(commands)
@@ -82,7 +82,7 @@ def test_a_command_has_one_summary(module):
     assert shown == GROUPS[module]
 
 
-def test_every_module_that_registers_commands_is_listed():
+def test_every_command_module_is_listed():
     folder = PACKAGE / "cli"
     texts = {
         ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(

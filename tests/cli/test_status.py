@@ -32,7 +32,7 @@ CHECKS = [
 
 
 @pytest.fixture
-def check(database, settings):
+def run_check(database, settings):
     """Give a function that returns the code and the details of a check."""
 
     def check(name: str) -> tuple[Code, str | None]:
@@ -42,7 +42,7 @@ def check(database, settings):
     return check
 
 
-def test_a_prepared_database_passes_every_check(database, settings):
+def test_synced_database_passes_every_check(database, settings):
     results = check_upgrade(database, settings)
     checks = list(CHECKS)
     if database.url.get_backend_name() == "mysql":
@@ -53,30 +53,30 @@ def test_a_prepared_database_passes_every_check(database, settings):
 
 
 @pytest.mark.all_databases
-def test_a_provider_without_root_is_a_failure(database, check):
+def test_provider_without_root_is_a_failure(database, run_check):
     database.write(
         lambda connection: connection.execute(
             insert(resource_providers), {"uuid": "a" * 36, "name": "cn1", "generation": 0}
         )
     )
-    code, details = check("Missing Root Provider IDs")
+    code, details = run_check("Missing Root Provider IDs")
     assert code is Code.FAILURE
     assert details.startswith("1 resource providers have no root")
     assert "placement-manage db online_data_migrations" in details
 
 
-def test_allocations_of_a_consumer_without_record_are_a_warning(database, check):
+def test_allocations_without_a_consumer_record_are_a_warning(database, run_check):
     rows = [
         {"resource_provider_id": 1, "consumer_id": "c" * 36, "resource_class_id": number, "used": 1}
         for number in (0, 1)
     ]
     database.write(lambda connection: connection.execute(insert(allocations), rows))
-    code, details = check("Incomplete Consumers")
+    code, details = run_check("Incomplete Consumers")
     assert code is Code.WARNING
     assert details.startswith("1 consumers hold allocations")
 
 
-def test_a_lacking_standard_trait_is_a_warning(sqlite_database, sqlite_settings):
+def test_missing_standard_trait_is_a_warning(sqlite_database, sqlite_settings):
     sqlite_database.write(
         lambda connection: connection.execute(
             delete(traits).where(traits.c.name == "HW_CPU_X86_AVX2")
@@ -89,9 +89,7 @@ def test_a_lacking_standard_trait_is_a_warning(sqlite_database, sqlite_settings)
     assert "HW_CPU_X86_AVX2" in lacking.details
 
 
-def test_an_older_revision_of_ours_is_a_failure_that_names_db_sync(
-    sqlite_database, sqlite_settings
-):
+def test_outdated_revision_is_a_failure_that_suggests_sync(sqlite_database, sqlite_settings):
     sqlite_database.write(
         lambda connection: connection.execute(
             text("UPDATE placement_sched_alembic_version SET version_num = '0020'")
@@ -106,7 +104,7 @@ def test_an_older_revision_of_ours_is_a_failure_that_names_db_sync(
 
 
 @pytest.mark.parametrize("revision", [TRAIN, "a082b8bb98d0"])
-def test_a_database_that_is_not_adopted_is_a_failure_that_names_db_adopt(tmp_path, revision):
+def test_database_before_adoption_is_a_failure_that_suggests_adopt(tmp_path, revision):
     with empty_database("sqlite", tmp_path) as url:
         settings = make_settings(url)
         database = Database(settings)
@@ -126,7 +124,7 @@ def test_a_database_that_is_not_adopted_is_a_failure_that_names_db_adopt(tmp_pat
     ],
     ids=["json", "yaml", "empty"],
 )
-def test_a_policy_file_in_json_is_a_failure_whatever_its_name(
+def test_json_policy_file_is_a_failure_under_any_name(
     sqlite_database, sqlite_url, tmp_path, own_conf, text, code
 ):
     policy = tmp_path / "rules.yaml"
@@ -140,7 +138,7 @@ def test_a_policy_file_in_json_is_a_failure_whatever_its_name(
     assert (str(policy) in (result.details or "")) is (code is Code.FAILURE)
 
 
-def test_a_json_file_in_place_of_the_default_is_found(
+def test_json_file_in_the_default_place_is_found(
     sqlite_database, sqlite_url, tmp_path, own_conf, monkeypatch
 ):
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -161,7 +159,7 @@ def empty_file(folder):
 
 
 @pytest.mark.all_databases
-def test_where_the_cloud_is_novas_an_old_reading_is_a_warning(database, settings):
+def test_outdated_sync_of_nova_is_a_warning(database, settings):
     settings = settings.with_overrides(
         {"api_database.connection": "mysql+pymysql://nova@db/nova_api"}
     )
@@ -171,18 +169,18 @@ def test_where_the_cloud_is_novas_an_old_reading_is_a_warning(database, settings
         result = check_upgrade(database, settings)["Reading of Nova"]
         return result.code, result.details
 
-    def note(seconds):
-        def work(connection):
+    def record_call(seconds):
+        def write_rows(connection):
             cells.put(connection, [cell], utcnow())
             cells.note_read(connection, [cell.uuid], utcnow() - timedelta(seconds=seconds))
 
-        database.write(work)
+        database.write(write_rows)
 
     code, details = reading()
     assert (code, "placement-sched nova adopt" in details) == (Code.WARNING, True)
-    note(0)
+    record_call(0)
     assert reading() == (Code.SUCCESS, None)
-    note(1000)
+    record_call(1000)
     code, details = reading()
     assert code is Code.WARNING
     assert details.startswith("A cell of nova was last read 10")
@@ -191,7 +189,7 @@ def test_where_the_cloud_is_novas_an_old_reading_is_a_warning(database, settings
     assert reading() == (Code.WARNING, "The databases of these cells are unavailable: one.")
 
 
-def test_the_table_is_drawn_as_placement_status_draws_it(sqlite_url, monkeypatch, capsys):
+def test_table_equals_that_of_placement_status(sqlite_url, monkeypatch, capsys):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     assert main(["status", "upgrade", "check"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -205,7 +203,7 @@ def test_the_table_is_drawn_as_placement_status_draws_it(sqlite_url, monkeypatch
     assert [line[9:-1].strip() for line in lines if line.startswith("| Check")] == CHECKS
 
 
-def test_a_warning_is_status_1_and_a_failure_2(sqlite_url, sqlite_database, monkeypatch, capsys):
+def test_warning_exits_with_1_and_failure_with_2(sqlite_url, sqlite_database, monkeypatch, capsys):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     sqlite_database.write(
         lambda connection: connection.execute(
@@ -239,7 +237,7 @@ def test_json_of_placement_status_has_codes(sqlite_url, monkeypatch, capsys):
     assert document["checks"] == checks
 
 
-def test_a_database_that_does_not_answer_is_status_255(run):
+def test_unavailable_database_exits_with_255(run):
     done = run(
         *("status", "upgrade", "check"),
         OS_PLACEMENT_DATABASE__CONNECTION="sqlite:////nonexistent/x.db",
@@ -249,7 +247,7 @@ def test_a_database_that_does_not_answer_is_status_255(run):
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_wrong_configuration_is_status_255(run):
+def test_invalid_configuration_exits_with_255(run):
     done = run("status", "upgrade", "check", OS_PLACEMENT_DATABASE__CONNECTION="nonsense")
     assert done.returncode == 255
     assert "[placement_database] connection" in done.stderr

@@ -20,7 +20,7 @@ with show_progress("working") as told:
 """
 
 
-def test_what_is_printed_beside_a_bar_stays_on_stdout():
+def test_output_during_a_progress_bar_stays_on_stdout():
     ours, theirs = pty.openpty()
     try:
         done = subprocess.run(

@@ -7,7 +7,7 @@ from tests.support.clouds import uuid_of
 from tests.support.servers import Server
 
 
-def report(server: Server, host: str, **fields: object) -> str:
+def report_host(server: Server, host: str, **fields: object) -> str:
     """Have a host report; return the uuid of its node."""
     uuid = uuid_of(host)
     body = {
@@ -27,14 +27,14 @@ def report(server: Server, host: str, **fields: object) -> str:
     return uuid
 
 
-def record(server: Server, host: str, name: str) -> str:
+def record_instance(server: Server, host: str, name: str) -> str:
     """Record an instance on a host; return its address."""
     address = f"/scheduler/v1/instances/{uuid4()}"
     server.ask("PUT", address, {"host": host, "node": host, "display_name": name})
     return address
 
 
-def traits(server: Server, uuid: str) -> set[str]:
+def read_traits(server: Server, uuid: str) -> set[str]:
     """Return the traits of a provider."""
     path = f"/placement/resource_providers/{uuid}/traits"
     return set(server.ask("GET", path, version="placement 1.6")["traits"])

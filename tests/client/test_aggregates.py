@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.client.reporting import record, report
+from tests.client.reporting import record_instance, report_host
 from tests.support.clouds import uuid_of
 
 pytestmark = pytest.mark.system
@@ -17,13 +17,13 @@ def client(each_client):
     return each_client()
 
 
-def aggregates_of(server, host):
+def read_provider_aggregates(server, host):
     """Return the uuids of the provider aggregates of a host's provider."""
     path = f"/placement/resource_providers/{uuid_of(host)}/aggregates"
     return server.ask("GET", path, version="placement 1.19")["aggregates"]
 
 
-def test_aggregate_is_made_tagged_shown_listed_and_deleted(client):
+def test_aggregate_is_created_tagged_shown_listed_and_deleted(client):
     made = client.json("aggregate", "create", "--zone", "z1", "--property", "ssd=true", "life")
     assert (made["name"], made["availability_zone"]) == ("life", "z1")
     client(
@@ -48,24 +48,24 @@ def test_aggregate_is_made_tagged_shown_listed_and_deleted(client):
     assert not {"life", "renamed"} & set(names)
 
 
-def test_provider_aggregates_follow_the_hosts(each_server, client):
-    report(each_server, "ag1")
+def test_provider_aggregates_are_updated_with_hosts(each_server, client):
+    report_host(each_server, "ag1")
     client("aggregate", "create", "follow")
     added = client.json("aggregate", "add", "host", "follow", "ag1")
     assert added["hosts"] == ["ag1"]
     uuid = client.json("aggregate", "show", "follow")["uuid"]
-    assert aggregates_of(each_server, "ag1") == [uuid]
+    assert read_provider_aggregates(each_server, "ag1") == [uuid]
     unknown = client.refusal("aggregate", "add", "host", "follow", "nope")
     assert "Compute host nope could not be found" in unknown
     assert "not empty" in client.refusal("aggregate", "delete", "follow")
     removed = client.json("aggregate", "remove", "host", "follow", "ag1")
     assert removed["hosts"] == []
-    assert aggregates_of(each_server, "ag1") == []
+    assert read_provider_aggregates(each_server, "ag1") == []
     client("aggregate", "delete", "follow")
 
 
-def test_zones_hold_hosts_and_their_instances(each_server, client):
-    report(each_server, "ag2")
+def test_zones_list_their_hosts_and_instances(each_server, client):
+    report_host(each_server, "ag2")
     for zone in ("east", "west"):
         client("aggregate", "create", "--zone", zone, zone)
     client("aggregate", "add", "host", "east", "ag2")
@@ -73,7 +73,7 @@ def test_zones_hold_hosts_and_their_instances(each_server, client):
     assert row["Zone"] == "east"
     other = client.refusal("aggregate", "add", "host", "west", "ag2")
     assert "already in availability zone(s) east" in other
-    address = record(each_server, "ag2", "web")
+    address = record_instance(each_server, "ag2", "web")
     assert "instances" in client.refusal("aggregate", "set", "--zone", "north", "east")
     assert "instances" in client.refusal("aggregate", "remove", "host", "east", "ag2")
     each_server.ask("DELETE", address)
@@ -81,7 +81,7 @@ def test_zones_hold_hosts_and_their_instances(each_server, client):
     client("aggregate", "delete", "east", "west")
 
 
-def test_images_to_be_cached_are_taken_note_of(each_server, client):
+def test_images_to_cache_are_accepted(each_server, client):
     each_server.ask("POST", "/image/v2/images", {"id": IMAGE, "name": "to-cache"})
     client("aggregate", "create", "caching")
     client("aggregate", "cache", "image", "caching", "to-cache")
@@ -90,16 +90,16 @@ def test_images_to_be_cached_are_taken_note_of(each_server, client):
     each_server.ask("DELETE", f"/image/v2/images/{IMAGE}")
 
 
-def test_clients_of_earlier_days_make_aggregates_too(each_server, each_client):
+def test_old_client_creates_aggregates(each_server, each_client):
     """2.79 is Train's."""
     client = each_client("2.79")
-    report(each_server, "ag3")
+    report_host(each_server, "ag3")
     client("aggregate", "create", "--property", "trait:CUSTOM_LICENSED=required", "train")
     client("aggregate", "add", "host", "train", "ag3")
     shown = client.json("aggregate", "show", "train")
     assert shown["properties"] == {"trait:CUSTOM_LICENSED": "required"}
     assert shown["hosts"] == ["ag3"]
-    assert aggregates_of(each_server, "ag3") == [shown["uuid"]]
+    assert read_provider_aggregates(each_server, "ag3") == [shown["uuid"]]
     assert "2.81" in client.refusal("aggregate", "cache", "image", "train", IMAGE)
     client("aggregate", "remove", "host", "train", "ag3")
     client("aggregate", "delete", "train")

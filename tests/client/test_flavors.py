@@ -12,7 +12,7 @@ def client(each_client):
     return each_client()
 
 
-def test_flavor_is_made_tagged_shown_listed_and_deleted(client):
+def test_flavor_is_created_tagged_shown_listed_and_deleted(client):
     made = client.json(
         *("flavor", "create", "--id", "lf1", "--ram", "2048", "--vcpus", "2", "--disk", "20"),
         *("--ephemeral", "5", "--swap", "512", "--rxtx-factor", "1.5"),
@@ -37,7 +37,7 @@ def test_flavor_is_made_tagged_shown_listed_and_deleted(client):
     assert "No Flavor found" in client.refusal("flavor", "show", "life.small")
 
 
-def test_private_flavor_is_listed_with_all_and_for_its_projects(client):
+def test_private_flavor_is_listed_for_its_projects_and_admins(client):
     client("flavor", "create", "--id", "pf1", "--ram", "64", "--private", "life.private")
     assert "pf1" not in {row["ID"] for row in client.json("flavor", "list")}
     for kind in ("--all", "--private"):
@@ -49,14 +49,14 @@ def test_private_flavor_is_listed_with_all_and_for_its_projects(client):
     client("flavor", "delete", "pf1")
 
 
-def test_project_may_be_named_when_the_flavor_is_made(client):
+def test_flavor_is_created_with_a_project(client):
     made = ("--id", "pf2", "--ram", "64", "--private", "--project", "bank", "life.bank")
     client("flavor", "create", *made)
     assert client.json("flavor", "show", "pf2")["access_project_ids"] == ["bank"]
     client("flavor", "delete", "pf2")
 
 
-def test_pages_are_asked_for(client):
+def test_flavors_are_listed_over_pages(client):
     for number in range(3):
         client("flavor", "create", "--id", f"page{number}", "--ram", "1", f"page.{number}")
     listed = client.json("flavor", "list", "--limit", "1", "--marker", "page0")
@@ -66,7 +66,7 @@ def test_pages_are_asked_for(client):
     client("flavor", "delete", "page0", "page1", "page2")
 
 
-def test_property_that_cannot_be_is_told(client, each_client):
+def test_invalid_property_is_reported(client, each_client):
     client("flavor", "create", "--id", "bad1", "--ram", "1", "life.bad")
     wrong = ("flavor", "set", "--property", "hw:cpu_policy=pinned", "life.bad")
     told = each_client("2.86").refusal(*wrong)
@@ -74,7 +74,7 @@ def test_property_that_cannot_be_is_told(client, each_client):
     client("flavor", "delete", "bad1")
 
 
-def test_clients_of_earlier_days_make_flavors_too(each_client):
+def test_old_client_creates_flavors(each_client):
     """2.72 is Stein's."""
     client = each_client("2.72")
     trait = {"trait:CUSTOM_LICENSED": "required"}

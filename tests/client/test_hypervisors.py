@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.client.reporting import report
+from tests.client.reporting import report_host
 
 pytestmark = pytest.mark.system
 
@@ -15,8 +15,8 @@ STATS = {"num_instances": 3, "io_workload": 1, "uptime": UPTIME}
 def uuids(each_server):
     """Two hosts that report; the uuids of their nodes."""
     return [
-        report(each_server, "hv1", stats=STATS, cpu_info={"arch": "x86_64"}),
-        report(each_server, "hv2"),
+        report_host(each_server, "hv1", stats=STATS, cpu_info={"arch": "x86_64"}),
+        report_host(each_server, "hv2"),
     ]
 
 
@@ -55,7 +55,7 @@ def test_hypervisor_is_shown_with_uptime_service_and_aggregates(each_server, eac
     client("aggregate", "delete", "hv-shown")
 
 
-def test_hypervisors_are_summed_up(each_client, uuids):
+def test_hypervisor_statistics_are_summed(each_client, uuids):
     stats = each_client().json("hypervisor", "stats", "show")
     assert stats["count"] >= len(uuids)
     assert stats["running_vms"] >= 3
@@ -63,7 +63,7 @@ def test_hypervisors_are_summed_up(each_client, uuids):
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.72"])
-def test_clients_of_earlier_days_see_measures(each_client, uuids, version):
+def test_old_client_shows_resource_totals(each_client, uuids, version):
     """2.1 is what everybody spoke once; 2.72 is Stein's, which names hypervisors by uuid."""
     client = each_client(version)
     rows = client.json("hypervisor", "list", "--long")

@@ -20,7 +20,7 @@ def client(each_client):
 
 
 @pytest.fixture
-def given(each_server):
+def create_image(each_server):
     """Give a function that has an image made, not by the client, and returns its id."""
     made = []
 
@@ -69,10 +69,10 @@ def test_image_is_created_with_traits_changed_shown_and_deleted(client):
     assert "No Image found" in client.refusal("image", "show", made["id"])
 
 
-def test_images_are_listed_by_property_tag_name_and_visibility(client, given):
+def test_images_are_listed_by_property_tag_name_and_visibility(client, create_image):
     trait = ("--property", "trait:CUSTOM_LISTED=required")
-    first = given("list-a", tags=["listed"], **{"trait:CUSTOM_LISTED": "required"})
-    second = given("list-b", tags=["listed", "other"], visibility="public")
+    first = create_image("list-a", tags=["listed"], **{"trait:CUSTOM_LISTED": "required"})
+    second = create_image("list-b", tags=["listed", "other"], visibility="public")
 
     def found(*arguments):
         return {row["ID"] for row in client.json("image", "list", *arguments)}
@@ -92,22 +92,22 @@ def test_images_are_listed_by_property_tag_name_and_visibility(client, given):
     assert after in ([{second}, set()], [set(), {first}])
 
 
-def test_more_images_than_a_page_are_listed(client, given):
-    uuids = [given(f"page-{number}", tags=["paged"]) for number in range(30)]
+def test_more_images_than_a_page_are_listed(client, create_image):
+    uuids = [create_image(f"page-{number}", tags=["paged"]) for number in range(30)]
     rows = client.json("image", "list", "--tag", "paged")
     assert sorted(row["ID"] for row in rows) == sorted(uuids)
 
 
-def test_protected_image_stays(client, given):
-    given("guarded")
+def test_protected_image_is_not_deleted(client, create_image):
+    create_image("guarded")
     client("image", "set", "--protected", "guarded")
     assert "is protected" in client.refusal("image", "delete", "guarded")
     client("image", "set", "--unprotected", "guarded")
     client("image", "delete", "guarded")
 
 
-def test_hidden_image_is_shown_and_listed_on_demand(client, given):
-    uuid = given("hidden-one")
+def test_hidden_image_is_shown_and_listed_on_demand(client, create_image):
+    uuid = create_image("hidden-one")
     client("image", "set", "--hidden", "hidden-one")
     assert client.json("image", "show", "hidden-one")["id"] == uuid
     assert uuid not in {row["ID"] for row in client.json("image", "list")}
@@ -115,7 +115,7 @@ def test_hidden_image_is_shown_and_listed_on_demand(client, given):
     client("image", "set", "--unhidden", "hidden-one")
 
 
-def test_data_is_refused_with_a_clear_word_and_leaves_no_image(client, tmp_path):
+def test_upload_is_refused_and_leaves_no_image(client, tmp_path):
     data = tmp_path / "disk.raw"
     data.write_bytes(b"\0" * 3_000_000)
     told = client.refusal("image", "create", "--file", str(data), "with-data")
@@ -123,7 +123,7 @@ def test_data_is_refused_with_a_clear_word_and_leaves_no_image(client, tmp_path)
     assert "with-data" not in {row["Name"] for row in client.json("image", "list", "--all")}
 
 
-def test_a_pipe_without_bytes_makes_an_active_image(openstack):
+def test_empty_pipe_creates_an_active_image(openstack):
     done = subprocess.run(
         [BIN / "openstack", "image", "create", "piped", "-f", "json"],
         input="",
@@ -140,7 +140,7 @@ def test_a_pipe_without_bytes_makes_an_active_image(openstack):
     openstack("image", "delete", made["id"])
 
 
-def test_image_of_a_chosen_id_is_made_once(client):
+def test_image_with_a_chosen_id_is_created_once(client):
     uuid = "70a599e0-31e7-49b7-b260-868f441e862b"
     create = ("image", "create", "--id", uuid, "chosen")
     assert client.json(*create)["id"] == uuid
@@ -148,24 +148,24 @@ def test_image_of_a_chosen_id_is_made_once(client):
     client("image", "delete", uuid)
 
 
-def test_deactivation_wants_an_active_image(client, given):
-    given("still-queued")
+def test_deactivation_needs_an_active_image(client, create_image):
+    create_image("still-queued")
     client("image", "set", "--deactivate", "still-queued")
     assert client.json("image", "show", "still-queued")["status"] == "queued"
 
 
-def test_image_cannot_be_shared_with_a_single_project(client, given):
-    given("to-share")
+def test_image_cannot_be_shared_with_a_single_project(client, create_image):
+    create_image("to-share")
     told = client.refusal("image", "add", "project", "to-share", "shop")
     assert "404" in told
     assert "Traceback" not in told
 
 
-def test_there_is_no_way_to_import(client):
+def test_import_is_not_offered(client):
     assert client.json("image", "import", "info") == {"import-methods": []}
 
 
-def test_faults_are_told_in_one_line(client):
+def test_errors_are_reported_in_one_line(client):
     told = client.refusal("image", "create", "--property", "os_glance_x=1", "reserved")
     assert "Attribute 'os_glance_x' is reserved." in told
     assert "Traceback" not in told

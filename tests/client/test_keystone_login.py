@@ -24,7 +24,7 @@ SIZES = ("--vcpus", "1", "--ram", "512", "--disk", "1")
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run_with_login(tmp_path_factory):
     """Run a program that finds its cloud in clouds.yaml, and return its process."""
     needs_peer()
     folder = tmp_path_factory.mktemp("cloud")
@@ -62,14 +62,14 @@ def run(tmp_path_factory):
             yield run
 
 
-def test_openstack_scheduler_explains_a_request(run):
-    done = run("openstack", "scheduler", "explain", *SIZES, "-f", "json")
+def test_openstack_scheduler_explains_a_request(run_with_login):
+    done = run_with_login("openstack", "scheduler", "explain", *SIZES, "-f", "json")
     assert done.returncode == 0, done.stderr
     assert {row["Out"] for row in json.loads(done.stdout)} == {0}
 
 
-def test_command_logs_in(run):
-    done = run("placement-sched", "policy", "list", "--format", "json")
+def test_command_logs_in_with_keystone(run_with_login):
+    done = run_with_login("placement-sched", "policy", "list", "--format", "json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)
 
@@ -78,8 +78,8 @@ def test_command_logs_in(run):
     ("program", "words"),
     [("openstack", ["scheduler", "host", "list"]), ("placement-sched", ["host", "list"])],
 )
-def test_wrong_password_is_one_line(run, program, words):
-    done = run(program, *words, cloud="wrong")
+def test_wrong_password_is_reported_in_one_line(run_with_login, program, words):
+    done = run_with_login(program, *words, cloud="wrong")
     assert done.returncode == 1
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()

@@ -126,7 +126,7 @@ def test_traits_of_a_provider_are_set_shown_and_deleted(placement, provider):
     assert placement.get_resource_provider_trait(provider).traits == []
 
 
-def test_candidates_are_claimed_told_counted_and_freed(placement, provider, name):
+def test_candidates_are_claimed_shown_counted_and_freed(placement, provider, name):
     placement.create_resource_provider_inventory(provider, "VCPU", total=8)
     (candidate,) = placement.allocation_candidates(resources="VCPU:2", in_tree=provider.id)
     assert candidate.allocations == {provider.id: {"resources": {"VCPU": 2}}}
@@ -170,7 +170,7 @@ def test_candidates_are_claimed_told_counted_and_freed(placement, provider, name
 ASKED = "OpenStack-API-Version"
 
 
-def test_calls_of_the_adapter_are_answered_at_the_version_they_ask_for(placement, provider):
+def test_adapter_calls_use_their_microversion(placement, provider):
     shown = placement.get(f"/resource_providers/{provider.id}", microversion="1.0")
     assert shown.headers[ASKED] == "placement 1.0"
     assert set(shown.json()) == {"uuid", "name", "generation", "links"}
@@ -180,7 +180,7 @@ def test_calls_of_the_adapter_are_answered_at_the_version_they_ask_for(placement
     assert refused.status_code == 406
 
 
-def test_what_nova_asks_through_the_adapter_is_served(placement, provider):
+def test_adapter_requests_of_nova_are_served(placement, provider):
     """The calls of nova's report client: stock, ask for candidates, claim one, look, free."""
     put = placement.put(
         f"/resource_providers/{provider.id}/inventories",

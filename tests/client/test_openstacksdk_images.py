@@ -33,25 +33,25 @@ def name():
 
 
 @pytest.fixture
-def made(image, name):
+def new_image(image, name):
     return image.create_image(name, allow_duplicates=True, **{"trait:CUSTOM_X": "required"})
 
 
-def test_image_is_created_found_shown_and_deleted(image, made, name):
-    assert (made.name, made.status, made.visibility) == (name, "queued", "shared")
-    assert made.properties["trait:CUSTOM_X"] == "required"
-    assert made.properties["owner_specified.openstack.object"] == f"images/{name}"
-    assert image.find_image(name, ignore_missing=False).id == made.id
-    assert image.get_image(made.id).properties == made.properties
-    image.delete_image(made)
+def test_image_is_created_found_shown_and_deleted(image, new_image, name):
+    assert (new_image.name, new_image.status, new_image.visibility) == (name, "queued", "shared")
+    assert new_image.properties["trait:CUSTOM_X"] == "required"
+    assert new_image.properties["owner_specified.openstack.object"] == f"images/{name}"
+    assert image.find_image(name, ignore_missing=False).id == new_image.id
+    assert image.get_image(new_image.id).properties == new_image.properties
+    image.delete_image(new_image)
     with pytest.raises(exceptions.NotFoundException, match="No image found"):
-        image.get_image(made.id)
-    image.delete_image(made, ignore_missing=True)
+        image.get_image(new_image.id)
+    image.delete_image(new_image, ignore_missing=True)
 
 
-def test_image_is_updated(image, made):
+def test_image_is_updated(image, new_image):
     changed = image.update_image(
-        made.id,
+        new_image.id,
         name="renamed",
         min_ram=64,
         is_protected=True,
@@ -60,14 +60,14 @@ def test_image_is_updated(image, made):
     )
     assert (changed.name, changed.min_ram, changed.is_protected) == ("renamed", 64, True)
     assert changed.os_distro == "windows"
-    fetched = image.get_image(made.id)
+    fetched = image.get_image(new_image.id)
     assert fetched.properties["with/slash~tilde.dot"] == "x"
     with pytest.raises(exceptions.ForbiddenException, match="is protected"):
-        image.delete_image(made.id, ignore_missing=False)
+        image.delete_image(new_image.id, ignore_missing=False)
     kept = {key: value for key, value in fetched.properties.items() if "slash" not in key}
     assert image.update_image(fetched, is_protected=False, properties=kept).properties == kept
-    image.update_image_properties(image.get_image(made.id), os_version="11")
-    assert image.get_image(made.id).os_version == "11"
+    image.update_image_properties(image.get_image(new_image.id), os_version="11")
+    assert image.get_image(new_image.id).os_version == "11"
 
 
 def test_images_are_listed_over_pages(image, name):
@@ -85,30 +85,30 @@ def test_images_are_listed_over_pages(image, name):
     assert list(image.images(tag=name, size_min=1)) == []
 
 
-def test_tags_are_added_and_removed(image, made):
-    image.add_tag(made, "one")
-    image.add_tag(made, "two")
-    assert image.get_image(made.id).tags == ["one", "two"]
-    image.remove_tag(made, "one")
-    assert image.get_image(made.id).tags == ["two"]
+def test_tags_are_added_and_removed(image, new_image):
+    image.add_tag(new_image, "one")
+    image.add_tag(new_image, "two")
+    assert image.get_image(new_image.id).tags == ["one", "two"]
+    image.remove_tag(new_image, "one")
+    assert image.get_image(new_image.id).tags == ["two"]
 
 
-def test_schemas_and_ways_to_import_are_told(image):
+def test_schemas_and_import_methods_are_shown(image):
     assert "visibility" in image.get_image_schema().properties
     assert "images" in image.get_images_schema().properties
     assert image.get_import_info().import_methods["value"] == []
 
 
-def test_data_is_refused_and_no_image_left(image, name):
+def test_upload_is_refused_and_leaves_no_image(image, name):
     with pytest.raises(exceptions.HttpException, match="No image data is stored here"):
         image.create_image(name, data=b"\0" * 1_000_000)
     assert list(image.images(name=name)) == []
 
 
-def test_image_without_data_is_downloaded_as_nothing(image, made):
-    assert image.download_image(made.id).content == b""
+def test_image_without_data_is_downloaded_as_an_empty_file(image, new_image):
+    assert image.download_image(new_image.id).content == b""
 
 
-def test_id_is_taken_once(image, made, name):
+def test_image_id_is_unique(image, new_image, name):
     with pytest.raises(exceptions.ConflictException, match="already exists"):
-        image.create_image(name, allow_duplicates=True, meta={"id": made.id})
+        image.create_image(name, allow_duplicates=True, meta={"id": new_image.id})

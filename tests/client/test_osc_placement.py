@@ -27,7 +27,7 @@ class Placement:
     def at(self, version):
         return Placement(self._session_of, version)
 
-    def do(self, words, *arguments):
+    def run(self, words, *arguments):
         """Run a command that must succeed and shows nothing."""
         done = self._commands.run(*self._version, *words.split(), *arguments)
         assert done.returncode == 0, done.stderr
@@ -65,11 +65,11 @@ def name():
     return f"p{uuid4().hex[:8]}"
 
 
-def test_every_command_is_run_by_this_file():
+def test_every_command_is_tested_in_this_file():
     text = Path(__file__).read_text()
     given = {each.name.replace("_", " ") for each in entry_points(group="openstack.placement.v1")}
     assert len(given) == 31
-    run = set(re.findall(r"""(?:show|do|refusal)\(\s*"([a-z ]+)\"""", text))
+    run = set(re.findall(r"""(?:run|show|refusal)\(\s*"([a-z ]+)\"""", text))
     assert given - run == set()
 
 
@@ -97,7 +97,7 @@ def test_providers_are_created_shown_listed_changed_and_deleted(placement, name)
     assert found["uuid"] == uuid
     assert "child" in placement.refusal("resource provider delete", moved["uuid"])
     for gone in (uuid, moved["uuid"], parent["uuid"]):
-        placement.do("resource provider delete", gone)
+        placement.run("resource provider delete", gone)
     assert "No resource provider" in placement.refusal("resource provider show", uuid)
 
 
@@ -126,8 +126,8 @@ def test_inventories_are_set_listed_shown_and_deleted(placement, name):
         "VCPU": 16,
         "MEMORY_MB": 1024,
     }
-    placement.do("resource provider inventory delete", uuid, "--resource-class", "VCPU")
-    placement.do("resource provider inventory delete", uuid)
+    placement.run("resource provider inventory delete", uuid, "--resource-class", "VCPU")
+    placement.run("resource provider inventory delete", uuid)
     assert placement.show("resource provider inventory list", uuid) == []
     assert "No inventory" in placement.refusal("resource provider inventory show", uuid, "VCPU")
 
@@ -164,19 +164,19 @@ def test_aggregates_of_a_provider_are_set_and_listed(placement, name):
 
 def test_traits_are_created_shown_listed_and_deleted(placement, name):
     trait = f"CUSTOM_{name.upper()}"
-    placement.do("trait create", trait)
+    placement.run("trait create", trait)
     assert placement.show("trait show", trait) == {"name": trait}
     listed = placement.show("trait list", "--name", f"in:{trait},HW_CPU_X86_AVX2")
     assert {row["name"] for row in listed} == {trait, "HW_CPU_X86_AVX2"}
     associated = placement.show("trait list", "--associated", "--name", f"in:{trait}")
     assert associated == []
-    placement.do("trait delete", trait)
+    placement.run("trait delete", trait)
     assert "No such trait" in placement.refusal("trait show", trait)
 
 
 def test_traits_of_a_provider_are_set_listed_and_deleted(placement, name):
     uuid, trait = placement.provider(name, VCPU=1), f"CUSTOM_{name.upper()}"
-    placement.do("trait create", trait)
+    placement.run("trait create", trait)
     rows = placement.show("resource provider trait set", uuid, "--trait", trait)
     assert rows == [{"name": trait}]
     assert placement.show("resource provider trait list", uuid) == [{"name": trait}]
@@ -186,20 +186,20 @@ def test_traits_of_a_provider_are_set_listed_and_deleted(placement, name):
     others = placement.show("resource provider list", "--forbidden", trait, "--name", name)
     assert others == []
     assert "in use" in placement.refusal("trait delete", trait)
-    placement.do("resource provider trait delete", uuid)
+    placement.run("resource provider trait delete", uuid)
     assert placement.show("resource provider trait list", uuid) == []
 
 
 def test_resource_classes_are_created_ensured_shown_listed_and_deleted(placement, name):
     kind = f"CUSTOM_{name.upper()}"
-    placement.do("resource class create", kind)
+    placement.run("resource class create", kind)
     assert "already exists" in placement.refusal("resource class create", kind)
-    placement.do("resource class set", kind)
-    placement.do("resource class set", f"{kind}_MORE")
+    placement.run("resource class set", kind)
+    placement.run("resource class set", f"{kind}_MORE")
     assert placement.show("resource class show", kind) == {"name": kind}
     listed = {row["name"] for row in placement.show("resource class list")}
     assert {"VCPU", kind, f"{kind}_MORE"} <= listed
-    placement.do("resource class delete", kind)
+    placement.run("resource class delete", kind)
     assert "No such resource class" in placement.refusal("resource class show", kind)
     assert "standard" in placement.refusal("resource class delete", "VCPU")
 
@@ -236,13 +236,13 @@ def test_allocations_are_set_shown_unset_and_deleted(placement, name):
         "resource provider allocation set",
         *(consumer, "--allocation", f"rp={host},VCPU=9", *OWNER, "--consumer-type", "INSTANCE"),
     )
-    placement.do("resource provider allocation delete", consumer)
+    placement.run("resource provider allocation delete", consumer)
     assert placement.show("resource provider allocation show", consumer) == []
     assert "No allocations" in placement.refusal("resource provider allocation delete", consumer)
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.8", "1.12", "1.28", "1.38"])
-def test_allocations_are_set_as_every_form_of_their_body_has_it(placement, name, version):
+def test_allocations_are_set_in_every_body_format(placement, name, version):
     host, consumer = placement.provider(name, VCPU=8), str(uuid4())
     kind = ("--consumer-type", "MIGRATION") if version == "1.38" else ()
     owner = () if version == "1.0" else OWNER
@@ -274,7 +274,7 @@ def tree(placement, name):
     host = placement.provider(name, VCPU=8, MEMORY_MB=1024)
     group, devices = str(uuid4()), []
     kind = f"CUSTOM_{name.upper()}"
-    placement.do("resource class set", kind)
+    placement.run("resource class set", kind)
     for number in range(2):
         device = placement.show(
             "resource provider create", f"{name}_{number}", "--parent-provider", host
@@ -298,7 +298,7 @@ def amounts(rows):
     return list(found.values())
 
 
-def test_candidates_take_from_the_tree_and_what_it_shares(placement, tree):
+def test_candidates_use_the_tree_and_its_shared_disk(placement, tree):
     rows = placement.show(
         "allocation candidate list",
         *("--resource", "VCPU=1", "--resource", "DISK_GB=10", "--member-of", tree["group"]),
@@ -310,7 +310,7 @@ def test_candidates_take_from_the_tree_and_what_it_shares(placement, tree):
     }
 
 
-def test_candidates_of_granular_groups_keep_their_policy(placement, tree):
+def test_granular_candidates_obey_their_group_policy(placement, tree):
     wanted = ("--group", "1", "--resource", f"{tree['kind']}=1", "--group", "2")
     given = (*wanted, "--resource", f"{tree['kind']}=1", "--group-policy", "isolate")
     found = amounts(placement.show("allocation candidate list", *given))
@@ -320,7 +320,7 @@ def test_candidates_of_granular_groups_keep_their_policy(placement, tree):
     assert placement.show("allocation candidate list", *two) == []
 
 
-def test_candidates_keep_required_and_forbidden_traits_and_the_limit(placement, tree):
+def test_candidates_obey_traits_and_limit(placement, tree):
     ask = ("--resource", f"{tree['kind']}=1")
     assert len(amounts(placement.show("allocation candidate list", *ask))) == 2
     assert len(amounts(placement.show("allocation candidate list", *ask, "--limit", "1"))) == 1

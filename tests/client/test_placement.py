@@ -28,7 +28,7 @@ def test_inventories_and_traits_of_a_provider_are_listed(openstack, hosts):
 
 
 @pytest.fixture(scope="module")
-def licensed(server, hosts):
+def licensed_aggregate(server, hosts):
     """The uuid of an aggregate with cn2 and cn3 in it."""
     url = "/compute/v2.1/os-aggregates"
     made = server.ask("POST", url, {"aggregate": {"name": "licensed"}}, "compute 2.41")
@@ -48,20 +48,20 @@ def licensed(server, hosts):
         (("--member-of", "LICENSED", "--limit", "10"), ["cn2", "cn3"]),
     ],
 )
-def test_candidates_keep_every_constraint(openstack, hosts, licensed, constraints, found):
-    given = [licensed if each == "LICENSED" else each for each in constraints]
+def test_candidates_obey_every_constraint(openstack, hosts, licensed_aggregate, constraints, found):
+    given = [licensed_aggregate if each == "LICENSED" else each for each in constraints]
     command = (*VERSION, "allocation", "candidate", "list", "--resource", "VCPU=1")
     rows = openstack.json(*command, "--resource", "MEMORY_MB=512", *given)
     assert {row["resource provider"] for row in rows} == {uuid_of(host) for host in found}
 
 
-def test_candidates_are_at_most_the_limit(openstack, hosts):
+def test_candidates_are_limited(openstack, hosts):
     command = (*VERSION, "allocation", "candidate", "list", "--resource", "VCPU=1")
     rows = openstack.json(*command, "--limit", "2")
     assert len(rows) == 2
     assert {row["allocation"] for row in rows} == {"VCPU=1"}
 
 
-def test_candidates_for_too_much_are_none(openstack, hosts):
+def test_oversized_request_has_no_candidates(openstack, hosts):
     command = (*VERSION, "allocation", "candidate", "list", "--resource", "VCPU=9")
     assert openstack.json(*command) == []

@@ -26,7 +26,7 @@ def test_hosts_are_listed_with_the_output_of_the_client(client, hosts):
     assert value.stdout == "nova\n"
 
 
-def test_request_is_explained_stage_by_stage(client, hosts):
+def test_request_is_explained_by_stages(client, hosts):
     rows = client.json(
         "scheduler", "explain", *SIZES, "--property", "trait:CUSTOM_LICENSED=required"
     )
@@ -34,7 +34,7 @@ def test_request_is_explained_stage_by_stage(client, hosts):
     assert (licensed["In"], licensed["Out"]) == (len(hosts), 2)
 
 
-def test_selection_and_its_decision(client, hosts):
+def test_selection_records_a_decision(client, hosts):
     (selection,) = client.json("scheduler", "select", *SIZES, "--no-claim")
     assert selection["Host"] in hosts
     decision = client.json("scheduler", "decision", "list", "--limit", "1")[0]
@@ -44,7 +44,7 @@ def test_selection_and_its_decision(client, hosts):
     assert client.json("scheduler", "decision", "replay", decision["Decision"]) == []
 
 
-def test_capacity_plan_and_policies(client, hosts):
+def test_capacity_plan_and_policies_are_printed(client, hosts):
     (capacity,) = client.json("scheduler", "capacity", *SIZES)
     assert capacity["Fit"] > 0
     assert client.json("scheduler", "plan", "--change", "drain=cn1") == []
@@ -54,7 +54,7 @@ def test_capacity_plan_and_policies(client, hosts):
 
 
 @pytest.mark.usefixtures("hosts")
-def test_error_is_one_line(client):
+def test_error_is_reported_in_one_line(client):
     done = client.run("scheduler", "host", "show", "cn")
     assert done.returncode == 1
     assert done.stderr.startswith("there is no host 'cn'; did you mean")

@@ -32,7 +32,7 @@ def flavor(compute):
     compute.delete_flavor(made, ignore_missing=True)
 
 
-def test_flavor_is_made_found_described_and_deleted(compute, flavor):
+def test_flavor_is_created_found_described_and_deleted(compute, flavor):
     assert (flavor.id, flavor.name, flavor.ram, flavor.swap) == ("sdk1", "sdk.small", 512, 0)
     assert compute.get_flavor("sdk1").is_public is False
     assert compute.find_flavor("sdk.small", get_extra_specs=True).id == "sdk1"
@@ -44,7 +44,7 @@ def test_flavor_is_made_found_described_and_deleted(compute, flavor):
         compute.delete_flavor("sdk1", ignore_missing=False)
 
 
-def test_flavors_are_listed_by_page(compute, flavor):
+def test_flavors_are_listed_over_pages(compute, flavor):
     others = [
         compute.create_flavor(name=f"sdk.{number}", id=f"sdk{number}", ram=2048, vcpus=1, disk=1)
         for number in (2, 3)
@@ -57,7 +57,7 @@ def test_flavors_are_listed_by_page(compute, flavor):
         compute.delete_flavor(each)
 
 
-def test_extra_specs_are_made_fetched_changed_and_deleted(compute, flavor):
+def test_extra_specs_are_created_read_changed_and_deleted(compute, flavor):
     made = compute.create_flavor_extra_specs(flavor, {"hw:cpu_sockets": "2", "acme:x": "1"})
     assert made.extra_specs == {"hw:cpu_sockets": "2", "acme:x": "1"}
     assert compute.get_flavor_extra_specs_property(flavor, "acme:x") == "1"
@@ -67,7 +67,7 @@ def test_extra_specs_are_made_fetched_changed_and_deleted(compute, flavor):
     assert compute.get_flavor("sdk1").extra_specs == {"acme:x": "2"}
 
 
-def test_projects_are_let_in_and_shut_out(compute, flavor):
+def test_project_access_is_granted_and_revoked(compute, flavor):
     compute.flavor_add_tenant_access(flavor, "shop")
     assert compute.get_flavor_access(flavor) == [{"flavor_id": "sdk1", "tenant_id": "shop"}]
     with pytest.raises(exceptions.ConflictException):

@@ -13,7 +13,7 @@ def compute(each_server, sdk_of):
     return sdk_of(each_server).compute
 
 
-def test_group_is_made_found_listed_and_deleted(compute):
+def test_group_is_created_found_listed_and_deleted(compute):
     made = compute.create_server_group(
         name="sdk.apart", policy="anti-affinity", rules={"max_server_per_host": 3}
     )

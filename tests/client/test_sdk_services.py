@@ -5,13 +5,13 @@ import openstack
 import pytest
 from openstack import exceptions
 
-from tests.client.reporting import record, report, traits
+from tests.client.reporting import read_traits, record_instance, report_host
 
 # What the client says of its own future.
 pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")]
 
 
-def connected(server, **options):
+def connect_sdk(server, **options):
     """Return a connection as the ``clouds.yaml`` of the documentation makes it."""
     return openstack.connect(
         load_yaml_config=False,
@@ -26,24 +26,24 @@ def connected(server, **options):
 
 @pytest.fixture(scope="module")
 def compute(each_server):
-    with connected(each_server) as connection:
+    with connect_sdk(each_server) as connection:
         yield connection.compute
 
 
 @pytest.fixture(scope="module")
-def stein(each_server):
-    with connected(each_server, compute_default_microversion="2.72") as connection:
+def stein_compute(each_server):
+    with connect_sdk(each_server, compute_default_microversion="2.72") as connection:
         yield connection.compute
 
 
 def test_service_is_found_disabled_forced_down_and_deleted(compute, each_server):
-    provider = report(each_server, "sdk-s1")
+    provider = report_host(each_server, "sdk-s1")
     (found,) = compute.services(host="sdk-s1", binary="nova-compute")
     assert (found.status, found.state, found.availability_zone) == ("enabled", "up", "nova")
     assert compute.find_service("nova-compute", host="sdk-s1").id == found.id
     told = compute.disable_service(found, "sdk-s1", "nova-compute", "fan")
     assert (told.status, told.disabled_reason) == ("disabled", "fan")
-    assert traits(each_server, provider) == {"COMPUTE_STATUS_DISABLED"}
+    assert read_traits(each_server, provider) == {"COMPUTE_STATUS_DISABLED"}
     assert compute.enable_service(found, "sdk-s1", "nova-compute").status == "enabled"
     assert compute.update_service_forced_down(found, forced=True).is_forced_down
     assert compute.update_service(found, forced_down=False).state == "up"
@@ -53,8 +53,8 @@ def test_service_is_found_disabled_forced_down_and_deleted(compute, each_server)
 
 
 def test_hypervisor_is_found_listed_and_shown_with_its_instances(compute, each_server):
-    uuid = report(each_server, "sdk-h1", stats={"uptime": "up 9 days"})
-    address = record(each_server, "sdk-h1", "web")
+    uuid = report_host(each_server, "sdk-h1", stats={"uptime": "up 9 days"})
+    address = record_instance(each_server, "sdk-h1", "web")
     found = compute.find_hypervisor("sdk-h1")
     assert (found.id, found.hypervisor_type, found.uptime) == (uuid, "QEMU", "up 9 days")
     assert uuid in {each.id for each in compute.hypervisors(limit=1)}
@@ -68,15 +68,15 @@ def test_hypervisor_is_found_listed_and_shown_with_its_instances(compute, each_s
 
 @pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedFieldWarning")
 @pytest.mark.filterwarnings("ignore::openstack.warnings.LegacyAPIWarning")
-def test_measures_and_uptime_are_steins(stein, each_server):
-    uuid = report(each_server, "sdk-h2", stats={"num_instances": 2, "uptime": "up 1 day"})
-    shown = stein.get_hypervisor(uuid)
+def test_totals_and_uptime_need_the_version_of_stein(stein_compute, each_server):
+    uuid = report_host(each_server, "sdk-h2", stats={"num_instances": 2, "uptime": "up 1 day"})
+    shown = stein_compute.get_hypervisor(uuid)
     assert (shown.vcpus, shown.memory_used, shown.running_vms) == (8, 512, 2)
-    assert stein.get_hypervisor_uptime(uuid).uptime == "up 1 day"
+    assert stein_compute.get_hypervisor_uptime(uuid).uptime == "up 1 day"
 
 
-def test_aggregate_is_made_tagged_filled_and_deleted(compute, each_server):
-    report(each_server, "sdk-a1")
+def test_aggregate_is_created_tagged_filled_and_deleted(compute, each_server):
+    report_host(each_server, "sdk-a1")
     made = compute.create_aggregate(name="sdk-aggregate", availability_zone="sdk-zone")
     compute.set_aggregate_metadata(made, {"trait:CUSTOM_X": "required", "ssd": "true"})
     compute.set_aggregate_metadata(made, {"ssd": None})

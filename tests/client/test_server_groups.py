@@ -14,7 +14,7 @@ def client(each_client):
     return each_client()
 
 
-def test_group_is_made_listed_shown_and_deleted(client, each_server):
+def test_group_is_created_listed_shown_and_deleted(client, each_server):
     made = client.json(
         *("server", "group", "create", "--policy", "anti-affinity"),
         *("--rule", "max_server_per_host=2", "life.apart"),
@@ -44,7 +44,7 @@ def test_group_is_made_listed_shown_and_deleted(client, each_server):
     each_server.ask("DELETE", f"/scheduler/v1/instances/{instance(71)}")
 
 
-def test_soft_groups_are_listed_by_page(client):
+def test_soft_groups_are_listed_over_pages(client):
     for policy in ("soft-affinity", "soft-anti-affinity"):
         client("server", "group", "create", "--policy", policy, f"life.{policy}")
     listed = client.json("server", "group", "list")
@@ -55,13 +55,13 @@ def test_soft_groups_are_listed_by_page(client):
     client("server", "group", "delete", "life.soft-affinity", "life.soft-anti-affinity")
 
 
-def test_rule_that_cannot_be_is_told(client):
+def test_invalid_rule_is_reported(client):
     rule = ("--policy", "affinity", "--rule", "max_server_per_host=2")
     told = client.refusal("server", "group", "create", *rule, "life.bad")
     assert "Only anti-affinity policy supports rules" in told
 
 
-def test_client_of_former_days_sees_policies(each_client):
+def test_old_client_shows_policies(each_client):
     client = each_client("2.15")
     made = client.json("server", "group", "create", "--policy", "soft-affinity", "life.old")
     assert made["policies"] == ["soft-affinity"]

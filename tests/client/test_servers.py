@@ -50,21 +50,21 @@ def client(server, each_client):
     return each_client()
 
 
-def ids(rows):
+def server_ids(rows):
     return {row["ID"] for row in rows} & {WEB, DB, THEIRS}
 
 
 def test_servers_are_listed(client):
     rows = client.json("server", "list")
-    assert ids(rows) == {WEB, DB}
+    assert server_ids(rows) == {WEB, DB}
     (row,) = (row for row in rows if row["ID"] == WEB)
     assert (row["Name"], row["Status"], row["Networks"]) == ("life-web", "ACTIVE", {})
     assert (row["Image"], row["Flavor"]) == ("life.image", "m1.life")
 
 
-def test_servers_of_all_projects_are_listed_long(client):
+def test_servers_of_all_projects_are_listed_with_details(client):
     rows = client.json("server", "list", "--all-projects", "--long")
-    assert ids(rows) == {WEB, DB, THEIRS}
+    assert server_ids(rows) == {WEB, DB, THEIRS}
     (row,) = (row for row in rows if row["ID"] == WEB)
     told = {key: row[key] for key in ("Host", "Availability Zone", "Project ID", "Task State")}
     assert told == {
@@ -75,17 +75,17 @@ def test_servers_of_all_projects_are_listed_long(client):
     }
 
 
-def test_servers_are_found_by_what_they_are(client):
+def test_servers_are_filtered_by_their_fields(client):
     everyone = ("server", "list", "--all-projects")
-    assert ids(client.json(*everyone, "--name", "ife-w")) == {WEB}
-    assert ids(client.json(*everyone, "--host", "life2")) == {DB}
-    assert ids(client.json(*everyone, "--status", "SHUTOFF")) == {DB}
-    assert ids(client.json(*everyone, "--changes-since", "2100-01-01T00:00:00Z")) == set()
-    assert ids(client.json(*everyone, "--deleted")) == set()
+    assert server_ids(client.json(*everyone, "--name", "ife-w")) == {WEB}
+    assert server_ids(client.json(*everyone, "--host", "life2")) == {DB}
+    assert server_ids(client.json(*everyone, "--status", "SHUTOFF")) == {DB}
+    assert server_ids(client.json(*everyone, "--changes-since", "2100-01-01T00:00:00Z")) == set()
+    assert server_ids(client.json(*everyone, "--deleted")) == set()
     first = client.json(*everyone, "--name", "life-", "--limit", "1")
     rest = client.json(*everyone, "--name", "life-", "--marker", first[0]["ID"])
-    assert ids(first) | ids(rest) == {WEB, DB, THEIRS}
-    assert not ids(first) & ids(rest)
+    assert server_ids(first) | server_ids(rest) == {WEB, DB, THEIRS}
+    assert not server_ids(first) & server_ids(rest)
 
 
 def test_server_is_shown_by_name_and_by_id(client):
@@ -101,14 +101,14 @@ def test_server_is_shown_by_name_and_by_id(client):
     assert "No Server found" in client.refusal("server", "show", "life-nobody")
 
 
-def test_client_of_former_days_sees_servers(server, each_client):
+def test_old_client_lists_servers(server, each_client):
     client = each_client("2.1")
     (row,) = client.json("server", "list", "--name", "life-web")
     assert (row["ID"], row["Status"]) == (WEB, "ACTIVE")
     assert client.json("server", "show", WEB)["flavor"] == "fl1"
 
 
-def test_server_is_not_deleted_here(client):
+def test_server_deletion_is_refused(client):
     told = client.refusal("server", "delete", "life-web")
     assert "cannot be created, changed or deleted" in told
 

@@ -3,14 +3,14 @@
 
 import pytest
 
-from tests.client.reporting import record, report, traits
+from tests.client.reporting import read_traits, record_instance, report_host
 
 pytestmark = pytest.mark.system
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 
 
-def row(client, host):
+def read_row(client, host):
     """Return what the client lists of the service of a host."""
     (found,) = client.json("compute", "service", "list", "--host", host, "--long")
     return found
@@ -18,8 +18,8 @@ def row(client, host):
 
 def test_service_is_listed_disabled_forced_down_and_deleted(each_server, each_client):
     client = each_client()
-    provider = report(each_server, "sv1")
-    listed = row(client, "sv1")
+    provider = report_host(each_server, "sv1")
+    listed = read_row(client, "sv1")
     assert len(listed.pop("ID")) == 36
     assert listed.pop("Updated At")
     assert listed == {
@@ -33,59 +33,62 @@ def test_service_is_listed_disabled_forced_down_and_deleted(each_server, each_cl
     }
     change = ("compute", "service", "set", "sv1", "nova-compute")
     client(*change, "--disable", "--disable-reason", "broken fan")
-    listed = row(client, "sv1")
+    listed = read_row(client, "sv1")
     assert (listed["Status"], listed["Disabled Reason"]) == ("disabled", "broken fan")
-    assert traits(each_server, provider) == {DISABLED}
+    assert read_traits(each_server, provider) == {DISABLED}
     client(*change, "--enable")
-    listed = row(client, "sv1")
+    listed = read_row(client, "sv1")
     assert (listed["Status"], listed["Disabled Reason"]) == ("enabled", None)
-    assert traits(each_server, provider) == set()
+    assert read_traits(each_server, provider) == set()
     client(*change, "--down")
-    listed = row(client, "sv1")
+    listed = read_row(client, "sv1")
     assert (listed["State"], listed["Forced Down"]) == ("down", True)
     client(*change, "--up")
-    assert row(client, "sv1")["State"] == "up"
+    assert read_row(client, "sv1")["State"] == "up"
     found = client.json("compute", "service", "list", "--service", "nova-compute")
     assert "sv1" in {each["Host"] for each in found}
     assert client.json("compute", "service", "list", "--service", "nova-scheduler") == []
     assert "not found" in client.refusal("compute", "service", "set", "nope", "nova-compute")
-    client("compute", "service", "delete", row(client, "sv1")["ID"])
+    client("compute", "service", "delete", read_row(client, "sv1")["ID"])
     assert client.json("compute", "service", "list", "--host", "sv1") == []
 
 
-def test_host_with_instances_keeps_its_service(each_server, each_client):
+def test_service_of_a_host_with_instances_is_not_deleted(each_server, each_client):
     client = each_client()
-    report(each_server, "sv2")
-    address = record(each_server, "sv2", "web")
-    told = client.refusal("compute", "service", "delete", row(client, "sv2")["ID"])
+    report_host(each_server, "sv2")
+    address = record_instance(each_server, "sv2", "web")
+    told = client.refusal("compute", "service", "delete", read_row(client, "sv2")["ID"])
     assert "Unable to delete compute service that is hosting instances" in told
     each_server.ask("DELETE", address)
-    client("compute", "service", "delete", row(client, "sv2")["ID"])
+    client("compute", "service", "delete", read_row(client, "sv2")["ID"])
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.72"])
-def test_clients_of_earlier_days_change_services_too(each_server, each_client, version):
+def test_old_client_changes_services(each_server, each_client, version):
     """2.1 is what everybody spoke once; 2.72 is Stein's, which names services by uuid."""
     client = each_client(version)
-    provider = report(each_server, "sv3")
+    provider = report_host(each_server, "sv3")
     change = ("compute", "service", "set", "sv3", "nova-compute")
     client(*change, "--disable", "--disable-reason", "fan")
-    listed = row(client, "sv3")
+    listed = read_row(client, "sv3")
     assert (listed["Status"], listed["Disabled Reason"]) == ("disabled", "fan")
     assert ("Forced Down" in listed) == (version != "2.1")
-    assert traits(each_server, provider) == {DISABLED}
+    assert read_traits(each_server, provider) == {DISABLED}
     client(*change, "--enable")
     client(*change, "--disable")
-    assert row(client, "sv3")["Disabled Reason"] is None
-    client("compute", "service", "delete", str(row(client, "sv3")["ID"]))
+    assert read_row(client, "sv3")["Disabled Reason"] is None
+    client("compute", "service", "delete", str(read_row(client, "sv3")["ID"]))
     assert client.json("compute", "service", "list", "--host", "sv3") == []
 
 
 def test_service_is_forced_down_by_name_before_2_53(each_server, each_client):
     client = each_client("2.52")
-    report(each_server, "sv4")
+    report_host(each_server, "sv4")
     change = ("compute", "service", "set", "sv4", "nova-compute")
     client(*change, "--down")
-    assert (row(client, "sv4")["State"], row(client, "sv4")["Forced Down"]) == ("down", True)
+    assert (read_row(client, "sv4")["State"], read_row(client, "sv4")["Forced Down"]) == (
+        "down",
+        True,
+    )
     client(*change, "--up")
-    assert row(client, "sv4")["State"] == "up"
+    assert read_row(client, "sv4")["State"] == "up"

@@ -15,18 +15,18 @@ SINCE = datetime(2026, 1, 1, 12)
 
 
 @pytest.fixture
-def fake(tmp_path):
+def attestation_service(tmp_path):
     with run_attestation_service(tmp_path) as service:
         service.hosts = {"cn1": ("trusted", TIME), "cn2": ("untrusted", TIME)}
         yield service
 
 
 @pytest.fixture
-def attestation(fake):
-    return Attestation(fake.url, verify=fake.ca_file)
+def attestation(attestation_service):
+    return Attestation(attestation_service.url, verify=attestation_service.ca_file)
 
 
-def failure(attestation) -> str:
+def failure_detail(attestation) -> str:
     with pytest.raises(ServiceFailed) as told:
         attestation.poll(["cn1"])
     assert told.value.service == "attestation"
@@ -34,18 +34,20 @@ def failure(attestation) -> str:
     return told.value.detail
 
 
-def test_hosts_are_polled_all_at_once(fake, attestation):
+def test_hosts_are_polled_in_one_request(attestation_service, attestation):
     assert attestation.poll(["cn1", "cn2", "cn3"]) == {
         "cn1": Level("trusted", SINCE),
         "cn2": Level("untrusted", SINCE),
     }
-    assert fake.seen == [{"count": 3, "hosts": ["cn1", "cn2", "cn3"]}]
-    assert fake.blobs == [None]
+    assert attestation_service.seen == [{"count": 3, "hosts": ["cn1", "cn2", "cn3"]}]
+    assert attestation_service.blobs == [None]
 
 
-def test_service_is_told_who_asks(fake):
-    Attestation(fake.url, verify=fake.ca_file, blob="let-me-in").poll(["cn1"])
-    assert fake.blobs == ["let-me-in"]
+def test_request_identifies_the_client(attestation_service):
+    Attestation(attestation_service.url, verify=attestation_service.ca_file, blob="let-me-in").poll(
+        ["cn1"]
+    )
+    assert attestation_service.blobs == ["let-me-in"]
 
 
 @pytest.mark.parametrize(
@@ -62,59 +64,65 @@ def test_service_is_told_who_asks(fake):
         (1767268800, None),
     ],
 )
-def test_time_is_read_as_both_services_write_it_and_without_one_nothing_is_known(
-    fake, attestation, vtime, since
-):
-    fake.hosts = {"cn1": ("trusted", vtime)}
+def test_times_of_both_formats_are_parsed(attestation_service, attestation, vtime, since):
+    attestation_service.hosts = {"cn1": ("trusted", vtime)}
     level = Level("trusted", since) if since else Level("unknown", None)
     assert attestation.poll(["cn1"]) == {"cn1": level}
 
 
-def test_certificate_that_another_signed_is_refused(fake, tmp_path):
+def test_certificate_of_another_ca_is_rejected(attestation_service, tmp_path):
     other = tmp_path / "other.pem"
     trustme.CA().cert_pem.write_to_path(str(other))
     for verify in (str(other), True):
-        told = failure(Attestation(fake.url, verify=verify))
-        assert told.startswith(f"{fake.url} does not answer: ")
+        told = failure_detail(Attestation(attestation_service.url, verify=verify))
+        assert told.startswith(f"{attestation_service.url} does not answer: ")
         assert "certificate" in told
-    assert fake.seen == []
+    assert attestation_service.seen == []
 
 
-def test_certificate_for_another_name_is_refused(tmp_path):
+def test_certificate_for_another_name_is_rejected(tmp_path):
     with run_attestation_service(tmp_path, "attestation.example.org") as service:
-        told = failure(Attestation(service.url, verify=service.ca_file))
+        told = failure_detail(Attestation(service.url, verify=service.ca_file))
     assert "certificate" in told
     assert service.seen == []
 
 
-def test_insecure_takes_any_certificate_and_is_warned_of(fake, caplog):
-    level = Attestation(fake.url, verify=False).poll(["cn1"])["cn1"]
+def test_insecure_accepts_any_certificate_with_a_warning(attestation_service, caplog):
+    level = Attestation(attestation_service.url, verify=False).poll(["cn1"])["cn1"]
     assert level.trust == "trusted"
-    assert [one.getMessage() for one in caplog.records] == [
-        f"the certificate of {fake.url} is not verified: any server may impersonate it"
-    ]
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        f"the certificate of {attestation_service.url} is not verified: "
+        "any server may impersonate it"
+    )
 
 
-def test_file_of_certificates_that_is_not_there_is_told(fake):
-    told = failure(Attestation(fake.url, verify="/no/such/file"))
+def test_missing_ca_file_is_reported(attestation_service):
+    told = failure_detail(Attestation(attestation_service.url, verify="/no/such/file"))
     assert "/no/such/file" in told
 
 
-def test_service_that_is_down_is_told(fake):
+def test_unavailable_service_is_reported(attestation_service):
     url = "https://127.0.0.1:1"  # no program is given port 1 as a free one
-    told = failure(Attestation(url, verify=fake.ca_file))
+    told = failure_detail(Attestation(url, verify=attestation_service.ca_file))
     assert told == f"{url} does not answer: Connection refused"
 
 
-def test_service_that_is_slow_is_not_waited_for_longer_than_told(fake):
-    fake.awake.clear()
-    told = failure(Attestation(fake.url, verify=fake.ca_file, timeout=0.2))
+def test_slow_service_times_out(attestation_service):
+    attestation_service.awake.clear()
+    told = failure_detail(
+        Attestation(attestation_service.url, verify=attestation_service.ca_file, timeout=0.2)
+    )
     assert "timed out" in told
-    assert len(fake.seen) <= 1
+    assert len(attestation_service.seen) <= 1
 
 
-def test_service_that_does_not_speak_tls_is_told(fake):
-    told = failure(Attestation(fake.url.replace("https:", "http:"), verify=fake.ca_file))
+def test_service_without_tls_is_reported(attestation_service):
+    told = failure_detail(
+        Attestation(
+            attestation_service.url.replace("https:", "http:"), verify=attestation_service.ca_file
+        )
+    )
     assert "does not answer" in told
 
 
@@ -128,10 +136,12 @@ def test_service_that_does_not_speak_tls_is_told(fake):
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
-def test_answer_that_is_none_is_told_and_not_asked_for_again(fake, attestation, answer, words):
-    fake.failure = answer
-    assert words in failure(attestation)
-    assert len(fake.seen) == 1
+def test_failed_response_is_reported_and_not_retried(
+    attestation_service, attestation, answer, words
+):
+    attestation_service.failure = answer
+    assert words in failure_detail(attestation)
+    assert len(attestation_service.seen) == 1
 
 
 @pytest.mark.parametrize(
@@ -147,7 +157,9 @@ def test_answer_that_is_none_is_told_and_not_asked_for_again(fake, attestation, 
         {"hosts": [{"trust_lvl": "trusted", "vtime": TIME}]},
     ],
 )
-def test_answer_that_does_not_fit_is_told(fake, attestation, document):
-    fake.failure = ("200 OK", document)
-    words = f"{fake.url} did not answer POST /PollHosts as an attestation service does"
-    assert failure(attestation) == words
+def test_malformed_response_is_reported(attestation_service, attestation, document):
+    attestation_service.failure = ("200 OK", document)
+    words = (
+        f"{attestation_service.url} did not answer POST /PollHosts as an attestation service does"
+    )
+    assert failure_detail(attestation) == words

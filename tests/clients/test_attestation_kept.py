@@ -33,7 +33,7 @@ def service():
 
 
 @pytest.fixture
-def at(service):
+def levels_at(service):
     """Return a function that tells the level of hosts at so many seconds after the start."""
     now = [START]
     attested = AttestedHosts(service.poll, lifetime=60, clock=lambda: now[0])
@@ -46,7 +46,7 @@ def at(service):
     return levels
 
 
-def polls(service, at, *seconds):
+def poll_times(service, at, *seconds):
     """Return at which of these moments the service is asked of a host."""
     asked = []
     for moment in seconds:
@@ -57,57 +57,57 @@ def polls(service, at, *seconds):
     return asked
 
 
-def test_level_holds_for_its_lifetime_from_its_own_time(service, at):
-    assert polls(service, at, 0, 1, 59, 60, 61) == [0, 61]
+def test_trust_level_is_cached_for_its_lifetime(service, levels_at):
+    assert poll_times(service, levels_at, 0, 1, 59, 60, 61) == [0, 61]
 
 
-def test_level_that_is_older_than_that_is_asked_for_again_but_not_at_once(service, at):
-    assert polls(service, at, 100, 101, 104, 105, 109, 110) == [100, 105, 110]
-    assert at(110, "cn1") == ["trusted"]
+def test_outdated_trust_level_is_polled_again_after_a_pause(service, levels_at):
+    assert poll_times(service, levels_at, 100, 101, 104, 105, 109, 110) == [100, 105, 110]
+    assert levels_at(110, "cn1") == ["trusted"]
 
 
-def test_level_from_the_future_holds_until_then_and_longer(service, at):
+def test_trust_level_from_the_future_is_cached_longer(service, levels_at):
     service.says = Level("trusted", START + timedelta(seconds=30))
-    assert polls(service, at, 0, 61, 90, 91) == [0, 91]
+    assert poll_times(service, levels_at, 0, 61, 90, 91) == [0, 91]
 
 
-def test_host_that_is_not_known_is_unknown_for_a_lifetime(service, at):
+def test_unknown_host_is_cached_for_a_lifetime(service, levels_at):
     service.says = None
-    assert at(0, "cn1") == ["unknown"]
-    assert polls(service, at, 1, 60, 61) == [61]
+    assert levels_at(0, "cn1") == ["unknown"]
+    assert poll_times(service, levels_at, 1, 60, 61) == [61]
 
 
-def test_service_that_is_down_is_asked_again_after_a_while(service, at):
+def test_unavailable_service_is_polled_again_after_a_pause(service, levels_at):
     service.down = True
-    assert at(0, "cn1", "cn2") == ["unknown", "unknown"]
-    assert at.attested.levels(["cn1"])["cn1"].failure == "it is down"
-    assert polls(service, at, 1, 4) == []
+    assert levels_at(0, "cn1", "cn2") == ["unknown", "unknown"]
+    assert levels_at.attested.levels(["cn1"])["cn1"].failure == "it is down"
+    assert poll_times(service, levels_at, 1, 4) == []
     service.down = False
-    assert at(5, "cn1", "cn2") == ["trusted", "trusted"]
+    assert levels_at(5, "cn1", "cn2") == ["trusted", "trusted"]
     assert service.polled == [["cn1", "cn2"]] * 2
 
 
-def test_what_is_known_is_forgotten_when_the_service_goes_down(service, at):
-    assert at(0, "cn1") == ["trusted"]
+def test_cached_levels_are_dropped_when_the_service_is_down(service, levels_at):
+    assert levels_at(0, "cn1") == ["trusted"]
     service.down = True
-    assert at(61, "cn1") == ["unknown"]
+    assert levels_at(61, "cn1") == ["unknown"]
 
 
-def test_all_hosts_are_asked_for_when_one_is_not_known(service, at):
-    at(0, "cn1")
-    at(10, "cn1", "cn2")
-    at(20, "cn2")
+def test_all_hosts_are_polled_if_one_is_unknown(service, levels_at):
+    levels_at(0, "cn1")
+    levels_at(10, "cn1", "cn2")
+    levels_at(20, "cn2")
     assert service.polled == [["cn1"], ["cn1", "cn2"]]
 
 
-def test_nothing_is_asked_of_no_host(service, at):
-    assert at(0) == []
+def test_no_hosts_need_no_poll(service, levels_at):
+    assert levels_at(0) == []
     assert service.polled == []
 
 
-def test_threads_that_want_the_same_ask_once(service, at):
+def test_concurrent_threads_share_one_poll(service, levels_at):
     hosts = [f"cn{number}" for number in range(100)]
     with ThreadPoolExecutor(8) as threads:
-        told = list(threads.map(lambda _: at.attested.levels(hosts), range(64)))
+        told = list(threads.map(lambda _: levels_at.attested.levels(hosts), range(64)))
     assert len(service.polled) == 1
     assert all(one == told[0] for one in told)

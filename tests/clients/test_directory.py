@@ -26,7 +26,7 @@ def hypervisor(number: int, host: str | None = None) -> dict:
     }
 
 
-def paged(hypervisors: list[dict], max_limit: int = PAGE):
+def paged_answers(hypervisors: list[dict], max_limit: int = PAGE):
     """Answer as nova does with ``limit`` and ``marker``, at most ``max_limit`` at a time."""
 
     def answer(target: str) -> dict:
@@ -39,7 +39,7 @@ def paged(hypervisors: list[dict], max_limit: int = PAGE):
     return answer
 
 
-def nova(hypervisors: list[dict]) -> dict:
+def nova_documents(hypervisors: list[dict]) -> dict:
     return {
         "/v2.1/os-aggregates": {
             "aggregates": [
@@ -63,18 +63,20 @@ def nova(hypervisors: list[dict]) -> dict:
             ]
         },
         "/v2.1/os-services": {"services": [{"host": "serving", "binary": "nova-compute"}]},
-        "/v2.1/os-hypervisors/detail": paged(hypervisors),
+        "/v2.1/os-hypervisors/detail": paged_answers(hypervisors),
     }
 
 
-def read(documents, **options):
+def read_documents(documents, **options):
     return read_remote_hosts(
         compute_service(InProcess(answer_with_documents(documents, **options)), URL)
     )
 
 
 def test_aggregates_hosts_and_their_nodes_are_read():
-    hosts = read(nova([hypervisor(1), hypervisor(2, "ironic"), hypervisor(3, "ironic")]))
+    hosts = read_documents(
+        nova_documents([hypervisor(1), hypervisor(2, "ironic"), hypervisor(3, "ironic")])
+    )
     assert [one.name for one in hosts.aggregates] == ["zone", "windows"]
     assert hosts.aggregates[1].hosts == {"cn1", "ghost"}
     assert hosts.aggregates[1].metadata == {"trait:CUSTOM_LICENSED": "required"}
@@ -87,20 +89,22 @@ def test_aggregates_hosts_and_their_nodes_are_read():
 
 @pytest.mark.parametrize("number", [PAGE - 1, PAGE, PAGE + 1])
 def test_hypervisors_are_read_page_by_page(number):
-    hosts = read(nova([hypervisor(each) for each in range(number)]))
+    hosts = read_documents(nova_documents([hypervisor(each) for each in range(number)]))
     assert len(hosts.nodes) == number
 
 
 @pytest.mark.parametrize("max_limit", [1, 3, 7, 10])
-def test_a_nova_that_gives_fewer_at_a_time_is_asked_until_all_are_told(max_limit):
+def test_smaller_pages_are_read_to_the_end(max_limit):
     hypervisors = [hypervisor(each) for each in range(7)]
-    documents = nova([]) | {"/v2.1/os-hypervisors/detail": paged(hypervisors, max_limit)}
-    assert len(read(documents).nodes) == 7
+    documents = nova_documents([]) | {
+        "/v2.1/os-hypervisors/detail": paged_answers(hypervisors, max_limit)
+    }
+    assert len(read_documents(documents).nodes) == 7
 
 
-def test_a_nova_that_heeds_no_marker_is_not_asked_for_ever():
+def test_nova_ignoring_the_marker_is_an_error():
     hypervisors = [hypervisor(each) for each in range(3)]
-    documents = nova([]) | {"/v2.1/os-hypervisors/detail": {"hypervisors": hypervisors}}
+    documents = nova_documents([]) | {"/v2.1/os-hypervisors/detail": {"hypervisors": hypervisors}}
     door = InProcess(answer_with_documents(documents))
     hosts = read_remote_hosts(compute_service(door, URL))
     assert len(hosts.nodes) == 3
@@ -116,20 +120,20 @@ def test_a_nova_that_heeds_no_marker_is_not_asked_for_ever():
         ("compute 2.53", 403, "403 told to GET /os-aggregates"),
     ],
 )
-def test_a_nova_that_does_not_fit_is_told(version, status, words):
+def test_unsupported_nova_is_reported(version, status, words):
     with pytest.raises(ServiceFailed) as told:
-        read(nova([]), version=version, status=status)
+        read_documents(nova_documents([]), version=version, status=status)
     assert words in told.value.detail
     assert told.value.service == "compute"
 
 
 @pytest.mark.parametrize("strange", [[], {}, {"aggregates": [{}]}, {"aggregates": [1]}])
-def test_a_document_that_does_not_fit_is_told(strange):
+def test_malformed_document_is_reported(strange):
     with pytest.raises(ServiceFailed, match="did not answer GET /os-aggregates as"):
-        read(nova([]) | {"/v2.1/os-aggregates": strange})
+        read_documents(nova_documents([]) | {"/v2.1/os-aggregates": strange})
 
 
-def test_our_own_compute_face_tells_what_the_database_has(sqlite_app, sqlite_database):
+def test_own_compute_api_returns_the_database_state(sqlite_app, sqlite_database):
     sqlite_app.post_json(
         "/scheduler/v1/compute_nodes", [build_report(number) for number in range(2, 6)]
     )

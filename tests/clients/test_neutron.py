@@ -14,7 +14,7 @@ NET, OTHER_NET, FLAT, PORT, SUBNET, SUBNET_2, SUBNET_6, SEGMENT, SEGMENT_2 = (
 
 
 @pytest.fixture
-def fake():
+def neutron_service():
     """A routed network of two segments, one with an IPv6 subnet as well, and one that is flat."""
     with run_neutron() as neutron:
         neutron.add_subnet(SUBNET, NET, SEGMENT)
@@ -25,41 +25,41 @@ def fake():
 
 
 @pytest.fixture
-def neutron(fake):
-    return build_neutron_client(fake.url)
+def neutron(neutron_service):
+    return build_neutron_client(neutron_service.url)
 
 
-def test_port_is_told_with_network_type_and_subnets(fake, neutron):
-    fake.add_port(PORT, NET, SUBNET, SUBNET_6, **{"binding:vnic_type": "remote-managed"})
+def test_port_is_read_with_network_type_and_subnets(neutron_service, neutron):
+    neutron_service.add_port(PORT, NET, SUBNET, SUBNET_6, **{"binding:vnic_type": "remote-managed"})
     assert neutron.port(PORT) == Port(
         network_id=NET, vnic_type="remote-managed", subnet_ids=(SUBNET, SUBNET_6)
     )
-    assert fake.seen == [f"/ports/{PORT}"]
+    assert neutron_service.seen == [f"/ports/{PORT}"]
 
 
 @pytest.mark.parametrize("hidden", [{"binding:vnic_type": None}, {"fixed_ips": None}])
-def test_port_of_which_neutron_tells_less_is_a_normal_one(fake, neutron, hidden):
-    fake.add_port(PORT, NET, **hidden)
+def test_port_with_missing_fields_is_a_normal_port(neutron_service, neutron, hidden):
+    neutron_service.add_port(PORT, NET, **hidden)
     assert neutron.port(PORT) == Port(network_id=NET, vnic_type="normal")
 
 
-def test_port_that_is_not_there_is_none(neutron):
+def test_unknown_port_is_none(neutron):
     assert neutron.port(PORT) is None
     assert neutron.port("../subnets/x") is None
 
 
-def test_segments_of_a_network_are_told_once_each(neutron):
+def test_segments_of_a_network_are_unique(neutron):
     assert neutron.segments_of_network(NET) == (SEGMENT, SEGMENT_2)
 
 
 @pytest.mark.parametrize("network", [OTHER_NET, "no-such-network"])
-def test_network_that_is_not_routed_or_not_there_has_no_segments(neutron, network):
+def test_unrouted_or_unknown_network_has_no_segments(neutron, network):
     assert neutron.segments_of_network(network) == ()
 
 
 @pytest.mark.parametrize("page", [1, 2, 3, 4])
-def test_subnets_are_read_page_by_page(fake, neutron, page):
-    fake.page = page
+def test_subnets_are_read_page_by_page(neutron_service, neutron, page):
+    neutron_service.page = page
     assert neutron.segments_of_network(NET) == (SEGMENT, SEGMENT_2)
 
 
@@ -70,30 +70,30 @@ def test_segment_of_a_subnet(neutron, subnet, segments):
     assert neutron.segments_of_subnet(subnet) == segments
 
 
-def test_nothing_is_routed_without_the_segment_extension(fake, neutron):
-    fake.extensions.remove("segment")
+def test_no_network_is_routed_without_the_segment_extension(neutron_service, neutron):
+    neutron_service.extensions.remove("segment")
     assert neutron.segments_of_network(NET) == ()
     assert neutron.segments_of_subnet(SUBNET) == ()
-    assert fake.seen == ["/extensions"]
+    assert neutron_service.seen == ["/extensions"]
 
 
-def test_extensions_are_remembered_for_a_while(fake):
+def test_extensions_are_cached(neutron_service):
     now = [0.0]
-    neutron = build_neutron_client(fake.url, clock=lambda: now[0])
+    neutron = build_neutron_client(neutron_service.url, clock=lambda: now[0])
     for moment, asked in ((0, 1), (599, 1), (600, 2), (700, 2)):
         now[0] = moment
         neutron.segments_of_subnet(SUBNET)
-        assert fake.seen.count("/extensions") == asked, moment
+        assert neutron_service.seen.count("/extensions") == asked, moment
 
 
 @pytest.mark.parametrize("suffix", ["", "/", "/v2.0", "/v2.0/"])
-def test_address_may_end_with_the_version_or_not(fake, suffix):
-    fake.add_port(PORT, NET)
-    assert build_neutron_client(fake.url + suffix).port(PORT) == Port(network_id=NET)
-    assert fake.seen == [f"/ports/{PORT}"]
+def test_endpoint_can_include_the_version(neutron_service, suffix):
+    neutron_service.add_port(PORT, NET)
+    assert build_neutron_client(neutron_service.url + suffix).port(PORT) == Port(network_id=NET)
+    assert neutron_service.seen == [f"/ports/{PORT}"]
 
 
-def failure(work) -> str:
+def failure_detail(work) -> str:
     with pytest.raises(ServiceFailed) as told:
         work()
     assert told.value.service == "network"
@@ -101,15 +101,17 @@ def failure(work) -> str:
     return told.value.detail
 
 
-def test_neutron_that_is_down_is_told():
-    told = failure(lambda: build_neutron_client(NOWHERE).port(PORT))
+def test_unavailable_neutron_is_reported():
+    told = failure_detail(lambda: build_neutron_client(NOWHERE).port(PORT))
     assert told == f"{NOWHERE} does not answer: Connection refused"
 
 
-def test_neutron_that_is_slow_is_not_waited_for_longer_than_told(fake):
-    fake.awake.clear()
-    told = failure(lambda: build_neutron_client(fake.url, timeout=0.05).port(PORT))
-    assert told.startswith(f"{fake.url} does not answer: ")
+def test_slow_neutron_times_out(neutron_service):
+    neutron_service.awake.clear()
+    told = failure_detail(
+        lambda: build_neutron_client(neutron_service.url, timeout=0.05).port(PORT)
+    )
+    assert told.startswith(f"{neutron_service.url} does not answer: ")
     assert "timed out" in told
 
 
@@ -128,37 +130,37 @@ REFUSED = {"NeutronError": {"type": "x", "message": "The resource is gone.", "de
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
-def test_answer_that_is_none_is_told(fake, neutron, answer, words):
-    fake.failure = answer
-    assert words in failure(lambda: neutron.port(PORT))
+def test_failed_response_is_reported(neutron_service, neutron, answer, words):
+    neutron_service.failure = answer
+    assert words in failure_detail(lambda: neutron.port(PORT))
 
 
 @pytest.mark.parametrize(
     "document",
     [b"<html>", [], {}, {"port": []}, {"port": {}}, {"port": {"network_id": "n", "fixed_ips": 1}}],
 )
-def test_port_that_does_not_fit_is_told(fake, neutron, document):
-    fake.failure = ("200 OK", document)
+def test_malformed_port_is_reported(neutron_service, neutron, document):
+    neutron_service.failure = ("200 OK", document)
     words = f"did not answer GET /ports/{PORT} as the networking API says"
-    assert words in failure(lambda: neutron.port(PORT))
+    assert words in failure_detail(lambda: neutron.port(PORT))
 
 
 @pytest.mark.parametrize("document", [b"<html>", {}, {"extensions": [{}]}, {"extensions": [1]}])
-def test_extensions_that_do_not_fit_are_told(fake, neutron, document):
-    fake.failure = ("200 OK", document)
+def test_malformed_extensions_are_reported(neutron_service, neutron, document):
+    neutron_service.failure = ("200 OK", document)
     words = "did not answer GET /extensions as the networking API says"
-    assert words in failure(lambda: neutron.segments_of_network(NET))
+    assert words in failure_detail(lambda: neutron.segments_of_network(NET))
 
 
 @pytest.mark.parametrize("document", [{}, {"subnets": 1}, {"subnets": [1]}])
-def test_subnets_that_do_not_fit_are_told(fake, neutron, document):
+def test_malformed_subnets_are_reported(neutron_service, neutron, document):
     neutron.segments_of_subnet(SUBNET)
-    fake.failure = ("200 OK", document)
+    neutron_service.failure = ("200 OK", document)
     words = "did not answer GET /subnets as the networking API says"
-    assert words in failure(lambda: neutron.segments_of_network(NET))
+    assert words in failure_detail(lambda: neutron.segments_of_network(NET))
 
 
-def test_neutron_behind_a_proxy_is_asked_again(fake):
-    fake.failure = ("503 Service Unavailable", b"")
-    failure(lambda: build_neutron_client(fake.url, retries=1).port(PORT))
-    assert len(fake.seen) == 2
+def test_proxy_errors_of_neutron_are_retried(neutron_service):
+    neutron_service.failure = ("503 Service Unavailable", b"")
+    failure_detail(lambda: build_neutron_client(neutron_service.url, retries=1).port(PORT))
+    assert len(neutron_service.seen) == 2

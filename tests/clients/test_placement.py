@@ -45,22 +45,22 @@ ASKING = {f"trait:{LICENSED}": "required"}
 
 
 @pytest.fixture
-def door(sqlite_app):
+def placement_app(sqlite_app):
     """Our own placement face."""
     return InProcess(wsgi_handler(sqlite_app.app))
 
 
 @pytest.fixture
-def placement(door):
-    return RemotePlacement(placement_service(door, URL), pause=lambda _: None)
+def placement(placement_app):
+    return RemotePlacement(placement_service(placement_app, URL), pause=lambda _: None)
 
 
-def pairs(record):
+def recorded_aggregates(record):
     """The aggregate of each pair of provider and trait in a record."""
     return {pair: entry.aggregate for pair, entry in record.entries.items()}
 
 
-def test_aggregates_are_synchronised(door, placement, sqlite_database):
+def test_aggregates_are_synchronised(placement_app, placement, sqlite_database):
     one, two = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_node(sqlite_database, "gone", provider=False)
     add_aggregate(sqlite_database, "a", ["cn1", "gone"])
@@ -73,9 +73,9 @@ def test_aggregates_are_synchronised(door, placement, sqlite_database):
         {one},
         {one, two},
     )
-    door.seen.clear()
+    placement_app.seen.clear()
     sync_aggregates(read_hosts, placement)
-    assert [seen.partition(" ")[0] for seen in door.seen] == ["GET"] * 3
+    assert [seen.partition(" ")[0] for seen in placement_app.seen] == ["GET"] * 3
 
 
 def test_stale_memberships_are_removed(placement, sqlite_database):
@@ -87,7 +87,7 @@ def test_stale_memberships_are_removed(placement, sqlite_database):
     assert read_members(sqlite_database, "a") == {one}
 
 
-def test_without_a_record_traits_are_put_and_never_taken_off(placement, sqlite_database):
+def test_traits_are_only_added_without_a_record(placement, sqlite_database):
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
     read_hosts = host_map_reader(sqlite_database)
@@ -99,36 +99,38 @@ def test_without_a_record_traits_are_put_and_never_taken_off(placement, sqlite_d
     assert read_providers_with_trait(sqlite_database) == {node}
 
 
-def test_a_dry_run_tells_what_the_run_would(door, placement, sqlite_database):
+def test_dry_run_reports_changes(placement_app, placement, sqlite_database):
     node = add_node(sqlite_database, "cn1")
     add_node(sqlite_database, "gone", provider=False)
     add_aggregate(sqlite_database, "a", ["cn1", "gone"], ASKING)
     read_hosts = host_map_reader(sqlite_database)
     told = sync_traits(read_hosts, placement, dry_run=True)
     assert (told.code, told.added) == (SyncCode.NO_PROVIDER, {(node, LICENSED)})
-    assert {seen.partition(" ")[0] for seen in door.seen} == {"GET"}
+    assert {seen.partition(" ")[0] for seen in placement_app.seen} == {"GET"}
     done = sync_traits(read_hosts, placement)
     assert (done.code, done.added, done.problems) == (told.code, told.added, told.problems)
 
 
-def test_with_a_record_what_was_put_is_taken_off_and_nothing_else(door, sqlite_database, tmp_path):
+def test_only_recorded_traits_are_removed(placement_app, sqlite_database, tmp_path):
     ours, theirs = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_aggregate(sqlite_database, "a", ["cn1", "cn2"], ASKING)
     add_unrecorded_trait(sqlite_database, theirs)
     read_hosts, file = host_map_reader(sqlite_database), tmp_path / "put.json"
-    service = placement_service(door, URL)
+    service = placement_service(placement_app, URL)
     with open_trait_file(file, service.place) as record:
         assert sync_traits(read_hosts, RemotePlacement(service, record)).added == {(ours, LICENSED)}
     set_metadata(sqlite_database, "a", {f"trait:{LICENSED}": None})
     with open_trait_file(file, service.place) as record:
-        assert pairs(record) == {(ours, LICENSED): aggregate_uuid("a")}
+        assert recorded_aggregates(record) == {(ours, LICENSED): aggregate_uuid("a")}
         synced = sync_traits(read_hosts, RemotePlacement(service, record))
     assert synced.removed == {(ours, LICENSED)}
     assert read_providers_with_trait(sqlite_database) == {theirs}
-    assert pairs(TraitFile(file, service.place)) == {}
+    assert recorded_aggregates(TraitFile(file, service.place)) == {}
 
 
-def test_another_aggregate_is_noted_and_what_is_gone_forgotten(door, sqlite_database, tmp_path):
+def test_record_adds_new_aggregates_and_drops_removed_traits(
+    placement_app, sqlite_database, tmp_path
+):
     node, deleted = add_node(sqlite_database, "cn1"), "00000000-0000-4000-8000-000000000000"
     add_aggregate(sqlite_database, "a", ["cn1"])
     add_aggregate(sqlite_database, "b", ["cn1"], ASKING)
@@ -136,23 +138,23 @@ def test_another_aggregate_is_noted_and_what_is_gone_forgotten(door, sqlite_data
     record = TraitFile(tmp_path / "put.json", URL)
     entry = TraitEntry(aggregate_uuid("a"))
     record.replace({(node, LICENSED): entry, (deleted, LICENSED): entry})
-    placement = RemotePlacement(placement_service(door, URL), record)
+    placement = RemotePlacement(placement_service(placement_app, URL), record)
     synced = sync_traits(host_map_reader(sqlite_database), placement)
     assert (synced.added, synced.removed) == (set(), set())
-    assert pairs(record) == {(node, LICENSED): aggregate_uuid("b")}
+    assert recorded_aggregates(record) == {(node, LICENSED): aggregate_uuid("b")}
 
 
 @pytest.mark.parametrize("runs_meanwhile", [0, 1])
 @pytest.mark.parametrize("changed_before", [True, False])
-def test_what_was_put_by_hand_on_a_provider_made_anew_stays(
-    door, sqlite_database, tmp_path, runs_meanwhile, changed_before
+def test_manual_trait_on_a_recreated_provider_is_kept(
+    placement_app, sqlite_database, tmp_path, runs_meanwhile, changed_before
 ):
     """Its generation is lower; or where it is the same, the last change was at another time."""
     node = add_node(sqlite_database, "cn1")
     if changed_before:
         add_unrecorded_trait(sqlite_database, node, "CUSTOM_OTHER")
     add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
-    read_hosts, service = host_map_reader(sqlite_database), placement_service(door, URL)
+    read_hosts, service = host_map_reader(sqlite_database), placement_service(placement_app, URL)
 
     def run(*, dry_run=False):
         with open_trait_file(tmp_path / "put.json", service.place) as record:
@@ -163,20 +165,20 @@ def test_what_was_put_by_hand_on_a_provider_made_anew_stays(
     add_unrecorded_trait(sqlite_database, node)
     for _ in range(runs_meanwhile):
         assert run().added == set()
-        assert pairs(TraitFile(tmp_path / "put.json", service.place)) == {}
+        assert recorded_aggregates(TraitFile(tmp_path / "put.json", service.place)) == {}
     set_metadata(sqlite_database, "a", {f"trait:{LICENSED}": None})
     assert run(dry_run=True).removed == set()
     assert run().removed == set()
     assert read_providers_with_trait(sqlite_database) == {node}
-    assert pairs(TraitFile(tmp_path / "put.json", service.place)) == {}
+    assert recorded_aggregates(TraitFile(tmp_path / "put.json", service.place)) == {}
 
 
-def test_a_provider_is_noted_as_it_was_seen_last(door, sqlite_database, tmp_path):
+def test_record_has_the_last_seen_provider_generation(placement_app, sqlite_database, tmp_path):
     """So one made anew has to be changed more often than that before it passes for it."""
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
     record = TraitFile(tmp_path / "put.json", URL)
-    placement = RemotePlacement(placement_service(door, URL), record)
+    placement = RemotePlacement(placement_service(placement_app, URL), record)
     sync_traits(host_map_reader(sqlite_database), placement)
     assert record.entries[node, LICENSED].seen.generation == 1
     add_unrecorded_trait(sqlite_database, node, "CUSTOM_OTHER")
@@ -190,18 +192,18 @@ def test_a_provider_is_noted_as_it_was_seen_last(door, sqlite_database, tmp_path
     assert read_providers_with_trait(sqlite_database) == {node}
 
 
-def test_what_was_noted_without_generation_is_taken_off_as_ever(door, sqlite_database, tmp_path):
+def test_recorded_trait_without_generation_is_removed(placement_app, sqlite_database, tmp_path):
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "a", ["cn1"])
     add_unrecorded_trait(sqlite_database, node)
     record = TraitFile(tmp_path / "put.json", URL)
     record.replace({(node, LICENSED): TraitEntry(aggregate_uuid("a"))})
-    placement = RemotePlacement(placement_service(door, URL), record)
+    placement = RemotePlacement(placement_service(placement_app, URL), record)
     synced = sync_traits(host_map_reader(sqlite_database), placement)
     assert synced.removed == {(node, LICENSED)}
 
 
-class Unseen(InProcess):
+class InvisibleProvider(InProcess):
     """A door at which nobody answers who looks at one provider."""
 
     def send(self, request, **options):
@@ -210,20 +212,22 @@ class Unseen(InProcess):
         return super().send(request, **options)
 
 
-def test_what_was_put_is_noted_though_the_provider_cannot_be_seen(
+def test_trait_is_recorded_if_the_provider_cannot_be_read(
     sqlite_app, sqlite_database, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("placement_sched.clients.session.RETRIES", 0)
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
     record = TraitFile(tmp_path / "put.json", URL)
-    service = placement_service(Unseen(wsgi_handler(sqlite_app.app)), URL)
+    service = placement_service(InvisibleProvider(wsgi_handler(sqlite_app.app)), URL)
     synced = sync_traits(host_map_reader(sqlite_database), RemotePlacement(service, record))
     assert synced.added == {(node, LICENSED)}
-    assert pairs(TraitFile(tmp_path / "put.json", URL)) == {(node, LICENSED): aggregate_uuid("a")}
+    assert recorded_aggregates(TraitFile(tmp_path / "put.json", URL)) == {
+        (node, LICENSED): aggregate_uuid("a")
+    }
 
 
-class Rival(InProcess):
+class ConcurrentWriter(InProcess):
     """A door at which somebody changes the provider between reading and writing, some times."""
 
     def __init__(self, application, database, provider, times, prefix="CUSTOM_RIVAL") -> None:
@@ -239,12 +243,12 @@ class Rival(InProcess):
 
 
 @pytest.mark.parametrize("times", [1, TRIES - 1])
-def test_a_provider_that_others_change_is_tried_again(sqlite_app, sqlite_database, times):
+def test_concurrently_changed_provider_is_retried(sqlite_app, sqlite_database, times):
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
     for synchronise in (sync_aggregates, sync_traits):
         prefix = f"CUSTOM_{synchronise.__name__.upper()}"
-        door = Rival(sqlite_app.app, sqlite_database, node, times, prefix)
+        door = ConcurrentWriter(sqlite_app.app, sqlite_database, node, times, prefix)
         pauses: list[float] = []
         placement = RemotePlacement(placement_service(door, URL), pause=pauses.append)
         assert synchronise(host_map_reader(sqlite_database), placement).code is SyncCode.DONE
@@ -255,10 +259,10 @@ def test_a_provider_that_others_change_is_tried_again(sqlite_app, sqlite_databas
     assert read_providers_with_trait(sqlite_database, "CUSTOM_SYNC_TRAITS_0") == {node}
 
 
-def test_one_that_never_rests_is_told_and_the_others_are_changed(sqlite_app, sqlite_database):
+def test_constantly_changing_provider_is_reported_and_others_change(sqlite_app, sqlite_database):
     busy, idle = add_node(sqlite_database, "busy"), add_node(sqlite_database, "idle")
     add_aggregate(sqlite_database, "a", ["busy", "idle"])
-    door = Rival(sqlite_app.app, sqlite_database, busy, 1000)
+    door = ConcurrentWriter(sqlite_app.app, sqlite_database, busy, 1000)
     placement = RemotePlacement(placement_service(door, URL), pause=lambda _: None)
     synced = sync_aggregates(host_map_reader(sqlite_database), placement)
     assert [(each.code, each.about) for each in synced.problems] == [
@@ -268,7 +272,7 @@ def test_one_that_never_rests_is_told_and_the_others_are_changed(sqlite_app, sql
     assert read_members(sqlite_database, "a") == {idle}
 
 
-def test_two_at_once_leave_what_one_leaves(sqlite_app, sqlite_database):
+def test_concurrent_syncs_have_the_result_of_one(sqlite_app, sqlite_database):
     nodes = {add_node(sqlite_database, f"cn{number}") for number in range(6)}
     hosts = [f"cn{number}" for number in range(6)]
     for name in ("a", "b"):
@@ -337,7 +341,7 @@ def test_two_at_once_leave_what_one_leaves(sqlite_app, sqlite_database):
     ],
     ids=["no service", "other path", "older", "no microversions", "nonsense", "no token", "406"],
 )
-def test_an_answer_that_does_not_fit_is_told(answer, words):
+def test_malformed_response_is_reported(answer, words):
     placement = RemotePlacement(placement_service(InProcess(answer), URL))
     with pytest.raises(ServiceFailed) as told:
         placement.providers_with("aggregates", ["a"])
@@ -345,7 +349,7 @@ def test_an_answer_that_does_not_fit_is_told(answer, words):
     assert told.value.service == "placement"
 
 
-def test_a_version_newer_than_ours_is_refused_by_ourselves_with_406(sqlite_app):
+def test_newer_microversion_is_406(sqlite_app):
     service = placement_service(InProcess(wsgi_handler(sqlite_app.app)), URL)
     service._version = "1.99"
     with pytest.raises(ServiceFailed, match="is too old"):
@@ -369,7 +373,7 @@ HEAD = '{"format": 2, "placement": "x", "traits": '
         ('{"format": 2, "placement": "y", "traits": []}\n', "the record of y, not of x"),
     ],
 )
-def test_a_file_that_is_no_record_is_refused_and_kept(tmp_path, text, words):
+def test_invalid_record_file_is_rejected_and_kept(tmp_path, text, words):
     file = tmp_path / "put.json"
     file.write_text(text)
     with pytest.raises(Invalid, match=words), open_trait_file(file, "x"):
@@ -377,13 +381,13 @@ def test_a_file_that_is_no_record_is_refused_and_kept(tmp_path, text, words):
     assert file.read_text() == text
 
 
-def test_file_has_each_change_at_once_and_nothing_is_left_beside_it(tmp_path):
+def test_record_file_is_replaced_atomically(tmp_path):
     file = tmp_path / "put.json"
     with open_trait_file(file, "x") as record:
         record.replace({("p", "A"): TraitEntry("a"), ("p", "B"): TraitEntry("a")})
-        assert pairs(TraitFile(file, "x")) == {("p", "A"): "a", ("p", "B"): "a"}
+        assert recorded_aggregates(TraitFile(file, "x")) == {("p", "A"): "a", ("p", "B"): "a"}
         record.replace({("p", "B"): TraitEntry("a")})
-        assert pairs(TraitFile(file, "x")) == {("p", "B"): "a"}
+        assert recorded_aggregates(TraitFile(file, "x")) == {("p", "B"): "a"}
         record.replace({("p", "B"): TraitEntry("a", ProviderVersion(3, "then"))})
     assert json.loads(file.read_text()) == {
         "format": 2,
@@ -395,7 +399,7 @@ def test_file_has_each_change_at_once_and_nothing_is_left_beside_it(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {".put.json.lock", "put.json"}
 
 
-def test_change_that_cannot_be_written_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+def test_failed_write_keeps_the_record_file(tmp_path, monkeypatch):
     file = tmp_path / "put.json"
     record = TraitFile(file, "x")
     record.replace({("p", "A"): TraitEntry("a")})
@@ -406,11 +410,15 @@ def test_change_that_cannot_be_written_leaves_the_file_as_it_was(tmp_path, monke
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(Invalid, match="No space left on device"):
         record.replace({("q", "A"): TraitEntry("a")})
-    assert pairs(TraitFile(file, "x")) == pairs(record) == {("p", "A"): "a"}
+    assert (
+        recorded_aggregates(TraitFile(file, "x"))
+        == recorded_aggregates(record)
+        == {("p", "A"): "a"}
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["put.json"]
 
 
-class Dying(InProcess):
+class DyingPlacement(InProcess):
     """A door that nobody answers behind after some writes."""
 
     def __init__(self, application, writes) -> None:
@@ -425,22 +433,22 @@ class Dying(InProcess):
         return super().send(request, **options)
 
 
-def test_what_was_put_before_placement_died_is_told_and_noted(
+def test_changes_before_a_placement_failure_are_recorded(
     sqlite_app, sqlite_database, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("placement_sched.clients.session.RETRIES", 0)
     first, second, _ = sorted(add_node(sqlite_database, f"cn{number}") for number in range(3))
     add_aggregate(sqlite_database, "a", ["cn0", "cn1", "cn2"], ASKING)
-    service = placement_service(Dying(sqlite_app.app, 2), URL)
+    service = placement_service(DyingPlacement(sqlite_app.app, 2), URL)
     with open_trait_file(tmp_path / "put.json", URL) as record:
         synced = sync_traits(host_map_reader(sqlite_database), RemotePlacement(service, record))
     assert synced.code is SyncCode.PLACEMENT_FAILED
     assert synced.added == {(first, LICENSED), (second, LICENSED)}
-    assert pairs(TraitFile(tmp_path / "put.json", URL)).keys() == synced.added
+    assert recorded_aggregates(TraitFile(tmp_path / "put.json", URL)).keys() == synced.added
     assert read_providers_with_trait(sqlite_database) == {first, second}
 
 
-def test_a_record_is_for_one_at_a_time(tmp_path):
+def test_record_file_is_locked(tmp_path):
     file = tmp_path / "put.json"
     with (
         open_trait_file(file, "x"),
@@ -449,11 +457,11 @@ def test_a_record_is_for_one_at_a_time(tmp_path):
     ):
         pass
     with open_trait_file(file, "x") as record:
-        assert pairs(record) == {}
+        assert recorded_aggregates(record) == {}
     assert not file.exists()
 
 
-def test_a_record_that_cannot_be_kept_is_told(tmp_path):
+def test_unwritable_record_is_reported(tmp_path):
     with (
         pytest.raises(Invalid, match="No such file"),
         open_trait_file(tmp_path / "no" / "put.json", "x"),

@@ -25,7 +25,7 @@ PASSWORD = {
 
 
 @pytest.fixture
-def configured(tmp_path):
+def make_neutron(tmp_path):
     """Return the neutron of a file with these options; other groups by name."""
 
     def neutron_with(options, **groups):
@@ -49,41 +49,43 @@ def keystone():
 
 
 @pytest.fixture
-def fake():
+def neutron_service():
     with neutron.run_neutron() as found:
         found.add_port(PORT, NET)
         yield found
 
 
 @pytest.mark.parametrize("options", [{}, {"region_name": "here", "timeout": "5"}])
-def test_nothing_said_is_nobody_to_ask(configured, options):
-    assert configured(options) is None
+def test_no_endpoint_means_no_service(make_neutron, options):
+    assert make_neutron(options) is None
 
 
-def test_address_alone_is_asked_as_nobody(configured, fake):
-    assert configured({"endpoint_override": fake.url}).port(PORT) == Port(network_id=NET)
+def test_endpoint_without_auth_sends_no_token(make_neutron, neutron_service):
+    assert make_neutron({"endpoint_override": neutron_service.url}).port(PORT) == Port(
+        network_id=NET
+    )
 
 
-def test_service_is_found_in_the_catalogue_and_asked_with_a_token(configured, keystone, fake):
-    keystone.services["network"] = fake.url
-    found = configured({**PASSWORD, "auth_url": f"{keystone.url}/v3"})
+def test_catalogue_endpoint_is_used_with_a_token(make_neutron, keystone, neutron_service):
+    keystone.services["network"] = neutron_service.url
+    found = make_neutron({**PASSWORD, "auth_url": f"{keystone.url}/v3"})
     assert found.port(PORT) == Port(network_id=NET)
-    assert fake.tokens[0] in keystone._tokens
+    assert neutron_service.tokens[0] in keystone._tokens
 
 
-def test_options_of_auth_may_stand_in_another_section(configured, keystone, fake):
-    keystone.services["network"] = fake.url
+def test_auth_section_option_is_used(make_neutron, keystone, neutron_service):
+    keystone.services["network"] = neutron_service.url
     elsewhere = {**PASSWORD, "auth_url": f"{keystone.url}/v3"}
-    found = configured({"auth_section": "both", "region_name": "here"}, both=elsewhere)
+    found = make_neutron({"auth_section": "both", "region_name": "here"}, both=elsewhere)
     assert found.port(PORT) == Port(network_id=NET)
 
 
-def test_older_names_of_the_options_work(configured, keystone, fake):
-    keystone.services["network"] = fake.url
+def test_deprecated_option_names_work(make_neutron, keystone, neutron_service):
+    keystone.services["network"] = neutron_service.url
     options = {**PASSWORD, "auth_url": f"{keystone.url}/v3"}
     options["tenant_name"], options["user_name"] = options.pop("project_name"), identity.USER
     del options["username"]
-    assert configured(options).port(PORT) == Port(network_id=NET)
+    assert make_neutron(options).port(PORT) == Port(network_id=NET)
 
 
 @pytest.mark.parametrize(
@@ -96,11 +98,11 @@ def test_older_names_of_the_options_work(configured, keystone, fake):
     ],
     ids=["wrong password", "no such region", "no such file", "no keystone"],
 )
-def test_service_that_cannot_be_found_is_told_when_it_is_asked(
-    configured, keystone, fake, changes, words
+def test_missing_endpoint_is_reported_on_use(
+    make_neutron, keystone, neutron_service, changes, words
 ):
-    keystone.services["network"] = fake.url
-    found = configured({**PASSWORD, "auth_url": f"{keystone.url}/v3", **changes})
+    keystone.services["network"] = neutron_service.url
+    found = make_neutron({**PASSWORD, "auth_url": f"{keystone.url}/v3", **changes})
     with pytest.raises(ServiceFailed) as told:
         found.port(PORT)
     assert words in told.value.detail
@@ -116,8 +118,8 @@ def test_service_that_cannot_be_found_is_told_when_it_is_asked(
         ({"endpoint_override": "http://x", "version": "2", "min_version": "1"}, "version is"),
     ],
 )
-def test_options_that_do_not_fit_are_a_fault_of_the_configuration(configured, options, words):
+def test_invalid_auth_options_are_a_configuration_error(make_neutron, options, words):
     with pytest.raises(ConfigurationError) as told:
-        configured(options)
+        make_neutron(options)
     assert told.value.detail.startswith("[neutron]")
     assert words in told.value.detail

@@ -12,7 +12,7 @@ from placement_sched.clients.systemd import Notifier
 
 
 @pytest.fixture
-def systemd(tmp_path, monkeypatch):
+def notification_socket(tmp_path, monkeypatch):
     """A notification socket, as systemd passes it."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
         receiver.bind(str(tmp_path / "notify"))
@@ -21,53 +21,55 @@ def systemd(tmp_path, monkeypatch):
         yield receiver
 
 
-def until_silence(systemd):
+def read_messages(systemd):
     """Yield the messages until none arrives in time."""
     with suppress(TimeoutError):
         while True:
             yield systemd.recv(100)
 
 
-def test_ready_is_sent_when_the_service_is_ready(systemd):
+def test_ready_is_sent_when_the_service_is_ready(notification_socket):
     ready = threading.Event()
     notifier = Notifier()
     notifier.start(ready.is_set)
-    systemd.settimeout(0.2)
+    notification_socket.settimeout(0.2)
     with pytest.raises(TimeoutError):
-        systemd.recv(100)
-    systemd.settimeout(20)
+        notification_socket.recv(100)
+    notification_socket.settimeout(20)
     ready.set()
-    assert systemd.recv(100) == b"READY=1"
+    assert notification_socket.recv(100) == b"READY=1"
     notifier.stop()
-    assert systemd.recv(100) == b"STOPPING=1"
+    assert notification_socket.recv(100) == b"STOPPING=1"
 
 
-def test_variables_are_not_passed_to_child_processes(systemd, monkeypatch):
+def test_variables_are_not_passed_to_child_processes(notification_socket, monkeypatch):
     monkeypatch.setenv("WATCHDOG_USEC", "1000000")
     monkeypatch.setenv("WATCHDOG_PID", str(os.getpid()))
     Notifier()
     assert {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} & set(os.environ) == set()
 
 
-def test_the_watchdog_gets_messages_while_the_service_is_alive(systemd, monkeypatch):
+def test_watchdog_gets_messages_while_the_service_is_alive(notification_socket, monkeypatch):
     monkeypatch.setenv("WATCHDOG_USEC", "40000")
     is_alive = [True]
     Notifier().start(is_alive=lambda: is_alive[0])
-    messages = [systemd.recv(100) for _ in range(3)]
+    messages = [notification_socket.recv(100) for _ in range(3)]
     assert messages == [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1"]
     is_alive[0] = False
-    systemd.settimeout(0.5)
-    assert len(list(zip(range(5), until_silence(systemd), strict=False))) <= 1  # on its way
+    notification_socket.settimeout(0.5)
+    assert (
+        len(list(zip(range(5), read_messages(notification_socket), strict=False))) <= 1
+    )  # on its way
 
 
-def test_a_watchdog_of_another_process_gets_no_messages(systemd, monkeypatch):
+def test_a_watchdog_of_another_process_gets_no_messages(notification_socket, monkeypatch):
     monkeypatch.setenv("WATCHDOG_USEC", "20000")
     monkeypatch.setenv("WATCHDOG_PID", "1")
     Notifier().start()
-    assert systemd.recv(100) == b"READY=1"
-    systemd.settimeout(0.2)
+    assert notification_socket.recv(100) == b"READY=1"
+    notification_socket.settimeout(0.2)
     with pytest.raises(TimeoutError):
-        systemd.recv(100)
+        notification_socket.recv(100)
 
 
 def test_an_abstract_address_begins_with_a_null_byte(monkeypatch):
@@ -88,7 +90,7 @@ def test_without_systemd_nothing_is_sent(monkeypatch):
     assert threading.active_count() == threads
 
 
-def test_a_lost_socket_is_no_failure(systemd, tmp_path):
+def test_lost_notification_socket_is_ignored(notification_socket, tmp_path):
     notifier = Notifier()
     (tmp_path / "notify").unlink()
     notifier.stop()

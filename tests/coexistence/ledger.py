@@ -65,7 +65,7 @@ _MYSQL = (
 
 
 @dataclass(frozen=True)
-class Write:
+class LedgerWrite:
     """A committed write: which service made it, and what it left allocated on the provider."""
 
     generation: int
@@ -74,17 +74,17 @@ class Write:
     after: int
 
 
-def open_ledger(database: Database) -> None:
+def create_ledger(database: Database) -> None:
     statements = _MYSQL if database.url.get_backend_name() == "mysql" else _POSTGRESQL
 
-    def work(connection: Connection) -> None:
+    def write_rows(connection: Connection) -> None:
         for statement in statements:
             connection.exec_driver_sql(statement)
 
-    database.write(work)
+    database.write(write_rows)
 
 
-def writes(database: Database) -> dict[int, list[Write]]:
+def writes_by_provider(database: Database) -> dict[int, list[LedgerWrite]]:
     with database.read() as connection:
         rows = connection.execute(text("SELECT * FROM ledger ORDER BY id")).all()
     pending: dict[tuple[int, int], int] = {}
@@ -98,18 +98,18 @@ def writes(database: Database) -> dict[int, list[Write]]:
                 (row.generation, row.service == "peer", pending.pop(key, 0))
             )
     assert not any(pending.values()), "allocations were changed and no generation raised"
-    return {provider: _in_order(made) for provider, made in raises.items()}
+    return {provider: _chain_by_generation(made) for provider, made in raises.items()}
 
 
-def _in_order(raises: list[tuple[int, bool, int]]) -> list[Write]:
+def _chain_by_generation(raises: list[tuple[int, bool, int]]) -> list[LedgerWrite]:
     generations = [generation for generation, _by_peer, _change in raises]
     assert len(set(generations)) == len(generations), "two writes raised one generation"
     told, held = [], 0
     for generation, by_peer, change in sorted(raises):
-        told.append(Write(generation, by_peer, held, held + change))
+        told.append(LedgerWrite(generation, by_peer, held, held + change))
         held += change
     return told
 
 
-def excesses(made: list[Write], capacity: int) -> list[Write]:
+def writes_over_capacity(made: list[LedgerWrite], capacity: int) -> list[LedgerWrite]:
     return [one for one in made if one.after > capacity and one.after > one.before]

@@ -50,7 +50,7 @@ def main():
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
-    served = Served(sys.argv[1])
+    served = PeerService(sys.argv[1])
     gabbits.fixtures.Database = served.fixture
     policy_fixture.PolicyFixture.set_rules = staticmethod(served.set_rules)
     answers.write("ready\n")
@@ -69,7 +69,7 @@ def main():
         answers.flush()
 
 
-class Served:
+class PeerService:
     """The database of the server under test, in the place of one that the fixtures would make."""
 
     def __init__(self, url):
@@ -116,7 +116,7 @@ class Story:
 
     def run(self, url, lenient):
         address = urlsplit(url)
-        http = KeptAlive(address.netloc, urlsplit(lenient).netloc)
+        http = KeepAliveHttp(address.netloc, urlsplit(lenient).netloc)
         # gabbi gives each test a client of its own, which would make a connection each.
         suitemaker.httpclient = http
         result = unittest.TestResult()
@@ -124,7 +124,7 @@ class Story:
             suite = suitemaker.test_suite_from_dict(
                 loader=unittest.TestLoader(),
                 test_base_name=self._path.stem,
-                suite_dict=_below(address.path, self._written),
+                suite_dict=_prefix_paths(address.path, self._written),
                 test_directory=str(self._path.parent),
                 host=address.hostname,
                 port=address.port,
@@ -144,7 +144,7 @@ class Story:
         return {"tests": result.testsRun, "failures": failures, "skipped": skipped}
 
 
-def _below(prefix, written):
+def _prefix_paths(prefix, written):
     tests = []
     for test in written["tests"]:
         expected = test.get("response_json_paths", {})
@@ -159,7 +159,7 @@ def _is_path(value):
     return isinstance(value, str) and value.startswith("/") and not value.endswith("/")
 
 
-class KeptAlive:
+class KeepAliveHttp:
     """gabbi's client, as requests and keystoneauth are: head and body are sent one after another.
 
     gabbi's own client refuses to send the request whose Content-Length is not a number.

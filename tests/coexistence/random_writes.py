@@ -24,13 +24,15 @@ class Cloud:
         self._consumers: list[str] = []
         for uuid in self._providers:
             self._write("POST", "/resource_providers", {"name": uuid, "uuid": uuid})
-            self.stock(uuid, CAPACITY)
+            self.put_inventories(uuid, CAPACITY)
 
     def change(self) -> None:
-        way = self._dice.choice([self._claim, self._claim, self._move, self._free, self._restock])
+        way = self._dice.choice(
+            [self._claim, self._claim, self._move, self._free, self._change_inventory]
+        )
         way()
 
-    def stock(self, uuid: str, total: int) -> None:
+    def put_inventories(self, uuid: str, total: int) -> None:
         known = self._write("GET", f"/resource_providers/{uuid}/inventories")
         self._write(
             "PUT",
@@ -43,25 +45,27 @@ class Cloud:
             },
         )
 
-    def _restock(self) -> None:
-        self.stock(self._dice.choice(self._providers), self._dice.randint(CAPACITY, 2 * CAPACITY))
+    def _change_inventory(self) -> None:
+        self.put_inventories(
+            self._dice.choice(self._providers), self._dice.randint(CAPACITY, 2 * CAPACITY)
+        )
 
     def _claim(self) -> None:
         consumer = str(uuid4())
-        if self._put(consumer, None):
+        if self._put_allocations(consumer, None):
             self._consumers.append(consumer)
 
     def _move(self) -> None:
         if self._consumers:
             consumer = self._dice.choice(self._consumers)
             held = self._write("GET", f"/allocations/{consumer}")
-            self._put(consumer, held["consumer_generation"])
+            self._put_allocations(consumer, held["consumer_generation"])
 
     def _free(self) -> None:
         if self._consumers:
             self._write("DELETE", f"/allocations/{self._consumers.pop()}")
 
-    def _put(self, consumer: str, generation: int | None) -> bool:
+    def _put_allocations(self, consumer: str, generation: int | None) -> bool:
         amounts = {"VCPU": self._dice.randint(1, 3), "MEMORY_MB": self._dice.randint(1, 2)}
         body = {
             "allocations": {self._dice.choice(self._providers): {"resources": amounts}},

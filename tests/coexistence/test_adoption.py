@@ -10,7 +10,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import adopt
 from tests.coexistence.conftest import OpenStack, peer_url
-from tests.coexistence.test_alternating import asked
+from tests.coexistence.test_alternating import build_request
 from tests.conftest import make_settings
 from tests.differential.exchange import Reply
 from tests.differential.sides import Ours, Peer, Side
@@ -29,7 +29,7 @@ def database(empty_url):
     database.dispose()
 
 
-def shape(database: Database) -> dict[str, object]:
+def schema_of(database: Database) -> dict[str, object]:
     found = MetaData()
     names = [table.name for table in PLACEMENT_TABLES]
     with database.read() as connection:
@@ -55,7 +55,7 @@ def shape(database: Database) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_every_revision_from_train_on_is_adopted_and_their_db_sync_still_goes_on(
+def test_every_revision_since_train_is_adopted_and_can_still_db_sync(
     database, empty_url, tmp_path, revision
 ):
     theirs = OpenStack(empty_url)
@@ -70,12 +70,12 @@ def test_every_revision_from_train_on_is_adopted_and_their_db_sync_still_goes_on
     with empty_database(database.url.get_backend_name(), tmp_path) as url:
         OpenStack(url).manage("db", "sync")
         untouched = Database(make_settings(url))
-        assert shape(database) == shape(untouched)
+        assert schema_of(database) == schema_of(untouched)
         untouched.dispose()
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_both_serve_what_was_adopted(database, empty_url, revision):
+def test_both_services_serve_the_adopted_database(database, empty_url, revision):
     OpenStack(empty_url).upgrade(revision)
     provider = add_openstack_rows(database)
     adopt(database, utcnow)
@@ -83,16 +83,18 @@ def test_both_serve_what_was_adopted(database, empty_url, revision):
     try:
         # Three of its eight are used.
         for number, side in enumerate((peer, ours, peer, ours)):
-            assert claim(side, provider, number, 1).status == 204
+            assert put_allocation(side, provider, number, 1).status == 204
         for number, side in enumerate((peer, ours), 4):
-            assert claim(side, provider, number, 2).status == 409
+            assert put_allocation(side, provider, number, 2).status == 409
         for target in (
             f"/resource_providers/{provider}/usages",
             f"/resource_providers/{provider}/allocations",
             "/usages?project_id=demo",
         ):
             # From 1.38 on the other service cannot sum a project's usage on PostgreSQL.
-            told, beside = (side.ask(asked("GET", target, version="1.37")) for side in (ours, peer))
+            told, beside = (
+                side.ask(build_request("GET", target, version="1.37")) for side in (ours, peer)
+            )
             assert told.document == beside.document, (target, beside)
         assert told.document == {"usages": {"VCPU": 7}}
     finally:
@@ -100,7 +102,7 @@ def test_both_serve_what_was_adopted(database, empty_url, revision):
         peer.close()
 
 
-def claim(side: Side, provider: str, number: int, amount: int) -> Reply:
+def put_allocation(side: Side, provider: str, number: int, amount: int) -> Reply:
     body = {
         "allocations": {provider: {"resources": {"VCPU": amount}}},
         "project_id": "demo",
@@ -108,10 +110,12 @@ def claim(side: Side, provider: str, number: int, amount: int) -> Reply:
         "consumer_generation": None,
         "consumer_type": "INSTANCE",
     }
-    return side.ask(asked("PUT", f"/allocations/00000000-0000-4000-8000-00000000000{number}", body))
+    return side.ask(
+        build_request("PUT", f"/allocations/00000000-0000-4000-8000-00000000000{number}", body)
+    )
 
 
-def test_their_newest_release_is_known(empty_url):
+def test_newest_placement_release_is_supported(empty_url):
     theirs = OpenStack(empty_url)
     theirs.manage("db", "sync")
     assert theirs.manage("db", "version") == NEWEST
@@ -119,17 +123,17 @@ def test_their_newest_release_is_known(empty_url):
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize("revision", [TRAIN, NEWEST])
-def test_what_other_tests_take_for_theirs_is_so(database, empty_url, tmp_path, revision):
+def test_schema_used_by_other_tests_equals_placements(database, empty_url, tmp_path, revision):
     create_openstack_schema(database, revision)
     with empty_database(database.url.get_backend_name(), tmp_path) as url:
         OpenStack(url).upgrade(revision)
         real = Database(make_settings(url))
-        assert columns(database) == columns(real)
+        assert columns_by_table(database) == columns_by_table(real)
         real.dispose()
 
 
-def columns(database: Database) -> dict[str, list[str]]:
+def columns_by_table(database: Database) -> dict[str, list[str]]:
     return {
         name: [column for column, _type, _null in described]
-        for name, (described, _keys, _indexes) in shape(database).items()
+        for name, (described, _keys, _indexes) in schema_of(database).items()
     }

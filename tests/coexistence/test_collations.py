@@ -65,7 +65,7 @@ def test_both_services_answer_with_a_table_in_another_collation(tmp_path, table)
         database.dispose()
         ours, theirs = Ours(url), Peer(url, peer=peer_url(url))
         try:
-            make_provider(theirs)
+            create_provider(theirs)
             for consumer, side in zip(CONSUMERS, (theirs, ours), strict=True):
                 for request in requests(consumer):
                     reply = side.ask(request)
@@ -75,7 +75,7 @@ def test_both_services_answer_with_a_table_in_another_collation(tmp_path, table)
             ours.close()
 
 
-def make_provider(side) -> None:
+def create_provider(side) -> None:
     path = f"/resource_providers/{PROVIDER}"
     for method, target, body in (
         ("PUT", "/traits/CUSTOM_A", None),

@@ -30,14 +30,14 @@ print(json.dumps([options, *names]))
 
 
 @pytest.fixture(scope="module")
-def theirs():
+def nova_34_options():
     command = [PEER_PYTHON, "-W", "ignore", "-c", _ASK]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_options_and_their_defaults_are_those_of_nova_34(era_table, theirs):  # noqa: F811
-    options = theirs[0]
+def test_options_and_defaults_equal_nova_34(era_table, nova_34_options):  # noqa: F811
+    options = nova_34_options[0]
     told = {
         f"{group}.{name}": defaults[-1]
         for (group, name), defaults in era_table.DEFAULTS.items()
@@ -46,16 +46,16 @@ def test_options_and_their_defaults_are_those_of_nova_34(era_table, theirs):  # 
     assert told == {name: era_table.shown(options[name]) for name in told}
 
 
-def test_options_that_nova_34_lacks_are_told_to_be_missing(era_table, theirs):  # noqa: F811
+def test_options_missing_in_nova_34_are_marked(era_table, nova_34_options):  # noqa: F811
     gone = {f"{g}.{n}" for (g, n), row in era_table.DEFAULTS.items() if row[-1] == era_table.NONE}
-    assert gone.isdisjoint(theirs[0])
+    assert gone.isdisjoint(nova_34_options[0])
 
 
 @pytest.mark.parametrize(("family", "position"), [("FILTERS", 1), ("WEIGHERS", 2)])
-def test_plugins_are_those_of_nova_34(era_table, theirs, family, position):  # noqa: F811
+def test_plugins_equal_nova_34(era_table, nova_34_options, family, position):  # noqa: F811
     told = [
         name
         for name, (era_table, _) in getattr(era_table, family).items()
         if "34" in era_table.split()
     ]
-    assert sorted(told) == theirs[position]
+    assert sorted(told) == nova_34_options[position]

@@ -16,7 +16,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import adopt
 from placement_sched.store.placement import change_log
 from tests.coexistence.conftest import OpenStack, peer_url
-from tests.coexistence.test_alternating import asked
+from tests.coexistence.test_alternating import build_request
 from tests.conftest import make_settings
 from tests.deploy import find_program
 from tests.differential.sides import Ours, Peer
@@ -27,7 +27,7 @@ from tests.support.servers import environment
 pytestmark = pytest.mark.system
 
 STATEMENTS = ROOT / "doc" / "source" / "leaving"
-PAGE = (ROOT / "doc" / "source" / "move_placement.rst").read_text()
+PAGE = (ROOT / "doc" / "source" / "adopt.rst").read_text()
 _TRIGGERS = {
     "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger'",
     "postgresql": (
@@ -40,7 +40,7 @@ _TRIGGERS = {
 }
 
 
-def _names(url):
+def _schema_names(url):
     engine = create_engine(url)
     with engine.connect() as connection:
         inspector = inspect(connection)
@@ -56,7 +56,7 @@ def line_of(program):
     return re.sub(r"\\\n\s+", "", line)
 
 
-def _leave(url, folder=ROOT):
+def _run_leave_command(url, folder=ROOT):
     place = make_url(url)
     program = {"postgresql": "psql", "mysql": "mariadb", "sqlite": "sqlite3"}
     name = program[place.get_backend_name()]
@@ -87,16 +87,19 @@ def _leave(url, folder=ROOT):
 
 def _make_provider(side):
     uuid = str(uuid4())
-    made = side.ask(asked("POST", "/resource_providers", {"uuid": uuid, "name": uuid}))
+    made = side.ask(build_request("POST", "/resource_providers", {"uuid": uuid, "name": uuid}))
     assert made.status == 200, made
     stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}}
-    assert side.ask(asked("PUT", f"/resource_providers/{uuid}/inventories", stock)).status == 200
+    assert (
+        side.ask(build_request("PUT", f"/resource_providers/{uuid}/inventories", stock)).status
+        == 200
+    )
     return uuid
 
 
-def test_database_is_as_it_was_before_it_was_adopted(empty_url):
+def test_leaving_restores_the_database_before_adoption(empty_url):
     OpenStack(empty_url).manage("db", "sync")
-    before = _names(empty_url)
+    before = _schema_names(empty_url)
     database = Database(make_settings(empty_url, placement__providers_in_memory=True))
     adopt(database, utcnow)
     with database.read() as connection:
@@ -105,12 +108,12 @@ def test_database_is_as_it_was_before_it_was_adopted(empty_url):
     ours, peer = Ours(empty_url), Peer(peer_url(empty_url))
     kept = [_make_provider(ours), _make_provider(peer)]
     ours.close()
-    left = _leave(empty_url)
+    left = _run_leave_command(empty_url)
     assert left.returncode == 0, left.stderr
     assert left.stdout == left.stderr == ""
-    assert _names(empty_url) == before
+    assert _schema_names(empty_url) == before
     kept.append(_make_provider(peer))
-    found = peer.ask(asked("GET", "/resource_providers")).document["resource_providers"]
+    found = peer.ask(build_request("GET", "/resource_providers")).document["resource_providers"]
     peer.close()
     assert {one["uuid"] for one in found} == set(kept)
 
@@ -121,14 +124,14 @@ def test_command_fails_at_the_first_statement_that_fails(empty_url, tmp_path):
     shutil.copytree(STATEMENTS, statements)
     for file in statements.iterdir():
         file.write_text(f"DROP TABLE no_such_table;\nDROP TABLE allocations;\n{file.read_text()}")
-    assert _leave(empty_url, tmp_path).returncode != 0
-    assert "allocations" in _names(empty_url)
+    assert _run_leave_command(empty_url, tmp_path).returncode != 0
+    assert "allocations" in _schema_names(empty_url)
 
 
-def test_tables_in_a_schema_that_an_administrator_does_not_search_are_removed(tmp_path):
+def test_tables_outside_the_search_path_are_removed(tmp_path):
     with empty_database("postgresql", tmp_path) as url:
         OpenStack(url).manage("db", "sync")
-        before = _names(url)
+        before = _schema_names(url)
         database = Database(make_settings(url, placement__providers_in_memory=True))
         adopt(database, utcnow)
         database.dispose()
@@ -136,32 +139,32 @@ def test_tables_in_a_schema_that_an_administrator_does_not_search_are_removed(tm
         with engine.begin() as connection:
             connection.execute(text("ALTER SCHEMA public RENAME TO cloud"))
             connection.execute(text("CREATE SCHEMA public"))
-        left, again = _leave(url), _leave(url)
+        left, again = _run_leave_command(url), _run_leave_command(url)
         with engine.begin() as connection:
             connection.execute(text("DROP SCHEMA public"))
             connection.execute(text("ALTER SCHEMA cloud RENAME TO public"))
         engine.dispose()
         assert (left.returncode, left.stderr) == (0, "")
-        assert _names(url) == before
+        assert _schema_names(url) == before
         assert again.returncode != 0
         assert "no schema of this database has tables of placement_sched" in again.stderr
 
 
-def test_option_turned_off_leaves_the_tables_and_removes_the_triggers(empty_url):
+def test_disabled_option_removes_triggers_and_keeps_tables(empty_url):
     OpenStack(empty_url).manage("db", "sync")
     logging = Database(make_settings(empty_url, placement__providers_in_memory=True))
     adopt(logging, utcnow)
-    made = _names(empty_url)
+    made = _schema_names(empty_url)
     ours = Ours(empty_url, placement__providers_in_memory=False)
     _make_provider(ours)
-    assert _names(empty_url) == made
+    assert _schema_names(empty_url) == made
     without = Database(make_settings(empty_url))
     assert stop_logging(without)
     peer = Peer(peer_url(empty_url))
     for side in (ours, peer):
         _make_provider(side)
         side.close()
-    left = _names(empty_url)
+    left = _schema_names(empty_url)
     assert "sched_provider_changes" in left
     assert "sched_allocations_inserted" not in left
     without.dispose()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the two services compare names, on each database: as differences.rst says."""
+"""How the two services compare names, on each database, as the guide documents."""
 
 import pytest
 
@@ -49,14 +49,14 @@ def sides(empty_url):
     ours.close()
 
 
-def finds(side, target):
+def is_found(side, target):
     reply = side.ask(Request("GET", target, PEER_LATEST))
     return reply.status in {200, 204} and (not reply.body or any(reply.document.values()))
 
 
-def test_only_the_peer_finds_names_in_another_case(sides, empty_url):
+def test_only_the_peer_matches_names_in_another_case(sides, empty_url):
     ours, theirs = sides
     kind = empty_url.partition(":")[0].partition("+")[0]
     for target, databases in QUESTIONS.items():
-        assert not finds(ours, target), target
-        assert finds(theirs, target) == (kind in databases), target
+        assert not is_found(ours, target), target
+        assert is_found(theirs, target) == (kind in databases), target

@@ -14,7 +14,7 @@ from tests.differential.duel import PEER_PYTHON
 pytestmark = pytest.mark.system
 
 
-def test_no_option_of_theirs_is_unknown():
+def test_every_option_of_the_peer_is_supported():
     command = PEER_PYTHON.with_name("oslo-config-generator")
     done = subprocess.run(
         [command, "--namespace", "placement.conf", "--format", "json"],

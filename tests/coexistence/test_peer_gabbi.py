@@ -51,11 +51,11 @@ class Servers:
             rules.write_text(yaml.safe_dump(wanted["rules"]))
             options["oslo_policy"]["policy_file"] = str(rules)
         path = self._folder / f"placement{number}.conf"
-        path.write_text("\n".join(_lines(options)) + "\n")
+        path.write_text("\n".join(_config_lines(options)) + "\n")
         return self._serve("--config-file", str(path), **self._environment)
 
 
-def _lines(options: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _config_lines(options: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for group, values in options.items():
         yield f"[{group}]"
         for name, value in values.items():
@@ -110,12 +110,12 @@ def test_gabbi_file_of_openstack_placement_passes(path, peer, servers, lenient_u
     result = peer.ask(run)
     assert result["failures"] == [], "\n".join(result["failures"])
     assert result["skipped"] == []
-    assert result["tests"] == len(written_in(path))
+    assert result["tests"] == len(list_tests(path))
 
 
-def test_these_are_all_tests_of_openstack_placement():
-    assert sum(len(written_in(path)) for path in FILES) == TESTS
+def test_all_gabbi_tests_of_openstack_placement_are_run():
+    assert sum(len(list_tests(path)) for path in FILES) == TESTS
 
 
-def written_in(path: Path) -> list[Any]:
+def list_tests(path: Path) -> list[Any]:
     return list(yaml.safe_load(path.read_text())["tests"])

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.system
 
 
 @pytest.fixture(scope="module")
-def theirs() -> dict[str, str]:
+def peer_rules() -> dict[str, str]:
     done = subprocess.run(
         [PEER_PYTHON.with_name("oslopolicy-policy-generator"), "--namespace", "placement"],
         capture_output=True,
@@ -25,5 +25,5 @@ def theirs() -> dict[str, str]:
     return rules
 
 
-def test_names_and_defaults_are_the_same(theirs):
-    assert {rule.name: rule.check_str for rule in PLACEMENT_RULES} == theirs
+def test_policy_names_and_defaults_equal_the_peers(peer_rules):
+    assert {rule.name: rule.check_str for rule in PLACEMENT_RULES} == peer_rules

@@ -60,41 +60,48 @@ QUERIES = (
 )
 
 
-class WholeCloud(Cloud):
+class CloudWithTraitsAndAggregates(Cloud):
     """A cloud of which everything changes."""
 
     def change(self) -> None:
-        ways = [super().change, super().change, self._name, self._join, self._grow, self._shrink]
+        ways = [
+            super().change,
+            super().change,
+            self._change_traits,
+            self._change_aggregates,
+            self._create_provider,
+            self._delete_provider,
+        ]
         self._dice.choice(ways)()
 
-    def _one(self) -> tuple[str, int]:
+    def _random_provider(self) -> tuple[str, int]:
         uuid = self._dice.choice(self._providers)
         known = self._write("GET", f"/resource_providers/{uuid}")
         return f"/resource_providers/{uuid}", known["generation"]
 
-    def _name(self) -> None:
-        path, generation = self._one()
+    def _change_traits(self) -> None:
+        path, generation = self._random_provider()
         self._write("PUT", "/traits/CUSTOM_GOLD")
         some = self._dice.sample(TRAITS, self._dice.randint(0, 2))
         body = {"resource_provider_generation": generation, "traits": some}
         self._write("PUT", f"{path}/traits", body)
 
-    def _join(self) -> None:
-        path, generation = self._one()
+    def _change_aggregates(self) -> None:
+        path, generation = self._random_provider()
         some = self._dice.sample(AGGREGATES, self._dice.randint(0, 2))
         body = {"resource_provider_generation": generation, "aggregates": some}
         self._write("PUT", f"{path}/aggregates", body)
 
-    def _grow(self) -> None:
+    def _create_provider(self) -> None:
         uuid = str(uuid4())
         body = {"name": uuid, "uuid": uuid}
         if self._dice.random() < 0.5:
             body["parent_provider_uuid"] = self._dice.choice(self._providers)
         self._write("POST", "/resource_providers", body)
         self._providers.append(uuid)
-        self.stock(uuid, 3)
+        self.put_inventories(uuid, 3)
 
-    def _shrink(self) -> None:
+    def _delete_provider(self) -> None:
         uuid = self._dice.choice(self._providers)
         if len(self._providers) > 3:
             reply = self._ask("DELETE", f"/resource_providers/{uuid}", ...)
@@ -111,7 +118,7 @@ def writers(shared_url: str) -> Iterator[tuple[Ours, Peer]]:
     peer.close()
 
 
-def _answer(connection, source, query, settings):
+def _render_answer(connection, source, query, settings):
     search = prepare(source, query)
     found = find(source, search, settings, Random(1))
     trees = source.whole_trees(found.providers) if found.trees is None else found.trees
@@ -126,20 +133,20 @@ def _answer(connection, source, query, settings):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_cache_has_what_either_service_has_just_written(shared_url, writers, seed):
+def test_cache_sees_writes_of_both_services(shared_url, writers, seed):
     settings = make_settings(shared_url, placement__providers_in_memory=True)
     database, cache = Database(settings), ProviderCache(change_log)
     sync_schema(database)  # which makes the triggers
-    cloud = WholeCloud(writers, Random(seed))
+    cloud = CloudWithTraitsAndAggregates(writers, Random(seed))
     answers = set()
     for number in range(CHANGES):
         cloud.change()
         with database.read() as connection:
             assert cache.refresh(connection)
             query = QUERIES[number % len(QUERIES)]
-            cached = _answer(connection, CachedProviders(cache), query, settings)
+            cached = _render_answer(connection, CachedProviders(cache), query, settings)
             loaded = LoadedProviders(connection)
-            assert cached == _answer(connection, loaded, query, settings)
+            assert cached == _render_answer(connection, loaded, query, settings)
             answers.add(cached)
     assert cache.figures.full_readings == 1
     assert len(answers) > CHANGES // 4

@@ -97,7 +97,7 @@ def database(shared_url):
 
 
 @pytest.mark.all_databases
-def test_nothing_breaks_where_both_write_everything_at_once(database, shared_url, record_property):
+def test_concurrent_writes_on_every_route_keep_invariants(database, shared_url, record_property):
     application = create_app(make_settings(shared_url))
     every = [
         way for way in list_write_routes(Client(application)) if way.rule.startswith("/placement/")

@@ -22,7 +22,7 @@ from placement_sched.db.tables import (
 )
 from placement_sched.db.transaction import Database
 from tests.coexistence.conftest import OpenStack, peer_url
-from tests.coexistence.test_alternating import asked
+from tests.coexistence.test_alternating import build_request
 from tests.conftest import make_settings
 from tests.differential.sides import Peer
 from tests.support.reports import build_report, node_uuid
@@ -52,16 +52,16 @@ THEIRS = (
 )
 
 
-def instance(number):
+def instance_uuid(number):
     return f"bbbbbbbb-0000-4000-8000-{number:012}"
 
 
-def made_by_openstack(url):
+def fill_by_openstack(url):
     OpenStack(url).manage("db", "sync")
     peer = Peer(peer_url(url))
     try:
         for host in HOSTS:
-            _fill(peer, host)
+            _fill_by_peer(peer, host)
     finally:
         peer.close()
 
@@ -79,8 +79,8 @@ def adopted_cloud(url, monkeypatch, capsys):
 
 
 @pytest.fixture
-def adopted(empty_url, monkeypatch, capsys):
-    made_by_openstack(empty_url)
+def adopted_app(empty_url, monkeypatch, capsys):
+    fill_by_openstack(empty_url)
     with adopted_cloud(empty_url, monkeypatch, capsys) as app:
         reports = [build_report(host, inventories=False) for host in HOSTS]
         app.post_json("/scheduler/v1/compute_nodes", reports)
@@ -88,20 +88,20 @@ def adopted(empty_url, monkeypatch, capsys):
 
 
 @pytest.fixture(scope="module")
-def theirs(tmp_path_factory):
+def peer_database_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("theirs") / "placement.db"
-    made_by_openstack(f"sqlite:///{path}")
+    fill_by_openstack(f"sqlite:///{path}")
     return path
 
 
 @pytest.fixture
-def adopted_sqlite(theirs, tmp_path, monkeypatch, capsys):
-    url = f"sqlite:///{shutil.copy(theirs, tmp_path)}"
+def adopted_sqlite(peer_database_file, tmp_path, monkeypatch, capsys):
+    url = f"sqlite:///{shutil.copy(peer_database_file, tmp_path)}"
     with adopted_cloud(url, monkeypatch, capsys) as app:
         yield app, url
 
 
-def _fill(peer, host):
+def _fill_by_peer(peer, host):
     uuid = node_uuid(host)
     bodies = [
         ("POST", "/resource_providers", {"uuid": uuid, "name": f"cn{host}"}),
@@ -141,13 +141,13 @@ def _fill(peer, host):
             "user_id": "demo",
             "consumer_generation": None,
         }
-        bodies.append(("PUT", f"/allocations/{instance(10 * host + number)}", held))
+        bodies.append(("PUT", f"/allocations/{instance_uuid(10 * host + number)}", held))
     for method, target, body in bodies:
-        reply = peer.ask(asked(method, target, body, version="1.36"))
+        reply = peer.ask(build_request(method, target, body, version="1.36"))
         assert reply.status < 300, reply
 
 
-def kept_of_theirs(url):
+def peer_rows(url):
     database = Database(make_settings(url))
     with database.read() as connection:
         found = {
@@ -161,7 +161,7 @@ def kept_of_theirs(url):
     return found
 
 
-def held(url):
+def count_allocations(url):
     database = Database(make_settings(url))
     with database.read() as connection:
         number = connection.scalar(select(func.count()).select_from(allocations))
@@ -169,50 +169,50 @@ def held(url):
     return number
 
 
-def command(capsys, *arguments):
+def run_command(capsys, *arguments):
     status = main(["placement", *arguments, "--format", "json"])
     printed = capsys.readouterr()
     return status, json.loads(printed.out), printed.err
 
 
-def test_audit_deletes_nothing_of_novas_after_adoption(adopted, empty_url, capsys):
-    before = held(empty_url)
+def test_audit_keeps_novas_allocations_after_adoption(adopted_app, empty_url, capsys):
+    before = count_allocations(empty_url)
     assert before == 2 * len(HOSTS) * OF_EACH
-    status, found, told = command(capsys, "audit", "--delete")
+    status, found, told = run_command(capsys, "audit", "--delete")
     assert (status, found["code"], found["orphaned"], found["deleted"]) == (6, 6, [], 0)
     assert len(found["not_judged"]) == len(HOSTS) * OF_EACH
     assert {one["reason"] for one in found["not_judged"]} == {"adopted_database"}
     assert "not deleted: the allocations of 6 consumers" in told
-    assert held(empty_url) == before
+    assert count_allocations(empty_url) == before
     # Nor once some instances are placed by this service, and so are recorded.
-    adopted.post_json(
+    adopted_app.post_json(
         "/scheduler/v1/select_destinations",
         {"request_spec": {"project_id": "p", "flavor": FLAVOR, "image": None}},
     )
-    now = held(empty_url)
+    now = count_allocations(empty_url)
     assert now > before
     for arguments in ([], ["--resource_provider", node_uuid(1)]):
-        status, found, _ = command(capsys, "audit", "--delete", *arguments)
-        assert (status, found["deleted"], held(empty_url)) == (6, 0, now)
+        status, found, _ = run_command(capsys, "audit", "--delete", *arguments)
+        assert (status, found["deleted"], count_allocations(empty_url)) == (6, 0, now)
 
 
-def test_heal_makes_nothing_anew_that_nova_may_have_freed(adopted, empty_url, capsys):
-    gone = instance(10)
-    adopted.put_json(
+def test_heal_does_not_recreate_allocations_freed_by_nova(adopted_app, empty_url, capsys):
+    gone = instance_uuid(10)
+    adopted_app.put_json(
         f"/scheduler/v1/instances/{gone}",
         {"host": "cn1", "node": "cn1", "project_id": "demo", "user_id": "u", "flavor": FLAVOR},
     )
     # As nova-compute does when the instance is deleted.
-    adopted.delete(f"/placement/allocations/{gone}", headers=ADMIN)
-    before = held(empty_url)
-    status, found, told = command(capsys, "heal_allocations")
+    adopted_app.delete(f"/placement/allocations/{gone}", headers=ADMIN)
+    before = count_allocations(empty_url)
+    status, found, told = run_command(capsys, "heal_allocations")
     assert (status, found) == (9, {"code": 9, "instances": []})
     assert "--instances-are-all-recorded" in told
-    status, found, _ = command(capsys, "heal_allocations", "--dry-run")
+    status, found, _ = run_command(capsys, "heal_allocations", "--dry-run")
     assert (status, [one["uuid"] for one in found["instances"]]) == (4, [gone])
-    assert held(empty_url) == before
-    status, _, _ = command(capsys, "heal_allocations", "--instances-are-all-recorded")
-    assert (status, held(empty_url)) == (0, before + 3)
+    assert count_allocations(empty_url) == before
+    status, _, _ = run_command(capsys, "heal_allocations", "--instances-are-all-recorded")
+    assert (status, count_allocations(empty_url)) == (0, before + 3)
 
 
 _LINKS = ("placement_aggregates", "resource_provider_aggregates", "resource_provider_traits")
@@ -232,7 +232,7 @@ _LINKS = ("placement_aggregates", "resource_provider_aggregates", "resource_prov
     ],
     ids=" ".join,
 )
-def test_no_command_takes_anything_of_novas_away(adopted_sqlite, arguments):
+def test_no_command_deletes_rows_of_nova(adopted_sqlite, arguments):
     app, url = adopted_sqlite
     reports = [build_report(host, inventories=False) for host in HOSTS]
     app.post_json("/scheduler/v1/compute_nodes", reports)
@@ -241,28 +241,28 @@ def test_no_command_takes_anything_of_novas_away(adopted_sqlite, arguments):
     action = f"/compute/v2.1/os-aggregates/{number}/action"
     app.post_json(action, {"add_host": {"host": "cn1"}})
     app.post_json(action, {"set_metadata": {"metadata": {f"trait:{TRAIT}": "required"}}})
-    before = kept_of_theirs(url)
+    before = peer_rows(url)
     main(arguments)
-    assert kept_of_theirs(url) == before
+    assert peer_rows(url) == before
 
 
-def test_a_report_as_the_guide_says_changes_nothing_of_novas(adopted_sqlite):
+def test_report_of_the_guide_changes_no_rows_of_nova(adopted_sqlite):
     app, url = adopted_sqlite
-    before = kept_of_theirs(url)
+    before = peer_rows(url)
     app.post_json(
         "/scheduler/v1/compute_nodes",
         [build_report(1, inventories=False, vcpus=1), build_report(2, inventories=False)],
     )
-    assert kept_of_theirs(url) == before
+    assert peer_rows(url) == before
 
 
-def test_a_report_with_inventories_replaces_three_classes_alone(adopted_sqlite):
+def test_report_with_inventories_replaces_only_three_classes(adopted_sqlite):
     app, url = adopted_sqlite
-    before = kept_of_theirs(url)
+    before = peer_rows(url)
     report = build_report(1, memory_mb=131072)
     del report["local_gb"]
     app.post_json("/scheduler/v1/compute_nodes", [report])
-    after = kept_of_theirs(url)
+    after = peer_rows(url)
     for name in ("allocations", "consumers", *_LINKS):
         assert after[name] == before[name]
     target = f"/placement/resource_providers/{node_uuid(1)}/inventories"

@@ -42,21 +42,21 @@ WITH_PROVIDER = (1, 2, 3)
 
 
 @pytest.fixture(scope="module")
-def other(tmp_path_factory):
+def peer_service(tmp_path_factory):
     service = Peer(f"sqlite:///{tmp_path_factory.mktemp('peer') / 'peer.db'}")
     yield service
     service.close()
 
 
 @pytest.fixture
-def theirs(other):
+def licensed_trait_peer(peer_service):
     for number in WITH_PROVIDER:
         body = {"uuid": node_uuid(number), "name": f"cn{number}"}
-        assert ask(other, "POST", "/resource_providers", body).status < 300
-    yield InProcess(peer_handler(other))
+        assert request_peer(peer_service, "POST", "/resource_providers", body).status < 300
+    yield InProcess(peer_handler(peer_service))
     for number in WITH_PROVIDER:
-        ask(other, "DELETE", f"/resource_providers/{node_uuid(number)}")
-    ask(other, "DELETE", f"/traits/{LICENSED}")
+        request_peer(peer_service, "DELETE", f"/resource_providers/{node_uuid(number)}")
+    request_peer(peer_service, "DELETE", f"/traits/{LICENSED}")
 
 
 @pytest.fixture
@@ -67,37 +67,45 @@ def read_hosts(sqlite_app):
     return partial(read_remote_hosts, service)
 
 
-def ask(other, method, path, body=...):
+def request_peer(other, method, path, body=...):
     return other.ask(Request(method, path, version="1.20", document=body))
 
 
-def told(other, number, what):
-    document = ask(other, "GET", f"/resource_providers/{node_uuid(number)}/{what}").document
+def read_from_peer(other, number, what):
+    document = request_peer(
+        other, "GET", f"/resource_providers/{node_uuid(number)}/{what}"
+    ).document
     return set(document[what])
 
 
-def test_aggregates_are_made_to_match_and_stay_so(other, theirs, read_hosts, sqlite_database):
+def test_aggregates_are_synchronized_and_stay_equal(
+    peer_service, licensed_trait_peer, read_hosts, sqlite_database
+):
     add_aggregate(sqlite_database, "a", ["cn1", "cn2", "cn4"])
     add_aggregate(sqlite_database, "b", ["cn2"])
-    placement = RemotePlacement(placement_service(theirs, THEIRS))
+    placement = RemotePlacement(placement_service(licensed_trait_peer, THEIRS))
     placement.change(build_join(aggregate_uuid("b"), node_uuid(3)))
     synced = sync_aggregates(read_hosts, placement)
     assert [(each.code, each.about) for each in synced.problems] == [(SyncCode.NO_PROVIDER, "cn4")]
     a, b = aggregate_uuid("a"), aggregate_uuid("b")
-    assert [told(other, number, "aggregates") for number in WITH_PROVIDER] == [{a}, {a, b}, {b}]
+    assert [read_from_peer(peer_service, number, "aggregates") for number in WITH_PROVIDER] == [
+        {a},
+        {a, b},
+        {b},
+    ]
     sync_aggregates(read_hosts, placement, remove_stale=True)
-    assert told(other, 3, "aggregates") == set()
-    theirs.seen.clear()
+    assert read_from_peer(peer_service, 3, "aggregates") == set()
+    licensed_trait_peer.seen.clear()
     again = sync_aggregates(read_hosts, placement, remove_stale=True)
     assert (again.added, again.removed, again.stale) == (set(), set(), set())
-    assert {line.partition(" ")[0] for line in theirs.seen} == {"GET"}
+    assert {line.partition(" ")[0] for line in licensed_trait_peer.seen} == {"GET"}
 
 
-def test_traits_are_put_and_taken_off_and_others_stay(
-    other, theirs, read_hosts, sqlite_database, tmp_path
+def test_traits_are_added_and_removed_and_others_kept(
+    peer_service, licensed_trait_peer, read_hosts, sqlite_database, tmp_path
 ):
     add_aggregate(sqlite_database, "windows", ["cn1", "cn2"], ASKING)
-    service, file = placement_service(theirs, THEIRS), tmp_path / "put.json"
+    service, file = placement_service(licensed_trait_peer, THEIRS), tmp_path / "put.json"
     by_hand = RemotePlacement(service)
     by_hand.create_trait(LICENSED)
     by_hand.change(build_trait_addition(LICENSED, {node_uuid(2): ""}))
@@ -108,16 +116,16 @@ def test_traits_are_put_and_taken_off_and_others_stay(
     record = TraitFile(file, service.place)
     entry = record.entries[node_uuid(1), LICENSED]
     assert (len(record.entries), entry.aggregate) == (1, aggregate_uuid("windows"))
-    assert told(other, 1, "traits") == {LICENSED, "HW_CPU_X86_AVX2"}
+    assert read_from_peer(peer_service, 1, "traits") == {LICENSED, "HW_CPU_X86_AVX2"}
     set_metadata(sqlite_database, "windows", {f"trait:{LICENSED}": None})
     with open_trait_file(file, service.place) as record:
         synced = sync_traits(read_hosts, RemotePlacement(service, record))
     assert synced.removed == {(node_uuid(1), LICENSED)}
-    assert told(other, 1, "traits") == {"HW_CPU_X86_AVX2"}
-    assert told(other, 2, "traits") == {LICENSED}
+    assert read_from_peer(peer_service, 1, "traits") == {"HW_CPU_X86_AVX2"}
+    assert read_from_peer(peer_service, 2, "traits") == {LICENSED}
 
 
-class Rival(InProcess):
+class ConcurrentWriter(InProcess):
     """A door at which the provider's generation moves between reading and writing, once."""
 
     def __init__(self, other, number) -> None:
@@ -134,27 +142,31 @@ class Rival(InProcess):
 
 
 @pytest.mark.parametrize("synchronise", [sync_aggregates, sync_traits])
-def test_a_provider_that_others_change_is_tried_again(
-    other, theirs, read_hosts, sqlite_database, synchronise
+def test_concurrently_changed_provider_is_retried(
+    peer_service, licensed_trait_peer, read_hosts, sqlite_database, synchronise
 ):
     add_aggregate(sqlite_database, "windows", ["cn1"], ASKING)
     pauses = []
-    placement = RemotePlacement(placement_service(Rival(other, 1), THEIRS), pause=pauses.append)
+    placement = RemotePlacement(
+        placement_service(ConcurrentWriter(peer_service, 1), THEIRS), pause=pauses.append
+    )
     assert synchronise(read_hosts, placement).code is SyncCode.DONE
     assert len(pauses) == 1
-    assert "HW_CPU_X86_AVX2" in told(other, 1, "traits")
+    assert "HW_CPU_X86_AVX2" in read_from_peer(peer_service, 1, "traits")
 
 
-def test_a_trait_that_is_no_name_is_refused_before_it_is_asked_for(
-    theirs, read_hosts, sqlite_database
+def test_invalid_trait_name_is_rejected_before_the_request(
+    licensed_trait_peer, read_hosts, sqlite_database
 ):
     add_aggregate(sqlite_database, "odd", ["cn1"], {"trait:CUSTOM_a,b": "required"})
-    synced = sync_traits(read_hosts, RemotePlacement(placement_service(theirs, THEIRS)))
+    synced = sync_traits(
+        read_hosts, RemotePlacement(placement_service(licensed_trait_peer, THEIRS))
+    )
     assert synced.code is SyncCode.TRAIT_REFUSED
 
 
-def test_a_version_that_it_does_not_have_is_told(theirs):
-    service = placement_service(theirs, THEIRS)
+def test_unsupported_microversion_is_reported(licensed_trait_peer):
+    service = placement_service(licensed_trait_peer, THEIRS)
     service._version = "1.99"
     with pytest.raises(ServiceFailed, match=r"is too old.*Unacceptable version header: 1\.99"):
         RemotePlacement(service).known_traits(["CUSTOM_A"])

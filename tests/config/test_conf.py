@@ -13,12 +13,12 @@ OPTIONS = {"DEFAULT__service_down_time": 7, "scheduler__max_attempts": 9}
 
 
 @pytest.fixture(autouse=True)
-def _no_files() -> None:
+def _unload_configuration_files() -> None:
     """Have the process's CONF as without files: a command of another test may have read some."""
     read_files(CONF)
 
 
-def test_conf_shows_the_settings_in_effect_and_then_its_own_again():
+def test_conf_shows_active_settings_until_they_end():
     with in_effect(settings_with(**OPTIONS)):
         assert CONF.service_down_time == CONF["service_down_time"] == 7
         assert CONF.scheduler.max_attempts == CONF["scheduler"]["max_attempts"] == 9
@@ -27,14 +27,14 @@ def test_conf_shows_the_settings_in_effect_and_then_its_own_again():
     assert settings_in_effect() is None
 
 
-def test_runs_may_lie_within_each_other():
+def test_active_settings_can_be_nested():
     with in_effect(settings_with(**OPTIONS)):
         with in_effect(settings_with()):
             assert CONF.scheduler.max_attempts == 3
         assert CONF.scheduler.max_attempts == 9
 
 
-def test_settings_are_in_effect_in_their_thread_only():
+def test_active_settings_are_per_thread():
     seen = []
     with in_effect(settings_with(**OPTIONS)):
         thread = Thread(target=lambda: seen.append(CONF.scheduler.max_attempts))
@@ -43,13 +43,13 @@ def test_settings_are_in_effect_in_their_thread_only():
     assert seen == [3]
 
 
-def test_settings_end_with_what_they_are_for_even_if_it_fails():
+def test_active_settings_end_after_an_error():
     with pytest.raises(RuntimeError), in_effect(settings_with(**OPTIONS)):
         raise RuntimeError
     assert CONF.scheduler.max_attempts == 3
 
 
-def test_options_that_the_settings_lack_are_asked_of_conf():
+def test_missing_options_fall_back_to_conf():
     CONF.register_opts([cfg.IntOpt("late", default=5)], group="scheduler")
     CONF.register_opts([cfg.IntOpt("late", default=6)], group="test_in_effect")
     with in_effect(settings_with(**OPTIONS)):

@@ -17,7 +17,7 @@ def etc(tmp_path, monkeypatch):
     return tmp_path
 
 
-def write(folder, *names):
+def write_files(folder, *names):
     paths = [folder / name for name in names]
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -32,25 +32,25 @@ OWN, PLACEMENT, NOVA = (
 )
 
 
-def test_without_files_nothing_is_read(etc):
+def test_no_files_leave_the_defaults(etc):
     assert find_files(of_nova=True) == []
 
 
 def test_own_file_overrides_the_files_of_openstack(etc):
-    files = write(etc, PLACEMENT, NOVA, OWN)
+    files = write_files(etc, PLACEMENT, NOVA, OWN)
     assert find_files(of_nova=True) == files
     assert find_files() == [files[0], files[2]]
 
 
-def test_directory_of_placement_is_honoured(etc, monkeypatch):
-    write(etc, PLACEMENT)
-    (other,) = write(etc, "other/placement.conf")
+def test_configuration_directory_variable_of_placement_is_used(etc, monkeypatch):
+    write_files(etc, PLACEMENT)
+    (other,) = write_files(etc, "other/placement.conf")
     monkeypatch.setenv("OS_PLACEMENT_CONFIG_DIR", str(etc / "other"))
     assert find_files() == [other]
 
 
 def test_named_files_replace_the_default_files(etc, monkeypatch):
-    write(etc, PLACEMENT, OWN)
+    write_files(etc, PLACEMENT, OWN)
     monkeypatch.setenv("PLACEMENT_SCHED_CONFIG", "a.conf:b.conf")
     assert find_files() == ["a.conf", "b.conf"]
     monkeypatch.setenv("PLACEMENT_SCHED_CONFIG", "")
@@ -67,7 +67,7 @@ def test_named_files_replace_the_default_files(etc, monkeypatch):
     ],
 )
 def test_commands_read_default_files(etc, monkeypatch, command, names):
-    write(etc, PLACEMENT, NOVA, OWN)
+    write_files(etc, PLACEMENT, NOVA, OWN)
     arguments = main.parse_arguments(command)
     assert arguments.config_file == [n if n == "mine.conf" else str(etc / n) for n in names]
 
@@ -76,7 +76,7 @@ def test_commands_read_default_files(etc, monkeypatch, command, names):
     "command", [["db", "version"], ["status", "upgrade", "check"], ["config", "validate"]]
 )
 def test_checks_create_no_database(etc, tmp_path, monkeypatch, command):
-    write(etc, OWN)
+    write_files(etc, OWN)
     database = tmp_path / "absent.db"
     text = f"[placement_database]\nconnection = sqlite:///{database}\n"
     etc.joinpath(OWN).write_text(text)

@@ -26,7 +26,7 @@ FORMATS = [
 ]
 
 
-def conf_with(options):
+def conf_with_options(options):
     conf = cfg.ConfigOpts()
     log.register_options(conf)
     conf([])
@@ -45,8 +45,8 @@ def record_of(level=logging.INFO, message="100 %% of %s", args=("this",), **extr
 @pytest.mark.parametrize("known", [{}, KNOWN], ids=["anyone", "known"])
 @pytest.mark.parametrize("ids", [RequestIds(), RequestIds("req-1"), IDS])
 @pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG, logging.ERROR])
-def test_a_line_is_that_of_oslo_log(options, known, ids, level):
-    slow = ContextFormatter(datefmt="%Y-%m-%d %H:%M:%S", config=conf_with(options))
+def test_log_line_equals_oslo_log(options, known, ids, level):
+    slow = ContextFormatter(datefmt="%Y-%m-%d %H:%M:%S", config=conf_with_options(options))
     context = RequestContext(ids)
     context.confirm(known)
     for record in (record_of(level, context=context), record_of(level)):
@@ -54,8 +54,8 @@ def test_a_line_is_that_of_oslo_log(options, known, ids, level):
         assert EscapingFormatter.like(slow).format(record) == slow.format(again)
 
 
-def test_what_failed_is_told_as_oslo_log_does():
-    slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with({}))
+def test_exception_format_equals_oslo_log():
+    slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with_options({}))
     context = RequestContext(IDS)
     try:
         int("why")
@@ -65,7 +65,7 @@ def test_what_failed_is_told_as_oslo_log_does():
         assert EscapingFormatter.like(slow).format(record) == slow.format(again)
 
 
-def test_messages_of_libraries_that_help_no_operator_are_dropped(caplog):
+def test_useless_library_messages_are_dropped(caplog):
     drop_unhelpful()
     caplog.set_level(logging.INFO)
     alembic = logging.getLogger("alembic.runtime.migration")
@@ -76,14 +76,12 @@ def test_messages_of_libraries_that_help_no_operator_are_dropped(caplog):
 
 
 @pytest.mark.parametrize(("debug", "shown"), [(False, False), (True, True)])
-def test_line_that_cannot_be_written_is_followed_by_a_traceback_with_debug_only(
-    monkeypatch, capsys, debug, shown
-):
+def test_write_failure_shows_a_traceback_with_debug_only(monkeypatch, capsys, debug, shown):
     root = logging.getLogger()
     for name in ("handlers", "level"):
         monkeypatch.setattr(root, name, [] if name == "handlers" else root.level)
     monkeypatch.setattr(logging, "raiseExceptions", True)
-    setup(conf_with({"debug": debug}))
+    setup(conf_with_options({"debug": debug}))
     (handler,) = root.handlers
     monkeypatch.setattr(handler, "stream", FullDisk())
     root.error("one more")
@@ -115,9 +113,7 @@ level = {level}
     ("handler", "level", "is_named"),
     [("null", "INFO", True), ("file", "CRITICAL", True), ("file", "INFO", False)],
 )
-def test_log_configuration_that_shows_no_errors_is_named_on_stderr(
-    tmp_path, handler, level, is_named
-):
+def test_log_configuration_without_errors_is_warned_about(tmp_path, handler, level, is_named):
     file = tmp_path / "logging.ini"
     file.write_text(NO_HANDLER.format(handler=handler, level=level))
     config = tmp_path / "placement.conf"
@@ -148,12 +144,12 @@ FORGED = "a\n2026-01-01 ERROR forged\r\x1b[2Jb\x85c\u2028d\u2029e\x07f\udcff"
 IN_ONE_LINE = r"a\n2026-01-01 ERROR forged\r\x1b[2Jb\x85c\u2028d\u2029e\x07f\udcff"
 
 
-def formatted(record):
-    slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with({}))
+def format_record(record):
+    slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with_options({}))
     return EscapingFormatter.like(slow).format(record)
 
 
-def with_failure(failure):
+def record_with_exception(failure):
     try:
         raise failure
     except type(failure) as raised:
@@ -167,19 +163,19 @@ def with_failure(failure):
 
 @pytest.mark.parametrize("level", [logging.INFO, logging.ERROR])
 @pytest.mark.parametrize("extra", [{}, {"context": RequestContext(IDS)}], ids=["none", "context"])
-def test_message_cannot_begin_a_line(level, extra):
-    line = formatted(record_of(level, "zone %s", (FORGED,), **extra))
+def test_newlines_in_a_message_are_escaped(level, extra):
+    line = format_record(record_of(level, "zone %s", (FORGED,), **extra))
     assert line.splitlines() == [line]
     assert f"zone {IN_ONE_LINE}" in line
 
 
-def chained():
+def chained_exception():
     failure = TypeError("outer")
     failure.__cause__ = ValueError(FORGED)
     return failure
 
 
-def noted():
+def exception_with_note():
     failure = ValueError("noted")
     failure.add_note(FORGED)
     return failure
@@ -189,39 +185,39 @@ def noted():
     "failure",
     [
         ValueError(FORGED),
-        chained(),
-        noted(),
+        chained_exception(),
+        exception_with_note(),
         ExceptionGroup("two", [ValueError(FORGED)]),
         SyntaxError(FORGED, (FORGED, 1, 1, FORGED)),
     ],
     ids=["alone", "cause", "note", "group", "syntax"],
 )
-def test_text_of_an_exception_cannot_begin_a_line(failure):
-    text = formatted(with_failure(failure))
+def test_newlines_in_exception_text_are_escaped(failure):
+    text = format_record(record_with_exception(failure))
     assert "Traceback (most recent call last)" in text
     assert IN_ONE_LINE in text
     assert not any("forged" in line and IN_ONE_LINE not in line for line in text.splitlines())
     assert all(line.isprintable() for line in text.split("\n"))
 
 
-def test_traceback_without_texts_to_escape_is_that_of_oslo_log():
-    slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with({}))
-    record = with_failure(ValueError("plain"))
+def test_plain_traceback_equals_oslo_log():
+    slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with_options({}))
+    record = record_with_exception(ValueError("plain"))
     again = record_of(logging.ERROR, **record.__dict__)
     assert EscapingFormatter.like(slow).format(record) == slow.format(again)
 
 
-def test_exception_that_is_none_is_that_of_oslo_log():
-    slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with({}))
+def test_missing_exception_equals_oslo_log():
+    slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with_options({}))
     record = record_of(logging.ERROR, exc_info=(None, None, None))
     again = record_of(logging.ERROR, **record.__dict__)
     assert EscapingFormatter.like(slow).format(record) == slow.format(again)
 
 
-def test_colours_of_the_operator_stay():
+def test_configured_colours_are_kept():
     line = "%(color)s%(message)s\x1b[0m"
     # Of the thread there may be a context left.
     formats = {f"logging_{which}_format_string": line for which in ("default", "context")}
-    slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with(formats))
+    slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with_options(formats))
     line = EscapingFormatter.like(slow).format(record_of(message="red", args=(), color="\x1b[31m"))
     assert line == "\x1b[31mred\x1b[0m"

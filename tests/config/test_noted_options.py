@@ -9,7 +9,7 @@ from placement_sched.config.settings import Settings
 
 
 @pytest.mark.parametrize("ours", [True, False], ids=["ours", "oslo.config's own"])
-def test_what_is_registered_meanwhile_is_noted(ours):
+def test_registered_options_are_tracked(ours):
     group = "brought_to_ours" if ours else "brought_to_oslo"
     with track_registered_options():
         conf = CONF if ours else cfg.CONF
@@ -23,7 +23,7 @@ def test_what_is_registered_meanwhile_is_noted(ours):
     assert fresh[group].racks == 3
 
 
-def test_what_a_failing_import_registered_is_noted_too():
+def test_options_of_a_failing_import_are_tracked():
     def fail():
         CONF.register_opts([cfg.IntOpt("failing", default=3)], "brought_by_failing")
         raise RuntimeError
@@ -33,7 +33,7 @@ def test_what_a_failing_import_registered_is_noted_too():
     assert "brought_by_failing" in [group for group, _ in CONF.noted()]
 
 
-def test_an_option_of_the_same_name_stays_ours():
+def test_own_option_of_equal_name_is_kept():
     with track_registered_options():
         cfg.CONF.register_opts([cfg.FloatOpt("cpu_allocation_ratio", default=99.0)])
     conf = new_conf()
@@ -42,7 +42,7 @@ def test_an_option_of_the_same_name_stays_ours():
     assert conf.cpu_allocation_ratio == ours != 99.0
 
 
-def test_oslo_configs_own_object_shows_the_settings_in_effect():
+def test_oslo_config_object_shows_active_settings():
     with track_registered_options():
         cfg.CONF.register_opts([cfg.IntOpt("racks", default=3)], "brought_in_effect")
     conf = new_conf()

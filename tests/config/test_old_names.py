@@ -167,29 +167,29 @@ UNCHANGED = [
 ]
 
 
-def written(tmp_path: Path, group: str, name: str, value: str) -> str:
+def write_option(tmp_path: Path, group: str, name: str, value: str) -> str:
     file = tmp_path / "nova.conf"
     file.write_text(f"[{group}]\n{name} = {value}\n")
     return str(file)
 
 
-def read(file: str) -> Settings:
+def read_settings_file(file: str) -> Settings:
     return Settings.from_conf(read_files(make_full_conf(), [file]))
 
 
 @each_name
-def test_old_name_sets_the_option_of_today(
+def test_old_name_sets_the_current_option(
     tmp_path, group, name, value, new_group, new_name, comes_to
 ):
-    settings = read(written(tmp_path, group, name, value))
+    settings = read_settings_file(write_option(tmp_path, group, name, value))
     assert getattr(getattr(settings, new_group), new_name) == comes_to
 
 
 @each_name
-def test_old_name_is_reported_with_its_line_and_the_name_of_today(
+def test_old_name_is_reported_with_line_and_current_name(
     tmp_path, group, name, value, new_group, new_name, comes_to
 ):
-    file = written(tmp_path, group, name, value)
+    file = write_option(tmp_path, group, name, value)
     (problem,) = check_files([file], {}, make_full_conf())
     assert str(problem) == (
         f"{file}:2: warning: [{group}] {name} is a deprecated name of [{new_group}] {new_name}"
@@ -202,7 +202,7 @@ def test_old_name_works_in_overrides(group, name, value, new_group, new_name, co
     assert getattr(getattr(settings, new_group), new_name) == comes_to
 
 
-def test_table_has_every_older_name_that_a_scheduler_option_has():
+def test_table_has_every_older_option_name():
     listings = (
         *((group, GROUPS[group]) for group in ("scheduler", "filter_scheduler", "metrics")),
         *list_opts(),
@@ -220,42 +220,42 @@ def test_table_has_every_older_name_that_a_scheduler_option_has():
 @pytest.mark.parametrize(
     ("group", "name", "value", "comes_to"), UNCHANGED, ids=[f"[{g}]{n}" for g, n, *_ in UNCHANGED]
 )
-def test_name_that_never_changed_is_taken_without_a_word(tmp_path, group, name, value, comes_to):
-    file = written(tmp_path, group, name, value)
+def test_unchanged_name_is_accepted_silently(tmp_path, group, name, value, comes_to):
+    file = write_option(tmp_path, group, name, value)
     assert check_files([file], {}, make_full_conf()) == []
-    assert getattr(getattr(read(file), group), name) == comes_to
+    assert getattr(getattr(read_settings_file(file), group), name) == comes_to
 
 
-def test_name_of_today_wins_over_the_old_one(tmp_path):
+def test_current_name_overrides_the_old_name(tmp_path):
     file = tmp_path / "nova.conf"
     file.write_text(
         "[DEFAULT]\nscheduler_host_subset_size = 3\n[filter_scheduler]\nhost_subset_size = 2\n"
     )
-    assert read(str(file)).filter_scheduler.host_subset_size == 2
+    assert read_settings_file(str(file)).filter_scheduler.host_subset_size == 2
 
 
-def test_old_name_of_a_repeatable_option_may_be_repeated(tmp_path):
+def test_old_name_of_a_multi_option_can_be_repeated(tmp_path):
     file = tmp_path / "nova.conf"
     paths = ["nova.scheduler.filters.standard_filters", "acme.filters.AcmeFilter"]
     file.write_text(
         "[DEFAULT]\n" + "".join(f"scheduler_available_filters = {path}\n" for path in paths)
     )
-    assert read(str(file)).filter_scheduler.available_filters == paths
+    assert read_settings_file(str(file)).filter_scheduler.available_filters == paths
 
 
 # Options that say nothing here
 
 
 @pytest.mark.parametrize(("group", "name"), OF_NOVA, ids=str)
-def test_option_without_meaning_is_reported_with_its_line_and_the_reason(tmp_path, group, name):
-    file = written(tmp_path, group, name, "1")
+def test_ignored_option_is_reported_with_line_and_reason(tmp_path, group, name):
+    file = write_option(tmp_path, group, name, "1")
     (problem,) = check_files([file], {}, make_full_conf())
     assert str(problem) == (
         f"{file}:2: warning: [{group}] {name} is ignored: {OF_NOVA[group, name]}"
     )
 
 
-def test_no_option_both_works_and_means_nothing():
+def test_no_option_is_both_supported_and_ignored():
     known = {
         (group, name)
         for conf in (new_conf(), make_full_conf())
@@ -296,13 +296,13 @@ def test_no_option_both_works_and_means_nothing():
         ),
     ],
 )
-def test_old_path_of_a_filter_means_the_one_of_this_name(path, name):
+def test_old_filter_path_maps_to_the_current_filter(path, name):
     settings = read_settings().with_overrides({"scheduler_default_filters": [path]})
     assert [type(plugin).__name__ for plugin in plugins_for(settings).filters] == [name]
 
 
 @pytest.mark.parametrize("every", ["all_filters", "standard_filters"])
-def test_both_names_of_all_filters_make_them_available(every):
+def test_both_all_filters_names_enable_them(every):
     overrides = {
         "scheduler_available_filters": [f"nova.scheduler.filters.{every}"],
         "scheduler_default_filters": ["RamFilter", "JsonFilter"],
@@ -319,7 +319,7 @@ def test_both_names_of_all_filters_make_them_available(every):
         ("nova.scheduler.weights.io_ops.IoOpsWeigher", ["IoOpsWeigher"]),
     ],
 )
-def test_old_path_of_a_weigher_means_the_one_of_this_name(path, names):
+def test_old_weigher_path_maps_to_the_current_weigher(path, names):
     settings = read_settings().with_overrides({"scheduler_weight_classes": [path]})
     assert [type(plugin).__name__ for plugin in plugins_for(settings).weighers] == names
 
@@ -336,7 +336,7 @@ def test_old_path_of_a_weigher_means_the_one_of_this_name(path, names):
         ("chance_scheduler", "ChanceScheduler"),
     ],
 )
-def test_old_path_of_a_driver_means_the_one_of_this_name(path, name):
+def test_old_driver_path_maps_to_the_current_driver(path, name):
     settings = read_settings().with_overrides({"scheduler_driver": path})
     assert type(plugins_for(settings).driver).__name__ == name
 
@@ -345,7 +345,7 @@ def test_old_path_of_a_driver_means_the_one_of_this_name(path, name):
 
 
 @pytest.mark.parametrize("era", ["icehouse", "stein"])
-def test_old_file_is_valid(era, monkeypatch):
+def test_configuration_with_old_names_is_valid(era, monkeypatch):
     # Before placement there was no database of its own.
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "sqlite:///file.db")
     file = str(FILES / f"{era}.conf")
@@ -354,7 +354,7 @@ def test_old_file_is_valid(era, monkeypatch):
     assert [str(problem) for problem in problems if problem.fatal] == []
 
 
-def test_icehouse_file_takes_effect():
+def test_icehouse_configuration_takes_effect():
     settings = read_settings([str(FILES / "icehouse.conf")], make_full_conf())
     plugins = plugins_for(settings)
     assert [type(plugin).__name__ for plugin in plugins.filters] == [
@@ -382,7 +382,7 @@ def test_icehouse_file_takes_effect():
     assert settings.DEFAULT.default_availability_zone == "site1"
 
 
-def test_stein_file_takes_effect():
+def test_stein_configuration_takes_effect():
     settings = read_settings([str(FILES / "stein.conf")], make_full_conf())
     plugins = plugins_for(settings)
     assert [type(plugin).__name__ for plugin in plugins.filters] == (

@@ -18,7 +18,7 @@ def aliased(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["wide", "broad"])
-def test_no_name_of_an_aliased_option_is_called_deprecated(aliased, name, tmp_path):
+def test_alias_names_are_not_deprecated(aliased, name, tmp_path):
     file = tmp_path / "a.conf"
     file.write_text(f"[boxes]\n{name} = true\n")
     conf = read_files(aliased, [str(file)])
@@ -29,13 +29,13 @@ def test_no_name_of_an_aliased_option_is_called_deprecated(aliased, name, tmp_pa
 @pytest.mark.parametrize(
     "order", [("wide = true", "broad = false"), ("broad = false", "wide = true")]
 )
-def test_first_name_of_an_aliased_option_wins(aliased, order, tmp_path):
+def test_first_alias_name_takes_precedence(aliased, order, tmp_path):
     file = tmp_path / "a.conf"
     file.write_text("[boxes]\n" + "\n".join(order) + "\n")
     assert Settings.from_conf(read_files(aliased, [str(file)])).boxes.wide is True
 
 
-def test_absent_aliased_option_has_its_default(aliased):
+def test_unset_aliased_option_has_its_default(aliased):
     conf = read_files(aliased)
     assert Settings.from_conf(conf).boxes.wide is False
     assert not is_explicit(conf, "boxes", "wide")

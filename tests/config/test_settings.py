@@ -34,7 +34,7 @@ def test_every_name_works_in_the_environment(conf, name, monkeypatch):
     assert Settings.from_conf(read_files(conf)).boxes.size == 5
 
 
-def test_todays_name_wins_in_the_environment(conf, monkeypatch):
+def test_current_name_takes_precedence_in_the_environment(conf, monkeypatch):
     monkeypatch.setenv("OS_BOXES__OLD_SIZE", "5")
     monkeypatch.setenv("OS_BOXES__SIZE", "6")
     assert Settings.from_conf(read_files(conf)).boxes.size == 6

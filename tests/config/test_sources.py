@@ -22,25 +22,25 @@ SWITCH = cfg.BoolOpt("switch")
         (SWITCH, "maybe", "Unexpected boolean value 'maybe'"),
     ],
 )
-def test_reason_is_plain(option, value, told):
+def test_configuration_error_message_is_plain(option, value, told):
     with pytest.raises((TypeError, ValueError)) as wrong:
         option.type([] if value is None else value)
     assert describe_reason(value, wrong.value) == told
 
 
 @pytest.mark.parametrize("text", ["inf", "-inf", "nan"])
-def test_numbers_that_nothing_counts_with_are_refused(text):
+def test_nan_and_infinity_are_rejected(text):
     with pytest.raises(ValueError, match=f"^{text} is not a finite number$"):
         check_number(SHARE, SHARE.type(text))
 
 
 @pytest.mark.parametrize("value", [1.5, 0.0, 7, "inf", None, [1.0]])
-def test_all_else_is_as_it_was(value):
+def test_other_numbers_are_accepted(value):
     assert check_number(SHARE, value) == value
 
 
 @pytest.mark.parametrize("kind", [cfg.FloatOpt, cfg.IntOpt])
-def test_nothing_is_a_number_only_where_an_option_may_be_unset(kind):
+def test_empty_number_needs_an_optional_option(kind):
     unset, always = kind("number"), kind("number", default=1)
     assert check_number(unset, unset.type("")) is None
     with pytest.raises(ValueError, match=r"^an empty text is not a number$"):

@@ -23,28 +23,28 @@ def file(tmp_path):
     return path
 
 
-def add(file, name, text):
+def add_file(file, name, text):
     path = file.with_name(f"{file.name}.d") / name
     path.write_text(text)
     return path
 
 
 def test_files_of_the_directory_come_after_the_file_in_order_of_names(file):
-    second, first = add(file, "20.conf", ""), add(file, "10.conf", "")
-    add(file, "10.conf.bak", "")
-    add(file, ".#20.conf", "")
+    second, first = add_file(file, "20.conf", ""), add_file(file, "10.conf", "")
+    add_file(file, "10.conf.bak", "")
+    add_file(file, ".#20.conf", "")
     assert with_directories([str(file)]) == [str(file), str(first), str(second)]
     assert with_directories([str(file), str(first)]) == [str(file), str(first), str(second)]
 
 
 def test_connection_in_the_directory_is_the_database(file):
-    add(file, "10.conf", "[placement_database]\nconnection = postgresql://u@h/first\n")
-    add(file, "20.conf", "[placement_database]\nconnection = postgresql://u@h/second\n")
+    add_file(file, "10.conf", "[placement_database]\nconnection = postgresql://u@h/first\n")
+    add_file(file, "20.conf", "[placement_database]\nconnection = postgresql://u@h/second\n")
     assert database_url(read_settings([str(file)], new_conf())).database == "second"
 
 
-def test_files_that_name_no_connection_are_refused_in_one_line(file, monkeypatch, capsys):
-    more = add(file, "10.conf", "[scheduler]\nmax_attempts = 3\n")
+def test_files_without_connection_are_a_one_line_error(file, monkeypatch, capsys):
+    more = add_file(file, "10.conf", "[scheduler]\nmax_attempts = 3\n")
     wrong = f"[placement_database] connection is not set in {file}, {more}: name a database"
     with pytest.raises(ConfigurationError) as refused:
         database_url(read_settings([str(file)], new_conf()))
@@ -55,13 +55,13 @@ def test_files_that_name_no_connection_are_refused_in_one_line(file, monkeypatch
     assert database_url(read_settings([str(file)], new_conf())).database == "other.db"
 
 
-def test_without_any_file_the_database_is_a_file_here():
+def test_default_database_is_a_local_sqlite_file():
     assert database_url(read_settings([], new_conf())).database == "placement_sched.db"
 
 
-def test_keystone_in_the_directory_is_the_strategy(file):
+def test_auth_strategy_in_the_directory_is_used(file):
     file.write_text("")
-    add(file, "keystone.conf", "[keystone_authtoken]\nauth_type = password\n")
+    add_file(file, "keystone.conf", "[keystone_authtoken]\nauth_type = password\n")
     assert read_settings([str(file)], new_conf()).api.auth_strategy == "keystone"
 
 
@@ -69,18 +69,18 @@ def test_filters_in_the_directory_of_nova_conf_are_used(tmp_path):
     (tmp_path / "nova.conf.d").mkdir()
     nova = tmp_path / "nova.conf"
     nova.write_text("")
-    add(nova, "filters.conf", "[filter_scheduler]\nenabled_filters = ComputeFilter\n")
+    add_file(nova, "filters.conf", "[filter_scheduler]\nenabled_filters = ComputeFilter\n")
     settings = read_settings([str(nova)], new_conf())
     assert settings.filter_scheduler.enabled_filters == ["ComputeFilter"]
 
 
 def test_policy_file_of_the_directory_is_used(file, tmp_path):
-    add(file, "policy.conf", f"[oslo_policy]\npolicy_file = {tmp_path}/rules.yaml\n")
+    add_file(file, "policy.conf", f"[oslo_policy]\npolicy_file = {tmp_path}/rules.yaml\n")
     conf = read_files(new_conf(), [str(file)])
     assert conf.config_file[-1].endswith("policy.conf")
 
 
-def test_directory_of_this_service_does_not_win_over_named_files(file, tmp_path, monkeypatch):
+def test_named_files_override_the_service_directory(file, tmp_path, monkeypatch):
     own = tmp_path / ".placement_sched" / "placement_sched.conf.d"
     own.mkdir(parents=True)
     (own / "a.conf").write_text("[scheduler]\nmax_attempts = 9\n")
@@ -88,8 +88,8 @@ def test_directory_of_this_service_does_not_win_over_named_files(file, tmp_path,
     assert read_settings([str(file)], new_conf()).scheduler.max_attempts != 9
 
 
-def test_config_validate_names_the_place_of_a_fault_in_a_directory(file, capsys):
-    wrong = add(file, "10.conf", "[scheduler]\nmax_atempts = 3\n")
+def test_config_validate_names_the_line_of_an_error_in_a_directory(file, capsys):
+    wrong = add_file(file, "10.conf", "[scheduler]\nmax_atempts = 3\n")
     assert main(["config", "validate", "--config-file", str(file)]) == 1
     assert (
         f"{wrong}:2: error: there is no option [scheduler] max_atempts" in capsys.readouterr().out
@@ -97,7 +97,7 @@ def test_config_validate_names_the_place_of_a_fault_in_a_directory(file, capsys)
 
 
 def test_config_validate_names_the_files_that_were_read(file, capsys):
-    more = add(file, "10.conf", "[placement_database]\nconnection = sqlite:///file.db\n")
+    more = add_file(file, "10.conf", "[placement_database]\nconnection = sqlite:///file.db\n")
     assert main(["config", "validate", "--config-file", str(file)]) == 0
     assert f"files read: {file}, {more}\n" in capsys.readouterr().err
     assert main(["config", "validate", "--format", "json", "--config-file", str(file)]) == 0
@@ -119,13 +119,13 @@ def test_files_of_config_dir_are_read(file, tmp_path, capsys):
     assert f"{folder}/b.conf:2: error: there is no option" in capsys.readouterr().out
 
 
-def test_config_dir_that_is_missing_is_one_line(tmp_path, capsys):
+def test_missing_config_dir_is_a_one_line_error(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["config", "validate", "--config-dir", str(tmp_path / "none")])
     assert "there is no directory" in capsys.readouterr().err
 
 
-def test_directory_that_cannot_be_read_is_named(tmp_path, monkeypatch):
+def test_unreadable_directory_is_reported(tmp_path, monkeypatch):
     (tmp_path / "a.conf.d").mkdir()
 
     def refuse(_self):

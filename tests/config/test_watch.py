@@ -14,16 +14,16 @@ def directory(tmp_path):
     return tmp_path
 
 
-def watch(directory, **options):
+def make_watch(directory, **options):
     return FileWatcher(lambda: sorted(map(str, directory.iterdir())), **options)
 
 
 def test_no_file_has_changed_at_first(directory):
-    assert watch(directory).changed() == ()
+    assert make_watch(directory).changed() == ()
 
 
-def test_files_that_appear_change_and_go_are_named_once(directory):
-    watched = watch(directory)
+def test_file_changes_are_reported_once(directory):
+    watched = make_watch(directory)
     (directory / "b").write_text("1")
     assert watched.changed() == (str(directory / "b"),)
     os.utime(directory / "a", (1, 1))
@@ -33,9 +33,9 @@ def test_files_that_appear_change_and_go_are_named_once(directory):
     assert watched.changed() == ()
 
 
-def test_watch_is_due_when_the_pause_is_over(directory):
+def test_watch_is_due_after_the_pause(directory):
     now = [0.0]
-    watched = watch(directory, pause=2.0, elapsed=lambda: now[0])
+    watched = make_watch(directory, pause=2.0, elapsed=lambda: now[0])
     assert not watched.is_due()
     now[0] = 2.0
     assert watched.is_due()

@@ -14,7 +14,7 @@ weighted = st.floats(min_value=-50, max_value=50, allow_nan=False)
 
 
 @given(st.lists(counts, min_size=2, max_size=8))
-def test_each_stage_is_as_wide_as_the_hosts_that_came_to_it(numbers):
+def test_stage_width_is_proportional_to_incoming_hosts(numbers):
     numbers.sort(reverse=True)
     pairs = list(itertools.pairwise(numbers))
     steps = [step("resources", f"VCPU:{at}", *pair) for at, pair in enumerate(pairs)]
@@ -37,7 +37,7 @@ def test_the_rejected_hosts_of_a_stage_are_listed_with_their_reasons():
 
 
 @given(st.lists(st.lists(weighted, min_size=3, max_size=3), min_size=1, max_size=2 * BEST))
-def test_the_parts_of_a_bar_fill_it_side_by_side_around_zero(amounts):
+def test_bar_parts_are_stacked_around_zero(amounts):
     names = ["A", "B", "C"]
     hosts = [
         host(f"cn{at}", sum(some), **dict(zip(names, map(build_weight, some), strict=True)))
@@ -69,13 +69,13 @@ def build_weight(amount: float) -> dict:
     return weight(amount, raw=amount)
 
 
-def test_without_hosts_there_are_no_bars():
+def test_no_bars_without_hosts():
     picture = weights_picture([], [{"name": "RAMWeigher"}])
     assert not picture.bars
     assert picture.without_effect == ("RAMWeigher",)
 
 
-def test_a_weigher_that_moves_hosts_below_the_best_ones_is_not_without_effect():
+def test_weigher_reordering_lower_hosts_has_an_effect():
     best = [host(f"cn{n}", 1.0, RAMWeigher=weight(1.0, 1)) for n in range(BEST)]
     last = host("last", -2.0, RAMWeigher=weight(1.0, 1), CPUWeigher=weight(1.0, 1, -3.0))
     weighers = [{"name": "RAMWeigher"}, {"name": "CPUWeigher"}, {"name": "IoOpsWeigher"}]

@@ -49,9 +49,7 @@ def browser(sqlite_app) -> TestApp:
 
 
 @pytest.mark.parametrize(("page", "field", "typed", "said"), WRONG)
-def test_a_wrong_value_is_named_by_its_field_with_what_is_expected(
-    browser, page, field, typed, said
-):
+def test_invalid_value_names_its_field_and_expectation(browser, page, field, typed, said):
     sizes = SIZES if page in {"ask", "capacity"} else {}
     answer = browser.get(f"/console/{page}", {**sizes, field: typed}, status="4*")
     shown = answer.html.find(role="alert").get_text(" ", strip=True)
@@ -62,7 +60,7 @@ def test_a_wrong_value_is_named_by_its_field_with_what_is_expected(
         assert technical not in shown
 
 
-def test_the_api_itself_says_it_as_before(browser):
+def test_api_error_is_unchanged(browser):
     same = {"Sec-Fetch-Site": "same-origin"}
     body = {"request_spec": {"flavor": {"vcpus": -1, "memory_mb": 1}}}
     answer = browser.post_json("/console/api/scheduler/v1/explain", body, headers=same, status=400)
@@ -86,7 +84,7 @@ def test_the_api_itself_says_it_as_before(browser):
         ({}, "something of another kind"),
     ],
 )
-def test_faults_that_no_form_has_today_are_said_in_words_too(fault, said):
+def test_errors_without_form_fields_are_translated(fault, said):
     path = "$.request_spec.retry.hosts[0]"
     fault = {"expected": None, **fault, "problem": "something of another kind", "path": path}
     shown = with_form_labels({"detail": "JSON does not validate", "fault": fault})
@@ -94,6 +92,6 @@ def test_faults_that_no_form_has_today_are_said_in_words_too(fault, said):
     assert said in shown
 
 
-def test_what_is_in_words_already_stays():
+def test_plain_messages_are_unchanged():
     error = {"detail": "No host fits (2 are down)"}
     assert with_form_labels(error) == error["detail"]

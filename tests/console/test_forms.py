@@ -42,7 +42,7 @@ def served_cloud(tmp_path_factory):
 
 @pytest.mark.system
 @pytest.mark.parametrize("query", QUESTIONS)
-def test_the_commands_ask_exactly_what_the_page_asks(served_cloud, query, capsys):
+def test_command_sends_the_same_request_as_the_page(served_cloud, query, capsys):
     _, _, page = served_cloud.get(f"{PAGE}?{query}")
     html = ParsedPage(page)
     by_curl = json.loads(
@@ -76,7 +76,7 @@ def comparable_part(explanation: dict) -> dict:
     }
 
 
-def test_the_link_reopens_exactly_this_question(cloud, browser):
+def test_link_reopens_the_same_request(cloud, browser):
     query = f"vcpus=2&ram=4096&property=a%3Db%26c&{RAM}=5&beside=default"
     page = browser.get(f"{PAGE}?{query}")
     address = urlsplit(find_link(page, "Link to this question"))
@@ -92,7 +92,7 @@ def test_the_link_reopens_exactly_this_question(cloud, browser):
     assert page.html.select_one("#address").text.endswith(f"{address.path}?{address.query}")
 
 
-def test_how_many_more_fit_is_asked_of_the_same_request(cloud, browser):
+def test_capacity_link_uses_the_same_request(cloud, browser):
     page = browser.get(f"{ASKED}&count=3&{RAM}=5&beside=default")
     address = urlsplit(find_link(page, "How many more instances fit"))
     assert address.path == "/console/capacity"

@@ -9,7 +9,7 @@ from tests.console.hostile import ATTACKS, create_hostile_cloud, list_pages
 
 
 @pytest.fixture
-def hostile(sqlite_app):
+def hostile_app(sqlite_app):
     def send(method, path, body):
         answer = sqlite_app.request(
             path,
@@ -26,20 +26,20 @@ def hostile(sqlite_app):
     return sqlite_app
 
 
-def test_the_cloud_is_as_hostile_as_it_can_be(hostile):
-    hosts = hostile.get("/scheduler/v1/hosts").json["hosts"]
+def test_hostile_cloud_has_hostile_names_everywhere(hostile_app):
+    hosts = hostile_app.get("/scheduler/v1/hosts").json["hosts"]
     assert len(hosts) == 2 * len(ATTACKS)
-    assert len(hostile.get("/compute/v2.1/flavors").json["flavors"]) == len(ATTACKS)
-    assert len(hostile.get("/compute/v2.1/os-aggregates").json["aggregates"]) == len(ATTACKS)
-    decisions = hostile.get("/scheduler/v1/decisions").json["decisions"]
+    assert len(hostile_app.get("/compute/v2.1/flavors").json["flavors"]) == len(ATTACKS)
+    assert len(hostile_app.get("/compute/v2.1/os-aggregates").json["aggregates"]) == len(ATTACKS)
+    decisions = hostile_app.get("/scheduler/v1/decisions").json["decisions"]
     assert {one["outcome"] for one in decisions} == {"selected", "no_valid_host"}
 
 
 @pytest.mark.slow
-def test_no_page_has_an_element_or_attribute_that_a_name_brought(hostile):
-    browser = TestApp(hostile.app)
+def test_hostile_names_add_no_element_or_attribute(hostile_app):
+    browser = TestApp(hostile_app.app)
     seen = 0
-    for path in list_pages(lambda address: hostile.get(address).json):
+    for path in list_pages(lambda address: hostile_app.get(address).json):
         page = browser.get(path, headers={"Accept": "text/html"}, status="*")
         if page.content_type != "text/html":
             continue

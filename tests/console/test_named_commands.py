@@ -87,7 +87,7 @@ SOURCES = list(dict.fromkeys(commands_in_modules()))
 
 
 @pytest.mark.parametrize(("place", "command"), PAGES, ids=[place for place, _ in PAGES])
-def test_a_command_on_a_page_can_be_run_as_it_stands(place, command):
+def test_commands_on_pages_are_valid(place, command):
     words = shlex.split(command.removeprefix(NAME))
     arguments = make_parser(words).parse_args(words)
     assert callable(arguments.run)
@@ -103,11 +103,11 @@ def remaining_subcommands(words: list[str]) -> dict[str, argparse.ArgumentParser
 
 
 @pytest.mark.parametrize(("place", "text"), SOURCES, ids=[place for place, _ in SOURCES])
-def test_a_command_that_a_message_names_is_there(place, text):
+def test_commands_in_messages_exist(place, text):
     check_command(text)
 
 
-def test_commands_are_found():
+def test_command_texts_are_found():
     assert len(PAGES) >= 3
     assert len(SOURCES) > 30
 
@@ -122,6 +122,6 @@ def test_commands_are_found():
         "placement-sched nova sync --chek",
     ],
 )
-def test_a_command_that_is_not_there_is_found_out(text):
+def test_unknown_command_is_detected(text):
     with pytest.raises((AssertionError, SystemExit)):
         check_command(text)

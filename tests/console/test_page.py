@@ -70,7 +70,7 @@ def check_security_headers(answer, kept: str = "no-store") -> None:
 
 
 @pytest.mark.parametrize("path", STRANGE, ids=lambda path: path[:50])
-def test_a_strange_address_is_refused_in_words(browser, path, caplog):
+def test_malformed_url_shows_an_error(browser, path, caplog):
     answer = browser.get(path, headers={"Accept": "text/html"}, status="4*")
     check_security_headers(answer)
     assert "Traceback" not in answer.text
@@ -85,12 +85,12 @@ def test_a_strange_address_is_refused_in_words(browser, path, caplog):
 @pytest.mark.parametrize(
     "path", [*PATHS, "/console", "/console/sign-in", "/console/api/scheduler/v1/policies"]
 )
-def test_no_one_keeps_a_page_or_an_answer(browser, path):
+def test_pages_and_answers_are_not_cached(browser, path):
     check_security_headers(browser.get(path, status="*"))
 
 
 @pytest.mark.parametrize("headers", [{}, {"Accept-Encoding": "gzip"}, {"Range": "bytes=0-9"}])
-def test_files_are_guarded_and_asked_for_again(browser, headers):
+def test_static_files_have_security_headers_and_are_revalidated(browser, headers):
     first = browser.get(STYLES, headers=headers, status="*")
     check_security_headers(first, kept="no-cache")
     again = {"If-None-Match": first.headers["ETag"]}
@@ -99,19 +99,19 @@ def test_files_are_guarded_and_asked_for_again(browser, headers):
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 @pytest.mark.parametrize("path", ["/console/", "/console/ask", "/console/decisions/x", STYLES])
-def test_a_page_takes_no_changes_and_says_so(browser, method, path):
+def test_page_rejects_other_methods(browser, method, path):
     answer = browser.request(path, method=method, headers=SAME, status=405)
     check_security_headers(answer)
     assert f"does not support {method}" in answer.html.find(role="alert").text
     assert answer.headers["Allow"] == "GET, HEAD"
 
 
-def test_a_method_that_http_does_not_know_is_refused_with_the_headers_of_pages(sqlite_app):
+def test_unknown_method_is_rejected_with_page_headers(sqlite_app):
     client = TestApp(sqlite_app.app, lint=False)
     check_security_headers(client.request("/console/ask", method="STEAL", headers=SAME, status=405))
 
 
-def test_a_body_that_does_not_arrive_is_refused_with_the_headers_of_pages(browser):
+def test_incomplete_body_is_rejected_with_page_headers(browser):
     environ = {"CONTENT_LENGTH": "100"}
     answer = browser.request(
         "/console/sign-in", method="POST", environ=environ, headers=SAME, status=400
@@ -130,13 +130,13 @@ def test_a_body_that_does_not_arrive_is_refused_with_the_headers_of_pages(browse
         {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "navigate"},
     ],
 )
-def test_a_form_of_another_origin_is_refused_in_words(browser, path, headers):
+def test_cross_origin_form_is_rejected(browser, path, headers):
     answer = browser.post(path, "a=b", headers=headers, status=403)
     check_security_headers(answer)
     assert "another origin" in answer.text
 
 
-def test_other_paths_are_left_alone(browser):
+def test_other_paths_are_unaffected(browser):
     for path in ("/healthz", "/consoles", "/scheduler/v1/policies"):
         answer = browser.get(path, headers={"X-Auth-Token": "admin"}, status="*")
         assert "Content-Security-Policy" not in answer.headers

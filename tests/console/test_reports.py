@@ -111,14 +111,14 @@ def test_all_parts_of_an_explanation_are_shown():
     assert not page.open
 
 
-def test_a_request_without_a_host_says_what_was_in_the_way():
+def test_no_valid_host_report_names_the_obstacles():
     found = explanation(steps=[step("resources", "VCPU:2", 4, 0)])
     found["funnel"]["obstacle"] = {"stage": "x", "name": "y", "reason": "no host has 2 VCPU"}
     page = ParsedPage(explanation_report(found, ASKED, HEADING, {}))
     assert "No valid host. no host has 2 VCPU" in page.text.replace("\u2717 ", "")
 
 
-def test_nothing_is_loaded_from_anywhere_and_no_script_is_run():
+def test_report_loads_nothing_and_has_no_scripts():
     html = explanation_report(build_explanation(), ASKED, HEADING, {})
     page = ParsedPage(html)
     assert not {"script", "link", "iframe", "img", "object", "embed"} & set(page.tags)
@@ -131,7 +131,7 @@ def test_nothing_is_loaded_from_anywhere_and_no_script_is_run():
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_a_name_that_is_an_attack_stays_text(name):
+def test_malicious_name_is_escaped(name):
     asked = {"flavor": {"name": name, "vcpus": 1, "extra_specs": {name: name}}, "project_id": name}
     heading = Heading(title=name, place=name, made=HEADING.made, facts=[(name, name)])
     plain = ParsedPage(explanation_report(build_explanation(), ASKED, HEADING, {}))
@@ -158,20 +158,20 @@ def build_decision(**more) -> dict:
     }
 
 
-def test_a_decision_shows_the_weights_of_the_hosts_that_were_kept():
+def test_decision_report_shows_recorded_weights():
     best = [host("cn-heavy", 3.0, RAMWeigher=weight(1.0, 8192.0))]
     page = ParsedPage(decision_report(build_decision(best=best), HEADING, {}))
     assert "Best 1 of" in page.text
     assert "cn-heavy" in page.text
 
 
-def test_a_decision_without_a_funnel_says_so():
+def test_decision_report_without_a_funnel_is_explicit():
     lacking = build_decision(funnel=None, best=None, outcome="no_valid_host")
     page = ParsedPage(decision_report(lacking, HEADING, {}))
     assert "No funnel is recorded with this decision" in page.text
 
 
-def test_a_decision_shows_its_ids_and_what_was_kept():
+def test_decision_report_shows_ids_and_recorded_data():
     page = ParsedPage(decision_report(build_decision(), HEADING, {}))
     assert AGGREGATE in page.text
     assert "req-1" in page.text
@@ -185,7 +185,7 @@ def build_capacity(name: str = "az1") -> dict:
     return {**part, "capacity": 1874, "exact": True, "per": [{"name": name, **part}]}
 
 
-def test_a_report_of_capacity_shows_each_part_what_stops_it_and_what_is_stranded():
+def test_capacity_report_shows_parts_limits_and_stranded_capacity():
     page = ParsedPage(
         capacity_report(build_capacity(), {"request_spec": ASKED, "per": "zone"}, HEADING, {})
     )
@@ -194,7 +194,7 @@ def test_a_report_of_capacity_shows_each_part_what_stops_it_and_what_is_stranded
     assert not page.open
 
 
-def test_a_report_of_several_flavors_says_of_each_whether_it_is_exact():
+def test_capacity_report_marks_each_flavor_exact_or_not():
     bound = {**build_capacity(), "exact": False, "inexact_because": ["the budget ended first"]}
     several = {"flavors": [{"flavor": "m1", **build_capacity()}, {"flavor": "m2", **bound}]}
     page = ParsedPage(capacity_report(several, {"all_flavors": True}, HEADING, {}))
@@ -206,7 +206,7 @@ def test_a_report_of_several_flavors_says_of_each_whether_it_is_exact():
     assert "There is no stored flavor." in nothing.text
 
 
-def test_a_report_of_many_flavors_has_a_row_for_each_and_says_what_is_doubtful():
+def test_capacity_report_has_a_row_per_flavor_with_warnings():
     bound = {**build_capacity(), "exact": False, "inexact_because": ["the budget ended first"]}
     several = [{"flavor": f"m{number}", **build_capacity()} for number in range(4)]
     answer = {"flavors": [*several, {"flavor": "m9", **bound}]}
@@ -218,7 +218,7 @@ def test_a_report_of_many_flavors_has_a_row_for_each_and_says_what_is_doubtful()
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_a_name_that_is_an_attack_stays_text_in_a_report_of_capacity(name):
+def test_malicious_name_is_escaped_in_a_capacity_report(name):
     asked = {"request_spec": {"flavor": name}, "per": "zone"}
     page = ParsedPage(capacity_report(build_capacity(name), asked, HEADING, {}))
     plain = ParsedPage(capacity_report(build_capacity(), asked, HEADING, {}))

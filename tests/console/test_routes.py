@@ -35,14 +35,14 @@ def test_a_program_gets_the_list_of_apis_at_the_root(browser, accept):
     assert answer.json["apis"]
 
 
-def test_the_root_varies_by_what_is_accepted(browser):
+def test_root_response_varies_by_accept(browser):
     assert browser.get("/").headers["Vary"] == "Accept"
     page = browser.get("/", headers=BROWSER).headers["Vary"]
     assert set(page.split(", ")) == {"Accept", "Accept-Encoding"}
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_page_allows_no_inline_script_and_nothing_from_elsewhere(browser, path):
+def test_content_security_policy_allows_own_files_only(browser, path):
     policy = browser.get(path).headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
@@ -57,7 +57,7 @@ def test_a_page_has_neither_inline_scripts_nor_inline_styles(browser, path):
         assert not [name for name in tag.attrs if name == "style" or name.startswith("on")]
 
 
-def test_the_console_is_not_shown_to_other_machines_by_default(browser):
+def test_console_is_local_only_by_default(browser):
     assert browser.get("/", headers=ELSEWHERE).json["apis"]
     refused = browser.get("/console/", headers=ELSEWHERE, status=404)
     assert "[console] enabled" in refused
@@ -67,33 +67,33 @@ def test_the_console_is_not_shown_to_other_machines_by_default(browser):
     "header",
     ["Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip"],
 )
-def test_a_client_behind_a_proxy_is_another_machine(browser, header):
+def test_proxied_client_is_not_local(browser, header):
     browser.get("/console/", headers={header: "192.0.2.1"}, status=404)
 
 
-def test_a_client_at_another_address_is_another_machine(browser):
+def test_client_at_another_address_is_not_local(browser):
     browser.get("/console/", extra_environ={"REMOTE_ADDR": "192.0.2.1"}, status=404)
     browser.get("/console/", extra_environ={"REMOTE_ADDR": "127.0.0.1"})
 
 
-def test_an_enabled_console_is_shown_to_other_machines(app_on_another_path):
+def test_enabled_console_is_served_to_other_machines(app_on_another_path):
     assert "<h1>Cloud</h1>" in app_on_another_path.get("/", headers=ELSEWHERE)
 
 
-def test_a_disabled_console_is_not_shown_at_all(sqlite_settings, make_app):
+def test_disabled_console_is_404(sqlite_settings, make_app):
     client = TestApp(make_app(sqlite_settings.with_overrides({"console.enabled": False})).app)
     assert client.get("/", headers=BROWSER).json["apis"]
     client.get("/console/", status=404)
 
 
-def test_scripts_ask_the_apis_with_the_token_of_the_person(browser):
+def test_api_proxy_uses_the_token_of_the_user(browser):
     assert browser.get("/console/api/scheduler/v1/policies").json["policies"]
     refused = browser.post(EXPLAIN, "{}", headers=SAME, status=400)
     assert "request_spec" in refused.json["errors"][0]["detail"]
 
 
 @pytest.mark.parametrize("path", ["/", *PATHS, "/console/api/scheduler/v1/policies"])
-def test_head_is_answered_as_get_without_the_body(browser, path):
+def test_head_is_like_get_without_a_body(browser, path):
     shown = browser.get(path, headers=BROWSER)
     head = browser.head(path, headers=BROWSER)
     assert head.body == b""
@@ -101,7 +101,7 @@ def test_head_is_answered_as_get_without_the_body(browser, path):
     assert [head.headers[name] for name in ours] == [shown.headers[name] for name in ours]
 
 
-def test_the_console_passes_on_nothing_that_changes_anything(browser):
+def test_api_proxy_rejects_writes(browser):
     body = '{"request_spec": {}}'
     path = "/console/api/scheduler/v1/select_destinations"
     refused = browser.post(path, body, headers=SAME, status=403)
@@ -114,7 +114,7 @@ def test_the_console_passes_on_nothing_that_changes_anything(browser):
     "path",
     ["console/api/scheduler/v1", "console/", "metrics", "healthz", "/scheduler/v1", "../scheduler"],
 )
-def test_the_console_passes_on_nothing_but_what_is_for_the_apis(browser, path):
+def test_api_proxy_serves_api_paths_only(browser, path):
     browser.get(f"/console/api/{path}", headers=SAME, status=404)
 
 
@@ -130,18 +130,18 @@ def test_the_console_passes_on_nothing_but_what_is_for_the_apis(browser, path):
         {},
     ],
 )
-def test_a_page_of_another_origin_may_not_ask(browser, headers):
+def test_cross_origin_requests_are_rejected(browser, headers):
     browser.post(EXPLAIN, "{}", headers=headers, status=403)
 
 
-def test_a_link_on_another_site_may_open_a_page(browser):
+def test_links_from_other_sites_open_pages(browser):
     opened = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
     browser.get("/console/ask", headers=opened)
     fetched = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
     browser.get("/console/ask", headers=fetched, status=403)
 
 
-def test_an_unknown_page_is_a_page_that_says_so(browser):
+def test_unknown_page_is_404_page(browser):
     answer = browser.get("/console/<script>", status=404)
     assert "&lt;script&gt;" in answer
     assert "<script>alert" not in answer

@@ -52,7 +52,7 @@ def loaded_files(browser, html: str) -> set[str]:
     return found
 
 
-def test_the_first_page_and_all_that_it_loads_are_small_as_sent(browser):
+def test_first_page_and_its_files_are_small_when_compressed(browser):
     files = loaded_files(browser, browser.get("/", headers={"Accept": "text/html"}).text)
     assert "/console/static/map.js" in files, "a module that another one imports"
     answers = [browser.get(path, headers=GZIP) for path in ("/", *files)]
@@ -63,7 +63,7 @@ def test_the_first_page_and_all_that_it_loads_are_small_as_sent(browser):
 @pytest.mark.parametrize(
     "path", ["/", POLICIES, STYLES, *(f"/console/{p}" for _, p, _ in NAVIGATION)]
 )
-def test_what_is_compressed_is_the_same_text(browser, path):
+def test_compressed_text_is_unchanged(browser, path):
     plain = browser.get(path, headers={"Accept": "text/html"})
     packed = browser.get(path, headers=GZIP)
     assert decompress(packed.data) == plain.data
@@ -74,7 +74,7 @@ def test_what_is_compressed_is_the_same_text(browser, path):
 
 @pytest.mark.parametrize("accepted", ["", "identity", "br", "gzip;q=0", "gzip;q=0, *"])
 @pytest.mark.parametrize("path", ["/console/", STYLES])
-def test_a_client_that_does_not_accept_gzip_gets_the_text_as_it_is(browser, path, accepted):
+def test_client_without_gzip_gets_plain_text(browser, path, accepted):
     answer = browser.get(path, headers={"Accept-Encoding": accepted})
     assert not is_compressed(answer)
     assert "Accept-Encoding" in answer.headers["Vary"]
@@ -88,7 +88,7 @@ def test_head_has_the_headers_of_the_compressed_answer(browser, path):
         assert head.headers[name] == shown.headers[name]
 
 
-def test_a_file_that_the_browser_has_is_not_sent_again(browser):
+def test_cached_file_is_not_sent_again(browser):
     packed = browser.get(STYLES, headers=GZIP)
     tag = packed.headers["ETag"]
     assert tag.startswith("W/"), "the same tag is that of the plain text, whose bytes differ"
@@ -100,7 +100,7 @@ def test_a_file_that_the_browser_has_is_not_sent_again(browser):
     assert browser.get(STYLES, headers={"If-None-Match": plain}).status_code == 304
 
 
-def test_a_part_of_a_file_is_a_part_of_its_plain_text(browser):
+def test_range_request_returns_plain_text(browser):
     part = browser.get(STYLES, headers={**GZIP, "Range": "bytes=0-9"})
     assert part.status_code == 206
     assert not is_compressed(part)
@@ -109,13 +109,13 @@ def test_a_part_of_a_file_is_a_part_of_its_plain_text(browser):
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 @pytest.mark.parametrize("path", ["/", "/console/", "/console/ask?flavor=guessed"])
-def test_a_page_to_which_another_site_has_led_is_not_compressed(browser, path, site):
+def test_page_opened_from_another_site_is_not_compressed(browser, path, site):
     led = {**GZIP, "Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate"}
     assert not is_compressed(browser.get(path, headers=led))
     assert is_compressed(browser.get(path, headers={**led, "Sec-Fetch-Site": "none"}))
 
 
-def test_what_the_scripts_of_a_page_ask_is_compressed(browser):
+def test_api_responses_to_scripts_are_compressed(browser):
     assert is_compressed(browser.get(POLICIES, headers=OWN))
     body = {"request_spec": {"flavor": {"vcpus": 1, "memory_mb": 1, "extra_specs": {}}}}
     answer = browser.post("/console/api/scheduler/v1/explain", json=body, headers=OWN)

@@ -81,14 +81,14 @@ def sign_in(browser, **filled):
     return browser.post("/console/sign-in", form, headers=SAME, status="*")
 
 
-def test_a_page_asks_who_has_not_signed_in_to_do_so(browser):
+def test_page_redirects_to_sign_in(browser):
     answer = browser.get("/console/policies?name=default", status=303)
     assert redirect_path(answer) == "/console/sign-in"
     query = urlsplit(answer.headers["Location"]).query
     assert parse_qs(query) == {"next": ["/console/policies?name=default"]}
 
 
-def test_after_signing_in_the_page_is_shown_that_was_asked_for(browser):
+def test_sign_in_redirects_to_the_requested_page(browser):
     answer = sign_in(browser, next="/console/policies")
     assert (answer.status_int, redirect_path(answer)) == (303, "/console/policies")
     page = answer.follow()
@@ -106,16 +106,16 @@ def test_after_signing_in_the_page_is_shown_that_was_asked_for(browser):
         "/console/\r\nX: 1",
     ],
 )
-def test_signing_in_leads_to_no_other_site(browser, elsewhere):
+def test_sign_in_does_not_redirect_to_other_sites(browser, elsewhere):
     assert redirect_path(sign_in(browser, next=elsewhere)) == "/console/"
 
 
 @pytest.mark.parametrize("page", ["/?open=cn1", "/console/hosts/cn1", "/console/ask?flavor=x"])
-def test_signing_in_leads_back_to_the_page_with_its_question(browser, page):
+def test_sign_in_keeps_the_query_string(browser, page):
     assert sign_in(browser, next=page).headers["Location"].endswith(page)
 
 
-def test_the_token_is_in_a_cookie_that_neither_scripts_nor_other_sites_can_use(browser):
+def test_token_cookie_is_http_only_and_same_site(browser):
     cookies = sign_in(browser).headers.getall("Set-Cookie")
     assert len(cookies) == 2
     for cookie in cookies:
@@ -124,7 +124,7 @@ def test_the_token_is_in_a_cookie_that_neither_scripts_nor_other_sites_can_use(b
         }
 
 
-def test_neither_the_log_nor_an_address_has_the_token(browser, caplog):
+def test_token_is_not_in_logs_or_urls(browser, caplog):
     caplog.set_level(logging.DEBUG)
     answer = sign_in(browser)
     token = browser.cookies[COOKIE]
@@ -136,7 +136,7 @@ def test_neither_the_log_nor_an_address_has_the_token(browser, caplog):
     assert token not in page.text
 
 
-def test_a_wrong_password_is_refused_and_what_was_typed_is_kept(browser):
+def test_wrong_password_is_rejected_and_the_form_kept(browser):
     answer = sign_in(browser, password="wrong")
     assert answer.status_int == 401
     assert "rejected this user" in answer.html.find(role="alert").text
@@ -145,7 +145,7 @@ def test_a_wrong_password_is_refused_and_what_was_typed_is_kept(browser):
     assert browser.cookies == {}
 
 
-def test_a_keystone_that_is_away_is_named(start, keystone):
+def test_unavailable_keystone_is_reported(start, keystone):
     browser = start("http://127.0.0.1:9")
     answer = sign_in(browser)
     assert answer.status_int == 503
@@ -164,14 +164,14 @@ def test_a_password_is_not_sent_without_tls(browser):
 
 
 @pytest.mark.parametrize("path", ["/console/sign-in", "/console/sign-out"])
-def test_another_site_can_sign_people_neither_in_nor_out(browser, path):
+def test_other_sites_cannot_sign_users_in_or_out(browser, path):
     other = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
     browser.post(path, FILLED, headers=other, status=403)
     browser.post(path, FILLED, headers={"Origin": "https://other.example.com"}, status=403)
     browser.post(path, FILLED, status=403)
 
 
-def test_browsers_see_to_it_that_no_other_host_sets_the_cookies(browser):
+def test_cookies_have_the_host_prefix(browser):
     for cookie in sign_in(browser).headers.getall("Set-Cookie"):
         parts = [part.strip() for part in cookie.split(";")]
         assert cookie.startswith("__Host-placement_sched_")
@@ -179,7 +179,7 @@ def test_browsers_see_to_it_that_no_other_host_sets_the_cookies(browser):
         assert not [part for part in parts if part.startswith("Domain")]
 
 
-def test_other_applications_of_the_host_do_not_get_the_token(browser):
+def test_cookie_path_excludes_other_applications(browser):
     mounted = {"SCRIPT_NAME": "/scheduling"}
     answer = browser.post("/console/sign-in", FILLED, headers=SAME, extra_environ=mounted)
     for cookie in answer.headers.getall("Set-Cookie"):
@@ -187,7 +187,7 @@ def test_other_applications_of_the_host_do_not_get_the_token(browser):
         assert "Path=/scheduling" in cookie
 
 
-def test_within_the_machine_cookies_need_no_tls(browser):
+def test_local_cookies_need_no_tls(browser):
     browser.extra_environ = {}
     answer = sign_in(browser)
     assert answer.status_int == 303
@@ -198,7 +198,7 @@ def test_within_the_machine_cookies_need_no_tls(browser):
     browser.get("/console/policies")
 
 
-def test_signing_out_forgets_the_token(browser):
+def test_sign_out_deletes_the_cookie(browser):
     sign_in(browser)
     browser.get("/console/policies")
     browser.post("/console/sign-out", headers=SAME, status=303)
@@ -217,12 +217,12 @@ def test_signing_out_revokes_the_token(browser, keystone):
 
 
 @pytest.mark.parametrize("token", ["unknown", '"a\\012b"', ""])
-def test_a_broken_cookie_can_be_left_by_signing_out(browser, token):
+def test_sign_out_removes_a_broken_cookie(browser, token):
     answer = browser.post("/console/sign-out", headers={**SAME, **build_cookie(token)}, status=303)
     assert_cookie_deleted(answer)
 
 
-def test_signing_out_waits_for_no_keystone_that_is_away(start, caplog):
+def test_sign_out_does_not_wait_for_keystone(start, caplog):
     browser = start("http://127.0.0.1:9")
     answer = browser.post(
         "/console/sign-out", headers={**SAME, **build_cookie("x" * 9)}, status=303
@@ -261,7 +261,7 @@ def assert_cookie_deleted(answer):
     ],
     ids=["empty", "word", "fernet", "space", "line", "octal", "latin", "utf-8", "path", "long"],
 )
-def test_a_broken_cookie_is_removed_and_the_form_says_so(browser, path, token):
+def test_broken_cookie_is_removed_and_reported(browser, path, token):
     headers = {"Accept": "text/html", **build_cookie(token)}
     answer = browser.get(path, headers=headers, status=303)
     assert redirect_path(answer) == "/console/sign-in"
@@ -272,14 +272,14 @@ def test_a_broken_cookie_is_removed_and_the_form_says_so(browser, path, token):
     browser.get("/console/sign-in", headers=headers, status=200)
 
 
-def test_an_expired_token_leads_to_the_form_which_says_so(browser, keystone):
-    headers = build_cookie(keystone.issue("ann", "demo", "admin", seconds=-60))
+def test_expired_token_redirects_to_sign_in_with_a_message(browser, keystone):
+    headers = build_cookie(keystone.issue_token("ann", "demo", "admin", seconds=-60))
     answer = browser.get("/console/policies", headers=headers, status=303)
     assert_cookie_deleted(answer)
     assert "has expired" in answer.follow().html.find(role="alert").text
 
 
-def test_that_the_browser_dropped_an_expired_cookie_is_said_as_well(browser):
+def test_expired_cookie_is_reported(browser):
     sign_in(browser)
     ages = {}
     for cookie in sign_in(browser).headers.getall("Set-Cookie"):
@@ -292,14 +292,14 @@ def test_that_the_browser_dropped_an_expired_cookie_is_said_as_well(browser):
     assert "has expired" in answer.follow().html.find(role="alert").text
 
 
-def test_a_first_visit_says_nothing_of_an_end(browser):
+def test_first_visit_has_no_expiry_message(browser):
     form = browser.get("/console/policies", status=303).follow()
     assert form.html.find(role="alert") is None
 
 
-def test_a_token_that_is_no_longer_valid_leads_to_the_form(browser, keystone):
+def test_revoked_token_redirects_to_sign_in(browser, keystone):
     sign_in(browser)
-    keystone.revoke(browser.cookies[COOKIE])
+    keystone.revoke_token(browser.cookies[COOKIE])
     answer = browser.get("/console/policies", status=303)
     assert redirect_path(answer) == "/console/sign-in"
     assert browser.cookies == {}
@@ -307,18 +307,18 @@ def test_a_token_that_is_no_longer_valid_leads_to_the_form(browser, keystone):
     browser.get("/console/policies")
 
 
-def test_scripts_are_answered_as_the_api_answers_without_a_token(browser):
+def test_scripts_without_a_token_get_the_api_error(browser):
     answer = browser.get("/console/api/scheduler/v1/policies", status=401)
     assert answer.json["errors"][0]["code"] == "scheduler.unauthorized"
 
 
-def test_pages_are_under_the_role_of_the_person(browser, keystone):
-    token = keystone.issue("reader", "demo", "reader")
+def test_pages_follow_the_role_of_the_user(browser, keystone):
+    token = keystone.issue_token("reader", "demo", "reader")
     browser.set_cookie(COOKIE, token)
     page = browser.get("/console/decisions", status=403)
     assert "policy" in page.html.find(role="alert").text.lower()
 
 
-def test_with_noauth2_there_is_nothing_to_sign_in_to(sqlite_app):
+def test_noauth2_has_no_sign_in(sqlite_app):
     browser = TestApp(sqlite_app.app)
     assert redirect_path(browser.get("/console/sign-in", status=303)) == "/console/"

@@ -59,23 +59,25 @@ def adopted(openstack):
     return openstack
 
 
-def run(database: Database, *statements: str) -> None:
-    def work(connection):
+def execute_statements(database: Database, *statements: str) -> None:
+    def write_rows(connection):
         for statement in statements:
             connection.execute(text(statement))
 
-    database.write(work)
+    database.write(write_rows)
 
 
-def convert(database: Database, table: str, collation: str) -> None:
+def convert_table(database: Database, table: str, collation: str) -> None:
     name = collation.partition("_")[0]
-    run(database, f"ALTER TABLE {table} CONVERT TO CHARACTER SET {name} COLLATE {collation}")
+    execute_statements(
+        database, f"ALTER TABLE {table} CONVERT TO CHARACTER SET {name} COLLATE {collation}"
+    )
 
 
 def change_default(database: Database, collation: str) -> None:
     name = collation.partition("_")[0]
     place = database.url.database
-    run(database, f"ALTER DATABASE {place} CHARACTER SET {name} COLLATE {collation}")
+    execute_statements(database, f"ALTER DATABASE {place} CHARACTER SET {name} COLLATE {collation}")
 
 
 def mismatches(database: Database):
@@ -142,38 +144,38 @@ def place_instance(database: Database) -> None:
     ("table", "collation"),
     [(table, OTHERS[0]) for table in TABLES] + [("resource_providers", OTHERS[1])],
 )
-def test_claims_and_searches_work_with_a_table_in_another_collation(adopted, table, collation):
-    convert(adopted, table, collation)
+def test_claims_and_searches_work_with_mixed_collations(adopted, table, collation):
+    convert_table(adopted, table, collation)
     place_instance(adopted)
 
 
 @pytest.mark.parametrize("table", ["consumer_types", "resource_providers"])
-def test_every_check_names_the_table_and_the_statement_that_converts_it(adopted, capsys, table):
-    convert(adopted, table, OTHERS[0])
+def test_checks_name_the_table_and_the_conversion_statement(adopted, capsys, table):
+    convert_table(adopted, table, OTHERS[0])
     fix = f"ALTER TABLE {table} CONVERT TO CHARACTER SET utf8mb3 COLLATE {USUAL}"
     (mismatch,) = mismatches(adopted)
     assert (mismatch.table, mismatch.collation, mismatch.fix) == (table, OTHERS[0], fix)
     assert not mismatch.is_refused
     (note,) = [note for note in describe_adoption(adopt(adopted, utcnow)) if "collation" in note]
-    code, details = check(adopted)
+    code, details = run_upgrade_check(adopted)
     assert code is Code.WARNING
-    status, validated = validate(adopted, capsys)
+    status, validated = run_config_validate(adopted, capsys)
     assert status == 0
     for words in (note, details, validated):
         assert f"{table} ({OTHERS[0]})" in words
         assert fix in words
-    run(adopted, mismatch.fix)
+    execute_statements(adopted, mismatch.fix)
     assert mismatches(adopted) == ()
-    assert check(adopted) == (Code.SUCCESS, None)
+    assert run_upgrade_check(adopted) == (Code.SUCCESS, None)
 
 
-def check(database: Database):
+def run_upgrade_check(database: Database):
     settings = make_settings(database.url.render_as_string(hide_password=False))
     result = check_upgrade(database, settings)["Table Collations"]
     return result.code, result.details
 
 
-def validate(database: Database, capsys) -> tuple[int, str]:
+def run_config_validate(database: Database, capsys) -> tuple[int, str]:
     url = database.url.render_as_string(hide_password=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", url)
@@ -185,23 +187,23 @@ def validate(database: Database, capsys) -> tuple[int, str]:
     ("table", "collation"),
     [("allocations", OTHERS[0]), ("consumers", OTHERS[0]), ("consumers", "ucs2_general_ci")],
 )
-def test_adoption_refuses_tables_that_cannot_be_joined_and_changes_nothing(
+def test_adoption_rejects_incompatible_collations_without_changes(
     openstack, capsys, table, collation
 ):
-    convert(openstack, table, collation)
+    convert_table(openstack, table, collation)
     before = collations(openstack)
     with pytest.raises(Unavailable, match="nothing was changed") as refused:
         adopt(openstack, utcnow)
     fix = f"ALTER TABLE {table} CONVERT TO CHARACTER SET utf8mb3 COLLATE {USUAL}"
     assert fix in refused.value.detail
     assert collations(openstack) == before
-    code, details = check(openstack)
+    code, details = run_upgrade_check(openstack)
     assert code is Code.FAILURE
     assert fix in details
-    status, validated = validate(openstack, capsys)
+    status, validated = run_config_validate(openstack, capsys)
     assert status == 1
     assert fix in validated
-    run(openstack, fix)
+    execute_statements(openstack, fix)
     adopt(openstack, utcnow)
     place_instance(openstack)
 
@@ -218,13 +220,13 @@ def test_own_tables_have_the_collation_of_the_adopted_tables(openstack, collatio
 
 def test_later_own_tables_have_the_collation_of_the_earlier_own_tables(adopted):
     number = "DELETE FROM placement_sched_alembic_version"
-    run(adopted, "DROP TABLE sched_leases", number)
+    execute_statements(adopted, "DROP TABLE sched_leases", number)
     change_default(adopted, OTHERS[0])
     adopt(adopted, utcnow)
     assert collations(adopted)["sched_leases"] == USUAL
 
 
-def test_consumer_types_of_an_old_schema_have_the_collation_of_the_others(tmp_path):
+def test_added_consumer_types_table_has_the_schema_collation(tmp_path):
     with empty_database("mysql", tmp_path, f"CHARACTER SET utf8mb3 COLLATE {USUAL}") as url:
         database = Database(make_settings(url))
         create_openstack_schema(database, TRAIN)
@@ -234,20 +236,22 @@ def test_consumer_types_of_an_old_schema_have_the_collation_of_the_others(tmp_pa
         database.dispose()
 
 
-def test_database_adopted_in_another_collation_works(adopted):
+def test_adopted_database_in_another_collation_works(adopted):
     """As earlier releases left it, if the default collation had changed before."""
-    run(adopted, *(conversion_of(table, OTHERS[0]) for table in OWN_TABLES if texts_of(table)))
+    execute_statements(
+        adopted, *(conversion_of(table, OTHERS[0]) for table in OWN_TABLES if texts_of(table))
+    )
     assert mismatches(adopted) == ()
     place_instance(adopted)
 
 
-def test_own_table_in_another_collation_is_a_failure_and_stays_exact(adopted):
+def test_own_table_in_another_collation_is_reported(adopted):
     (table,) = [table for table in OWN_TABLES if table.name == "sched_instances"]
-    run(adopted, conversion_of(table, OTHERS[0]))
+    execute_statements(adopted, conversion_of(table, OTHERS[0]))
     (mismatch,) = mismatches(adopted)
     assert (mismatch.table, mismatch.is_refused) == ("sched_instances", True)
-    assert check(adopted)[0] is Code.FAILURE
-    run(adopted, mismatch.fix)
+    assert run_upgrade_check(adopted)[0] is Code.FAILURE
+    execute_statements(adopted, mismatch.fix)
     assert mismatches(adopted) == ()
     with adopted.read() as connection:
         created = connection.execute(text("SHOW CREATE TABLE sched_instances")).one()[1]

@@ -20,76 +20,76 @@ from tests.support.clouds import uuid_of
 pytestmark = pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
 
 
-def add(connection, name):
+def add_aggregate(connection, name):
     connection.execute(insert(placement_aggregates), {"uuid": uuid_of(name)})
 
 
-def in_database(database):
+def aggregates_in_database(database):
     with database.read() as connection:
         return set(connection.scalars(select(placement_aggregates.c.uuid)))
 
 
-def marks(database):
+def read_marks(database):
     with database.read() as connection:
         return dict(connection.execute(select(table.c.id, table.c.done)).all())
 
 
-def test_a_transaction_that_was_committed_is_done(database):
+def test_committed_transaction_is_reported_committed(database):
     mark = new_mark()
     with database.writer.begin() as connection:
-        add(connection, "one")
+        add_aggregate(connection, "one")
         mark_commit(connection, mark)
     assert is_done(database.read, mark)
     assert is_done(database.read, mark)
 
 
-def test_one_that_was_said_not_to_be_done_cannot_be_committed_any_more(database):
+def test_transaction_reported_uncommitted_cannot_commit_later(database):
     mark = new_mark()
     with database.writer.connect() as connection:
-        add(connection, "one")
+        add_aggregate(connection, "one")
         mark_commit(connection, mark)
         assert not is_done(database.read, mark)
         with pytest.raises(DBAPIError):
             connection.commit()
-    assert in_database(database) == set()
+    assert aggregates_in_database(database) == set()
     assert not is_done(database.read, mark)
 
 
-def test_one_that_cannot_leave_its_mark_leaves_nothing_open(database):
+def test_failed_mark_leaves_no_open_transaction(database):
     mark = new_mark()
     assert not is_done(database.read, mark)
     with database.writer.connect() as connection:
-        add(connection, "one")
+        add_aggregate(connection, "one")
         mark_commit(connection, mark)
         with pytest.raises(DBAPIError):
             connection.commit()
     # The connection is used again, and commits what is its own.
-    database.write(lambda connection: add(connection, "two"))
-    assert in_database(database) == {uuid_of("two")}
+    database.write(lambda connection: add_aggregate(connection, "two"))
+    assert aggregates_in_database(database) == {uuid_of("two")}
 
 
-def test_a_transaction_that_is_rolled_back_takes_its_mark_along(database):
+def test_rollback_removes_the_mark(database):
     mark = new_mark()
     with database.writer.connect() as connection:
-        add(connection, "one")
+        add_aggregate(connection, "one")
         mark_commit(connection, mark)
         connection.rollback()
-        add(connection, "two")
+        add_aggregate(connection, "two")
         connection.commit()
-    assert in_database(database) == {uuid_of("two")}
-    assert marks(database) == {}
+    assert aggregates_in_database(database) == {uuid_of("two")}
+    assert read_marks(database) == {}
 
 
 # On tables with the triggers of the log of changes, a statement writes by them without any row.
 @pytest.mark.parametrize("statement", ["SELECT 1", "DELETE FROM sched_commit_marks"])
-def test_a_transaction_that_changed_no_row_leaves_no_mark(database, statement):
+def test_read_only_transaction_leaves_no_mark(database, statement):
     with database.writer.begin() as connection:
         connection.exec_driver_sql(statement)
         mark_commit(connection, new_mark())
-    assert marks(database) == {}
+    assert read_marks(database) == {}
 
 
-def test_while_the_transaction_is_at_work_it_is_not_known(database, monkeypatch):
+def test_running_transaction_is_undecided(database, monkeypatch):
     monkeypatch.setattr(transaction, "PATIENCE", 0.0)
     mark = new_mark()
     with database.writer.connect() as other:
@@ -106,7 +106,7 @@ def test_while_the_transaction_is_at_work_it_is_not_known(database, monkeypatch)
     assert is_done(database.read, mark)
 
 
-def test_marks_ascend_and_differ(database_url):
+def test_marks_are_unique_and_ascending(database_url):
     several = [new_mark() for _ in range(1000)]
     assert len(set(several)) == 1000
     assert {len(mark) for mark in several} == {32}
@@ -114,7 +114,7 @@ def test_marks_ascend_and_differ(database_url):
 
 
 @pytest.fixture
-def upkeep(database, monkeypatch):
+def delete_old_marks(database, monkeypatch):
     """Delete old marks; each call comes a minute after the last."""
     moment = [0.0]
     monkeypatch.setattr(retention, "monotonic", lambda: moment[0])
@@ -128,7 +128,7 @@ def upkeep(database, monkeypatch):
     return call
 
 
-def leave(database, minutes):
+def leave_marks(database, minutes):
     """Leave marks of these ages; those whose names begin so have refused a COMMIT."""
     moment = {
         "postgresql": "SELECT timezone('UTC', clock_timestamp())",
@@ -145,36 +145,36 @@ def leave(database, minutes):
     database.write(age)
 
 
-def test_old_marks_are_deleted_once_a_minute(database, upkeep):
+def test_old_marks_are_deleted_once_a_minute(database, delete_old_marks):
     ages = {"young": 14, "old": 16, "refused": 16, "refused_old": 1441}
-    leave(database, ages)
-    upkeep()
-    assert ages.keys() <= marks(database).keys()
-    upkeep()
-    assert ages.keys() & marks(database).keys() == {"young", "refused"}
+    leave_marks(database, ages)
+    delete_old_marks()
+    assert ages.keys() <= read_marks(database).keys()
+    delete_old_marks()
+    assert ages.keys() & read_marks(database).keys() == {"young", "refused"}
 
 
-def test_marks_dated_far_ahead_by_a_clock_that_was_wrong_are_deleted(database, upkeep):
+def test_marks_from_the_future_are_deleted(database, delete_old_marks):
     ages = {"tomorrow": -1439, "next_year": -525_600, "refused_next_year": -525_600}
-    leave(database, ages)
-    upkeep()
-    upkeep()
-    assert ages.keys() & marks(database).keys() == {"tomorrow"}
+    leave_marks(database, ages)
+    delete_old_marks()
+    delete_old_marks()
+    assert ages.keys() & read_marks(database).keys() == {"tomorrow"}
 
 
-def test_marks_made_since_the_last_look_are_kept_however_the_clock_is_set(database, upkeep):
-    upkeep()
+def test_new_marks_are_kept_after_a_clock_change(database, delete_old_marks):
+    delete_old_marks()
     # The clock is set forward by two days, or back: so these are of just now.
     ages = {"before": 2880, "refused_before": 2880}
     with database.read() as connection:
         now = connection.exec_driver_sql(transaction._NOW[connection.dialect.name]).scalar_one()
-        leave(database, ages)
+        leave_marks(database, ages)
         # As the last look saw the time.
         last = now - timedelta(minutes=2881)
         assert transaction.forget_old_marks(connection, last) >= now
-        assert ages.keys() <= marks(database).keys()
-        leave(database, {"after": -2880})
+        assert ages.keys() <= read_marks(database).keys()
+        leave_marks(database, {"after": -2880})
         transaction.forget_old_marks(connection, now + timedelta(minutes=2879))
-        assert "after" in marks(database)
+        assert "after" in read_marks(database)
         transaction.forget_old_marks(connection, now)
-    assert not {*ages, "after"} & marks(database).keys()
+    assert not {*ages, "after"} & read_marks(database).keys()

@@ -39,28 +39,28 @@ def mariadb(mysql_server):
     database.dispose()
 
 
-def send(driver, statement):
+def send_statement(driver, statement):
     driver._execute_command(COMMAND.COM_QUERY, statement)
 
 
 @pytest.mark.parametrize("writes", [False, True], ids=["reads", "writes"])
-def test_session_of_postgresql_keeps_no_prepared_statement(postgresql_server, writes):
+def test_postgresql_session_has_no_prepared_statements(postgresql_server, writes):
     database = Database(make_settings(postgresql_server))
 
-    def repeat(connection):
+    def count_prepared(connection):
         for number in range(OFTEN):
             connection.scalar(select(literal(number) + 1))
         return connection.scalar(text("SELECT count(*) FROM pg_prepared_statements"))
 
     if writes:
-        assert database.write(repeat) == 0
+        assert database.write(count_prepared) == 0
     else:
         with database.read() as connection:
-            assert repeat(connection) == 0
+            assert count_prepared(connection) == 0
     database.dispose()
 
 
-def test_transaction_has_its_settings_even_if_the_session_has_lost_them(postgresql_server):
+def test_transaction_restores_lost_session_settings(postgresql_server):
     settings = make_settings(
         postgresql_server,
         placement_database__lock_timeout=7,
@@ -81,22 +81,22 @@ def test_transaction_has_its_settings_even_if_the_session_has_lost_them(postgres
     with database.snapshot() as connection:
         assert settings_of(connection) == ["7s", "off", "8s"]
 
-    def work(connection):
+    def write_rows(connection):
         connection.execute(text("COMMIT; SET lock_timeout = 0; SET jit = on"))
 
-    database.write(work)
+    database.write(write_rows)
     assert database.write(settings_of) == ["7s", "off", "0"]
     database.dispose()
 
 
-def test_commit_of_a_transaction_that_wrote_nothing_leaves_no_mark(mariadb):
+def test_read_only_commit_leaves_no_mark(mariadb):
     mariadb.commit_with = "SELECT no_such_column; COMMIT"
     mariadb.query("SELECT 1")
     mariadb.commit()
     assert mariadb.commit_with is None
 
 
-def test_answer_that_ends_before_its_columns_is_of_a_lost_connection(mariadb, monkeypatch):
+def test_truncated_result_is_a_lost_connection(mariadb, monkeypatch):
     monkeypatch.setattr(
         MySQLResult, "read", lambda self: self._read_result_packet(MysqlPacket(ENDING, "utf8"))
     )
@@ -105,8 +105,8 @@ def test_answer_that_ends_before_its_columns_is_of_a_lost_connection(mariadb, mo
     assert not mariadb.open
 
 
-def test_second_end_of_an_answer_is_not_read_as_the_next_answer(mariadb):
-    send(mariadb, "SELECT 1")
+def test_second_end_of_result_is_not_the_next_result(mariadb):
+    send_statement(mariadb, "SELECT 1")
     for _ in range(2):  # the rest has the numbers of this answer
         mariadb._read_packet()
     with pytest.raises(OperationalError, match="Lost connection"):

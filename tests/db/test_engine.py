@@ -18,18 +18,18 @@ pytestmark = pytest.mark.all_databases
 MYSQL = "mysql+pymysql://u:p@db/placement"
 
 
-def options(url: str, **values: object):
+def engine_settings(url: str, **values: object):
     return make_settings(
         url, **{f"placement_database__{name}": value for name, value in values.items()}
     )
 
 
 @pytest.fixture
-def opened():
+def open_database():
     made = []
 
     def opened(url: str, **values: object) -> Database:
-        made.append(Database(options(url, **values)))
+        made.append(Database(engine_settings(url, **values)))
         return made[-1]
 
     yield opened
@@ -46,7 +46,7 @@ def sql_log(caplog):
     logger.setLevel(level)
 
 
-def asked(database: Database, sql: str) -> object:
+def query_value(database: Database, sql: str) -> object:
     """Return the one value of a query, the same to readers and writers."""
     with database.read() as connection:
         read = connection.exec_driver_sql(sql).scalar()
@@ -55,39 +55,44 @@ def asked(database: Database, sql: str) -> object:
 
 
 def test_connection_parameters_are_appended_to_the_url():
-    url = database_url(options(MYSQL, connection_parameters="read_timeout=7&charset=utf8"))
+    url = database_url(engine_settings(MYSQL, connection_parameters="read_timeout=7&charset=utf8"))
     assert dict(url.query) == {"read_timeout": "7", "charset": "utf8"}
 
 
-def test_connection_parameters_do_not_replace_those_of_the_url():
-    url = database_url(options(f"{MYSQL}?read_timeout=3", connection_parameters="program_name=x"))
+def test_url_parameters_override_connection_parameters():
+    url = database_url(
+        engine_settings(f"{MYSQL}?read_timeout=3", connection_parameters="program_name=x")
+    )
     assert url.query["read_timeout"] == "3"
     assert url.query["program_name"] == "x"
 
 
-def test_sql_mode_is_strict_unless_told_otherwise(opened, mysql_server):
-    assert "STRICT_ALL_TABLES" in asked(opened(mysql_server), "SELECT @@sql_mode")
+def test_sql_mode_is_strict_by_default(open_database, mysql_server):
+    assert "STRICT_ALL_TABLES" in query_value(open_database(mysql_server), "SELECT @@sql_mode")
 
 
-def test_sql_mode_is_as_told(opened, mysql_server):
-    database = opened(mysql_server, mysql_sql_mode="ANSI_QUOTES")
-    assert asked(database, "SELECT @@sql_mode") == "ANSI_QUOTES"
+def test_sql_mode_option_is_used(open_database, mysql_server):
+    database = open_database(mysql_server, mysql_sql_mode="ANSI_QUOTES")
+    assert query_value(database, "SELECT @@sql_mode") == "ANSI_QUOTES"
 
 
-def test_sql_mode_is_the_servers_where_none_is_told(opened, mysql_server):
-    database = opened(mysql_server, mysql_sql_mode="")
-    assert asked(database, "SELECT @@sql_mode = @@global.sql_mode") == 1
+def test_empty_sql_mode_keeps_the_servers(open_database, mysql_server):
+    database = open_database(mysql_server, mysql_sql_mode="")
+    assert query_value(database, "SELECT @@sql_mode = @@global.sql_mode") == 1
 
 
 @pytest.mark.parametrize(("value", "mode"), [(True, 1), (False, 0)])
-def test_sqlite_waits_for_the_disk_unless_told_otherwise(opened, sqlite_url, value, mode):
-    assert asked(opened(sqlite_url, sqlite_synchronous=value), "PRAGMA synchronous") == mode
+def test_sqlite_synchronous_is_full_by_default(open_database, sqlite_url, value, mode):
+    assert (
+        query_value(open_database(sqlite_url, sqlite_synchronous=value), "PRAGMA synchronous")
+        == mode
+    )
 
 
 @pytest.mark.parametrize("kind", ["sqlite_url", "postgresql_server", "mysql_server"])
-def test_pool_is_as_large_as_told(opened, request, kind):
+def test_pool_size_option_is_used(open_database, request, kind):
     url = request.getfixturevalue(kind)
-    database = opened(url, max_pool_size=1, max_overflow=1, pool_timeout=0)
+    database = open_database(url, max_pool_size=1, max_overflow=1, pool_timeout=0)
     with (
         database.read(),
         database.read(),
@@ -97,17 +102,17 @@ def test_pool_is_as_large_as_told(opened, request, kind):
         pass
 
 
-def test_pool_size_of_nought_is_no_bound(opened, sqlite_url):
-    database = opened(sqlite_url, max_pool_size=0, max_overflow=0, pool_timeout=0)
+def test_pool_size_of_zero_is_unlimited(open_database, sqlite_url):
+    database = open_database(sqlite_url, max_pool_size=0, max_overflow=0, pool_timeout=0)
     with database.read(), database.read(), database.read():
-        assert asked(database, "SELECT 1") == 1
+        assert query_value(database, "SELECT 1") == 1
 
 
 @pytest.mark.parametrize("kind", ["sqlite_url", "postgresql_server", "mysql_server"])
 @pytest.mark.parametrize("traced", [True, False])
-def test_traced_statement_names_who_sent_it(opened, sql_log, request, kind, traced):
+def test_traced_statement_names_the_caller(open_database, sql_log, request, kind, traced):
     url = request.getfixturevalue(kind)
-    database = opened(url, connection_trace=traced, connection_debug=50)
+    database = open_database(url, connection_trace=traced, connection_debug=50)
     with database.read() as connection:
         change_counters.version(connection, "any")
     signed = re.compile(r"SELECT .*/\* store/change_counters\.py:\d+ version \*/", re.DOTALL)
@@ -119,40 +124,44 @@ def test_traced_statement_names_who_sent_it(opened, sql_log, request, kind, trac
     ("verbosity", "statement", "row"),
     [(0, False, False), (49, False, False), (50, True, False), (100, True, True)],
 )
-def test_log_has_as_much_sql_as_told(opened, sql_log, sqlite_url, verbosity, statement, row):
-    database = opened(sqlite_url, connection_debug=verbosity)
-    asked(database, "SELECT 40 + 2")
+def test_connection_debug_controls_the_sql_log(
+    open_database, sql_log, sqlite_url, verbosity, statement, row
+):
+    database = open_database(sqlite_url, connection_debug=verbosity)
+    query_value(database, "SELECT 40 + 2")
     told = [record.getMessage() for record in sql_log.records if "sqlalchemy" in record.name]
     assert any("SELECT 40 + 2" in line for line in told) == statement
     assert any("Row (42,)" in line for line in told) == row
 
 
-def test_unknown_database_is_refused():
+def test_unknown_database_type_is_rejected():
     with pytest.raises(ConfigurationError, match="not supported"):
-        database_url(options("oracle://u@h/db"))
+        database_url(engine_settings("oracle://u@h/db"))
 
 
-def test_options_of_a_postgresql_url_stand_beside_ours(opened, postgresql_server):
+def test_postgresql_url_options_are_merged(open_database, postgresql_server):
     url = f"{postgresql_server}?options=-csearch_path%3Delsewhere&connect_timeout=3"
-    database = opened(url, lock_timeout=7)
-    assert asked(database, "SHOW search_path") == "elsewhere"
-    assert asked(database, "SHOW lock_timeout") == "7s"
+    database = open_database(url, lock_timeout=7)
+    assert query_value(database, "SHOW search_path") == "elsewhere"
+    assert query_value(database, "SHOW lock_timeout") == "7s"
     with database.reader.connect() as connection:
         assert (
             connection.connection.driver_connection.info.get_parameters()["connect_timeout"] == "3"
         )
 
 
-def test_options_of_a_mariadb_url_stand_beside_ours(opened, mysql_server):
+def test_mariadb_url_options_are_merged(open_database, mysql_server):
     more = "init_command=SET%20SESSION%20wait_timeout%3D99&sql_mode=ANSI"
-    database = opened(f"{mysql_server}{'&' if '?' in mysql_server else '?'}{more}", lock_timeout=7)
-    assert asked(database, "SELECT @@SESSION.wait_timeout") == 99
-    assert asked(database, "SELECT @@SESSION.innodb_lock_wait_timeout") == 7
-    assert "ANSI_QUOTES" in asked(database, "SELECT @@SESSION.sql_mode")
+    database = open_database(
+        f"{mysql_server}{'&' if '?' in mysql_server else '?'}{more}", lock_timeout=7
+    )
+    assert query_value(database, "SELECT @@SESSION.wait_timeout") == 99
+    assert query_value(database, "SELECT @@SESSION.innodb_lock_wait_timeout") == 7
+    assert "ANSI_QUOTES" in query_value(database, "SELECT @@SESSION.sql_mode")
 
 
-def test_exhausted_pool_is_counted(opened, sqlite_url):
-    database = opened(sqlite_url, max_pool_size=1, max_overflow=0, pool_timeout=0)
+def test_exhausted_pool_is_counted(open_database, sqlite_url):
+    database = open_database(sqlite_url, max_pool_size=1, max_overflow=0, pool_timeout=0)
     begin_stats()
     with database.read():
         assert request_stats().pool_timeouts == 0

@@ -30,7 +30,7 @@ def url(request):
 
 
 @pytest.fixture
-def opened():
+def open_database():
     made = []
 
     def opened(url):
@@ -42,7 +42,7 @@ def opened():
         database.dispose()
 
 
-def close_others(database):
+def close_other_connections(database):
     """Close all connections but the one that does it, and wait until they are gone."""
     backend = database.url.get_backend_name()
     with database.read() as connection:
@@ -57,38 +57,36 @@ def close_others(database):
             sleep(0.02)
 
 
-def ask(connection):
+def select_one(connection):
     return connection.exec_driver_sql("SELECT 1").scalar_one()
 
 
-def test_reads_go_on_after_the_database_closed_idle_connections(opened, url):
-    database, other = opened(url), opened(url)
+def test_reads_continue_after_idle_connections_are_closed(open_database, url):
+    database, other = open_database(url), open_database(url)
     for _ in range(2):
         with database.read() as one, database.read() as another:
-            assert (ask(one), ask(another)) == (1, 1)
-        close_others(other)
+            assert (select_one(one), select_one(another)) == (1, 1)
+        close_other_connections(other)
         with database.read() as one, database.read() as another:
-            assert (ask(one), ask(another)) == (1, 1)
-        assert database.write(ask) == 1
+            assert (select_one(one), select_one(another)) == (1, 1)
+        assert database.write(select_one) == 1
 
 
-def test_no_statement_asks_whether_a_connection_is_alive(database):
+def test_connections_are_not_pinged(database):
     with database.read() as connection:
-        ask(connection)
+        select_one(connection)
     begin_stats()
     with database.read() as connection:
-        ask(connection)
+        select_one(connection)
     assert request_stats().statements == 1
 
 
-def test_connection_that_is_lost_before_it_is_rolled_back_is_given_up_in_silence(
-    opened, url, caplog
-):
-    database, other = opened(url), opened(url)
+def test_connection_lost_before_rollback_is_discarded_silently(open_database, url, caplog):
+    database, other = open_database(url), open_database(url)
     # As after a COMMIT that was refused: SQLAlchemy leaves the ROLLBACK to the pool.
     connection = database.writer.raw_connection()
     connection.cursor().execute("SELECT 1")
-    close_others(other)
+    close_other_connections(other)
     connection.close()
     assert caplog.records == []
-    assert database.write(ask) == 1
+    assert database.write(select_one) == 1

@@ -25,7 +25,7 @@ RUNNING = {
 
 
 @pytest.fixture
-def impatient(settings):
+def short_timeout_database(settings):
     database = Database(settings.with_overrides({"placement_database.read_timeout": SECONDS}))
     yield database
     database.dispose()
@@ -39,20 +39,23 @@ def _running(database):
         return connection.scalar(text(RUNNING[backend]))
 
 
-def test_endless_statement_is_stopped_and_told_as_unavailable(impatient, database):
+def test_endless_statement_is_stopped_and_unavailable(short_timeout_database, database):
     began = monotonic()
-    with pytest.raises(Unavailable, match="read_timeout"), impatient.read() as connection:
+    with (
+        pytest.raises(Unavailable, match="read_timeout"),
+        short_timeout_database.read() as connection,
+    ):
         connection.scalar(text(ENDLESS))
     assert monotonic() - began < 60
     # Asked by one that has the time: what looks may be slow, too.
     assert wait_until(lambda: not _running(database))
 
 
-def test_connection_serves_on_after_a_statement_was_stopped(impatient):
-    with pytest.raises(Unavailable), impatient.read() as connection:
+def test_connection_is_usable_after_a_stopped_statement(short_timeout_database):
+    with pytest.raises(Unavailable), short_timeout_database.read() as connection:
         connection.scalar(text(ENDLESS))
     sleep(SECONDS + 0.1)  # a deadline counts from the statement's own begin
-    with impatient.read() as connection:
+    with short_timeout_database.read() as connection:
         assert connection.scalar(text("SELECT COUNT(*) FROM traits"))
 
 

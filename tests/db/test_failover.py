@@ -45,7 +45,7 @@ def fail_over(primary, standby):
     standby.promote()
 
 
-def hold_back(primary, standby):
+def stop_replication(primary, standby):
     """Let the standby receive nothing more, once it has all that there is."""
     there = primary.ask("SELECT pg_current_wal_flush_lsn()")[0]
     assert wait_until(lambda: standby.ask(f"SELECT pg_last_wal_replay_lsn() >= '{there}'")[0])
@@ -54,7 +54,7 @@ def hold_back(primary, standby):
     assert wait_until(lambda: not standby.ask("SELECT pid FROM pg_stat_wal_receiver"))
 
 
-def until_served(ask):
+def wait_until_served(ask):
     """Ask until a server answers that writes, which a client is told to do; return the answer."""
     answers = []
 
@@ -73,21 +73,23 @@ class Worker:
     def put(self, provider, total):
         body = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": total}}}
         path = f"/placement/resource_providers/{provider}/inventories"
-        answer = until_served(
+        answer = wait_until_served(
             lambda: self.client.put_json(path, body, headers=PLACEMENT, expect_errors=True)
         )
         assert answer.status_int == 200, answer.text
 
     def capacities(self):
         path = "/placement/allocation_candidates?resources=VCPU:1"
-        answer = until_served(lambda: self.client.get(path, headers=PLACEMENT, expect_errors=True))
+        answer = wait_until_served(
+            lambda: self.client.get(path, headers=PLACEMENT, expect_errors=True)
+        )
         shown = answer.json["provider_summaries"].values()
         return [one["resources"]["VCPU"]["capacity"] for one in shown]
 
     def make_zone(self, zone, host):
         body = {"aggregate": {"name": zone, "availability_zone": zone}}
         path = "/compute/v2.1/os-aggregates"
-        answer = until_served(
+        answer = wait_until_served(
             lambda: self.client.post_json(path, body, headers=COMPUTE, expect_errors=True)
         )
         number = answer.json["aggregate"]["id"]
@@ -96,23 +98,21 @@ class Worker:
 
     def hosts_in(self, zone):
         body = {"request_spec": spec(availability_zone=zone)}
-        answer = until_served(
+        answer = wait_until_served(
             lambda: self.client.post_json("/scheduler/v1/explain", body, expect_errors=True)
         )
         return [one["host"] for one in answer.json["hosts"]]
 
 
 @pytest.mark.parametrize("in_memory", [False, True], ids=["in SQL", "in memory"])
-def test_worker_that_read_what_was_lost_answers_as_others_do(
-    servers, settings_of, make_app, in_memory
-):
+def test_worker_drops_rows_lost_by_a_failover(servers, settings_of, make_app, in_memory):
     settings = settings_of(in_memory=in_memory)
     one, other = (Worker(make_app(settings, in_memory=in_memory)) for _ in range(2))
     one.client.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
     made = one.client.post_json("/placement/resource_providers", {"name": "x"}, headers=PLACEMENT)
     provider = made.json["uuid"]
     assert one.hosts_in("lost") == []
-    hold_back(*servers)
+    stop_replication(*servers)
     one.make_zone("lost", "cn1")
     one.put(provider, 1000)
     assert one.hosts_in("lost") == ["cn1"]

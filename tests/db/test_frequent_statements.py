@@ -29,7 +29,7 @@ def postgresql(postgresql_server):
     made.dispose()
 
 
-def test_rows_are_the_same_each_time(database):
+def test_repeated_statement_returns_equal_rows(database):
     make_provider(database, VCPU=8)
     rows = [{"name": "CUSTOM_A", "created_at": NOW}, {"name": "CUSTOM_B", "updated_at": NOW}]
     database.write(lambda connection: [connection.execute(insert(traits), row) for row in rows])
@@ -44,7 +44,7 @@ def test_rows_are_the_same_each_time(database):
             assert (total, ratio, type(ratio)) == (8, 1.0, float)
 
 
-def test_each_is_counted_also_in_a_transaction(database):
+def test_statements_are_counted_in_transactions(database):
     named = FrequentStatement(NAMED)
     with database.read() as connection:
         named.rows(connection, {"name": "CUSTOM_A"})
@@ -56,7 +56,7 @@ def test_each_is_counted_also_in_a_transaction(database):
     assert request_stats().statements == 4
 
 
-def test_listeners_of_an_engine_see_it(database):
+def test_engine_listeners_are_called(database):
     named, seen = FrequentStatement(NAMED), []
     event.listen(database.reader, "before_cursor_execute", lambda *given: seen.append(given[2]))
     with database.read() as connection:
@@ -64,7 +64,7 @@ def test_listeners_of_an_engine_see_it(database):
     assert [statement.split()[0] for statement in seen] == ["SELECT"]
 
 
-def test_failing_statement_raises_what_sqlalchemy_raises(postgresql):
+def test_failing_statement_raises_sqlalchemy_errors(postgresql):
     asked = FrequentStatement(select(table("only_later", column("id")).c.id))
     with postgresql.read() as connection:
         with pytest.raises(ProgrammingError) as failure:
@@ -90,7 +90,7 @@ def test_lost_connection_is_replaced(postgresql):
         assert asked.rows(connection, {}) == [(1,)]
 
 
-def test_changed_table_is_read_although_its_plan_is_kept(postgresql):
+def test_cached_plan_survives_a_table_change(postgresql):
     asked = FrequentStatement(select(text("* FROM changing")))
     with postgresql.read() as connection:
         connection.execute(text("CREATE TEMPORARY TABLE changing (a INTEGER)"))

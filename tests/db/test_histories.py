@@ -36,7 +36,7 @@ def driver_of(connection):
     return connection.connection.driver_connection
 
 
-def test_all_connections_to_a_server_are_of_one_history_without_a_statement(settings):
+def test_connections_to_a_server_have_one_epoch_without_a_statement(settings):
     database = Database(settings)
     begin_stats()
     assert database.history is None
@@ -47,7 +47,7 @@ def test_all_connections_to_a_server_are_of_one_history_without_a_statement(sett
     database.dispose()
 
 
-def test_a_file_has_but_one(sqlite_database):
+def test_sqlite_file_has_one_epoch(sqlite_database):
     with sqlite_database.read() as connection:
         assert epoch_of(connection) is None
 
@@ -59,7 +59,7 @@ def test_new_connection_has_no_transaction_open(engine, histories):
             assert driver_of(connection).info.transaction_status.name == "IDLE"
 
 
-def test_connection_of_a_past_history_is_replaced(engine, histories, caplog):
+def test_connection_of_a_past_epoch_is_replaced(engine, histories, caplog):
     with engine.connect() as connection:
         old, here = driver_of(connection), histories.current
     histories.current = ("another server",)
@@ -69,7 +69,7 @@ def test_connection_of_a_past_history_is_replaced(engine, histories, caplog):
     assert "another server has taken over" in caplog.text
 
 
-def test_history_of_an_open_connection_follows_a_pooler_that_changes_its_server(engine, histories):
+def test_epoch_of_a_connection_follows_a_pooler_server_change(engine, histories):
     with engine.connect() as connection:
         driver, here = driver_of(connection), histories.current
         connection.info[HISTORY] = histories.current = ("former server",)
@@ -77,7 +77,7 @@ def test_history_of_an_open_connection_follows_a_pooler_that_changes_its_server(
         assert epoch_of(connection) == histories.current == here
 
 
-def test_any_user_of_postgresql_may_ask(postgresql_server):
+def test_epoch_is_readable_by_any_postgresql_user(postgresql_server):
     database = Database(make_settings(postgresql_server))
     asked = "SELECT has_function_privilege('public', 'pg_postmaster_start_time()', 'execute')"
     with database.read() as connection:
@@ -86,7 +86,7 @@ def test_any_user_of_postgresql_may_ask(postgresql_server):
     database.dispose()
 
 
-def test_database_that_is_made_anew_under_its_name_is_another(postgresql_server):
+def test_recreated_database_has_another_epoch(postgresql_server):
     database = Database(make_settings(postgresql_server))
     histories = set()
     with database.read() as connection:

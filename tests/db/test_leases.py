@@ -28,7 +28,7 @@ LONG = 10_000
 SHORT = 3
 
 
-def _expire(database):
+def _expire_lease(database):
     """Let an hour and more go by for the database."""
     with database.read() as connection:
         (row,) = connection.execute(select(leases)).all()
@@ -36,31 +36,29 @@ def _expire(database):
     database.write(lambda connection: connection.execute(update(leases).values(expires_at=past)))
 
 
-def test_first_that_asks_has_the_lease_and_keeps_it(database):
+def test_first_process_acquires_and_keeps_the_lease(database):
     one, other = (Lease(database, NAME, LONG) for _ in range(2))
     assert one.is_held()
     assert not other.is_held()
     assert one.is_held()
 
 
-def test_leases_of_different_names_are_different_leases(database):
+def test_leases_with_different_names_are_independent(database):
     assert Lease(database, NAME, LONG).is_held()
     assert Lease(database, "other work", LONG).is_held()
 
 
-def test_another_takes_over_what_has_expired_and_the_first_does_not_get_it_back(
-    database, monkeypatch
-):
+def test_expired_lease_is_taken_over(database, monkeypatch):
     one, other = (Lease(database, NAME, LONG) for _ in range(2))
     assert one.is_held()
-    _expire(database)
+    _expire_lease(database)
     assert other.is_held()
     later = time.monotonic() + LONG
     monkeypatch.setattr(module, "monotonic", lambda: later)
     assert not one.is_held()
 
 
-def _move(database, by):
+def _move_clock(database, by):
     """Let the lease end so much later, as if the database's clock had gone back by so much."""
     with database.read() as connection:
         (row,) = connection.execute(select(leases)).all()
@@ -71,14 +69,14 @@ def _move(database, by):
 def test_lease_from_before_the_clock_went_back_is_free(database):
     one, other = (Lease(database, NAME, LONG) for _ in range(2))
     assert one.is_held()
-    _move(database, timedelta(seconds=LONG / 2))
+    _move_clock(database, timedelta(seconds=LONG / 2))
     assert not other.is_held()
-    _move(database, timedelta(days=365))
+    _move_clock(database, timedelta(days=365))
     assert other.is_held()
     assert not Lease(database, NAME, LONG).is_held()
 
 
-def test_lease_is_renewed_after_half_its_time_and_costs_no_statement_before(database, monkeypatch):
+def test_lease_is_renewed_after_half_its_time(database, monkeypatch):
     lease, moment = Lease(database, NAME, LONG), [1000.0]
     monkeypatch.setattr(module, "monotonic", lambda: moment[0])
     assert lease.is_held()
@@ -102,7 +100,7 @@ def test_released_lease_is_free_at_once(database):
     assert not one.is_held()
 
 
-def test_times_are_those_of_the_database(database):
+def test_lease_times_come_from_the_database(database):
     with database.read() as connection:
         before = read_database_time(connection)
     assert Lease(database, NAME, 60).is_held()
@@ -112,7 +110,7 @@ def test_times_are_those_of_the_database(database):
     assert before <= expires_at - timedelta(seconds=60) <= after
 
 
-def test_lease_is_not_held_where_the_database_does_not_answer():
+def test_lease_is_not_held_without_the_database():
     database = Database(make_settings("postgresql+psycopg://nobody@127.0.0.1:1/none"))
     lease = Lease(database, NAME, LONG)
     assert not lease.is_held()
@@ -120,7 +118,7 @@ def test_lease_is_not_held_where_the_database_does_not_answer():
     database.dispose()
 
 
-def hold(url, seconds, notes):
+def hold_lease(url, seconds, notes):
     """Note again and again whether this process holds the lease, until it is killed."""
     lease = Lease(Database(make_settings(url)), NAME, seconds)
     while True:
@@ -131,10 +129,10 @@ def hold(url, seconds, notes):
 
 
 @pytest.mark.system
-def test_of_several_processes_one_works_and_another_takes_over_when_it_is_killed(database_url):
+def test_another_process_takes_over_when_the_holder_is_killed(database_url):
     notes = PROCESSES.Manager().Queue()
     processes = [
-        PROCESSES.Process(target=hold, args=(database_url, SHORT, notes), daemon=True)
+        PROCESSES.Process(target=hold_lease, args=(database_url, SHORT, notes), daemon=True)
         for _ in range(3)
     ]
     for process in processes:

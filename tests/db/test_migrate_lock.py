@@ -17,7 +17,7 @@ from placement_sched.db.migrate import LONGEST, TURN, migration_lock
 pytestmark = pytest.mark.all_databases
 
 
-class Node:
+class GaleraNodeStub:
     """A connection to a node that ends the first statement that begins so, or refuses it."""
 
     dialect = Mock()
@@ -48,19 +48,17 @@ class Node:
         return [one for one in self.asked if one.startswith(self._ended)]
 
 
-def test_turn_is_asked_for_again_where_a_change_of_tables_elsewhere_ended_the_attempt():
-    node = Node("CREATE TABLE")
+def test_lock_attempt_is_repeated_after_a_concurrent_schema_change():
+    node = GaleraNodeStub("CREATE TABLE")
     with migration_lock(node):
         assert len(node.attempts()) == 2
     assert node.asked[-1] == f"DROP TABLE IF EXISTS {TURN}"
 
 
 @pytest.mark.parametrize("ended", ["SELECT table_comment", "DROP TABLE"])
-def test_turn_is_given_back_where_a_change_of_tables_elsewhere_ended_a_statement(
-    ended, monkeypatch, caplog
-):
+def test_lock_is_released_after_a_concurrent_schema_change(ended, monkeypatch, caplog):
     monkeypatch.setattr(migrate, "_LOCK_RETRY_PAUSE", 0)
-    node = Node(ended)
+    node = GaleraNodeStub(ended)
     with migration_lock(node):
         pass
     assert len(node.attempts()) == 2
@@ -68,33 +66,33 @@ def test_turn_is_given_back_where_a_change_of_tables_elsewhere_ended_a_statement
     assert not caplog.records
 
 
-def test_turn_that_the_database_refuses_to_give_back_is_not_asked_for_again():
-    node = Node("DROP TABLE", ER.DBACCESS_DENIED_ERROR)
+def test_failed_lock_release_is_not_repeated():
+    node = GaleraNodeStub("DROP TABLE", ER.DBACCESS_DENIED_ERROR)
     with pytest.raises(OperationalError), migration_lock(node):
         pass
     assert len(node.attempts()) == 1
 
 
 @pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
-def test_turn_is_waited_for_however_long_another_process_has_it(database_url, monkeypatch):
+def test_lock_is_waited_for_without_limit(database_url, monkeypatch):
     monkeypatch.setattr(migrate, "_LOCK_WAIT", 1)
     engine = create_engine(database_url)
-    order = order_of_two(engine, 2.5)
+    order = order_of_two_processes(engine, 2.5)
     engine.dispose()
     assert order == ["first", "second"]
 
 
-def order_of_two(engine, seconds):
+def order_of_two_processes(engine, seconds):
     """Let one have its turn for so many seconds while another waits; return who was done when."""
     order = []
 
-    def second():
+    def run_second_migration():
         with engine.connect() as connection, migration_lock(connection):
             order.append("second")
 
     with engine.connect() as connection:
         with migration_lock(connection):
-            waiting = Thread(target=second)
+            waiting = Thread(target=run_second_migration)
             waiting.start()
             waiting.join(seconds)
             order.append("first")
@@ -108,46 +106,46 @@ def node(database_url, monkeypatch):
     monkeypatch.setattr(migrate, "_is_galera", lambda _connection: True)
     engine = create_engine(database_url, isolation_level="AUTOCOMMIT")
     yield engine
-    for name in turns(engine):
-        ask(engine, f"DROP TABLE {name}")
+    for name in lock_rows(engine):
+        run_statement(engine, f"DROP TABLE {name}")
     engine.dispose()
 
 
-def ask(engine, statement):
+def run_statement(engine, statement):
     with engine.connect() as connection:
         result = connection.exec_driver_sql(statement)
         return list(result.scalars()) if result.returns_rows else []
 
 
-def turns(engine):
-    return [name for name in ask(engine, "SHOW TABLES") if name.startswith(TURN)]
+def lock_rows(engine):
+    return [name for name in run_statement(engine, "SHOW TABLES") if name.startswith(TURN)]
 
 
-def leave_turn(engine, seconds):
+def leave_stale_lock(engine, seconds):
     """Leave the turn of a process that was killed, by a clock that goes wrong by so much."""
     made = datetime.now(UTC) + timedelta(seconds=seconds)
-    ask(engine, f"CREATE TABLE {TURN} (node INT) COMMENT='{made:%Y-%m-%d %H:%M:%S} a/1'")
+    run_statement(engine, f"CREATE TABLE {TURN} (node INT) COMMENT='{made:%Y-%m-%d %H:%M:%S} a/1'")
 
 
 @pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
-def test_processes_of_the_same_number_on_hosts_of_the_same_name_take_turns(node):
+def test_processes_with_equal_pid_and_host_name_take_turns(node):
     # Both have this process's host and number.
-    assert order_of_two(node, 1) == ["first", "second"]
-    assert turns(node) == []
+    assert order_of_two_processes(node, 1) == ["first", "second"]
+    assert lock_rows(node) == []
 
 
 @pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
 @pytest.mark.parametrize("seconds", [-LONGEST - 60, LONGEST + 60, 10 * 365 * 86_400])
-def test_turn_of_another_time_is_put_away_at_once(node, seconds):
-    leave_turn(node, seconds)
+def test_stale_lock_of_another_boot_is_removed_at_once(node, seconds):
+    leave_stale_lock(node, seconds)
     with node.connect() as connection, migration_lock(connection):
-        assert len(turns(node)) == 2
-    assert turns(node) == []
+        assert len(lock_rows(node)) == 2
+    assert lock_rows(node) == []
 
 
 @pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
-def test_turn_that_is_seen_for_too_long_is_put_away_whatever_the_clock_says(node, monkeypatch):
-    leave_turn(node, LONGEST - 60)  # which by itself would be there for twenty minutes
+def test_lock_held_too_long_is_removed_on_any_clock(node, monkeypatch):
+    leave_stale_lock(node, LONGEST - 60)  # which by itself would be there for twenty minutes
     moments = []
 
     def monotonic():
@@ -159,13 +157,13 @@ def test_turn_that_is_seen_for_too_long_is_put_away_whatever_the_clock_says(node
     with node.connect() as connection, migration_lock(connection):
         pass
     assert 1 < len(moments) < 10
-    assert turns(node) == []
+    assert lock_rows(node) == []
 
 
 @pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
-def test_one_whose_turn_was_given_to_another_leaves_that_alone(node):
+def test_process_does_not_release_a_lock_taken_over_by_another(node):
     with node.connect() as connection:
         with migration_lock(connection):
-            ask(node, f"DROP TABLE {TURN}")
-            leave_turn(node, 0)
-        assert turns(node) == [TURN]
+            run_statement(node, f"DROP TABLE {TURN}")
+            leave_stale_lock(node, 0)
+        assert lock_rows(node) == [TURN]

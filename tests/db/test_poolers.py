@@ -78,14 +78,16 @@ def pgbouncer(folder: Path, server: int) -> Iterator[int]:
             folder.chmod(0o755)
         process = Popen(command, stdout=log, stderr=STDOUT)
         try:
-            assert wait_until(lambda: accepts(port), 30), (folder / "pgbouncer.log").read_text()
+            assert wait_until(lambda: accepts_connections(port), 30), (
+                folder / "pgbouncer.log"
+            ).read_text()
             yield port
         finally:
             process.terminate()
             process.wait(timeout=60)
 
 
-def accepts(port: int) -> bool:
+def accepts_connections(port: int) -> bool:
     with suppress(psycopg.OperationalError):
         psycopg.connect(f"host=127.0.0.1 port={port} user={ACCOUNT} dbname=postgres").close()
         return True
@@ -110,13 +112,13 @@ def pooled(server):
         yield lambda name: server.url(name).replace(f":{server.port}/", f":{port}/")
 
 
-def at_the_same_time(number, work):
+def run_concurrently(number, work):
     """Call ``work`` with each number below ``number``, by some clients; return what it returns."""
     with ThreadPoolExecutor(CLIENTS) as clients:
         return list(clients.map(work, range(number)))
 
 
-def test_two_workers_answer_as_on_a_direct_connection(server, pooled, tmp_path):
+def test_two_workers_behind_a_pooler_answer_like_direct_connections(server, pooled, tmp_path):
     direct = Database(make_settings(server.url("placement")))
     sync(direct, utcnow)
     sessions = [requests.Session() for _ in range(CLIENTS)]
@@ -129,24 +131,27 @@ def test_two_workers_answer_as_on_a_direct_connection(server, pooled, tmp_path):
     ) as service:
         base = f"{service.url}/placement"
 
-        def call(method, path, number=0, **more):
+        def send_request(method, path, number=0, **more):
             session = sessions[number % CLIENTS]
             return session.request(method, base + path, headers=HEADERS, timeout=60, **more)
 
         uuids = [str(uuid4()) for _ in range(HOSTS)]
         for number, uuid in enumerate(uuids):
             body = {"name": f"cn{number}", "uuid": uuid}
-            assert call("POST", "/resource_providers", json=body).status_code == 200
+            assert send_request("POST", "/resource_providers", json=body).status_code == 200
             inventories = {
                 "VCPU": {"total": 64 + number},
                 "MEMORY_MB": {"total": 4096 * number + 1},
             }
             body = {"resource_provider_generation": 0, "inventories": inventories}
             path = f"/resource_providers/{uuid}/inventories"
-            assert call("PUT", path, json=body).status_code == 200
+            assert send_request("PUT", path, json=body).status_code == 200
             body = {"resource_provider_generation": 1, "traits": [f"CUSTOM_T{number}"]}
-            assert call("PUT", f"/traits/CUSTOM_T{number}").status_code == 201
-            assert call("PUT", f"/resource_providers/{uuid}/traits", json=body).status_code == 200
+            assert send_request("PUT", f"/traits/CUSTOM_T{number}").status_code == 201
+            assert (
+                send_request("PUT", f"/resource_providers/{uuid}/traits", json=body).status_code
+                == 200
+            )
         paths = [
             f"/resource_providers{path}"
             for uuid in uuids
@@ -165,18 +170,18 @@ def test_two_workers_answer_as_on_a_direct_connection(server, pooled, tmp_path):
             "/traits",
             "/usages?project_id=p",
         ]
-        expected = {path: call("GET", path).json() for path in paths}
+        expected = {path: send_request("GET", path).json() for path in paths}
         statuses: Counter[int] = Counter()
         differ = []
 
         def read(number):
             path = random.Random(number).choice(paths)
-            answer = call("GET", path, number)
+            answer = send_request("GET", path, number)
             statuses[answer.status_code] += 1
             if answer.json() != expected[path]:
                 differ.append((path, answer.text))
 
-        at_the_same_time(READS, read)
+        run_concurrently(READS, read)
         assert statuses == {200: READS}
         assert not differ[:3]
 
@@ -188,20 +193,20 @@ def test_two_workers_answer_as_on_a_direct_connection(server, pooled, tmp_path):
                 "consumer_generation": None,
                 "consumer_type": "INSTANCE",
             }
-            return call("PUT", f"/allocations/{uuid4()}", number, json=body).status_code
+            return send_request("PUT", f"/allocations/{uuid4()}", number, json=body).status_code
 
-        ends = Counter(at_the_same_time(CLAIMS, claim))
+        ends = Counter(run_concurrently(CLAIMS, claim))
         capacity = sum(64 + number for number in range(HOSTS))
         assert ends == {204: capacity, 409: CLAIMS - capacity}
         for number, uuid in enumerate(uuids):
-            usages = call("GET", f"/resource_providers/{uuid}/usages").json()["usages"]
+            usages = send_request("GET", f"/resource_providers/{uuid}/usages").json()["usages"]
             assert usages["VCPU"] == 64 + number
     assert_invariants(direct)
     direct.dispose()
 
 
 @pytest.mark.parametrize("is_pooled", [False, True], ids=["direct", "pooled"])
-def test_statements_are_prepared_only_in_a_session_of_their_own(server, pooled, is_pooled):
+def test_statements_are_prepared_only_in_private_sessions(server, pooled, is_pooled):
     url = pooled("placement") if is_pooled else server.url("placement")
     database = Database(make_settings(url))
     asked = FrequentStatement(select(literal_column("1 + 1").label("sum")))
@@ -215,7 +220,7 @@ def test_statements_are_prepared_only_in_a_session_of_their_own(server, pooled, 
     database.dispose()
 
 
-def test_reader_of_novas_databases_reads_what_is_there(server, pooled):
+def test_nova_databases_are_read_through_a_pooler(server, pooled):
     urls = {name: server.url(name) for name in ("nova_api", "nova_cell0", "nova_cell1")}
     for name, url in urls.items():
         engine = create_engine(url)
@@ -252,7 +257,7 @@ def test_reader_of_novas_databases_reads_what_is_there(server, pooled):
             return work(connection)
 
     expected = [read(direct, number) for number in range(len(reads))]
-    found = at_the_same_time(NOVA_READS, lambda number: read(through, number))
+    found = run_concurrently(NOVA_READS, lambda number: read(through, number))
     wrong = [number for number, value in enumerate(found) if value != expected[number % len(reads)]]
     assert not wrong
     for database in (*direct.values(), *through.values()):

@@ -34,7 +34,7 @@ SAID = {
 
 
 @pytest.fixture
-def url_of_another(database_url) -> Iterator[URL]:
+def url_of_limited_account(database_url) -> Iterator[URL]:
     url, user = make_url(database_url), f"ps_{uuid4().hex[:12]}"
     kind = url.get_backend_name()
     engine = create_engine(url, isolation_level="AUTOCOMMIT")
@@ -51,10 +51,10 @@ def url_of_another(database_url) -> Iterator[URL]:
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_missing_privilege_is_named_and_answered_with_503(url_of_another, make_app):
-    url = url_of_another.render_as_string(hide_password=False)
+def test_missing_privilege_is_named_and_answered_with_503(url_of_limited_account, make_app):
+    url = url_of_limited_account.render_as_string(hide_password=False)
     database = Database(make_settings(url))
-    kind = url_of_another.get_backend_name()
+    kind = url_of_limited_account.get_backend_name()
     said = SAID[kind]
     with (
         pytest.raises(Unavailable, match=f"lacks a privilege: .*{said}") as refused,
@@ -64,7 +64,7 @@ def test_missing_privilege_is_named_and_answered_with_503(url_of_another, make_a
     database.dispose()
     words = sentence(refused.value)
     assert words.count(said) == 1
-    name, user = url_of_another.database, url_of_another.username
+    name, user = url_of_limited_account.database, url_of_limited_account.username
     grant = {
         "postgresql": "GRANT ALL ON TABLE resource_providers TO <user>",
         # MariaDB names the host that the user comes from, which need not be the account's.
@@ -79,7 +79,7 @@ def test_missing_privilege_is_named_and_answered_with_503(url_of_another, make_a
     assert "lacks a privilege" in answer.json["errors"][0]["detail"]
 
 
-def test_grant_names_the_host_of_an_account_that_may_not_use_the_database(mysql_server):
+def test_grant_advice_names_the_host_of_the_account(mysql_server):
     name = f"ps_{uuid4().hex[:8]}"
     engine = create_engine(mysql_server, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
@@ -94,7 +94,7 @@ def test_grant_names_the_host_of_an_account_that_may_not_use_the_database(mysql_
 
 
 @pytest.mark.slow
-def test_schema_that_may_not_be_used_is_a_missing_privilege(tmp_path):
+def test_inaccessible_schema_is_a_missing_privilege(tmp_path):
     name = f"ps_{uuid4().hex[:8]}"
     with empty_database("postgresql", tmp_path) as url:
         engine = create_engine(url, isolation_level="AUTOCOMMIT")

@@ -21,7 +21,7 @@ def driver_of(connection):
     return connection.connection.driver_connection
 
 
-def test_connection_that_was_used_last_is_used_again(database):
+def test_last_used_connection_is_reused(database):
     with database.read() as first, database.read() as second:
         assert driver_of(first) is not driver_of(second)
         assert database.connections_in_use == 2
@@ -32,7 +32,7 @@ def test_connection_that_was_used_last_is_used_again(database):
         assert not again.in_transaction()
 
 
-def test_connection_to_a_database_that_takes_no_writes_is_replaced(database, monkeypatch):
+def test_connection_to_a_read_only_database_is_replaced(database, monkeypatch):
     with database.read() as first:
         before = driver_of(first)
     with database.read() as again:  # not checked again yet
@@ -47,13 +47,13 @@ def test_connection_to_a_database_that_takes_no_writes_is_replaced(database, mon
         assert driver_of(other) is not before
 
 
-def test_connection_of_a_failed_request_goes_back_to_the_pool(database):
+def test_connection_of_a_failed_request_returns_to_the_pool(database):
     with pytest.raises(ZeroDivisionError), database.read():
         raise ZeroDivisionError
     assert database.connections_in_use == 0
 
 
-def test_connection_in_use_when_all_are_closed_is_not_used_again(database):
+def test_connection_in_use_during_close_is_not_reused(database):
     with database.read() as connection:
         driver = driver_of(connection)
         database.dispose()

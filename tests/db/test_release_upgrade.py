@@ -17,7 +17,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
 from tests.db.recorded_release import HEADERS, VERSIONS, RecordedRelease, read_answers
-from tests.db.test_migrate import differences
+from tests.db.test_migrate import schema_differences
 from tests.docs import samples
 from tests.support.empty_databases import KINDS, empty_database
 from tests.support.scheduling import flavor, instance, report, spec
@@ -49,25 +49,27 @@ def start(database, make_app) -> Callable[[], TestApp]:
     )
 
 
-def missing(old: Any, new: Any, path: str = "$") -> list[str]:
+def missing_keys(old: Any, new: Any, path: str = "$") -> list[str]:
     """Return the paths of ``old`` that ``new`` lacks. New keys of objects are allowed."""
     if isinstance(old, dict) and isinstance(new, dict):
         return [
             fault
             for key, value in old.items()
             for fault in (
-                missing(value, new[key], f"{path}.{key}") if key in new else [f"{path}.{key}"]
+                missing_keys(value, new[key], f"{path}.{key}") if key in new else [f"{path}.{key}"]
             )
         ]
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         pairs = enumerate(zip(old, new, strict=True))
-        return [fault for index, pair in pairs for fault in missing(*pair, path=f"{path}[{index}]")]
+        return [
+            fault for index, pair in pairs for fault in missing_keys(*pair, path=f"{path}[{index}]")
+        ]
     return [] if old == new else [path]
 
 
-def lost(release: RecordedRelease, client: TestApp) -> list[str]:
+def lost_values(release: RecordedRelease, client: TestApp) -> list[str]:
     """Return the paths of recorded answers that this version does not give."""
-    return missing(release.answers, read_answers(client))
+    return missing_keys(release.answers, read_answers(client))
 
 
 def test_database_of_a_release_is_upgraded_with_its_data(release, database, start):
@@ -75,19 +77,19 @@ def test_database_of_a_release_is_upgraded_with_its_data(release, database, star
     release.write_rows(database)
     sync(database, lambda: samples.NOW)
     assert current_revision(database) == newest_revision()
-    assert differences(database) == []
-    assert lost(release, start()) == []
+    assert schema_differences(database) == []
+    assert lost_values(release, start()) == []
 
 
-def test_old_workers_write_to_the_newest_schema_and_this_version_reads_it(release, database, start):
+def test_rows_written_by_old_workers_are_readable(release, database, start):
     release.make_schema(database)
     sync_schema(database)
     release.write_rows(database)
     sync(database, lambda: samples.NOW)
-    assert lost(release, start()) == []
+    assert lost_values(release, start()) == []
 
 
-def test_old_workers_read_what_this_version_writes(release, database, start):
+def test_old_workers_read_rows_of_this_version(release, database, start):
     release.make_schema(database)
     release.write_rows(database)
     sync(database, lambda: samples.NOW)
@@ -137,4 +139,4 @@ def test_old_workers_read_what_this_version_writes(release, database, start):
     ids=str,
 )
 def test_new_keys_are_allowed_and_lost_values_are_found(old, new, paths):
-    assert missing(old, new) == paths
+    assert missing_keys(old, new) == paths

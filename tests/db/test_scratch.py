@@ -7,26 +7,26 @@ from placement_sched.db.scratch import ScratchTransaction
 from placement_sched.errors import Unavailable
 from placement_sched.scheduler.simulation import changes_from
 from tests.scheduler.test_scheduler import explain, select
-from tests.scheduler.test_simulation import EVERY, dumped
+from tests.scheduler.test_simulation import EVERY, dump_tables
 from tests.scheduler.test_simulation import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.support.scheduling import flavor, instance, report, spec
 
 
 @pytest.mark.all_databases
-def test_nothing_of_a_question_is_left_in_the_database(cloud):
+def test_simulation_leaves_nothing_in_the_database(cloud):
     select(cloud, spec(instance(1)))
-    before = dumped(cloud)
+    before = dump_tables(cloud)
     assert explain(cloud, spec(), changes=EVERY)["outcome"] == "selected"
-    assert dumped(cloud) == before
+    assert dump_tables(cloud) == before
 
 
-def test_other_connections_see_nothing_and_wait_for_nothing_while_it_runs(cloud):
+def test_simulation_is_invisible_and_does_not_block(cloud):
     services = cloud.app.services
-    before = dumped(cloud)
+    before = dump_tables(cloud)
 
-    def meanwhile(_scheduler, trial, applied):
+    def read_added(_scheduler, trial, applied):
         assert applied.drained == ["cn1"]
-        assert dumped(cloud) == before
+        assert dump_tables(cloud) == before
         # A claim of another request on hosts that the question does not write to.
         claimed = select(cloud, spec(instance(7), force_hosts=["cn3"]))
         assert claimed["selections"][0][0]["service_host"] == "cn3"
@@ -38,32 +38,32 @@ def test_other_connections_see_nothing_and_wait_for_nothing_while_it_runs(cloud)
         return applied.added
 
     changes = changes_from(EVERY[:2])
-    assert services.scheduler.simulate(changes, meanwhile) == ["cn2+1", "cn2+2"]
+    assert services.scheduler.simulate(changes, read_added) == ["cn2+1", "cn2+2"]
 
 
-def test_a_question_that_takes_too_long_is_ended(cloud):
+def test_slow_simulation_is_stopped(cloud):
     services = cloud.app.services
 
-    def slow(_scheduler, trial, _applied):
+    def read_slowly(_scheduler, trial, _applied):
         trial.until = 0.0
         with trial.read():
             raise AssertionError("its time was over")
 
     with pytest.raises(Unavailable, match="what_if_timeout"):
-        services.scheduler.simulate([], slow)
+        services.scheduler.simulate([], read_slowly)
 
 
-def test_a_question_that_takes_too_long_is_ended_between_two_instances(cloud, monkeypatch):
+def test_slow_simulation_is_stopped_between_instances(cloud, monkeypatch):
     looked = []
     check = ScratchTransaction.check
 
-    def late(trial):
+    def check_late(trial):
         looked.append(trial)
         if len(looked) == 20:
             trial.until = 0.0
         check(trial)
 
-    monkeypatch.setattr(ScratchTransaction, "check", late)
+    monkeypatch.setattr(ScratchTransaction, "check", check_late)
     asked = spec(*map(instance, range(100)), flavor=flavor(memory_mb=1, root_gb=0))
     body = {"request_spec": asked, "changes": [{"drain": ["cn1"]}]}
     answer = cloud.post_json("/scheduler/v1/explain", body, status=503)

@@ -42,32 +42,32 @@ def ids(database):
     return database.write(write)
 
 
-def _found(database, column, values):
+def _found_ids(database, column, values):
     with database.read() as connection:
         query = select(resource_providers.c.name).where(in_values(connection, column, values))
         return set(connection.scalars(query))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_string_is_found_as_it_is(database, ids, name):
-    assert _found(database, resource_providers.c.name, [name, "absent"]) == {name}
+def test_string_is_matched_exactly(database, ids, name):
+    assert _found_ids(database, resource_providers.c.name, [name, "absent"]) == {name}
 
 
-def test_string_is_not_found_by_one_that_is_longer_than_the_column(database, ids):
+def test_too_long_string_matches_nothing(database, ids):
     uuid = resource_providers.c.uuid
-    assert _found(database, uuid, [f"{0:036}"]) == {NAMES[0]}
-    assert _found(database, uuid, [f"{0:036}x"]) == set()
+    assert _found_ids(database, uuid, [f"{0:036}"]) == {NAMES[0]}
+    assert _found_ids(database, uuid, [f"{0:036}x"]) == set()
 
 
-def test_all_of_many_are_found(database, ids):
-    assert _found(database, resource_providers.c.name, NAMES) == set(NAMES)
+def test_many_values_are_matched_in_batches(database, ids):
+    assert _found_ids(database, resource_providers.c.name, NAMES) == set(NAMES)
 
 
-def test_numbers_are_found(database, ids):
+def test_numbers_are_matched(database, ids):
     wanted = {"plain", "\\"}
-    assert _found(database, resource_providers.c.id, [ids[name] for name in wanted]) == wanted
+    assert _found_ids(database, resource_providers.c.id, [ids[name] for name in wanted]) == wanted
 
 
 @pytest.mark.parametrize("column", ["id", "name"])
-def test_among_nothing_is_nobody(database, ids, column):
-    assert _found(database, resource_providers.c[column], []) == set()
+def test_empty_value_list_matches_nothing(database, ids, column):
+    assert _found_ids(database, resource_providers.c[column], []) == set()

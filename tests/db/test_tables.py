@@ -8,7 +8,7 @@ from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES
 pytestmark = pytest.mark.slow
 
 
-def test_own_tables_are_told_from_placements():
+def test_own_tables_are_distinct_from_placements():
     assert {table.name for table in OWN_TABLES}.isdisjoint(
         {table.name for table in PLACEMENT_TABLES}
     )

@@ -9,7 +9,7 @@ from placement_sched.errors import TooComplex
 pytestmark = pytest.mark.all_databases
 
 
-def test_statement_too_long_for_a_database_is_no_outage(database):
+def test_too_long_statement_is_not_an_outage(database):
     columns = ", ".join(str(number) for number in range(5_000))
     tables = ", ".join(f"resource_classes t{number}" for number in range(70))
     with (
@@ -19,7 +19,7 @@ def test_statement_too_long_for_a_database_is_no_outage(database):
         connection.execute(text(f"SELECT {columns} FROM {tables} WHERE 1 = 0"))
 
 
-def test_too_many_parameters_are_no_outage(database):
+def test_too_many_parameters_are_not_an_outage(database):
     if database.url.get_backend_name() == "mysql":
         pytest.skip("its driver sends parameters in the text, of any number")
     with pytest.raises(TooComplex), database.read() as connection:

@@ -20,13 +20,13 @@ def seconds_until_refused(gate) -> float:
     return time.monotonic() - began
 
 
-def test_one_more_than_there_are_places_waits_and_is_refused():
+def test_writer_beyond_the_limit_waits_and_is_rejected():
     gate = WriteGate(places=1, patience=0.3)
     with gate:
         assert seconds_until_refused(gate) >= 0.3
 
 
-class Noting(Semaphore):
+class RecordingGate(Semaphore):
     """A semaphore that notes how long each was to wait for it."""
 
     def __init__(self, value):
@@ -38,16 +38,16 @@ class Noting(Semaphore):
         return super().acquire(blocking, timeout)
 
 
-def test_after_one_waited_in_vain_the_next_is_refused_at_once(monkeypatch):
+def test_next_writer_is_rejected_at_once_after_a_timeout(monkeypatch):
     gate = WriteGate(places=1, patience=0.3)
-    monkeypatch.setattr(gate, "_places", Noting(1))
+    monkeypatch.setattr(gate, "_places", RecordingGate(1))
     with gate:
         seconds_until_refused(gate)
         seconds_until_refused(gate)
     assert gate._places.timeouts == [0.3, 0.3, 0]
 
 
-def test_once_one_has_left_the_next_wait_again():
+def test_writers_wait_again_after_a_slot_is_free():
     gate = WriteGate(places=2, patience=0.3)
     with gate:
         with gate:
@@ -56,7 +56,7 @@ def test_once_one_has_left_the_next_wait_again():
             assert seconds_until_refused(gate) >= 0.3
 
 
-def test_a_failed_writer_gives_its_place_back():
+def test_failed_writer_releases_its_slot():
     gate = WriteGate(places=1, patience=0.1)
     for _ in range(2):
         with pytest.raises(ZeroDivisionError), gate:
@@ -66,7 +66,7 @@ def test_a_failed_writer_gives_its_place_back():
 
 
 @pytest.mark.parametrize("url", ["postgresql://u@db/placement", "mysql://u@db/placement"])
-def test_servers_lock_rows_so_their_writers_pass_no_gate(url):
+def test_database_servers_need_no_gate(url):
     database = Database(make_settings(url))
     assert not isinstance(database._gate, WriteGate)
     database.dispose()

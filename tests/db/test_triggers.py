@@ -20,7 +20,7 @@ from placement_sched.store.placement import change_log
 from tests.conftest import SERVERS, make_settings
 from tests.support.empty_databases import KINDS, empty_database
 from tests.support.openstack_databases import add_openstack_rows, create_openstack_schema
-from tests.support.placement_copy import Copy
+from tests.support.placement_copy import ChangeLogCopy
 
 pytestmark = pytest.mark.all_databases
 
@@ -44,107 +44,107 @@ def logging_database(url):
     return Database(make_settings(url, placement__providers_in_memory=True))
 
 
-def missing(database):
+def missing_triggers(database):
     with database.read() as connection:
         return triggers.missing_triggers(connection)
 
 
-def reason(database):
+def reason_without_log(database):
     with database.read() as connection:
         return change_log.reason_without_log(connection)
 
 
-def drop(database, *names):
-    def work(connection):
+def drop_triggers(database, *names):
+    def write_rows(connection):
         for name in names:
             table = next(one for one in triggers.LOGGED if name.startswith(f"sched_{one}_"))
             of_table = f" ON {table}" if connection.dialect.name == "postgresql" else ""
             connection.execute(text(f"DROP TRIGGER {name}{of_table}"))
 
-    database.write(work)
+    database.write(write_rows)
 
 
-def test_log_is_not_kept_without_its_table(empty):
-    assert "the table of the change log is missing" in reason(empty)
+def test_change_log_requires_its_table(empty):
+    assert "the table of the change log is missing" in reason_without_log(empty)
 
 
-def test_sync_makes_all_and_a_second_one_changes_nothing(empty):
+def test_sync_creates_triggers_once(empty):
     sync_schema(empty)
-    assert reason(empty) is None
+    assert reason_without_log(empty) is None
     sync_schema(empty)
-    assert missing(empty) == set()
+    assert missing_triggers(empty) == set()
 
 
-def test_without_providers_in_memory_there_are_no_triggers(empty):
+def test_disabled_provider_cache_needs_no_triggers(empty):
     """Those that are there are removed; what follows the log then knows that it is not kept."""
     without = Database(make_settings(empty.url.render_as_string(hide_password=False)))
     sync_schema(without)
     with without.read() as connection:
         every = {one.name for one in triggers._build_triggers(connection)}
-    assert missing(without) == every
+    assert missing_triggers(without) == every
     sync_schema(empty)
-    copy = Copy(empty)
+    copy = ChangeLogCopy(empty)
     sync_schema(without)
-    assert missing(without) == set()
+    assert missing_triggers(without) == set()
     assert stop_logging(without)
-    assert missing(without) == every
+    assert missing_triggers(without) == every
     assert not stop_logging(without)
     row = {"resource_provider_id": 1, "resource_class_id": 1, "consumer_id": "c", "used": 1}
     without.write(lambda connection: connection.execute(insert(tables.allocations), row))
     without.dispose()
     assert copy.follow().is_in_doubt
-    assert "lacks the triggers" in reason(empty)
+    assert "lacks the triggers" in reason_without_log(empty)
 
 
-def test_lost_triggers_are_noticed_and_made_by_the_next_sync(empty):
+def test_lost_triggers_are_detected_and_recreated(empty):
     sync_schema(empty)
     lost = ("sched_allocations_inserted", "sched_inventories_deleted")
-    drop(empty, *lost)
-    assert missing(empty) == set(lost)
-    assert "sched_allocations_inserted" in reason(empty)
+    drop_triggers(empty, *lost)
+    assert missing_triggers(empty) == set(lost)
+    assert "sched_allocations_inserted" in reason_without_log(empty)
     sync_schema(empty)
-    assert reason(empty) is None
+    assert reason_without_log(empty) is None
 
 
 @pytest.mark.parametrize("empty_url", ["postgresql"], indirect=True)
-def test_disabled_trigger_is_as_good_as_none(empty):
+def test_disabled_trigger_counts_as_missing(empty):
     sync_schema(empty)
     disable = "ALTER TABLE allocations DISABLE TRIGGER sched_allocations_updated"
     empty.write(lambda connection: connection.execute(text(disable)))
-    assert missing(empty) == {"sched_allocations_updated"}
+    assert missing_triggers(empty) == {"sched_allocations_updated"}
     sync_schema(empty)
-    assert reason(empty) is None
+    assert reason_without_log(empty) is None
 
 
 @pytest.mark.parametrize("made", [0, 1, 7])
-def test_interrupted_sync_goes_on(empty, made):
+def test_interrupted_sync_is_completed(empty, made):
     """MariaDB commits each trigger: some are there, the revision is not."""
     sync_schema(empty)
     with empty.read() as connection:
         names = [one.name for one in triggers._build_triggers(connection)]
-    drop(empty, *names[made:])
+    drop_triggers(empty, *names[made:])
 
-    def as_it_was(connection):
+    def restore_schema(connection):
         connection.execute(text(f"DELETE FROM {VERSION_TABLE}"))
         if not made:
             connection.execute(text(f"DROP TABLE {tables.provider_changes.name}"))
 
-    empty.write(as_it_was)
+    empty.write(restore_schema)
     sync_schema(empty)
-    assert reason(empty) is None
+    assert reason_without_log(empty) is None
     assert current_revision(empty) == newest_revision()
 
 
-def test_database_that_openstack_placement_made_and_filled_is_logged(empty):
+def test_adopted_placement_database_is_logged(empty):
     create_openstack_schema(empty)
     add_openstack_rows(empty)
     sync_schema(empty)
-    assert reason(empty) is None
-    copy = Copy(empty)
+    assert reason_without_log(empty) is None
+    copy = ChangeLogCopy(empty)
     row = {"resource_provider_id": 1, "resource_class_id": 1, "consumer_id": "c", "used": 1}
     empty.write(lambda connection: connection.execute(insert(tables.allocations), row))
     assert copy.follow().providers == {1}
-    assert copy.is_right()
+    assert copy.equals_tables()
 
 
 @contextmanager
@@ -166,7 +166,7 @@ def user_with(url, rights):
 
 
 @pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)
-def test_user_who_may_not_create_triggers_goes_on_without_the_log(empty, caplog):
+def test_missing_create_trigger_privilege_disables_the_log(empty, caplog):
     """Once the privilege is granted, the next sync makes them."""
     rights = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES"
     url = empty.url.render_as_string(hide_password=False)
@@ -178,16 +178,16 @@ def test_user_who_may_not_create_triggers_goes_on_without_the_log(empty, caplog)
         assert warning.startswith("[placement] providers_in_memory has no effect: ")
         assert "TRIGGER command denied" in warning
         assert "Grant it TRIGGER" in warning
-        assert "lacks the triggers" in reason(database)
+        assert "lacks the triggers" in reason_without_log(database)
         row = {"resource_provider_id": 1, "resource_class_id": 1, "consumer_id": "c", "used": 1}
         database.write(lambda connection: connection.execute(insert(tables.allocations), row))
         database.dispose()
     sync_schema(empty)
-    assert reason(empty) is None
+    assert reason_without_log(empty) is None
 
 
 @pytest.mark.parametrize("empty_url", ["postgresql"], indirect=True)
-def test_user_who_does_not_own_the_tables_goes_on_without_the_log(empty, caplog):
+def test_missing_table_ownership_disables_the_log(empty, caplog):
     sync_schema(empty)
     without = Database(make_settings(empty.url.render_as_string(hide_password=False)))
     stop_logging(without)
@@ -202,14 +202,14 @@ def test_user_who_does_not_own_the_tables_goes_on_without_the_log(empty, caplog)
         (warning,) = [one.getMessage() for one in caplog.records if one.name == LOGGER]
         assert "may not create the triggers" in warning
         assert "Let it own the tables" in warning
-        assert "lacks the triggers" in reason(empty)
+        assert "lacks the triggers" in reason_without_log(empty)
     finally:
         empty.write(lambda connection: connection.execute(text(f"DROP OWNED BY {name}")))
         empty.write(lambda connection: connection.execute(text(f"DROP ROLE {name}")))
 
 
 @pytest.mark.parametrize("empty_url", ["postgresql"], indirect=True)
-def test_user_who_may_not_remove_triggers_goes_on_with_them(empty, caplog):
+def test_missing_drop_trigger_privilege_keeps_the_triggers(empty, caplog):
     """An operator who turns the option off need not own the tables."""
     sync_schema(empty)
     name = f"ps_{uuid4().hex[:12]}"
@@ -221,17 +221,17 @@ def test_user_who_may_not_remove_triggers_goes_on_with_them(empty, caplog):
             triggers.remove_triggers(connection)
         (warning,) = [one.getMessage() for one in caplog.records if one.name == LOGGER]
         assert "may not remove them: must be owner" in warning
-        assert reason(empty) is None
+        assert reason_without_log(empty) is None
     finally:
         empty.write(lambda connection: connection.execute(text(f"DROP OWNED BY {name}")))
         empty.write(lambda connection: connection.execute(text(f"DROP ROLE {name}")))
 
 
 @pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)
-def test_service_that_may_not_write_our_tables_may_write_its_own(empty):
+def test_other_service_can_write_without_access_to_the_log(empty):
     """The triggers run with the privileges of the user that made them."""
     sync_schema(empty)
-    copy = Copy(empty)
+    copy = ChangeLogCopy(empty)
     url = empty.url.render_as_string(hide_password=False)
     with user_with(url, "SELECT") as limited:
         server = create_engine(SERVERS["mysql"], isolation_level="AUTOCOMMIT")
@@ -248,7 +248,7 @@ def test_service_that_may_not_write_our_tables_may_write_its_own(empty):
 
 
 @pytest.fixture
-def cascading(empty):
+def database_with_cascading_keys(empty):
     """A database with a foreign key whose deletes InnoDB does without triggers."""
     sync_schema(empty)
     key = (
@@ -260,24 +260,24 @@ def cascading(empty):
 
 
 @pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)
-def test_database_whose_changes_would_be_missed_gets_no_triggers(cascading, caplog):
+def test_cascading_foreign_keys_prevent_triggers(database_with_cascading_keys, caplog):
     """A sync says so and succeeds; triggers that are there are removed by the command."""
-    assert "theirs" in reason(cascading)
-    sync_schema(cascading)
+    assert "theirs" in reason_without_log(database_with_cascading_keys)
+    sync_schema(database_with_cascading_keys)
     (warning,) = [one.getMessage() for one in caplog.records if one.name.endswith(".migrate")]
     assert "theirs" in warning
-    assert stop_logging(cascading)
-    sync_schema(cascading)
-    assert "sched_allocations_inserted" in missing(cascading)
+    assert stop_logging(database_with_cascading_keys)
+    sync_schema(database_with_cascading_keys)
+    assert "sched_allocations_inserted" in missing_triggers(database_with_cascading_keys)
 
 
 @pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)
-def test_ids_of_several_servers_are_followed(empty):
+def test_log_ids_of_several_servers_are_read(empty):
     """As those of the nodes of a Galera cluster."""
     sync_schema(empty)
     url = empty.url.update_query_dict({"init_command": "SET auto_increment_increment = 3"})
     other = logging_database(url.render_as_string(hide_password=False))
-    copy = Copy(empty)
+    copy = ChangeLogCopy(empty)
     for number, database in enumerate((empty, other, other, empty), 1):
         row = {"resource_provider_id": number, "resource_class_id": 1, "consumer_id": "c"}
         database.write(
@@ -287,14 +287,14 @@ def test_ids_of_several_servers_are_followed(empty):
         )
         assert copy.follow().providers == {number}
     other.dispose()
-    assert copy.is_right()
+    assert copy.equals_tables()
 
 
 @pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)
-def test_triggers_wait_briefly_for_a_transaction_that_uses_a_table(empty, monkeypatch):
+def test_trigger_creation_waits_briefly_for_table_locks(empty, monkeypatch):
     """Whoever wants the table after them would wait as long as they do."""
     sync_schema(empty)
-    drop(empty, "sched_inventories_deleted")
+    drop_triggers(empty, "sched_inventories_deleted")
     other = create_engine(empty.url)
     pauses = []
 
@@ -308,7 +308,7 @@ def test_triggers_wait_briefly_for_a_transaction_that_uses_a_table(empty, monkey
         sync_schema(empty)
     other.dispose()
     assert len(pauses) == 1
-    assert missing(empty) == set()
+    assert missing_triggers(empty) == set()
     with empty.read() as connection:
         waits = connection.execute(text("SELECT @@lock_wait_timeout")).scalar_one()
     assert waits > 60

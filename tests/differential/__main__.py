@@ -15,16 +15,23 @@ from contextlib import closing
 from pathlib import Path
 from time import monotonic
 
-from tests.differential.duel import PEER_PYTHON, Duel, Finding, Tally, keep
-from tests.differential.hosts.duel import HostsDuel
-from tests.differential.nova.duel import NovaDuel
-from tests.differential.numa.duel import NumaDuel
-from tests.differential.pci.duel import PciDuel
-from tests.differential.placement import CandidatesDuel, RequestDuel
+from tests.differential.duel import PEER_PYTHON, Comparison, Finding, Tally, save_finding
+from tests.differential.hosts.duel import HostsComparison
+from tests.differential.nova.duel import NovaComparison
+from tests.differential.numa.duel import NumaComparison
+from tests.differential.pci.duel import PciComparison
+from tests.differential.placement import CandidatesComparison, RequestComparison
 
-DUELS: dict[str, type[Duel]] = {
+COMPARISONS: dict[str, type[Comparison]] = {
     kind.name: kind
-    for kind in (RequestDuel, CandidatesDuel, NovaDuel, PciDuel, HostsDuel, NumaDuel)
+    for kind in (
+        RequestComparison,
+        CandidatesComparison,
+        NovaComparison,
+        PciComparison,
+        HostsComparison,
+        NumaComparison,
+    )
 }
 
 
@@ -33,22 +40,25 @@ def main() -> int:
     # What is ignored in options and metadata is logged as a warning, of which there are thousands.
     logging.disable()
     findings = 0
-    for name in asked.comparisons or DUELS:
+    for name in asked.comparisons or COMPARISONS:
         urls = {}
-        if issubclass(DUELS[name], RequestDuel):
+        if issubclass(COMPARISONS[name], RequestComparison):
             urls = {"ours": asked.ours, "theirs": asked.theirs}
         with (
             tempfile.TemporaryDirectory() as folder,
-            closing(DUELS[name].opened(Path(folder), asked.peer, **urls)) as duel,
+            closing(COMPARISONS[name].open_sides(Path(folder), asked.peer, **urls)) as comparison,
         ):
-            findings += len(_run(duel, asked).findings)
+            findings += len(_run_seeds(comparison, asked).findings)
     return 1 if findings else 0
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.differential", description=__doc__)
     parser.add_argument(
-        "comparisons", nargs="*", metavar="COMPARISON", help=f"of {', '.join(DUELS)}; default: all"
+        "comparisons",
+        nargs="*",
+        metavar="COMPARISON",
+        help=f"of {', '.join(COMPARISONS)}; default: all",
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=range(1, 5), help="1 to 4")
     parser.add_argument("--many", type=int, help="how much is asked of each seed")
@@ -59,30 +69,33 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--whole", action="store_true", help="do not shorten what is shown")
     parser.add_argument("--keep", action="store_true", help="keep what is shown as a case")
     asked = parser.parse_args()
-    if unknown := set(asked.comparisons) - DUELS.keys():
-        parser.error(f"unknown comparison {min(unknown)!r}; known: {', '.join(DUELS)}")
+    if unknown := set(asked.comparisons) - COMPARISONS.keys():
+        parser.error(f"unknown comparison {min(unknown)!r}; known: {', '.join(COMPARISONS)}")
     return asked
 
 
-def _run(duel: Duel, asked: argparse.Namespace) -> Tally:
+def _run_seeds(comparison: Comparison, asked: argparse.Namespace) -> Tally:
     total, shown = Tally(), set()
     for seed in asked.seeds:
         since = monotonic()
-        tally = duel.run(
-            seed, asked.many or duel.many, lambda done, seed=seed: _progress(seed, done)
+        tally = comparison.run(
+            seed, asked.many or comparison.many, lambda done, seed=seed: _progress(seed, done)
         )
-        _print_tally(f"{duel.name}, seed {seed}", duel, tally, monotonic() - since)
+        _print_tally(f"{comparison.name}, seed {seed}", comparison, tally, monotonic() - since)
         for finding in tally.findings:
             if finding.kind in shown or len(shown) >= asked.most:
                 continue
             shown.add(finding.kind)
-            least = finding if asked.whole else duel.shortened(finding)
-            _print_finding(duel, least)
-            path = keep(duel, least, seed, len(shown)) if asked.keep else None
+            least = finding if asked.whole else comparison.shorten(finding)
+            _print_finding(comparison, least)
+            path = save_finding(comparison, least, seed, len(shown)) if asked.keep else None
             if path:
                 print(f"kept as {path}")
         total.add(tally)
-    print(f"{duel.name}: {total.asked} {duel.noun}, {len(total.findings)} unexplained; explained:")
+    unexplained = len(total.findings)
+    print(
+        f"{comparison.name}: {total.asked} {comparison.noun}, {unexplained} unexplained; explained:"
+    )
     for name, count in total.explained.most_common():
         print(f"{count:6}  {name}")
     return total
@@ -93,13 +106,13 @@ def _progress(seed: int, done: int) -> None:
         print(f"seed {seed}: {done}", end="\r", file=sys.stderr, flush=True)
 
 
-def _print_tally(head: str, duel: Duel, tally: Tally, seconds: float) -> None:
+def _print_tally(head: str, comparison: Comparison, tally: Tally, seconds: float) -> None:
     seen = ", ".join(
         f"{' '.join(one) if isinstance(one, tuple) else one}: {count}"
         for one, count in tally.seen.most_common()
     )
     print(
-        f"{head}: {tally.asked} {duel.noun} in {seconds:.0f} s ({seen}), "
+        f"{head}: {tally.asked} {comparison.noun} in {seconds:.0f} s ({seen}), "
         f"{tally.explained.total()} explained, {len(tally.findings)} unexplained",
         flush=True,
     )
@@ -107,15 +120,15 @@ def _print_tally(head: str, duel: Duel, tally: Tally, seconds: float) -> None:
         print(f"    {count} x {' '.join(kind)}")
 
 
-def _print_finding(duel: Duel, finding: Finding) -> None:
-    print("--- differs for:", _short(duel.kept(finding.asked)))
+def _print_finding(comparison: Comparison, finding: Finding) -> None:
+    print("--- differs for:", _shorten_text(comparison.as_saved(finding.asked)))
     for aspect, (ours, theirs) in finding.differences.items():
         name = " ".join(aspect) if isinstance(aspect, tuple) else aspect
-        print(f"  {name}\n    ours:  {_short(ours)}\n    peer:  {_short(theirs)}")
+        print(f"  {name}\n    ours:  {_shorten_text(ours)}\n    peer:  {_shorten_text(theirs)}")
     sys.stdout.flush()
 
 
-def _short(value: object) -> str:
+def _shorten_text(value: object) -> str:
     text = json.dumps(value, default=str)
     return text if len(text) < 3000 else f"{text[:3000]} ..."
 

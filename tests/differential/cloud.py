@@ -3,26 +3,26 @@
 
 from placement_sched.model.provider import Inventory
 from tests.differential.sides import Side
-from tests.differential.state import get
+from tests.differential.state import get_document
 from tests.support.clouds import Cloud, Host, Stock
 
 
-def cloud_of(side: Side) -> Cloud:
-    listed = get(side, "/resource_providers").document["resource_providers"]
+def read_cloud(side: Side) -> Cloud:
+    listed = get_document(side, "/resource_providers").document["resource_providers"]
     return Cloud(tuple(_host(side, one["uuid"], one["parent_provider_uuid"]) for one in listed))
 
 
 def _host(side: Side, uuid: str, parent: str | None) -> Host:
     path = f"/resource_providers/{uuid}"
-    stock = get(side, f"{path}/inventories").document["inventories"]
-    used = get(side, f"{path}/usages").document["usages"]
+    stock = get_document(side, f"{path}/inventories").document["inventories"]
+    used = get_document(side, f"{path}/usages").document["usages"]
     return Host(
         name=uuid,
         stocks={
             name: Stock(Inventory(resource_class=name, **one), used[name])
             for name, one in stock.items()
         },
-        traits=frozenset(get(side, f"{path}/traits").document["traits"]),
-        aggregates=frozenset(get(side, f"{path}/aggregates").document["aggregates"]),
+        traits=frozenset(get_document(side, f"{path}/traits").document["traits"]),
+        aggregates=frozenset(get_document(side, f"{path}/aggregates").document["aggregates"]),
         parent=parent,
     )

@@ -29,7 +29,7 @@ _NAME = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b|\bVCPU\b")
 
 
 def differences(request: Request, ours: Reply, theirs: Reply) -> Differences:
-    ours_seen, theirs_seen = _aspects(ours), _aspects(theirs)
+    ours_seen, theirs_seen = _aspects_of_reply(ours), _aspects_of_reply(theirs)
     if request.method == "HEAD":  # may tell the length that GET would have
         del ours_seen["length told"], theirs_seen["length told"]
     found = {
@@ -37,17 +37,17 @@ def differences(request: Request, ours: Reply, theirs: Reply) -> Differences:
         for aspect in sorted(ours_seen.keys() | theirs_seen.keys())
         if ours_seen.get(aspect) != theirs_seen.get(aspect)
     }
-    unnamed = _named(request, theirs) - _mentioned(ours)
+    unnamed = _names_in_detail(request, theirs) - _words_of_detail(ours)
     if unnamed and ours.status == theirs.status:
         found["names in detail"] = (ours.detail, sorted(unnamed))
     return found
 
 
-def _aspects(reply: Reply) -> dict[str, Any]:
+def _aspects_of_reply(reply: Reply) -> dict[str, Any]:
     aspects: dict[str, Any] = {"status": reply.status}
     for name in _HEADERS:
         if name in reply.headers:
-            aspects[f"header {name}"] = _header(name, reply.headers[name])
+            aspects[f"header {name}"] = _normalize_header(name, reply.headers[name])
     for name in _STAMPS:
         aspects[f"header {name}"] = name in reply.headers
     aspects["length told"] = reply.headers.get("content-length", "0") == str(len(reply.body))
@@ -56,14 +56,14 @@ def _aspects(reply: Reply) -> dict[str, Any]:
         rest = {key: value for key, value in reply.error.items() if key not in _TOLD_APART}
         aspects |= {f"error {key}": value for key, value in rest.items()}
     elif not reply.is_page:  # of a page the type and the names count, as of a detail
-        aspects["body"] = normal(document)
+        aspects["body"] = normalize(document)
     return aspects
 
 
 _TOLD_APART = {"detail", "request_id"}
 
 
-def _header(name: str, value: str) -> Any:
+def _normalize_header(name: str, value: str) -> Any:
     if name == "allow":
         return sorted(method.strip() for method in value.split(",") if method.strip())
     if name == "location":
@@ -71,26 +71,26 @@ def _header(name: str, value: str) -> Any:
     return value
 
 
-def normal(value: Any) -> Any:
+def normalize(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: normal(one) for key, one in sorted(value.items())}
+        return {key: normalize(one) for key, one in sorted(value.items())}
     if isinstance(value, list):
-        return sorted((normal(one) for one in value), key=json.dumps)
+        return sorted((normalize(one) for one in value), key=json.dumps)
     return value
 
 
-def _named(request: Request, reply: Reply) -> set[str]:
+def _names_in_detail(request: Request, reply: Reply) -> set[str]:
     # Behind it the peer prints the whole schema and the whole document.
     sentence = reply.detail.partition("Failed validating")[0]
     asked = f"{unquote(request.target)} {json.dumps(request.as_json())}"
-    return {word for word in _words(sentence) if word in asked}
+    return {word for word in _names_and_uuids_in(sentence) if word in asked}
 
 
-def _mentioned(reply: Reply) -> set[str]:
-    return _words(reply.detail)
+def _words_of_detail(reply: Reply) -> set[str]:
+    return _names_and_uuids_in(reply.detail)
 
 
-def _words(text: str) -> set[str]:
+def _names_and_uuids_in(text: str) -> set[str]:
     return set(_UUID.findall(text)) | set(_NAME.findall(text))
 
 

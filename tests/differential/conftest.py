@@ -3,16 +3,16 @@
 
 import pytest
 
-from tests.differential.duel import Duel, fixtures
-from tests.differential.placement import CandidatesDuel, RequestDuel
+from tests.differential.duel import Comparison, comparison_fixtures
+from tests.differential.placement import CandidatesComparison, RequestComparison
 from tests.differential.sides import Ours, Peer
 
-duel, ours, theirs = fixtures(RequestDuel)
+comparison, ours, theirs = comparison_fixtures(RequestComparison)
 
 
 @pytest.fixture(scope="session")
-def candidates(ours: Ours, theirs: Peer) -> Duel:
-    return CandidatesDuel(ours, theirs)
+def candidates(ours: Ours, theirs: Peer) -> Comparison:
+    return CandidatesComparison(ours, theirs)
 
 
 @pytest.fixture(scope="session")

@@ -73,7 +73,7 @@ class Tally:
         self.findings += other.findings
 
 
-class Duel(ABC):
+class Comparison(ABC):
     """Two sides, asked in turn.
 
     ``name`` is the comparison's on the command line, ``noun`` what it asks, ``many`` how much of it
@@ -91,27 +91,27 @@ class Duel(ABC):
 
     @classmethod
     @abstractmethod
-    def opened(cls, folder: Path, python: Path = PEER_PYTHON) -> "Duel":
+    def open_sides(cls, folder: Path, python: Path = PEER_PYTHON) -> "Comparison":
         """Return both sides, with databases in ``folder`` if they need any."""
 
     @abstractmethod
-    def outcomes(self, random: Random) -> Iterator[Outcome]:
+    def random_outcomes(self, random: Random) -> Iterator[Outcome]:
         """Ask random questions without end, and yield what comes of each."""
 
     def kind(self, asked: Any, left: Differences) -> tuple[str, ...]:
         return tuple(sorted(map(str, left)))
 
-    def shortened(self, finding: Finding) -> Finding:
+    def shorten(self, finding: Finding) -> Finding:
         return finding
 
-    def kept(self, asked: Any) -> Any:
+    def as_saved(self, asked: Any) -> Any:
         return asked
 
     def run(
         self, seed: int, many: int, progress: Callable[[int], None] = lambda _done: None
     ) -> Tally:
         tally = Tally()
-        for outcome in self._first(many, self.outcomes(Random(seed))):
+        for outcome in self._first_outcomes(many, self.random_outcomes(Random(seed))):
             tally.asked += outcome.counted
             tally.seen.update(outcome.seen)
             tally.explained.update(outcome.explained)
@@ -122,7 +122,7 @@ class Duel(ABC):
         return tally
 
     @staticmethod
-    def _first(many: int, outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
+    def _first_outcomes(many: int, outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
         asked = 0
         while asked < many:
             outcome = next(outcomes)
@@ -135,34 +135,34 @@ class Duel(ABC):
                 side.close()
 
 
-class CaseDuel(Duel):
-    """A duel whose questions stand alone: ``see`` compares the answers to one."""
+class CaseComparison(Comparison):
+    """A comparison whose questions stand alone: ``see`` compares the answers to one."""
 
     @abstractmethod
-    def questions(self, random: Random) -> Iterator[Any]:
+    def random_cases(self, random: Random) -> Iterator[Any]:
         """Yield random questions without end."""
 
     @abstractmethod
-    def see(self, asked: Any) -> tuple[Any, list[str], Differences]:
+    def compare_answers(self, asked: Any) -> tuple[Any, list[str], Differences]:
         """Return both answers, the names of what explains a difference, and what is left."""
 
-    def good_for(self, asked: Any, answers: Any) -> Iterable[Any]:
+    def coverage_of(self, asked: Any, answers: Any) -> Iterable[Any]:
         return ()
 
-    def smaller(self, asked: Any) -> Iterator[Any]:
+    def smaller_cases(self, asked: Any) -> Iterator[Any]:
         return iter(())
 
-    def outcomes(self, random: Random) -> Iterator[Outcome]:
-        for asked in self.questions(random):
-            answers, names, left = self.see(asked)
-            yield Outcome(asked, left, names, self.good_for(asked, answers))
+    def random_outcomes(self, random: Random) -> Iterator[Outcome]:
+        for asked in self.random_cases(random):
+            answers, names, left = self.compare_answers(asked)
+            yield Outcome(asked, left, names, self.coverage_of(asked, answers))
 
-    def shortened(self, finding: Finding) -> Finding:
+    def shorten(self, finding: Finding) -> Finding:
         smaller = True
         while smaller:
             smaller = False
-            for asked in self.smaller(finding.asked):
-                left = self.see(asked)[2]
+            for asked in self.smaller_cases(finding.asked):
+                left = self.compare_answers(asked)[2]
                 if left and self.kind(asked, left) == finding.kind:
                     finding, smaller = Finding(asked, left, finding.kind), True
                     break
@@ -170,30 +170,30 @@ class CaseDuel(Duel):
 
 
 @contextmanager
-def running(kind: type[Duel], folder: Path) -> Iterator[Duel]:
+def running_comparison(kind: type[Comparison], folder: Path) -> Iterator[Comparison]:
     needs_peer()
-    with closing(kind.opened(folder)) as duel:
-        yield duel
+    with closing(kind.open_sides(folder)) as comparison:
+        yield comparison
 
 
-def fixtures(kind: type[Duel]) -> tuple[Any, Any, Any]:
+def comparison_fixtures(kind: type[Comparison]) -> tuple[Any, Any, Any]:
     @pytest.fixture(scope="session")
-    def duel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Duel]:
-        with running(kind, tmp_path_factory.mktemp(kind.name)) as duel:
-            yield duel
-
-    @pytest.fixture(scope="session")
-    def ours(duel: Duel) -> Any:
-        return duel.ours
+    def comparison(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Comparison]:
+        with running_comparison(kind, tmp_path_factory.mktemp(kind.name)) as comparison:
+            yield comparison
 
     @pytest.fixture(scope="session")
-    def theirs(duel: Duel) -> Any:
-        return duel.theirs
+    def ours(comparison: Comparison) -> Any:
+        return comparison.ours
 
-    return duel, ours, theirs
+    @pytest.fixture(scope="session")
+    def theirs(comparison: Comparison) -> Any:
+        return comparison.theirs
+
+    return comparison, ours, theirs
 
 
-def least(
+def minimize(
     parts: tuple[Any, ...], shows: Callable[[tuple[Any, ...]], bool], seconds: float
 ) -> tuple[Any, ...]:
     until = monotonic() + seconds
@@ -213,28 +213,32 @@ def least(
     return parts
 
 
-def keep(duel: Duel, finding: Finding, seed: int, number: int) -> Path | None:
-    if duel.cases is None:
+def save_finding(comparison: Comparison, finding: Finding, seed: int, number: int) -> Path | None:
+    if comparison.cases is None:
         return None
-    duel.cases.mkdir(exist_ok=True)
-    path = duel.cases / f"seed-{seed}-{number}.json"
-    path.write_text(json.dumps(duel.kept(finding.asked), indent=2) + "\n")
+    comparison.cases.mkdir(exist_ok=True)
+    path = comparison.cases / f"seed-{seed}-{number}.json"
+    path.write_text(json.dumps(comparison.as_saved(finding.asked), indent=2) + "\n")
     return path
 
 
-def without_a_part(said: Any, needed: frozenset[str], *, lists: bool = True) -> Iterator[Any]:
-    yield from without_an_item(said, needed, lists=lists)
+def documents_without_a_part(
+    said: Any, needed: frozenset[str], *, lists: bool = True
+) -> Iterator[Any]:
+    yield from documents_without_an_item(said, needed, lists=lists)
     if isinstance(said, Mapping):
         for key, value in said.items():
-            for less in without_a_part(value, needed, lists=lists):
+            for less in documents_without_a_part(value, needed, lists=lists):
                 yield {**said, key: less}
     elif lists and isinstance(said, list):
         for place, value in enumerate(said):
-            for less in without_a_part(value, needed, lists=lists):
+            for less in documents_without_a_part(value, needed, lists=lists):
                 yield [*said[:place], less, *said[place + 1 :]]
 
 
-def without_an_item(said: Any, needed: frozenset[str], *, lists: bool = True) -> Iterator[Any]:
+def documents_without_an_item(
+    said: Any, needed: frozenset[str], *, lists: bool = True
+) -> Iterator[Any]:
     if isinstance(said, Mapping):
         for key in said:
             if key not in needed:
@@ -244,6 +248,6 @@ def without_an_item(said: Any, needed: frozenset[str], *, lists: bool = True) ->
             yield said[:place] + said[place + 1 :]
 
 
-def every(make: Callable[[], Any]) -> Iterator[Any]:
+def repeat_forever(make: Callable[[], Any]) -> Iterator[Any]:
     while True:
         yield make()

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from tests.differential.compare import Differences, differences, normal, with_short_ratios
+from tests.differential.compare import Differences, differences, normalize, with_short_ratios
 from tests.differential.exchange import Reply, Request
-from tests.differential.explained import explain
-from tests.differential.explained.seen import Seen
+from tests.differential.explained import explain_differences
+from tests.differential.explained.seen import AnswerPair
 from tests.differential.explained.writes import LEFT_BEHIND, SPELLING
 from tests.differential.sides import Ours, Peer
-from tests.differential.spelling import is_odd, spelled_out
-from tests.differential.state import clear, dump, resolved
+from tests.differential.spelling import has_odd_uuid_spelling, with_canonical_uuids
+from tests.differential.state import clear_state, dump_state, resolve_generations
 from tests.support.clouds import Cloud
 from tests.support.versions import PEER_LATEST
 
@@ -26,7 +26,7 @@ class Step(NamedTuple):
     ``parted`` is whether an explained difference left both in different states.
     """
 
-    seen: Seen
+    seen: AnswerPair
     explained: Counter[str]
     left: Differences
     parted: bool
@@ -48,19 +48,21 @@ class Episode:
         self._theirs = theirs
         self._asked: list[_Asked] = []
         self._cloud: Cloud | None = None
-        self._clear()
+        self._clear_both_sides()
 
-    def know(self, cloud: Cloud) -> None:
+    def set_cloud(self, cloud: Cloud) -> None:
         self._cloud = cloud
 
     def step(self, request: Request) -> Step:
-        step = self._step(_Asked(request, request))
-        if is_odd(request) and (step.left or step.parted or self._silently_apart(step.seen)):
-            return self._plainly(request)
+        step = self._explain_step(_Asked(request, request))
+        if has_odd_uuid_spelling(request) and (
+            step.left or step.parted or self._accepted_but_states_differ(step.seen)
+        ):
+            return self._step_without_odd_spellings(request)
         return step
 
-    def apart(self) -> Differences:
-        ours, theirs = normal(dump(self._ours)), normal(dump(self._theirs))
+    def state_differences(self) -> Differences:
+        ours, theirs = normalize(dump_state(self._ours)), normalize(dump_state(self._theirs))
         if self._ours.has_short_ratios:
             ours, theirs = with_short_ratios(ours), with_short_ratios(theirs)
         if ours == theirs:
@@ -72,61 +74,65 @@ class Episode:
             if ours.get(key) != theirs.get(key)
         }
 
-    def _plainly(self, request: Request) -> Step:
+    def _step_without_odd_spellings(self, request: Request) -> Step:
         self._asked.pop()
         if request.method not in _READS:
-            self._again()
-        step = self._step(_Asked(request, spelled_out(request)))
+            self._repeat_pending_requests()
+        step = self._explain_step(_Asked(request, with_canonical_uuids(request)))
         step.explained[SPELLING.name] += 1
-        if not step.left and self._silently_apart(step.seen):
-            return step._replace(left=self.apart())
+        if not step.left and self._accepted_but_states_differ(step.seen):
+            return step._replace(left=self.state_differences())
         return step
 
-    def _again(self) -> None:
-        self._clear()
+    def _repeat_pending_requests(self) -> None:
+        self._clear_both_sides()
         for asked in self._asked:
-            self._mend(self._ask(asked))
+            self._align_sides(self._ask(asked))
 
-    def _step(self, asked: _Asked) -> Step:
+    def _explain_step(self, asked: _Asked) -> Step:
         self._asked.append(asked)
         seen = self._ask(asked)
-        explained = Counter({LEFT_BEHIND.name: self._mend(seen)})
+        explained = Counter({LEFT_BEHIND.name: self._align_sides(seen)})
         found = differences(asked.ours, seen.ours, seen.theirs)
-        names, left = explain(seen, found)
+        names, left = explain_differences(seen, found)
         explained.update(names)
         may_part = found.keys() & {"status", "body"} and asked.ours.method not in _READS
-        return Step(seen, explained, left, bool(may_part and self.apart()))
+        return Step(seen, explained, left, bool(may_part and self.state_differences()))
 
-    def _silently_apart(self, seen: Seen) -> bool:
+    def _accepted_but_states_differ(self, seen: AnswerPair) -> bool:
         taken = seen.request.method not in _READS and seen.ours.status < 300
-        return taken and bool(self.apart())
+        return taken and bool(self.state_differences())
 
-    def _ask(self, asked: _Asked) -> Seen:
-        ours = resolved(self._ours, asked.ours)
-        theirs = ours if asked.theirs == asked.ours else resolved(self._ours, asked.theirs)
-        replies = self._in_step(ours, self._ours.ask(ours), self._theirs.ask(theirs))
-        return Seen(ours, *replies, self._ours, self._theirs, self._cloud)
+    def _ask(self, asked: _Asked) -> AnswerPair:
+        ours = resolve_generations(self._ours, asked.ours)
+        theirs = (
+            ours if asked.theirs == asked.ours else resolve_generations(self._ours, asked.theirs)
+        )
+        replies = self._request_both_sides(ours, self._ours.ask(ours), self._theirs.ask(theirs))
+        return AnswerPair(ours, *replies, self._ours, self._theirs, self._cloud)
 
-    def _mend(self, seen: Seen) -> int:
+    def _align_sides(self, seen: AnswerPair) -> int:
         path = unquote(seen.request.path)
         may_leave = seen.request.method in {"PUT", "POST"} and "/allocations" in path
-        return self._theirs.forget_left_behind() if may_leave or path == "/reshaper" else 0
+        return self._theirs.remove_leftovers() if may_leave or path == "/reshaper" else 0
 
-    def _in_step(self, request: Request, ours: Reply, theirs: Reply) -> tuple[Reply, Reply]:
+    def _request_both_sides(
+        self, request: Request, ours: Reply, theirs: Reply
+    ) -> tuple[Reply, Reply]:
         made = [reply.headers.get("location", "") for reply in (ours, theirs)]
         if request.method != "POST" or not all(made) or made[0] == made[1]:
             return ours, theirs
         for side, location in zip((self._ours, self._theirs), made, strict=True):
             path = location.removeprefix("http://placement")
             side.ask(Request("DELETE", path, PEER_LATEST))
-        return _blotted(ours, made[0]), _blotted(theirs, made[1])
+        return _without_created_uuid(ours, made[0]), _without_created_uuid(theirs, made[1])
 
-    def _clear(self) -> None:
-        clear(self._ours)
-        clear(self._theirs)
+    def _clear_both_sides(self) -> None:
+        clear_state(self._ours)
+        clear_state(self._theirs)
 
 
-def _blotted(reply: Reply, location: str) -> Reply:
+def _without_created_uuid(reply: Reply, location: str) -> Reply:
     uuid = location.rpartition("/")[2]
     headers = {name: value.replace(uuid, "made") for name, value in reply.headers.items()}
     return replace(reply, headers=headers, body=reply.body.replace(uuid.encode(), b"made"))

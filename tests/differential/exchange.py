@@ -78,7 +78,7 @@ class Request:
         return kept
 
 
-def request_from(kept: Mapping[str, Any]) -> Request:
+def request_from_json(kept: Mapping[str, Any]) -> Request:
     method, target = kept["request"].split(" ", 1)
     return Request(
         method=method,
@@ -132,7 +132,7 @@ def _last_paragraph(page: str) -> str:
     return unescape(next((one for one in reversed(paragraphs) if one), ""))
 
 
-def reply_from(told: Mapping[str, Any]) -> Reply:
+def reply_from_json(told: Mapping[str, Any]) -> Reply:
     headers: dict[str, str] = {}
     for name, value in told["headers"]:
         key = name.lower()

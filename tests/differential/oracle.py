@@ -29,13 +29,13 @@ Candidates = Counter[Candidate]
 _SERVICES = SimpleNamespace(settings=make_settings("sqlite://"))
 
 
-def asked(request: Request) -> CandidatesQuery:
+def parse_candidates_query(request: Request) -> CandidatesQuery:
     pairs = tuple(parse_qsl(request.query, keep_blank_values=True))
     return query_of(
         ApiCall(
             services=_SERVICES,
             identity=ANONYMOUS,
-            version=_version(request),
+            version=_version_of(request),
             query=pairs,
             body=None,
             base="",
@@ -46,16 +46,16 @@ def asked(request: Request) -> CandidatesQuery:
     )
 
 
-def judged(
+def expected_candidates(
     cloud: Cloud, request: Request, query: CandidatesQuery, *, spans: bool = True
 ) -> Candidates:
     names = {uuid_of(host.name): host.name for host in cloud.hosts}
-    mapped = _version(request).has(mv.MAPPINGS)
-    found = _found(cloud, request, query, spans=spans)
-    return Counter(_named(one, names, mapped=mapped) for one in found)
+    mapped = _version_of(request).has(mv.MAPPINGS)
+    found = _find_candidates(cloud, request, query, spans=spans)
+    return Counter(_candidate_with_names(one, names, mapped=mapped) for one in found)
 
 
-def served_by(
+def candidates_served_by(
     cloud: Cloud,
     request: Request,
     query: CandidatesQuery,
@@ -64,23 +64,27 @@ def served_by(
     spans: bool = True,
 ) -> Candidates:
     names = {uuid_of(host.name): host.name for host in cloud.hosts}
-    mapped = _version(request).has(mv.MAPPINGS)
+    mapped = _version_of(request).has(mv.MAPPINGS)
     return Counter(
-        _named(one, names, mapped=mapped)
-        for one in _found(cloud, request, query, spans=spans)
+        _candidate_with_names(one, names, mapped=mapped)
+        for one in _find_candidates(cloud, request, query, spans=spans)
         if {names[uuid] for uuid in dict(one.mappings).get("", ())} <= providers
         and "" in dict(one.mappings)
     )
 
 
-def _found(cloud: Cloud, request: Request, query: CandidatesQuery, *, spans: bool) -> set[Found]:
-    one_of_a_tree = not _version(request).has(mv.NESTED_CANDIDATES)
-    asked_for = _renamed(query)
+def _find_candidates(
+    cloud: Cloud, request: Request, query: CandidatesQuery, *, spans: bool
+) -> set[Found]:
+    one_of_a_tree = not _version_of(request).has(mv.NESTED_CANDIDATES)
+    asked_for = _with_uuids_renamed(query)
     if spans or asked_for.group is None:
         return all_candidates(cloud, asked_for, one_of_a_tree=one_of_a_tree)
     forbidden = asked_for.group.aggregates.forbidden
     barred = {host.uuid for host in cloud.hosts if {*map(uuid_of, host.aggregates)} & forbidden}
-    of_trees = candidates_of(cloud, _forbidding_none(asked_for), one_of_a_tree=one_of_a_tree)
+    of_trees = candidates_of(
+        cloud, _query_without_forbidden_aggregates(asked_for), one_of_a_tree=one_of_a_tree
+    )
     return {
         one
         for root, candidates in of_trees.items()
@@ -89,7 +93,7 @@ def _found(cloud: Cloud, request: Request, query: CandidatesQuery, *, spans: boo
     }
 
 
-def _forbidding_none(query: CandidatesQuery) -> CandidatesQuery:
+def _query_without_forbidden_aggregates(query: CandidatesQuery) -> CandidatesQuery:
     groups = tuple(
         group
         if group.suffix
@@ -99,10 +103,10 @@ def _forbidding_none(query: CandidatesQuery) -> CandidatesQuery:
     return replace(query, groups=groups)
 
 
-def told(document: Any) -> Candidates:
+def candidates_of_document(document: Any) -> Candidates:
     return Counter(
         (
-            frozenset(_amounts(one["allocations"])),
+            frozenset(_amounts_of_allocations(one["allocations"])),
             frozenset(
                 (suffix, frozenset(uuids)) for suffix, uuids in one.get("mappings", {}).items()
             ),
@@ -111,7 +115,7 @@ def told(document: Any) -> Candidates:
     )
 
 
-def summaries(
+def expected_summaries(
     cloud: Cloud,
     request: Request,
     query: CandidatesQuery,
@@ -119,7 +123,7 @@ def summaries(
     *,
     mapped: bool,
 ) -> dict[str, Any]:
-    version = _version(request)
+    version = _version_of(request)
     serving = {uuid for amounts, _ in candidates for uuid, _, _ in amounts}
     if mapped:
         serving |= {uuid for _, groups in candidates for _, uuids in groups for uuid in uuids}
@@ -127,10 +131,12 @@ def summaries(
         roots = {cloud.root(cloud[uuid]).name for uuid in serving}
         serving = {host.name for host in cloud.hosts if cloud.root(host).name in roots}
     classes = {name for group in query.groups for name, _ in group.resources}
-    return {uuid: _summary(cloud, cloud[uuid], classes, version) for uuid in serving}
+    return {uuid: _expected_summary(cloud, cloud[uuid], classes, version) for uuid in serving}
 
 
-def _summary(cloud: Cloud, host: Host, classes: set[str], version: Version) -> dict[str, Any]:
+def _expected_summary(
+    cloud: Cloud, host: Host, classes: set[str], version: Version
+) -> dict[str, Any]:
     every = version.has(mv.ALL_CLASSES_IN_SUMMARIES)
     summary: dict[str, Any] = {
         "resources": {
@@ -147,16 +153,16 @@ def _summary(cloud: Cloud, host: Host, classes: set[str], version: Version) -> d
     return summary
 
 
-def _version(request: Request) -> Version:
+def _version_of(request: Request) -> Version:
     return Version(1, request.minor)
 
 
-def _renamed(query: CandidatesQuery) -> CandidatesQuery:
-    groups = tuple(_renamed_group(group) for group in query.groups)
+def _with_uuids_renamed(query: CandidatesQuery) -> CandidatesQuery:
+    groups = tuple(_group_with_uuids_renamed(group) for group in query.groups)
     return replace(query, groups=groups, limit=None)
 
 
-def _renamed_group(group: RequestGroup) -> RequestGroup:
+def _group_with_uuids_renamed(group: RequestGroup) -> RequestGroup:
     terms = group.aggregates
     aggregates = type(terms)(
         tuple(frozenset(map(uuid_of, any_of)) for any_of in terms.member_of),
@@ -165,7 +171,7 @@ def _renamed_group(group: RequestGroup) -> RequestGroup:
     return replace(group, aggregates=aggregates, in_tree=group.in_tree and uuid_of(group.in_tree))
 
 
-def _named(found: Found, names: dict[str, str], *, mapped: bool) -> Candidate:
+def _candidate_with_names(found: Found, names: dict[str, str], *, mapped: bool) -> Candidate:
     mappings = found.mappings if mapped else frozenset()
     return (
         frozenset((names[uuid], name, amount) for uuid, name, amount in found.allocations),
@@ -173,7 +179,7 @@ def _named(found: Found, names: dict[str, str], *, mapped: bool) -> Candidate:
     )
 
 
-def _amounts(allocations: Any) -> Iterator[tuple[str, str, int]]:
+def _amounts_of_allocations(allocations: Any) -> Iterator[tuple[str, str, int]]:
     if isinstance(allocations, list):
         pairs = [(one["resource_provider"]["uuid"], one["resources"]) for one in allocations]
     else:

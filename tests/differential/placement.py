@@ -7,16 +7,16 @@ from pathlib import Path
 from random import Random
 from typing import Any, Self
 
-from tests.differential.cloud import cloud_of
+from tests.differential.cloud import read_cloud
 from tests.differential.compare import Differences
-from tests.differential.duel import PEER_PYTHON, Duel, Finding, Outcome, least
+from tests.differential.duel import PEER_PYTHON, Comparison, Finding, Outcome, minimize
 from tests.differential.episode import Episode
 from tests.differential.exchange import Request
-from tests.differential.generate.candidates import unlimited
+from tests.differential.generate.candidates import unlimited_candidates_request
 from tests.differential.generate.dice import Dice
-from tests.differential.generate.scene import scene
-from tests.differential.generate.sequence import sequence
-from tests.differential.oracle import told
+from tests.differential.generate.scene import setup_requests
+from tests.differential.generate.sequence import random_requests
+from tests.differential.oracle import candidates_of_document
 from tests.differential.sides import Ours, Peer
 
 #: After so many requests both start empty, so that what led to a difference is never long.
@@ -30,14 +30,14 @@ SHORTENING = 60.0
 History = tuple[Request, ...]
 
 
-class RequestDuel(Duel):
+class RequestComparison(Comparison):
     """Random requests of every kind; what is asked of both is a history."""
 
     name, noun, many = "requests", "requests", 2000
     cases = Path(__file__).parent / "cases"
 
     @classmethod
-    def opened(
+    def open_sides(
         cls,
         folder: Path,
         python: Path = PEER_PYTHON,
@@ -49,28 +49,28 @@ class RequestDuel(Duel):
             Peer(theirs or f"sqlite:///{folder / 'peer.db'}", python),
         )
 
-    def outcomes(self, random: Random) -> Iterator[Outcome]:
+    def random_outcomes(self, random: Random) -> Iterator[Outcome]:
         while True:
-            yield from self._episode(islice(sequence(random), EPISODE))
+            yield from self._run_episode(islice(random_requests(random), EPISODE))
 
     def kind(self, asked: History, left: Differences) -> tuple[str, ...]:
         last = asked[-1]
         statuses = [f"{key}:{value}" for key, value in left.items() if key == "status"]
         return last.method, last.path.lstrip("/").partition("/")[0], *sorted(left), *statuses
 
-    def kept(self, asked: History) -> list[Any]:
+    def as_saved(self, asked: History) -> list[Any]:
         return [request.as_json() for request in asked]
 
     def replay(self, history: Iterable[Request]) -> Iterator[Differences]:
-        episode = self.episode()
+        episode = self.new_episode()
         parted = False
         for request in history:
             step = episode.step(request)
             parted = parted or step.parted
             yield step.left
-        yield {} if parted else episode.apart()
+        yield {} if parted else episode.state_differences()
 
-    def shortened(self, finding: Finding) -> Finding:
+    def shorten(self, finding: Finding) -> Finding:
         wanted = set(finding.differences)
         silent = all(aspect.startswith("state of") for aspect in wanted)
 
@@ -84,14 +84,14 @@ class RequestDuel(Duel):
         last = () if silent else finding.asked[-1:]
         if not shows(kept + last):
             return finding
-        shortest = least(kept, lambda history: shows(history + last), SHORTENING)
+        shortest = minimize(kept, lambda history: shows(history + last), SHORTENING)
         return Finding((*shortest, *last), finding.differences, finding.kind)
 
-    def episode(self) -> Episode:
+    def new_episode(self) -> Episode:
         return Episode(self.ours, self.theirs)
 
-    def _episode(self, requests: Iterable[Request]) -> Iterator[Outcome]:
-        episode = self.episode()
+    def _run_episode(self, requests: Iterable[Request]) -> Iterator[Outcome]:
+        episode = self.new_episode()
         history: History = ()
         for request in requests:
             history = (*history, request)
@@ -100,10 +100,10 @@ class RequestDuel(Duel):
             yield Outcome(history, step.left, step.explained.elements(), [status])
             if step.parted:
                 return
-        yield Outcome(history, episode.apart(), counted=False)
+        yield Outcome(history, episode.state_differences(), counted=False)
 
 
-class CandidatesDuel(RequestDuel):
+class CandidatesComparison(RequestComparison):
     """Questions for all candidates of random clouds; sets and summaries are compared.
 
     Ours are held to a naive search every time, whether or not the peer agrees.
@@ -111,23 +111,29 @@ class CandidatesDuel(RequestDuel):
 
     name, noun, many = "candidates", "questions", 500
 
-    def outcomes(self, random: Random) -> Iterator[Outcome]:
+    def random_outcomes(self, random: Random) -> Iterator[Outcome]:
         dice = Dice(random)
         while True:
-            yield from self._inquiry(dice)
+            yield from self._compare_candidates(dice)
 
-    def _inquiry(self, dice: Dice) -> Iterator[Outcome]:
-        episode = self.episode()
-        made = tuple(scene(dice))
+    def _compare_candidates(self, dice: Dice) -> Iterator[Outcome]:
+        episode = self.new_episode()
+        made = tuple(setup_requests(dice))
         for request in made:
             episode.step(request)
-        episode.know(cloud_of(self.ours))
+        episode.set_cloud(read_cloud(self.ours))
         for _ in range(QUESTIONS):
-            request = unlimited(dice)
+            request = unlimited_candidates_request(dice)
             step = episode.step(request)
             left, seen = step.left, [step.seen.ours.status]
             if step.seen.ours.status == 200:
-                seen += ["served"] * bool(step.seen.right)
-                if not step.seen.is_right:
-                    left = {**left, "naive": (told(step.seen.ours.document), step.seen.right)}
+                seen += ["served"] * bool(step.seen.expected_candidates)
+                if not step.seen.is_ours_expected:
+                    left = {
+                        **left,
+                        "naive": (
+                            candidates_of_document(step.seen.ours.document),
+                            step.seen.expected_candidates,
+                        ),
+                    }
             yield Outcome((*made, request), left, step.explained.elements(), seen)

@@ -12,7 +12,7 @@ from placement_sched.db.tables import allocations, consumers
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 from tests.differential.duel import PEER_PYTHON
-from tests.differential.exchange import Reply, Request, reply_from
+from tests.differential.exchange import Reply, Request, reply_from_json
 from tests.differential.lines import Lines
 from tests.differential.peer.wsgi_call import call
 
@@ -45,10 +45,10 @@ class Ours:
         return self._services.database.url.get_backend_name() == "mysql"
 
     def ask(self, request: Request) -> Reply:
-        return reply_from(call(self._application, request.wire()))
+        return reply_from_json(call(self._application, request.wire()))
 
-    def forget_left_behind(self) -> int:
-        return _forget_left_behind(self._services.database)
+    def remove_leftovers(self) -> int:
+        return _delete_empty_consumers(self._services.database)
 
     def close(self) -> None:
         self._services.database.dispose()
@@ -61,11 +61,11 @@ class Peer:
         self._program = Lines(python, SERVE, peer or url)
         self._database = Database(make_settings(url))
 
-    def forget_left_behind(self) -> int:
-        return _forget_left_behind(self._database)
+    def remove_leftovers(self) -> int:
+        return _delete_empty_consumers(self._database)
 
     def ask(self, request: Request) -> Reply:
-        return reply_from(self.answer(request.wire()))
+        return reply_from_json(self.answer(request.wire()))
 
     def answer(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         answer: Mapping[str, Any] = self._program.ask(request)
@@ -76,7 +76,7 @@ class Peer:
         self._database.dispose()
 
 
-def _forget_left_behind(database: Database) -> int:
+def _delete_empty_consumers(database: Database) -> int:
     holding = select(allocations.c.consumer_id)
     statement = delete(consumers).where(consumers.c.uuid.not_in(holding))
     return database.write(lambda connection: connection.execute(statement).rowcount)

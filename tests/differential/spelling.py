@@ -15,33 +15,33 @@ _HEX = re.compile(
 )
 
 
-def is_odd(request: Request) -> bool:
+def has_odd_uuid_spelling(request: Request) -> bool:
     text = unquote(request.target) + json.dumps(request.as_json())
-    return any(_plain(match) != match[0] for match in _HEX.finditer(text))
+    return any(_canonical_uuid(match) != match[0] for match in _HEX.finditer(text))
 
 
-def spelled_out(request: Request) -> Request:
+def with_canonical_uuids(request: Request) -> Request:
     path, mark, query = request.target.partition("?")
-    pairs = parse_qsl(uuid_text(unquote(query)), keep_blank_values=True)
-    plain = replace(request, target=uuid_text(path) + mark + urlencode(pairs))
+    pairs = parse_qsl(canonical_uuids_in(unquote(query)), keep_blank_values=True)
+    plain = replace(request, target=canonical_uuids_in(path) + mark + urlencode(pairs))
     if request.document is not ...:
-        plain = replace(plain, document=_plainly(request.document))
+        plain = replace(plain, document=_canonical_value(request.document))
     if request.text is not None:
-        plain = replace(plain, text=uuid_text(request.text))
+        plain = replace(plain, text=canonical_uuids_in(request.text))
     return plain
 
 
-def _plain(match: re.Match[str]) -> str:
+def _canonical_uuid(match: re.Match[str]) -> str:
     digits = match[1].replace("-", "").lower()
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
-def _plainly(value: Any) -> Any:
+def _canonical_value(value: Any) -> Any:
     if isinstance(value, dict):
-        return {uuid_text(key): _plainly(one) for key, one in value.items()}
+        return {canonical_uuids_in(key): _canonical_value(one) for key, one in value.items()}
     if not isinstance(value, list):
-        return uuid_text(value) if isinstance(value, str) else value
-    found = [_plainly(one) for one in value]
+        return canonical_uuids_in(value) if isinstance(value, str) else value
+    found = [_canonical_value(one) for one in value]
     apart = [one for one in value if value.count(one) == 1]
     return [
         one
@@ -50,5 +50,5 @@ def _plainly(value: Any) -> Any:
     ]
 
 
-def uuid_text(text: str) -> str:
-    return _HEX.sub(_plain, text)
+def canonical_uuids_in(text: str) -> str:
+    return _HEX.sub(_canonical_uuid, text)

@@ -14,78 +14,78 @@ _PROVIDER = "generation of"
 _CONSUMER = "consumer generation of"
 
 
-def generation(uuid: str) -> dict[str, str]:
+def current_generation(uuid: str) -> dict[str, str]:
     return {_PROVIDER: uuid}
 
 
-def consumer_generation(uuid: str) -> dict[str, str]:
+def current_consumer_generation(uuid: str) -> dict[str, str]:
     return {_CONSUMER: uuid}
 
 
-def resolved(side: Side, request: Request) -> Request:
+def resolve_generations(side: Side, request: Request) -> Request:
     if request.document is ...:
         return request
-    return replace(request, document=_resolve(side, request.document))
+    return replace(request, document=_resolve_value(side, request.document))
 
 
-def _resolve(side: Side, value: Any) -> Any:
+def _resolve_value(side: Side, value: Any) -> Any:
     if isinstance(value, list):
-        return [_resolve(side, one) for one in value]
+        return [_resolve_value(side, one) for one in value]
     if not isinstance(value, dict):
         return value
     if _PROVIDER in value:
-        found = get(side, f"/resource_providers/{quote(str(value[_PROVIDER]))}").document
+        found = get_document(side, f"/resource_providers/{quote(str(value[_PROVIDER]))}").document
         return found.get("generation", 0)
     if _CONSUMER in value:
-        found = get(side, f"/allocations/{quote(str(value[_CONSUMER]))}").document
+        found = get_document(side, f"/allocations/{quote(str(value[_CONSUMER]))}").document
         return found.get("consumer_generation")
-    return {key: _resolve(side, one) for key, one in value.items()}
+    return {key: _resolve_value(side, one) for key, one in value.items()}
 
 
-def get(side: Side, target: str) -> Reply:
+def get_document(side: Side, target: str) -> Reply:
     return side.ask(Request("GET", target, PEER_LATEST))
 
 
-def dump(side: Side) -> dict[str, Any]:
+def dump_state(side: Side) -> dict[str, Any]:
     shown = {
-        "classes": get(side, "/resource_classes").document,
-        "traits": get(side, "/traits?name=startswith:CUSTOM").document,
+        "classes": get_document(side, "/resource_classes").document,
+        "traits": get_document(side, "/traits?name=startswith:CUSTOM").document,
     }
     consumers: set[str] = set()
-    for uuid in _providers(side):
+    for uuid in _providers_leaves_first(side):
         path = f"/resource_providers/{uuid}"
         for part in ("", "/inventories", "/aggregates", "/traits", "/usages", "/allocations"):
-            shown[path + part] = get(side, path + part).document
+            shown[path + part] = get_document(side, path + part).document
         consumers |= shown[f"{path}/allocations"]["allocations"].keys()
     for uuid in sorted(consumers):
-        shown[f"/allocations/{uuid}"] = get(side, f"/allocations/{uuid}").document
+        shown[f"/allocations/{uuid}"] = get_document(side, f"/allocations/{uuid}").document
     return shown
 
 
-def clear(side: Side) -> None:
-    for path in _leftovers(side):
+def clear_state(side: Side) -> None:
+    for path in _addresses_to_delete(side):
         reply = side.ask(Request("DELETE", path, PEER_LATEST))
         if reply.status not in {204, 404}:
             raise RuntimeError(f"DELETE {path}: {reply.status} {reply.body.decode()}")
 
 
-def _leftovers(side: Side) -> Iterator[str]:
-    providers = get(side, "/resource_providers").document["resource_providers"]
+def _addresses_to_delete(side: Side) -> Iterator[str]:
+    providers = get_document(side, "/resource_providers").document["resource_providers"]
     for one in providers:
-        held = get(side, f"/resource_providers/{one['uuid']}/allocations").document
+        held = get_document(side, f"/resource_providers/{one['uuid']}/allocations").document
         yield from (f"/allocations/{uuid}" for uuid in held["allocations"])
     parents = {one["uuid"]: one["parent_provider_uuid"] for one in providers}
     while parents:
         leaves = sorted(parents.keys() - set(parents.values()))
         yield from (f"/resource_providers/{uuid}" for uuid in leaves)
         parents = {uuid: above for uuid, above in parents.items() if uuid not in leaves}
-    for one in get(side, "/resource_classes").document["resource_classes"]:
+    for one in get_document(side, "/resource_classes").document["resource_classes"]:
         if one["name"].startswith("CUSTOM_"):
             yield f"/resource_classes/{one['name']}"
-    for name in get(side, "/traits?name=startswith:CUSTOM_").document["traits"]:
+    for name in get_document(side, "/traits?name=startswith:CUSTOM_").document["traits"]:
         yield f"/traits/{name}"
 
 
-def _providers(side: Side) -> list[str]:
-    listed = get(side, "/resource_providers").document["resource_providers"]
+def _providers_leaves_first(side: Side) -> list[str]:
+    listed = get_document(side, "/resource_providers").document["resource_providers"]
     return sorted(one["uuid"] for one in listed)

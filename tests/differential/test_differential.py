@@ -7,37 +7,37 @@ from pathlib import Path
 
 import pytest
 
-from tests.differential.exchange import Reply, Request, request_from
-from tests.differential.explained import EXPLANATIONS, Seen, explain
+from tests.differential.exchange import Reply, Request, request_from_json
+from tests.differential.explained import EXPLANATIONS, AnswerPair, explain_differences
 from tests.differential.sides import Ours, Peer
 
 pytestmark = pytest.mark.system
 
 CASES_FOLDER = Path(__file__).parent / "cases"
 CASES = sorted(CASES_FOLDER.glob("*.json"))
-DOCUMENTED = Path(__file__).resolve().parents[2] / "doc" / "source" / "differences.rst"
+DOCUMENTED = Path(__file__).resolve().parents[2] / "doc" / "source" / "allowed_differences.txt"
 
 #: ``make test-only WHAT=differential`` runs many more.
 SEED, REQUESTS, QUESTIONS = 2026, 500, 100
 
 
-def history_of(path):
-    return [request_from(kept) for kept in json.loads(path.read_text())]
+def load_requests(path):
+    return [request_from_json(kept) for kept in json.loads(path.read_text())]
 
 
-def with_candidates(reply, candidates):
+def reply_with_candidates(reply, candidates):
     body = json.dumps({**reply.document, "allocation_requests": candidates}).encode()
     return replace(reply, body=body, headers={**reply.headers, "content-length": str(len(body))})
 
 
-def test_random_requests_are_answered_alike(duel):
-    tally = duel.run(SEED, REQUESTS)
+def test_random_requests_get_equal_answers(comparison):
+    tally = comparison.run(SEED, REQUESTS)
     assert tally.asked == REQUESTS
     assert tally.findings == []
     assert {200, 204, 400, 404, 409} <= tally.seen.keys()
 
 
-def test_all_candidates_are_those_of_a_naive_search_and_of_the_peer(candidates):
+def test_candidates_equal_the_naive_search_and_the_peer(candidates):
     tally = candidates.run(SEED, QUESTIONS)
     assert tally.asked == QUESTIONS
     assert tally.findings == []
@@ -45,13 +45,13 @@ def test_all_candidates_are_those_of_a_naive_search_and_of_the_peer(candidates):
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_what_once_differed_is_answered_alike(duel, path):
-    assert [left for left in duel.replay(history_of(path)) if left] == []
+def test_saved_differences_get_equal_answers(comparison, path):
+    assert [left for left in comparison.replay(load_requests(path)) if left] == []
 
 
-def test_a_difference_that_is_not_meant_is_found(duel, monkeypatch):
-    seen = Seen(Request("GET", "/"), Reply(200, {}, b"{}"), Reply(404, {}, b""), None, None)
-    assert explain(seen, {"status": (200, 404)}) == ([], {"status": (200, 404)})
+def test_unexplained_difference_is_found(comparison, monkeypatch):
+    seen = AnswerPair(Request("GET", "/"), Reply(200, {}, b"{}"), Reply(404, {}, b""), None, None)
+    assert explain_differences(seen, {"status": (200, 404)}) == ([], {"status": (200, 404)})
 
 
 @pytest.mark.parametrize(
@@ -65,27 +65,29 @@ def test_a_difference_that_is_not_meant_is_found(duel, monkeypatch):
         "sharer-whose-root-is-forbidden",
     ],
 )
-def test_a_candidate_that_we_lose_is_found_whatever_the_peer_does(duel, monkeypatch, case):
+def test_lost_candidate_of_ours_is_never_explained(comparison, monkeypatch, case):
     dropped = []
 
-    def lossy(side, request):
+    def drop_candidate(side, request):
         reply = honest(side, request)
         if request.path != "/allocation_candidates" or not reply.document["allocation_requests"]:
             return reply
         dropped.append(request)
-        return with_candidates(reply, reply.document["allocation_requests"][1:])
+        return reply_with_candidates(reply, reply.document["allocation_requests"][1:])
 
     honest = Ours.ask
-    monkeypatch.setattr(Ours, "ask", lossy)
-    found = [left for left in duel.replay(history_of(CASES_FOLDER / f"{case}.json")) if left]
+    monkeypatch.setattr(Ours, "ask", drop_candidate)
+    found = [
+        left for left in comparison.replay(load_requests(CASES_FOLDER / f"{case}.json")) if left
+    ]
     assert len(found) == len(dropped) > 0
 
 
-def test_a_candidate_that_the_peer_makes_up_is_found_whomever_it_lets_in(duel, monkeypatch):
+def test_invented_candidate_of_the_peer_is_never_explained(comparison, monkeypatch):
     forbidden = "a0000000-0000-4000-8000-000000000001"
     made_up = set()
 
-    def inventive(side, request):
+    def add_candidate(side, request):
         reply = honest(side, request)
         if request.path != "/allocation_candidates" or reply.status != 200:
             return reply
@@ -94,18 +96,18 @@ def test_a_candidate_that_the_peer_makes_up_is_found_whomever_it_lets_in(duel, m
         for uuid in candidates[0]["allocations"]:
             text = text.replace(uuid, forbidden)
         made_up.add(request.target)
-        return with_candidates(reply, [*candidates, json.loads(text)])
+        return reply_with_candidates(reply, [*candidates, json.loads(text)])
 
     honest = Peer.ask
-    monkeypatch.setattr(Peer, "ask", inventive)
-    history = history_of(CASES_FOLDER / "sharer-whose-root-is-forbidden.json")
-    steps = list(zip(history, duel.replay(history), strict=False))
+    monkeypatch.setattr(Peer, "ask", add_candidate)
+    history = load_requests(CASES_FOLDER / "sharer-whose-root-is-forbidden.json")
+    steps = list(zip(history, comparison.replay(history), strict=False))
     assert made_up
     assert [one for one, left in steps if one.target in made_up and not left] == []
 
 
 @pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda one: one.name)
-def test_what_is_explained_is_documented(explanation):
+def test_explanations_are_documented(explanation):
     words = " ".join(DOCUMENTED.read_text().replace("``", "").split())
     assert explanation.name.replace("``", "").casefold() in words.casefold()
     assert " ".join(explanation.reason.replace("``", "").split()) in words

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.differential.exchange import Request
-from tests.differential.state import clear
+from tests.differential.state import clear_state
 from tests.support.versions import PEER_LATEST
 
 pytestmark = pytest.mark.system
@@ -83,16 +83,16 @@ ERRORS = {
 
 
 @pytest.fixture(scope="module")
-def stocked(sides):
+def cleared_sides(sides):
     for side in sides:
-        clear(side)
+        clear_state(side)
         assert side.ask(Request("PUT", "/resource_classes/CUSTOM_A", PEER_LATEST)).status == 201
     yield sides
     for side in sides:
-        clear(side)
+        clear_state(side)
 
 
-def asked(sides, error, accept):
+def request_error(sides, error, accept):
     request = ERRORS[error]
     request = replace(request, headers={**request.headers, "Accept": accept})
     ours, theirs = (side.ask(request) for side in sides)
@@ -101,10 +101,10 @@ def asked(sides, error, accept):
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_error_is_of_the_peers_type_for_each_accept_header(stocked, error):
+def test_error_type_matches_the_peer_for_each_accept_header(cleared_sides, error):
     kinds = {}
     for accept in ALIKE:
-        ours, theirs = asked(stocked, error, accept)
+        ours, theirs = request_error(cleared_sides, error, accept)
         kinds[accept] = ours.headers["content-type"], theirs.headers["content-type"]
         names = {"x-openstack-request-id", "allow", "openstack-api-version"}
         assert names & ours.headers.keys() == names & theirs.headers.keys()
@@ -113,8 +113,8 @@ def test_error_is_of_the_peers_type_for_each_accept_header(stocked, error):
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_a_client_that_accepts_json_gets_errors_as_json(stocked, error):
+def test_client_that_accepts_json_gets_json_errors(cleared_sides, error):
     for accept in PREFER_JSON_HERE:
-        ours, theirs = asked(stocked, error, accept)
+        ours, theirs = request_error(cleared_sides, error, accept)
         assert ours.headers["content-type"] == "application/json"
         assert theirs.headers["content-type"] == "text/html; charset=UTF-8"

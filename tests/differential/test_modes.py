@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.coexistence.conftest import peer_url
-from tests.differential.placement import CandidatesDuel, RequestDuel
+from tests.differential.placement import CandidatesComparison, RequestComparison
 from tests.differential.sides import Ours, Peer
 from tests.support.empty_databases import empty_database
 
@@ -18,25 +18,25 @@ SEED, REQUESTS, QUESTIONS = 42, 1200, 120
 
 
 @pytest.fixture(params=[True, False], ids=["cached", "loaded"])
-def duel(
+def comparison(
     request: pytest.FixtureRequest, database_url: str, tmp_path: Path
-) -> Iterator[RequestDuel]:
+) -> Iterator[RequestComparison]:
     kind = "postgresql" if database_url.startswith("postgresql") else "sqlite"
     ours = Ours(database_url, placement__providers_in_memory=request.param)
     with (
         empty_database(kind, tmp_path) as url,
-        closing(RequestDuel(ours, Peer(url, peer=peer_url(url)))) as duel,
+        closing(RequestComparison(ours, Peer(url, peer=peer_url(url)))) as comparison,
     ):
-        yield duel
+        yield comparison
 
 
-def test_random_requests_are_answered_alike(duel: RequestDuel):
-    tally = duel.run(SEED, REQUESTS)
+def test_random_requests_get_equal_answers(comparison: RequestComparison):
+    tally = comparison.run(SEED, REQUESTS)
     assert tally.asked == REQUESTS
     assert tally.findings == []
 
 
-def test_all_candidates_are_those_of_the_peer(duel: RequestDuel):
-    tally = CandidatesDuel(duel.ours, duel.theirs).run(SEED, QUESTIONS)
+def test_candidates_equal_the_peers(comparison: RequestComparison):
+    tally = CandidatesComparison(comparison.ours, comparison.theirs).run(SEED, QUESTIONS)
     assert tally.asked == QUESTIONS
     assert tally.findings == []

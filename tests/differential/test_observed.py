@@ -6,7 +6,7 @@ import itertools
 import pytest
 
 from tests.differential.exchange import Request
-from tests.differential.state import clear
+from tests.differential.state import clear_state
 from tests.support.versions import PEER_LATEST
 
 pytestmark = pytest.mark.system
@@ -17,18 +17,18 @@ NUMBERS = itertools.count(1)
 
 
 @pytest.fixture
-def empty(sides):
+def empty_sides(sides):
     def clear_all():
         for side in sides:
-            clear(side)
-        sides[1].forget_left_behind()
+            clear_state(side)
+        sides[1].remove_leftovers()
 
     clear_all()
     yield sides
     clear_all()
 
 
-def made(sides, parent=None):
+def create_provider(sides, parent=None):
     number = next(NUMBERS)
     uuid = f"5cbe600a-0000-4000-8000-{number:012}"
     body = {"name": f"host{number}", "uuid": uuid}
@@ -39,7 +39,7 @@ def made(sides, parent=None):
     return uuid
 
 
-def dated_puts(sides, uuid, **body):
+def put_and_read_last_modified(sides, uuid, **body):
     answers = []
     for turn in ("first", "second"):
         request = Request(
@@ -53,25 +53,33 @@ def dated_puts(sides, uuid, **body):
 
 
 @pytest.mark.parametrize("with_parent", [False, True])
-def test_peer_omits_last_modified_from_the_first_put_of_an_unchanged_child(empty, with_parent):
-    root = made(empty)
+def test_peer_omits_last_modified_from_the_first_put_of_an_unchanged_child(
+    empty_sides, with_parent
+):
+    root = create_provider(empty_sides)
     body = {"parent_provider_uuid": root} if with_parent else {}
-    assert dated_puts(empty, made(empty, root), **body) == [(True, False), (True, True)]
+    assert put_and_read_last_modified(empty_sides, create_provider(empty_sides, root), **body) == [
+        (True, False),
+        (True, True),
+    ]
 
 
-def test_peer_has_last_modified_on_the_first_put_of_a_root(empty):
-    assert dated_puts(empty, made(empty)) == [(True, True), (True, True)]
+def test_peer_has_last_modified_on_the_first_put_of_a_root(empty_sides):
+    assert put_and_read_last_modified(empty_sides, create_provider(empty_sides)) == [
+        (True, True),
+        (True, True),
+    ]
 
 
-def test_peer_has_last_modified_on_the_first_put_of_a_child_that_has_changed(empty):
-    child = made(empty, made(empty))
+def test_peer_has_last_modified_on_the_first_put_of_a_child_that_has_changed(empty_sides):
+    child = create_provider(empty_sides, create_provider(empty_sides))
     traits = {"resource_provider_generation": 0, "traits": ["HW_CPU_X86_AVX"]}
-    for side in empty:
+    for side in empty_sides:
         assert (
             side.ask(Request("PUT", f"{PROVIDERS}/{child}/traits", PEER_LATEST, traits)).status
             == 200
         )
-    assert dated_puts(empty, child) == [(True, True), (True, True)]
+    assert put_and_read_last_modified(empty_sides, child) == [(True, True), (True, True)]
 
 
 NOTHING = {
@@ -88,12 +96,12 @@ CLAIMS = {
 
 
 @pytest.mark.parametrize("method", CLAIMS)
-def test_peer_keeps_the_consumer_of_an_accepted_claim_for_nothing(empty, method):
-    ours, theirs = empty
-    assert [side.ask(CLAIMS[method]).status for side in empty] == [204, 204]
+def test_peer_keeps_the_consumer_of_an_empty_claim(empty_sides, method):
+    ours, theirs = empty_sides
+    assert [side.ask(CLAIMS[method]).status for side in empty_sides] == [204, 204]
     assert ours.ask(CLAIMS[method]).status == 204
     again = theirs.ask(CLAIMS[method])
     assert again.status == 409
     assert "consumer generation conflict - expected 0 but got None" in again.detail
-    assert ours.forget_left_behind() == 0
-    assert theirs.forget_left_behind() == 1
+    assert ours.remove_leftovers() == 0
+    assert theirs.remove_leftovers() == 1

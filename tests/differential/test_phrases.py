@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.differential.exchange import request_from
-from tests.differential.state import clear
+from tests.differential.exchange import request_from_json
+from tests.differential.state import clear_state
 
 pytestmark = pytest.mark.system
 
@@ -31,27 +31,27 @@ ENOUGH = 3
 @pytest.fixture(scope="module")
 def cloud(sides):
     for side in sides:
-        clear(side)
-    sides[1].forget_left_behind()
+        clear_state(side)
+    sides[1].remove_leftovers()
     for kept in SETUP:
         for side in sides:
-            reply = side.ask(request_from(kept))
+            reply = side.ask(request_from_json(kept))
             assert reply.status < 300, reply.body
     yield sides
     for side in sides:
-        clear(side)
+        clear_state(side)
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_detail_begins_as_the_peers(cloud, row):
-    ours, theirs = (side.ask(request_from(row)) for side in cloud)
-    cloud[1].forget_left_behind()
+def test_error_detail_begins_like_the_peers(cloud, row):
+    ours, theirs = (side.ask(request_from_json(row)) for side in cloud)
+    cloud[1].remove_leftovers()
     assert (ours.status, theirs.status) == (row["status"], row["status"])
-    assert own_words(ours).startswith(row["begins"])
-    assert own_words(theirs).startswith(row["begins"])
+    assert message_without_prefix(ours).startswith(row["begins"])
+    assert message_without_prefix(theirs).startswith(row["begins"])
     assert "why" in row or len(row["begins"].split()) >= ENOUGH
 
 
-def own_words(reply):
+def message_without_prefix(reply):
     first, gap, rest = reply.detail.partition("\n\n")
     return " ".join((rest if gap else first).split())

@@ -169,19 +169,19 @@ def test_a_run_tells_what_each_of_them_did(cloud, run, installed_package, tmp_pa
 def test_a_server_checks_its_extra_specs_and_heeds_them(cloud, serve, installed_package):
     server = serve("--config-file", "acme.conf", PYTHONPATH=installed_package)
 
-    def ask(path, body):
+    def send(path, body):
         version = {"OpenStack-API-Version": "compute 2.90"}
         return server.send("POST", path, body, **version)
 
     made = {"flavor": {"name": "h2", "id": "f1", "ram": 512, "vcpus": 1, "disk": 0}}
-    assert ask("/compute/v2.1/flavors", made)[0] == 200
+    assert send("/compute/v2.1/flavors", made)[0] == 200
     path = "/compute/v2.1/flavors/f1/os-extra_specs"
     for specs in ({"acme:hall": "second"}, {"acme:bears_maintenance": "often"}, {"acme:x": "1"}):
-        status, told = ask(path, {"extra_specs": specs})
+        status, told = send(path, {"extra_specs": specs})
         assert status == 400
         assert "Validation failed" in told["badRequest"]["message"]
-    assert ask(path, {"extra_specs": {"acme:hall": "h2"}})[0] == 200
-    status, told = ask("/scheduler/v1/select_destinations", {"request_spec": {"flavor": "f1"}})
+    assert send(path, {"extra_specs": {"acme:hall": "h2"}})[0] == 200
+    status, told = send("/scheduler/v1/select_destinations", {"request_spec": {"flavor": "f1"}})
     assert status == 200
     # Both are in the second hall, and in no cooler one.
     assert told["selections"][0][0]["service_host"] == "cn3"

@@ -71,30 +71,30 @@ class CuttingProxy(threading.Thread):
     def stop(self) -> None:
         """Take no more connections, and cut those that there are."""
         self._over.set()
-        self.speak()
+        self.release_data()
         # Else the database might wait for one whose end is never heard of, with its locks.
-        self.sever()
+        self.cut_connections()
         with suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
 
-    def lead_to(self, server: tuple[str, int]) -> None:
+    def set_target(self, server: tuple[str, int]) -> None:
         """Pass new connections on to another server."""
         self._server = server
 
-    def hush(self) -> None:
+    def hold_back_data(self) -> None:
         """Keep back what either side says, on all connections, until :meth:`speak`.
 
         The kernel goes on to acknowledge what a client sends, and new connections.
         """
         self._speaks.clear()
 
-    def speak(self) -> None:
+    def release_data(self) -> None:
         """Pass everything on again, first what was kept back."""
         self.hushes_commit = False
         self._speaks.set()
 
-    def sever(self) -> None:
+    def cut_connections(self) -> None:
         """Cut all connections that there are."""
         while self._clients:
             with suppress(OSError):
@@ -120,7 +120,7 @@ class CuttingProxy(threading.Thread):
                         self._cut(client, server, piece)
                         return
                     if self.hushes_commit and _COMMIT.search(piece):
-                        self.hush()
+                        self.hold_back_data()
                     self._speaks.wait(_HUSHED)
                     server.sendall(piece)
                 if not piece:
@@ -131,7 +131,7 @@ class CuttingProxy(threading.Thread):
         self.cuts += 1
         if self.then_away:
             self.away = True
-            self.sever()
+            self.cut_connections()
         if cut is Cut.LATE:
             client.close()
             time.sleep(DELAY)
@@ -142,7 +142,9 @@ class CuttingProxy(threading.Thread):
 
 
 @contextmanager
-def cutting(url: str, listening: socket.socket | None = None) -> Iterator[tuple[CuttingProxy, str]]:
+def run_proxy(
+    url: str, listening: socket.socket | None = None
+) -> Iterator[tuple[CuttingProxy, str]]:
     """Give a proxy before the server of a database, and the URL that goes through it.
 
     It listens on a port of loopback, or where ``listening`` does.

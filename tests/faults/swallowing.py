@@ -26,11 +26,11 @@ class Network:
     name: str
     listening: socket.socket
 
-    def swallow(self) -> None:
+    def drop_packets(self) -> None:
         """Let no packet come back, and no error be said."""
         _ip("-n", self.name, "route", "replace", "blackhole", f"{HERE}/32")
 
-    def carry(self) -> None:
+    def pass_packets(self) -> None:
         """Let packets come back again."""
         _ip("-n", self.name, "route", "flush", "type", "blackhole")
 
@@ -40,7 +40,7 @@ def _ip(*words: str) -> None:
 
 
 @contextmanager
-def swallowing() -> Iterator[Network]:
+def lossy_network() -> Iterator[Network]:
     """Give a network to a namespace of its own; skip the test where none may be made."""
     if shutil.which("ip") is None:
         pytest.skip("iproute2 is not installed")
@@ -57,11 +57,11 @@ def swallowing() -> Iterator[Network]:
         _ip("link", "set", name, "up")
         _ip("-n", name, "address", "add", f"{THERE}/30", "dev", "eth0")
         _ip("-n", name, "link", "set", "eth0", "up")
-        listening = stack.enter_context(_listening(name))
+        listening = stack.enter_context(_listen_in_namespace(name))
         yield Network(name, listening)
 
 
-def _listening(name: str) -> socket.socket:
+def _listen_in_namespace(name: str) -> socket.socket:
     """Return a socket that listens there; a socket stays in the namespace it was made in."""
     made = []
 

@@ -18,7 +18,7 @@ from webtest import TestApp
 from placement_sched.db import transaction
 from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
-from tests.faults.cutting import Cut, CuttingProxy, cutting
+from tests.faults.cutting import Cut, CuttingProxy, run_proxy
 from tests.support.invariants import assert_invariants
 from tests.support.scheduling import report, selected_hosts, spec
 from tests.support.versions import LATEST_HEADERS
@@ -50,7 +50,7 @@ class Writes:
         self.app.post_json("/scheduler/v1/compute_nodes", [report(self.host, **many)])
 
     @property
-    def kinds(self) -> list[Callable[..., None]]:
+    def write_kinds(self) -> list[Callable[..., None]]:
         return [
             self.put_of_new_consumer,
             self.put_of_known_consumer,
@@ -67,12 +67,12 @@ class Writes:
         ]
 
     def put_of_new_consumer(self, *cuts: Cut) -> None:
-        self._claim(str(uuid4()), 1, None, *cuts)
+        self._check_claim(str(uuid4()), 1, None, *cuts)
 
     def put_of_known_consumer(self, *cuts: Cut) -> None:
         consumer = str(uuid4())
-        self._claim(consumer, 1, None)
-        self._claim(consumer, 2, 1, *cuts)
+        self._check_claim(consumer, 1, None)
+        self._check_claim(consumer, 2, 1, *cuts)
 
     def post_of_two_consumers(self, *cuts: Cut) -> None:
         consumers = [str(uuid4()), str(uuid4())]
@@ -85,9 +85,9 @@ class Writes:
 
     def delete_of_consumer(self, *cuts: Cut) -> None:
         consumer = str(uuid4())
-        self._claim(consumer, 1, None)
+        self._check_claim(consumer, 1, None)
         self._send("delete", f"/allocations/{consumer}", None, *cuts)
-        assert self._see(f"/allocations/{consumer}")["allocations"] == {}
+        assert self._read_resource(f"/allocations/{consumer}")["allocations"] == {}
 
     def put_inventories(self, *cuts: Cut) -> None:
         before, total = self._generation(), random.randint(10_000, 99_000)
@@ -95,35 +95,35 @@ class Writes:
         body = {"resource_provider_generation": before, "inventories": stock}
         answer = self._send("put", f"{self._path}/inventories", body, *cuts)
         assert answer.json["resource_provider_generation"] == before + 1
-        found = self._see(f"{self._path}/inventories")
+        found = self._read_resource(f"{self._path}/inventories")
         assert found["resource_provider_generation"] == before + 1
         assert found["inventories"]["VCPU"]["total"] == total
 
     def post_of_provider(self, *cuts: Cut) -> None:
         uuid = str(uuid4())
         self._send("post", "/resource_providers", {"uuid": uuid, "name": uuid}, *cuts)
-        assert self._see(f"/resource_providers/{uuid}")["generation"] == 0
+        assert self._read_resource(f"/resource_providers/{uuid}")["generation"] == 0
 
     def put_of_provider(self, *cuts: Cut) -> None:
         uuid, name = str(uuid4()), str(uuid4())
         self._send("post", "/resource_providers", {"uuid": uuid, "name": uuid})
         self._send("put", f"/resource_providers/{uuid}", {"name": name}, *cuts)
-        assert self._see(f"/resource_providers/{uuid}")["name"] == name
+        assert self._read_resource(f"/resource_providers/{uuid}")["name"] == name
 
     def delete_of_provider(self, *cuts: Cut) -> None:
         uuid = str(uuid4())
         self._send("post", "/resource_providers", {"uuid": uuid, "name": uuid})
         self._send("delete", f"/resource_providers/{uuid}", None, *cuts)
-        self._see(f"/resource_providers/{uuid}", status=404)
+        self._read_resource(f"/resource_providers/{uuid}", status=404)
 
     def put_traits(self, *cuts: Cut) -> None:
         before = self._generation()
         wanted = [random.choice(["HW_CPU_X86_AVX", "HW_CPU_X86_SSE"]), "STORAGE_DISK_SSD"]
-        if self._see(f"{self._path}/traits")["traits"] == sorted(wanted):
+        if self._read_resource(f"{self._path}/traits")["traits"] == sorted(wanted):
             wanted = ["HW_CPU_X86_AVX2"]
         body = {"resource_provider_generation": before, "traits": wanted}
         self._send("put", f"{self._path}/traits", body, *cuts)
-        found = self._see(f"{self._path}/traits")
+        found = self._read_resource(f"{self._path}/traits")
         assert sorted(found["traits"]) == sorted(wanted)
         assert found["resource_provider_generation"] == before + 1
 
@@ -131,7 +131,7 @@ class Writes:
         before, wanted = self._generation(), [str(uuid4())]
         body = {"resource_provider_generation": before, "aggregates": wanted}
         self._send("put", f"{self._path}/aggregates", body, *cuts)
-        found = self._see(f"{self._path}/aggregates")
+        found = self._read_resource(f"{self._path}/aggregates")
         assert found["aggregates"] == wanted
         assert found["resource_provider_generation"] == before + 1
 
@@ -139,7 +139,7 @@ class Writes:
         name = f"CUSTOM_{uuid4().hex.upper()}"
         answer = self._send("put", f"/traits/{name}", None, *cuts)
         assert answer.status_int == 201
-        self._see(f"/traits/{name}", empty=True)
+        self._read_resource(f"/traits/{name}", empty=True)
 
     def select(self, *cuts: Cut) -> None:
         instance = str(uuid4())
@@ -147,13 +147,13 @@ class Writes:
         answer = self.app.post_json(SELECT, {"request_spec": spec(instance)})
         assert selected_hosts(answer.json) == [self.host]
         assert self.proxy.plan == []
-        assert len(self._see(f"/allocations/{instance}")["allocations"]) == 1
+        assert len(self._read_resource(f"/allocations/{instance}")["allocations"]) == 1
 
     @property
     def _path(self) -> str:
         return f"/resource_providers/{self.provider}"
 
-    def _claim(self, consumer: str, amount: int, generation: int | None, *cuts: Cut) -> None:
+    def _check_claim(self, consumer: str, amount: int, generation: int | None, *cuts: Cut) -> None:
         before = self._generation()
         self._send("put", f"/allocations/{consumer}", self._body(amount, generation), *cuts)
         self._check_consumer(consumer, amount, (generation or 0) + 1)
@@ -169,12 +169,12 @@ class Writes:
         }
 
     def _check_consumer(self, consumer: str, amount: int, generation: int) -> None:
-        found = self._see(f"/allocations/{consumer}")
+        found = self._read_resource(f"/allocations/{consumer}")
         assert found["allocations"][self.provider]["resources"] == {"VCPU": amount}
         assert found["consumer_generation"] == generation
 
     def _generation(self) -> int:
-        generation: int = self._see(self._path)["generation"]
+        generation: int = self._read_resource(self._path)["generation"]
         return generation
 
     def _send(self, method: str, path: str, body: object, *cuts: Cut) -> Any:
@@ -186,7 +186,7 @@ class Writes:
         assert self.proxy.plan == [], "a COMMIT was not cut"
         return answer
 
-    def _see(self, path: str, *, status: int = 200, empty: bool = False) -> Any:
+    def _read_resource(self, path: str, *, status: int = 200, empty: bool = False) -> Any:
         found = self.looking.get(
             f"/placement{path}", headers=LATEST_HEADERS, status=204 if empty else status
         )
@@ -194,22 +194,22 @@ class Writes:
 
 
 @pytest.fixture
-def proxied(database_url) -> Iterator[tuple[CuttingProxy, str]]:
-    with cutting(database_url) as (proxy, url):
+def proxied_database(database_url) -> Iterator[tuple[CuttingProxy, str]]:
+    with run_proxy(database_url) as (proxy, url):
         yield proxy, url
 
 
 @pytest.fixture
-def writes(database_url, proxied, make_app) -> Writes:
-    proxy, url = proxied
+def writes(database_url, proxied_database, make_app) -> Writes:
+    proxy, url = proxied_database
     return Writes(make_app(make_settings(url)), proxy, make_app(make_settings(database_url)))
 
 
-def test_what_is_answered_is_what_was_done(writes, database, record_property):
+def test_answer_agrees_with_the_database_after_a_cut_commit(writes, database, record_property):
     """Each kind of write, at each kind of cut in turn; some are cut twice running."""
     twice = [[Cut.BEFORE, cut] for cut in (Cut.ANSWERED, Cut.UNDER_WAY)]
     plans = [*([cut] for cut in Cut), *twice]
-    kinds = writes.kinds
+    kinds = writes.write_kinds
     done = 0
     while writes.proxy.cuts < CUTS:
         # In six rounds every kind meets every plan.
@@ -219,7 +219,7 @@ def test_what_is_answered_is_what_was_done(writes, database, record_property):
     record_property(TRIED, f"{writes.proxy.cuts} COMMITs cut on {database.reader.dialect.name}")
 
 
-def test_where_the_database_stays_away_it_is_503_with_the_reason(writes, monkeypatch):
+def test_unavailable_database_is_503_with_the_reason(writes, monkeypatch):
     monkeypatch.setattr(transaction, "PATIENCE", 0.2)
     uuid = str(uuid4())
     writes.proxy.then_away = True
@@ -235,15 +235,15 @@ def test_where_the_database_stays_away_it_is_503_with_the_reason(writes, monkeyp
     writes.post_of_provider()
 
 
-def test_what_only_reads_leaves_no_mark(writes):
+def test_read_writes_no_commit_mark(writes):
     services = writes.app.app.services
-    before = number_of_marks(services.database)
+    before = count_commit_marks(services.database)
     services.database.write(lambda connection: connection.exec_driver_sql("SELECT 1").scalar_one())
-    assert number_of_marks(services.database) == before
+    assert count_commit_marks(services.database) == before
     writes.post_of_provider()
-    assert number_of_marks(services.database) == before + 1
+    assert count_commit_marks(services.database) == before + 1
 
 
-def number_of_marks(database) -> int:
+def count_commit_marks(database) -> int:
     with database.read() as connection:
         return connection.exec_driver_sql("SELECT count(*) FROM sched_commit_marks").scalar_one()

@@ -10,7 +10,7 @@ import pytest
 from placement_sched.db import engine, errors
 from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
-from tests.faults.cutting import cutting
+from tests.faults.cutting import run_proxy
 from tests.support.invariants import assert_invariants
 from tests.support.versions import LATEST_HEADERS
 
@@ -25,20 +25,20 @@ CUTS = 40
 
 
 @pytest.fixture
-def dead(monkeypatch):
+def close_next_connections(monkeypatch):
     """Let so many of the next connections be closed when they are taken, and count them."""
     left = [0]
     is_open = engine.is_open
 
-    def look(dialect, connection):
+    def check_is_open(dialect, connection):
         left[0] -= 1
         return left[0] < 0 and is_open(dialect, connection)
 
-    monkeypatch.setattr(engine, "is_open", look)
+    monkeypatch.setattr(engine, "is_open", check_is_open)
     return left
 
 
-def post(app, **more):
+def post_provider(app, **more):
     uuid = str(uuid4())
     return app.post_json(
         "/placement/resource_providers",
@@ -48,39 +48,39 @@ def post(app, **more):
     )
 
 
-def test_the_next_connections_are_tried(app, dead):
+def test_closed_connection_is_replaced(app, close_next_connections):
     for number in range(1, LOOKS * errors._MAX_CONNECT_ATTEMPTS):
-        dead[0] = number
-        post(app, status=200)
-        dead[0] = number
+        close_next_connections[0] = number
+        post_provider(app, status=200)
+        close_next_connections[0] = number
         app.get("/placement/resource_providers", headers=LATEST_HEADERS, status=200)
 
 
-def test_when_none_is_open_it_is_503_with_the_reason(app, dead):
+def test_closed_connections_are_503_with_the_reason(app, close_next_connections):
     app.get("/placement/traits", headers=LATEST_HEADERS)
-    dead[0] = 10_000
+    close_next_connections[0] = 10_000
     for answer in (
-        post(app, status=503),
+        post_provider(app, status=503),
         app.get("/placement/resource_providers", headers=LATEST_HEADERS, status=503),
     ):
         assert "closes its connections" in answer.json["errors"][0]["detail"]
         assert answer.headers["Retry-After"] == "1"
-    dead[0] = 0
-    post(app, status=200)
+    close_next_connections[0] = 0
+    post_provider(app, status=200)
 
 
-def test_connections_cut_at_any_moment_end_in_answers_or_503(
+def test_connections_cut_at_any_time_give_an_answer_or_503(
     database_url, database, make_app, record_property
 ):
-    with cutting(database_url) as (proxy, url):
+    with run_proxy(database_url) as (proxy, url):
         app = make_app(make_settings(url))
-        post(app, status=200)
+        post_provider(app, status=200)
         over = threading.Event()
         ends: Counter[int] = Counter()
 
-        def ask():
+        def send():
             while not over.is_set():
-                ends[post(app, expect_errors=True).status_int] += 1
+                ends[post_provider(app, expect_errors=True).status_int] += 1
                 answer = app.get(
                     "/placement/resource_providers?name=none",
                     headers=LATEST_HEADERS,
@@ -88,12 +88,12 @@ def test_connections_cut_at_any_moment_end_in_answers_or_503(
                 )
                 ends[answer.status_int] += 1
 
-        threads = [threading.Thread(target=ask) for _ in range(3)]
+        threads = [threading.Thread(target=send) for _ in range(3)]
         for thread in threads:
             thread.start()
         for number in range(CUTS):
             over.wait(0.01 + 0.003 * (number % 7))
-            proxy.sever()
+            proxy.cut_connections()
         over.set()
         for thread in threads:
             thread.join(timeout=120)

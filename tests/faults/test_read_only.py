@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 NOBODY = 65534
 
 
-def write(app, status):
+def write_provider(app, status):
     uuid = str(uuid4())
     return app.post_json(
         "/placement/resource_providers",
@@ -43,10 +43,10 @@ def write(app, status):
     )
 
 
-def check_refusing(app):
+def check_read_only(app):
     """Writes are refused, again and again; what is read is read."""
     for _ in range(3):
-        answer = write(app, 503)
+        answer = write_provider(app, 503)
         assert "read-only" in answer.json["errors"][0]["detail"]
         assert answer.headers["Retry-After"] == "1"
         app.get("/placement/resource_providers", headers=LATEST_HEADERS)
@@ -56,8 +56,8 @@ def check_refusing(app):
     assert TestApp(app.app).get("/healthz").json == {"status": "live"}
 
 
-def check_writing(app):
-    write(app, 200)
+def check_writable(app):
+    write_provider(app, 200)
     assert TestApp(app.app).get("/healthz/ready").json == {"status": "ready"}
     assert_invariants(app.app.services.database)
 
@@ -70,26 +70,26 @@ def check_ready_soon(app):
         time.sleep(PAUSE / 10)
 
 
-def prepare(url):
+def prepare_database(url):
     database = Database(make_settings(url))
     sync(database, utcnow)
     database.dispose()
 
 
 @contextmanager
-def replicated() -> Iterator[tuple[PostgreSQL, PostgreSQL]]:
+def run_replicated_postgresql() -> Iterator[tuple[PostgreSQL, PostgreSQL]]:
     """Give a prepared primary, and a standby that has all that is committed there."""
     with run_primary_and_standby(synchronous=True) as (primary, standby):
         primary.ask("ALTER SYSTEM SET synchronous_commit = remote_apply")
         primary.ask("SELECT pg_reload_conf()")
-        prepare(primary.url())
+        prepare_database(primary.url())
         yield primary, standby
 
 
 @contextmanager
-def behind_a_proxy() -> Iterator[tuple[PostgreSQL, PostgreSQL, CuttingProxy, str]]:
+def run_replicas_behind_proxy() -> Iterator[tuple[PostgreSQL, PostgreSQL, CuttingProxy, str]]:
     """Give a primary and its standby, a proxy that leads to the standby, and the proxy's URL."""
-    with replicated() as (primary, standby):
+    with run_replicated_postgresql() as (primary, standby):
         primary.ask("ALTER SYSTEM RESET synchronous_standby_names")
         primary.ask("SELECT pg_reload_conf()")
         proxy = CuttingProxy(("127.0.0.1", standby.port))
@@ -100,77 +100,73 @@ def behind_a_proxy() -> Iterator[tuple[PostgreSQL, PostgreSQL, CuttingProxy, str
 
 
 @pytest.mark.chaos
-def test_a_standby_of_postgresql_is_written_once_it_is_promoted(make_app, record_property):
-    with replicated() as (_primary, standby):
+def test_promoted_postgresql_standby_accepts_writes(make_app, record_property):
+    with run_replicated_postgresql() as (_primary, standby):
         app = make_app(make_settings(standby.url()))
-        check_refusing(app)
+        check_read_only(app)
         standby.promote()
-        check_writing(app)
+        check_writable(app)
         app.app.services.database.dispose()
     record_property(TRIED, "1 read-only standby of PostgreSQL promoted")
 
 
 @pytest.mark.chaos
-def test_mariadb_that_is_made_read_only_is_written_again_after(make_app, record_property):
+def test_mariadb_accepts_writes_after_read_only_mode(make_app, record_property):
     with run_mariadb() as server:
         url = server.new_database()
-        prepare(url)
+        prepare_database(url)
         app = make_app(make_settings(url))
-        check_writing(app)
+        check_writable(app)
         server.run("SET GLOBAL read_only = 1")
-        check_refusing(app)
+        check_read_only(app)
         # Who may write all the same is not refused.
-        check_writing(make_app(make_settings(server.url("placement", "root"))))
+        check_writable(make_app(make_settings(server.url("placement", "root"))))
         server.run("SET GLOBAL read_only = 0")
-        check_writing(app)
+        check_writable(app)
         app.app.services.database.dispose()
     record_property(TRIED, "1 MariaDB made read-only")
 
 
 @pytest.mark.chaos
-def test_mariadb_whose_engine_is_read_only_is_written_again_after(make_app, record_property):
+def test_mariadb_accepts_writes_after_a_read_only_engine(make_app, record_property):
     with run_mariadb() as server:
         app = make_app(make_settings(server.new_database()))
         sync(app.app.services.database, utcnow)
-        check_writing(app)
+        check_writable(app)
         server.restart("--innodb-read-only=1")
-        check_refusing(app)
+        check_read_only(app)
         server.restart()
-        check_writing(app)
+        check_writable(app)
         app.app.services.database.dispose()
     record_property(TRIED, "1 MariaDB with a read-only InnoDB")
 
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("first", ["a write", "the question whether it is ready"])
-def test_sessions_of_postgresql_opened_while_it_was_read_only_are_replaced(
-    make_app, first, record_property
-):
+def test_read_only_postgresql_sessions_are_replaced(make_app, first, record_property):
     with run_postgresql() as server:
         server.ask("CREATE DATABASE placement")
         url = server.url("placement")
-        prepare(url)
+        prepare_database(url)
         app = make_app(make_settings(url))
-        check_writing(app)
+        check_writable(app)
         server.ask("ALTER DATABASE placement SET default_transaction_read_only = on")
         server.ask(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'placement'"
         )
-        check_refusing(app)
+        check_read_only(app)
         server.ask("ALTER DATABASE placement RESET default_transaction_read_only")
         if first == "a write":
-            check_writing(app)
+            check_writable(app)
         check_ready_soon(app)
-        check_writing(app)
+        check_writable(app)
         app.app.services.database.dispose()
     record_property(TRIED, "1 PostgreSQL read-only by a setting of its sessions")
 
 
 @pytest.mark.chaos
-def test_connections_to_a_standby_are_closed_at_times_not_at_each_question(
-    make_app, record_property
-):
-    with replicated() as (_primary, standby):
+def test_connections_to_a_standby_are_closed_periodically(make_app, record_property):
+    with run_replicated_postgresql() as (_primary, standby):
         app = make_app(make_settings(standby.url()))
         opened = []
         listen(app.app.services.database.reader.pool, "connect", lambda *_new: opened.append(1))
@@ -184,56 +180,52 @@ def test_connections_to_a_standby_are_closed_at_times_not_at_each_question(
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("first", ["a write", "the question whether it is ready"])
-def test_sessions_of_mariadb_opened_while_it_was_read_only_are_replaced(
-    make_app, first, record_property
-):
+def test_read_only_mariadb_sessions_are_replaced(make_app, first, record_property):
     with run_mariadb() as server:
         url = server.new_database()
-        prepare(url)
+        prepare_database(url)
         app = make_app(make_settings(url))
-        check_writing(app)
+        check_writable(app)
         server.run("SET GLOBAL tx_read_only = 1")
         app.app.services.database.dispose()
-        check_refusing(app)
+        check_read_only(app)
         server.run("SET GLOBAL tx_read_only = 0")
         if first == "a write":
-            check_writing(app)
+            check_writable(app)
         check_ready_soon(app)
-        check_writing(app)
+        check_writable(app)
         app.app.services.database.dispose()
     record_property(TRIED, "1 MariaDB read-only by a setting of its sessions")
 
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("first", ["a write", "the question whether it is ready"])
-def test_what_is_written_is_read_after_the_proxy_leads_from_the_standby_to_the_primary(
-    make_app, first, record_property
-):
-    with behind_a_proxy() as (primary, standby, proxy, url):
+def test_write_is_read_after_a_proxy_switches_to_the_primary(make_app, first, record_property):
+    with run_replicas_behind_proxy() as (primary, standby, proxy, url):
         app = make_app(make_settings(url))
-        check_refusing(app)
+        check_read_only(app)
         standby.ask("SELECT pg_wal_replay_pause()")
         # Only connections that are made from now on lead to the primary.
-        proxy.lead_to(("127.0.0.1", primary.port))
+        proxy.set_target(("127.0.0.1", primary.port))
         if first != "a write":
             check_ready_soon(app)
-        uuid = write(app, 200).json["uuid"]
+        uuid = write_provider(app, 200).json["uuid"]
         app.get(f"/placement/resource_providers/{uuid}", headers=LATEST_HEADERS)
-        check_writing(app)
+        check_writable(app)
         app.app.services.database.dispose()
     record_property(TRIED, "1 proxy that leads from a standby of PostgreSQL to its primary")
 
 
 @pytest.mark.chaos
-def test_a_worker_that_only_reads_leaves_the_standby_that_the_proxy_led_to(
+def test_reading_worker_leaves_the_standby_after_a_proxy_switch(
     make_app, monkeypatch, record_property
 ):
-    with behind_a_proxy() as (primary, standby, proxy, url):
+    with run_replicas_behind_proxy() as (primary, standby, proxy, url):
         reads = make_app(make_settings(url))
         reads.get("/placement/resource_providers", headers=LATEST_HEADERS)
         standby.ask("SELECT pg_wal_replay_pause()")
-        proxy.lead_to(("127.0.0.1", primary.port))
-        uuid = write(make_app(make_settings(primary.url())), 200).json["uuid"]
+        proxy.set_target(("127.0.0.1", primary.port))
+        uuid = write_provider(make_app(make_settings(primary.url())), 200).json["uuid"]
         # The time until connections are checked again is over.
         monkeypatch.setattr(transaction, "CHECK_AGAIN", 0.0)
         reads.get(f"/placement/resource_providers/{uuid}", headers=LATEST_HEADERS)
@@ -242,7 +234,7 @@ def test_a_worker_that_only_reads_leaves_the_standby_that_the_proxy_led_to(
 
 
 @contextmanager
-def ordinary_user() -> Iterator[None]:
+def without_root_permissions() -> Iterator[None]:
     """Let the process be bound by the permissions of files."""
     before = os.geteuid()
     if before == 0:
@@ -254,7 +246,7 @@ def ordinary_user() -> Iterator[None]:
 
 
 @pytest.fixture
-def file(sqlite_template) -> Iterator[Path]:
+def database_file(sqlite_template) -> Iterator[Path]:
     """A database file in a folder that all may reach and write in."""
     folder = Path(tempfile.mkdtemp(prefix="placement_sched_read_only_"))
     folder.chmod(0o777)
@@ -265,24 +257,24 @@ def file(sqlite_template) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("at_start", [True, False], ids=["from the start", "later"])
-def test_sqlite_file_without_permission_is_written_once_it_is_given(
-    file, make_app, at_start, record_property
+def test_sqlite_file_accepts_writes_once_permission_is_given(
+    database_file, make_app, at_start, record_property
 ):
-    def permit(mode):
-        for path in file.parent.iterdir():
+    def set_permissions(mode):
+        for path in database_file.parent.iterdir():
             with suppress(FileNotFoundError):
                 path.chmod(mode)
 
-    app = make_app(make_settings(f"sqlite:///{file}"))
+    app = make_app(make_settings(f"sqlite:///{database_file}"))
     if not at_start:
-        permit(0o666)
-        with ordinary_user():
-            check_writing(app)
-    permit(0o444)
+        set_permissions(0o666)
+        with without_root_permissions():
+            check_writable(app)
+    set_permissions(0o444)
     app.app.services.database.dispose()
-    with ordinary_user():
-        check_refusing(app)
-    permit(0o666)
-    with ordinary_user():
-        check_writing(app)
+    with without_root_permissions():
+        check_read_only(app)
+    set_permissions(0o666)
+    with without_root_permissions():
+        check_writable(app)
     record_property(TRIED, f"1 SQLite file read-only {'from the start' if at_start else 'later'}")

@@ -11,7 +11,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
-from tests.faults.cutting import cutting
+from tests.faults.cutting import run_proxy
 from tests.support.mariadb import run_semi_synchronous_pair
 from tests.support.servers import wait_until
 
@@ -24,10 +24,10 @@ WAITING = "SHOW STATUS LIKE 'Rpl_semi_sync_master_wait_sessions'"
 
 # The primary's engine commits when the replica has the transaction, or before that.
 @pytest.mark.parametrize("wait_point", ["AFTER_SYNC", "AFTER_COMMIT"])
-def test_write_that_the_replica_lacks_is_not_acknowledged_after_a_restart(wait_point):
+def test_unreplicated_write_is_not_acknowledged_after_a_restart(wait_point):
     with (
         run_semi_synchronous_pair(wait_point) as (primary, replica),
-        cutting(primary.new_database()) as (proxy, url),
+        run_proxy(primary.new_database()) as (proxy, url),
     ):
         # A statement that reads may take a second; the look at what was done may take longer.
         database = Database(make_settings(url, placement_database__read_timeout=1))
@@ -50,7 +50,7 @@ def test_write_that_the_replica_lacks_is_not_acknowledged_after_a_restart(wait_p
         assert wait_until(lambda: primary.ask(f"{HAS}'{LOST}'") == (1,))
         assert not done.wait(3)
         primary.kill()
-        proxy.lead_to(("127.0.0.1", replica.port))
+        proxy.set_target(("127.0.0.1", replica.port))
         writer.join(60)
         assert done.is_set()
         assert replica.ask(f"{HAS}'{LOST}'") == (1,)

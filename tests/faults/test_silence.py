@@ -19,8 +19,8 @@ from placement_sched.db.migrate import migration_lock
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from tests.conftest import make_settings
-from tests.faults.cutting import cutting
-from tests.faults.swallowing import swallowing
+from tests.faults.cutting import run_proxy
+from tests.faults.swallowing import lossy_network
 from tests.support.invariants import assert_invariants
 from tests.support.servers import wait_until
 from tests.support.versions import LATEST_HEADERS
@@ -38,22 +38,22 @@ SLEEP = {"postgresql": "SELECT pg_sleep(60)", "mysql": "SELECT SLEEP(60)"}
 
 
 @pytest.fixture(autouse=True)
-def brief(monkeypatch):
+def short_wait(monkeypatch):
     monkeypatch.setattr(engine, "GRACE", GRACE)
     monkeypatch.setattr(transaction, "SOON", 1.0)
 
 
-def hasty(url):
+def add_timeouts(url):
     brief = make_url(url).update_query_dict({"connect_timeout": str(CONNECT)})
     return brief.render_as_string(hide_password=False)
 
 
-def post(app, **more):
+def post_provider(app, **more):
     body = {"uuid": str(uuid4()), "name": str(uuid4())}
     return app.post_json(PROVIDERS, body, headers=LATEST_HEADERS, **more)
 
 
-def ends_soon(ask):
+def check_ends_soon(ask):
     """Return the answer of a request, which must come soon."""
     began = time.monotonic()
     answer = ask()
@@ -61,66 +61,62 @@ def ends_soon(ask):
     return answer
 
 
-def is_refused(app):
+def check_unavailable(app):
     """Check that all kinds of requests are 503 with the reason."""
     for ask in (
-        lambda: post(app, status=503),
+        lambda: post_provider(app, status=503),
         lambda: app.get(PROVIDERS, headers=LATEST_HEADERS, status=503),
     ):
-        answer = ends_soon(ask)
+        answer = check_ends_soon(ask)
         assert "does not answer" in answer.json["errors"][0]["detail"]
         assert answer.headers["Retry-After"] == "1"
-    ready = ends_soon(lambda: app.get("/healthz/ready", status=503))
+    ready = check_ends_soon(lambda: app.get("/healthz/ready", status=503))
     assert "does not answer" in ready.json["reason"]
 
 
-def is_served(app):
-    post(app, status=200)
+def check_served(app):
+    post_provider(app, status=200)
     app.get(PROVIDERS, headers=LATEST_HEADERS, status=200)
     app.get("/healthz/ready", status=200)
 
 
 @pytest.mark.chaos
-def test_requests_end_while_a_proxy_is_silent_and_are_served_when_it_speaks(
-    database_url, database, make_app
-):
-    with cutting(database_url) as (proxy, url):
-        app = make_app(make_settings(hasty(url), placement_database__read_timeout=READ))
-        is_served(app)
-        proxy.hush()
-        is_refused(app)
-        proxy.speak()
-        is_served(app)
+def test_requests_end_during_a_silent_proxy_and_recover(database_url, database, make_app):
+    with run_proxy(database_url) as (proxy, url):
+        app = make_app(make_settings(add_timeouts(url), placement_database__read_timeout=READ))
+        check_served(app)
+        proxy.hold_back_data()
+        check_unavailable(app)
+        proxy.release_data()
+        check_served(app)
     assert_invariants(database)
 
 
-def test_readiness_is_known_soon_while_a_proxy_is_silent(database_url, make_app):
-    with cutting(database_url) as (proxy, url):
+def test_readiness_fails_quickly_during_a_silent_proxy(database_url, make_app):
+    with run_proxy(database_url) as (proxy, url):
         # Other requests are given a minute and more.
-        app = make_app(make_settings(hasty(url)))
-        is_served(app)
-        proxy.hush()
-        ready = ends_soon(lambda: app.get("/healthz/ready", status=503))
+        app = make_app(make_settings(add_timeouts(url)))
+        check_served(app)
+        proxy.hold_back_data()
+        ready = check_ends_soon(lambda: app.get("/healthz/ready", status=503))
         assert "does not answer" in ready.json["reason"]
-        proxy.speak()
-        is_served(app)
+        proxy.release_data()
+        check_served(app)
 
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("again", [False, True], ids=["stays silent", "speaks in time"])
-def test_commit_that_a_proxy_keeps_back_is_answered_truly(
-    database_url, database, make_app, monkeypatch, again
-):
+def test_delayed_commit_is_reported_correctly(database_url, database, make_app, monkeypatch, again):
     monkeypatch.setattr(transaction_module, "PATIENCE", 10.0 if again else 0.0)
-    with cutting(database_url) as (proxy, url):
-        app = make_app(make_settings(hasty(url), placement_database__read_timeout=READ))
-        is_served(app)
+    with run_proxy(database_url) as (proxy, url):
+        app = make_app(make_settings(add_timeouts(url), placement_database__read_timeout=READ))
+        check_served(app)
         proxy.hushes_commit = True
         if again:
-            speaking = threading.Timer(READ + GRACE + 1, proxy.speak)
+            speaking = threading.Timer(READ + GRACE + 1, proxy.release_data)
             speaking.start()
         body = {"uuid": str(uuid4()), "name": str(uuid4())}
-        answer = ends_soon(
+        answer = check_ends_soon(
             lambda: app.post_json(PROVIDERS, body, headers=LATEST_HEADERS, expect_errors=True)
         )
         if again:
@@ -130,8 +126,8 @@ def test_commit_that_a_proxy_keeps_back_is_answered_truly(
             assert answer.status_int == 503
             assert "not known whether it was done" in answer.json["errors"][0]["detail"]
             # Now the COMMIT comes to the database, or its transaction is over.
-            proxy.speak()
-        is_served(app)
+            proxy.release_data()
+        check_served(app)
         found = app.get(f"{PROVIDERS}?uuid={body['uuid']}", headers=LATEST_HEADERS)
         assert len(found.json["resource_providers"]) <= 1
         if again:
@@ -140,7 +136,7 @@ def test_commit_that_a_proxy_keeps_back_is_answered_truly(
 
 
 @pytest.mark.chaos
-def test_change_of_the_schema_is_waited_for_however_long_it_takes(database_url):
+def test_schema_change_has_no_timeout(database_url):
     database = Database(make_settings(database_url, placement_database__read_timeout=READ))
     slow = SLEEP[database.reader.dialect.name].replace("60", str(READ + GRACE + 1))
 
@@ -153,7 +149,7 @@ def test_change_of_the_schema_is_waited_for_however_long_it_takes(database_url):
 
 
 @pytest.fixture
-def alert(monkeypatch):
+def tcp_timeout(monkeypatch):
     """Give up a machine that has vanished after two seconds or three."""
     for name, number in {
         "keepalives_idle": 1,
@@ -165,34 +161,32 @@ def alert(monkeypatch):
 
 
 @pytest.mark.chaos
-@pytest.mark.usefixtures("alert")
-def test_requests_end_while_a_network_swallows_packets_and_are_served_when_it_does_not(
-    database_url, database, make_app
-):
-    with swallowing() as network, cutting(database_url, network.listening) as (_proxy, url):
-        app = make_app(make_settings(hasty(url)))
-        is_served(app)
-        network.swallow()
-        is_refused(app)
-        network.carry()
-        assert wait_until(lambda: post(app, expect_errors=True).status_int == 200)
-        is_served(app)
+@pytest.mark.usefixtures("tcp_timeout")
+def test_requests_end_during_packet_loss_and_recover(database_url, database, make_app):
+    with lossy_network() as network, run_proxy(database_url, network.listening) as (_proxy, url):
+        app = make_app(make_settings(add_timeouts(url)))
+        check_served(app)
+        network.drop_packets()
+        check_unavailable(app)
+        network.pass_packets()
+        assert wait_until(lambda: post_provider(app, expect_errors=True).status_int == 200)
+        check_served(app)
     assert_invariants(database)
 
 
 @pytest.mark.chaos
-@pytest.mark.usefixtures("alert")
-def test_statement_whose_answer_is_awaited_ends_when_a_network_swallows_packets(database_url):
-    with swallowing() as network, cutting(database_url, network.listening) as (_proxy, url):
-        database = Database(make_settings(hasty(url)))
-        timer = threading.Timer(0.5, network.swallow)
+@pytest.mark.usefixtures("tcp_timeout")
+def test_pending_statement_ends_during_packet_loss(database_url):
+    with lossy_network() as network, run_proxy(database_url, network.listening) as (_proxy, url):
+        database = Database(make_settings(add_timeouts(url)))
+        timer = threading.Timer(0.5, network.drop_packets)
 
-        def ask():
+        def send():
             timer.start()
             with pytest.raises(Unavailable, match="does not answer"), database.read() as connection:
                 connection.execute(text(SLEEP[connection.dialect.name]))
 
-        ends_soon(ask)
+        check_ends_soon(send)
         timer.join(60)
-        network.carry()
+        network.pass_packets()
         database.dispose()

@@ -54,13 +54,13 @@ PROVIDER_SETTINGS = {
 }
 
 
-def _settings_of_operators() -> dict[str, str]:
+def _documented_settings() -> dict[str, str]:
     parser = ConfigParser()
     parser.read(NODE)
     return {name.replace("_", "-"): value for name, value in parser["galera"].items()}
 
 
-def missing() -> str | None:
+def missing_programs() -> str | None:
     """Return what a cluster needs and is not installed; None where all is."""
     lacking = [one for one in PROGRAMS if shutil.which(one) is None]
     if not PROVIDER.exists():
@@ -87,7 +87,7 @@ class Node:
     def start(self, others: str = "") -> None:
         """Start it in the cluster of these addresses, or as the first node of a new one."""
         options = {
-            **_settings_of_operators(),
+            **_documented_settings(),
             **SETTINGS,
             "datadir": self.folder / "data",
             "port": self.port,
@@ -102,7 +102,9 @@ class Node:
         }
         words = [f"--{name}={value}" for name, value in options.items()]
         # With this process it ends as well.
-        command = _as_account("--pdeathsig", "KILL", "mariadbd", "--no-defaults", *words)
+        command = _system_account_command(
+            "--pdeathsig", "KILL", "mariadbd", "--no-defaults", *words
+        )
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -119,7 +121,7 @@ class Node:
         where = f"127.0.0.1:{self.port}/{database}"
         return f"mysql+pymysql://{ACCOUNT}:{PASSWORD}@{where}?ssl_disabled=true"
 
-    def ask(self, statement: str, database: str | None = None) -> list[tuple[Any, ...]]:
+    def query(self, statement: str, database: str | None = None) -> list[tuple[Any, ...]]:
         """Return the rows of a statement, which is committed at once."""
         with (
             pymysql.connect(
@@ -141,7 +143,7 @@ class Node:
     def status(self, name: str) -> str | None:
         """Return a status variable of Galera; None where the node does not answer."""
         with suppress(pymysql.MySQLError):
-            for _name, value in self.ask(f"SHOW GLOBAL STATUS LIKE 'wsrep_{name}'"):
+            for _name, value in self.query(f"SHOW GLOBAL STATUS LIKE 'wsrep_{name}'"):
                 return str(value)
         return None
 
@@ -207,7 +209,7 @@ class Cluster:
     def settle(self) -> None:
         """Wait until each node shows all that was committed on any."""
         for one in self.running:
-            one.ask("SET STATEMENT wsrep_sync_wait = 1 FOR SELECT 1")
+            one.query("SET STATEMENT wsrep_sync_wait = 1 FOR SELECT 1")
 
     @property
     def running(self) -> list[Node]:
@@ -222,27 +224,27 @@ class Cluster:
 @contextmanager
 def new_cluster() -> Iterator[Cluster]:
     """Give a cluster of three nodes, all running; skip the test where Galera is not installed."""
-    if lacking := missing():
+    if lacking := missing_programs():
         if REQUIRED:
             pytest.fail(lacking)
         pytest.skip(lacking)
     folder = Path(tempfile.mkdtemp(prefix="placement_sched_galera_"))
-    _own(folder)
+    _give_to_system_account(folder)
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         nodes = tuple(_new_node(stack, folder / f"node{number}") for number in range(NODES))
         cluster = Cluster(nodes)
-        stack.callback(_kill, cluster)
+        stack.callback(_kill_nodes, cluster)
         cluster.start()
         yield cluster
 
 
-def _kill(cluster: Cluster) -> None:
+def _kill_nodes(cluster: Cluster) -> None:
     for one in cluster.running:
         one.kill()
 
 
-def _as_account(*words: str) -> list[str]:
+def _system_account_command(*words: str) -> list[str]:
     """Return a command under an account that is not the superuser's.
 
     rsync, which copies a node's data to another, would else write as an account that may not.
@@ -252,7 +254,7 @@ def _as_account(*words: str) -> list[str]:
     return ["setpriv", f"--reuid={SYSTEM}", f"--regid={SYSTEM}", "--init-groups", *words]
 
 
-def _own(folder: Path) -> None:
+def _give_to_system_account(folder: Path) -> None:
     if os.geteuid() == 0:
         account = pwd.getpwnam(SYSTEM)
         os.chown(folder, account.pw_uid, account.pw_gid)
@@ -260,7 +262,7 @@ def _own(folder: Path) -> None:
 
 def _new_node(stack: ExitStack, folder: Path) -> Node:
     folder.mkdir()
-    _own(folder)
+    _give_to_system_account(folder)
     # Beside the usual tables an account that may do everything, from everywhere.
     accounts = folder / "accounts.sql"
     accounts.write_text(
@@ -271,7 +273,7 @@ def _new_node(stack: ExitStack, folder: Path) -> Node:
     )
     options = [f"--datadir={folder / 'data'}", f"--extra-file={accounts}"]
     subprocess.run(
-        _as_account("mariadb-install-db", "--no-defaults", "--skip-test-db", *options),
+        _system_account_command("mariadb-install-db", "--no-defaults", "--skip-test-db", *options),
         check=True,
         timeout=PATIENCE,
         stdin=subprocess.DEVNULL,

@@ -34,7 +34,7 @@ def galera(shared_cluster: Cluster) -> Cluster:
 def prepared_database(shared_cluster: Cluster) -> str:
     """Give the name of a database on the cluster that has the schema."""
     name, first = f"ps_{uuid4().hex[:12]}", shared_cluster.nodes[0]
-    first.ask(f"CREATE DATABASE {name}")
+    first.query(f"CREATE DATABASE {name}")
     database = Database(make_settings(first.url(name)))
     sync(database, utcnow)
     database.dispose()

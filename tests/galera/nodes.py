@@ -29,7 +29,7 @@ class Nodes:
     database: str
     clients: tuple[Client, ...]
 
-    def ask(
+    def request(
         self, node: int, method: str, path: str, body: Any = None, version: str | None = None
     ) -> TestResponse:
         """Send a request through a node; return the answer, whatever it is."""
@@ -41,36 +41,36 @@ class Nodes:
         send = {"POST": client.post_json, "PUT": client.put_json}[method]
         return send(path, body, headers=headers, expect_errors=True)
 
-    def made(self, method: str, path: str, body: Any = None) -> Any:
+    def create(self, method: str, path: str, body: Any = None) -> Any:
         """Send a request that succeeds through the first node, and wait until all nodes have it."""
-        answer = self.ask(0, method, path, body)
+        answer = self.request(0, method, path, body)
         assert answer.status_int < 300, answer.text
         self.cluster.settle()
         return answer.json if answer.body else None
 
-    def at_once(self, *asks: Ask) -> list[TestResponse]:
+    def send_concurrently(self, *requests: Ask) -> list[TestResponse]:
         """Send requests at the same moment, each in a thread; wait until all nodes have them."""
-        answers = run_concurrently(*(partial(self.ask, *ask) for ask in asks))
+        answers = run_concurrently(*(partial(self.request, *request) for request in requests))
         assert None not in answers
         self.cluster.settle()
         return answers
 
-    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+    def read_rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Return the rows of a statement, which are the same on all nodes once all have them."""
         self.cluster.settle()
-        first, *others = [one.ask(statement, self.database) for one in self.cluster.running]
+        first, *others = [one.query(statement, self.database) for one in self.cluster.running]
         assert all(one == first for one in others)
         return first
 
 
-def pairs(rounds: int = ROUNDS) -> Iterator[tuple[int, tuple[int, int]]]:
+def node_pairs(rounds: int = ROUNDS) -> Iterator[tuple[int, tuple[int, int]]]:
     """Yield the numbers of rounds, each with two nodes: every pair, in either order, in turn."""
     both = [(one, other) for one in range(3) for other in range(3) if one != other]
     for number in range(rounds):
         yield number, both[number % len(both)]
 
 
-def broken(rounds: Iterator[Any], race: Callable[..., None]) -> list[str]:
+def failed_rounds(rounds: Iterator[Any], race: Callable[..., None]) -> list[str]:
     """Run a race in each round; return what was wrong in those in which it did not hold."""
     wrong = []
     for one in rounds:

@@ -32,7 +32,7 @@ HAPROXY = NODE.with_name("haproxy.cfg")
 
 
 @contextmanager
-def proxied(cluster, folder: Path):
+def haproxy_port(cluster, folder: Path):
     """Give the port of HAProxy before the nodes, configured as operators are shown."""
     program = shutil.which("haproxy")
     if program is None:
@@ -54,110 +54,106 @@ def proxied(cluster, folder: Path):
                 process.kill()
 
 
-def ready(client) -> int:
+def readiness_status(client) -> int:
     return client.get("/healthz/ready", expect_errors=True).status_int
 
 
-def shared_provider(nodes) -> str:
-    uuid = nodes.made("POST", PROVIDERS, {"name": "shared"})["uuid"]
+def create_shared_provider(nodes) -> str:
+    uuid = nodes.create("POST", PROVIDERS, {"name": "shared"})["uuid"]
     inventories = {"VCPU": {"total": 1_000_000}}
     asked = {"resource_provider_generation": 0, "inventories": inventories}
-    nodes.made("PUT", f"{PROVIDERS}/{uuid}/inventories", asked)
+    nodes.create("PUT", f"{PROVIDERS}/{uuid}/inventories", asked)
     return uuid
 
 
-def kept(nodes) -> set[str]:
+def rows_on_all_nodes(nodes) -> set[str]:
     """Return what all nodes have of what was written."""
     nodes.cluster.settle()
-    found = nodes.rows("SELECT uuid FROM resource_providers ORDER BY uuid")
-    held = nodes.rows("SELECT consumer_id FROM allocations ORDER BY consumer_id")
+    found = nodes.read_rows("SELECT uuid FROM resource_providers ORDER BY uuid")
+    held = nodes.read_rows("SELECT consumer_id FROM allocations ORDER BY consumer_id")
     return {f"provider {one}" for (one,) in found} | {f"claim {one}" for (one,) in held}
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
-def test_nothing_acknowledged_is_lost_with_a_node_that_comes_back(
+def test_acknowledged_writes_survive_a_rejoining_node(
     nodes, galera, galera_database, make_app, tmp_path, how, record_property
 ):
     first = galera.nodes[0]
-    with proxied(galera, tmp_path) as port:
+    with haproxy_port(galera, tmp_path) as port:
         url = first.url(galera_database).replace(f":{first.port}/", f":{port}/")
         through = make_app(make_settings(url))
-        assert wait_until(lambda: ready(through) == 200)
-        shared = shared_provider(nodes)
+        assert wait_until(lambda: readiness_status(through) == 200)
+        shared = create_shared_provider(nodes)
         with Writers([through, *nodes.clients[1:]], shared) as writers:
-            writers.have_written(WRITES // 3)
+            writers.total_written(WRITES // 3)
             getattr(first, how)()
-            writers.have_written(2 * WRITES // 3)
+            writers.total_written(2 * WRITES // 3)
             galera.rejoin(first)
-            writers.have_written(WRITES)
-    assert set(writers.acknowledged) <= kept(nodes)
+            writers.total_written(WRITES)
+    assert set(writers.acknowledged) <= rows_on_all_nodes(nodes)
     # Of the other nodes none was refused; the proxy has to notice first.
     assert {status for _, status in writers.statuses} <= {200, 204, 503}
     assert {**writers.statuses}.get(("claim", 503), 0) <= WRITES // 10
-    (used,) = nodes.rows("SELECT sum(used), count(*) FROM allocations")
+    (used,) = nodes.read_rows("SELECT sum(used), count(*) FROM allocations")
     assert used[0] == used[1]
     record_property(TRIED, f"{len(writers.acknowledged)} writes, 1 node of 3 ended by {how}")
 
 
-def test_transactions_refused_by_certification_are_not_seen_by_clients(
-    nodes, galera, record_property
-):
-    shared = shared_provider(nodes)
+def test_certification_failures_are_hidden_from_clients(nodes, galera, record_property):
+    shared = create_shared_provider(nodes)
     before = galera.count("local_cert_failures") + galera.count("local_bf_aborts")
     with Writers(nodes.clients, shared) as writers:
-        writers.have_written(WRITES)
+        writers.total_written(WRITES)
     refused = galera.count("local_cert_failures") + galera.count("local_bf_aborts") - before
     assert refused > 0
     assert set(writers.statuses) == {("provider", 200), ("claim", 204)}
-    assert set(writers.acknowledged) <= kept(nodes)
+    assert set(writers.acknowledged) <= rows_on_all_nodes(nodes)
     record_property(
         TRIED, f"{len(writers.acknowledged)} writes, {refused} transactions refused and retried"
     )
 
 
-def test_node_without_a_quorum_refuses_and_serves_again(nodes, galera):
+def test_node_without_quorum_rejects_requests_until_it_rejoins(nodes, galera):
     last = galera.nodes[2]
     for one in galera.nodes[:2]:
         one.kill()
     try:
         assert wait_until(lambda: last.status("cluster_status") != "Primary")
-        answer = nodes.ask(2, "POST", PROVIDERS, {"name": "refused"})
+        answer = nodes.request(2, "POST", PROVIDERS, {"name": "refused"})
         assert answer.status_int == 503
         assert "quorum" in answer.text
-        assert ready(nodes.clients[2]) == 503
+        assert readiness_status(nodes.clients[2]) == 503
     finally:
-        last.ask("SET GLOBAL wsrep_provider_options = 'pc.bootstrap=true'")
+        last.query("SET GLOBAL wsrep_provider_options = 'pc.bootstrap=true'")
         for one in galera.nodes[:2]:
             galera.rejoin(one)
-    assert nodes.ask(2, "POST", PROVIDERS, {"name": "taken"}).status_int == 200
-    assert nodes.rows("SELECT name FROM resource_providers") == [("taken",)]
+    assert nodes.request(2, "POST", PROVIDERS, {"name": "taken"}).status_int == 200
+    assert nodes.read_rows("SELECT name FROM resource_providers") == [("taken",)]
 
 
-def test_schema_is_upgraded_through_one_node_while_another_is_written(nodes, galera):
+def test_schema_upgrade_during_writes_on_another_node(nodes, galera):
     last_table = "sched_commit_marks"
-    shared = shared_provider(nodes)
+    shared = create_shared_provider(nodes)
     for node, client in enumerate(nodes.clients):
-        assert nodes.ask(node, "GET", PROVIDERS).status_int == 200
+        assert nodes.request(node, "GET", PROVIDERS).status_int == 200
         # From here on as a release that knows nothing of that table.
         client.app.services.database.marks_commits = False
     first = galera.nodes[0]
     for statement in (f"DROP TABLE {last_table}", "DELETE FROM placement_sched_alembic_version"):
-        first.ask(statement, nodes.database)
+        first.query(statement, nodes.database)
     galera.settle()
     with Writers(nodes.clients[1:], shared) as writers:
-        writers.have_written(WRITES // 6)
+        writers.total_written(WRITES // 6)
         database = Database(make_settings(first.url(nodes.database)))
         sync(database, utcnow)
         database.dispose()
-        writers.have_written(len(writers.acknowledged) + WRITES // 6)
+        writers.total_written(len(writers.acknowledged) + WRITES // 6)
     assert set(writers.statuses) == {("provider", 200), ("claim", 204)}
-    assert set(writers.acknowledged) <= kept(nodes)
-    assert nodes.rows(f"SELECT count(*) FROM {last_table}") == [(0,)]
+    assert set(writers.acknowledged) <= rows_on_all_nodes(nodes)
+    assert nodes.read_rows(f"SELECT count(*) FROM {last_table}") == [(0,)]
 
 
-def test_node_shows_what_another_has_acknowledged_where_reads_are_to_wait(
-    galera, galera_database, make_app
-):
+def test_causal_reads_see_writes_of_other_nodes(galera, galera_database, make_app):
     (parameters,) = re.findall(r"connection_parameters = (.*)", GUIDE.read_text())
     clients = [
         make_app(

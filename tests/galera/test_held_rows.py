@@ -13,7 +13,7 @@ import pytest
 from placement_sched.errors import NotFound
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.repair import Healer, HealRequest
-from tests.galera.nodes import broken, pairs, statuses
+from tests.galera.nodes import failed_rounds, node_pairs, statuses
 from tests.support.concurrency import run_concurrently
 from tests.support.scheduling import report
 
@@ -38,82 +38,86 @@ MEMBER = (
 )
 
 
-def provider(nodes):
-    return nodes.made("POST", PROVIDERS, {"name": str(uuid4())})["uuid"]
+def create_provider(nodes):
+    return nodes.create("POST", PROVIDERS, {"name": str(uuid4())})["uuid"]
 
 
-def joining(node, uuid, aggregate):
+def replace_aggregates_request(node, uuid, aggregate):
     """What makes an aggregate the only one of a provider, as clients before 1.19 ask for it."""
     return node, "PUT", f"{PROVIDERS}/{uuid}/aggregates", [aggregate], UNCOUNTED
 
 
-def test_no_aggregate_has_a_provider_that_is_deleted(nodes):
+def test_deleted_provider_is_in_no_aggregate(nodes):
     def race(_number, via):
-        uuid, aggregate = provider(nodes), str(uuid4())
+        uuid, aggregate = create_provider(nodes), str(uuid4())
         joins, deletes = via
-        answers = nodes.at_once(
-            joining(joins, uuid, aggregate), (deletes, "DELETE", f"{PROVIDERS}/{uuid}", None)
+        answers = nodes.send_concurrently(
+            replace_aggregates_request(joins, uuid, aggregate),
+            (deletes, "DELETE", f"{PROVIDERS}/{uuid}", None),
         )
-        assert not nodes.rows(ORPHANS.format(aggregate))
+        assert not nodes.read_rows(ORPHANS.format(aggregate))
         assert statuses(answers) in ([200, 204], [204, 404])
 
-    assert broken(pairs(), race) == []
+    assert failed_rounds(node_pairs(), race) == []
 
 
-def test_last_who_replaces_the_aggregates_of_a_provider_is_who_replaced_them(nodes):
+def test_last_replacement_of_aggregates_wins(nodes):
     def race(_number, via):
-        uuid, wanted = provider(nodes), [str(uuid4()), str(uuid4())]
-        answers = nodes.at_once(
-            *(joining(n, uuid, one) for n, one in zip(via, wanted, strict=True))
+        uuid, wanted = create_provider(nodes), [str(uuid4()), str(uuid4())]
+        answers = nodes.send_concurrently(
+            *(replace_aggregates_request(n, uuid, one) for n, one in zip(via, wanted, strict=True))
         )
         assert statuses(answers) == [200, 200]
-        assert nodes.rows(MEMBER.format(uuid)) in [[(one,)] for one in wanted]
+        assert nodes.read_rows(MEMBER.format(uuid)) in [[(one,)] for one in wanted]
 
-    assert broken(pairs(), race) == []
+    assert failed_rounds(node_pairs(), race) == []
 
 
-def test_replacement_with_a_generation_and_one_without_are_not_mixed(nodes):
+def test_aggregate_replacements_with_and_without_generation_do_not_mix(nodes):
     def race(_number, via):
-        uuid, wanted = provider(nodes), [str(uuid4()), str(uuid4())]
+        uuid, wanted = create_provider(nodes), [str(uuid4()), str(uuid4())]
         asked = {"aggregates": wanted[:1], "resource_provider_generation": 0}
         counted = (via[0], "PUT", f"{PROVIDERS}/{uuid}/aggregates", asked, COUNTED)
-        answers = nodes.at_once(counted, joining(via[1], uuid, wanted[1]))
+        answers = nodes.send_concurrently(
+            counted, replace_aggregates_request(via[1], uuid, wanted[1])
+        )
         assert statuses(answers) == [200, 200]
-        assert nodes.rows(MEMBER.format(uuid)) in [[(one,)] for one in wanted]
+        assert nodes.read_rows(MEMBER.format(uuid)) in [[(one,)] for one in wanted]
 
-    assert broken(pairs(), race) == []
+    assert failed_rounds(node_pairs(), race) == []
 
 
-def test_replacement_without_a_generation_changes_nothing_of_the_provider(nodes):
-    uuid = provider(nodes)
+def test_aggregate_replacement_without_generation_keeps_the_provider(nodes):
+    uuid = create_provider(nodes)
     shown = f"SELECT * FROM resource_providers WHERE uuid = '{uuid}'"
-    before = nodes.rows(shown)
-    assert nodes.ask(*joining(1, uuid, str(uuid4()))).status_int == 200
-    assert nodes.rows(shown) == before
+    before = nodes.read_rows(shown)
+    assert nodes.request(*replace_aggregates_request(1, uuid, str(uuid4()))).status_int == 200
+    assert nodes.read_rows(shown) == before
 
 
-def test_no_instance_that_is_deleted_is_given_allocations(nodes):
-    nodes.made("POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1024)])
+def test_deleted_instance_gets_no_allocations(nodes):
+    nodes.create("POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1024)])
     database = [one.app.services.database for one in nodes.clients]
     flavor = {"vcpus": 1, "memory_mb": 0, "root_gb": 0}
 
     def race(_number, via):
         uuid = str(uuid4())
         recorded = {"host": "cn1", "node": "cn1", "project_id": "p", "user_id": "u"}
-        nodes.made("PUT", f"{INSTANCES}/{uuid}", {**recorded, "flavor": flavor})
+        nodes.create("PUT", f"{INSTANCES}/{uuid}", {**recorded, "flavor": flavor})
         heals, deletes = via
         wanted = HealRequest(instance=uuid)
         healer = Healer(database=database[heals], clock=utcnow, no_owner=("p", "u"), wanted=wanted)
         _, answer = run_concurrently(
-            partial(healed, healer), partial(nodes.ask, deletes, "DELETE", f"{INSTANCES}/{uuid}")
+            partial(run_heal, healer),
+            partial(nodes.request, deletes, "DELETE", f"{INSTANCES}/{uuid}"),
         )
         assert answer.status_int == 204
-        assert not nodes.rows(f"SELECT id FROM allocations WHERE consumer_id = '{uuid}'")
+        assert not nodes.read_rows(f"SELECT id FROM allocations WHERE consumer_id = '{uuid}'")
 
-    assert broken(pairs(), race) == []
+    assert failed_rounds(node_pairs(), race) == []
 
 
-def healed(healer):
+def run_heal(healer):
     """What a repair of an instance does, which may be gone before it begins."""
     with suppress(NotFound):
         list(healer.heal())

@@ -9,7 +9,7 @@ from tests.conftest import make_settings
 pytestmark = pytest.mark.system
 
 
-def test_nodes_share_the_history_of_their_cluster(galera):
+def test_nodes_of_a_cluster_share_one_epoch(galera):
     found = []
     for node in galera.nodes:
         database = Database(make_settings(node.url("mysql")))

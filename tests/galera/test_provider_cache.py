@@ -13,7 +13,7 @@ from placement_sched.db.migrate import sync_schema
 from placement_sched.db.transaction import Database
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
-from tests.support.placement_copy import Copy
+from tests.support.placement_copy import ChangeLogCopy
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.system
@@ -36,22 +36,22 @@ def databases(galera, galera_database):
         database.dispose()
 
 
-def write(connection, provider):
+def write_transactions(connection, provider):
     """Allocate something of a provider that no other transaction writes."""
     row = {"id": next(NUMBERS), "resource_provider_id": provider, "resource_class_id": 0}
     connection.execute(insert(tables.allocations), {**row, "consumer_id": "c", "used": 1})
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_copies_follow_transactions_of_all_nodes_in_any_order(galera, databases, seed):
+def test_copies_apply_transactions_of_all_nodes(galera, databases, seed):
     random = Random(seed)
-    copies = [Copy(database) for database in databases]
+    copies = [ChangeLogCopy(database) for database in databases]
     writers = [database.writer.connect() for database in databases for _ in range(2)]
     for step in range(STEPS):
         writer = random.choice(writers)
         what = random.choice(["write", "write", "commit", "commit", "roll back", "follow"])
         if what == "write":
-            write(writer, 1 + step)
+            write_transactions(writer, 1 + step)
         elif what == "commit":
             writer.commit()
         elif what == "roll back":
@@ -60,21 +60,19 @@ def test_copies_follow_transactions_of_all_nodes_in_any_order(galera, databases,
             galera.settle()
             for copy in copies:
                 copy.follow()
-                assert copy.is_right()
+                assert copy.equals_tables()
     for writer in writers:
         writer.commit()
         writer.close()
     galera.settle()
     for copy in copies:
         copy.follow()
-        assert copy.is_right()
+        assert copy.equals_tables()
         assert not copy.follow().providers
         assert copy.doubts == 0
 
 
-def test_requests_are_answered_from_memory_on_every_node(
-    galera, galera_database, databases, make_app
-):
+def test_requests_use_the_cache_on_every_node(galera, galera_database, databases, make_app):
     apps = [
         make_app(
             make_settings(node.url(galera_database), placement__providers_in_memory=True),
@@ -101,13 +99,15 @@ def test_requests_are_answered_from_memory_on_every_node(
         assert cache.figures.repairs == 0
 
 
-def test_nothing_differs_after_writes_through_all_nodes(galera, databases):
+def test_cache_equals_the_database_after_writes_on_all_nodes(galera, databases):
     cache = ProviderCache(change_log)
     with databases[0].read() as connection:
         assert change_log.reason_without_log(connection) is None
         assert cache.refresh(connection)
         for step in range(30):
-            databases[step % 3].write(lambda writing, step=step: write(writing, 1 + step % 5))
+            databases[step % 3].write(
+                lambda writing, step=step: write_transactions(writing, 1 + step % 5)
+            )
         galera.settle()
         assert cache.refresh(connection)
         assert cache.compare(connection) == frozenset()
@@ -121,13 +121,17 @@ def test_cache_follows_a_node_that_was_killed_and_rejoined(galera, databases):
         assert cache.refresh(connection)
     node.kill()
     for step in range(40):
-        databases[step % 2].write(lambda writing, step=step: write(writing, 1 + step % 7))
+        databases[step % 2].write(
+            lambda writing, step=step: write_transactions(writing, 1 + step % 7)
+        )
     galera.rejoin(node)
     galera.settle()
     database.dispose()
     with database.read() as connection:
         for step in range(6):
-            databases[step % 3].write(lambda writing, step=step: write(writing, 1 + step % 7))
+            databases[step % 3].write(
+                lambda writing, step=step: write_transactions(writing, 1 + step % 7)
+            )
         galera.settle()
         assert cache.refresh(connection)
         assert cache.compare(connection) == frozenset()

@@ -59,10 +59,10 @@ def last_release(tmp_path_factory):
 def name(galera):
     """The name of a new database."""
     name = f"ps_{uuid4().hex[:12]}"
-    galera.nodes[0].ask(f"CREATE DATABASE {name}")
+    galera.nodes[0].query(f"CREATE DATABASE {name}")
     galera.settle()
     yield name
-    galera.nodes[0].ask(f"DROP DATABASE {name}")
+    galera.nodes[0].query(f"DROP DATABASE {name}")
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def release(galera, name, last_release, tmp_path):
         yield start
 
 
-def shared_provider(server):
+def create_shared_provider(server):
     asked = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 1_000_000}}}
     version = LATEST_HEADERS["OpenStack-API-Version"]
     made = server.ask("POST", PROVIDERS, {"name": "shared"}, version)
@@ -90,28 +90,28 @@ def shared_provider(server):
     return made["uuid"]
 
 
-def test_both_releases_write_through_a_cluster_while_schema_and_servers_are_replaced(
+def test_both_releases_write_during_a_rolling_upgrade(
     galera, name, release, last_release, tmp_path, record_property
 ):
     first = galera.nodes[0]
     sync_schema("last", last_release, first.url(name), tmp_path)
     galera.settle()
-    before = first.ask(REVISION, name)
+    before = first.query(REVISION, name)
     assert before != [(newest_revision(),)]
     old = [release("last", 1), release("last", 2)]
-    shared = shared_provider(old[0])
+    shared = create_shared_provider(old[0])
     galera.settle()
     part = WRITES // 4
     acknowledged, statuses = [], set()
     # The schema is changed through one node, while the last release writes through the others.
     with Writers([Remote(one) for one in old], shared) as writers:
-        writers.have_written(part)
+        writers.total_written(part)
         assert newest_revision() in sync_schema("this", last_release, first.url(name), tmp_path)
-        writers.have_written(len(writers.acknowledged) + part)
+        writers.total_written(len(writers.acknowledged) + part)
         # A server of this release joins them, at the third node.
         with Writers([Remote(release("this", 0))], shared, turn=1) as joined:
-            joined.have_written(part)
-        writers.have_written(len(writers.acknowledged) + part)
+            joined.total_written(part)
+        writers.total_written(len(writers.acknowledged) + part)
         acknowledged += joined.acknowledged
         statuses |= set(joined.statuses)
     acknowledged += writers.acknowledged
@@ -119,14 +119,14 @@ def test_both_releases_write_through_a_cluster_while_schema_and_servers_are_repl
     # And takes the place of one.
     assert old[0].stop() == 0
     with Writers([Remote(release("this", 1)), Remote(old[1])], shared, turn=2) as writers:
-        writers.have_written(part)
+        writers.total_written(part)
     acknowledged += writers.acknowledged
     statuses |= set(writers.statuses)
     assert statuses == {("provider", 200), ("claim", 204)}
     galera.settle()
     for node in galera.nodes:
-        assert node.ask(REVISION, name) == [(newest_revision(),)]
-        assert set(acknowledged) <= {one for (one,) in node.ask(KEPT, name)}
+        assert node.query(REVISION, name) == [(newest_revision(),)]
+        assert set(acknowledged) <= {one for (one,) in node.query(KEPT, name)}
     settings = make_settings(first.url(name))
     database = Database(settings)
     assert verify(database, settings).violations == ()

@@ -33,14 +33,14 @@ TABLES = (
 
 
 @pytest.fixture
-def new_database(galera):
+def make_database(galera):
     """Give a function that makes a database; it returns its name and its URL at each node."""
     with ExitStack() as stack:
 
         def make():
             name = f"ps_{uuid4().hex[:12]}"
-            galera.nodes[0].ask(f"CREATE DATABASE {name}")
-            stack.callback(galera.nodes[0].ask, f"DROP DATABASE {name}")
+            galera.nodes[0].query(f"CREATE DATABASE {name}")
+            stack.callback(galera.nodes[0].query, f"DROP DATABASE {name}")
             galera.settle()
             return name, [node.url(name) for node in galera.nodes]
 
@@ -69,10 +69,10 @@ def checked(galera):
 
     def check(name, expected):
         for node in galera.nodes:
-            assert node.ask(TABLES.format(name)) == expected
-        revisions = galera.nodes[0].ask("SELECT * FROM placement_sched_alembic_version", name)
+            assert node.query(TABLES.format(name)) == expected
+        revisions = galera.nodes[0].query("SELECT * FROM placement_sched_alembic_version", name)
         assert revisions == [(newest_revision(),)]
-        (names,) = galera.nodes[0].ask("SELECT count(*), count(DISTINCT name) FROM traits", name)
+        (names,) = galera.nodes[0].query("SELECT count(*), count(DISTINCT name) FROM traits", name)
         assert names[0] == names[1] > 100
         settings = make_settings(galera.nodes[0].url(name))
         database = Database(settings)
@@ -82,21 +82,21 @@ def checked(galera):
     return check
 
 
-def test_schema_is_made_once_where_all_nodes_are_asked_to(
-    galera, new_database, sync_at_once, checked, prepared_database
+def test_concurrent_sync_on_all_nodes_creates_the_schema_once(
+    galera, make_database, sync_at_once, checked, prepared_database
 ):
-    expected = galera.nodes[0].ask(TABLES.format(prepared_database))
+    expected = galera.nodes[0].query(TABLES.format(prepared_database))
     for _round in range(FRESH):
-        name, urls = new_database()
+        name, urls = make_database()
         sync_at_once(urls)
         checked(name, expected)
 
 
-def test_schema_is_upgraded_once_where_all_nodes_are_asked_to(
-    galera, new_database, sync_at_once, checked, prepared_database
+def test_concurrent_sync_on_all_nodes_upgrades_the_schema_once(
+    galera, make_database, sync_at_once, checked, prepared_database
 ):
-    expected = galera.nodes[0].ask(TABLES.format(prepared_database))
-    name, urls = new_database()
+    expected = galera.nodes[0].query(TABLES.format(prepared_database))
+    name, urls = make_database()
     sync_at_once(urls[:1])
     for _round in range(FRESH):
         for statement in (
@@ -104,25 +104,25 @@ def test_schema_is_upgraded_once_where_all_nodes_are_asked_to(
             "DROP TABLE sched_leases",
             "DELETE FROM placement_sched_alembic_version",
         ):
-            galera.nodes[0].ask(statement, name)
+            galera.nodes[0].query(statement, name)
         galera.settle()
         sync_at_once(urls)
         checked(name, expected)
 
 
-def test_schema_is_looked_at_while_its_tables_change_through_another_node(
-    galera, new_database, checked, prepared_database
+def test_schema_check_during_a_change_through_another_node(
+    galera, make_database, checked, prepared_database
 ):
-    name, urls = new_database()
+    name, urls = make_database()
     database = Database(make_settings(urls[0]))
     sync(database, utcnow)
     galera.settle()
-    expected, done, changes = galera.nodes[0].ask(TABLES.format(prepared_database)), Event(), []
+    expected, done, changes = galera.nodes[0].query(TABLES.format(prepared_database)), Event(), []
 
     def change() -> None:
         while not done.is_set():
             for table in ("placement_sched_alembic_version", "allocations", "traits"):
-                galera.nodes[1].ask(f"ALTER TABLE {table} COMMENT = '{len(changes)}'", name)
+                galera.nodes[1].query(f"ALTER TABLE {table} COMMENT = '{len(changes)}'", name)
                 changes.append(table)
 
     with ThreadPoolExecutor() as beside:
@@ -139,29 +139,29 @@ def test_schema_is_looked_at_while_its_tables_change_through_another_node(
     checked(name, expected)
 
 
-def test_schema_is_made_where_one_that_changed_it_was_killed(
-    galera, new_database, sync_at_once, checked, prepared_database
+def test_schema_is_created_after_a_killed_sync(
+    galera, make_database, sync_at_once, checked, prepared_database
 ):
-    name, urls = new_database()
+    name, urls = make_database()
     # The lock that it has left.
-    galera.nodes[0].ask(f"CREATE TABLE {TURN} (node INT) COMMENT='2026-01-02 03:04:05 a/1'", name)
+    galera.nodes[0].query(f"CREATE TABLE {TURN} (node INT) COMMENT='2026-01-02 03:04:05 a/1'", name)
     galera.settle()
     sync_at_once(urls)
-    checked(name, galera.nodes[0].ask(TABLES.format(prepared_database)))
+    checked(name, galera.nodes[0].query(TABLES.format(prepared_database)))
 
 
-def test_schema_is_left_alone_while_another_changes_it(
-    galera, new_database, sync_at_once, checked, prepared_database
+def test_schema_is_not_touched_during_another_sync(
+    galera, make_database, sync_at_once, checked, prepared_database
 ):
-    name, urls = new_database()
+    name, urls = make_database()
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
-    galera.nodes[0].ask(f"CREATE TABLE {TURN} (node INT) COMMENT='{now} a/1'", name)
+    galera.nodes[0].query(f"CREATE TABLE {TURN} (node INT) COMMENT='{now} a/1'", name)
     galera.settle()
     waiting = Thread(target=sync_at_once, args=(urls,))
     waiting.start()
     waiting.join(timeout=5)
     assert waiting.is_alive()
-    assert galera.nodes[0].ask("SHOW TABLES", name) == [(TURN,)]
-    galera.nodes[0].ask(f"DROP TABLE {TURN}", name)
+    assert galera.nodes[0].query("SHOW TABLES", name) == [(TURN,)]
+    galera.nodes[0].query(f"DROP TABLE {TURN}", name)
     waiting.join(timeout=120)
-    checked(name, galera.nodes[0].ask(TABLES.format(prepared_database)))
+    checked(name, galera.nodes[0].query(TABLES.format(prepared_database)))

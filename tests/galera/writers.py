@@ -55,6 +55,6 @@ class Writers:
                     if answer.status_int < 300:
                         self.acknowledged.append(f"{what} {uuid}")
 
-    def have_written(self, number: int) -> None:
+    def total_written(self, number: int) -> None:
         """Wait until so many writes are acknowledged."""
         assert wait_until(lambda: len(self.acknowledged) >= number, 400), self.statuses

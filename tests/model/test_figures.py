@@ -10,7 +10,7 @@ from placement_sched.model.figures import OTHER, CloudFigures
 @given(
     st.dictionaries(st.tuples(st.sampled_from("ABCDE"), st.sampled_from("wxyz")), st.integers(1, 9))
 )
-def test_few_zones_and_classes_are_shown_and_nothing_is_lost(amounts):
+def test_zones_and_classes_are_limited_without_losing_counts(amounts):
     figures = CloudFigures({}, amounts, {}).bounded(2)
     assert sum(figures.capacity.values()) == sum(amounts.values())
     for at in (0, 1):

@@ -13,20 +13,20 @@ from tests.conftest import make_settings
 pytestmark = pytest.mark.all_databases
 
 
-def ask(connection):
+def send_statement(connection):
     return connection.exec_driver_sql("SELECT 1").scalar_one()
 
 
 def test_statements_of_reads_and_writes_are_counted(database):
     begin_stats()
     with database.read() as connection:
-        ask(connection)
-    database.write(lambda connection: (ask(connection), ask(connection)))
+        send_statement(connection)
+    database.write(lambda connection: (send_statement(connection), send_statement(connection)))
     assert request_stats().statements == 3
 
 
 def test_new_statistics_begin_at_zero(sqlite_database):
-    sqlite_database.write(ask)
+    sqlite_database.write(send_statement)
     request_stats().candidates = 7
     begin_stats()
     assert (request_stats().statements, request_stats().candidates) == (0, None)
@@ -34,7 +34,7 @@ def test_new_statistics_begin_at_zero(sqlite_database):
 
 def test_statistics_belong_to_a_thread(sqlite_database):
     begin_stats()
-    other = Thread(target=sqlite_database.write, args=(ask,))
+    other = Thread(target=sqlite_database.write, args=(send_statement,))
     other.start()
     other.join(timeout=60)
     assert request_stats().statements == 0
@@ -45,7 +45,7 @@ def test_claims_are_counted_by_result(sqlite_database):
         raise Conflict("no room")
 
     begin_stats()
-    assert sqlite_database.claim(ask) == 1
+    assert sqlite_database.claim(send_statement) == 1
     with pytest.raises(Conflict):
         sqlite_database.claim(fail)
     stats = request_stats()
@@ -61,7 +61,7 @@ def test_claim_retries_are_counted(postgresql_server):
         calls.append(1)
         if len(calls) < 3:
             connection.exec_driver_sql("SELECT pg_terminate_backend(pg_backend_pid())")
-        return ask(connection)
+        return send_statement(connection)
 
     assert database.claim(work) == 1
     assert (len(calls), request_stats().claims_retried, request_stats().claims_won) == (3, 2, 1)

@@ -21,7 +21,7 @@ EXPLAIN = "/scheduler/v1/explain"
 
 
 @pytest.fixture(autouse=True)
-def nothing_sent():
+def clear_sent_notifications():
     clear_notifications()
     yield
     clear_notifications()
@@ -35,16 +35,16 @@ def cloud(sqlite_url, make_app):
     return app
 
 
-def told(app):
+def sent_events(app):
     """Return event types and priorities, once everything is sent."""
     app.app.services.scheduler.announcer.close()
     prefix = "scheduler.select_destinations."
     return [(one.event_type.removeprefix(prefix), one.priority) for one in read_notifications()]
 
 
-def test_request_is_told_when_it_is_taken_up_and_when_it_is_answered(cloud):
+def test_start_and_end_of_a_request_are_notified(cloud):
     cloud.post_json(SELECT, {"request_spec": spec(instance(1))})
-    assert told(cloud) == [("start", "info"), ("end", "info")]
+    assert sent_events(cloud) == [("start", "info"), ("end", "info")]
     properties = [
         one.payload["request_spec"]["instance_properties"] for one in read_notifications()
     ]
@@ -52,10 +52,10 @@ def test_request_is_told_when_it_is_taken_up_and_when_it_is_answered(cloud):
     assert {one["project_id"] for one in properties} == {"p1"}
 
 
-def test_instance_that_nobody_named_is_told_by_the_uuid_it_was_given(cloud):
+def test_generated_instance_uuid_is_notified(cloud):
     body = {"request_spec": {"flavor": flavor(), "image": None}}
     cloud.post_json(SELECT, body)
-    assert told(cloud) == [("start", "info"), ("end", "info")]
+    assert sent_events(cloud) == [("start", "info"), ("end", "info")]
     uuids = {
         one.payload["request_spec"]["instance_properties"]["uuid"] for one in read_notifications()
     }
@@ -64,43 +64,43 @@ def test_instance_that_nobody_named_is_told_by_the_uuid_it_was_given(cloud):
     assert [one["uuid"] for one in listed] == [made]
 
 
-def test_request_that_finds_no_host_is_told_with_the_reason(cloud):
+def test_failed_request_is_notified_with_the_reason(cloud):
     body = {"request_spec": spec(instance(1), flavor=flavor(memory_mb=999999))}
     refused = cloud.post_json(SELECT, body, status=409).json["errors"][0]
-    assert told(cloud) == [("start", "info"), ("error", "error")]
+    assert sent_events(cloud) == [("start", "info"), ("error", "error")]
     payload = read_notifications()[1].payload
     assert payload["code"] == "scheduler.no_valid_host"
     assert payload["reason"] == refused["detail"]
 
 
-def test_request_for_an_instance_that_is_placed_is_told_with_the_reason(cloud):
+def test_placed_instance_is_notified_as_an_error(cloud):
     cloud.post_json(SELECT, {"request_spec": spec(instance(1))})
     other = spec(instance(1), flavor=flavor(vcpus=2))
     cloud.post_json(SELECT, {"request_spec": other}, status=409)
-    assert told(cloud)[2:] == [("start", "info"), ("error", "error")]
+    assert sent_events(cloud)[2:] == [("start", "info"), ("error", "error")]
     assert read_notifications()[3].payload["code"] == "scheduler.instance_placed"
 
 
 @pytest.mark.parametrize("claim", [True, False])
-def test_request_sent_again_is_told_again(cloud, claim):
+def test_repeated_request_is_notified_again(cloud, claim):
     for _ in range(2):
         cloud.post_json(SELECT, {"request_spec": spec(instance(1)), "claim": claim})
-    assert told(cloud) == [("start", "info"), ("end", "info")] * 2
+    assert sent_events(cloud) == [("start", "info"), ("end", "info")] * 2
 
 
-def test_explanation_is_told_to_nobody(cloud):
+def test_explanation_sends_no_notification(cloud):
     cloud.post_json(EXPLAIN, {"request_spec": spec(instance(1))})
     cloud.post_json(EXPLAIN, {"request_spec": spec(flavor=flavor(memory_mb=999999))})
-    assert told(cloud) == []
+    assert sent_events(cloud) == []
 
 
 @pytest.mark.parametrize("request_spec", [{"flavor": 1}, {"flavor": "no-such-flavor"}])
-def test_request_that_cannot_be_is_told_to_nobody(cloud, request_spec):
+def test_invalid_request_sends_no_notification(cloud, request_spec):
     cloud.post_json(SELECT, {"request_spec": request_spec}, status="4*")
-    assert told(cloud) == []
+    assert sent_events(cloud) == []
 
 
-def test_bus_that_is_down_fails_no_request(sqlite_url, make_app, caplog):
+def test_unavailable_bus_fails_no_request(sqlite_url, make_app, caplog):
     options = {
         "oslo_messaging_notifications__driver": ["messagingv2"],
         "oslo_messaging_notifications__transport_url": "rabbit://guest:guest@127.0.0.1:1/",
@@ -113,7 +113,7 @@ def test_bus_that_is_down_fails_no_request(sqlite_url, make_app, caplog):
     assert "Connection refused" in caplog.text
 
 
-class Watching(Announcer):
+class RecordingSender(Announcer):
     """Looks how many allocations are kept whenever there is something to tell."""
 
     def __init__(self, database) -> None:
@@ -128,10 +128,10 @@ class Watching(Announcer):
 
 
 @pytest.mark.all_databases
-def test_end_is_told_once_the_claim_is_kept(app):
+def test_end_notification_follows_the_commit(app):
     """On every database: who reads when it is told finds the allocations."""
     services = app.app.services
-    watching = Watching(services.database)
+    watching = RecordingSender(services.database)
     object.__setattr__(services.scheduler, "announcer", watching)
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
     app.post_json(SELECT, {"request_spec": spec(instance(1))})
@@ -140,11 +140,11 @@ def test_end_is_told_once_the_claim_is_kept(app):
 
 
 @pytest.mark.parametrize("drivers", [[], [""], ["noop"], ["noop", "noop"]])
-def test_without_a_driver_nobody_is_told(drivers):
+def test_disabled_driver_sends_no_notification(drivers):
     assert announcer_of(settings_with(**{f"{GROUP}__driver": drivers})) is SILENT
 
 
-def test_library_is_not_loaded_where_nobody_is_told():
+def test_library_is_not_imported_without_a_driver():
     code = (
         "import sys; from placement_sched.app import make_services; "
         "from placement_sched.scheduler.plugins import read_settings; "

@@ -18,7 +18,7 @@ REASON = Reason("scheduler.no_valid_host", "No valid host was found")
 
 
 @pytest.fixture(autouse=True)
-def nothing_sent():
+def clear_sent_notifications():
     clear_notifications()
     yield
     clear_notifications()
@@ -42,7 +42,7 @@ def messages(event, **options):
     ],
 )
 @pytest.mark.parametrize(("phase", "priority"), [(START, "info"), (END, "info"), (ERROR, "error")])
-def test_format_says_in_which_forms_each_phase_is_sent(form, publishers, phase, priority):
+def test_format_option_selects_the_forms_of_each_phase(form, publishers, phase, priority):
     options = {"notifications__notification_format": form} if form else {}
     event = Event(phase, build_request(WHOLE), REASON if phase == ERROR else None)
     expected = [(publisher, f"{SELECT}.{phase}", priority) for publisher in publishers]
@@ -54,7 +54,7 @@ def test_format_says_in_which_forms_each_phase_is_sent(form, publishers, phase, 
 
 @pytest.mark.parametrize("form", ["unversioned", "versioned", "both"])
 @pytest.mark.parametrize(("phase", "told"), [(START, True), (END, True), (ERROR, False)])
-def test_run_instance_is_told_if_wanted_and_never_versioned(form, phase, told):
+def test_run_instance_is_optional_and_unversioned(form, phase, told):
     event = Event(phase, build_request(WHOLE), REASON if phase == ERROR else None)
     found = messages(
         event, notifications__notification_format=form, notifications__notify_on_run_instance=True
@@ -64,7 +64,7 @@ def test_run_instance_is_told_if_wanted_and_never_versioned(form, phase, told):
     assert len(found) == {"both": 2}.get(form, 1) + told
 
 
-def test_context_tells_whose_request_it_is():
+def test_context_has_the_user_and_project():
     messages(Event(START, build_request(WHOLE)))
     assert [one.context for one in read_notifications()] == [
         {"user_id": "u1", "project_id": "p1", "user": "u1", "project": "p1"}
@@ -86,7 +86,7 @@ def test_several_drivers_each_send_every_message():
         ({"transport_url": "nonsense"}, "transport_url: No scheme specified"),
     ],
 )
-def test_options_that_do_not_fit_are_told(options, told):
+def test_invalid_options_are_reported(options, told):
     values = {f"oslo_messaging_notifications__{name}": value for name, value in options.items()}
     with pytest.raises(ConfigurationError) as wrong:
         Bus(settings_with(**{**IN_MEMORY, **values}))

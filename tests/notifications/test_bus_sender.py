@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 EVENT = Event(START, build_request(BARE))
 
 
-class Slow:
+class SlowBus:
     """A bus that takes nothing until it is let."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Slow:
 
 @pytest.fixture
 def bus():
-    bus = Slow()
+    bus = SlowBus()
     yield bus
     bus.taking.set()
 
@@ -54,7 +54,7 @@ def test_events_are_sent_in_order_and_the_bus_is_closed_at_the_end(bus):
     assert bus.closed
 
 
-def test_nobody_waits_for_a_bus_that_takes_nothing(bus, caplog):
+def test_blocked_bus_does_not_block_senders(bus, caplog):
     sender = Sender(lambda: bus, waiting=2)
     sender.put(EVENT)
     assert bus.asked.wait(60)
@@ -74,7 +74,7 @@ def test_nobody_waits_for_a_bus_that_takes_nothing(bus, caplog):
     assert len(bus.taken) == 4
 
 
-def test_bus_that_fails_is_logged_and_asked_again(bus, caplog):
+def test_failing_bus_is_logged_and_used_again(bus, caplog):
     bus.broken = True
     bus.taking.set()
     sender = Sender(lambda: bus)
@@ -87,7 +87,7 @@ def test_bus_that_fails_is_logged_and_asked_again(bus, caplog):
     assert bus.taken == [EVENT]
 
 
-def test_bus_that_cannot_be_opened_is_opened_for_the_next_event(bus, caplog):
+def test_bus_is_opened_again_for_the_next_event(bus, caplog):
     bus.taking.set()
     tries = iter([OSError("not yet"), bus])
 
@@ -104,7 +104,7 @@ def test_bus_that_cannot_be_opened_is_opened_for_the_next_event(bus, caplog):
     assert len(caplog.records) == 1
 
 
-def test_who_ends_does_not_wait_for_ever(bus, caplog, monkeypatch):
+def test_close_does_not_wait_forever(bus, caplog, monkeypatch):
     monkeypatch.setattr(module, "GRACE", 0.01)
     sender = Sender(lambda: bus)
     sender.put(EVENT)
@@ -114,21 +114,21 @@ def test_who_ends_does_not_wait_for_ever(bus, caplog, monkeypatch):
     assert "the message bus accepts nothing" in caplog.text
 
 
-def test_sender_that_was_never_used_has_nothing_to_close():
+def test_unused_sender_closes_nothing():
     Sender(lambda: pytest.fail("opened for nothing")).close()
 
 
-def test_what_waits_is_sent_when_the_process_ends(tmp_path):
+def test_pending_events_are_sent_at_exit(tmp_path):
     """In a child that multiprocessing started, as a server's worker is."""
     path = tmp_path / "sent"
-    process = PROCESSES.Process(target=_put_and_end, args=(path,))
+    process = PROCESSES.Process(target=_put_and_exit, args=(path,))
     process.start()
     process.join(60)
     assert process.exitcode == 0
     assert path.read_text() == "start\n" * 3
 
 
-class _File:
+class _FileBus:
     def __init__(self, path) -> None:
         self._path = path
 
@@ -140,13 +140,13 @@ class _File:
         pass
 
 
-def _put_and_end(path) -> None:
-    sender = Sender(lambda: _File(path))
+def _put_and_exit(path) -> None:
+    sender = Sender(lambda: _FileBus(path))
     for _ in range(3):
         sender.put(EVENT)
 
 
-def test_child_that_is_forked_leaves_its_parents_sender_alone():
+def test_forked_child_does_not_use_the_sender_of_its_parent():
     process = PROCESSES.Process(target=_fork_and_close)
     process.start()
     process.join(60)
@@ -154,7 +154,7 @@ def test_child_that_is_forked_leaves_its_parents_sender_alone():
 
 
 def _fork_and_close() -> None:
-    bus = Slow()
+    bus = SlowBus()
     bus.taking.set()
     sender = Sender(lambda: bus)
     sender.put(EVENT)

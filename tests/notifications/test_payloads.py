@@ -24,7 +24,7 @@ from tests.support.notification_requests import (
 pytestmark = pytest.mark.slow
 
 
-def an_object(name: str, version: str, /, **data: object) -> dict[str, object]:
+def object_fields(name: str, version: str, /, **data: object) -> dict[str, object]:
     return {
         "nova_object.name": name,
         "nova_object.namespace": "nova",
@@ -33,7 +33,7 @@ def an_object(name: str, version: str, /, **data: object) -> dict[str, object]:
     }
 
 
-FLAVOR = an_object(
+FLAVOR = object_fields(
     "FlavorPayload",
     "1.4",
     flavorid="f-1",
@@ -58,7 +58,7 @@ WHOLE_TOLD = {
     "availability_zone": "az1",
     "num_instances": 2,
     "flavor": FLAVOR,
-    "image": an_object(
+    "image": object_fields(
         "ImageMetaPayload",
         "1.0",
         id=IMAGE,
@@ -78,14 +78,14 @@ WHOLE_TOLD = {
         direct_url=None,
         min_ram=64,
         min_disk=1,
-        properties=an_object(
+        properties=object_fields(
             "ImageMetaPropsPayload", "1.20", hw_architecture="x86_64", hw_cpu_sockets=1
         ),
     ),
     "force_hosts": "cn1",
     "force_nodes": "node1",
     "ignore_hosts": ["cn9"],
-    "instance_group": an_object(
+    "instance_group": object_fields(
         "ServerGroupPayload",
         "1.1",
         uuid=GROUP,
@@ -98,12 +98,12 @@ WHOLE_TOLD = {
         members=[OTHER],
         hosts=["cn5"],
     ),
-    "numa_topology": an_object(
+    "numa_topology": object_fields(
         "InstanceNUMATopologyPayload",
         "1.0",
         instance_uuid=INSTANCE,
         cells=[
-            an_object(
+            object_fields(
                 "InstanceNUMACellPayload",
                 "1.2",
                 id=0,
@@ -120,12 +120,12 @@ WHOLE_TOLD = {
         ],
         emulator_threads_policy="share",
     ),
-    "pci_requests": an_object(
+    "pci_requests": object_fields(
         "InstancePCIRequestsPayload",
         "1.0",
         instance_uuid=INSTANCE,
         requests=[
-            an_object(
+            object_fields(
                 "InstancePCIRequestPayload",
                 "1.1",
                 count=1,
@@ -136,15 +136,15 @@ WHOLE_TOLD = {
             )
         ],
     ),
-    "requested_destination": an_object(
+    "requested_destination": object_fields(
         "DestinationPayload",
         "1.0",
         host="cn3",
         node="node3",
-        cell=an_object("CellMappingPayload", "2.0", uuid=CELL, name=None, disabled=False),
+        cell=object_fields("CellMappingPayload", "2.0", uuid=CELL, name=None, disabled=False),
         aggregates=[AGGREGATE],
     ),
-    "retry": an_object("SchedulerRetriesPayload", "1.0", num_attempts=1, hosts=["node4"]),
+    "retry": object_fields("SchedulerRetriesPayload", "1.0", num_attempts=1, hosts=["node4"]),
     "scheduler_hints": {"group": [GROUP], "same_host": [INSTANCE, OTHER]},
     "security_groups": ["default"],
 }
@@ -160,19 +160,19 @@ BARE_TOLD = {
 
 @pytest.mark.parametrize(("document", "told"), [(WHOLE, WHOLE_TOLD), (BARE, BARE_TOLD)])
 @pytest.mark.parametrize("phase", [START, END])
-def test_request_is_told_as_novas_object(document, told, phase):
+def test_request_has_the_object_of_nova(document, told, phase):
     payload = versioned(Event(phase, build_request(document)))
-    assert payload == an_object("RequestSpecPayload", "1.1", **told)
+    assert payload == object_fields("RequestSpecPayload", "1.1", **told)
 
 
-def test_destination_without_a_cell_or_aggregates_has_none():
+def test_destination_without_cell_or_aggregates_has_nulls():
     spec = build_request(BARE | {"requested_destination": {"host": "cn1"}})
     told = versioned(Event(START, spec))["nova_object.data"]["requested_destination"]
     nowhere_else = {"node": None, "cell": None, "aggregates": None}
-    assert told == an_object("DestinationPayload", "1.0", host="cn1", **nowhere_else)
+    assert told == object_fields("DestinationPayload", "1.0", host="cn1", **nowhere_else)
 
 
-def test_error_is_an_object_of_our_own_with_the_request_and_the_reason():
+def test_error_object_has_the_request_and_the_reason():
     reason = Reason.of(NoValidHost("No valid host was found: there is no such host"))
     told = versioned(Event(ERROR, build_request(BARE), reason))
     assert told == {
@@ -180,7 +180,7 @@ def test_error_is_an_object_of_our_own_with_the_request_and_the_reason():
         "nova_object.namespace": "placement_sched",
         "nova_object.version": "1.0",
         "nova_object.data": {
-            "request_spec": an_object("RequestSpecPayload", "1.1", **BARE_TOLD),
+            "request_spec": object_fields("RequestSpecPayload", "1.1", **BARE_TOLD),
             "code": "scheduler.no_valid_host",
             "reason": "No valid host was found: there is no such host",
         },
@@ -188,6 +188,6 @@ def test_error_is_an_object_of_our_own_with_the_request_and_the_reason():
 
 
 @pytest.mark.parametrize("document", [WHOLE, BARE])
-def test_payload_is_json(document):
+def test_payload_is_serialized_as_json(document):
     payload = versioned(Event(START, build_request(document)))
     assert json.loads(json.dumps(payload)) == payload

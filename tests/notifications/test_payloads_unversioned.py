@@ -96,11 +96,11 @@ REASON = Reason.of(
 
 @pytest.mark.parametrize(("document", "told"), [(WHOLE, WHOLE_TOLD), (BARE, BARE_TOLD)])
 @pytest.mark.parametrize("phase", [START, END])
-def test_request_is_told_in_the_shape_of_former_days(document, told, phase):
+def test_request_has_the_unversioned_form(document, told, phase):
     assert unversioned(Event(phase, build_request(document))) == {"request_spec": told}
 
 
-def test_error_is_told_with_its_reason():
+def test_error_has_its_reason():
     assert unversioned(Event(ERROR, build_request(BARE), REASON)) == {
         "request_spec": BARE_TOLD,
         "code": "scheduler.no_valid_host",
@@ -117,5 +117,5 @@ def test_run_instance_names_every_instance(document, instances):
     assert told == unversioned(Event(START, build_request(document)))
 
 
-def test_failure_that_is_no_error_of_ours_is_only_named():
+def test_unexpected_error_has_only_its_name():
     assert Reason.of(KeyError("secret")) == Reason("placement.undefined_code", "KeyError")

@@ -16,26 +16,26 @@ PLAIN, VERSIONED = "scheduler.ctl1", "nova-scheduler:ctl1"
 
 
 @pytest.fixture
-def topics():
+def own_topics():
     """Topics of this test's own, unversioned and versioned."""
     own = uuid4().hex
     return f"notifications-{own}", f"versioned-{own}"
 
 
-def test_both_forms_reach_their_consumers_in_order(sqlite_url, make_app, broker, topics):
+def test_consumers_get_both_forms_in_order(sqlite_url, make_app, broker, own_topics):
     settings = make_settings(
         sqlite_url,
         DEFAULT__host="ctl1",
         oslo_messaging_notifications__driver=["messagingv2"],
         oslo_messaging_notifications__transport_url=broker,
-        oslo_messaging_notifications__topics=[topics[0]],
-        notifications__versioned_notifications_topics=[topics[1]],
+        oslo_messaging_notifications__topics=[own_topics[0]],
+        notifications__versioned_notifications_topics=[own_topics[1]],
         notifications__notification_format="both",
         notifications__notify_on_run_instance=True,
     )
     app = make_app(settings)
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
-    with listen(broker, topics[0]) as plain, listen(broker, topics[1]) as versioned:
+    with listen(broker, own_topics[0]) as plain, listen(broker, own_topics[1]) as versioned:
         app.post_json(SELECT, {"request_spec": spec(instance(1))})
         heard = [plain.next() for _ in range(4)]
         objects = [versioned.next() for _ in range(2)]

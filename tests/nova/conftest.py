@@ -9,13 +9,13 @@ import pytest
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.nova.sync.follower import Follower
-from tests.nova.scheduling import own_bus
+from tests.nova.scheduling import private_bus
 from tests.support.nova_clouds import NovaCloud, sqlite_nova
 
 
 @pytest.fixture(scope="module")
 def bus(broker: str) -> Iterator[str]:
-    with own_bus(broker) as url:
+    with private_bus(broker) as url:
         yield url
 
 

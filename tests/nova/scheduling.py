@@ -35,26 +35,26 @@ MODULES = ["nova.exception", "oslo_messaging.rpc.dispatcher", "placement_sched.n
 
 
 @contextmanager
-def own_bus(broker: str) -> Iterator[str]:
+def private_bus(broker: str) -> Iterator[str]:
     """Give the address of a bus of the test's own, as nova's names of queues are fixed.
 
     It is a virtual host of the broker, or another broker where rabbitmqctl may not make one.
     """
     name, control = f"test-{uuid4().hex[:12]}", shutil.which("rabbitmqctl")
 
-    def ask(*words: str) -> bool:
+    def send(*words: str) -> bool:
         done = subprocess.run([str(control), *words], capture_output=True, check=False, timeout=120)
         return done.returncode == 0
 
-    if control is not None and ask("add_vhost", name):
+    if control is not None and send("add_vhost", name):
         try:
-            assert ask("set_permissions", "-p", name, "guest", ".*", ".*", ".*")
+            assert send("set_permissions", "-p", name, "guest", ".*", ".*", ".*")
             yield f"{broker.rstrip('/')}/{name}"
         finally:
-            ask("delete_vhost", name)
+            send("delete_vhost", name)
         return
     with TemporaryDirectory() as folder, private_broker(Path(folder) / "rabbitmq") as own:
-        own.until_ready()
+        own.wait_until_ready()
         yield own.url
 
 
@@ -106,7 +106,7 @@ class Conductor:
             return_alternates=alternates,
         )
 
-    def begin(self, *instances: str, **fields: Any) -> Future[Any]:
+    def begin_select(self, *instances: str, **fields: Any) -> Future[Any]:
         return self._threads.submit(self.select, *instances, **fields)
 
     def announce(self, method: str, version: str, **sent: Any) -> None:
@@ -138,7 +138,7 @@ class Service:
         assert wait_until(lambda: len(self.lines(part)) >= count, 120), self.log.read_text()
         return self.lines(part)[-1]
 
-    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+    def end_with_signal(self, how: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(how)
         return self.process.wait(timeout=120)
 
@@ -216,7 +216,7 @@ class Site:
             queue = connection.default_channel.queue_declare("scheduler", passive=True)
             return int(queue.message_count)
 
-    def is_read(self) -> bool:
+    def is_queue_consumed(self) -> bool:
         with Connection(self.bus.replace("rabbit://", "amqp://")) as connection:
             try:
                 queue = connection.default_channel.queue_declare("scheduler", passive=True)
@@ -228,7 +228,7 @@ class Site:
         found = self.app.get(f"/placement/allocations/{instance}").json["allocations"]
         return dict(found)
 
-    def recorded(self, *instances: str) -> list[str]:
+    def recorded_instances(self, *instances: str) -> list[str]:
         paths = {uuid: f"/scheduler/v1/instances/{uuid}" for uuid in instances}
         return [uuid for uuid in paths if self.app.get(paths[uuid], status="*").status_int == 200]
 
@@ -239,7 +239,7 @@ class Site:
         self.records.dispose()
 
 
-def eventually(true: Callable[[], bool], seconds: float = 60) -> None:
+def wait_until_true(true: Callable[[], bool], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end

@@ -14,26 +14,26 @@ from placement_sched.nova.objects import (
     aggregates_of,
     primitive_of,
 )
-from tests.nova.wire.recorded import changed, places, recorded
+from tests.nova.wire.recorded import paths_in, recorded_object, with_changed
 
 UUID = "AAAAAAAA-0000-4000-8000-000000000001"
-INSTANCES, AGGREGATE = recorded("instances"), recorded("aggregate")
+INSTANCES, AGGREGATE = recorded_object("instances"), recorded_object("aggregate")
 
 
-def instance(**data):
+def build_instance(**data):
     listed = primitive_of("InstanceList", {"objects": [primitive_of("Instance", data)]})
     (one,) = instances_of(listed)
     return one
 
 
-def test_an_aggregate_keeps_novas_id_and_uuid():
+def test_aggregate_keeps_novas_id_and_uuid():
     data = AGGREGATE["nova_object.data"]
     one = aggregate_of(AGGREGATE)
     assert (one.id, one.uuid, one.name) == (data["id"], data["uuid"], data["name"])
     assert (one.hosts, one.metadata) == (frozenset(data["hosts"]), data["metadata"])
 
 
-def test_aggregates_come_in_a_list_or_alone():
+def test_aggregates_are_read_from_a_list_or_a_single_object():
     assert aggregates_of([AGGREGATE]) == aggregates_of(AGGREGATE) == [aggregate_of(AGGREGATE)]
 
 
@@ -42,7 +42,7 @@ def test_an_aggregate_without_hosts_metadata_and_times_is_empty():
     assert (one.uuid, one.hosts, one.metadata, one.created_at) == (UUID.lower(), set(), {}, None)
 
 
-def test_an_aggregate_without_its_uuid_is_refused():
+def test_aggregate_without_uuid_is_rejected():
     with pytest.raises(UnreadableObject, match=r"^aggregates\[0\]: Aggregate has no uuid$"):
         aggregates_of([primitive_of("Aggregate", {"id": 1, "name": "a"})])
 
@@ -58,30 +58,30 @@ def test_instances_of_a_compute_are_recorded():
     assert HostInstance.recorded(one).node == "node1"
 
 
-def test_an_instance_of_its_uuid_alone_is_recorded():
-    one = instance(uuid=UUID)
+def test_instance_with_only_a_uuid_is_recorded():
+    one = build_instance(uuid=UUID)
     assert (one.uuid, one.display_name) == (UUID.lower(), UUID.lower())
     assert (one.flavor, one.image, one.host) == (None, None, None)
 
 
-def test_an_instance_without_its_flavor_has_its_own_sizes():
-    one = instance(uuid=UUID, instance_type_id=3, vcpus=2, memory_mb=512, root_gb=1)
+def test_instance_without_flavor_has_the_sizes_of_its_columns():
+    one = build_instance(uuid=UUID, instance_type_id=3, vcpus=2, memory_mb=512, root_gb=1)
     assert HostInstance.recorded(one).flavor.memory_mb == 512
     assert HostInstance.recorded(one).flavor.ephemeral_gb == 0
 
 
-def test_deleted_instances_are_left_out():
+def test_deleted_instances_are_skipped():
     deleted = primitive_of("Instance", {"uuid": UUID, "deleted": True})
     assert instances_of(primitive_of("InstanceList", {"objects": [deleted]})) == []
 
 
-def test_an_instance_of_an_unknown_major_version_is_refused_with_its_place():
-    old = changed(INSTANCES, ("nova_object.data", "objects", 1, "nova_object.version"), "1.23")
+def test_unknown_major_version_of_instance_is_rejected_with_its_path():
+    old = with_changed(INSTANCES, ("nova_object.data", "objects", 1, "nova_object.version"), "1.23")
     with pytest.raises(UnknownVersion, match=r"^instance_info\.objects\[1\]: version 1\.23 of Ins"):
         instances_of(old)
 
 
-def test_the_image_is_that_of_the_boot():
+def test_image_is_the_boot_image():
     kept = {"image_hw_disk_bus": "virtio", "image_min_ram": "512", "image_disk_format": "raw"}
     assert image_of("i", {**kept, "owner_project_name": "p", "image_none": None}) == {
         "id": "i",
@@ -93,20 +93,20 @@ def test_the_image_is_that_of_the_boot():
 
 
 @pytest.mark.parametrize("wrong", [None, 7, "x", [None, "x"], {"x": 1}])
-def test_wrong_values_anywhere_are_read_or_refused(wrong):
-    for path in places(INSTANCES):
+def test_random_wrong_values_are_parsed_or_rejected(wrong):
+    for path in paths_in(INSTANCES):
         try:
-            instances_of(changed(INSTANCES, path, wrong))
+            instances_of(with_changed(INSTANCES, path, wrong))
         except UnreadableObject:
             continue
-    for path in places(AGGREGATE):
+    for path in paths_in(AGGREGATE):
         try:
-            aggregate_of(changed(AGGREGATE, path, wrong))
+            aggregate_of(with_changed(AGGREGATE, path, wrong))
         except UnreadableObject:
             continue
 
 
-def test_the_uuids_of_an_announcement_are_in_the_form_in_which_they_are_kept():
+def test_uuids_of_a_notification_are_normalized():
     assert (host_of("cn1"), uuids_of([UUID])) == ("cn1", [UUID.lower()])
 
 
@@ -124,7 +124,7 @@ def test_the_uuids_of_an_announcement_are_in_the_form_in_which_they_are_kept():
         (uuids_of, [None], "instance_uuids[0] must not be null"),
     ],
 )
-def test_an_announcement_of_what_is_no_host_or_no_list_of_uuids_is_refused(read, sent, reason):
+def test_notification_with_invalid_host_or_uuids_is_rejected(read, sent, reason):
     with pytest.raises(UnreadableObject) as refused:
         read(sent)
     assert refused.value.detail == reason

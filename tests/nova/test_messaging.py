@@ -23,19 +23,19 @@ from placement_sched.scheduler.plugins import make_full_conf, read_settings
 LIBRARY = oslo_messaging()
 
 
-def options(folder, *lines):
+def bus_options(folder, *lines):
     file = folder / "nova.conf"
     file.write_text("\n".join(("[DEFAULT]", *lines)))
     return messaging.bus_options(read_settings([str(file)], make_full_conf()))
 
 
 @pytest.fixture(autouse=True)
-def options_of_the_library():
+def reset_library_options():
     yield
     LIBRARY.LoggingNotificationHandler.CONF.clear()
 
 
-class Greeting:
+class GreetingEndpoint:
     """An endpoint of the tests' own."""
 
     target = target_of("4.5")
@@ -65,9 +65,9 @@ class Greeting:
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
-    conf = options(tmp_path_factory.mktemp("bus"), "transport_url = fake:/")
+    conf = bus_options(tmp_path_factory.mktemp("bus"), "transport_url = fake:/")
     transport = messaging.transport_of(conf)
-    server = messaging.server_of(transport, "scheduler", "ctl1", [Greeting()])
+    server = messaging.server_of(transport, "scheduler", "ctl1", [GreetingEndpoint()])
     server.start()
     yield LIBRARY.get_rpc_client(
         LIBRARY.get_rpc_transport(conf, allowed_remote_exmods=["oslo_messaging.exceptions"]),
@@ -95,7 +95,7 @@ def test_message_is_answered_with_its_context(client):
         ("5.0", "greet", {}, "Endpoint does not support RPC version 5.0"),
     ],
 )
-def test_call_that_cannot_be_served_is_answered_and_logged_in_one_line(
+def test_failed_call_is_answered_and_logged_in_one_line(
     client, caplog, version, method, sent, told
 ):
     called = client.prepare(version=version, timeout=30)
@@ -109,56 +109,54 @@ def test_call_that_cannot_be_served_is_answered_and_logged_in_one_line(
     assert line.exc_info is None
 
 
-def test_what_is_expected_is_answered_and_not_logged(client, caplog):
+def test_expected_error_is_answered_and_not_logged(client, caplog):
     with pytest.raises(ValueError, match="as is expected"):
         client.prepare(version="4.5", timeout=30).call({}, "refuse")
     assert [one for one in caplog.records if one.levelno > logging.INFO] == []
 
 
-def test_worker_has_few_threads_and_takes_no_more_messages(tmp_path):
-    conf = options(tmp_path, "transport_url = fake:/")
+def test_worker_takes_no_more_messages_than_threads(tmp_path):
+    conf = bus_options(tmp_path, "transport_url = fake:/")
     assert conf.executor_thread_pool_size == messaging.THREADS
     assert conf.oslo_messaging_rabbit.rabbit_qos_prefetch_count == messaging.THREADS
     assert conf.control_exchange == "nova"
 
 
-def test_operator_sets_number_of_threads(tmp_path):
-    conf = options(tmp_path, "transport_url = fake:/", "executor_thread_pool_size = 9")
+def test_number_of_threads_is_configurable(tmp_path):
+    conf = bus_options(tmp_path, "transport_url = fake:/", "executor_thread_pool_size = 9")
     assert conf.executor_thread_pool_size == 9
     assert conf.oslo_messaging_rabbit.rabbit_qos_prefetch_count == 9
 
 
-def test_bus_has_to_be_named(tmp_path):
+def test_missing_transport_url_is_an_error(tmp_path):
     with pytest.raises(ConfigurationError, match=r"^\[DEFAULT\] transport_url is not set: "):
-        options(tmp_path, "host = ctl1")
+        bus_options(tmp_path, "host = ctl1")
 
 
 @pytest.mark.parametrize("url", ["rabit://bus/", "nonsense", "rabbit://nova:secret@bus:port/"])
-def test_bus_that_cannot_be_is_refused_without_its_password(tmp_path, url):
+def test_invalid_transport_url_is_rejected_without_its_password(tmp_path, url):
     with pytest.raises(ConfigurationError, match=r"^\[DEFAULT\] transport_url: ") as wrong:
-        messaging.transport_of(options(tmp_path, f"transport_url = {url}"))
+        messaging.transport_of(bus_options(tmp_path, f"transport_url = {url}"))
     assert "secret" not in wrong.value.detail
 
 
-def test_where_the_bus_is_said_without_its_password(tmp_path):
+def test_bus_address_is_logged_without_its_password(tmp_path):
     file = tmp_path / "nova.conf"
     file.write_text("[DEFAULT]\ntransport_url = rabbit://nova:secret@bus1:5671,nova:s@bus2/cloud\n")
     settings = read_settings([str(file)], make_full_conf())
     assert messaging.bus_of(settings) == "rabbit://bus1:5671,bus2:5672/cloud"
 
 
-def noted(away, message, *arguments):
+def is_logged(away, message, *arguments):
     return away.filter(logging.LogRecord("x", logging.ERROR, "x", 1, message, arguments, None))
 
 
-def test_call_that_is_not_answered_here_is_delivered_again(client, caplog):
+def test_unanswered_call_is_redelivered(client, caplog):
     assert client.prepare(version="4.5", timeout=30).call({}, "answer_later") == 2
     assert [one for one in caplog.records if one.levelno > logging.INFO] == []
 
 
-def test_answer_that_the_bus_does_not_take_is_one_line_and_the_call_delivered_again(
-    client, caplog, monkeypatch
-):
+def test_failed_reply_is_logged_in_one_line_and_the_call_redelivered(client, caplog, monkeypatch):
     # Imported at the top, it loads parts of the library that warn where a test runs alone.
     from oslo_messaging._drivers.impl_fake import FakeIncomingMessage
 
@@ -179,7 +177,7 @@ def test_answer_that_the_bus_does_not_take_is_one_line_and_the_call_delivered_ag
     assert len(taken) == 2
 
 
-def test_message_that_cannot_be_read_is_one_line():
+def test_unreadable_message_is_logged_in_one_line():
     try:
         json.loads("{")
     except ValueError:
@@ -191,25 +189,27 @@ def test_message_that_cannot_be_read_is_one_line():
     assert "\n" not in line
 
 
-def test_bus_that_is_away_is_reported_once_and_once_when_it_is_back(caplog):
+def test_bus_loss_and_return_are_logged_once_each(caplog):
     caplog.set_level(logging.INFO)
     away = BusStateLogFilter("rabbit://bus:5672/")
     for _ in range(2):
-        assert not noted(away, "Connection failed: %s (retrying in %s seconds)", "refused", 1.0)
-        assert not noted(away, "AMQP server is unreachable: %(err_str)s.", {"err_str": "refused"})
-    assert not noted(away, "Reconnected to AMQP server on %(hostname)s", {"hostname": "bus"})
+        assert not is_logged(away, "Connection failed: %s (retrying in %s seconds)", "refused", 1.0)
+        assert not is_logged(
+            away, "AMQP server is unreachable: %(err_str)s.", {"err_str": "refused"}
+        )
+    assert not is_logged(away, "Reconnected to AMQP server on %(hostname)s", {"hostname": "bus"})
     away.note_back()
-    assert noted(away, "something else")
+    assert is_logged(away, "something else")
     assert [one.getMessage() for one in caplog.records] == [
         "the message bus rabbit://bus:5672/ does not answer: refused; waiting for it",
         "the message bus rabbit://bus:5672/ answers again",
     ]
-    noted(away, "Connection failed: %s (retrying in %s seconds)", "refused", 1.0)
+    is_logged(away, "Connection failed: %s (retrying in %s seconds)", "refused", 1.0)
     assert len(caplog.records) == 3
 
 
-def test_one_of_several_processes_reports_that_the_bus_is_away(caplog):
+def test_bus_loss_is_logged_by_one_of_several_processes(caplog):
     away = BusStateLogFilter("rabbit://bus:5672/", reporting=False)
-    assert not noted(away, "Connection failed: %s (retrying in %s seconds)", "refused", 1.0)
-    assert not noted(away, "Reconnected to AMQP server on %(hostname)s", {"hostname": "bus"})
+    assert not is_logged(away, "Connection failed: %s (retrying in %s seconds)", "refused", 1.0)
+    assert not is_logged(away, "Reconnected to AMQP server on %(hostname)s", {"hostname": "bus"})
     assert caplog.records == []

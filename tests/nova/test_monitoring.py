@@ -29,7 +29,7 @@ def monitor_at() -> Iterator[Callable[[str], Monitor]]:
         one.close()
 
 
-def ask(monitor: Monitor, path: str, method: str = "GET") -> tuple[int, str, bytes]:
+def request_monitor(monitor: Monitor, path: str, method: str = "GET") -> tuple[int, str, bytes]:
     if monitor.listens.startswith("/"):
         connection = HTTPConnection("localhost", timeout=60)
         connection.sock = socket.socket(socket.AF_UNIX)
@@ -44,60 +44,60 @@ def ask(monitor: Monitor, path: str, method: str = "GET") -> tuple[int, str, byt
     return found
 
 
-def test_metrics_are_in_the_format_that_is_asked_for(monitor_at):
+def test_metrics_have_the_requested_format(monitor_at):
     monitor = monitor_at("127.0.0.1:0")
-    assert ask(monitor, "/metrics") == (200, "text/plain", b"for anything")
-    assert ask(monitor, "/metrics", "HEAD") == (200, "text/plain", b"")
+    assert request_monitor(monitor, "/metrics") == (200, "text/plain", b"for anything")
+    assert request_monitor(monitor, "/metrics", "HEAD") == (200, "text/plain", b"")
 
 
-def test_service_lives_before_it_is_ready(monitor_at):
+def test_service_is_live_before_it_is_ready(monitor_at):
     monitor = monitor_at("127.0.0.1:0")
-    assert ask(monitor, "/healthz")[::2] == (200, b'{"status":"ok"}')
-    assert ask(monitor, "/healthz/ready")[::2] == (503, b'{"status":"not ready"}')
+    assert request_monitor(monitor, "/healthz")[::2] == (200, b'{"status":"ok"}')
+    assert request_monitor(monitor, "/healthz/ready")[::2] == (503, b'{"status":"not ready"}')
     monitor.is_ready = lambda: True
-    assert ask(monitor, "/healthz/ready")[::2] == (200, b'{"status":"ready"}')
+    assert request_monitor(monitor, "/healthz/ready")[::2] == (200, b'{"status":"ready"}')
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "path", "status"), [("GET", "/", 404), ("PUT", "/metrics", 501)]
 )
-def test_nothing_else_is_served(monitor_at, method, path, status):
-    assert ask(monitor_at("127.0.0.1:0"), path, method)[0] == status
+def test_other_paths_are_404(monitor_at, method, path, status):
+    assert request_monitor(monitor_at("127.0.0.1:0"), path, method)[0] == status
 
 
-def test_unix_socket_is_served_and_removed(tmp_path, monitor_at):
+def test_unix_socket_is_created_and_removed(tmp_path, monitor_at):
     path = tmp_path / "metrics.sock"
     monitor = monitor_at(str(path))
-    assert ask(monitor, "/healthz")[0] == 200
+    assert request_monitor(monitor, "/healthz")[0] == 200
     monitor.close()
     assert not path.exists()
 
 
-def test_no_thread_is_left_of_a_closed_monitor(monitor_at):
+def test_closed_monitor_leaves_no_thread(monitor_at):
     monitor = monitor_at("127.0.0.1:0")
-    assert ask(monitor, "/healthz")[0] == 200
+    assert request_monitor(monitor, "/healthz")[0] == 200
     assert "monitor" in {thread.name for thread in threading.enumerate()}
     monitor.close()
     monitor.close()
     assert "monitor" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_socket_that_a_killed_service_left_is_taken_over(tmp_path, monitor_at):
+def test_stale_socket_of_a_killed_service_is_reused(tmp_path, monitor_at):
     path = tmp_path / "metrics.sock"
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(path))
-    assert ask(monitor_at(str(path)), "/healthz")[0] == 200
+    assert request_monitor(monitor_at(str(path)), "/healthz")[0] == 200
 
 
 @pytest.mark.parametrize("kind", ["unix", "tcp"])
-def test_address_of_another_service_is_refused(tmp_path, monitor_at, kind):
+def test_address_in_use_is_an_error(tmp_path, monitor_at, kind):
     other = monitor_at(str(tmp_path / "metrics.sock") if kind == "unix" else "127.0.0.1:0")
     with pytest.raises(Error, match=r"\[scheduler\] metrics_listen: cannot listen on"):
         Monitor(other.listens, lambda _accept: ("", b""))
 
 
-def test_file_that_is_not_a_socket_is_kept(tmp_path):
+def test_regular_file_at_the_socket_path_is_kept(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("kept")
     with pytest.raises(Error, match="cannot listen on"):
@@ -106,6 +106,6 @@ def test_file_that_is_not_a_socket_is_kept(tmp_path):
 
 
 @pytest.mark.parametrize("listen", ["9778", ":9778", "127.0.0.1", "127.0.0.1:many", "host:99999"])
-def test_what_is_not_an_address_is_refused(listen):
+def test_invalid_address_is_rejected(listen):
     with pytest.raises(ConfigurationError, match="neither ADDRESS:PORT nor the path of a socket"):
         Monitor(listen, lambda _accept: ("", b""))

@@ -19,7 +19,7 @@ SEARCHED = {"query": "resources=VCPU:1", "hosts": 3}
 NOT_ENOUGH = "There are not enough hosts available."
 
 
-def kind(failure: Exception) -> str:
+def class_path(failure: Exception) -> str:
     return f"{type(failure).__module__}.{type(failure).__name__}"
 
 
@@ -42,21 +42,21 @@ def kind(failure: Exception) -> str:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
-def test_errors_have_the_classes_that_nova_knows(error, expected):
+def test_errors_have_novas_exception_classes(error, expected):
     failure = to_remote_failure(error, ["i1"])
-    assert kind(failure) == expected
+    assert class_path(failure) == expected
     if not isinstance(error, errors.NoValidHost | errors.Unavailable):
         assert error.detail in str(failure)
 
 
-def test_no_valid_host_has_its_reason_beside_its_message():
+def test_no_valid_host_has_reason_and_message():
     failure = no_valid_host("None.")
     assert isinstance(failure, NO_VALID_HOST)
     assert isinstance(failure, RemoteFailure)
     assert (str(failure), failure.kwargs) == ("No valid host was found. None.", {"reason": "None."})
 
 
-def test_a_conflict_names_the_instances():
+def test_conflict_error_names_the_instances():
     failure = to_remote_failure(errors.Conflict("it is placed"), ["i1", "i2"])
     assert failure.kwargs == {"consumer_uuid": "i1, i2", "error": "it is placed"}
 
@@ -75,5 +75,5 @@ def test_a_conflict_names_the_instances():
         ({}, NOT_ENOUGH),
     ],
 )
-def test_the_reason_is_as_short_as_novas(funnel, reason):
+def test_no_valid_host_reason_is_as_short_as_novas(funnel, reason):
     assert reason_of(funnel) == reason

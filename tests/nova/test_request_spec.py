@@ -10,93 +10,101 @@ from placement_sched.model.request_spec import request_spec_from
 from placement_sched.nova import objects
 from placement_sched.nova.objects import UnknownObject, UnknownVersion, UnreadableObject
 from placement_sched.nova.request_spec import document_of
-from tests.nova.wire.alike import alike
-from tests.nova.wire.recorded import changed, object_at, places, recorded, without
-from tests.nova.wire.understood import understood
+from tests.nova.wire.alike import unify_empty_values
+from tests.nova.wire.recorded import (
+    path_of_object,
+    paths_in,
+    recorded_object,
+    with_changed,
+    with_removed,
+)
+from tests.nova.wire.understood import spec_as_document
 
 VERSION, NAME, NAMESPACE, DATA = (
     f"nova_object.{key}" for key in ("version", "name", "namespace", "data")
 )
-SPEC = recorded("spec")
+SPEC = recorded_object("spec")
 UUIDS = ["11111111-0000-4000-8000-000000000001", "11111111-0000-4000-8000-000000000002"]
 
 
-def test_a_request_is_understood_as_nova_holds_it():
-    held = recorded("spec_held")
-    assert alike(understood(SPEC), held) == held
+def test_request_spec_is_parsed_like_nova():
+    held = recorded_object("spec_held")
+    assert unify_empty_values(spec_as_document(SPEC), held) == held
 
 
-def test_instances_are_those_of_the_call():
+def test_instance_uuids_come_from_the_call():
     assert document_of(SPEC, UUIDS)["instance_uuids"] == UUIDS
 
 
 @pytest.mark.parametrize("sent", ["abc", ["abc"], [{}], [None], {"a": 1}, 7])
-def test_instances_of_the_call_that_are_no_uuids_are_refused(sent):
+def test_invalid_instance_uuids_of_the_call_are_rejected(sent):
     with pytest.raises(UnreadableObject, match=r"^instance_uuids "):
         document_of(SPEC, sent)
 
 
-def test_without_instances_in_the_call_it_is_that_of_the_request():
-    one = changed(SPEC, object_at(SPEC, "num_instances"), 1)
+def test_instance_uuid_of_the_request_is_the_default():
+    one = with_changed(SPEC, path_of_object(SPEC, "num_instances"), 1)
     assert document_of(one)["instance_uuids"] == [SPEC[DATA]["instance_uuid"]]
 
 
 def test_several_instances_without_uuids_are_only_counted():
-    three = changed(SPEC, object_at(SPEC, "num_instances"), 3)
+    three = with_changed(SPEC, path_of_object(SPEC, "num_instances"), 3)
     assert "instance_uuids" not in document_of(three)
     assert request_spec_from(document_of(three)).num_instances == 3
 
 
 @pytest.mark.parametrize("name", ["numa_topology", "pci_requests", "image", "instance_group"])
-def test_what_is_null_is_null_and_what_is_absent_is_absent(name):
-    path = object_at(SPEC, name)
-    assert document_of(changed(SPEC, path, None))[name] is None
-    assert name not in document_of(without(SPEC, path))
+def test_null_and_absent_fields_stay_distinct(name):
+    path = path_of_object(SPEC, name)
+    assert document_of(with_changed(SPEC, path, None))[name] is None
+    assert name not in document_of(with_removed(SPEC, path))
 
 
-def test_a_request_of_a_flavor_alone_is_read():
+def test_request_with_only_a_flavor_is_parsed():
     bare = {**SPEC, DATA: {"flavor": SPEC[DATA]["flavor"]}}
     assert request_spec_from(document_of(bare)).flavor.vcpus == SPEC[DATA]["flavor"][DATA]["vcpus"]
 
 
-def test_sets_in_another_order_are_the_same_request():
-    path = object_at(SPEC, "network_metadata", "physnets")
+def test_order_of_set_members_does_not_matter():
+    path = path_of_object(SPEC, "network_metadata", "physnets")
     orders = (["a", "b"], ["b", "a"])
-    first, second = (document_of(changed(SPEC, path, one)) for one in orders)
+    first, second = (document_of(with_changed(SPEC, path, one)) for one in orders)
     assert first == second
 
 
-def test_of_a_cell_only_the_uuid_is_taken():
+def test_only_the_uuid_of_a_cell_is_read():
     document = document_of(SPEC)
     cell = SPEC[DATA]["requested_destination"][DATA]["cell"]
     assert document["requested_destination"]["cell"] == cell[DATA]["uuid"]
     assert "SECRET" not in str(document)
 
 
-def test_a_group_of_before_it_had_a_policy_of_its_own_is_read():
+def test_old_group_without_policy_field_is_parsed():
     old = {DATA: {"policies": ["anti-affinity"], "members": UUIDS, "hosts": None}}
     group = {**SPEC[DATA]["instance_group"], **old}
-    read = request_spec_from(document_of(changed(SPEC, object_at(SPEC, "instance_group"), group)))
+    read = request_spec_from(
+        document_of(with_changed(SPEC, path_of_object(SPEC, "instance_group"), group))
+    )
     assert (read.instance_group.policy, dict(read.instance_group.rules)) == ("anti-affinity", {})
 
 
-def test_pinned_cpus_of_before_they_had_a_field_of_their_own_are_pinned():
-    path = object_at(SPEC, "numa_topology", "cells", 0)
+def test_old_pinned_cpus_without_pcpuset_are_parsed():
+    path = path_of_object(SPEC, "numa_topology", "cells", 0)
     cell = {"id": 0, "cpuset": [1, 0], "memory": 512, "cpu_policy": "dedicated"}
     old = {**SPEC[DATA]["numa_topology"][DATA]["cells"][0], VERSION: "1.4", DATA: cell}
-    (read, *_) = request_spec_from(document_of(changed(SPEC, path, old))).numa_topology.cells
+    (read, *_) = request_spec_from(document_of(with_changed(SPEC, path, old))).numa_topology.cells
     assert (read.cpuset, read.pcpuset) == (frozenset(), {0, 1})
 
 
-OBJECTS = [path[:-1] for path in places(SPEC) if path[-1:] == (VERSION,)]
+OBJECTS = [path[:-1] for path in paths_in(SPEC) if path[-1:] == (VERSION,)]
 
 
-def as_fields(path) -> str:
+def object_path(path) -> str:
     names = [f"[{one}]" if isinstance(one, int) else f".{one}" for one in path if one != DATA]
     return "spec_obj" + "".join(names)
 
 
-def at(path) -> Any:
+def value_at(path) -> Any:
     value = SPEC
     for step in path:
         value = value[step]
@@ -104,63 +112,63 @@ def at(path) -> Any:
 
 
 #: Objects that are looked into.
-READ = [path for path in OBJECTS if at(path)[NAME] in objects.NEWEST]
+READ = [path for path in OBJECTS if value_at(path)[NAME] in objects.NEWEST]
 
 
-def test_every_object_of_the_recorded_request_is_known():
+def test_every_object_of_the_recorded_request_is_supported():
     assert READ == OBJECTS
 
 
-@pytest.mark.parametrize("path", READ, ids=as_fields)
-def test_newer_minor_versions_are_read_as_far_as_they_are_known(path):
-    major = at(path)[VERSION].partition(".")[0]
-    newer = changed(SPEC, (*path, VERSION), f"{major}.999")
-    newer = changed(newer, (*path, DATA, "of_the_future"), {"a": 1})
+@pytest.mark.parametrize("path", READ, ids=object_path)
+def test_newer_minor_versions_are_parsed_with_known_fields(path):
+    major = value_at(path)[VERSION].partition(".")[0]
+    newer = with_changed(SPEC, (*path, VERSION), f"{major}.999")
+    newer = with_changed(newer, (*path, DATA, "of_the_future"), {"a": 1})
     assert document_of(newer) == document_of(SPEC)
 
 
-@pytest.mark.parametrize("path", READ, ids=as_fields)
-def test_a_third_number_of_a_version_says_nothing(path):
-    third = changed(SPEC, (*path, VERSION), f"{at(path)[VERSION]}.7")
+@pytest.mark.parametrize("path", READ, ids=object_path)
+def test_third_version_number_is_ignored(path):
+    third = with_changed(SPEC, (*path, VERSION), f"{value_at(path)[VERSION]}.7")
     assert document_of(third) == document_of(SPEC)
 
 
-@pytest.mark.parametrize("path", READ, ids=as_fields)
+@pytest.mark.parametrize("path", READ, ids=object_path)
 @pytest.mark.parametrize("version", ["99.0", "0.9"])
-def test_unknown_major_versions_are_refused_with_their_place(path, version):
+def test_unknown_major_version_is_rejected_with_its_path(path, version):
     with pytest.raises(UnknownVersion) as refused:
-        document_of(changed(SPEC, (*path, VERSION), version))
-    name = at(path)[NAME]
+        document_of(with_changed(SPEC, (*path, VERSION), version))
+    name = value_at(path)[NAME]
     newest = objects.NEWEST[name]
     assert str(refused.value) == (
-        f"{as_fields(path)}: version {version} of {name} is not supported, the newest supported "
+        f"{object_path(path)}: version {version} of {name} is not supported, the newest supported "
         f"version is {newest}"
     )
 
 
-@pytest.mark.parametrize("path", READ, ids=as_fields)
-def test_unknown_names_and_namespaces_are_refused_with_their_place(path):
+@pytest.mark.parametrize("path", READ, ids=object_path)
+def test_unknown_object_or_namespace_is_rejected_with_its_path(path):
     with pytest.raises(UnknownObject, match=r"unsupported object type nova\.Strange"):
-        document_of(changed(SPEC, (*path, NAME), "Strange"))
+        document_of(with_changed(SPEC, (*path, NAME), "Strange"))
     with pytest.raises(UnknownObject) as refused:
-        document_of(changed(SPEC, (*path, NAMESPACE), "cinder"))
+        document_of(with_changed(SPEC, (*path, NAMESPACE), "cinder"))
     assert str(refused.value) == (
-        f"{as_fields(path)}: unsupported object type cinder.{at(path)[NAME]}"
+        f"{object_path(path)}: unsupported object type cinder.{value_at(path)[NAME]}"
     )
 
 
-def test_another_object_in_a_field_is_refused():
+def test_field_with_the_wrong_object_is_rejected():
     with pytest.raises(UnreadableObject, match=r"^spec_obj\.flavor must be Flavor, not ImageMeta$"):
-        document_of(changed(SPEC, object_at(SPEC, "flavor"), SPEC[DATA]["image"]))
+        document_of(with_changed(SPEC, path_of_object(SPEC, "flavor"), SPEC[DATA]["image"]))
 
 
 @pytest.mark.parametrize("broken", [17, "RequestSpec", [], {}, {NAME: "RequestSpec"}])
-def test_what_is_not_a_versioned_object_is_refused(broken):
+def test_unversioned_value_is_rejected(broken):
     with pytest.raises(UnreadableObject, match=r"^spec_obj must be RequestSpec, not "):
         document_of(broken)
 
 
-def test_calls_without_an_object_are_refused_with_the_option_that_makes_them():
+def test_dictionary_call_is_rejected_with_the_responsible_option():
     with pytest.raises(UnreadableObject, match=r"\[upgrade_levels\] scheduler"):
         document_of(None)
 
@@ -191,25 +199,25 @@ def test_calls_without_an_object_are_refused_with_the_option_that_makes_them():
         ),
     ],
 )
-def test_wrong_values_are_refused_with_their_place(fields, value, words):
+def test_wrong_value_is_rejected_with_its_path(fields, value, words):
     with pytest.raises(UnreadableObject) as refused:
-        document_of(changed(SPEC, object_at(SPEC, *fields), value))
+        document_of(with_changed(SPEC, path_of_object(SPEC, *fields), value))
     assert str(refused.value) == words
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("wrong", [None, 7, 1.5, True, "x", ["x"], [None, "x"], {"x": 1}])
-def test_wrong_values_anywhere_are_read_or_refused_without_secrets(wrong):
+def test_random_wrong_values_are_parsed_or_rejected_without_secrets(wrong):
     said = []
-    for path in places(SPEC):
+    for path in paths_in(SPEC):
         try:
-            request_spec_from(document_of(changed(SPEC, path, wrong)))
+            request_spec_from(document_of(with_changed(SPEC, path, wrong)))
         except Invalid as refused:
             said.append(str(refused))
     assert [one for one in said if "SECRET" in one or "\n" in one] == []
 
 
-def test_a_size_that_no_database_holds_is_refused_with_its_place():
-    path = object_at(SPEC, "flavor", "memory_mb")
+def test_too_large_size_is_rejected_with_its_path():
+    path = path_of_object(SPEC, "flavor", "memory_mb")
     with pytest.raises(UnreadableObject, match=r"flavor\.memory_mb must be an integer of 64 bits"):
-        document_of(changed(SPEC, path, 2**70))
+        document_of(with_changed(SPEC, path, 2**70))

@@ -44,7 +44,7 @@ def cloud(app, nova, follower):
 
 
 @pytest.fixture
-def select(cloud, follower, tmp_path, caplog):
+def run_select(cloud, follower, tmp_path, caplog):
     for name in ("placement_sched.api.policy", "oslo_policy"):
         caplog.set_level(logging.WARNING, name)  # their levels are as before after the test
 
@@ -61,38 +61,36 @@ def select(cloud, follower, tmp_path, caplog):
     return select
 
 
-def held(app, uuid):
+def read_allocations(app, uuid):
     path = f"/placement/allocations/{uuid}"
     return app.get(path, headers=LATEST_HEADERS).json["allocations"]
 
 
 @pytest.mark.parametrize("there", [{}, {"force_hosts": ["cn2"]}])
-def test_the_hint_of_a_rebuild_on_a_new_instance_is_ignored_and_logged(
-    select, cloud, caplog, there
-):
-    (host,) = hosts_of(select(instance(1), scheduler_hints=REBUILD, **there))
-    assert held(cloud, instance(1))
+def test_rebuild_hint_on_a_new_instance_is_ignored_and_logged(run_select, cloud, caplog, there):
+    (host,) = hosts_of(run_select(instance(1), scheduler_hints=REBUILD, **there))
+    assert read_allocations(cloud, instance(1))
     assert host == there.get("force_hosts", ["cn1"])[0]
     assert f"instance {instance(1)} is not on it" in caplog.text
     assert "the hint is ignored" in caplog.text
 
 
-def test_the_hint_of_a_rebuild_skips_no_claim_of_an_instance_that_was_only_claimed(select, cloud):
+def test_rebuild_hint_does_not_skip_the_claim_of_an_unbuilt_instance(run_select, cloud):
     there = {"scheduler_hints": REBUILD, "force_hosts": ["cn2"]}
     for _ in range(2):
-        assert hosts_of(select(instance(1), **there)) == ["cn2"]
-        assert held(cloud, instance(1))
+        assert hosts_of(run_select(instance(1), **there)) == ["cn2"]
+        assert read_allocations(cloud, instance(1))
         # As nova-compute does where it could not build the instance.
         cloud.delete(f"/placement/allocations/{instance(1)}", headers=LATEST_HEADERS)
 
 
-def test_an_instance_is_rebuilt_where_nova_has_it_now(select, cloud, nova, follower):
+def test_rebuild_uses_the_current_host_in_nova(run_select, cloud, nova, follower):
     uuid = nova.add_instance("cn1")
     follower.full()
     nova.cells["one"].change("instances", {"uuid": uuid}, host="cn2", node="cn2")
     there = {"force_hosts": ["cn2"], "force_nodes": ["cn2"]}
-    assert hosts_of(select(uuid, scheduler_hints=REBUILD, **there)) == ["cn2"]
-    assert held(cloud, uuid) == {}
+    assert hosts_of(run_select(uuid, scheduler_hints=REBUILD, **there)) == ["cn2"]
+    assert read_allocations(cloud, uuid) == {}
 
 
 @pytest.mark.parametrize(
@@ -104,33 +102,35 @@ def test_an_instance_is_rebuilt_where_nova_has_it_now(select, cloud, nova, follo
     ],
     ids=["role", "nova's own", "project"],
 )
-def test_users_that_the_rule_names_choose_a_policy(select, context, policy, caplog):
-    assert hosts_of(select(instance(1), context, policy, scheduler_hints=POLICY)) == ["cn1"]
+def test_users_allowed_by_the_rule_can_choose_a_policy(run_select, context, policy, caplog):
+    assert hosts_of(run_select(instance(1), context, policy, scheduler_hints=POLICY)) == ["cn1"]
     assert "not a rule of this service" not in caplog.text
 
 
 @pytest.mark.parametrize("context", [USER, {}], ids=["member", "unknown"])
-def test_others_find_no_valid_host_and_the_rule_by_name(select, cloud, context):
+def test_other_users_get_no_valid_host_naming_the_rule(run_select, cloud, context):
     with pytest.raises(ExpectedError) as refused:
-        select(instance(1), context, scheduler_hints=POLICY)
+        run_select(instance(1), context, scheduler_hints=POLICY)
     failure = refused.value.failure
     assert type(failure).__name__ == "NoValidHost"
     assert RULE in str(failure)
-    assert held(cloud, instance(1)) == {}
-    assert hosts_of(select(instance(1), context, scheduler_hints={"colour": ["red"]})) == ["cn1"]
+    assert read_allocations(cloud, instance(1)) == {}
+    assert hosts_of(run_select(instance(1), context, scheduler_hints={"colour": ["red"]})) == [
+        "cn1"
+    ]
 
 
-def test_unknown_policy_of_a_server_group_is_named_with_the_known_policies(select, cloud):
+def test_unknown_server_group_policy_is_reported_with_supported_policies(run_select, cloud):
     group = primitive_of("InstanceGroup", {"policy": "apart"})
     words = "unknown server group policy 'apart'; expected one of affinity, anti-affinity"
     with pytest.raises(ValueError, match=words):
-        select(instance(1), instance_group=group)
-    assert held(cloud, instance(1)) == {}
+        run_select(instance(1), instance_group=group)
+    assert read_allocations(cloud, instance(1)) == {}
 
 
 @pytest.mark.parametrize("field", ["project_id", "user_id", "availability_zone"])
-def test_text_that_no_column_takes_is_refused_with_its_place(select, cloud, field):
+def test_too_long_text_is_rejected_with_its_path(run_select, cloud, field):
     words = f"spec_obj.{field} has 300 characters; at most 255 are allowed"
     with pytest.raises(ValueError, match=words):
-        select(instance(1), **{field: "p" * 300})
-    assert held(cloud, instance(1)) == {}
+        run_select(instance(1), **{field: "p" * 300})
+    assert read_allocations(cloud, instance(1)) == {}

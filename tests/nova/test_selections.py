@@ -4,17 +4,17 @@
 import json
 
 from placement_sched.nova.selections import dictionaries_of, primitives_of
-from tests.nova.wire.answers import CELL, NODES, REBUILD, WHOLE, answer, selection
+from tests.nova.wire.answers import CELL, NODES, REBUILD, WHOLE, build_answer, build_selection
 
 DATA = "nova_object.data"
 
 
-def test_each_instance_has_its_host_and_then_alternates():
+def test_selections_start_with_the_host_followed_by_alternates():
     hosts = [[one[DATA]["service_host"] for one in some] for some in primitives_of(WHOLE)]
     assert hosts == [["cn1", "cn2"], ["cn3"]]
 
 
-def test_a_selection_has_every_field_of_novas():
+def test_selection_has_all_fields_of_novas():
     ((first, _), _) = primitives_of(WHOLE)
     assert first["nova_object.name"] == "Selection"
     assert first["nova_object.version"] == "1.1"
@@ -29,20 +29,20 @@ def test_a_selection_has_every_field_of_novas():
     }
 
 
-def test_an_allocation_request_is_json_at_a_version_that_nova_can_send():
+def test_allocation_request_is_json_of_a_supported_version():
     ((first, _), _) = primitives_of(WHOLE)
     request = WHOLE["selections"][0][0]["allocation_request"]
     assert json.loads(first[DATA]["allocation_request"]) == request
     assert first[DATA]["allocation_request_version"] == "1.36"
 
 
-def test_a_rebuild_has_an_allocation_request_of_null():
+def test_rebuild_has_a_null_allocation_request():
     ((one,),) = primitives_of(REBUILD)
     assert one[DATA]["allocation_request"] == "null"
     assert one[DATA]["allocation_request_version"] is None
 
 
-def test_limits_are_whole_numbers_and_objects():
+def test_limits_are_integers_and_objects():
     ((first, second), _) = primitives_of(WHOLE)
     limits = first[DATA]["limits"][DATA]
     assert {name: limits[name] for name in ("vcpu", "memory_mb", "disk_gb")} == {
@@ -59,25 +59,25 @@ def test_limits_are_whole_numbers_and_objects():
     assert second[DATA]["limits"][DATA]["disk_gb"] == 10
 
 
-def test_a_limit_that_is_endless_or_a_text_is_none():
+def test_infinite_or_text_limit_is_omitted():
     limits = {"vcpu": float("inf"), "memory_mb": "much", "disk_gb": 1}
-    ((one,),) = primitives_of(answer([selection(0, limits=limits)]))
+    ((one,),) = primitives_of(build_answer([build_selection(0, limits=limits)]))
     told = one[DATA]["limits"][DATA]
     assert (told["vcpu"], told["memory_mb"], told["disk_gb"]) == (None, None, 1)
 
 
-def test_an_unknown_cell_is_not_set_rather_than_null():
-    ((one,),) = primitives_of(answer([selection(0, cell_uuid=None)]))
+def test_unknown_cell_is_unset():
+    ((one,),) = primitives_of(build_answer([build_selection(0, cell_uuid=None)]))
     assert "cell_uuid" not in one[DATA]
 
 
-def test_callers_that_ask_for_no_objects_have_one_host_for_each_instance():
+def test_callers_without_return_objects_get_one_host_per_instance():
     first, third = dictionaries_of(WHOLE)
     assert (first["host"], first["nodename"], third["host"]) == ("cn1", "node1", "cn3")
     assert first["limits"].keys() == {"vcpu", "numa_topology"}
     assert dictionaries_of(REBUILD) == [{"host": "cn1", "nodename": "node1", "limits": {}}]
 
 
-def test_an_answer_is_json():
+def test_selection_answer_is_json():
     for told in (primitives_of(WHOLE), dictionaries_of(WHOLE)):
         assert json.loads(json.dumps(told)) == told

@@ -14,7 +14,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.deploy import DEPLOY
-from tests.nova.scheduling import Service, Site, eventually, hosts_of
+from tests.nova.scheduling import Service, Site, hosts_of, wait_until_true
 from tests.support.scheduling import instance
 
 pytestmark = pytest.mark.system
@@ -23,20 +23,20 @@ Samples = dict[str, float]
 
 
 @pytest.fixture
-def site(tmp_path, bus, sqlite_url, make_app) -> Iterator[Site]:
+def nova_site(tmp_path, bus, sqlite_url, make_app) -> Iterator[Site]:
     found = Site(tmp_path, bus, sqlite_url, make_app)
     found.add_host("cn1")
     yield found
     found.close()
 
 
-def start(site: Site, workers: int = 2) -> tuple[Service, str]:
+def start_service(site: Site, workers: int = 2) -> tuple[Service, str]:
     service = site.start(workers=workers, scheduler__metrics_listen="127.0.0.1:0")
     (line,) = service.lines(", metrics at ")
     return service, f"http://{line.rpartition(' ')[2]}"
 
 
-def get(url: str) -> tuple[int, str]:
+def get_url(url: str) -> tuple[int, str]:
     try:
         with urlopen(url, timeout=60) as answer:
             return answer.status, answer.read().decode()
@@ -44,8 +44,8 @@ def get(url: str) -> tuple[int, str]:
         return refused.code, refused.read().decode()
 
 
-def scraped(url: str) -> Samples:
-    status, text = get(f"{url}/metrics")
+def scrape_metrics(url: str) -> Samples:
+    status, text = get_url(f"{url}/metrics")
     assert status == 200
     return {
         f"{one.name.removeprefix('placement_sched_')}{sorted(one.labels.values())}": one.value
@@ -54,17 +54,17 @@ def scraped(url: str) -> Samples:
     }
 
 
-def test_calls_are_counted_by_what_became_of_them_in_all_workers(site):
-    _, url = start(site)
+def test_calls_are_counted_by_outcome_over_all_workers(nova_site):
+    _, url = start_service(nova_site)
     for number in range(1, 5):
-        assert hosts_of(site.conductor.select(instance(number)))
+        assert hosts_of(nova_site.conductor.select(instance(number)))
     with pytest.raises(Exception, match="No valid host"):
-        site.conductor.select(instance(9), memory_mb=10**6)
+        nova_site.conductor.select(instance(9), memory_mb=10**6)
     with pytest.raises(Exception, match="spec_obj must be"):
-        site.conductor.call("select_destinations", spec_obj="nothing")
+        nova_site.conductor.call("select_destinations", spec_obj="nothing")
     with pytest.raises(Exception, match="run_instance"):
-        site.conductor.call("run_instance")
-    found = scraped(url)
+        nova_site.conductor.call("run_instance")
+    found = scrape_metrics(url)
     assert found["rpc_calls_total['answered', 'select_destinations']"] == 4
     assert found["rpc_calls_total['no_valid_host', 'select_destinations']"] == 1
     assert found["rpc_calls_total['refused', 'select_destinations']"] == 1
@@ -78,51 +78,51 @@ def test_calls_are_counted_by_what_became_of_them_in_all_workers(site):
 
 
 @pytest.mark.exhaustive
-def test_figures_of_a_killed_worker_stay(site):
-    service, url = start(site, workers=1)
-    assert hosts_of(site.conductor.select(instance(1)))
+def test_metrics_of_a_killed_worker_are_kept(nova_site):
+    service, url = start_service(nova_site, workers=1)
+    assert hosts_of(nova_site.conductor.select(instance(1)))
     for one in service.children():
         os.kill(one, signal.SIGKILL)
     service.wait_for_line("killed by SIGKILL", 2)
-    assert hosts_of(site.conductor.select(instance(2)))
+    assert hosts_of(nova_site.conductor.select(instance(2)))
     # The first is counted again where its answer was not acknowledged before the worker died.
-    assert scraped(url)["rpc_calls_total['answered', 'select_destinations']"] in {2, 3}
+    assert scrape_metrics(url)["rpc_calls_total['answered', 'select_destinations']"] in {2, 3}
 
 
-def test_objects_of_nova_that_cannot_be_recorded_are_counted(site):
-    site.nova.add_host("cn2", free_disk_gb=None)
-    _, url = start(site, workers=1)
-    eventually(lambda: scraped(url)["nova_left_out[]"] == 1)
+def test_unrecordable_nova_objects_are_counted(nova_site):
+    nova_site.nova.add_host("cn2", free_disk_gb=None)
+    _, url = start_service(nova_site, workers=1)
+    wait_until_true(lambda: scrape_metrics(url)["nova_left_out[]"] == 1)
 
 
 @pytest.mark.exhaustive
-def test_requests_that_wait_for_a_scheduler_are_shown(site):
-    service, url = start(site, workers=1)
-    assert scraped(url)["rpc_waiting[]"] == 0
+def test_queued_requests_are_shown(nova_site):
+    service, url = start_service(nova_site, workers=1)
+    assert scrape_metrics(url)["rpc_waiting[]"] == 0
     stopped = service.children()
     for one in stopped:
         os.kill(one, signal.SIGSTOP)
     try:
-        begun = [site.conductor.begin(instance(number)) for number in range(1, 25)]
+        begun = [nova_site.conductor.begin_select(instance(number)) for number in range(1, 25)]
         # Some are with the stopped worker already.
-        eventually(lambda: scraped(url)["rpc_waiting[]"] > 10)
+        wait_until_true(lambda: scrape_metrics(url)["rpc_waiting[]"] > 10)
     finally:
         for one in stopped:
             os.kill(one, signal.SIGCONT)
     assert all(one.result(timeout=120) for one in begun[:8])
 
 
-def test_health_is_that_of_the_service(site):
-    service, url = start(site, workers=1)
-    assert get(f"{url}/healthz") == (200, '{"status":"ok"}')
-    assert get(f"{url}/healthz/ready") == (200, '{"status":"ready"}')
-    assert service.end() == 0
+def test_health_reports_the_service(nova_site):
+    service, url = start_service(nova_site, workers=1)
+    assert get_url(f"{url}/healthz") == (200, '{"status":"ok"}')
+    assert get_url(f"{url}/healthz/ready") == (200, '{"status":"ready"}')
+    assert service.end_with_signal() == 0
 
 
-def test_alerts_and_dashboard_ask_for_calls_that_it_shows(site):
-    _, url = start(site, workers=1)
-    assert hosts_of(site.conductor.select(instance(1)))
-    shown = {key.partition("[")[0] for key in scraped(url)}
+def test_alerts_and_dashboard_query_exported_metrics(nova_site):
+    _, url = start_service(nova_site, workers=1)
+    assert hosts_of(nova_site.conductor.select(instance(1)))
+    shown = {key.partition("[")[0] for key in scrape_metrics(url)}
     text = (DEPLOY / "prometheus/rules.yml").read_text()
     assert yaml.safe_load(text)
     board = json.dumps(json.loads((DEPLOY / "grafana/placement-sched.json").read_text()))

@@ -12,7 +12,7 @@ import pytest
 
 from placement_sched.db.transaction import PLACES
 from tests.nova.cloud.rabbitmq import RabbitMQ, private_broker
-from tests.nova.scheduling import Site, eventually, hosts_of
+from tests.nova.scheduling import Site, hosts_of, wait_until_true
 from tests.support.scheduling import instance
 
 pytestmark = pytest.mark.exhaustive
@@ -30,12 +30,12 @@ OPTIONS = {
 @pytest.fixture
 def bus(tmp_path: Path) -> Iterator[RabbitMQ]:
     with private_broker(tmp_path / "rabbitmq") as own:
-        own.until_ready()
+        own.wait_until_ready()
         yield own
 
 
 @pytest.fixture
-def site(tmp_path, bus, sqlite_url, make_app) -> Iterator[Site]:
+def nova_site(tmp_path, bus, sqlite_url, make_app) -> Iterator[Site]:
     found = Site(tmp_path, bus.url, sqlite_url, make_app)
     found.add_host("cn1")
     yield found
@@ -46,20 +46,24 @@ def site(tmp_path, bus, sqlite_url, make_app) -> Iterator[Site]:
         gc.collect()
 
 
-def test_calls_in_hand_when_the_bus_restarts_are_claimed_and_answered_once(site, bus):
-    service = site.start(workers=1, **OPTIONS)
-    with closing(sqlite3.connect(site.url.removeprefix("sqlite:///"), isolation_level=None)) as own:
+def test_pending_calls_are_claimed_and_answered_once_after_a_bus_restart(nova_site, bus):
+    service = nova_site.start(workers=1, **OPTIONS)
+    with closing(
+        sqlite3.connect(nova_site.url.removeprefix("sqlite:///"), isolation_level=None)
+    ) as own:
         # Until this transaction ends, no call can claim.
         own.execute("BEGIN IMMEDIATE")
-        answers = {number: site.conductor.begin(instance(number)) for number in range(MANY)}
+        answers = {
+            number: nova_site.conductor.begin_select(instance(number)) for number in range(MANY)
+        }
         service.wait_for_line(_ARRIVED, MANY)
         bus.restart()
         own.execute("ROLLBACK")
     for number, answer in answers.items():
         assert hosts_of(answer.result(timeout=150)) == ["cn1"]
-        (allocated,) = site.allocations(instance(number)).values()
+        (allocated,) = nova_site.allocations(instance(number)).values()
         assert allocated["resources"]["VCPU"] == 1
     # Before, RabbitMQ drops what it is sent.
-    eventually(site.is_read)
-    assert hosts_of(site.conductor.select(instance(MANY))) == ["cn1"]
+    wait_until_true(nova_site.is_queue_consumed)
+    assert hosts_of(nova_site.conductor.select(instance(MANY))) == ["cn1"]
     assert service.lines("Traceback") == []

@@ -8,7 +8,7 @@ import pytest
 
 from tests.differential.duel import PEER_PYTHON, needs_peer
 from tests.differential.lines import Lines
-from tests.nova.scheduling import Site, eventually, own_bus
+from tests.nova.scheduling import Site, private_bus, wait_until_true
 from tests.support.scheduling import instance
 
 pytestmark = pytest.mark.system
@@ -24,8 +24,8 @@ def nova():
 
 
 @pytest.fixture
-def site(tmp_path, broker, sqlite_url, make_app) -> Iterator[Site]:
-    with own_bus(broker) as bus:
+def nova_site(tmp_path, broker, sqlite_url, make_app) -> Iterator[Site]:
+    with private_bus(broker) as bus:
         found = Site(tmp_path, bus, sqlite_url, make_app)
         found.add_host("cn1")
         found.add_host("cn2")
@@ -34,46 +34,46 @@ def site(tmp_path, broker, sqlite_url, make_app) -> Iterator[Site]:
         found.close()
 
 
-def test_nova_is_answered_with_claimed_hosts_and_alternates(nova, site):
-    nova("connect", site.bus, None)
+def test_nova_gets_claimed_hosts_and_alternates(nova, nova_site):
+    nova("connect", nova_site.bus, None)
     answer = nova("select", [instance(1)], 512, True)
     (hosts,) = answer["hosts"]
     assert sorted(hosts) == ["cn1", "cn2"]
     assert answer["versions"] == ["1.36"]
     (request,) = answer["requests"]
-    assert request["allocations"].keys() == site.allocations(instance(1)).keys()
+    assert request["allocations"].keys() == nova_site.allocations(instance(1)).keys()
 
 
-def test_nova_raises_its_own_exception_where_no_host_is_valid(nova, site):
-    nova("connect", site.bus, None)
+def test_nova_raises_no_valid_host(nova, nova_site):
+    nova("connect", nova_site.bus, None)
     refused = nova("select", [instance(1)], 10**6, True)
     assert refused["class"] == "NoValidHost"
     assert refused["words"] == "No valid host was found. "
 
 
 @pytest.mark.parametrize("cap", ["4.3", "4.4"])
-def test_nova_of_an_older_release_is_answered(nova, site, cap):
-    nova("connect", site.bus, cap)
+def test_older_nova_release_is_answered(nova, nova_site, cap):
+    nova("connect", nova_site.bus, cap)
     assert nova("select", [instance(1)], 512, False) == {"hosts": ["cn1"]}
 
 
-def test_what_nova_announces_is_recorded(nova, site):
-    nova("connect", site.bus, None)
-    number = site.nova.add_aggregate("fast", ("cn1",))
+def test_nova_notifications_are_recorded(nova, nova_site):
+    nova("connect", nova_site.bus, None)
+    number = nova_site.nova.add_aggregate("fast", ("cn1",))
     row = {"id": number, "uuid": instance(9), "name": "fast", "hosts": ["cn1"], "metadata": {}}
-    one = site.nova.add_instance("cn1")
+    one = nova_site.nova.add_instance("cn1")
     nova("announce", "update_aggregates", row)
     nova("announce", "update_instance_info", "cn1", [one])
 
     def recorded():
-        aggregates = site.app.get("/compute/v2.1/os-aggregates").json["aggregates"]
-        return [each["name"] for each in aggregates], site.recorded(one)
+        aggregates = nova_site.app.get("/compute/v2.1/os-aggregates").json["aggregates"]
+        return [each["name"] for each in aggregates], nova_site.recorded_instances(one)
 
-    eventually(lambda: recorded() == (["fast"], [one]))
-    site.nova.api.remove("aggregate_hosts", aggregate_id=number)
-    site.nova.api.remove("aggregates", id=number)
-    site.nova.cells["one"].delete_softly("instances", uuid=one)
+    wait_until_true(lambda: recorded() == (["fast"], [one]))
+    nova_site.nova.api.remove("aggregate_hosts", aggregate_id=number)
+    nova_site.nova.api.remove("aggregates", id=number)
+    nova_site.nova.cells["one"].delete_softly("instances", uuid=one)
     nova("announce", "delete_aggregate", row)
     nova("announce", "delete_instance_info", "cn1", one)
     nova("announce", "sync_instance_info", "cn1", [])
-    eventually(lambda: recorded() == ([], []))
+    wait_until_true(lambda: recorded() == ([], []))

@@ -31,12 +31,12 @@ ON = {"scheduler__enable_isolated_aggregate_filtering": True}
 def add_flavor(database, name, *required, private=False):
     specs = {f"trait:{trait}": "required" for trait in required}
 
-    def work(connection):
+    def write_rows(connection):
         flavors.add(connection, Flavor(flavorid=name, name=name, is_public=not private), NOW)
         number = flavors.by_flavorid(connection, name).id
         flavors.set_extra_specs(connection, number, specs, NOW)
 
-    database.write(work)
+    database.write(write_rows)
 
 
 def add_image(database, name, *required, uuid=None, **properties):
@@ -48,24 +48,24 @@ def add_image(database, name, *required, uuid=None, **properties):
     database.write(lambda connection: images.add(connection, image))
 
 
-def check(database, **options):
+def run_check(database, **options):
     settings = make_settings(database.url.render_as_string(hide_password=False), **ON | options)
     with database.read() as connection:
         return check_aggregates(connection, settings)
 
 
-def kinds(database, **options):
-    return [finding.kind for finding in check(database, **options).findings]
+def finding_kinds(database, **options):
+    return [finding.kind for finding in run_check(database, **options).findings]
 
 
 @pytest.fixture
 def cloud(sqlite_database):
     """A database in which all is well: one reserved host, one other, who may use it and not."""
-    make_well(sqlite_database)
+    sync_traits_now(sqlite_database)
     return sqlite_database
 
 
-def make_well(database):
+def sync_traits_now(database):
     for host in ("win1", "cn1"):
         add_node(database, host)
     add_aggregate(database, "windows", ["win1"], {**ASKING, "os_distro": "windows"})
@@ -79,33 +79,33 @@ def make_well(database):
     sync_traits(*local_services(database))
 
 
-def test_where_all_is_well_nothing_is_found(database):
-    make_well(database)
-    (reserved,) = check(database).reserved
+def test_correct_cloud_has_no_findings(database):
+    sync_traits_now(database)
+    (reserved,) = run_check(database).reserved
     assert (reserved.aggregate.name, reserved.traits) == ("windows", (LICENSED,))
     assert (reserved.open_flavors, reserved.forbidden_flavors) == (("m1.windows",), ("m1.small",))
     assert reserved.open_images == ("windows",)
     assert reserved.forbidden_images == tuple(sorted((uuid_of("nameless"), "linux")))
-    assert check(database).findings == ()
+    assert run_check(database).findings == ()
 
 
-def test_a_cloud_without_reserved_aggregates_has_nothing_to_find(sqlite_database):
+def test_cloud_without_reserved_aggregates_has_no_findings(sqlite_database):
     add_node(sqlite_database, "cn1")
     add_flavor(sqlite_database, "m1.small")
-    found = check(sqlite_database, scheduler__enable_isolated_aggregate_filtering=False)
+    found = run_check(sqlite_database, scheduler__enable_isolated_aggregate_filtering=False)
     assert (found.reserved, found.findings) == ((), ())
 
 
-def test_the_filter_that_is_off_keeps_nobody_out(cloud):
-    (finding,) = check(cloud, scheduler__enable_isolated_aggregate_filtering=False).findings
+def test_disabled_filter_is_a_finding(cloud):
+    (finding,) = run_check(cloud, scheduler__enable_isolated_aggregate_filtering=False).findings
     assert finding.kind is Kind.FILTER_OFF
     assert "windows" in finding.detail
 
 
 @pytest.mark.parametrize("value", ["forbidden", "Required", ""])
-def test_a_value_that_says_nothing_is_found(cloud, value):
+def test_metadata_value_without_effect_is_a_finding(cloud, value):
     set_metadata(cloud, "all", {"trait:CUSTOM_X": value})
-    (finding,) = check(cloud).findings
+    (finding,) = run_check(cloud).findings
     assert (finding.kind, finding.aggregate, finding.trait) == (
         Kind.VALUE_IGNORED,
         "all",
@@ -113,27 +113,27 @@ def test_a_value_that_says_nothing_is_found(cloud, value):
     )
 
 
-def test_a_trait_that_is_none_is_found(cloud):
+def test_unknown_trait_is_a_finding(cloud):
     set_metadata(cloud, "windows", {"trait:HW_NIX": "required"})
     add_flavor(cloud, "m1.nix", LICENSED, "HW_NIX")
-    assert kinds(cloud) == [Kind.TRAIT_UNKNOWN, Kind.TRAIT_LACKING]
+    assert finding_kinds(cloud) == [Kind.TRAIT_UNKNOWN, Kind.TRAIT_LACKING]
 
 
-def test_a_trait_that_nobody_asks_for_is_found(cloud):
+def test_unrequested_trait_is_a_finding(cloud):
     set_metadata(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
     sync_traits(*local_services(cloud))
-    (finding,) = check(cloud).findings
+    (finding,) = run_check(cloud).findings
     assert (finding.kind, finding.trait) == (Kind.TRAIT_UNASKED, "CUSTOM_OTHER")
     assert finding.detail.endswith(", so no request may use the hosts")
 
 
-def test_traits_that_are_asked_for_by_different_flavors_only_are_found(cloud):
+def test_traits_never_requested_together_are_a_finding(cloud):
     set_metadata(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
     sync_traits(*local_services(cloud))
     add_flavor(cloud, "m1.other", "CUSTOM_OTHER")
-    assert kinds(cloud) == []  # with the image that requires the first one
+    assert finding_kinds(cloud) == []  # with the image that requires the first one
     drop_image(cloud, "windows")
-    (finding,) = check(cloud).findings
+    (finding,) = run_check(cloud).findings
     assert finding.kind is Kind.OPEN_TO_NOBODY
     assert finding.detail.endswith(", so no request may use the hosts")
 
@@ -141,30 +141,30 @@ def test_traits_that_are_asked_for_by_different_flavors_only_are_found(cloud):
 @pytest.mark.parametrize(
     ("asking", "kind"), [(LICENSED, Kind.TRAIT_UNASKED), ("CUSTOM_OTHER", Kind.OPEN_TO_NOBODY)]
 )
-def test_while_the_filter_is_off_nobody_is_said_to_be_kept_out(cloud, asking, kind):
+def test_disabled_filter_suppresses_exclusion_findings(cloud, asking, kind):
     set_metadata(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
     sync_traits(*local_services(cloud))
     drop_image(cloud, "windows")
     add_flavor(cloud, "m1.other", asking)
-    off, found = check(cloud, scheduler__enable_isolated_aggregate_filtering=False).findings
+    off, found = run_check(cloud, scheduler__enable_isolated_aggregate_filtering=False).findings
     assert off.kind is Kind.FILTER_OFF
     assert found.kind is kind
     assert found.detail.endswith(", so once the filter is on no request may use the hosts")
 
 
 def drop_image(database, name):
-    def work(connection):
+    def write_rows(connection):
         (found,) = images.by_name_or_uuid(connection, name)
         images.remove(connection, found)
 
-    database.write(work)
+    database.write(write_rows)
 
 
-def test_a_host_whose_provider_lacks_the_trait_is_found(cloud):
+def test_missing_provider_trait_is_a_finding(cloud):
     add_node(cloud, "win2")
-    add_to(cloud, "windows", "win2")
+    add_host_to_aggregate(cloud, "windows", "win2")
     sync_aggregates(*local_services(cloud))
-    (finding,) = check(cloud).findings
+    (finding,) = run_check(cloud).findings
     assert (finding.kind, finding.aggregate, finding.trait, finding.names) == (
         Kind.TRAIT_LACKING,
         "windows",
@@ -172,20 +172,20 @@ def test_a_host_whose_provider_lacks_the_trait_is_found(cloud):
         ("win2",),
     )
     sync_traits(*local_services(cloud))
-    assert kinds(cloud) == []
+    assert finding_kinds(cloud) == []
 
 
-def add_to(database, aggregate, host):
-    def work(connection):
+def add_host_to_aggregate(database, aggregate, host):
+    def write_rows(connection):
         number = host_aggregates.id_of_name(connection, aggregate)
         host_aggregates.add_hosts(connection, number, [host], NOW)
 
-    database.write(work)
+    database.write(write_rows)
 
 
-def test_a_provider_with_the_trait_outside_is_found_with_its_hosts_name(cloud):
-    put_on(cloud, add_node(cloud, "stray"))
-    (finding,) = check(cloud).findings
+def test_trait_outside_the_aggregate_is_a_finding_with_host_name(cloud):
+    put_trait_on_provider(cloud, add_node(cloud, "stray"))
+    (finding,) = run_check(cloud).findings
     assert (finding.kind, finding.aggregate, finding.names) == (
         Kind.TRAIT_OUTSIDE,
         None,
@@ -193,33 +193,33 @@ def test_a_provider_with_the_trait_outside_is_found_with_its_hosts_name(cloud):
     )
 
 
-def test_a_provider_within_the_tree_of_a_reserved_host_is_not_outside(cloud):
+def test_child_provider_of_a_reserved_host_is_inside(cloud):
     with cloud.read() as connection:
         (root,) = resource_providers.by_names(connection, ["win1-win1"])
     rows = [NewProvider(uuid_of("pgpu"), "win1_pgpu", root)]
     cloud.write(lambda connection: resource_providers.create_many(connection, rows, NOW))
-    put_on(cloud, uuid_of("pgpu"))
-    assert kinds(cloud) == []
+    put_trait_on_provider(cloud, uuid_of("pgpu"))
+    assert finding_kinds(cloud) == []
 
 
-def put_on(database, provider):
-    def work(connection):
+def put_trait_on_provider(database, provider):
+    def write_rows(connection):
         number = resource_providers.by_uuid(connection, provider).id
         traits.put_on(connection, LICENSED, [number], NOW)
 
-    database.write(work)
+    database.write(write_rows)
 
 
-def test_a_node_in_the_provider_aggregate_alone_is_kept_from_others_and_not_outside(cloud):
+def test_node_in_the_provider_aggregate_only_is_inside(cloud):
     stale = add_node(cloud, "stale")
-    put_on(cloud, stale)
-    add_to(cloud, "windows", "stale")
+    put_trait_on_provider(cloud, stale)
+    add_host_to_aggregate(cloud, "windows", "stale")
     sync_aggregates(*local_services(cloud))
-    cloud.write(lambda connection: leave(connection, "windows", "stale"))
-    assert kinds(cloud) == [Kind.STALE_IN_PLACEMENT]
+    cloud.write(lambda connection: remove_host_from_aggregate(connection, "windows", "stale"))
+    assert finding_kinds(cloud) == [Kind.STALE_IN_PLACEMENT]
 
 
-def share(app, name, *aggregates):
+def share_storage(app, name, *aggregates):
     """Have a provider with the trait share storage with these host aggregates."""
     uuid = uuid_of(name)
     provider = f"/placement/resource_providers/{uuid}"
@@ -247,7 +247,7 @@ def found_with_the_trait(app):
     return {uuid for uuid, one in summaries.items() if "VCPU" in one["resources"]}
 
 
-def report(app, cloud, host):
+def report_host(app, cloud, host):
     with cloud.read() as connection:
         (node,) = resource_providers.by_names(connection, [f"{host}-{host}"])
     figures = {"vcpus": 4, "memory_mb": 4096, "local_gb": 0}
@@ -256,41 +256,41 @@ def report(app, cloud, host):
     return node.uuid
 
 
-def test_storage_shared_with_reserved_hosts_is_not_outside(cloud, sqlite_app):
-    nodes = {host: report(sqlite_app, cloud, host) for host in ("win1", "cn1")}
-    share(sqlite_app, "storage", "windows")
+def test_storage_shared_with_reserved_hosts_is_inside(cloud, sqlite_app):
+    nodes = {host: report_host(sqlite_app, cloud, host) for host in ("win1", "cn1")}
+    share_storage(sqlite_app, "storage", "windows")
     assert found_with_the_trait(sqlite_app) == {nodes["win1"]}
-    assert kinds(cloud) == []
+    assert finding_kinds(cloud) == []
 
 
-def test_hosts_outside_that_storage_gives_the_trait_are_found(cloud, sqlite_app):
-    nodes = {host: report(sqlite_app, cloud, host) for host in ("win1", "cn1")}
-    share(sqlite_app, "storage", "windows", "all")
+def test_hosts_getting_the_trait_from_storage_are_a_finding(cloud, sqlite_app):
+    nodes = {host: report_host(sqlite_app, cloud, host) for host in ("win1", "cn1")}
+    share_storage(sqlite_app, "storage", "windows", "all")
     assert found_with_the_trait(sqlite_app) == set(nodes.values())
-    (finding,) = check(cloud).findings
+    (finding,) = run_check(cloud).findings
     assert (finding.kind, finding.trait, finding.names) == (Kind.TRAIT_OUTSIDE, LICENSED, ("cn1",))
     assert "served by storage with trait" in finding.detail
 
 
-def test_a_provider_that_is_no_hosts_yet_is_outside(cloud):
+def test_provider_without_host_is_outside(cloud):
     rows = [NewProvider(uuid_of("new"), "new")]
     cloud.write(lambda connection: resource_providers.create_many(connection, rows, NOW))
-    put_on(cloud, uuid_of("new"))
-    (finding,) = check(cloud).findings
+    put_trait_on_provider(cloud, uuid_of("new"))
+    (finding,) = run_check(cloud).findings
     assert (finding.kind, finding.names) == (Kind.TRAIT_OUTSIDE, ("new",))
 
 
-def test_storage_that_serves_no_host_is_not_told_of(cloud, sqlite_app):
-    share(sqlite_app, "storage")
+def test_storage_without_hosts_is_no_finding(cloud, sqlite_app):
+    share_storage(sqlite_app, "storage")
     assert found_with_the_trait(sqlite_app) == set()
-    assert kinds(cloud) == []
+    assert finding_kinds(cloud) == []
 
 
-def test_hosts_without_a_provider_are_found(cloud):
+def test_host_without_provider_is_a_finding(cloud):
     add_node(cloud, "nodeonly", provider=False)
     for host in ("nodeonly", "ghost"):
-        add_to(cloud, "all", host)
-    (finding,) = check(cloud).findings
+        add_host_to_aggregate(cloud, "all", host)
+    (finding,) = run_check(cloud).findings
     assert (finding.kind, finding.aggregate, finding.names) == (
         Kind.HOST_WITHOUT_PROVIDER,
         "all",
@@ -298,28 +298,28 @@ def test_hosts_without_a_provider_are_found(cloud):
     )
 
 
-def test_aggregates_that_disagree_are_found(cloud):
+def test_differing_aggregates_are_a_finding(cloud):
     add_node(cloud, "cn2")
-    add_to(cloud, "all", "cn2")
-    cloud.write(lambda connection: leave(connection, "all", "cn1"))
-    found = [(one.kind, one.aggregate, one.names) for one in check(cloud).findings]
+    add_host_to_aggregate(cloud, "all", "cn2")
+    cloud.write(lambda connection: remove_host_from_aggregate(connection, "all", "cn1"))
+    found = [(one.kind, one.aggregate, one.names) for one in run_check(cloud).findings]
     assert found == [
         (Kind.NOT_IN_PLACEMENT, "all", ("cn2",)),
         (Kind.STALE_IN_PLACEMENT, "all", ("cn1",)),
     ]
     sync_aggregates(*local_services(cloud), remove_stale=True)
-    assert kinds(cloud) == []
+    assert finding_kinds(cloud) == []
 
 
-def leave(connection, aggregate, host):
+def remove_host_from_aggregate(connection, aggregate, host):
     number = host_aggregates.id_of_name(connection, aggregate)
     host_aggregates.remove_host(connection, number, host)
 
 
-def test_a_large_cloud_takes_as_many_statements_as_a_small_one(database):
-    make_well(database)
+def test_statement_count_is_independent_of_cloud_size(database):
+    sync_traits_now(database)
     with record_statements(database) as few:
-        check(database)
+        run_check(database)
     hosts = [f"more{number}" for number in range(20)]
     for host in hosts:
         add_node(database, host)
@@ -328,5 +328,5 @@ def test_a_large_cloud_takes_as_many_statements_as_a_small_one(database):
     for number in range(5):
         add_aggregate(database, f"more{number}", hosts, ASKING)
     with record_statements(database) as many:
-        assert len(check(database).reserved) == 6
+        assert len(run_check(database).reserved) == 6
     assert len(many) == len(few)

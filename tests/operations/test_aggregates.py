@@ -17,35 +17,35 @@ def zone(database):
     ).id
 
 
-def add(database, number, hosts):
+def add_hosts(database, number, hosts):
     return database.write(lambda connection: aggregates.add_hosts(connection, number, hosts, NOW))
 
 
-def test_many_hosts_are_added_in_as_many_statements_as_few(database, zone):
+def test_statement_count_is_independent_of_hosts(database, zone):
     hosts = [f"h{each}" for each in range(30)]
     for host in hosts:
         add_node(database, host)
     with record_statements(database) as few:
-        add(database, zone, hosts[:2])
+        add_hosts(database, zone, hosts[:2])
     with record_statements(database) as many:
-        assert add(database, zone, hosts[2:]).hosts == set(hosts)
+        assert add_hosts(database, zone, hosts[2:]).hosts == set(hosts)
     assert len(many) <= len(few)
 
 
-def test_one_bad_host_leaves_all_out(database, zone):
+def test_one_invalid_host_rejects_all(database, zone):
     for host in ("h1", "h2", "busy"):
         add_node(database, host)
     add_instance(database, "busy")
     with pytest.raises(NotFound, match="nope"):
-        add(database, zone, ["h1", "nope"])
+        add_hosts(database, zone, ["h1", "nope"])
     with pytest.raises(Conflict, match="busy"):
-        add(database, zone, ["h1", "busy"])
-    assert add(database, zone, ["h2"]).hosts == {"h2"}
+        add_hosts(database, zone, ["h1", "busy"])
+    assert add_hosts(database, zone, ["h2"]).hosts == {"h2"}
 
 
-def test_long_lists_of_hosts_in_the_way_are_cut(database, zone):
+def test_long_lists_of_conflicting_hosts_are_shortened(database, zone):
     for each in range(8):
         add_node(database, f"h{each}")
         add_instance(database, f"h{each}")
     with pytest.raises(Conflict, match="h0, h1, h2, h3, h4 and 3 more"):
-        add(database, zone, [f"h{each}" for each in range(8)])
+        add_hosts(database, zone, [f"h{each}" for each in range(8)])

@@ -36,18 +36,18 @@ class Cloud:
     def make(self, number, policy=None, *hosts):
         """Make the aggregate of this number; return its id."""
 
-        def work(connection):
+        def write_rows(connection):
             made = aggregates.create(connection, node_uuid(900 + number), f"a{number}", None, NOW)
             return made.id
 
-        made = self.database.write(work)
+        made = self.database.write(write_rows)
         if policy is not None:
-            self.tag(made, policy)
+            self.set_policy(made, policy)
         if hosts:
             self.add(made, *hosts)
         return made
 
-    def tag(self, number, policy):
+    def set_policy(self, number, policy):
         changes = {"sched_policy": policy}
         self._do(aggregates.set_metadata, number, changes)
 
@@ -102,14 +102,14 @@ def sqlite_cloud(sqlite_database, sqlite_url, tmp_path):
         ("High_CPU_Density", (8.0, 1.0, 1.0)),
     ],
 )
-def test_hosts_of_a_policy_have_its_ratios_and_others_theirs(cloud, policy, ratios):
+def test_hosts_of_a_policy_have_its_ratios(cloud, policy, ratios):
     cloud.report(build_report(1), build_report(2))
     cloud.make(1, policy, "cn1")
     assert cloud.ratios(1) == ratios
     assert cloud.ratios(2) == OWN
 
 
-def test_host_that_reports_under_a_policy_has_its_ratios(cloud):
+def test_reporting_host_of_a_policy_has_its_ratios(cloud):
     cloud.report(build_report(1))
     cloud.make(1, "high_cpu_density", "cn1")
     # What the host says of itself is kept, and does not count meanwhile.
@@ -119,7 +119,7 @@ def test_host_that_reports_under_a_policy_has_its_ratios(cloud):
     assert cloud.ratios(2) == OWN
 
 
-def test_node_that_joins_or_changes_its_host_has_the_ratios_there(cloud):
+def test_node_that_changes_host_gets_ratios_of_the_new_policy(cloud):
     cloud.report(build_report(1), build_report(2))
     cloud.make(1, "high_cpu_density", "cn1")
     cloud.report(build_report(3, host="cn1"))
@@ -130,19 +130,19 @@ def test_node_that_joins_or_changes_its_host_has_the_ratios_there(cloud):
 
 @pytest.mark.parametrize("own", [{}, {"cpu_allocation_ratio": 5.0, "disk_allocation_ratio": 1.25}])
 @pytest.mark.parametrize("leave", ["untag", "remove"])
-def test_host_that_leaves_a_policy_has_its_own_ratios_again(cloud, own, leave):
+def test_host_that_leaves_a_policy_gets_default_ratios(cloud, own, leave):
     cloud.report(build_report(1, **own))
     theirs = cloud.ratios()
     number = cloud.make(1, "everything", "cn1")
     assert cloud.ratios() == EVERYTHING
     if leave == "untag":
-        cloud.tag(number, None)
+        cloud.set_policy(number, None)
     else:
         cloud.remove(number, "cn1")
     assert cloud.ratios() == theirs
 
 
-def test_host_that_leaves_one_of_two_aggregates_of_a_policy_stays_under_it(cloud):
+def test_host_in_another_aggregate_of_the_policy_keeps_its_ratios(cloud):
     cloud.report(build_report(1))
     one = cloud.make(1, "everything", "cn1")
     cloud.make(2, "everything", "cn1")
@@ -150,27 +150,27 @@ def test_host_that_leaves_one_of_two_aggregates_of_a_policy_stays_under_it(cloud
     assert cloud.ratios() == EVERYTHING
 
 
-def test_other_policy_of_the_aggregate_takes_the_place_of_the_first(cloud):
+def test_changed_policy_of_an_aggregate_changes_ratios(cloud):
     cloud.report(build_report(1))
     number = cloud.make(1, "everything", "cn1")
-    cloud.tag(number, "high_cpu_density")
+    cloud.set_policy(number, "high_cpu_density")
     assert cloud.ratios() == (8.0, 1.0, 1.0)
 
 
-def test_generation_rises_where_a_ratio_changes_and_only_there(cloud):
+def test_generation_rises_only_if_a_ratio_changes(cloud):
     cloud.report(build_report(1))
     number = cloud.make(1, None, "cn1")
     before = cloud.generation()
-    cloud.tag(number, "high_cpu_density")
+    cloud.set_policy(number, "high_cpu_density")
     assert cloud.generation() == before + 1
-    cloud.tag(number, "high_cpu_density")
+    cloud.set_policy(number, "high_cpu_density")
     cloud.report(build_report(1))
     assert cloud.generation() == before + 1
-    cloud.tag(number, "nothing")
+    cloud.set_policy(number, "nothing")
     assert cloud.generation() == before + 2
 
 
-def test_nothing_but_ratios_is_written(cloud):
+def test_policy_change_writes_only_ratios(cloud):
     cloud.report(build_report(1, reserved={"VCPU": 2}, local_gb=0))
     cloud.make(1, "everything", "cn1")
     assert cloud.columns(1, inventories.c.reserved) == {"VCPU": 2, "MEMORY_MB": 0}
@@ -179,7 +179,7 @@ def test_nothing_but_ratios_is_written(cloud):
 
 
 @pytest.mark.all_databases
-def test_host_without_a_provider_may_come_under_a_policy(cloud):
+def test_host_without_provider_can_join_a_policy(cloud):
     cloud.report(build_report(1, inventories=False))
     cloud.make(1, "everything", "cn1")
     cloud.report(build_report(1))
@@ -187,33 +187,33 @@ def test_host_without_a_provider_may_come_under_a_policy(cloud):
 
 
 @pytest.mark.all_databases
-def test_report_and_tag_at_once_leave_the_ratio_of_the_tag(cloud):
+def test_concurrent_report_and_policy_change_keep_the_policy_ratio(cloud):
     for round_ in range(8):
         number = round_ + 1
         cloud.report(build_report(number))
         made = cloud.make(number, None, f"cn{number}")
         run_concurrently(
             partial(cloud.report, build_report(number, vcpus=16)),
-            partial(cloud.tag, made, "high_cpu_density"),
+            partial(cloud.set_policy, made, "high_cpu_density"),
             partial(cloud.report, build_report(number, vcpus=32)),
         )
         assert cloud.ratios(number) == (8.0, 1.0, 1.0)
 
 
 @pytest.mark.all_databases
-def test_new_node_and_tag_at_once_leave_the_ratio_of_the_tag(cloud):
+def test_concurrent_new_node_and_policy_change_keep_the_policy_ratio(cloud):
     for round_ in range(8):
         first, new = 2 * round_ + 1, 2 * round_ + 2
         cloud.report(build_report(first))
         made = cloud.make(first, None, f"cn{first}")
         run_concurrently(
             partial(cloud.report, build_report(new, host=f"cn{first}")),
-            partial(cloud.tag, made, "high_cpu_density"),
+            partial(cloud.set_policy, made, "high_cpu_density"),
         )
         assert cloud.ratios(new) == cloud.ratios(first) == (8.0, 1.0, 1.0)
 
 
-def changed_file(cloud, url, folder, text):
+def reconfigured_cloud(cloud, url, folder, text):
     """Return the same cloud under another configuration, as after a restart."""
     return Cloud(cloud.database, settings_with_policies(url, folder, text))
 
@@ -227,12 +227,10 @@ def changed_file(cloud, url, folder, text):
         pytest.param("", OWN, id="policy gone"),
     ],
 )
-def test_job_brings_hosts_to_what_the_configuration_says_now(
-    cloud, database_url, tmp_path, text, ratios
-):
+def test_job_applies_the_current_configuration(cloud, database_url, tmp_path, text, ratios):
     cloud.report(build_report(1), build_report(2))
     cloud.make(1, "everything", "cn1")
-    after = changed_file(cloud, database_url, tmp_path, text)
+    after = reconfigured_cloud(cloud, database_url, tmp_path, text)
     told = []
     expected = int(ratios != EVERYTHING)
     done = aggregates.apply(
@@ -245,11 +243,11 @@ def test_job_brings_hosts_to_what_the_configuration_says_now(
     assert aggregates.apply(cloud.database, after.policies, lambda: NOW) == (1, 0)
 
 
-def test_job_that_was_stopped_goes_on(sqlite_cloud, sqlite_url, tmp_path, monkeypatch):
+def test_interrupted_job_continues(sqlite_cloud, sqlite_url, tmp_path, monkeypatch):
     hosts = range(1, 6)
     sqlite_cloud.report(*(build_report(number) for number in hosts))
     sqlite_cloud.make(1, "everything", *(f"cn{number}" for number in hosts))
-    after = changed_file(sqlite_cloud, sqlite_url, tmp_path, "[everything]\n")
+    after = reconfigured_cloud(sqlite_cloud, sqlite_url, tmp_path, "[everything]\n")
     monkeypatch.setattr(aggregates, "BATCH", 2)
 
     def stop(done, _all):
@@ -263,13 +261,13 @@ def test_job_that_was_stopped_goes_on(sqlite_cloud, sqlite_url, tmp_path, monkey
     assert sqlite_cloud.ratios(5) == OWN
 
 
-def statements_of(cloud, count):
+def count_statements(cloud, count):
     hosts = range(count * 100, count * 101)
     documents = [build_report(number) for number in hosts]
     cloud.report(*documents)
     number = cloud.make(count, None, *(f"cn{each}" for each in hosts))
     with record_statements(cloud.database) as tagging:
-        cloud.tag(number, "everything")
+        cloud.set_policy(number, "everything")
     with record_statements(cloud.database) as reporting:
         cloud.report(*documents)
     with record_statements(cloud.database) as applying:
@@ -277,12 +275,12 @@ def statements_of(cloud, count):
     return len(tagging), len(reporting), len(applying)
 
 
-def test_statements_do_not_grow_with_hosts(sqlite_cloud):
-    few = statements_of(sqlite_cloud, 2)
-    assert statements_of(sqlite_cloud, 40) == few
+def test_statement_count_is_independent_of_hosts(sqlite_cloud):
+    few = count_statements(sqlite_cloud, 2)
+    assert count_statements(sqlite_cloud, 40) == few
 
 
-def test_reports_take_the_same_statements_where_no_policies_are(sqlite_database, sqlite_settings):
+def test_reports_without_policies_take_no_more_statements(sqlite_database, sqlite_settings):
     plain, policed_ = (
         Cloud(sqlite_database, sqlite_settings),
         Cloud(sqlite_database, sqlite_settings),

@@ -18,7 +18,7 @@ from tests.support.policies import settings_with_policies
 from tests.support.reports import NOW, build_report
 
 
-class Kept:
+class ConfiguredCloud:
     """A host under the policy ``everything``, and a server of which the settings change."""
 
     def __init__(self, cloud, url, folder):
@@ -41,37 +41,37 @@ class Kept:
 
 
 @pytest.fixture
-def kept(database, database_url, tmp_path):
-    return Kept(
+def configured_cloud(database, database_url, tmp_path):
+    return ConfiguredCloud(
         Cloud(database, settings_with_policies(database_url, tmp_path)), database_url, tmp_path
     )
 
 
 @pytest.fixture
-def small(sqlite_database, sqlite_url, tmp_path):
+def sqlite_configured_cloud(sqlite_database, sqlite_url, tmp_path):
     """The same on SQLite alone."""
-    return Kept(
+    return ConfiguredCloud(
         Cloud(sqlite_database, settings_with_policies(sqlite_url, tmp_path)), sqlite_url, tmp_path
     )
 
 
-def test_inventories_follow_the_configuration(kept):
-    kept.request()
-    assert kept.cloud.ratios() == EVERYTHING
-    kept.configure("[everything]\ncpu_allocation_ratio = 6.0\n")
-    kept.request()
-    assert kept.cloud.ratios() == (6.0, 1.0, 1.0)
-    kept.configure("")
-    kept.request()
-    assert kept.cloud.ratios() == OWN
+def test_inventories_follow_the_configuration(configured_cloud):
+    configured_cloud.request()
+    assert configured_cloud.cloud.ratios() == EVERYTHING
+    configured_cloud.configure("[everything]\ncpu_allocation_ratio = 6.0\n")
+    configured_cloud.request()
+    assert configured_cloud.cloud.ratios() == (6.0, 1.0, 1.0)
+    configured_cloud.configure("")
+    configured_cloud.request()
+    assert configured_cloud.cloud.ratios() == OWN
 
 
-def test_host_put_straight_into_the_tables_is_read_as_one_that_reported(small):
-    add_node(small.cloud.database, "cn2")
-    small.cloud.make(2, "everything", "cn2")
-    small.configure("")
-    small.upkeep()
-    with small.cloud.database.read() as connection:
+def test_host_inserted_in_tables_gets_policy_ratios(sqlite_configured_cloud):
+    add_node(sqlite_configured_cloud.cloud.database, "cn2")
+    sqlite_configured_cloud.cloud.make(2, "everything", "cn2")
+    sqlite_configured_cloud.configure("")
+    sqlite_configured_cloud.upkeep()
+    with sqlite_configured_cloud.cloud.database.read() as connection:
         nodes = compute_nodes.search(connection)
     assert {(node.host, node.vcpus, node.supported_hv_specs) for node in nodes} == {
         ("cn1", 8, ()),
@@ -79,58 +79,60 @@ def test_host_put_straight_into_the_tables_is_read_as_one_that_reported(small):
     }
 
 
-def test_start_is_done_before_the_first_request(small):
-    small.configure("")
-    small.upkeep()
-    assert small.cloud.ratios() == OWN
+def test_start_applies_ratios_before_the_first_request(sqlite_configured_cloud):
+    sqlite_configured_cloud.configure("")
+    sqlite_configured_cloud.upkeep()
+    assert sqlite_configured_cloud.cloud.ratios() == OWN
 
 
-def test_what_is_as_it_was_is_not_looked_at_again(small, monkeypatch):
-    small.request()
+def test_unchanged_configuration_is_not_applied_again(sqlite_configured_cloud, monkeypatch):
+    sqlite_configured_cloud.request()
     monkeypatch.setattr(aggregates, "apply", None)
-    small.request()
+    sqlite_configured_cloud.request()
 
 
-def test_start_without_a_database_is_told_and_tried_again(small, monkeypatch):
-    small.configure("")
+def test_start_without_a_database_is_logged_and_retried(sqlite_configured_cloud, monkeypatch):
+    sqlite_configured_cloud.configure("")
 
-    def absent(*_):
+    def raise_unavailable(*_):
         raise Unavailable("the database does not answer")
 
     with monkeypatch.context() as patched:
-        patched.setattr(aggregates, "apply", absent)
+        patched.setattr(aggregates, "apply", raise_unavailable)
         with pytest.raises(Unavailable):
-            small.upkeep()
-    small.upkeep()
-    assert small.cloud.ratios() == OWN
+            sqlite_configured_cloud.upkeep()
+    sqlite_configured_cloud.upkeep()
+    assert sqlite_configured_cloud.cloud.ratios() == OWN
 
 
-def test_change_that_failed_is_tried_again_with_the_next_request(small, monkeypatch, caplog):
-    small.request()
-    small.configure("")
+def test_failed_change_is_retried_with_the_next_request(
+    sqlite_configured_cloud, monkeypatch, caplog
+):
+    sqlite_configured_cloud.request()
+    sqlite_configured_cloud.configure("")
 
-    def absent(*_):
+    def raise_unavailable(*_):
         raise Unavailable("the database does not answer")
 
     with monkeypatch.context() as patched:
-        patched.setattr(aggregates, "apply", absent)
-        small.request()
+        patched.setattr(aggregates, "apply", raise_unavailable)
+        sqlite_configured_cloud.request()
     assert "the database does not answer; will be retried" in caplog.text
-    assert small.cloud.ratios() == EVERYTHING
-    small.request()
-    assert small.cloud.ratios() == OWN
+    assert sqlite_configured_cloud.cloud.ratios() == EVERYTHING
+    sqlite_configured_cloud.request()
+    assert sqlite_configured_cloud.cloud.ratios() == OWN
 
 
-def test_ratios_that_a_failover_lost_are_written_again(small, monkeypatch):
+def test_ratios_lost_by_a_failover_are_rewritten(sqlite_configured_cloud, monkeypatch):
     history = ["first"]
     monkeypatch.setattr(Database, "history", property(lambda _database: history[0]))
     monkeypatch.setattr(aggregates, "epoch_of", lambda _connection: history[0])
-    small.request()
-    assert small.cloud.ratios() == EVERYTHING
+    sqlite_configured_cloud.request()
+    assert sqlite_configured_cloud.cloud.ratios() == EVERYTHING
     lost = update(inventories).values(allocation_ratio=3.0)
-    small.cloud.database.write(lambda connection: connection.execute(lost))
-    small.request()
-    assert small.cloud.ratios() == (3.0, 3.0, 3.0)
+    sqlite_configured_cloud.cloud.database.write(lambda connection: connection.execute(lost))
+    sqlite_configured_cloud.request()
+    assert sqlite_configured_cloud.cloud.ratios() == (3.0, 3.0, 3.0)
     history[0] = "second"
-    small.request()
-    assert small.cloud.ratios() == EVERYTHING
+    sqlite_configured_cloud.request()
+    assert sqlite_configured_cloud.cloud.ratios() == EVERYTHING

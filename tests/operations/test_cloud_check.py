@@ -31,7 +31,7 @@ def cloud(app):
     return app
 
 
-def found(app, clock=utcnow):
+def run_check(app, clock=utcnow):
     """Return how many there are of each kind, and their names."""
     services = app.app.services
     with services.database.read() as connection:
@@ -44,105 +44,107 @@ def uuid_of_node(app, host):
     return node["uuid"]
 
 
-def rename(app, uuid, name):
+def rename_provider(app, uuid, name):
     path = f"/placement/resource_providers/{uuid}"
     app.put_json(path, {"name": name}, headers=LATEST_HEADERS)
 
 
-def test_a_cloud_that_fits_has_nothing_to_report(cloud):
-    assert found(cloud) == {}
+def test_consistent_cloud_has_no_findings(cloud):
+    assert run_check(cloud) == {}
 
 
-def test_services_that_are_down_or_disabled_are_named(cloud):
+def test_down_or_disabled_services_are_reported(cloud):
     services = cloud.get("/compute/v2.1/os-services", headers=COMPUTE).json["services"]
     ids = {one["host"]: one["id"] for one in services}
     path = "/compute/v2.1/os-services"
     body = {"status": "disabled", "disabled_reason": "mend it"}
     cloud.put_json(f"{path}/{ids['cn1']}", body, headers=COMPUTE)
     cloud.put_json(f"{path}/{ids['cn2']}", {"forced_down": True}, headers=COMPUTE)
-    assert found(cloud) == {
+    assert run_check(cloud) == {
         CloudFault.SERVICE_DISABLED: (1, ("cn1 (mend it)",)),
         CloudFault.SERVICE_FORCED_DOWN: (1, ("cn2",)),
     }
-    later = found(cloud, lambda: utcnow() + timedelta(days=9000))
+    later = run_check(cloud, lambda: utcnow() + timedelta(days=9000))
     assert later[CloudFault.SERVICE_DOWN] == (1, ("cn1",))
 
 
-def test_nodes_and_providers_that_are_not_of_one_another_are_named(cloud):
+def test_unmatched_nodes_and_providers_are_reported(cloud):
     one = uuid_of_node(cloud, "cn1")
-    rename(cloud, one, "elsewhere")
-    assert found(cloud) == {CloudFault.PROVIDER_OF_OTHER_NAME: (1, (f"cn1 ({one} is elsewhere)",))}
+    rename_provider(cloud, one, "elsewhere")
+    assert run_check(cloud) == {
+        CloudFault.PROVIDER_OF_OTHER_NAME: (1, (f"cn1 ({one} is elsewhere)",))
+    }
     other = uuid_of("stranger")
     stranger = {"name": "cn1", "uuid": other}
     cloud.post_json("/placement/resource_providers", stranger, headers=LATEST_HEADERS)
-    assert found(cloud)[CloudFault.PROVIDER_WITHOUT_NODE] == (1, (f"cn1 ({other})",))
+    assert run_check(cloud)[CloudFault.PROVIDER_WITHOUT_NODE] == (1, (f"cn1 ({other})",))
     cloud.delete(f"/placement/resource_providers/{one}", headers=LATEST_HEADERS)
-    assert found(cloud) == {
+    assert run_check(cloud) == {
         CloudFault.PROVIDER_OF_OTHER_UUID: (1, (f"cn1 ({other})",)),
         CloudFault.PROVIDER_WITHOUT_NODE: (1, (f"cn1 ({other})",)),
     }
     cloud.delete(f"/placement/resource_providers/{other}", headers=LATEST_HEADERS)
-    assert found(cloud) == {CloudFault.NODE_WITHOUT_PROVIDER: (1, ("cn1",))}
+    assert run_check(cloud) == {CloudFault.NODE_WITHOUT_PROVIDER: (1, ("cn1",))}
 
 
-def test_a_pool_that_is_shared_belongs_to_no_node_rightly(cloud):
+def test_sharing_provider_needs_no_node(cloud):
     pool = {"name": "pool", "uuid": uuid_of("pool")}
     cloud.post_json("/placement/resource_providers", pool, headers=LATEST_HEADERS)
-    assert CloudFault.PROVIDER_WITHOUT_NODE in found(cloud)
+    assert CloudFault.PROVIDER_WITHOUT_NODE in run_check(cloud)
     shares = {"traits": ["MISC_SHARES_VIA_AGGREGATE"], "resource_provider_generation": 0}
     path = f"/placement/resource_providers/{pool['uuid']}/traits"
     cloud.put_json(path, shares, headers=LATEST_HEADERS)
-    assert found(cloud) == {}
+    assert run_check(cloud) == {}
 
 
-def test_provider_aggregates_that_differ_are_named_with_their_hosts(cloud):
+def test_differing_provider_aggregates_are_reported_with_hosts(cloud):
     made = cloud.post_json(
         "/compute/v2.1/os-aggregates", {"aggregate": {"name": "racks"}}, headers=COMPUTE
     ).json["aggregate"]
     action = f"/compute/v2.1/os-aggregates/{made['id']}/action"
     cloud.post_json(action, {"add_host": {"host": "cn1"}}, headers=COMPUTE)
-    assert found(cloud) == {}
+    assert run_check(cloud) == {}
     for host, members in (("cn1", []), ("cn2", [made["uuid"]])):
         path = f"/placement/resource_providers/{uuid_of_node(cloud, host)}/aggregates"
         generation = cloud.get(path, headers=LATEST_HEADERS).json["resource_provider_generation"]
         body = {"aggregates": members, "resource_provider_generation": generation}
         cloud.put_json(path, body, headers=LATEST_HEADERS)
-    assert found(cloud) == {
+    assert run_check(cloud) == {
         CloudFault.AGGREGATE_LACKS_HOSTS: (1, ("racks (cn1)",)),
         CloudFault.AGGREGATE_HAS_OTHER_HOSTS: (1, ("racks (cn2)",)),
     }
 
 
-def test_instances_on_a_host_without_allocations_are_named(cloud):
+def test_instances_without_allocations_are_reported(cloud):
     for number, place in ((1, {"host": "cn1", "node": "cn1"}), (2, {})):
         cloud.put_json(f"/scheduler/v1/instances/{instance(number)}", place)
-    assert found(cloud) == {CloudFault.INSTANCE_WITHOUT_ALLOCATIONS: (1, (instance(1),))}
+    assert run_check(cloud) == {CloudFault.INSTANCE_WITHOUT_ALLOCATIONS: (1, (instance(1),))}
 
 
 @pytest.mark.all_databases
-def test_a_disabled_cell_is_named(cloud):
+def test_disabled_cell_is_reported(cloud):
     cell = NovaCell(uuid=CELL, name="one", disabled=True)
     database = cloud.app.services.database
     database.write(lambda connection: cells.put(connection, [cell], utcnow()))
-    assert found(cloud) == {CloudFault.CELL_DISABLED: (1, ("one",))}
+    assert run_check(cloud) == {CloudFault.CELL_DISABLED: (1, ("one",))}
 
 
-def test_one_name_of_two_nodes_is_named_with_their_hosts(cloud):
+def test_duplicate_node_name_is_reported_with_hosts(cloud):
     body = report("cn3", hypervisor_hostname="cn1", cell_uuid=CELL, inventories=False)
     cloud.post_json("/scheduler/v1/compute_nodes", [body])
-    assert found(cloud)[CloudFault.NAME_OF_SEVERAL_NODES] == (1, ("cn1 (on cn1, cn3)",))
+    assert run_check(cloud)[CloudFault.NAME_OF_SEVERAL_NODES] == (1, ("cn1 (on cn1, cn3)",))
 
 
-def test_the_number_of_statements_does_not_depend_on_the_number_of_hosts(cloud):
+def test_statement_count_is_independent_of_hosts(cloud):
     counts = set()
     for start in (10, 100):
         reports = [report(f"cn{number}", cell_uuid=CELL) for number in range(start, start * 2)]
         cloud.post_json("/scheduler/v1/compute_nodes", reports)
         with record_statements(cloud.app.services.database) as seen:
-            assert found(cloud) == {}
+            assert run_check(cloud) == {}
         counts.add(len(seen))
     assert len(counts) == 1
 
 
-def test_every_kind_says_what_it_is_and_what_to_do():
+def test_every_kind_has_a_description_and_advice():
     assert all(kind.what and kind.remedy for kind in CloudFault)

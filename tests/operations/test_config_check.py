@@ -47,7 +47,7 @@ def validate(tmp_path, capsys):
         "[scheduler]\npolicy_overrides = host_subset_size\n[dense]\nhost_subset_size = 2\n",
     ],
 )
-def test_sections_of_policies_are_right(validate, text):
+def test_policy_sections_are_valid(validate, text):
     assert validate(text) == (0, "the configuration is valid\n")
 
 
@@ -136,7 +136,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "told"), WRONG)
-def test_each_fault_is_one_line_that_says_where(validate, text, told):
+def test_each_error_is_one_line_with_its_place(validate, text, told):
     status, printed = validate(text)
     assert status == 1
     assert printed.startswith(told)
@@ -144,7 +144,7 @@ def test_each_fault_is_one_line_that_says_where(validate, text, told):
 
 
 @pytest.mark.parametrize(("text", "told"), WRONG)
-def test_server_does_not_start_on_it_and_says_so_in_one_line(tmp_path, capsys, text, told):
+def test_server_does_not_start_with_invalid_policies(tmp_path, capsys, text, told):
     file = tmp_path / "a.conf"
     file.write_text(text)
     with pytest.raises(ConfigurationError):  # else it would go on and serve
@@ -160,7 +160,7 @@ def test_server_does_not_start_on_it_and_says_so_in_one_line(tmp_path, capsys, t
     assert "Traceback" not in line
 
 
-def test_every_line_that_is_wrong_is_told(validate):
+def test_every_invalid_line_is_reported(validate):
     status, printed = validate(
         "[scheduler]\npolicies = one, two\n[one]\nx = 1\ny = 1\n[two]\nz = 1\n"
     )
@@ -172,7 +172,7 @@ def test_every_line_that_is_wrong_is_told(validate):
     ]
 
 
-def test_deprecated_names_are_told_as_elsewhere(validate):
+def test_deprecated_names_are_reported(validate):
     status, printed = validate(f"{LISTED}[dense]\nscheduler_default_filters = CoreFilter\n")
     assert status == 0
     assert printed == (
@@ -181,7 +181,7 @@ def test_deprecated_names_are_told_as_elsewhere(validate):
     )
 
 
-def test_problems_are_told_to_machines(validate):
+def test_problems_are_printed_as_json(validate):
     status, printed = validate(f"{LISTED}[dense]\nx = 1\n", "--format", "json")
     assert status == 1
     (problem,) = json.loads(printed)
@@ -189,7 +189,7 @@ def test_problems_are_told_to_machines(validate):
     assert problem["line"] == 4
 
 
-def test_unlisted_section_that_cannot_be_a_policy_is_a_warning_that_says_why(validate):
+def test_unlisted_invalid_section_is_a_warning_with_reason(validate):
     status, printed = validate("[dense]\nhost_subset_size = 1\nram_wieght_multiplier = 1\n")
     assert status == 0
     assert printed == (
@@ -198,13 +198,13 @@ def test_unlisted_section_that_cannot_be_a_policy_is_a_warning_that_says_why(val
     )
 
 
-def test_misspelt_group_is_no_policy(validate):
+def test_misspelt_group_is_not_a_policy(validate):
     status, printed = validate("[schedular]\nmax_attempts = 3\n")
     assert status == 1
     assert "did you mean [scheduler]?" in printed
 
 
-def test_sections_that_no_list_names_are_of_no_use_where_there_is_one(validate):
+def test_sections_missing_in_the_list_are_unused(validate):
     _, printed = validate(f"{LISTED}[dense]\nmax_attempts = 2\n[sparse]\nmax_attempts = 1\n")
     assert printed == ("a.conf:5: warning: unknown group [sparse], its options are not used\n")
 
@@ -225,7 +225,7 @@ class Filter(BaseHostFilter):
 """
 
 
-def test_bare_name_of_several_options_is_wrong_and_the_whole_name_right(run, tmp_path):
+def test_ambiguous_option_name_needs_its_group(run, tmp_path):
     (tmp_path / "acme_halls_options.py").write_text(AMBIGUOUS)
     text = (
         "[placement_database]\nconnection = sqlite:///file.db\n"

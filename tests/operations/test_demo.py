@@ -37,51 +37,62 @@ NOW = datetime(2026, 1, 1, 12, 0, 0)
 
 
 @pytest.fixture
-def loaded(database, settings):
+def loaded_sample_cloud(database, settings):
     """The sample cloud in the database."""
     cloud = sample_cloud(NOW)
     database.write(lambda connection: load(connection, cloud, settings, NOW))
     return cloud
 
 
-def names(cloud, part):
+def hosts_with_report(cloud, part):
     return {report["host"] for report in cloud["hosts"] if part in report["host"]}
 
 
-def carriers_of(cloud, trait):
+def hosts_with_trait(cloud, trait):
     return {report["host"] for report in cloud["hosts"] if trait in report["traits"]}
 
 
-def hosts_of(cloud, aggregate):
+def hosts_of_aggregate(cloud, aggregate):
     (found,) = [one["hosts"] for one in cloud["aggregates"] if one["name"] == aggregate]
     return set(found)
 
 
-def test_it_is_the_same_every_time():
+def test_sample_cloud_is_deterministic():
     assert sample_cloud(NOW) == sample_cloud(NOW)
 
 
-def test_it_has_a_hundred_hosts_in_each_zone():
+def test_sample_cloud_has_a_hundred_hosts_per_zone():
     cloud = sample_cloud(NOW)
-    assert {zone: len(hosts_of(cloud, zone)) for zone in ZONES} == dict.fromkeys(ZONES, 100)
+    assert {zone: len(hosts_of_aggregate(cloud, zone)) for zone in ZONES} == dict.fromkeys(
+        ZONES, 100
+    )
     assert len({report["host"] for report in cloud["hosts"]}) == 300
 
 
 def test_only_licensed_hosts_have_the_windows_trait_and_are_in_its_aggregate():
     cloud = sample_cloud(NOW)
-    carriers = carriers_of(cloud, WINDOWS_TRAIT)
-    assert carriers == hosts_of(cloud, "licensed-windows") == names(cloud, "-win")
+    carriers = hosts_with_trait(cloud, WINDOWS_TRAIT)
+    assert (
+        carriers
+        == hosts_of_aggregate(cloud, "licensed-windows")
+        == hosts_with_report(cloud, "-win")
+    )
     assert len(carriers) == 36
 
 
 def test_only_gpu_hosts_have_virtual_gpus_their_trait_and_their_aggregate():
     cloud = sample_cloud(NOW)
-    carriers = carriers_of(cloud, GPU_TRAIT)
+    carriers = hosts_with_trait(cloud, GPU_TRAIT)
     with_vgpus = {report["host"] for report in cloud["hosts"] if "inventories" in report}
-    assert carriers == hosts_of(cloud, "gpu") == with_vgpus == names(cloud, "-gpu")
+    assert (
+        carriers
+        == hosts_of_aggregate(cloud, "gpu")
+        == with_vgpus
+        == hosts_with_report(cloud, "-gpu")
+    )
 
 
-def test_each_host_has_one_kind_of_disk_or_is_of_no_kind():
+def test_each_host_has_at_most_one_disk_kind():
     kinds = Counter(
         tuple(name for name in report["traits"] if name.startswith("STORAGE_DISK"))
         for report in sample_cloud(NOW)["hosts"]
@@ -89,13 +100,13 @@ def test_each_host_has_one_kind_of_disk_or_is_of_no_kind():
     assert kinds == {("STORAGE_DISK_SSD",): 204, ("STORAGE_DISK_HDD",): 96}
 
 
-def test_only_the_silent_host_has_not_been_heard_of_now():
+def test_only_the_silent_host_is_down():
     seen = {report["host"]: report["last_seen_up"] for report in sample_cloud(NOW)["hosts"]}
     assert seen.pop(SILENT_HOST) == f"{(NOW - SILENCE).isoformat()}Z"
     assert set(seen.values()) == {f"{NOW.isoformat()}Z"}
 
 
-def test_what_hosts_report_is_what_runs_on_them():
+def test_reported_usage_equals_instances():
     cloud = sample_cloud(NOW)
     used = defaultdict(Counter)
     for one in cloud["instances"]:
@@ -116,11 +127,11 @@ def test_only_the_full_rack_has_no_memory_left():
         for report in cloud["hosts"]
         if report["memory_mb_used"] == report["memory_mb"]
     }
-    assert full == names(cloud, FULL_RACK)
+    assert full == hosts_with_report(cloud, FULL_RACK)
     assert len(full) == 16
 
 
-def test_loading_gives_every_provider_what_the_cloud_says(loaded, database):
+def test_loading_creates_every_provider(loaded_sample_cloud, database):
     with database.read() as connection:
         host = "az1-r07-gpu01"
         provider = resource_providers.by_uuid(connection, uuid_of(host))
@@ -132,17 +143,17 @@ def test_loading_gives_every_provider_what_the_cloud_says(loaded, database):
         member_of = set(aggregates.of_provider(connection, provider.id))
     assert provider.name == host
     assert amounts == {"VCPU": 80, "MEMORY_MB": 524_288, "DISK_GB": 3_840, "VGPU": 8}
-    (report,) = [report for report in loaded["hosts"] if report["host"] == host]
+    (report,) = [report for report in loaded_sample_cloud["hosts"] if report["host"] == host]
     assert carried == set(report["traits"])
     assert member_of == {uuid_of("az1"), uuid_of("gpu")}
 
 
-def test_loading_disables_the_one_host_on_its_provider_too(loaded, database):
+def test_loading_disables_one_host_and_its_provider(loaded_sample_cloud, database):
     with database.read() as connection:
         disabled = [
             service
             for service in services.by_hosts(
-                connection, [report["host"] for report in loaded["hosts"]]
+                connection, [report["host"] for report in loaded_sample_cloud["hosts"]]
             ).values()
             if service.disabled
         ]
@@ -154,18 +165,20 @@ def test_loading_disables_the_one_host_on_its_provider_too(loaded, database):
     assert "COMPUTE_STATUS_DISABLED" in carried
 
 
-def test_loading_keeps_instances_and_what_they_hold(loaded, database):
-    uuids = [one["uuid"] for one in loaded["instances"]]
+def test_loading_creates_instances_and_allocations(loaded_sample_cloud, database):
+    uuids = [one["uuid"] for one in loaded_sample_cloud["instances"]]
     with database.read() as connection:
         recorded = {one.uuid: one.host for one in instances.by_uuids(connection, uuids)}
         held = defaultdict(dict)
         for one in allocations.of_consumers(connection, uuids):
             held[one.consumer.uuid][one.resource_class] = one.used
-    assert recorded == {one["uuid"]: one["host"] for one in loaded["instances"]}
-    assert held == {one["uuid"]: one["allocations"][one["host"]] for one in loaded["instances"]}
+    assert recorded == {one["uuid"]: one["host"] for one in loaded_sample_cloud["instances"]}
+    assert held == {
+        one["uuid"]: one["allocations"][one["host"]] for one in loaded_sample_cloud["instances"]
+    }
 
 
-def test_loading_makes_the_zones_and_the_reserved_aggregates(loaded, database):
+def test_loading_creates_zones_and_reserved_aggregates(loaded_sample_cloud, database):
     with database.read() as connection:
         found = {
             connection_name: host_aggregates.by_id(
@@ -179,12 +192,12 @@ def test_loading_makes_the_zones_and_the_reserved_aggregates(loaded, database):
         "gpu": {f"trait:{GPU_TRAIT}": "required"},
     }
     assert {name: set(one.hosts) for name, one in found.items()} == {
-        one["name"]: set(one["hosts"]) for one in loaded["aggregates"]
+        one["name"]: set(one["hosts"]) for one in loaded_sample_cloud["aggregates"]
     }
 
 
 @pytest.mark.all_databases
-def test_nothing_is_over_allocated(loaded, database):
+def test_sample_cloud_is_not_over_allocated(loaded_sample_cloud, database):
     room = (inventory_rows.c.total - inventory_rows.c.reserved) * inventory_rows.c.allocation_ratio
     used = (
         select(func.sum(allocation_rows.c.used))
@@ -198,4 +211,4 @@ def test_nothing_is_over_allocated(loaded, database):
         over = connection.scalar(select(func.count()).where(used > room))
         rows = connection.scalar(select(func.count()).select_from(allocation_rows))
     assert over == 0
-    assert rows > len(loaded["instances"])
+    assert rows > len(loaded_sample_cloud["instances"])

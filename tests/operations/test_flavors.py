@@ -13,29 +13,29 @@ from tests.support.hosts import NOW
 from tests.support.statements import record_statements
 
 
-def create(database, flavorid, name="n", **fields):
+def create_flavor(database, flavorid, name="n", **fields):
     flavor = Flavor(flavorid=flavorid, name=name, vcpus=1, memory_mb=1, **fields)
     return database.write(lambda connection: flavors.create(connection, flavor, NOW))
 
 
-def ask(database, question, *arguments, **options):
+def run_operation(database, question, *arguments, **options):
     return database.write(lambda connection: question(connection, *arguments, **options))
 
 
-def test_id_and_name_are_each_given_once(database):
-    create(database, "a")
+def test_flavor_id_and_name_are_unique(database):
+    create_flavor(database, "a")
     with pytest.raises(Duplicate, match="ID a already"):
-        create(database, "a", "other")
+        create_flavor(database, "a", "other")
     with pytest.raises(Duplicate, match="name n already"):
-        create(database, "b")
-    create(database, "A", "N")
+        create_flavor(database, "b")
+    create_flavor(database, "A", "N")
 
 
 @pytest.mark.all_databases
-def test_of_rivals_for_a_name_one_wins(database):
+def test_one_of_concurrent_creations_of_a_name_succeeds(database):
     def rival(number):
         try:
-            return create(database, f"f{number}").flavorid
+            return create_flavor(database, f"f{number}").flavorid
         except Duplicate:
             return None
 
@@ -43,37 +43,37 @@ def test_of_rivals_for_a_name_one_wins(database):
     assert sum(one is not None for one in told) == 1
 
 
-def test_private_flavor_is_seen_by_its_projects_and_whoever_sees_all(database):
-    create(database, "p", is_public=False)
-    ask(database, flavors.add_access, "p", "shop", NOW, public=False)
-    assert ask(database, flavors.get, "p").flavorid == "p"
-    assert ask(database, flavors.get, "p", "shop").flavorid == "p"
+def test_private_flavor_is_visible_to_its_projects_and_administrators(database):
+    create_flavor(database, "p", is_public=False)
+    run_operation(database, flavors.add_access, "p", "shop", NOW, public=False)
+    assert run_operation(database, flavors.get, "p").flavorid == "p"
+    assert run_operation(database, flavors.get, "p", "shop").flavorid == "p"
     with pytest.raises(NotFound, match="Flavor p could not be found"):
-        ask(database, flavors.get, "p", "other")
+        run_operation(database, flavors.get, "p", "other")
 
 
-def test_projects_are_let_in_once_and_shut_out_once(database):
-    create(database, "p", is_public=False)
-    assert ask(database, flavors.add_access, "p", "q", NOW, public=False) == ("q",)
-    assert ask(database, flavors.add_access, "p", "a", NOW, public=False) == ("a", "q")
+def test_project_access_is_added_and_removed_once(database):
+    create_flavor(database, "p", is_public=False)
+    assert run_operation(database, flavors.add_access, "p", "q", NOW, public=False) == ("q",)
+    assert run_operation(database, flavors.add_access, "p", "a", NOW, public=False) == ("a", "q")
     with pytest.raises(Conflict, match="already exists"):
-        ask(database, flavors.add_access, "p", "q", NOW, public=False)
-    assert ask(database, flavors.remove_access, "p", "q") == ("a",)
+        run_operation(database, flavors.add_access, "p", "q", NOW, public=False)
+    assert run_operation(database, flavors.remove_access, "p", "q") == ("a",)
     with pytest.raises(NotFound, match="p / q"):
-        ask(database, flavors.remove_access, "p", "q")
-    assert ask(database, flavors.projects, "p") == ("a",)
+        run_operation(database, flavors.remove_access, "p", "q")
+    assert run_operation(database, flavors.projects, "p") == ("a",)
 
 
-def test_public_flavor_has_no_list_and_takes_projects_only_if_told(database):
-    create(database, "f")
+def test_public_flavor_has_no_access_list(database):
+    create_flavor(database, "f")
     with pytest.raises(NotFound, match="not available for public"):
-        ask(database, flavors.projects, "f")
+        run_operation(database, flavors.projects, "f")
     with pytest.raises(Conflict, match="public flavor"):
-        ask(database, flavors.add_access, "f", "q", NOW, public=False)
-    assert ask(database, flavors.add_access, "f", "q", NOW, public=True) == ("q",)
+        run_operation(database, flavors.add_access, "f", "q", NOW, public=False)
+    assert run_operation(database, flavors.add_access, "f", "q", NOW, public=True) == ("q",)
 
 
-def test_what_is_not_there_is_not_found(database):
+def test_unknown_flavor_is_not_found(database):
     for question, *arguments in (
         (flavors.get, "x"),
         (flavors.describe, "x", "text", NOW),
@@ -84,18 +84,18 @@ def test_what_is_not_there_is_not_found(database):
         (flavors.remove_access, "x", "q"),
     ):
         with pytest.raises(NotFound, match="Flavor x could not be found"):
-            ask(database, question, *arguments)
-    create(database, "f")
+            run_operation(database, question, *arguments)
+    create_flavor(database, "f")
     with pytest.raises(NotFound, match="Flavor f has no extra specs with key a"):
-        ask(database, flavors.remove_extra_spec, "f", "a")
+        run_operation(database, flavors.remove_extra_spec, "f", "a")
 
 
-def test_extra_specs_cost_the_same_however_many(database):
-    create(database, "f")
+def test_statement_count_is_independent_of_extra_specs(database):
+    create_flavor(database, "f")
     seen = []
     for number in (1, 40):
         changes = {f"{number}-{each}": "v" for each in range(number)}
         with record_statements(database) as statements:
-            ask(database, flavors.set_extra_specs, "f", changes, NOW)
+            run_operation(database, flavors.set_extra_specs, "f", changes, NOW)
         seen.append(len(statements))
     assert seen[0] == seen[1]

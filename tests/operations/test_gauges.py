@@ -10,27 +10,27 @@ from placement_sched.errors import Unavailable
 from placement_sched.model.figures import OTHER, CapacityFigures, FlavorCapacity, Reliability
 from placement_sched.operations.gauges import KEPT, MOST, THREAD, CapacityGauges
 from tests.conftest import make_settings
-from tests.scheduler.capacity.test_report import ADMIN, FLAVORS, NODES, in_zone, store_flavor
+from tests.scheduler.capacity.test_report import ADMIN, FLAVORS, NODES, make_zone, store_flavor
 from tests.support.scheduling import report
 
 PREFIX = "placement_sched_scheduler_capacity"
 
 
-def counted():
+def wait_for_count():
     """Wait for the thread that counts."""
     for thread in threading.enumerate():
         if thread.name == THREAD:
             thread.join(timeout=60)
 
 
-def scraped(app):
+def scrape_gauges(app):
     """Return the gauges of capacity by name and labels, once they are counted."""
     app.get("/metrics")
-    counted()
-    return shown(text_string_to_metric_families(app.get("/metrics").text))
+    wait_for_count()
+    return gauge_values(text_string_to_metric_families(app.get("/metrics").text))
 
 
-def shown(families):
+def gauge_values(families):
     return {
         (one.name.removeprefix(PREFIX), *one.labels.values()): one.value
         for family in families
@@ -44,13 +44,13 @@ def without_age(found):
 
 
 @pytest.fixture
-def watching(settings, make_app):
+def make_watching_app(settings, make_app):
     """Return an application with two hosts that watches flavors of these names."""
 
     def made(*names):
         app = make_app(settings.with_overrides({"scheduler.capacity_flavors": list(names)}))
         app.post_json(NODES, [report("cn1", memory_mb=4096), report("cn2", memory_mb=8192)])
-        in_zone(app, "az1", "cn1")
+        make_zone(app, "az1", "cn1")
         store_flavor(app, "small")
         store_flavor(app, "large", ram=4096)
         return app
@@ -58,8 +58,8 @@ def watching(settings, make_app):
     return made
 
 
-def test_chosen_flavors_are_shown_in_all_and_by_zone(watching):
-    found = scraped(watching("small", "large"))
+def test_chosen_flavors_are_shown_in_all_and_by_zone(make_watching_app):
+    found = scrape_gauges(make_watching_app("small", "large"))
     assert 0 <= found["_age_seconds",] < KEPT
     assert without_age(found) == {
         ("", "small"): 12,
@@ -73,15 +73,15 @@ def test_chosen_flavors_are_shown_in_all_and_by_zone(watching):
     }
 
 
-def test_without_the_option_there_are_none_and_nothing_is_counted(watching):
-    app = watching()
-    assert scraped(app) == {}
+def test_no_gauges_without_the_option(make_watching_app):
+    app = make_watching_app()
+    assert scrape_gauges(app) == {}
     assert THREAD not in {thread.name for thread in threading.enumerate()}
 
 
-def test_unknown_flavor_is_shown_as_such_logged_once_and_hides_no_other(watching, caplog):
-    app = watching("smal", "small")
-    found = without_age(scraped(app))
+def test_unknown_flavor_is_shown_and_logged_once(make_watching_app, caplog):
+    app = make_watching_app("smal", "small")
+    found = without_age(scrape_gauges(app))
     assert found["_state", "smal", "unknown"] == 1
     assert ("", "smal") not in found
     assert found["", "small"] == 12
@@ -89,19 +89,19 @@ def test_unknown_flavor_is_shown_as_such_logged_once_and_hides_no_other(watching
     assert said == ["[scheduler] capacity_flavors names 'smal', but no stored flavor has this name"]
 
 
-def test_flavor_that_no_request_can_have_is_shown_as_refused(watching):
-    app = watching("odd", "small")
+def test_invalid_flavor_is_shown_as_rejected(make_watching_app):
+    app = make_watching_app("odd", "small")
     sizes = {"name": "odd", "id": "odd", "vcpus": 1, "ram": 1, "disk": 1}
     app.post_json(FLAVORS, {"flavor": sizes}, headers=ADMIN)
     extra = {"extra_specs": {"resources:CUSTOM_NOWHERE": "1"}}
     app.post_json(f"{FLAVORS}/odd/os-extra_specs", extra, headers=ADMIN)
-    found = without_age(scraped(app))
+    found = without_age(scrape_gauges(app))
     assert found["_state", "odd", "refused"] == 1
     assert ("", "odd") not in found
     assert found["", "small"] == 12
 
 
-class Counting:
+class CountedCapacity:
     """Counts as often as it is called, while ``failure`` is not set."""
 
     def __init__(self, now):
@@ -116,75 +116,78 @@ class Counting:
 
 
 @pytest.fixture
-def now(monkeypatch):
+def gauge_clock(monkeypatch):
     """Return the time that the gauges see, in a list of one."""
     clock = [1_000_000.0]
     monkeypatch.setattr("placement_sched.operations.gauges.time.time", lambda: clock[0])
     return clock
 
 
-def collected(gauges):
-    found = shown(gauges.collect())
-    counted()
+def collect_gauges(gauges):
+    found = gauge_values(gauges.collect())
+    wait_for_count()
     return found
 
 
-def test_flavors_are_counted_beside_scrapes_at_most_once_a_minute(now):
-    gauges = CapacityGauges(lambda: ["small"], count := Counting(now), None)
-    assert collected(gauges) == {}
-    now[0] += KEPT - 1
-    found = collected(gauges)
+def test_flavors_are_counted_at_most_once_a_minute(gauge_clock):
+    gauges = CapacityGauges(lambda: ["small"], count := CountedCapacity(gauge_clock), None)
+    assert collect_gauges(gauges) == {}
+    gauge_clock[0] += KEPT - 1
+    found = collect_gauges(gauges)
     assert (found["", "small"], found["_age_seconds",], count.calls) == (1, KEPT - 1, 1)
-    now[0] += 1
-    assert collected(gauges)["_age_seconds",] == KEPT  # what was counted last, while it counts
-    assert (collected(gauges)["", "small"], count.calls) == (2, 2)
+    gauge_clock[0] += 1
+    assert collect_gauges(gauges)["_age_seconds",] == KEPT  # what was counted last, while it counts
+    assert (collect_gauges(gauges)["", "small"], count.calls) == (2, 2)
 
 
-def test_flavors_are_counted_again_after_the_clock_went_back(now, tmp_path):
-    one, other = (CapacityGauges(lambda: ["small"], Counting(now), str(tmp_path)) for _ in range(2))
-    collected(one)
-    collected(other)
-    now[0] -= 365 * 86_400
-    collected(one)
-    assert collected(one)["", "small"] == collected(other)["", "small"] == 2
+def test_flavors_are_counted_again_after_the_clock_went_back(gauge_clock, tmp_path):
+    one, other = (
+        CapacityGauges(lambda: ["small"], CountedCapacity(gauge_clock), str(tmp_path))
+        for _ in range(2)
+    )
+    collect_gauges(one)
+    collect_gauges(other)
+    gauge_clock[0] -= 365 * 86_400
+    collect_gauges(one)
+    assert collect_gauges(one)["", "small"] == collect_gauges(other)["", "small"] == 2
 
 
-def test_flavors_named_since_are_counted_at_once(now):
+def test_newly_configured_flavors_are_counted_at_once(gauge_clock):
     names = ["small"]
-    gauges = CapacityGauges(lambda: names, count := Counting(now), None)
-    collected(gauges)
+    gauges = CapacityGauges(lambda: names, count := CountedCapacity(gauge_clock), None)
+    collect_gauges(gauges)
     names.append("large")
-    collected(gauges)
-    assert {("", "small"), ("", "large")} <= collected(gauges).keys()
+    collect_gauges(gauges)
+    assert {("", "small"), ("", "large")} <= collect_gauges(gauges).keys()
     assert count.calls == 2
 
 
 @pytest.mark.parametrize("failure", [Unavailable("away"), RuntimeError("a bug")])
-def test_failed_count_leaves_the_last_and_is_tried_again_after_a_minute(now, failure):
-    gauges = CapacityGauges(lambda: ["small"], count := Counting(now), None)
-    collected(gauges)
+def test_failed_count_keeps_the_last_values_and_is_retried(gauge_clock, failure):
+    gauges = CapacityGauges(lambda: ["small"], count := CountedCapacity(gauge_clock), None)
+    collect_gauges(gauges)
     count.failure = failure
     for _ in range(3):
-        now[0] += KEPT
-        assert collected(gauges)["", "small"] == 1
-        collected(gauges)
+        gauge_clock[0] += KEPT
+        assert collect_gauges(gauges)["", "small"] == 1
+        collect_gauges(gauges)
     assert count.calls == 1 + 3
-    assert collected(gauges)["_age_seconds",] == 3 * KEPT
+    assert collect_gauges(gauges)["_age_seconds",] == 3 * KEPT
 
 
-def test_workers_share_what_one_has_counted(now, tmp_path):
-    first = CapacityGauges(lambda: ["small"], one := Counting(now), str(tmp_path))
-    second = CapacityGauges(lambda: ["small"], other := Counting(now), str(tmp_path))
-    collected(first)
-    assert collected(second) == collected(first)
+def test_workers_share_one_count(gauge_clock, tmp_path):
+    first = CapacityGauges(lambda: ["small"], one := CountedCapacity(gauge_clock), str(tmp_path))
+    second = CapacityGauges(lambda: ["small"], other := CountedCapacity(gauge_clock), str(tmp_path))
+    collect_gauges(first)
+    assert collect_gauges(second) == collect_gauges(first)
     assert (one.calls, other.calls) == (1, 0)
 
 
-def test_few_flavors_and_zones_are_shown(now):
+def test_number_of_flavors_and_zones_is_limited(gauge_clock):
     names = [f"f{number:03}" for number in range(2 * MOST)]
-    gauges = CapacityGauges(lambda: names, Counting(now), None)
-    collected(gauges)
-    flavors = {labels[0] for name, *labels in collected(gauges) if name == ""}
+    gauges = CapacityGauges(lambda: names, CountedCapacity(gauge_clock), None)
+    collect_gauges(gauges)
+    flavors = {labels[0] for name, *labels in collect_gauges(gauges) if name == ""}
     assert flavors == set(names[:MOST])
     zones = {f"az{number:03}": number for number in range(1, 60)}
     bounded = FlavorCapacity(Reliability.EXACT, sum(zones.values()), zones).bounded()
@@ -198,4 +201,4 @@ def test_metrics_have_the_gauges_with_several_workers(sqlite_url, make_app, monk
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(shared))
     app = make_app(make_settings(sqlite_url, scheduler__capacity_flavors=["small"]))
     store_flavor(app, "small")
-    assert scraped(app)["", "small"] == 0
+    assert scrape_gauges(app)["", "small"] == 0

@@ -20,7 +20,7 @@ def cloud(app, capsys, database_url, monkeypatch):
 
 
 @pytest.fixture
-def small(sqlite_app, capsys, sqlite_url, monkeypatch):
+def sqlite_cloud(sqlite_app, capsys, sqlite_url, monkeypatch):
     """The cloud on SQLite alone."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     return with_one_instance(Cloud(sqlite_app, capsys))
@@ -32,7 +32,7 @@ def with_one_instance(made: Cloud) -> Cloud:
     return made
 
 
-def test_all_invariants_hold_is_0(cloud):
+def test_status_is_0_if_all_invariants_hold(cloud):
     assert cloud.run("audit", "--invariants") == (0, "all invariants hold\n", "")
     found = cloud.document("audit", "--invariants")
     assert found == {
@@ -50,7 +50,7 @@ def test_all_invariants_hold_is_0(cloud):
     }
 
 
-def test_violations_are_7_each_in_a_line(cloud, database):
+def test_status_is_7_with_a_line_per_violation(cloud, database):
     break_tables(database, delete(tables.consumers))
     expected = f"consumer {uuid(1)} holds allocations and has no record"
     assert cloud.run("audit", "--invariants") == (
@@ -62,13 +62,13 @@ def test_violations_are_7_each_in_a_line(cloud, database):
     assert found["violations"] == [{"invariant": "allocation_without_consumer", "detail": expected}]
 
 
-def test_what_is_allowed_is_shown_and_violates_nothing(small, sqlite_database):
+def test_allowed_state_is_shown_and_no_violation(sqlite_cloud, sqlite_database):
     classes = tables.resource_classes.c
     vcpu = select(classes.id).where(classes.name == "VCPU").scalar_subquery()
     shrunk = update(tables.inventories).where(tables.inventories.c.resource_class_id == vcpu)
     later = datetime.fromisoformat("2038-01-01T12:00:00")
     break_tables(sqlite_database, shrunk.values(total=1, reserved=1, updated_at=later))
-    status, printed, _ = small.run("audit", "--invariants", "--verbose")
+    status, printed, _ = sqlite_cloud.run("audit", "--invariants", "--verbose")
     assert status == 0
     first, *allowed, last = printed.splitlines()
     assert first == (
@@ -79,7 +79,9 @@ def test_what_is_allowed_is_shown_and_violates_nothing(small, sqlite_database):
     assert [line.split(" cn1")[0] for line in allowed] == [
         "allowed: over_capacity: 1 VCPU of provider"
     ]
-    assert small.document("audit", "--invariants")["allowed"][0]["invariant"] == "over_capacity"
+    assert (
+        sqlite_cloud.document("audit", "--invariants")["allowed"][0]["invariant"] == "over_capacity"
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,16 +93,16 @@ def test_what_is_allowed_is_shown_and_violates_nothing(small, sqlite_database):
     ],
     ids=lambda option: option[0],
 )
-def test_options_of_the_other_audit_are_wrong_input(small, option):
-    status, printed, complaint = small.run("audit", "--invariants", *option)
+def test_options_of_the_other_audit_are_rejected(sqlite_cloud, option):
+    status, printed, complaint = sqlite_cloud.run("audit", "--invariants", *option)
     assert (status, printed) == (127, "")
     assert complaint == f"placement-sched: --invariants and {option[0]} exclude each other\n"
 
 
-def test_time_that_cannot_be_read_is_reported_without_a_traceback(small, sqlite_database):
+def test_invalid_time_is_reported_without_a_traceback(sqlite_cloud, sqlite_database):
     broken = text("UPDATE inventories SET total = 1, reserved = 1, updated_at = 'yesterday'")
     break_tables(sqlite_database, broken)
-    status, printed, complaint = small.run("audit", "--invariants")
+    status, printed, complaint = sqlite_cloud.run("audit", "--invariants")
     assert (status, printed) == (127, "")
     assert complaint.startswith("placement-sched: the database has a time that cannot be read: ")
     assert complaint.count("\n") == 1

@@ -19,12 +19,12 @@ COMPUTE = {"OpenStack-API-Version": "compute 2.96"}
 
 
 @pytest.fixture
-def nova_s(make_app, sqlite_settings):
+def nova_managed_app(make_app, sqlite_settings):
     """The application where the cloud is nova's."""
     return make_app(sqlite_settings.with_overrides(NOVA))
 
 
-def the_error(answer):
+def error_text(answer):
     """Return the text of an error, in the shape of whichever API."""
     document = answer.json
     if "errors" in document:
@@ -39,15 +39,15 @@ def the_error(answer):
 @pytest.mark.parametrize(
     ("face", "route"), CHANGING, ids=lambda one: one if isinstance(one, str) else one.path
 )
-def test_a_change_of_what_is_novas_is_refused_with_where_to_make_it(nova_s, face, route):
+def test_write_to_nova_managed_object_is_rejected_with_advice(nova_managed_app, face, route):
     path = re.sub(r"<[^>]+>", NODE, f"/{face}{route.path}")
     body = {route.action: {}} if route.action else {}
     version = min(route.until, (2, 96))
     headers = {"OpenStack-API-Version": f"compute {version[0]}.{version[1]}"}
     headers = headers if face == "compute" else {}
-    ask = getattr(nova_s, f"{route.method.lower()}_json")
+    ask = getattr(nova_managed_app, f"{route.method.lower()}_json")
     answer = ask(path, body, headers=headers, status=409)
-    detail = the_error(answer)
+    detail = error_text(answer)
     assert detail == route.changes.refusal
     things, where = route.changes.value
     assert detail.startswith(things)
@@ -55,7 +55,7 @@ def test_a_change_of_what_is_novas_is_refused_with_where_to_make_it(nova_s, face
     assert "secret" not in answer.text
 
 
-def test_every_write_of_the_nouns_that_nova_has_is_such_a_change():
+def test_every_write_of_nova_managed_resources_is_rejected():
     asked = {
         (face, route.method, route.path, route.action)
         for face, route in CHANGING
@@ -75,39 +75,41 @@ def test_every_write_of_the_nouns_that_nova_has_is_such_a_change():
     assert {route.changes for _, route in CHANGING} == set(NovaNoun)
 
 
-def test_what_is_read_is_shown_and_a_forbidden_caller_is_refused_first(nova_s):
+def test_reads_work_and_permissions_are_checked_first(nova_managed_app):
     for path in ("os-aggregates", "os-services", "os-server-groups", "os-hypervisors"):
-        nova_s.get(f"/compute/v2.1/{path}", headers=COMPUTE, status=200)
-    nova_s.get("/scheduler/v1/compute_nodes", status=200)
-    nova_s.get("/scheduler/v1/instances", status=200)
+        nova_managed_app.get(f"/compute/v2.1/{path}", headers=COMPUTE, status=200)
+    nova_managed_app.get("/scheduler/v1/compute_nodes", status=200)
+    nova_managed_app.get("/scheduler/v1/instances", status=200)
     stranger = {"X-Auth-Token": "eve:bank"}
-    nova_s.post_json("/compute/v2.1/os-aggregates", {}, headers=stranger, status=403)
+    nova_managed_app.post_json("/compute/v2.1/os-aggregates", {}, headers=stranger, status=403)
 
 
-def test_the_placement_api_and_requests_to_place_work_as_ever(nova_s):
+def test_placement_api_and_selections_work(nova_managed_app):
     provider = {"name": "cn1", "uuid": NODE}
-    nova_s.post_json("/placement/resource_providers", provider, headers=LATEST_HEADERS, status=200)
+    nova_managed_app.post_json(
+        "/placement/resource_providers", provider, headers=LATEST_HEADERS, status=200
+    )
     asked = {"request_spec": {"flavor": {"vcpus": 1, "memory_mb": 512}, "num_instances": 1}}
-    nova_s.post_json("/scheduler/v1/explain", asked, status=200)
+    nova_managed_app.post_json("/scheduler/v1/explain", asked, status=200)
 
 
-def test_no_provider_aggregate_and_no_trait_is_touched(make_app, sqlite_settings):
+def test_provider_aggregates_and_traits_are_unchanged(make_app, sqlite_settings):
     ours = make_app(sqlite_settings)
     ours.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
     made = ours.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "gpu"}}).json
     (service,) = ours.get("/compute/v2.1/os-services", headers=COMPUTE).json["services"]
     (provider,) = ours.get("/placement/resource_providers").json["resource_providers"]
-    before = state(ours, provider["uuid"])
+    before = provider_state(ours, provider["uuid"])
     novas = make_app(sqlite_settings.with_overrides(NOVA))
     action = f"/compute/v2.1/os-aggregates/{made['aggregate']['id']}/action"
     novas.post_json(action, {"add_host": {"host": "cn1"}}, status=409)
     change = {"status": "disabled"}
     path = f"/compute/v2.1/os-services/{service['id']}"
     novas.put_json(path, change, headers=COMPUTE, status=409)
-    assert state(novas, provider["uuid"]) == before
+    assert provider_state(novas, provider["uuid"]) == before
 
 
-def state(app, uuid):
+def provider_state(app, uuid):
     """Return what the Placement API has of a provider."""
     path = f"/placement/resource_providers/{uuid}"
     return [
@@ -116,15 +118,13 @@ def state(app, uuid):
     ]
 
 
-def test_a_cloud_is_novas_only_with_an_address_of_its_api_database(sqlite_settings):
+def test_nova_managed_mode_requires_the_api_database_url(sqlite_settings):
     assert is_read_from_nova(sqlite_settings.with_overrides(NOVA))
     assert not is_read_from_nova(sqlite_settings)
     assert not is_read_from_nova(sqlite_settings.with_overrides({"api_database.connection": ""}))
 
 
-def test_inventories_keep_nova_computes_ratios_whatever_a_policy_says(
-    make_app, sqlite_url, tmp_path
-):
+def test_inventories_keep_nova_computes_ratios(make_app, sqlite_url, tmp_path):
     (tmp_path / "before").mkdir()
     ours = make_app(
         settings_with_policies(

@@ -30,7 +30,7 @@ INVENTORIES = {"resource_provider_generation": 0, "inventories": {"VCPU": {"tota
     ],
     ids=["utf8mb3", "latin1"],
 )
-def older(request, tmp_path_factory):
+def narrow_charset_app(request, tmp_path_factory):
     kind, options = request.param
     with empty_database(kind, tmp_path_factory.mktemp("older"), options) as url:
         settings = make_settings(url)
@@ -49,7 +49,7 @@ def older(request, tmp_path_factory):
         app.close()
 
 
-def claim(**changes):
+def allocation_body(**changes):
     return {
         "allocations": {PROVIDER: {"resources": {"VCPU": 1}}},
         "project_id": "p",
@@ -64,29 +64,38 @@ def claim(**changes):
     [
         ("POST", "/placement/resource_providers", {"name": "emoji\N{GRINNING FACE}"}),
         ("PUT", f"/placement/resource_providers/{PROVIDER}", {"name": "\N{GRINNING FACE}"}),
-        ("PUT", f"/placement/allocations/{CONSUMER}", claim(project_id="\N{GRINNING FACE}")),
-        ("PUT", f"/placement/allocations/{CONSUMER}", claim(user_id="\N{GRINNING FACE}")),
+        (
+            "PUT",
+            f"/placement/allocations/{CONSUMER}",
+            allocation_body(project_id="\N{GRINNING FACE}"),
+        ),
+        ("PUT", f"/placement/allocations/{CONSUMER}", allocation_body(user_id="\N{GRINNING FACE}")),
         ("GET", f"/placement/resource_providers?name={FACE}", None),
         ("GET", f"/placement/usages?project_id={FACE}", None),
     ],
 )
-def test_character_that_is_not_kept_is_refused_and_told(older, method, path, body):
+def test_unstorable_character_is_rejected_and_named(narrow_charset_app, method, path, body):
     if body is None:
-        told = older.get(path, headers=HEADERS, status=400)
+        told = narrow_charset_app.get(path, headers=HEADERS, status=400)
     else:
-        send = {"POST": older.post_json, "PUT": older.put_json}[method]
+        send = {"POST": narrow_charset_app.post_json, "PUT": narrow_charset_app.put_json}[method]
         told = send(path, body, headers=HEADERS, status=400)
     assert (
         "cannot store the character \N{GRINNING FACE} (U+1F600)" in told.json["errors"][0]["detail"]
     )
     # Nothing is left behind.
     assert (
-        older.get(f"/placement/allocations/{CONSUMER}", headers=HEADERS).json["allocations"] == {}
+        narrow_charset_app.get(f"/placement/allocations/{CONSUMER}", headers=HEADERS).json[
+            "allocations"
+        ]
+        == {}
     )
 
 
-def test_what_can_be_kept_is(older):
+def test_storable_characters_are_stored(narrow_charset_app):
     name = "h\N{LATIN SMALL LETTER U WITH DIAERESIS}t"
-    older.post_json("/placement/resource_providers", {"name": name}, headers=HEADERS)
-    found = older.get("/placement/resource_providers", {"name": name}, headers=HEADERS).json
+    narrow_charset_app.post_json("/placement/resource_providers", {"name": name}, headers=HEADERS)
+    found = narrow_charset_app.get(
+        "/placement/resource_providers", {"name": name}, headers=HEADERS
+    ).json
     assert [one["name"] for one in found["resource_providers"]] == [name]

@@ -44,14 +44,14 @@ def find_problems(file):
     return [str(finding) for finding in findings if finding.problem]
 
 
-def test_a_filter_in_order_runs(write_filter):
+def test_valid_filter_has_no_problems(write_filter):
     file = write_filter("acme_right", "CONF.filter_scheduler.checked_one is None")
     assert find_problems(file) == []
     (finding,) = dry_run(load_classes(file), settings_with())
     assert str(finding) == f"{file}: acme_right.CheckedFilter: runs"
 
 
-def test_an_undeclared_option_and_the_line_that_fails_are_named(write_filter):
+def test_undeclared_option_is_reported_with_its_line(write_filter):
     file = write_filter("acme_option", "CONF.filter_scheduler.checked_two")
     option, failure = find_problems(file)
     assert option.startswith(f"{file}:12: [filter_scheduler] checked_two: no option has this name")
@@ -60,13 +60,13 @@ def test_an_undeclared_option_and_the_line_that_fails_are_named(write_filter):
     assert f"({file}:12, see placement-sched plugin check acme_option.CheckedFilter)" in failure
 
 
-def test_a_failure_of_the_second_request_is_found(write_filter):
+def test_failure_in_the_second_request_is_reported(write_filter):
     file = write_filter("acme_image", "spec_obj.num_instances == 1 or host_state.none")
     (failure,) = find_problems(file)
     assert "fails for a request with extra specs, image and hints: " in failure
 
 
-def test_names_of_nova_need_the_shim(write_filter):
+def test_imports_from_nova_need_the_shim(write_filter):
     file = write_filter("acme_nova", "", "import nova.conf\nfrom nova import quota\n")
     shim, missing = (str(each) for each in check_source(file, settings_with().conf))
     assert shim == (

@@ -26,32 +26,30 @@ def cloud(database):
     load_cloud(database, Cloud(tuple(Host(f"cn{number}", amounts) for number in range(3))))
 
 
-def loading(statements):
+def loading_statements(statements):
     """The statements that load the rows of providers."""
     return [one for one in statements if "UNION ALL" in one and "FROM inventories" in one]
 
 
-def test_what_is_rehearsed_is_kept(database, settings, cloud):
+def test_prepared_statements_are_cached(database, settings, cloud):
     summaries = Summaries()
     with record_statements(database) as first:
         warm_up(database, LoadedProviders, summaries, settings, Random(1))
     with record_statements(database) as second:
         warm_up(database, LoadedProviders, summaries, settings, Random(1))
-    assert loading(first)
+    assert loading_statements(first)
     assert len(second) < len(first)
 
 
-def test_empty_cloud_is_rehearsed_as_well(database, settings):
+def test_empty_cloud_is_prepared(database, settings):
     with record_statements(database) as asked:
         warm_up(database, LoadedProviders, Summaries(), settings, Random(1))
     assert asked
-    assert not loading(asked)
+    assert not loading_statements(asked)
 
 
 @pytest.mark.parametrize("name", ["VCPU", None], ids=["no such class", "too dear"])
-def test_a_question_that_is_refused_is_no_reason_not_to_start(
-    sqlite_database, sqlite_settings, name
-):
+def test_rejected_warmup_request_does_not_prevent_the_start(sqlite_database, sqlite_settings, name):
     amounts = build_stock("VCPU", 4) | build_stock("MEMORY_MB", 64) | build_stock("DISK_GB", 9)
     hosts = [Host(f"cn{number}", amounts) for number in range(30)]
     load_cloud(sqlite_database, Cloud((*hosts, Host("child", {}, parent="cn0"))))
@@ -61,11 +59,11 @@ def test_a_question_that_is_refused_is_no_reason_not_to_start(
     with record_statements(sqlite_database) as asked:
         warm_up(sqlite_database, LoadedProviders, Summaries(), options, Random(1))
     # That the question is too dear is known once its trees are read.
-    assert bool(loading(asked)) == (name is None)
+    assert bool(loading_statements(asked)) == (name is None)
 
 
 @pytest.mark.all_databases
-def test_a_database_that_is_away_is_told(settings):
+def test_unavailable_database_is_logged(settings):
     away = settings.with_overrides(
         {"placement_database.connection": "postgresql://nobody@127.0.0.1:1/none"}
     )
@@ -73,7 +71,7 @@ def test_a_database_that_is_away_is_told(settings):
         warm_up(Database(away), LoadedProviders, Summaries(), settings, Random(1))
 
 
-class Look:
+class SchemaCheckStub:
     """A look at the database that another writer ends so many times."""
 
     def __init__(self, ends: int, error: int) -> None:
@@ -88,10 +86,8 @@ class Look:
 
 
 @pytest.mark.parametrize("ends", [1, 3])
-def test_schema_is_looked_at_again_where_a_concurrent_writer_ended_that(
-    sqlite_database, monkeypatch, ends
-):
-    look = Look(ends, ER.LOCK_DEADLOCK)
+def test_schema_check_is_retried_after_a_concurrent_write(sqlite_database, monkeypatch, ends):
+    look = SchemaCheckStub(ends, ER.LOCK_DEADLOCK)
     monkeypatch.setattr(prepare, "check_adopted", look)
     sync(sqlite_database, utcnow)
     assert look.times == ends + 1
@@ -100,8 +96,8 @@ def test_schema_is_looked_at_again_where_a_concurrent_writer_ended_that(
 @pytest.mark.parametrize(
     ("error", "times"), [(ER.LOCK_DEADLOCK, 11), (ER.DBACCESS_DENIED_ERROR, 1)]
 )
-def test_schema_that_cannot_be_looked_at_is_reported(sqlite_database, monkeypatch, error, times):
-    look = Look(99, error)
+def test_failed_schema_check_is_reported(sqlite_database, monkeypatch, error, times):
+    look = SchemaCheckStub(99, error)
     monkeypatch.setattr(prepare, "check_adopted", look)
     with pytest.raises(Unavailable):
         sync(sqlite_database, utcnow)

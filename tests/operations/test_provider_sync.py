@@ -25,15 +25,15 @@ from tests.support.statements import record_statements
 pytestmark = pytest.mark.all_databases
 
 
-def join(database, name, *providers):
+def add_to_placement_aggregate(database, name, *providers):
     """Put providers into a placement aggregate behind nova's back."""
 
-    def work(connection):
+    def write_rows(connection):
         found = resource_providers.by_uuids(connection, providers).values()
         ids = [provider.id for provider in found]
         aggregates.add_members(connection, aggregate_uuid(name), ids, NOW)
 
-    database.write(work)
+    database.write(write_rows)
 
 
 def generation(database, provider):
@@ -41,10 +41,10 @@ def generation(database, provider):
         return resource_providers.by_uuid(connection, provider).generation
 
 
-def test_what_is_missing_in_placement_is_added(database):
+def test_missing_placement_aggregates_are_added(database):
     one, two, other = (add_node(database, host) for host in ("cn1", "cn2", "cn3"))
     add_aggregate(database, "fast", ["cn1", "cn2"])
-    join(database, "fast", one)
+    add_to_placement_aggregate(database, "fast", one)
     synced = sync_aggregates(*local_services(database))
     assert synced.code is SyncCode.DONE
     assert (by_name(synced.added), synced.stale) == ({aggregate_uuid("fast"): {two}}, set())
@@ -52,7 +52,7 @@ def test_what_is_missing_in_placement_is_added(database):
     assert other not in read_members(database, "fast")
 
 
-def test_a_second_time_nothing_is_changed_and_the_statements_are_few(database):
+def test_second_sync_changes_nothing(database):
     nodes = [add_node(database, f"cn{number}") for number in range(8)]
     for name in ("a", "b", "c"):
         add_aggregate(database, name, [f"cn{number}" for number in range(8)])
@@ -70,7 +70,7 @@ def test_a_second_time_nothing_is_changed_and_the_statements_are_few(database):
     assert [generation(database, node) for node in nodes] == generations == [3] * 8
 
 
-def test_a_batch_takes_as_many_statements_however_large(database):
+def test_statement_count_is_independent_of_batch_size(database):
     hosts = [f"cn{number}" for number in range(40)]
     for host in hosts:
         add_node(database, host)
@@ -86,10 +86,10 @@ def test_a_batch_takes_as_many_statements_however_large(database):
     assert len(read_members(database, "large")) == 40
 
 
-def test_a_stale_membership_is_told_and_removed_only_if_asked(database):
+def test_stale_membership_is_removed_only_with_the_option(database):
     one, left = add_node(database, "cn1"), add_node(database, "cn2")
     add_aggregate(database, "fast", ["cn1"])
-    join(database, "fast", one, left)
+    add_to_placement_aggregate(database, "fast", one, left)
     told = sync_aggregates(*local_services(database))
     fast = aggregate_uuid("fast")
     assert told.stale == {(left, fast)}
@@ -100,32 +100,32 @@ def test_a_stale_membership_is_told_and_removed_only_if_asked(database):
     assert read_members(database, "fast") == {one}
 
 
-def test_a_provider_that_is_no_compute_node_is_never_stale(sqlite_database):
+def test_provider_without_compute_node_is_never_stale(sqlite_database):
     add_node(sqlite_database, "cn1")
     storage = make_provider(sqlite_database, DISK_GB=1000)
     add_aggregate(sqlite_database, "fast", ["cn1"])
-    join(sqlite_database, "fast", storage)
+    add_to_placement_aggregate(sqlite_database, "fast", storage)
     synced = sync_aggregates(*local_services(sqlite_database), remove_stale=True)
     assert {aggregate for _, aggregate in synced.added} == {aggregate_uuid("fast")}
     assert synced.stale | synced.removed == set()
     assert storage in read_members(sqlite_database, "fast")
 
 
-def test_aggregates_of_placement_alone_are_left_alone(sqlite_database):
+def test_aggregates_only_in_placement_are_unchanged(sqlite_database):
     node = add_node(sqlite_database, "cn1")
-    join(sqlite_database, "routed-network", node)
+    add_to_placement_aggregate(sqlite_database, "routed-network", node)
     synced = sync_aggregates(*local_services(sqlite_database), remove_stale=True)
     assert (synced.added, synced.removed, synced.stale) == (set(), set(), set())
     assert read_members(sqlite_database, "routed-network") == {node}
 
 
-def test_each_hindrance_has_novas_code_and_keeps_nobody_else_back(database):
+def test_each_failure_has_novas_exit_code_and_others_continue(database):
     good = add_node(database, "good")
     several = {add_node(database, "several", f"node{number}") for number in (1, 2)}
     add_service(database, "serving")
     gone = add_node(database, "gone", provider=False)
     add_aggregate(database, "all", ["good", "several", "serving", "gone", "ghost"])
-    join(database, "all", *several)
+    add_to_placement_aggregate(database, "all", *several)
     synced = sync_aggregates(*local_services(database), remove_stale=True)
     assert read_members(database, "all") == {good} | several
     assert {(each.code, each.about) for each in synced.problems} == {
@@ -138,7 +138,7 @@ def test_each_hindrance_has_novas_code_and_keeps_nobody_else_back(database):
     assert synced.code is SyncCode.SEVERAL_NODES
 
 
-class Failing(OwnPlacement):
+class FailingPlacement(OwnPlacement):
     """A placement that gives up at the second batch."""
 
     batch = 1
@@ -151,29 +151,29 @@ class Failing(OwnPlacement):
         return super().change(change)
 
 
-def test_what_was_done_before_placement_failed_is_told(sqlite_database):
+def test_changes_before_a_placement_failure_are_reported(sqlite_database):
     first, _ = sorted(add_node(sqlite_database, host) for host in ("cn1", "cn2"))
     add_aggregate(sqlite_database, "fast", ["cn1", "cn2"])
     read_hosts, _ = local_services(sqlite_database)
-    placement = Failing(sqlite_database, lambda: NOW, own_hosts=True)
+    placement = FailingPlacement(sqlite_database, lambda: NOW, own_hosts=True)
     synced = sync_aggregates(read_hosts, placement)
     assert synced.added == {(first, aggregate_uuid("fast"))}
     problem = SyncProblem(SyncCode.PLACEMENT_FAILED, "placement", "gone for lunch")
     assert synced.problems == [problem]
 
 
-def test_another_service_that_fails_is_no_fault_of_placement(sqlite_database):
+def test_failure_of_another_service_is_not_placements(sqlite_database):
     for host in ("cn1", "cn2"):
         add_node(sqlite_database, host)
     add_aggregate(sqlite_database, "fast", ["cn1", "cn2"])
     read_hosts, _ = local_services(sqlite_database)
-    placement = Failing(sqlite_database, lambda: NOW, own_hosts=True)
+    placement = FailingPlacement(sqlite_database, lambda: NOW, own_hosts=True)
     placement.service = "compute"
     with pytest.raises(ServiceFailed, match="gone for lunch"):
         sync_aggregates(read_hosts, placement)
 
 
-def test_progress_and_each_change_are_told(sqlite_database):
+def test_progress_and_each_change_are_reported(sqlite_database):
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "fast", ["cn1"])
     notes, steps = [], []
@@ -186,15 +186,15 @@ def test_progress_and_each_change_are_told(sqlite_database):
     assert steps == [(1, 1)]
 
 
-def test_a_host_that_came_while_it_was_removed_is_put_back(sqlite_database):
+def test_host_that_joins_during_removal_is_added_back(sqlite_database):
     """Whoever adds it finds its provider in the aggregate already, and changes nothing."""
     late = add_node(sqlite_database, "late")
     add_aggregate(sqlite_database, "fast")
-    join(sqlite_database, "fast", late)
+    add_to_placement_aggregate(sqlite_database, "fast", late)
     read_hosts, _ = local_services(sqlite_database)
     before = read_hosts()
     after = HostMap(
-        aggregates=tuple(with_host(each, "late") for each in before.aggregates),
+        aggregates=tuple(aggregate_with_host(each, "late") for each in before.aggregates),
         known=before.known,
         nodes=before.nodes,
     )
@@ -204,7 +204,7 @@ def test_a_host_that_came_while_it_was_removed_is_put_back(sqlite_database):
     assert synced.removed == set()
 
 
-def test_a_host_that_left_while_it_was_added_is_taken_out_again(sqlite_database):
+def test_host_that_leaves_during_adding_is_removed_again(sqlite_database):
     gone = add_node(sqlite_database, "gone")
     add_aggregate(sqlite_database, "fast", ["gone"])
     read_hosts, _ = local_services(sqlite_database)
@@ -216,7 +216,7 @@ def test_a_host_that_left_while_it_was_added_is_taken_out_again(sqlite_database)
     assert gone not in read_members(sqlite_database, "fast")
 
 
-def with_host(aggregate, host):
+def aggregate_with_host(aggregate, host):
     return type(aggregate)(
         id=aggregate.id,
         uuid=aggregate.uuid,
@@ -226,7 +226,7 @@ def with_host(aggregate, host):
     )
 
 
-def test_own_host_aggregates_are_read_again_under_their_lock(database):
+def test_own_host_aggregates_are_reread_under_lock(database):
     """What was read before a change of them does not overrule it."""
     one, two = add_node(database, "cn1"), add_node(database, "cn2")
     add_aggregate(database, "fast", ["cn1"])

@@ -33,7 +33,7 @@ ROUNDS = 4
 SYNCING, MOVING, TAGGING = 2, 1, 1
 
 
-def work(barrier, which, url, nodes):
+def run_worker(barrier, which, url, nodes):
     """Do one's own part: synchronise, move hosts and retag aggregates, or change other traits."""
     database, dice = Database(make_settings(url)), random.Random(which)
     barrier.wait(120)
@@ -45,14 +45,18 @@ def work(barrier, which, url, nodes):
             return []
         if which < SYNCING + MOVING:
             for _ in range(4 * ROUNDS):
-                database.write(lambda connection: move(connection, dice))
+                database.write(lambda connection: move_host(connection, dice))
             return []
-        return [pair for number in range(4 * ROUNDS) for pair in tag(database, dice, nodes, number)]
+        return [
+            pair
+            for number in range(4 * ROUNDS)
+            for pair in set_provider_trait(database, dice, nodes, number)
+        ]
     finally:
         database.dispose()
 
 
-def move(connection, dice):
+def move_host(connection, dice):
     """Take a host out of an aggregate or put it in, and ask for the trait or not."""
     number = aggregates_store.id_of_name(connection, dice.choice(AGGREGATES))
     host = dice.choice(HOSTS)
@@ -64,7 +68,7 @@ def move(connection, dice):
     aggregates.set_metadata(connection, number, {f"trait:{LICENSED}": value}, NOW)
 
 
-def tag(database, dice, nodes, number):
+def set_provider_trait(database, dice, nodes, number):
     """Put a trait on a provider as the placement API does: all of them, by generation."""
     node, trait = dice.choice(nodes), f"CUSTOM_THEIRS_{number}"
     with database.read() as connection:
@@ -86,19 +90,19 @@ def tag(database, dice, nodes, number):
 
 
 @pytest.mark.parametrize("kind", ["postgresql_server", "mysql_server"])
-def test_nothing_is_lost_and_in_the_end_all_is_as_asked(kind, request):
+def test_concurrent_syncs_lose_nothing_and_converge(kind, request):
     url = request.getfixturevalue(kind)
-    assert any(they_raced(url) for _ in range(5)), "the other writer never got in"
+    assert any(run_and_check_race(url) for _ in range(5)), "the other writer never got in"
 
 
-def they_raced(url: str) -> bool:
+def run_and_check_race(url: str) -> bool:
     """Let all do their part; check what came of it, and return whether the other writer got in."""
     empty(url)
     database = Database(make_settings(url))
     nodes = {host: add_node(database, host) for host in HOSTS}
     for name in AGGREGATES:
         add_aggregate(database, name, [], {})
-    theirs = run_in_processes(SYNCING + MOVING + TAGGING, work, url, sorted(nodes.values()))
+    theirs = run_in_processes(SYNCING + MOVING + TAGGING, run_worker, url, sorted(nodes.values()))
     # Who moves hosts keeps the provider aggregates himself: in no moment were they to be mended.
     asked = check_members(database, nodes)
     sync_traits(*local_services(database))

@@ -42,37 +42,37 @@ ASKING = {f"trait:{LICENSED}": "required"}
 NOT_ASKING = {f"trait:{LICENSED}": None}
 
 
-def take_off_by_hand(database, provider, trait=LICENSED):
-    def work(connection):
+def remove_trait_manually(database, provider, trait=LICENSED):
+    def write_rows(connection):
         number = resource_providers.by_uuid(connection, provider).id
         traits.take_off(connection, trait, [number], NOW)
 
-    database.write(work)
+    database.write(write_rows)
 
 
-def record(database):
+def read_synced_traits(database):
     with database.read() as connection:
         return synced_traits.read(connection).pairs
 
 
-def test_the_trait_is_made_and_put_on_the_hosts_providers_alone(database):
+def test_trait_is_created_and_set_on_providers_of_the_hosts(database):
     inside, _ = add_node(database, "win1"), add_node(database, "cn1")
     aggregate = add_aggregate(database, "windows", ["win1"], {**ASKING, "os_distro": "windows"})
     synced = sync_traits(*local_services(database))
     assert (synced.created, synced.added) == ([LICENSED], {(inside, LICENSED)})
     assert synced.code is SyncCode.DONE
     assert read_providers_with_trait(database) == {inside}
-    assert record(database) == {(inside, LICENSED): aggregate}
+    assert read_synced_traits(database) == {(inside, LICENSED): aggregate}
 
 
-def test_every_node_of_a_host_gets_it(sqlite_database):
+def test_every_node_of_a_host_gets_the_trait(sqlite_database):
     nodes = {add_node(sqlite_database, "ironic", f"node{number}") for number in (1, 2)}
     add_aggregate(sqlite_database, "metal", ["ironic"], ASKING)
     assert sync_traits(*local_services(sqlite_database)).code is SyncCode.DONE
     assert read_providers_with_trait(sqlite_database) == nodes
 
 
-def test_values_other_than_required_ask_for_nothing(sqlite_database):
+def test_only_required_values_request_a_trait(sqlite_database):
     add_node(sqlite_database, "cn1")
     add_aggregate(
         sqlite_database, "a", ["cn1"], {"trait:CUSTOM_A": "forbidden", "CUSTOM_B": "required"}
@@ -81,7 +81,7 @@ def test_values_other_than_required_ask_for_nothing(sqlite_database):
     assert (synced.created, synced.added, synced.problems) == ([], set(), [])
 
 
-def test_an_aggregate_without_hosts_has_its_trait_made(sqlite_database):
+def test_aggregate_without_hosts_creates_its_trait(sqlite_database):
     """A request that names a trait which is not there is refused; so it must be there."""
     add_aggregate(sqlite_database, "windows", [], ASKING)
     assert sync_traits(*local_services(sqlite_database)).created == [LICENSED]
@@ -89,7 +89,7 @@ def test_an_aggregate_without_hosts_has_its_trait_made(sqlite_database):
         assert traits.by_names(connection, [LICENSED])
 
 
-def test_a_second_time_nothing_is_changed_and_the_statements_are_few(database):
+def test_second_sync_changes_nothing(database):
     hosts = [f"cn{number}" for number in range(8)]
     nodes = [add_node(database, host) for host in hosts]
     for name in ("a", "b"):
@@ -104,7 +104,7 @@ def test_a_second_time_nothing_is_changed_and_the_statements_are_few(database):
     assert {provider.generation for provider in found} == {1}
 
 
-def test_a_batch_takes_as_many_statements_however_large(database):
+def test_statement_count_is_independent_of_batch_size(database):
     hosts = [f"cn{number}" for number in range(40)]
     for host in hosts:
         add_node(database, host)
@@ -120,7 +120,7 @@ def test_a_batch_takes_as_many_statements_however_large(database):
     assert len(read_providers_with_trait(database, "CUSTOM_C")) == 40
 
 
-def test_what_it_put_is_taken_off_once_nobody_asks(database):
+def test_synced_trait_is_removed_when_no_aggregate_requests_it(database):
     node = add_node(database, "win1")
     add_aggregate(database, "windows", ["win1"], ASKING)
     sync_traits(*local_services(database))
@@ -128,10 +128,10 @@ def test_what_it_put_is_taken_off_once_nobody_asks(database):
     synced = sync_traits(*local_services(database))
     assert synced.removed == {(node, LICENSED)}
     assert read_providers_with_trait(database) == set()
-    assert record(database) == {}
+    assert read_synced_traits(database) == {}
 
 
-def test_what_it_did_not_put_stays(sqlite_database):
+def test_unsynced_trait_is_kept(sqlite_database):
     theirs, ours = add_node(sqlite_database, "theirs"), add_node(sqlite_database, "ours")
     add_unrecorded_trait(sqlite_database, theirs)
     add_aggregate(sqlite_database, "windows", ["theirs", "ours"], ASKING)
@@ -141,7 +141,7 @@ def test_what_it_did_not_put_stays(sqlite_database):
     assert read_providers_with_trait(sqlite_database) == {theirs}
 
 
-def test_a_host_that_left_loses_it(sqlite_database):
+def test_host_that_left_the_aggregate_loses_the_trait(sqlite_database):
     node = add_node(sqlite_database, "win1")
     add_aggregate(sqlite_database, "windows", ["win1"], ASKING)
     sync_traits(*local_services(sqlite_database))
@@ -154,64 +154,64 @@ def test_a_host_that_left_loses_it(sqlite_database):
     assert sync_traits(*local_services(sqlite_database)).removed == {(node, LICENSED)}
 
 
-def without_nodes(hosts, *names):
+def hosts_without_nodes(hosts, *names):
     """The same hosts, but nobody tells the compute nodes of these."""
     nodes = {host: uuids for host, uuids in hosts.nodes.items() if host not in names}
     return dataclasses.replace(hosts, nodes=nodes)
 
 
-def test_a_host_in_the_aggregate_keeps_it_though_its_node_is_not_told(database):
+def test_host_with_unreported_node_keeps_the_trait(database):
     """What is not in a list may be missing from the list."""
     node, other = add_node(database, "win1"), add_node(database, "win2")
     add_aggregate(database, "windows", ["win1", "win2"], ASKING)
     read_hosts, placement = local_services(database)
     sync_traits(read_hosts, placement)
     novas = OwnPlacement(database, lambda: NOW, own_hosts=False)
-    synced = sync_traits(HostMapSequence(without_nodes(read_hosts(), "win1")), novas)
+    synced = sync_traits(HostMapSequence(hosts_without_nodes(read_hosts(), "win1")), novas)
     assert synced.removed == set()
     assert [(each.code, each.about) for each in synced.problems] == [(SyncCode.NO_NODE, "win1")]
     assert read_providers_with_trait(database) == {node, other}
-    assert record(database).keys() == {(node, LICENSED), (other, LICENSED)}
+    assert read_synced_traits(database).keys() == {(node, LICENSED), (other, LICENSED)}
     set_metadata(database, "windows", NOT_ASKING)
-    synced = sync_traits(HostMapSequence(without_nodes(read_hosts(), "win1")), novas)
+    synced = sync_traits(HostMapSequence(hosts_without_nodes(read_hosts(), "win1")), novas)
     assert synced.removed == {(node, LICENSED), (other, LICENSED)}
 
 
-def test_one_that_was_taken_off_by_hand_is_put_again_while_asked_for(sqlite_database):
+def test_manually_removed_trait_is_set_again(sqlite_database):
     node = add_node(sqlite_database, "win1")
     add_aggregate(sqlite_database, "windows", ["win1"], ASKING)
     sync_traits(*local_services(sqlite_database))
-    take_off_by_hand(sqlite_database, node)
+    remove_trait_manually(sqlite_database, node)
     assert sync_traits(*local_services(sqlite_database)).added == {(node, LICENSED)}
     assert read_providers_with_trait(sqlite_database) == {node}
 
 
-def test_one_that_is_gone_already_is_forgotten(sqlite_database):
+def test_already_removed_trait_is_dropped_from_the_record(sqlite_database):
     node = add_node(sqlite_database, "win1")
     add_aggregate(sqlite_database, "windows", ["win1"], ASKING)
     sync_traits(*local_services(sqlite_database))
-    take_off_by_hand(sqlite_database, node)
+    remove_trait_manually(sqlite_database, node)
     set_metadata(sqlite_database, "windows", NOT_ASKING)
     assert sync_traits(*local_services(sqlite_database)).removed == set()
-    assert record(sqlite_database) == {}
+    assert read_synced_traits(sqlite_database) == {}
     add_unrecorded_trait(sqlite_database, node)
     sync_traits(*local_services(sqlite_database))
     assert read_providers_with_trait(sqlite_database) == {node}
 
 
-def test_it_stays_while_another_aggregate_asks(database):
+def test_trait_stays_while_another_aggregate_requests_it(database):
     node = add_node(database, "win1")
     add_aggregate(database, "one", ["win1"], ASKING)
     add_aggregate(database, "two", ["win1"], ASKING)
     sync_traits(*local_services(database))
     set_metadata(database, "one", NOT_ASKING)
     assert sync_traits(*local_services(database)).removed == set()
-    assert record(database) == {(node, LICENSED): aggregate_uuid("two")}
+    assert read_synced_traits(database) == {(node, LICENSED): aggregate_uuid("two")}
     set_metadata(database, "two", NOT_ASKING)
     assert sync_traits(*local_services(database), aggregate="two").removed == {(node, LICENSED)}
 
 
-def test_one_aggregate_alone_is_put_and_taken_off(sqlite_database):
+def test_sync_can_be_limited_to_one_aggregate(sqlite_database):
     one, two = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_aggregate(sqlite_database, "one", ["cn1"], {"trait:CUSTOM_ONE": "required"})
     add_aggregate(sqlite_database, "two", ["cn2"], {"trait:CUSTOM_TWO": "required"})
@@ -228,7 +228,7 @@ def test_one_aggregate_alone_is_put_and_taken_off(sqlite_database):
     }
 
 
-def test_what_was_put_for_an_aggregate_that_is_gone_is_taken_off(sqlite_database):
+def test_trait_of_a_deleted_aggregate_is_removed(sqlite_database):
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "one", ["cn1"], ASKING)
     sync_traits(*local_services(sqlite_database))
@@ -242,7 +242,7 @@ def test_what_was_put_for_an_aggregate_that_is_gone_is_taken_off(sqlite_database
     assert sync_traits(*local_services(sqlite_database)).removed == {(node, LICENSED)}
 
 
-def test_what_was_put_for_an_aggregate_of_another_list_stays(database):
+def test_trait_of_an_unlisted_aggregate_is_kept(database):
     """Nova's host aggregates were followed before; now it is those of this database."""
     node = add_node(database, "cn1")
     theirs = HostAggregate(
@@ -265,7 +265,7 @@ def test_what_was_put_for_an_aggregate_of_another_list_stays(database):
     assert sync_traits(*local_services(database)).removed == {(node, LICENSED)}
 
 
-def test_an_unknown_aggregate_is_named(sqlite_database):
+def test_unknown_aggregate_is_an_error(sqlite_database):
     with pytest.raises(NotFound, match="no host aggregate named 'nix'"):
         sync_traits(*local_services(sqlite_database), aggregate="nix")
 
@@ -273,7 +273,7 @@ def test_an_unknown_aggregate_is_named(sqlite_database):
 @pytest.mark.parametrize(
     "name", ["HW_CPU_X86_AVX1024", "CUSTOM_lower", "CUSTOM_", "", "CUSTOM_A,B"]
 )
-def test_a_trait_that_cannot_be_made_is_refused_and_the_others_are_put(sqlite_database, name):
+def test_invalid_trait_is_rejected_and_others_are_set(sqlite_database, name):
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "odd", ["cn1"], {f"trait:{name}": "required", **ASKING})
     synced = sync_traits(*local_services(sqlite_database))
@@ -284,13 +284,13 @@ def test_a_trait_that_cannot_be_made_is_refused_and_the_others_are_put(sqlite_da
     assert synced.added == {(node, LICENSED)}
 
 
-def test_a_standard_trait_that_is_there_is_put(sqlite_database):
+def test_standard_trait_is_set(sqlite_database):
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "a", ["cn1"], {"trait:HW_CPU_X86_AVX2": "required"})
     assert sync_traits(*local_services(sqlite_database)).added == {(node, "HW_CPU_X86_AVX2")}
 
 
-def test_hosts_without_provider_have_novas_codes(sqlite_database):
+def test_host_without_provider_has_novas_exit_code(sqlite_database):
     good = add_node(sqlite_database, "good")
     add_service(sqlite_database, "serving")
     add_node(sqlite_database, "gone", provider=False)
@@ -306,7 +306,7 @@ def test_hosts_without_provider_have_novas_codes(sqlite_database):
     assert synced.code is SyncCode.NO_PROVIDER
 
 
-def test_a_dry_run_tells_the_same_and_changes_nothing(sqlite_database):
+def test_dry_run_reports_changes_without_writing(sqlite_database):
     one, two = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_aggregate(sqlite_database, "old", ["cn1"], ASKING)
     sync_traits(*local_services(sqlite_database))
@@ -322,7 +322,7 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(sqlite_database):
     assert (done.added, done.removed) == ({(two, "CUSTOM_NEW")}, {(one, LICENSED)})
 
 
-def test_a_dry_run_tells_which_hosts_have_no_provider(database):
+def test_dry_run_reports_hosts_without_provider(database):
     node = add_node(database, "cn1")
     add_node(database, "gone", provider=False)
     asking = {**ASKING, "trait:CUSTOM_B": "required"}
@@ -335,7 +335,7 @@ def test_a_dry_run_tells_which_hosts_have_no_provider(database):
     assert [(each.code, each.about) for each in told.problems] == [(SyncCode.NO_PROVIDER, "gone")]
 
 
-def test_own_metadata_are_read_again_under_their_lock(database):
+def test_own_metadata_is_reread_under_lock(database):
     node = add_node(database, "cn1")
     add_aggregate(database, "a", ["cn1"], ASKING)
     _, placement = local_services(database)
@@ -349,7 +349,7 @@ def test_own_metadata_are_read_again_under_their_lock(database):
     assert read_providers_with_trait(database) == {node}
 
 
-def test_with_foreign_host_aggregates_what_was_read_counts(sqlite_database):
+def test_remote_host_aggregates_are_not_reread(sqlite_database):
     """Nova's are not here to be read again."""
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
@@ -374,7 +374,7 @@ PUT_BY_HAND = st.frozensets(st.tuples(st.sampled_from(HOSTS), st.sampled_from(TR
 
 
 @pytest.fixture(scope="module")
-def shared(sqlite_template, tmp_path_factory):
+def shared_database(sqlite_template, tmp_path_factory):
     path = tmp_path_factory.mktemp("shared") / "shared.db"
     path.write_bytes(sqlite_template.read_bytes())
     database = Database(make_settings(f"sqlite:///{path}"))
@@ -382,7 +382,7 @@ def shared(sqlite_template, tmp_path_factory):
     database.dispose()
 
 
-def state(database, nodes):
+def sync_state(database, nodes):
     """Who is in which aggregate and has which trait, and the generations."""
     with database.read() as connection:
         found = resource_providers.by_uuids(connection, nodes.values()).values()
@@ -390,33 +390,33 @@ def state(database, nodes):
         {name: read_members(database, name) for name in "abc"},
         {trait: read_providers_with_trait(database, trait) for trait in TRAITS},
         {provider.uuid: provider.generation for provider in found},
-        record(database),
+        read_synced_traits(database),
     )
 
 
 @settings(max_examples=draws(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(before=CLOUD, after=CLOUD, by_hand=PUT_BY_HAND)
-def test_twice_is_once_and_what_is_there_is_what_is_asked_or_put_by_hand(
-    shared, before, after, by_hand
+def test_sync_is_idempotent_and_traits_are_requested_or_manual(
+    shared_database, before, after, by_hand
 ):
-    empty(shared.url.render_as_string(hide_password=False))
-    nodes = {host: add_node(shared, host) for host in HOSTS}
+    empty(shared_database.url.render_as_string(hide_password=False))
+    nodes = {host: add_node(shared_database, host) for host in HOSTS}
     for host, trait in sorted(by_hand):
-        add_unrecorded_trait(shared, nodes[host], trait)
+        add_unrecorded_trait(shared_database, nodes[host], trait)
     for cloud in (before, after):
-        make_aggregates(shared, cloud)
-        sync_aggregates(*local_services(shared), remove_stale=True)
-        sync_traits(*local_services(shared))
-        once = state(shared, nodes)
-        sync_aggregates(*local_services(shared), remove_stale=True)
-        sync_traits(*local_services(shared))
-        assert state(shared, nodes) == once
+        make_aggregates(shared_database, cloud)
+        sync_aggregates(*local_services(shared_database), remove_stale=True)
+        sync_traits(*local_services(shared_database))
+        once = sync_state(shared_database, nodes)
+        sync_aggregates(*local_services(shared_database), remove_stale=True)
+        sync_traits(*local_services(shared_database))
+        assert sync_state(shared_database, nodes) == once
         for trait in TRAITS:
             asked = {nodes[host] for one in cloud if trait in one["asked"] for host in one["hosts"]}
             theirs = {nodes[host] for host, name in by_hand if name == trait}
-            assert read_providers_with_trait(shared, trait) == asked | theirs
+            assert read_providers_with_trait(shared_database, trait) == asked | theirs
         for name, one in zip("abc", cloud, strict=False):
-            assert read_members(shared, name) == {nodes[host] for host in one["hosts"]}
+            assert read_members(shared_database, name) == {nodes[host] for host in one["hosts"]}
 
 
 def make_aggregates(database, cloud):

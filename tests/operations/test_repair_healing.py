@@ -11,7 +11,7 @@ from placement_sched.operations import repair as operation
 from placement_sched.operations.repair import Healer, HealRequest
 from tests.cli.placement.test_heal import CN1
 from tests.cli.placement.test_heal import cloud as cloud  # noqa: PLC0414 - a fixture
-from tests.cli.placement.test_heal import small as small  # noqa: PLC0414 - a fixture
+from tests.cli.placement.test_heal import sqlite_cloud as sqlite_cloud  # noqa: PLC0414 - a fixture
 from tests.support.repairs import FLAVOR, uuid
 from tests.support.statements import record_statements
 
@@ -21,7 +21,7 @@ NO_OWNER = ("no-project", "no-user")
 
 
 @pytest.mark.all_databases
-def test_two_at_once_heal_everything_once(cloud, database):
+def test_concurrent_heals_write_once(cloud, database):
     for number in range(8):
         cloud.record(number, flavor={**FLAVOR, "vcpus": 4})
     found = []
@@ -39,24 +39,24 @@ def test_two_at_once_heal_everything_once(cloud, database):
     assert [cloud.held(number)[CN1]["VCPU"] for number in range(8)] == [4] * 8
 
 
-def test_a_rival_that_goes_on_winning_is_told(small, sqlite_database, monkeypatch):
-    small.record(1)
+def test_repeated_conflicts_are_reported(sqlite_cloud, sqlite_database, monkeypatch):
+    sqlite_cloud.record(1)
 
-    def raced(*_):
+    def raise_conflict(*_):
         raise ConcurrentUpdate("a rival was faster")
 
-    monkeypatch.setattr(operation.allocations, "replace", raced)
+    monkeypatch.setattr(operation.allocations, "replace", raise_conflict)
     healer = Healer(database=sqlite_database, clock=utcnow, no_owner=NO_OWNER, wanted=HealRequest())
     (found,) = healer.heal()
     assert (found.outcome.value, found.reason) == ("failed", "a rival was faster")
 
 
-def test_statements_do_not_depend_on_how_many_are_healed(small, sqlite_database):
+def test_statement_count_is_independent_of_healed_instances(sqlite_cloud, sqlite_database):
     counts = []
     # Before the first one nobody has made the project.
     for numbers in ((1,), (2,), range(3, 8)):
         for number in numbers:
-            small.record(number)
+            sqlite_cloud.record(number)
         healer = Healer(
             database=sqlite_database, clock=utcnow, no_owner=NO_OWNER, wanted=HealRequest()
         )

@@ -23,7 +23,7 @@ def now(monkeypatch):
     return moment
 
 
-def _number(database, table):
+def _count_rows(database, table):
     with database.read() as connection:
         return connection.scalars(select(func.count()).select_from(table)).one()
 
@@ -36,31 +36,31 @@ def _allocate(database, consumer):
     database.write(lambda connection: connection.execute(insert(allocations), rows))
 
 
-def _age(connection):
+def _make_rows_old(connection):
     old = utcnow() - change_log.KEEP - timedelta(minutes=1)
     connection.execute(update(provider_changes).values(created_at=old))
 
 
 @pytest.mark.usefixtures("log_of_changes")
-def test_what_is_old_is_deleted_once_a_minute(database_url, now):
+def test_old_rows_are_deleted_once_a_minute(database_url, now):
     database = Database(make_settings(database_url, placement__providers_in_memory=True))
     upkeep = LogRetention(database)
     for consumer in ("one", "two"):
         _allocate(database, consumer)
         now[0] += PAUSE + 1
         upkeep()
-        database.write(_age)
-    before = _number(database, provider_changes)
+        database.write(_make_rows_old)
+    before = _count_rows(database, provider_changes)
     with record_statements(database) as seen:
         upkeep()
     assert seen == []
     now[0] += PAUSE + 1
     upkeep()
-    assert _number(database, provider_changes) < before
+    assert _count_rows(database, provider_changes) < before
     database.dispose()
 
 
-def test_without_a_log_nothing_is_asked(database, now):
+def test_retention_without_a_log_takes_no_statement(database, now):
     upkeep = LogRetention(database)
     now[0] += PAUSE + 1
     with record_statements(database) as seen:
@@ -70,7 +70,7 @@ def test_without_a_log_nothing_is_asked(database, now):
 
 @pytest.mark.all_databases
 @pytest.mark.usefixtures("log_of_changes")
-def test_of_two_processes_one_deletes(database_url, now):
+def test_one_of_two_processes_deletes(database_url, now):
     databases = [
         Database(make_settings(database_url, placement__providers_in_memory=True)) for _ in range(2)
     ]
@@ -79,9 +79,9 @@ def test_of_two_processes_one_deletes(database_url, now):
     rows = []
     for upkeep, database in zip(upkeeps, databases, strict=True):
         _allocate(database, str(len(rows)))
-        database.write(_age)
+        database.write(_make_rows_old)
         upkeep()
-        rows.append(_number(database, provider_changes))
+        rows.append(_count_rows(database, provider_changes))
     assert rows[0] == 1
     assert rows[1] > 1
     for database in databases:

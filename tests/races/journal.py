@@ -58,14 +58,14 @@ class Excess:
 
 
 @contextmanager
-def journal(database: Database) -> Iterator[None]:
+def journal_writes(database: Database) -> Iterator[None]:
     """Let the database note down every write meanwhile; the notes of before are gone."""
     kind = database.url.get_backend_name()
-    _run(database, _create(kind))
+    _execute_statements(database, _create_statements(kind))
     try:
         yield
     finally:
-        _run(database, _drop(kind))
+        _execute_statements(database, _drop_statements(kind))
 
 
 def wait_for_writes(database: Database) -> None:
@@ -75,14 +75,14 @@ def wait_for_writes(database: Database) -> None:
     to see that nothing more comes. SQLite has no server: what a process did ends with it.
     """
 
-    def work(connection: Connection) -> None:
+    def write_rows(connection: Connection) -> None:
         for statement in _WAITS[database.url.get_backend_name()]:
             connection.exec_driver_sql(statement)
 
-    database.write(work)
+    database.write(write_rows)
 
 
-def replay(database: Database, totals: dict[int, int]) -> tuple[Counter[int], list[Excess]]:
+def replay_journal(database: Database, totals: dict[int, int]) -> tuple[Counter[int], list[Excess]]:
     """Return what is used of each provider in the end, and the writes that used too much.
 
     ``totals`` are those of the start, by the providers' numbers.
@@ -106,20 +106,20 @@ def replay(database: Database, totals: dict[int, int]) -> tuple[Counter[int], li
     return used, excesses
 
 
-def _run(database: Database, statements: list[str]) -> None:
-    def work(connection: Connection) -> None:
+def _execute_statements(database: Database, statements: list[str]) -> None:
+    def write_rows(connection: Connection) -> None:
         for statement in statements:
             connection.exec_driver_sql(statement)
 
-    database.write(work)
+    database.write(write_rows)
 
 
-def _create(kind: str) -> list[str]:
+def _create_statements(kind: str) -> list[str]:
     key, session = _KINDS[kind]
     columns = f"id {key}, session INTEGER, provider_id INTEGER, kind VARCHAR(5), amount INTEGER"
     made = [f"CREATE TABLE race_journal ({columns})"]
     for table, event, notes in _NOTES:
-        name = _name(table, event)
+        name = _trigger_name(table, event)
         body = " ".join(
             "INSERT INTO race_journal (session, provider_id, kind, amount) "
             f"VALUES ({session}, {provider}, '{what}', {amount});"
@@ -137,8 +137,8 @@ def _create(kind: str) -> list[str]:
     return made
 
 
-def _drop(kind: str) -> list[str]:
-    names = [(table, _name(table, event)) for table, event, _notes in _NOTES]
+def _drop_statements(kind: str) -> list[str]:
+    names = [(table, _trigger_name(table, event)) for table, event, _notes in _NOTES]
     if kind == "postgresql":
         # A trigger goes with its function.
         gone = [f"DROP FUNCTION {name}() CASCADE" for _table, name in names]
@@ -147,5 +147,5 @@ def _drop(kind: str) -> list[str]:
     return [*gone, "DROP TABLE race_journal"]
 
 
-def _name(table: str, event: str) -> str:
+def _trigger_name(table: str, event: str) -> str:
     return f"race_{table}_{event}".lower()

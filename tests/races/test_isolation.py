@@ -17,7 +17,7 @@ _LEVELS = {
 
 
 @pytest.mark.parametrize("kind", _LEVELS)
-def test_writes_see_what_the_last_writer_left(request, kind):
+def test_writes_see_the_last_committed_write(request, kind):
     """At REPEATABLE READ, MariaDB's default, they would see a picture older than their lock."""
     database = Database(make_settings(request.getfixturevalue(f"{kind}_server")))
     ask, expected = _LEVELS[kind]

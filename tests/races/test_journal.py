@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from placement_sched.store.placement import resource_providers
-from tests.races.journal import Excess, journal, replay
+from tests.races.journal import Excess, journal_writes, replay_journal
 from tests.support.providers import make_provider
 
 pytestmark = pytest.mark.system
@@ -23,7 +23,7 @@ def provider(database):
 
 
 @pytest.fixture
-def write(database, provider) -> Write:
+def make_writer(database, provider) -> Write:
     """Give a function that does in one transaction what is said, without asking for room."""
 
     def write(used: int | None = None, total: int | None = None, *, raised: bool = True) -> None:
@@ -40,48 +40,48 @@ def write(database, provider) -> Write:
         if raised:
             statements.append("UPDATE resource_providers SET generation = generation + 1")
 
-        def work(connection) -> None:
+        def write_rows(connection) -> None:
             for statement in statements:
                 connection.execute(text(statement))
 
-        database.write(work)
+        database.write(write_rows)
 
     return write
 
 
-def test_full_provider_may_shrink_and_be_given_back(database, provider, write):
-    with journal(database):
-        write(used=40)
-        write(total=24)
-        write(used=30)  # still more than there is, but less than before
-        write(used=0, raised=False)
-        write(used=24)
-        assert replay(database, {provider.id: 40}) == ({provider.id: 24}, [])
+def test_full_provider_can_shrink_and_release(database, provider, make_writer):
+    with journal_writes(database):
+        make_writer(used=40)
+        make_writer(total=24)
+        make_writer(used=30)  # still more than there is, but less than before
+        make_writer(used=0, raised=False)
+        make_writer(used=24)
+        assert replay_journal(database, {provider.id: 40}) == ({provider.id: 24}, [])
 
 
-def test_shrunk_provider_may_not_be_given_more_of(database, provider, write):
-    with journal(database):
-        write(used=30)
-        write(total=24)
-        write(used=31)
+def test_allocation_on_a_shrunk_provider_is_an_excess(database, provider, make_writer):
+    with journal_writes(database):
+        make_writer(used=30)
+        make_writer(total=24)
+        make_writer(used=31)
         first = provider.generation
         excess = Excess(provider.id, first + 3, 31, 24)
-        assert replay(database, {provider.id: 40}) == ({provider.id: 31}, [excess])
+        assert replay_journal(database, {provider.id: 40}) == ({provider.id: 31}, [excess])
 
 
-def test_one_unit_too_many_is_told(database, provider, write):
-    with journal(database):
-        write(used=41)
-        assert len(replay(database, {provider.id: 40})[1]) == 1
+def test_one_unit_over_capacity_is_reported(database, provider, make_writer):
+    with journal_writes(database):
+        make_writer(used=41)
+        assert len(replay_journal(database, {provider.id: 40})[1]) == 1
 
 
-def test_what_was_rolled_back_was_not(database, provider, write):
-    def work(connection) -> None:
+def test_rolled_back_write_is_ignored(database, provider, make_writer):
+    def write_rows(connection) -> None:
         connection.execute(text("UPDATE resource_providers SET generation = 99"))
         raise RuntimeError
 
-    with journal(database):
-        write(used=1)
+    with journal_writes(database):
+        make_writer(used=1)
         with pytest.raises(RuntimeError):
-            database.write(work)
-        assert replay(database, {provider.id: 40}) == ({provider.id: 1}, [])
+            database.write(write_rows)
+        assert replay_journal(database, {provider.id: 40}) == ({provider.id: 1}, [])

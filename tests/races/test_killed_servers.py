@@ -118,7 +118,7 @@ class Writer(threading.Thread):
         return answer.status_code, code
 
 
-class Site:
+class ServerPair:
     """The servers, each on a port of its own, which it keeps when it is started again."""
 
     def __init__(self, folder: Path, url: str, stack: ExitStack) -> None:
@@ -150,14 +150,14 @@ class Site:
 
 
 @pytest.fixture
-def site(database_url, tmp_path) -> Iterator[Site]:
+def site(database_url, tmp_path) -> Iterator[ServerPair]:
     with ExitStack() as stack:
-        yield Site(tmp_path, database_url, stack)
+        yield ServerPair(tmp_path, database_url, stack)
 
 
 @pytest.mark.system
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
-def test_nothing_acknowledged_is_lost_where_servers_are_killed(database, site, tmp_path):
+def test_acknowledged_writes_survive_killed_servers(database, site, tmp_path):
     providers = [make_provider(database, VCPU=40) for _ in range(PROVIDERS)]
     with start_proxy(tmp_path, site.ports) as (url, certificate), assert_generations_grow(database):
         writers = [Writer(number, url, certificate, providers) for number in range(CLIENTS)]
@@ -180,11 +180,11 @@ def test_nothing_acknowledged_is_lost_where_servers_are_killed(database, site, t
     tallies = [writer.tally for writer in writers]
     assert [answer for tally in tallies for answer in tally.false] == []
     assert set().union(*(tally.answers for tally in tallies)) <= {204, 409, *UNKNOWN}
-    check(database, tallies)
+    check_allocations(database, tallies)
     assert_invariants(database)
 
 
-def check(database: Database, tallies: list[Tally]) -> None:
+def check_allocations(database: Database, tallies: list[Tally]) -> None:
     """Compare what there is with what was answered: whole, and nothing of what was refused."""
     with database.read() as connection:
         rows = allocations.all_allocations(connection)

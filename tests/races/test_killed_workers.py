@@ -22,8 +22,8 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.checks import Invariant
 from placement_sched.store.placement import allocations, inventories, resource_providers, usages
 from tests.chaos.scale import TRIED
-from tests.races.journal import journal, replay, wait_for_writes
-from tests.races.writer import TOTALS, Tale, write_at_random
+from tests.races.journal import journal_writes, replay_journal, wait_for_writes
+from tests.races.writer import TOTALS, WriterResult, write_at_random
 from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
 from tests.support.providers import make_provider
@@ -60,12 +60,14 @@ class Killer(threading.Thread):
 
 
 @pytest.fixture
-def tales(database, database_url, serve, record_property) -> Iterator[tuple[list[str], list[Tale]]]:
+def race_results(
+    database, database_url, serve, record_property
+) -> Iterator[tuple[list[str], list[WriterResult]]]:
     """What sixteen writers tell of ten providers, having raced against a server in trouble."""
     providers = [make_provider(database, VCPU=TOTALS[-1]) for _ in range(PROVIDERS)]
     server = serve(*("--workers", str(WORKERS)), OS_PLACEMENT_DATABASE__CONNECTION=database_url)
     killer = Killer(psutil.Process(server.process.pid))
-    with journal(database):
+    with journal_writes(database):
         killer.start()
         told = run_in_processes(
             WRITERS, write_at_random, server.url, providers, SECONDS, database_url
@@ -78,31 +80,31 @@ def tales(database, database_url, serve, record_property) -> Iterator[tuple[list
         yield providers, told
 
 
-def test_every_acknowledged_write_is_there_whole_and_no_refused_one(
-    database, tales, record_property
+def test_acknowledged_writes_are_complete_and_rejected_ones_absent(
+    database, race_results, record_property
 ):
-    providers, told = tales
+    providers, told = race_results
     expected = {
         (consumer, provider): amount
         for tale in told
         for consumer, amounts in tale.holds.items()
         for provider, amount in amounts.items()
     }
-    assert in_database(database) == expected
+    assert used_in_database(database) == expected
     with database.read() as connection:
         known = set(connection.scalars(select(consumers_table.c.uuid)))
     assert known == {consumer for consumer, _provider in expected}
     check_inventories(database, providers, told)
     check_usages(database, providers, expected)
-    check_room(database, providers)
+    check_capacity(database, providers)
     # Totals are lowered below what is used, which is then given up in part: check_room knows when.
     assert_invariants(database, but={Invariant.OVER_CAPACITY})
-    check_that_it_was_a_race(told)
+    check_race_coverage(told)
     writes = sum(tale.ends.total() for tale in told)
     record_property(TRIED, f"{writes} writes of {WRITERS} writers")
 
 
-def in_database(database: Database) -> dict[tuple[str, str], int]:
+def used_in_database(database: Database) -> dict[tuple[str, str], int]:
     with database.read() as connection:
         names = list(connection.scalars(select(allocations_table.c.consumer_id).distinct()))
         found = allocations.of_consumers(connection, names)
@@ -112,7 +114,7 @@ def in_database(database: Database) -> dict[tuple[str, str], int]:
     return held
 
 
-def check_inventories(database: Database, providers: list[str], told: list[Tale]) -> None:
+def check_inventories(database: Database, providers: list[str], told: list[WriterResult]) -> None:
     """The last acknowledged total stands; no generation let two writes through."""
     for provider in providers:
         shrinks = [one for tale in told for one in tale.shrinks if one.provider == provider]
@@ -139,7 +141,7 @@ def check_usages(
         assert sum(row.used for row in rows) == used["VCPU"] == held
 
 
-def check_room(database: Database, providers: list[str]) -> None:
+def check_capacity(database: Database, providers: list[str]) -> None:
     """No write ever used more of a provider than it had at that moment.
 
     Only a total that was lowered below what was used already leaves one with more used than there
@@ -151,12 +153,12 @@ def check_room(database: Database, providers: list[str]) -> None:
             one.uuid: usages.of_provider(connection, one.uuid)[1]["VCPU"] for one in found.values()
         }
     numbers = {one.id: one.uuid for one in found.values()}
-    used, excesses = replay(database, dict.fromkeys(numbers, TOTALS[-1]))
+    used, excesses = replay_journal(database, dict.fromkeys(numbers, TOTALS[-1]))
     assert excesses == []
     assert {numbers[provider]: amount for provider, amount in used.items()} == now
 
 
-def check_that_it_was_a_race(told: list[Tale]) -> None:
+def check_race_coverage(told: list[WriterResult]) -> None:
     """Every kind of request was acknowledged and refused, and some had no answer."""
     ends: Counter[tuple[str, int | None]] = sum((tale.ends for tale in told), Counter())
     LOG.info("%s", dict(sorted(ends.items(), key=str)))

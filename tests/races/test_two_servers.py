@@ -16,7 +16,7 @@ WINDOWS = {"trait:CUSTOM_WINDOWS": "required"}
 
 
 @pytest.fixture
-def pair(database_url, serve) -> Callable[..., requests.Response]:
+def request_of_pair(database_url, serve) -> Callable[..., requests.Response]:
     """Ask one of two servers, 0 or 1."""
     options = {
         "OS_PLACEMENT_DATABASE__CONNECTION": database_url,
@@ -28,45 +28,60 @@ def pair(database_url, serve) -> Callable[..., requests.Response]:
         session.headers["X-Auth-Token"] = "admin"
         session.headers["OpenStack-API-Version"] = f"placement {LATEST}"
 
-        def ask(which: int, method: str, path: str, **body: object) -> requests.Response:
+        def send(which: int, method: str, path: str, **body: object) -> requests.Response:
             answer = session.request(
                 method, servers[which].url + path, json=body or None, timeout=120
             )
             answer.raise_for_status()
             return answer
 
-        yield ask
+        yield send
 
 
-def told(pair, which: int, **changes: object) -> dict[str, object]:
+def request_filter_changes(pair, which: int, **changes: object) -> dict[str, object]:
     """Return what each request filter of a server changed, by name."""
     asked = {"request_spec": spec(**changes)}
     funnel = pair(which, "POST", "/scheduler/v1/explain", **asked).json()["funnel"]
     return {one["name"]: one["changes"] for one in funnel["request_filters"]}
 
 
-def test_change_of_aggregates_by_one_server_is_heeded_by_the_other(pair, record_property):
-    pair(0, "PUT", f"/scheduler/v1/compute_nodes/{report('cn1')['uuid']}", **report("cn1"))
-    pair(0, "PUT", "/placement/traits/CUSTOM_WINDOWS")
+def test_aggregate_change_is_visible_to_the_other_server(request_of_pair, record_property):
+    request_of_pair(
+        0, "PUT", f"/scheduler/v1/compute_nodes/{report('cn1')['uuid']}", **report("cn1")
+    )
+    request_of_pair(0, "PUT", "/placement/traits/CUSTOM_WINDOWS")
     aggregate = {"name": "agg", "availability_zone": None}
-    made = pair(0, "POST", "/compute/v2.1/os-aggregates", aggregate=aggregate).json()["aggregate"]
+    made = request_of_pair(0, "POST", "/compute/v2.1/os-aggregates", aggregate=aggregate).json()[
+        "aggregate"
+    ]
     actions = f"/compute/v2.1/os-aggregates/{made['id']}/action"
 
-    def forbidden(which: int, **changes: object) -> object:
-        return told(pair, which, **changes)["forbidden_aggregates"].get("forbidden_aggregates")
+    def read_changes(which: int, **changes: object) -> object:
+        return request_filter_changes(request_of_pair, which, **changes)[
+            "forbidden_aggregates"
+        ].get("forbidden_aggregates")
 
     heeded = 0
     for writer, reader in ((0, 1), (1, 0)):
-        assert forbidden(reader) is None
-        pair(writer, "POST", actions, set_metadata={"metadata": WINDOWS})
-        (uuid,) = forbidden(reader)
-        assert forbidden(reader, flavor=flavor(extra_specs=WINDOWS)) is None
+        assert read_changes(reader) is None
+        request_of_pair(writer, "POST", actions, set_metadata={"metadata": WINDOWS})
+        (uuid,) = read_changes(reader)
+        assert read_changes(reader, flavor=flavor(extra_specs=WINDOWS)) is None
         tenant = {"metadata": {"filter_tenant_id": "p1", "trait:CUSTOM_WINDOWS": None}}
-        pair(writer, "POST", actions, set_metadata=tenant)
-        assert forbidden(reader) is None
-        confined = told(pair, reader, project_id="p1")["require_tenant_aggregate"]
+        request_of_pair(writer, "POST", actions, set_metadata=tenant)
+        assert read_changes(reader) is None
+        confined = request_filter_changes(request_of_pair, reader, project_id="p1")[
+            "require_tenant_aggregate"
+        ]
         assert confined == {"aggregates": [uuid]}
-        pair(writer, "POST", actions, set_metadata={"metadata": {"filter_tenant_id": None}})
+        request_of_pair(
+            writer, "POST", actions, set_metadata={"metadata": {"filter_tenant_id": None}}
+        )
         heeded += 3
-        assert told(pair, reader, project_id="p1")["require_tenant_aggregate"] == {}
+        assert (
+            request_filter_changes(request_of_pair, reader, project_id="p1")[
+                "require_tenant_aggregate"
+            ]
+            == {}
+        )
     record_property(TRIED, f"2 servers, {heeded} changes of aggregates heeded by the other")

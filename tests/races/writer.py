@@ -38,7 +38,7 @@ Amounts = Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class Shrink:
+class CapacityReduction:
     """A total given to a provider's inventory, over the generation that the writer had seen.
 
     ``sure`` is False where no answer said whether it was done.
@@ -51,11 +51,11 @@ class Shrink:
 
 
 @dataclass(frozen=True)
-class Tale:
+class WriterResult:
     """What a writer knows at the end."""
 
     holds: Mapping[str, Amounts]
-    shrinks: tuple[Shrink, ...]
+    shrinks: tuple[CapacityReduction, ...]
     #: How often each kind of request ended in each status; None is no answer.
     ends: Counter[tuple[str, int | None]]
 
@@ -75,16 +75,16 @@ class Writer:
         self._dice = random.Random(seed)
         self._providers = providers
         self._consumers = {str(uuid4()): _Consumer() for _ in range(3)}
-        self._shrinks: list[Shrink] = []
+        self._shrinks: list[CapacityReduction] = []
         self._ends: Counter[tuple[str, int | None]] = Counter()
 
-    def write_until(self, end: float) -> Tale:
+    def write_until(self, end: float) -> WriterResult:
         """Write at random until the wall clock says ``end``."""
         kinds = [self._put] * 6 + [self._post] * 4 + [self._delete, self._reshape, self._reshape]
         kinds += [self._shrink] * 2
         while time.time() < end:
             self._dice.choice(kinds)()
-        return Tale(
+        return WriterResult(
             {name: consumer.amounts for name, consumer in self._consumers.items()},
             tuple(self._shrinks),
             self._ends,
@@ -94,30 +94,30 @@ class Writer:
         (name,) = self._choose(1)
         wanted = self._amounts()
         body = self._claim(name, wanted)
-        self._settle({name: wanted}, self._send("PUT", f"/allocations/{name}", body))
+        self._record_result({name: wanted}, self._send("PUT", f"/allocations/{name}", body))
 
     def _post(self) -> None:
         wanted = {name: self._amounts(least=0) for name in self._choose(2)}
         body = {name: self._claim(name, amounts) for name, amounts in wanted.items()}
-        self._settle(wanted, self._send("POST", "/allocations", body))
+        self._record_result(wanted, self._send("POST", "/allocations", body))
 
     def _delete(self) -> None:
         (name,) = self._choose(1)
-        self._settle({name: {}}, self._send("DELETE", f"/allocations/{name}"))
+        self._record_result({name: {}}, self._send("DELETE", f"/allocations/{name}"))
 
     def _shrink(self) -> None:
         provider, total = self._dice.choice(self._providers), self._dice.choice(TOTALS)
-        over = self._seen(provider)
+        over = self._generation_of(provider)
         body = {"resource_provider_generation": over, "total": total}
         status = self._send("PUT", f"/resource_providers/{provider}/inventories/VCPU", body)
         if status in {200, None}:
-            self._shrinks.append(Shrink(provider, over, total, sure=status == 200))
+            self._shrinks.append(CapacityReduction(provider, over, total, sure=status == 200))
 
     def _reshape(self) -> None:
         """Give a provider another total and a consumer other amounts, both or neither."""
         provider, total = self._dice.choice(self._providers), self._dice.choice(TOTALS)
         (name,), wanted = self._choose(1), self._amounts()
-        over = self._seen(provider)
+        over = self._generation_of(provider)
         body = {
             "inventories": {
                 provider: {
@@ -127,8 +127,8 @@ class Writer:
             },
             "allocations": {name: self._claim(name, wanted)},
         }
-        if self._settle({name: wanted}, self._send("POST", "/reshaper", body)):
-            self._shrinks.append(Shrink(provider, over, total, sure=True))
+        if self._record_result({name: wanted}, self._send("POST", "/reshaper", body)):
+            self._shrinks.append(CapacityReduction(provider, over, total, sure=True))
 
     def _choose(self, number: int) -> list[str]:
         return self._dice.sample(list(self._consumers), number)
@@ -149,13 +149,13 @@ class Writer:
             "consumer_type": "INSTANCE",
         }
 
-    def _seen(self, provider: str) -> int:
+    def _generation_of(self, provider: str) -> int:
         generation: int = self._get(f"/resource_providers/{provider}")["generation"]
         return generation
 
-    def _settle(self, wanted: Mapping[str, Amounts], status: int | None) -> bool:
+    def _record_result(self, wanted: Mapping[str, Amounts], status: int | None) -> bool:
         """Note what the consumers hold now; return whether the request was done."""
-        done = status == 204 if status is not None else self._was_done(wanted)
+        done = status == 204 if status is not None else self._was_applied(wanted)
         if done:
             for name, amounts in wanted.items():
                 known = self._consumers[name].generation
@@ -163,7 +163,7 @@ class Writer:
                 self._consumers[name] = _Consumer(generation, amounts)
         return done
 
-    def _was_done(self, wanted: Mapping[str, Amounts]) -> bool:
+    def _was_applied(self, wanted: Mapping[str, Amounts]) -> bool:
         """Return whether a request without an answer was done; it must be so for all or none."""
         wait_for_writes(self._database)
         told = set()
@@ -220,7 +220,7 @@ class Writer:
             connection.close()
 
 
-def write_at_random(barrier, which, url, providers, seconds, database_url) -> list[Tale]:
+def write_at_random(barrier, which, url, providers, seconds, database_url) -> list[WriterResult]:
     """Write for so many seconds, as one process of several."""
     database = Database(make_settings(database_url, placement_database__lock_timeout=120))
     writer = Writer(url, which, providers, database)

@@ -36,14 +36,14 @@ def make_cloud(app: Any, memory_gb: Mapping[str, int], zone: Sequence[str], **fi
     return groups.json["server_group"]["id"]
 
 
-def place(app: Any, number: int, fields: Mapping[str, Any]) -> bool:
+def place_instance(app: Any, number: int, fields: Mapping[str, Any]) -> bool:
     """Place an instance if a host is found; return whether it is placed."""
     body = {"request_spec": spec(instance(number), **fields)}
     answer = app.post_json("/scheduler/v1/select_destinations", body, expect_errors=True)
     return answer.status_int == 200
 
 
-def fill(app: Any, random: Random, hosts: int, number: int) -> list[str]:
+def fill_random_cloud(app: Any, random: Random, hosts: int, number: int) -> list[str]:
     """Make a random cloud with instances, some of them in a group; return their uuids."""
     names = [f"cn{index}" for index in range(1, hosts + 1)]
     sizes = {name: random.randint(8, 24) for name in names}
@@ -56,7 +56,7 @@ def fill(app: Any, random: Random, hosts: int, number: int) -> list[str]:
         if random.random() < 0.3:
             fields["instance_group"] = group
         fields["force_hosts"] = [random.choice(names)] if random.random() < 0.3 else None
-        if place(app, index, fields):
+        if place_instance(app, index, fields):
             uuids.append(instance(index))
     return uuids
 
@@ -66,7 +66,7 @@ def host_of(app: Any, uuid: str) -> str:
     return app.get(f"/scheduler/v1/instances/{uuid}").json["host"]
 
 
-def carry_out(app: Any, move: dict[str, str], **more: Any) -> None:
+def carry_out_move(app: Any, move: dict[str, str], **more: Any) -> None:
     """Move an instance as nova does, with its allocations held by another consumer."""
     uuid, other = move["instance"], str(uuid4())
     before = app.get(f"/scheduler/v1/instances/{uuid}").json
@@ -92,14 +92,14 @@ def carry_out(app: Any, move: dict[str, str], **more: Any) -> None:
     app.delete(f"/placement/allocations/{other}", headers=LATEST_HEADERS)
 
 
-def disable(app: Any, host: str) -> None:
+def disable_host(app: Any, host: str) -> None:
     """Disable the compute service of a host."""
     services = app.get(f"/compute/v2.1/os-services?host={host}", headers=COMPUTE).json["services"]
     path = f"/compute/v2.1/os-services/{services[0]['id']}"
     app.put_json(path, {"status": "disabled"}, headers=COMPUTE)
 
 
-def usage(app: Any, host: str) -> dict[str, int]:
+def read_usage(app: Any, host: str) -> dict[str, int]:
     """Return the usages of a host."""
     path = f"/placement/resource_providers/{uuid_of(host)}/usages"
     return app.get(path, headers=LATEST_HEADERS).json["usages"]
@@ -140,7 +140,7 @@ def fill_small_cloud(
         fields = dict(request)
         if "instance_group" in fields:
             fields["instance_group"] = group
-        if place(app, index, fields):
+        if place_instance(app, index, fields):
             keys = ("availability_zone", "instance_group")
             placed[instance(index)] = {key: fields[key] for key in keys if key in fields}
     return placed

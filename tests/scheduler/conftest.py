@@ -29,7 +29,7 @@ def install_package(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def other_process(settings):
+def other_process_database(settings):
     """Return the database as another process has it."""
     database = Database(settings)
     yield database

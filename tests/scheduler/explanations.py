@@ -64,10 +64,10 @@ def put_aggregate(app, number: int, metadata: dict[str, str], *hosts: str) -> st
     """Add the host aggregate with this number as uuid, and return the uuid."""
     uuid = str(UUID(int=number))
 
-    def make(connection) -> None:
+    def write_rows(connection) -> None:
         result = aggregates.create(connection, uuid, f"agg{number}", None, NOW)
         aggregates.set_metadata(connection, result.id, metadata, NOW)
         aggregates.add_hosts(connection, result.id, hosts, NOW)
 
-    app.app.services.database.write(make)
+    app.app.services.database.write(write_rows)
     return uuid

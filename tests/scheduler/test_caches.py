@@ -19,89 +19,89 @@ pytestmark = pytest.mark.all_databases
 LATER = NOW + timedelta(seconds=30)
 
 
-def write(database, *documents, now=NOW):
+def write_report(database, *documents, now=NOW):
     nodes = [parse(document, Defaults(now=now)).node for document in documents]
     database.write(lambda connection: compute_nodes.write(connection, nodes, now))
 
 
-def get(database, cache, *numbers):
+def read_nodes(database, cache, *numbers):
     with database.read() as connection:
         return cache.get(connection, [node_uuid(number) for number in numbers])
 
 
 def count_statements(database, cache, *numbers):
     with record_statements(database) as seen:
-        get(database, cache, *numbers)
+        read_nodes(database, cache, *numbers)
     return len(seen)
 
 
 def test_nodes_are_in_the_requested_order(database):
-    write(database, build_report(1), build_report(2), build_report(3))
-    nodes = get(database, NodeCache(), 3, 9, 1, 3)
+    write_report(database, build_report(1), build_report(2), build_report(3))
+    nodes = read_nodes(database, NodeCache(), 3, 9, 1, 3)
     assert [node.host for node in nodes] == ["cn3", "cn1"]
 
 
 def test_only_changed_nodes_are_read_again(database):
-    write(database, build_report(1), build_report(2))
+    write_report(database, build_report(1), build_report(2))
     cache = NodeCache()
     assert count_statements(database, cache, 1, 2) == 2
     assert count_statements(database, cache, 1, 2) == 1
-    (first,) = get(database, cache, 1)
-    assert get(database, cache, 1)[0] is first
-    write(database, build_report(1, vcpus=64))
+    (first,) = read_nodes(database, cache, 1)
+    assert read_nodes(database, cache, 1)[0] is first
+    write_report(database, build_report(1, vcpus=64))
     # The change counters, the versions of the nodes of its part, its report.
     assert count_statements(database, cache, 1, 2) == 3
-    assert [node.vcpus for node in get(database, cache, 1, 2)] == [64, 8]
+    assert [node.vcpus for node in read_nodes(database, cache, 1, 2)] == [64, 8]
     # A heartbeat needs no report.
-    write(database, build_report(1, vcpus=64), now=LATER)
+    write_report(database, build_report(1, vcpus=64), now=LATER)
     assert count_statements(database, cache, 1) == 2
-    assert get(database, cache, 1)[0].last_seen_up == LATER
+    assert read_nodes(database, cache, 1)[0].last_seen_up == LATER
     assert count_statements(database, cache, 1) == 1
 
 
 def test_node_that_is_deleted_and_added_again_is_current(database):
-    write(database, build_report(1))
+    write_report(database, build_report(1))
     cache = NodeCache()
-    (before,) = get(database, cache, 1)
+    (before,) = read_nodes(database, cache, 1)
     database.write(lambda connection: compute_nodes.remove(connection, before))
-    assert get(database, cache, 1) == []
-    write(database, build_report(1, memory_mb=1024))
-    assert get(database, cache, 1)[0].memory_mb == 1024
+    assert read_nodes(database, cache, 1) == []
+    write_report(database, build_report(1, memory_mb=1024))
+    assert read_nodes(database, cache, 1)[0].memory_mb == 1024
 
 
 def test_least_recently_used_nodes_are_dropped(sqlite_database):
-    write(sqlite_database, *(build_report(number) for number in range(1, 5)))
+    write_report(sqlite_database, *(build_report(number) for number in range(1, 5)))
     cache = NodeCache(limit=3)
-    get(sqlite_database, cache, 1, 2, 3)
-    get(sqlite_database, cache, 1)
-    get(sqlite_database, cache, 4)
+    read_nodes(sqlite_database, cache, 1, 2, 3)
+    read_nodes(sqlite_database, cache, 1)
+    read_nodes(sqlite_database, cache, 4)
     assert len(cache) == 3
     assert count_statements(sqlite_database, cache, 1, 3, 4) == 1
     assert count_statements(sqlite_database, cache, 2) == 2
-    assert len(get(sqlite_database, cache, 1, 2, 3, 4)) == 4
+    assert len(read_nodes(sqlite_database, cache, 1, 2, 3, 4)) == 4
     assert len(cache) == 3
 
 
 def test_numa_nodes_of_a_report_are_parsed_once(database):
     cells = {"cells": [{"id": 0, "cpuset": [0], "memory": 1024}]}
-    write(database, build_report(1, numa_topology=cells))
+    write_report(database, build_report(1, numa_topology=cells))
     cache = NodeCache()
-    (first,) = get(database, cache, 1)
-    write(database, build_report(1, numa_topology=cells), now=LATER)
-    (beating,) = get(database, cache, 1)
+    (first,) = read_nodes(database, cache, 1)
+    write_report(database, build_report(1, numa_topology=cells), now=LATER)
+    (beating,) = read_nodes(database, cache, 1)
     assert beating.last_seen_up == LATER
     assert beating.numa_topology.topology.cells is first.numa_topology.topology.cells
-    write(database, build_report(1, numa_topology=cells, vcpus=64))
-    (changed,) = get(database, cache, 1)
+    write_report(database, build_report(1, numa_topology=cells, vcpus=64))
+    (changed,) = read_nodes(database, cache, 1)
     assert changed.numa_topology.topology.cells == first.numa_topology.topology.cells
     assert changed.numa_topology.topology is not first.numa_topology.topology
 
 
 def test_metrics_of_a_report_are_parsed_once(sqlite_database):
     metric = {"name": "cpu.percent", "value": 7}
-    write(sqlite_database, build_report(1, metrics=[metric]))
+    write_report(sqlite_database, build_report(1, metrics=[metric]))
     cache = NodeCache()
-    (first,), (again,) = (get(sqlite_database, cache, 1) for _ in range(2))
+    (first,), (again,) = (read_nodes(sqlite_database, cache, 1) for _ in range(2))
     assert [reported_metric.value for reported_metric in first.reported_metrics] == [7]
     assert again.reported_metrics is first.reported_metrics
 
@@ -111,34 +111,34 @@ def get_services(database, cache, *hosts):
         return cache.get(connection, hosts, host_changes.versions(connection))
 
 
-def beat(database, *hosts, at=NOW):
+def report_service(database, *hosts, at=NOW):
     database.write(
         lambda connection: services.record_heartbeats(connection, dict.fromkeys(hosts, at), at)
     )
 
 
-def test_change_by_another_process_is_read_at_once(database, other_process):
+def test_change_by_another_process_is_read_at_once(database, other_process_database):
     cache = ServiceCache()
     assert get_services(database, cache, "cn1") == {"cn1": NO_SERVICE}
-    beat(other_process, "cn1", "cn2")
+    report_service(other_process_database, "cn1", "cn2")
     services_by_host = get_services(database, cache, "cn1", "cn2")
     assert services_by_host["cn1"]["last_seen_up"] == NOW
     number = services_by_host["cn1"]["id"]
-    beat(other_process, "cn1", at=LATER)
+    report_service(other_process_database, "cn1", at=LATER)
     assert get_services(database, cache, "cn1")["cn1"]["last_seen_up"] == LATER
-    other_process.write(
+    other_process_database.write(
         lambda connection: services.set_disabled(connection, [number], disabled=True, reason="fan")
     )
     services_by_host = get_services(database, cache, "cn1", "cn2")
     assert services_by_host["cn1"]["disabled_reason"] == "fan"
     assert services_by_host["cn2"]["disabled"] is False
-    other_process.write(lambda connection: services.remove(connection, [number]))
+    other_process_database.write(lambda connection: services.remove(connection, [number]))
     assert get_services(database, cache, "cn1") == {"cn1": NO_SERVICE}
 
 
 def test_unchanged_services_take_one_statement(database):
     cache = ServiceCache()
-    beat(database, *(f"cn{number}" for number in range(20)))
+    report_service(database, *(f"cn{number}" for number in range(20)))
     hosts = [f"cn{number}" for number in range(20)]
     for statements in (2, 1):
         with record_statements(database) as seen:
@@ -148,7 +148,7 @@ def test_unchanged_services_take_one_statement(database):
 
 def test_number_of_cached_services_is_limited(sqlite_database):
     cache = ServiceCache(limit=3)
-    beat(sqlite_database, "cn1", "cn2", "cn3", "cn4")
+    report_service(sqlite_database, "cn1", "cn2", "cn3", "cn4")
     for host in ("cn1", "cn2", "cn3", "cn4", "cn1"):
         assert get_services(sqlite_database, cache, host)[host]["host"] == host
     assert len(cache) <= 3
@@ -165,11 +165,11 @@ def read_aggregates(database, cache):
         return cache.current(connection).every
 
 
-def test_every_change_by_another_process_is_read(database, other_process):
+def test_every_change_by_another_process_is_read(database, other_process_database):
     cache = AggregateCache()
     add_node(database, "h1")
     assert read_aggregates(database, cache) == ()
-    number = create_aggregate(other_process, "a")
+    number = create_aggregate(other_process_database, "a")
     assert [entry.name for entry in read_aggregates(database, cache)] == ["a"]
     changes = (
         (aggregates.set_metadata, {"ssd": "true"}),
@@ -179,11 +179,11 @@ def test_every_change_by_another_process_is_read(database, other_process):
     )
     for change, what in changes:
         before = read_aggregates(database, cache)
-        other_process.write(
+        other_process_database.write(
             lambda connection, change=change, what=what: change(connection, number, what, NOW)
         )
         assert read_aggregates(database, cache) != before
-    other_process.write(lambda connection: aggregates.delete(connection, number))
+    other_process_database.write(lambda connection: aggregates.delete(connection, number))
     assert read_aggregates(database, cache) == ()
 
 
@@ -203,13 +203,13 @@ def test_aggregates_are_found_by_host(database):
     add_node(database, "h1")
     first, second = create_aggregate(database, "one", "z"), create_aggregate(database, "two")
 
-    def work(connection):
+    def write_rows(connection):
         aggregates.add_hosts(connection, first, ["h1"], NOW)
         aggregates.add_hosts(connection, second, ["h1"], NOW)
         aggregates.set_metadata(connection, second, {"trait:CUSTOM_X": "required"}, NOW)
         aggregates.set_metadata(connection, first, {"Trait:CUSTOM_X": "required"}, NOW)
 
-    database.write(work)
+    database.write(write_rows)
     with database.read() as connection:
         current = AggregateCache().current(connection)
     assert [entry.id for entry in current.of_host("h1")] == [first, second]

@@ -11,7 +11,7 @@ from placement_sched.operations import aggregates
 from placement_sched.scheduler.caches import AggregateCache, NodeCache, NodeHistory, ServiceCache
 from placement_sched.store.compute import host_changes, services
 from placement_sched.store.compute.compute_nodes import NodeNames
-from tests.scheduler.test_caches import beat, write
+from tests.scheduler.test_caches import report_service, write_report
 from tests.support.reports import NOW, build_report, node_uuid
 
 HOST = "cn1"
@@ -31,11 +31,11 @@ class Failover:
             connection.info[HISTORY] = self.history
             yield connection
 
-    def lag(self):
+    def stop_replication(self):
         """Let the standby receive nothing from now on."""
         self._copy(self._path, self._standby)
 
-    def take_over(self, *, is_known=True):
+    def promote_standby(self, *, is_known=True):
         """Let the standby take over; processes learn of that if ``is_known``."""
         self.database.dispose()
         self._copy(self._standby, self._path)
@@ -82,23 +82,23 @@ def _create_aggregate(name):
 
 
 def _write_report(number, vcpus):
-    return lambda database: write(database, build_report(number, vcpus=vcpus))
+    return lambda database: write_report(database, build_report(number, vcpus=vcpus))
 
 
 def _disable_service(host):
-    def work(connection):
+    def write_rows(connection):
         (entry,) = services.by_hosts(connection, [host]).values()
         services.set_disabled(connection, [entry.id], disabled=True, reason="")
 
-    return lambda database: database.write(work)
+    return lambda database: database.write(write_rows)
 
 
 def _force_down(database):
-    def work(connection):
+    def write_rows(connection):
         (entry,) = services.by_hosts(connection, [HOST]).values()
         services.set_forced_down(connection, [entry.id], forced_down=True)
 
-    database.write(work)
+    database.write(write_rows)
 
 
 CACHES = {
@@ -117,9 +117,9 @@ CACHES = {
 @pytest.mark.parametrize("kind", CACHES.values(), ids=CACHES)
 def test_cache_drops_a_lost_write(servers, kind):
     make, make_reader, write_lost, write_other = kind
-    beat(servers.database, HOST)
-    write(servers.database, build_report(1, vcpus=4))
-    servers.lag()
+    report_service(servers.database, HOST)
+    write_report(servers.database, build_report(1, vcpus=4))
+    servers.stop_replication()
     cache, other_cache = make(), make()
     with servers.read() as connection:
         before = make_reader(cache)(connection)
@@ -129,7 +129,7 @@ def test_cache_drops_a_lost_write(servers, kind):
         lost = make_reader(cache)(connection)
         assert lost != before
         assert make_reader(other_cache)(connection) == lost
-    servers.take_over(is_known=False)
+    servers.promote_standby(is_known=False)
     write_other(servers.database)
     with servers.read() as connection:
         # That the versions are the same is what this is about.
@@ -144,7 +144,7 @@ def test_cache_drops_a_lost_write(servers, kind):
 
 
 def test_node_history_is_dropped_at_once(servers):
-    write(servers.database, build_report(1, vcpus=4))
+    write_report(servers.database, build_report(1, vcpus=4))
     history_cache = NodeHistory(NodeCache())
 
     def read_vcpus():
@@ -152,11 +152,11 @@ def test_node_history_is_dropped_at_once(servers):
             history_cache.refresh(NOW, 3600, servers.history)
             return [entry.vcpus for entry in history_cache.get(connection, [node_uuid(1)])]
 
-    servers.lag()
-    write(servers.database, build_report(1, vcpus=5))
+    servers.stop_replication()
+    write_report(servers.database, build_report(1, vcpus=5))
     assert read_vcpus() == [5]
     history_cache.note([(node_uuid(1), object())])
-    servers.take_over(is_known=False)
+    servers.promote_standby(is_known=False)
     assert read_vcpus() == [5]
     servers.history = "second"
     assert read_vcpus() == [4]

@@ -17,7 +17,7 @@ from tests.support.versions import LATEST_HEADERS
 WHOLE = flavor(memory_mb=65536)
 
 
-class Rivals:
+class RivalClaims:
     """A clock that fills hosts at its first reading, which is the claim without filters of time."""
 
     def __init__(self, app, hosts):
@@ -54,7 +54,9 @@ def scheduler_with_rivals(cloud, settings, make_app):
         options = {key.replace("__", "."): value for key, value in options.items()}
         options["filter_scheduler.enabled_filters"] = ["AllHostsFilter"]
         own = make_app(settings).app.services.scheduler
-        slower = replace(own, clock=Rivals(cloud, taken), settings=settings.with_overrides(options))
+        slower = replace(
+            own, clock=RivalClaims(cloud, taken), settings=settings.with_overrides(options)
+        )
         begin_stats()
         return slower
 

@@ -36,7 +36,7 @@ def replay_decision(app, uuid, **how):
     return replay(app.app.services.scheduler, read_decision(app, uuid), **how)
 
 
-def differences(app, uuid, **how):
+def replay_differences(app, uuid, **how):
     return {
         difference["what"]: difference
         for difference in replay_decision(app, uuid, **how)["differences"]
@@ -44,7 +44,7 @@ def differences(app, uuid, **how):
 
 
 @st.composite
-def clouds(draw):
+def random_clouds(draw):
     """Return reports of hosts, many of them alike, some with a child provider of VGPUs."""
     memory = st.sampled_from([8192, 16384, 16384])
     sizes = draw(st.lists(st.tuples(memory, st.integers(0, 2)), min_size=1, max_size=12))
@@ -63,7 +63,7 @@ def make_cloud(app, cloud):
 @pytest.mark.slow
 @hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
-    cloud=clouds(),
+    cloud=random_clouds(),
     extra_specs=st.sampled_from([{}, {"resources:VGPU": "1"}]),
     count=st.integers(1, 3),
     limit=st.sampled_from([2, 5, 1000]),
@@ -94,7 +94,7 @@ def test_replay_on_the_same_data_equals_the_decision(
         )
     # Another process has other options, and keeps the providers in memory.
     other = make_app(make_settings(f"sqlite:///{file}"), in_memory=True)
-    assert differences(other, decision["uuid"], settings=THEN) == {}
+    assert replay_differences(other, decision["uuid"], settings=THEN) == {}
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def cloud(app):
     return app
 
 
-def select(app, *numbers, **changes):
+def select_host(app, *numbers, **changes):
     answer = app.app.services.scheduler.select_destinations(
         spec(*map(instance, numbers), **changes), claiming=ClaimMode.NONE
     )
@@ -111,7 +111,7 @@ def select(app, *numbers, **changes):
 
 
 def test_replay_on_other_data_lists_the_differences(cloud):
-    uuid = select(cloud, 1)
+    uuid = select_host(cloud, 1)
     chosen = read_decision(cloud, uuid).places[0].host
     cloud.put_json("/compute/v2.1/os-services/disable", {"host": chosen, "binary": "nova-compute"})
     answer = replay_decision(cloud, uuid)
@@ -128,7 +128,7 @@ def test_replay_on_other_data_lists_the_differences(cloud):
 
 
 def test_replay_records_nothing_and_has_limited_lists(cloud):
-    uuid = select(cloud, 1, ignore_hosts=["cn1", "cn2"])
+    uuid = select_host(cloud, 1, ignore_hosts=["cn1", "cn2"])
     with record_statements(cloud.app.services.database) as statements:
         answer = replay_decision(cloud, uuid, view=ExplanationView(max_rejected=1))
     writing = ("INSERT", "UPDATE", "DELETE")
@@ -141,11 +141,11 @@ def test_replay_records_nothing_and_has_limited_lists(cloud):
 
 @pytest.mark.all_databases
 def test_replay_without_a_host_names_the_stage(cloud):
-    uuid = select(cloud, 1, flavor=flavor(vcpus=16))
+    uuid = select_host(cloud, 1, flavor=flavor(vcpus=16))
     cloud.app.services.scheduler.select_destinations(
         spec(*map(instance, range(2, 14)), flavor=flavor(vcpus=16))
     )
-    result = differences(cloud, uuid)
+    result = replay_differences(cloud, uuid)
     assert (result["outcome"]["then"], result["outcome"]["now"]) == ("selected", "no_valid_host")
     assert result["refusing stage"]["then"] is None
     assert "VCPU:16" in result["refusing stage"]["now"]
@@ -160,8 +160,8 @@ def test_replay_uses_settings_of_now_or_then(cloud, make_app):
     running = cloud.app.services.settings
     changed = running.with_overrides({"filter_scheduler.ram_weight_multiplier": -1.0})
     other = make_app(changed)
-    assert differences(other, uuid, settings=THEN) == {}
-    result = differences(other, uuid, settings=NOW)
+    assert replay_differences(other, uuid, settings=THEN) == {}
+    result = replay_differences(other, uuid, settings=NOW)
     option = result["option filter_scheduler.ram_weight_multiplier"]
     assert (option["then"], option["now"]) == (None, -1.0)
     assert result["multiplier of RAMWeigher"]["now"] == -1.0
@@ -176,14 +176,14 @@ def test_replay_reads_the_current_members_of_a_group(cloud):
     headers = {"OpenStack-API-Version": "compute 2.64"}
     group = cloud.post_json("/compute/v2.1/os-server-groups", body, headers=headers).json
     uuid = group["server_group"]["id"]
-    decision = select(cloud, 1, instance_group=uuid)
+    decision = select_host(cloud, 1, instance_group=uuid)
     chosen = read_decision(cloud, decision).places[0].host
     claimed = spec(instance(2), instance_group=uuid, force_hosts=[chosen])
     cloud.app.services.scheduler.select_destinations(claimed)
-    result = differences(cloud, decision)
+    result = replay_differences(cloud, decision)
     assert result["filter ServerGroupAntiAffinityFilter"]["now"] == {"before": 3, "after": 2}
     cloud.delete(f"/compute/v2.1/os-server-groups/{uuid}")
-    without_group = differences(cloud, decision)
+    without_group = replay_differences(cloud, decision)
     assert (without_group["server group"]["then"], without_group["server group"]["now"]) == (
         uuid,
         None,
@@ -192,11 +192,11 @@ def test_replay_reads_the_current_members_of_a_group(cloud):
 
 
 def test_decision_of_an_earlier_release_has_no_settings_of_then(cloud):
-    uuid = select(cloud, 1)
+    uuid = select_host(cloud, 1)
     database = cloud.app.services.database
     statement = "UPDATE sched_decisions SET conditions = NULL, best = NULL"
     database.write(lambda connection: connection.exec_driver_sql(statement))
-    assert "outcome" not in differences(cloud, uuid, settings=NOW)
+    assert "outcome" not in replay_differences(cloud, uuid, settings=NOW)
     with pytest.raises(Invalid, match="are not recorded"):
         replay_decision(cloud, uuid, settings=THEN)
 

@@ -32,13 +32,13 @@ def cloud(app):
     return app
 
 
-def count(database, table):
+def count_rows(database, table):
     with database.read() as connection:
         return connection.scalar(text(f"SELECT count(*) FROM {table}"))
 
 
 @contextmanager
-def without_table(database, table):
+def drop_table_temporarily(database, table):
     """Take a table away for a while."""
 
     def rename(before, after):
@@ -55,23 +55,23 @@ def without_table(database, table):
 @pytest.mark.all_databases
 def test_claim_without_its_decision_is_rolled_back(cloud):
     database = cloud.app.services.database
-    with without_table(database, "sched_decision_places"), pytest.raises(Unavailable):
+    with drop_table_temporarily(database, "sched_decision_places"), pytest.raises(Unavailable):
         cloud.app.services.scheduler.select_destinations(spec(instance(1)))
     for table in ("allocations", "sched_instances", "sched_decisions"):
-        assert count(database, table) == 0
+        assert count_rows(database, table) == 0
 
 
 def test_answer_without_allocations_needs_no_decision(cloud):
     scheduler, database = cloud.app.services.scheduler, cloud.app.services.database
-    with without_table(database, "sched_decision_places"):
+    with drop_table_temporarily(database, "sched_decision_places"):
         answer = scheduler.select_destinations(spec(instance(1)), claiming=ClaimMode.NONE)
         with pytest.raises(NoValidHost):
             scheduler.select_destinations(spec(flavor=flavor(vcpus=99)))
     assert selected_hosts(answer) == ["cn1"]
-    assert count(database, "sched_decisions") == 0
+    assert count_rows(database, "sched_decisions") == 0
 
 
-def a_funnel(number=0, *, reason="full", query="resources=VCPU:1", detail="a"):
+def build_funnel(number=0, *, reason="full", query="resources=VCPU:1", detail="a"):
     rejected = tuple(Rejected(f"cn{number}", "node", reason) for number in range(number))
     return Funnel(
         request_filters=(
@@ -85,10 +85,10 @@ def a_funnel(number=0, *, reason="full", query="resources=VCPU:1", detail="a"):
 @pytest.mark.parametrize(
     ("funnel", "expected"),
     [
-        (a_funnel(3), 3),
-        (a_funnel(500), 100),
-        (a_funnel(500, reason="x" * 2_000), 20),
-        (a_funnel(500, reason="x" * 10_000), 3),
+        (build_funnel(3), 3),
+        (build_funnel(500), 100),
+        (build_funnel(500, reason="x" * 2_000), 20),
+        (build_funnel(500, reason="x" * 10_000), 3),
     ],
     ids=["all", "a hundred", "twenty", "three"],
 )
@@ -100,9 +100,9 @@ def test_number_of_rejected_hosts_depends_on_the_size(funnel, expected):
 @pytest.mark.parametrize(
     "funnel",
     [
-        a_funnel(500, reason="x" * MOST_BYTES),
-        a_funnel(2, detail="x" * MOST_BYTES),
-        a_funnel(2, query="x" * MOST_BYTES),
+        build_funnel(500, reason="x" * MOST_BYTES),
+        build_funnel(2, detail="x" * MOST_BYTES),
+        build_funnel(2, query="x" * MOST_BYTES),
     ],
     ids=["reasons", "changes", "query"],
 )
@@ -114,7 +114,7 @@ def test_large_funnel_has_only_its_counts(funnel):
     assert stored["filters"] == [expected]
 
 
-def made_at(moment, number=0):
+def decision_at(moment, number=0):
     return Decision(
         uuid=instance(1000 + number),
         outcome="selected",
@@ -127,7 +127,7 @@ def made_at(moment, number=0):
     )
 
 
-def record(database, decision):
+def record_decision(database, decision):
     database.write(lambda connection: decisions.record(connection, decision, decision.created_at))
 
 
@@ -135,32 +135,32 @@ def test_old_decisions_are_deleted_after_a_time_or_a_number_of_decisions(databas
     retention = Retention(database, keeping=60)
     assert retention.MOST > retention.EVERY
     old = NOW - timedelta(seconds=61)
-    record(database, made_at(old))
+    record_decision(database, decision_at(old))
     retention.made_one(NOW)
     with record_statements(database) as statements:
         for _ in range(retention.EVERY - 2):
             retention.made_one(NOW)
     assert statements == []
     retention.made_one(NOW)
-    assert count(database, "sched_decisions") == 0
-    record(database, made_at(old))
+    assert count_rows(database, "sched_decisions") == 0
+    record_decision(database, decision_at(old))
     retention.made_one(NOW + timedelta(seconds=59))
-    assert count(database, "sched_decisions") == 1
+    assert count_rows(database, "sched_decisions") == 1
     retention.made_one(NOW + timedelta(seconds=60))
-    assert count(database, "sched_decisions") == 0
+    assert count_rows(database, "sched_decisions") == 0
     # The clock is set back.
     retention.made_one(NOW + timedelta(days=365))
-    record(database, made_at(old))
+    record_decision(database, decision_at(old))
     retention.made_one(NOW)
-    assert count(database, "sched_decisions") == 0
+    assert count_rows(database, "sched_decisions") == 0
 
 
 def test_retention_of_0_keeps_all_decisions(database):
     retention = Retention(database, keeping=0)
-    record(database, made_at(NOW))
+    record_decision(database, decision_at(NOW))
     for _ in range(2 * retention.EVERY):
         retention.made_one(NOW + timedelta(days=9999))
-    assert count(database, "sched_decisions") == 1
+    assert count_rows(database, "sched_decisions") == 1
 
 
 def test_process_deletes_decisions_of_all_processes(database):
@@ -168,10 +168,10 @@ def test_process_deletes_decisions_of_all_processes(database):
     first.MOST = 1  # so that it deletes in several statements
     for retention, remaining in ((first, 0), (second, 3)):
         for number in range(3):
-            record(database, made_at(NOW - timedelta(seconds=61), number))
+            record_decision(database, decision_at(NOW - timedelta(seconds=61), number))
         retention.made_one(NOW)
         retention.made_one(NOW + timedelta(seconds=60))
-        assert count(database, "sched_decisions") == remaining
+        assert count_rows(database, "sched_decisions") == remaining
 
 
 def test_service_has_the_configured_retention(make_app, sqlite_url):

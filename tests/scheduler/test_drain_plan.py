@@ -11,27 +11,27 @@ from tests.exploring import draws
 from tests.scheduler.carrying_out import (
     COMPUTE,
     FLAVORS,
-    carry_out,
-    disable,
-    fill,
+    carry_out_move,
+    disable_host,
+    fill_random_cloud,
     fill_small_cloud,
     host_of,
     make_application,
+    read_usage,
     small_clouds,
-    usage,
 )
 from tests.scheduler.test_scheduler import explain, select
-from tests.scheduler.test_simulation import dumped
+from tests.scheduler.test_simulation import dump_tables
 from tests.support.fleets import load_fleet
 from tests.support.scheduling import flavor, instance, report, spec
 
 
-def plan(app, *changes, status=200, **more):
+def request_plan(app, *changes, status=200, **more):
     body = {"changes": list(changes), **more}
     return app.post_json("/scheduler/v1/plan", body, status=status).json
 
 
-def capacity(app, name):
+def request_capacity(app, name):
     body = {"request_spec": {"flavor": name}}
     return app.post_json("/scheduler/v1/capacity", body).json["capacity"]
 
@@ -48,32 +48,32 @@ def app_without_timeout(database_url, make_app):
 @pytest.mark.parametrize("seed", range(4))
 def test_plan_of_a_random_cloud_can_be_carried_out(app_without_timeout, seed):
     app, random = app_without_timeout, Random(seed)
-    uuids = fill(app, random, hosts=6, number=16)
+    uuids = fill_random_cloud(app, random, hosts=6, number=16)
     drained = random.sample([f"cn{number}" for number in range(1, 7)], 2)
     for size in FLAVORS.values():
         stored = {"name": size["name"], "vcpus": 1, "ram": size["memory_mb"], "disk": 1}
         app.post_json("/compute/v2.1/flavors", {"flavor": stored}, headers=COMPUTE)
-    before = dumped(app)
-    answer = plan(app, {"drain": drained})
-    assert dumped(app) == before
+    before = dump_tables(app)
+    answer = request_plan(app, {"drain": drained})
+    assert dump_tables(app) == before
     counts = answer["capacity"]
     assert {count["flavor"] for count in counts} == FLAVORS.keys()
-    assert all(count["before"] == capacity(app, count["flavor"]) for count in counts)
+    assert all(count["before"] == request_capacity(app, count["flavor"]) for count in counts)
     on_drained = {uuid for uuid in uuids if host_of(app, uuid) in drained}
     moving = {move["instance"] for move in answer["moves"]}
     stuck = {entry["instance"] for entry in answer["stuck"]}
     assert (moving | stuck, moving & stuck) == (on_drained, set())
     for host in drained:
-        disable(app, host)
+        disable_host(app, host)
     for move in answer["moves"]:
         assert move["to"] not in drained
-        carry_out(app, move)
+        carry_out_move(app, move)
     for entry in answer["stuck"]:
         assert host_of(app, entry["instance"]) == entry["host"]
         assert entry["reason"]
-    assert all(count["after"] == capacity(app, count["flavor"]) for count in counts)
+    assert all(count["after"] == request_capacity(app, count["flavor"]) for count in counts)
     # Nothing more is to be done, and the other instances are still stuck.
-    second_plan = plan(app, {"drain": drained})
+    second_plan = request_plan(app, {"drain": drained})
     assert second_plan["moves"] == []
     assert {entry["instance"] for entry in second_plan["stuck"]} == stuck
 
@@ -88,20 +88,20 @@ def test_plan_of_any_small_cloud_can_be_carried_out(
     app = make_application(make_app, sqlite_template, tmp_path_factory.mktemp("plan"))
     stored = fill_small_cloud(app, sizes, request)
     on_drained = {uuid for uuid in stored if host_of(app, uuid) in drained}
-    before = dumped(app)
-    answer = plan(app, {"drain": sorted(drained)})
-    assert dumped(app) == before
+    before = dump_tables(app)
+    answer = request_plan(app, {"drain": sorted(drained)})
+    assert dump_tables(app) == before
     moving = [entry["instance"] for entry in answer["moves"]]
     stuck = {item["instance"] for item in answer["stuck"]}
     assert len(moving) == len(set(moving))
     assert (set(moving) | stuck, set(moving) & stuck) == (on_drained, set())
     for host in drained:
-        disable(app, host)
+        disable_host(app, host)
     for move in answer["moves"]:
         assert move["to"] not in drained
-        carry_out(app, move, **stored[move["instance"]])
+        carry_out_move(app, move, **stored[move["instance"]])
     # What was stuck finds no host now either, and nothing more is to be done.
-    second_plan = plan(app, {"drain": sorted(drained)})
+    second_plan = request_plan(app, {"drain": sorted(drained)})
     assert (second_plan["moves"], {entry["instance"] for entry in second_plan["stuck"]}) == (
         [],
         stuck,
@@ -119,48 +119,48 @@ def cloud(app):
 
 
 def test_plan_moves_equal_instances(cloud):
-    answer = plan(cloud, {"drain": ["cn1"]})
+    answer = request_plan(cloud, {"drain": ["cn1"]})
     assert [move["from"] for move in answer["moves"]] == ["cn1", "cn1"]
     assert sorted(entry["to"] for entry in answer["moves"]) == ["cn2", "cn3"]
     assert answer["stuck"] == []
 
 
 def test_instances_without_capacity_are_stuck(cloud):
-    before = usage(cloud, "cn1"), usage(cloud, "cn2")
-    answer = plan(cloud, {"drain": ["cn1", "cn2"]}, {"remove": ["cn3"]})
+    before = read_usage(cloud, "cn1"), read_usage(cloud, "cn2")
+    answer = request_plan(cloud, {"drain": ["cn1", "cn2"]}, {"remove": ["cn3"]})
     assert answer["moves"] == []
     assert [entry["host"] for entry in answer["stuck"]] == ["cn1", "cn1"]
     assert "are disabled and meet all other constraints" in answer["stuck"][0]["reason"]
     full = {"inventory": {"host": "cn3", "resource_class": "MEMORY_MB", "total": 2048}}
-    answer = plan(cloud, {"drain": ["cn1"]}, full)
+    answer = request_plan(cloud, {"drain": ["cn1"]}, full)
     assert [move["to"] for move in answer["moves"]] == ["cn2", "cn2"]
     less = {"inventory": {"host": "cn2", "resource_class": "MEMORY_MB", "total": 4096}}
-    answer = plan(cloud, {"drain": ["cn1"]}, full, less)
+    answer = request_plan(cloud, {"drain": ["cn1"]}, full, less)
     assert [move["to"] for move in answer["moves"]] == ["cn2"]
     assert [entry["host"] for entry in answer["stuck"]] == ["cn1"]
-    assert (usage(cloud, "cn1"), usage(cloud, "cn2")) == before
+    assert (read_usage(cloud, "cn1"), read_usage(cloud, "cn2")) == before
     body = {"host": "cn2", "node": "cn2", "flavor": "gone"}
     cloud.put_json(f"/scheduler/v1/instances/{instance(7)}", body)
-    (entry,) = plan(cloud, {"drain": ["cn2"]})["stuck"]
+    (entry,) = request_plan(cloud, {"drain": ["cn2"]})["stuck"]
     assert entry["reason"] == "its flavor is not recorded"
 
 
 def test_smaller_host_loses_only_the_instances_that_do_not_fit(cloud):
     less = {"inventory": {"host": "cn1", "resource_class": "MEMORY_MB", "total": 4096}}
-    (move,) = plan(cloud, less)["moves"]
+    (move,) = request_plan(cloud, less)["moves"]
     assert (move["from"], "MEMORY_MB" in move["reason"]) == ("cn1", True)
     more = {"inventory": {"host": "cn1", "resource_class": "MEMORY_MB", "total": 6144}}
-    assert plan(cloud, more)["moves"] == []
+    assert request_plan(cloud, more)["moves"] == []
 
 
 def test_instances_may_move_to_added_hosts(cloud):
-    answer = plan(cloud, {"add": {"like": "cn3"}}, {"drain": ["cn1", "cn2", "cn3"]})
+    answer = request_plan(cloud, {"add": {"like": "cn3"}}, {"drain": ["cn1", "cn2", "cn3"]})
     assert [move["to"] for move in answer["moves"]] == ["cn3+1", "cn3+1"]
 
 
 def test_overrides_apply_to_moves(cloud):
     packing = {"filter_scheduler.ram_weight_multiplier": -5.0}
-    moves = plan(cloud, {"drain": ["cn1"]}, overrides=packing)["moves"]
+    moves = request_plan(cloud, {"drain": ["cn1"]}, overrides=packing)["moves"]
     assert len(moves) == 2
     assert len({move["to"] for move in moves}) == 1
 
@@ -173,10 +173,10 @@ def test_overrides_apply_to_the_capacity_after(cloud):
         "filter_scheduler.enabled_filters": ["NumInstancesFilter"],
         "filter_scheduler.max_instances_per_host": 1,
     }
-    answer = plan(cloud, {"drain": ["cn1"]}, overrides=one_each)
+    answer = request_plan(cloud, {"drain": ["cn1"]}, overrides=one_each)
     assert sorted(move["to"] for move in answer["moves"]) == ["cn2", "cn3"]
     (count,) = answer["capacity"]
-    assert count["before"] == capacity(cloud, "m1.small") > 2
+    assert count["before"] == request_capacity(cloud, "m1.small") > 2
     assert count["after"] == 0
 
 

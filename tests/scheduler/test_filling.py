@@ -10,7 +10,7 @@ from webtest import TestApp
 from placement_sched.app import create_app
 from tests.conftest import make_settings
 from tests.scheduler.test_scheduler import usages
-from tests.scheduler.test_select_races import select
+from tests.scheduler.test_select_races import select_host
 from tests.support.clouds import uuid_of
 from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
@@ -26,7 +26,7 @@ SMALL = flavor(memory_mb=4096)
 STACKING = {"filter_scheduler__ram_weight_multiplier": -1.0}
 
 
-def fill(barrier, which, url, orders):
+def fill_cloud(barrier, which, url, orders):
     """Select a host for one instance after the other until none is found."""
     settings = make_settings(url, **orders[which % len(orders)])
     client = TestApp(create_app(settings))
@@ -34,7 +34,7 @@ def fill(barrier, which, url, orders):
     uuids = map(instance, count(1000 * (which + 1)))
     answer = [(200, "")]
     while answer[-1][0] == 200:
-        answer.append(select(client, spec(next(uuids), flavor=SMALL)))
+        answer.append(select_host(client, spec(next(uuids), flavor=SMALL)))
     return answer[1:]
 
 
@@ -44,7 +44,7 @@ def test_schedulers_fill_a_cloud_completely(app, orders):
     reports = [report(name, memory_mb=4096 * room) for name, room in CAPACITY.items()]
     app.post_json("/scheduler/v1/compute_nodes", reports)
     url = app.app.services.database.url.render_as_string(hide_password=False)
-    answer = run_in_processes(SCHEDULERS, fill, url, orders)
+    answer = run_in_processes(SCHEDULERS, fill_cloud, url, orders)
     response = [code for status, code in answer if status != 200]
     placed = Counter(host for status, host in answer if status == 200)
     assert response == ["scheduler.no_valid_host"] * SCHEDULERS
@@ -70,7 +70,7 @@ def claim_by_placement(client, host, number):
 def fill_or_claim(barrier, which, url):
     """Fill the cloud by selections; every other process by claims of hosts in reverse order."""
     if which % 2:
-        return fill(barrier, which, url, [{}])
+        return fill_cloud(barrier, which, url, [{}])
     client = TestApp(create_app(make_settings(url)))
     barrier.wait(120)
     numbers = count(1000 * which)

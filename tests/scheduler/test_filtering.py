@@ -35,20 +35,20 @@ class Passes(BaseHostFilter):
         return host_state.host not in self.names
 
 
-def names(run):
+def host_names(run):
     return [host.host for host in run.hosts]
 
 
 def test_each_filter_gets_the_hosts_that_passed_the_previous_filter():
     run = run_filters([RejectsWithReason(), Passes()], HOSTS, SPEC)
-    assert names(run) == ["cn3"]
+    assert host_names(run) == ["cn3"]
     first, second = run.reports
     assert (first.name, first.before, first.after) == ("RejectsWithReason", 3, 2)
     assert first.rejected == (Rejected("cn2", "cn2", "cn2 is not liked"),)
     assert (second.name, second.before, second.after) == ("Passes", 2, 1)
     assert second.rejected == (Rejected("cn1", "cn1", "rejected by Passes"),)
     run = run_filters([], HOSTS, SPEC)
-    assert (names(run), run.reports) == (["cn1", "cn2", "cn3"], ())
+    assert (host_names(run), run.reports) == (["cn1", "cn2", "cn3"], ())
 
 
 def test_later_filters_do_not_run_if_no_host_remains():
@@ -56,7 +56,7 @@ def test_later_filters_do_not_run_if_no_host_remains():
         names = ("cn1", "cn2", "cn3")
 
     run = run_filters([All(), Passes()], HOSTS, SPEC)
-    assert names(run) == []
+    assert host_names(run) == []
     assert [report.name for report in run.reports] == ["All"]
 
 
@@ -66,7 +66,7 @@ def test_filter_all_that_returns_none_rejects_every_host():
             return None
 
     run = run_filters([ReturnsNone(), Passes()], HOSTS, SPEC)
-    assert names(run) == []
+    assert host_names(run) == []
     assert [(report.before, report.after, len(report.rejected)) for report in run.reports] == [
         (3, 0, 3)
     ]
@@ -95,7 +95,7 @@ class Truthy(BaseHostFilter):
 @pytest.mark.parametrize("kind", [Generator, Twice, FilterOne, Truthy])
 def test_filters_may_decide_by_any_interface_of_nova(kind):
     run = run_filters([kind()], HOSTS, SPEC)
-    assert names(run) == ["cn1"]
+    assert host_names(run) == ["cn1"]
     assert {rejection.reason for rejection in run.reports[0].rejected} == {
         f"rejected by {kind.__name__}"
     }
@@ -107,7 +107,7 @@ def test_host_passes_of_a_subclass_decides():
             return super().host_passes(host_state, spec) and host_state.host != "cn3"
 
     run = run_filters([Stricter()], HOSTS, SPEC)
-    assert names(run) == ["cn1"]
+    assert host_names(run) == ["cn1"]
     assert [rejection.reason for rejection in run.reports[0].rejected] == [
         "cn2 is not liked",
         "rejected by Stricter",
@@ -127,11 +127,11 @@ class PreparedFilter(BaseHostFilter):
 def test_prepare_returns_a_function_for_all_hosts():
     spec = build_spec(scheduler_hints={"not": ["cn2"]})
     run = run_filters([PreparedFilter()], HOSTS, spec)
-    assert names(run) == ["cn1", "cn3"]
+    assert host_names(run) == ["cn1", "cn3"]
     assert [rejection.reason for rejection in run.reports[0].rejected] == ["not liked"]
     assert not PreparedFilter().host_passes(HOSTS[1], spec)
     assert PreparedFilter().rejection(HOSTS[1], spec).reason == "not liked"
-    assert names(run_filters([PreparedFilter()], HOSTS, SPEC)) == ["cn1", "cn2", "cn3"]
+    assert host_names(run_filters([PreparedFilter()], HOSTS, SPEC)) == ["cn1", "cn2", "cn3"]
     assert PreparedFilter().host_passes(HOSTS[1], SPEC)
 
 
@@ -151,7 +151,7 @@ def test_methods_of_a_subclass_replace_prepare():
         "not liked",
         "nobody is good enough",
     ]
-    assert names(run_filters([Passing()], HOSTS, named)) == ["cn3"]
+    assert host_names(run_filters([Passing()], HOSTS, named)) == ["cn3"]
 
 
 def test_filter_may_run_for_some_instances_only():
@@ -162,12 +162,12 @@ def test_filter_may_run_for_some_instances_only():
         def run_filter_for_index(self, index):
             return index == 1
 
-    assert names(run_filters([Once()], HOSTS, SPEC, index=0)) == ["cn2", "cn3"]
+    assert host_names(run_filters([Once()], HOSTS, SPEC, index=0)) == ["cn2", "cn3"]
     later = run_filters([Once(), RejectsWithReason()], HOSTS, SPEC, index=1)
-    assert names(later) == ["cn1", "cn3"]
+    assert host_names(later) == ["cn1", "cn3"]
     assert [report.name for report in later.reports] == ["RejectsWithReason"]
-    assert names(run_filters([Second()], HOSTS, SPEC, index=0)) == ["cn1", "cn2", "cn3"]
-    assert names(run_filters([Second()], HOSTS, SPEC, index=1)) == ["cn2", "cn3"]
+    assert host_names(run_filters([Second()], HOSTS, SPEC, index=0)) == ["cn1", "cn2", "cn3"]
+    assert host_names(run_filters([Second()], HOSTS, SPEC, index=1)) == ["cn2", "cn3"]
 
 
 class NoMessage(Exception):
@@ -250,5 +250,5 @@ def test_filter_reads_the_options_of_its_request_in_conf():
 
     options = {"filter_scheduler__host_subset_size": 2, "DEFAULT__service_down_time": 7}
     plugin = ReadsOptions.with_settings(settings_with(**options))
-    assert names(run_filters([plugin], HOSTS, SPEC)) == ["cn1", "cn2"]
+    assert host_names(run_filters([plugin], HOSTS, SPEC)) == ["cn1", "cn2"]
     assert (CONF.filter_scheduler.host_subset_size, CONF.service_down_time) == (1, 60)

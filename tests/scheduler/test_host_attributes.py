@@ -49,7 +49,7 @@ def build_app(make_app, url, **options):
     return app
 
 
-def test_a_plugin_reads_them(attributes, make_app, sqlite_url):
+def test_plugin_reads_host_attributes(attributes, make_app, sqlite_url):
     path = f"{__name__}.TraitsFilter"
     app = build_app(
         make_app, sqlite_url, available_filters=[path], enabled_filters=["TraitsFilter"]
@@ -59,7 +59,7 @@ def test_a_plugin_reads_them(attributes, make_app, sqlite_url):
     assert sorted(CALLS) == ["cn1", "cn2"]
 
 
-def test_shipped_filters_do_not_read_them(attributes, make_app, sqlite_url):
+def test_shipped_filters_do_not_read_host_attributes(attributes, make_app, sqlite_url):
     app = build_app(make_app, sqlite_url)
     flavor = {"name": "m1", "vcpus": 1, "memory_mb": 1, "root_gb": 1}
     flavor["extra_specs"] = {"is_patched": "True", "capabilities:is_patched": "True"}
@@ -68,7 +68,7 @@ def test_shipped_filters_do_not_read_them(attributes, make_app, sqlite_url):
     assert CALLS == []
 
 
-def test_without_them_an_unknown_attribute_is_an_error():
+def test_unknown_attribute_is_an_error():
     host = build_host_state()
     with pytest.raises(AttributeError, match="'HostState' object has no attribute 'traits'"):
         _ = host.traits
@@ -76,6 +76,6 @@ def test_without_them_an_unknown_attribute_is_an_error():
     assert host.traits == {"X"}
 
 
-def test_a_wrong_entry_point_is_an_error():
+def test_invalid_entry_point_is_an_error():
     with pytest.raises(ConfigurationError, match=r"acme \(acme_none:f\) of placement_sched\.host_"):
         host_attributes(build_entry_point("acme_none:f"))

@@ -145,7 +145,7 @@ def record_instance(app, number, host, flavor=None):
     ],
     ids=str,
 )
-def test_hints_on_every_database(database_url, make_app, hints, hosts):
+def test_instances_of_hints_are_read_on_every_database(database_url, make_app, hints, hosts):
     app = cloud_with(database_url, make_app, "DifferentHostFilter", "SameHostFilter")
     record_instance(app, 1, "cn1")
     record_instance(app, 2, "cn2")

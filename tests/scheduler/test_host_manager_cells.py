@@ -27,10 +27,10 @@ def cloud(app):
 
 
 def record_cells(app, *found):
-    def put(connection):
+    def put_cells(connection):
         cells.put(connection, found, utcnow())
 
-    app.app.services.database.write(put)
+    app.app.services.database.write(put_cells)
 
 
 def mark_unavailable(app, uuid, seconds):

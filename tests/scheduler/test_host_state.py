@@ -39,18 +39,18 @@ SERVICE = service_view(
 )
 
 
-def a_state(**report):
+def host_state_of(**report):
     return make_host_state(parse(build_report(**report), Defaults(now=NOW)).node, SERVICE)
 
 
 def test_host_state_has_the_names_of_nova_only():
-    names = {name for name in dir(a_state()) if not name.startswith("_")}
+    names = {name for name in dir(host_state_of()) if not name.startswith("_")}
     # ``update`` is how nova fills one; ours are made whole.
     assert names == set(NOVA_NAMES.split()) - {"update"}
 
 
 def test_host_state_has_the_values_of_the_report():
-    state = a_state(
+    state = host_state_of(
         cell_uuid=node_uuid(9),
         vcpus_used=2,
         memory_mb_used=1024,
@@ -80,7 +80,9 @@ def test_host_state_has_the_values_of_the_report():
     ("least", "free_gb"), [(None, 90), (95, 90), (90, 90), (50, 50), (0, 0), (-5, -5)]
 )
 def test_disk_available_least_caps_the_free_disk(least, free_gb):
-    assert a_state(local_gb_used=10, disk_available_least=least).free_disk_mb == free_gb * 1024
+    assert (
+        host_state_of(local_gb_used=10, disk_available_least=least).free_disk_mb == free_gb * 1024
+    )
 
 
 def test_node_without_free_disk_has_an_empty_state():
@@ -94,13 +96,13 @@ def test_node_without_free_disk_has_an_empty_state():
 
 
 def test_free_memory_is_reported_or_computed():
-    assert a_state(memory_mb_used=1000, free_ram_mb=None).free_ram_mb == 15384
-    assert a_state(memory_mb_used=1000, free_ram_mb=5).free_ram_mb == 5
+    assert host_state_of(memory_mb_used=1000, free_ram_mb=None).free_ram_mb == 15384
+    assert host_state_of(memory_mb_used=1000, free_ram_mb=5).free_ram_mb == 5
     assert repr(HostState("h", "n")) == "(h, n) ram: 0MB disk: 0MB io_ops: 0 instances: 0"
 
 
 def test_service_is_a_mapping_as_in_nova():
-    service = a_state().service
+    service = host_state_of().service
     assert service["disabled"] is True
     assert service["disabled_reason"] == service.get("disabled_reason") == "why"
     assert (service["host"], service["last_seen_up"]) == ("cn1", NOW)
@@ -122,7 +124,7 @@ def test_each_host_has_limits_and_candidates_of_its_own():
 
 
 def test_instance_of_the_request_uses_resources():
-    state = a_state(stats={"num_instances": 3, "io_workload": 2})
+    state = host_state_of(stats={"num_instances": 3, "io_workload": 2})
     flavor = {"vcpus": 2, "memory_mb": 128, "root_gb": 5, "ephemeral_gb": 3, "swap": 512}
     state.consume_from_request(build_spec(flavor=flavor))
     assert state.free_ram_mb == 16384 - 128
@@ -130,30 +132,30 @@ def test_instance_of_the_request_uses_resources():
     assert (state.vcpus_used, state.num_instances, state.num_io_ops) == (2, 4, 3)
 
 
-def topology(*cells):
+def reported_topology(*cells):
     """Return what is reported of nodes, each a CPU for sharing, one for pinning and 1024 MB."""
     plain = {"cpuset": [0], "pcpuset": [1], "memory": 1024, "siblings": [[0], [1]]}
     return {"cells": [{"id": number, **plain, **cell} for number, cell in enumerate(cells)]}
 
 
-def one_node(**fields):
+def request_one_node(**fields):
     cell = {"cpuset": [], "pcpuset": [0], "memory": 512, "cpu_policy": "dedicated"}
     return build_spec(numa_topology={"cells": [cell]}, **fields)
 
 
 def test_numa_nodes_have_the_names_of_nova():
-    state = a_state(numa_topology=topology({"pinned_cpus": [1]}, {"id": 5}))
+    state = host_state_of(numa_topology=reported_topology({"pinned_cpus": [1]}, {"id": 5}))
     assert [cell.id for cell in state.numa_topology.cells] == [0, 5]
     assert [cell.avail_pcpus for cell in state.numa_topology.cells] == [0, 1]
     assert not state.numa_topology.has_threads
-    assert a_state().numa_topology is None
+    assert host_state_of().numa_topology is None
 
 
 def test_instances_of_one_request_do_not_share_pinned_cpus_or_memory():
-    node = parse(build_report(numa_topology=topology({}, {})), Defaults(now=NOW)).node
+    node = parse(build_report(numa_topology=reported_topology({}, {})), Defaults(now=NOW)).node
     state, other = make_host_state(node, SERVICE), make_host_state(node, SERVICE)
     for taken in ([0, 1], [1, 1], [1, 1]):  # the third fits nowhere, and takes nothing
-        state.consume_from_request(one_node())
+        state.consume_from_request(request_one_node())
         used = [len(cell.pinned_cpus) for cell in state.numa_topology.cells]
         assert sorted(used) == taken
     assert [cell.memory_usage for cell in state.numa_topology.cells] == [512, 512]
@@ -163,11 +165,11 @@ def test_instances_of_one_request_do_not_share_pinned_cpus_or_memory():
 
 
 def test_numa_nodes_are_read_only_if_requested(monkeypatch):
-    state = a_state(numa_topology=topology({}))
+    state = host_state_of(numa_topology=reported_topology({}))
     monkeypatch.setattr(NUMACell, "from_document", None)
     state.consume_from_request(build_spec())
     with pytest.raises(TypeError):
-        state.consume_from_request(one_node())
+        state.consume_from_request(request_one_node())
 
 
 def test_cpus_are_near_the_devices_of_the_first_candidate():
@@ -183,7 +185,7 @@ def test_cpus_are_near_the_devices_of_the_first_candidate():
         def apply_requests(self, _requests, mapping, cells):
             self.taken.append((mapping, [cell.id for cell in cells]))
 
-    state = a_state(numa_topology=topology({}, {}))
+    state = host_state_of(numa_topology=reported_topology({}, {}))
     state.pci_stats = Stats()
     state.allocation_candidates = [
         {"allocations": {}, "mappings": {"pci": [provider]}} for provider in ("p1", "p0")
@@ -199,12 +201,12 @@ def test_cpus_are_near_the_devices_of_the_first_candidate():
 
 def test_devices_and_cpus_are_of_the_same_node():
     card = {"vendor_id": "8086", "product_id": "1520"}
-    state = a_state(
-        numa_topology=topology({}, {}),
+    state = host_state_of(
+        numa_topology=reported_topology({}, {}),
         pci_device_pools=[{**card, "numa_node": node, "count": 2 - node} for node in (0, 1)],
     )
     near = {"count": 1, "spec": [card], "alias_name": "nic", "numa_policy": "required"}
-    spec = one_node(pci_requests={"requests": [near]})
+    spec = request_one_node(pci_requests={"requests": [near]})
     remaining = []
     for _ in range(2):
         state.consume_from_request(spec)

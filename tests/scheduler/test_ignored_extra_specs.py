@@ -42,7 +42,7 @@ def cloud(sqlite_app):
     return sqlite_app
 
 
-def odd_spec(*instances, **fields):
+def spec_with_ignored_keys(*instances, **fields):
     return spec(*instances, flavor=flavor(extra_specs=ODD, **fields))
 
 
@@ -51,19 +51,19 @@ def read_funnel(cloud, uuid):
 
 
 def test_explanation_decision_and_error_have_the_warnings(cloud):
-    answer, plain = explain(cloud, odd_spec()), explain(cloud, spec())
+    answer, plain = explain(cloud, spec_with_ignored_keys()), explain(cloud, spec())
     assert answer["funnel"]["warnings"] == WARNINGS
     assert answer["outcome"] == "selected"
     query = answer["funnel"]["allocation_candidates"]["query"]
     assert query == plain["funnel"]["allocation_candidates"]["query"]
     assert answer["hosts"] == plain["hosts"]
     assert "warnings" not in plain["funnel"]
-    answer = select(cloud, odd_spec(instance(1)))
+    answer = select(cloud, spec_with_ignored_keys(instance(1)))
     ((selection,),) = answer["selections"]
     (allocation,) = selection["allocation_request"]["allocations"].values()
     assert allocation["resources"]["VCPU"] == 1
     assert read_funnel(cloud, answer["decision"])["warnings"] == WARNINGS
-    (error,) = select(cloud, odd_spec(instance(2), vcpus=999), status=409)["errors"]
+    (error,) = select(cloud, spec_with_ignored_keys(instance(2), vcpus=999), status=409)["errors"]
     assert error["code"] == "scheduler.no_valid_host"
     assert error["funnel"]["warnings"] == WARNINGS
     assert read_funnel(cloud, error["decision"])["warnings"] == WARNINGS
@@ -79,8 +79,8 @@ def test_fallback_query_of_pinned_cpus_has_no_second_warning(cloud):
 def test_each_key_and_value_is_logged_once(cloud, caplog):
     with caplog.at_level(logging.WARNING, logger=caches.__name__):
         for number in (1, 2):
-            select(cloud, odd_spec(instance(number)))
-            explain(cloud, odd_spec())
+            select(cloud, spec_with_ignored_keys(instance(number)))
+            explain(cloud, spec_with_ignored_keys())
         explain(cloud, spec(flavor=flavor(extra_specs={"group_policy": "other"})))
     logged = [record.getMessage() for record in caplog.records if record.name == caches.__name__]
     other = "ignored: flavor extra spec group_policy=other: expected none or isolate"
@@ -114,7 +114,7 @@ def test_warning_is_one_short_line(key, value, shown):
 
 
 def test_strict_option_makes_the_first_key_an_error(cloud):
-    body = {"request_spec": odd_spec(), "overrides": STRICT}
+    body = {"request_spec": spec_with_ignored_keys(), "overrides": STRICT}
     (error,) = cloud.post_json("/scheduler/v1/explain", body, status=400).json["errors"]
     assert error["detail"] == (
         "flavor extra spec 'trait:HW_CPU_X86_AVX2': expected required or forbidden, got 'optional'"

@@ -50,7 +50,7 @@ zone = north
 
 
 @pytest.fixture(autouse=True)
-def reset_files():
+def reset_option_files():
     """Leave no file to the tests that follow in objects of the process."""
     yield
     for conf in (CONF, cfg.CONF):
@@ -58,7 +58,7 @@ def reset_files():
 
 
 @pytest.fixture
-def file(tmp_path, monkeypatch, request):
+def plugin_file(tmp_path, monkeypatch, request):
     """Write a plugin that registers options of its own with an object, and its configuration."""
     package, name, conf = request.param
     module = f"late_{name.lower()}"
@@ -71,7 +71,7 @@ def file(tmp_path, monkeypatch, request):
 
 
 for_each_conf = pytest.mark.parametrize(
-    "file",
+    "plugin_file",
     [("oslo_config", "cfg", "cfg.CONF"), ("placement_sched.config", "CONF", "CONF")],
     indirect=True,
     ids=["oslo.config's own", "ours"],
@@ -79,8 +79,8 @@ for_each_conf = pytest.mark.parametrize(
 
 
 @for_each_conf
-def test_late_options_have_the_values_of_the_file(file):
-    plugins = plugins_for(read_settings([file], make_full_conf()))
+def test_late_options_have_the_values_of_the_file(plugin_file):
+    plugins = plugins_for(read_settings([plugin_file], make_full_conf()))
     hosts = [build_host_state("cn1"), build_host_state("cn22")]
     hosts_after = run_filters(plugins.filters, hosts, build_spec()).hosts
     assert hosts_after == hosts
@@ -90,18 +90,18 @@ def test_late_options_have_the_values_of_the_file(file):
 
 
 @for_each_conf
-def test_config_validate_accepts_options_registered_in_init(file, capsys):
-    status = main(["config", "validate", "--config-file", file])
+def test_config_validate_accepts_options_registered_in_init(plugin_file, capsys):
+    status = main(["config", "validate", "--config-file", plugin_file])
     assert "_made" not in capsys.readouterr().out
     assert status == 0
 
 
 @for_each_conf
-def test_options_registered_in_init_have_values_of_the_new_file(file):
-    plugins_for(read_settings([file], make_full_conf()))
-    path = Path(file)
+def test_options_registered_in_init_have_values_of_the_new_file(plugin_file):
+    plugins_for(read_settings([plugin_file], make_full_conf()))
+    path = Path(plugin_file)
     path.write_text(path.read_text().replace("= yield", "= reject"))
-    plugins = plugins_for(read_settings([file], make_full_conf()))
+    plugins = plugins_for(read_settings([plugin_file], make_full_conf()))
     assert run_filters(plugins.filters, [build_host_state()], build_spec()).hosts == []
 
 

@@ -36,7 +36,7 @@ def settings_with(file: Path, text: str):
     return read_settings((), make_full_conf()).with_overrides(overrides)
 
 
-class Elapsed:
+class FakeTimer:
     """A clock that the test moves."""
 
     seconds = 0.0
@@ -45,7 +45,7 @@ class Elapsed:
         return self.seconds
 
 
-def write(file: Path, text: str) -> None:
+def write_file(file: Path, text: str) -> None:
     """Write with a new modification time."""
     time = file.stat().st_mtime_ns if file.exists() else 0
     file.write_text(text)
@@ -149,12 +149,12 @@ def test_file_that_is_missing_or_broken_when_the_service_starts(file, caplog):
 @pytest.fixture
 def live_settings(file):
     """Settings of an options file with the value 2, and their clock."""
-    elapsed = Elapsed()
+    elapsed = FakeTimer()
     settings = settings_with(file, '{"scheduler_host_subset_size": 2}')
     return LiveSettings(settings, utcnow, elapsed), elapsed
 
 
-def size(options: LiveSettings) -> int:
+def read_subset_size(options: LiveSettings) -> int:
     return options.settings().filter_scheduler.host_subset_size
 
 
@@ -163,17 +163,17 @@ def test_changed_file_is_read_again_after_the_pause(file, live_settings, caplog)
     before = options.settings()
     elapsed.seconds += LATER
     assert options.settings() is before
-    write(file, '{"scheduler_host_subset_size": 5, "zzz": 1}')
-    assert size(options) == 2
+    write_file(file, '{"scheduler_host_subset_size": 5, "zzz": 1}')
+    assert read_subset_size(options) == 2
     elapsed.seconds += LATER
-    assert size(options) == 5
+    assert read_subset_size(options) == 5
     assert caplog.messages == [f"{NAME}: {file}: there is no option 'zzz': it is ignored"]
-    write(file, "{")
+    write_file(file, "{")
     elapsed.seconds += LATER
-    assert size(options) == 5
-    write(file, "{}")
+    assert read_subset_size(options) == 5
+    write_file(file, "{}")
     elapsed.seconds += LATER
-    assert size(options) == 1
+    assert read_subset_size(options) == 1
 
 
 @pytest.mark.parametrize(
@@ -191,11 +191,11 @@ def test_broken_file_keeps_the_old_values_and_logs_the_reason_once(
     if text is None:
         file.unlink()
     else:
-        write(file, text)
+        write_file(file, text)
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             elapsed.seconds += LATER
-            assert size(options) == 2
+            assert read_subset_size(options) == 2
     (message,) = caplog.messages
     assert message.startswith(f"{NAME}: {file}: ")
     assert why in message
@@ -225,7 +225,7 @@ def test_threads_use_the_old_settings_while_the_file_is_read(live_settings):
     elapsed.seconds += LATER
     seen = []
     with options._reading:
-        asker = Thread(target=lambda: seen.append(size(options)))
+        asker = Thread(target=lambda: seen.append(read_subset_size(options)))
         asker.start()
         asker.join(timeout=60)
     assert seen == [2]
@@ -245,7 +245,7 @@ def cloud(file, sqlite_url, make_app):
 
 def change_file(app, file: Path, document: object) -> None:
     """Change the file and end the pause."""
-    write(file, json.dumps(document))
+    write_file(file, json.dumps(document))
     app.app.services.scheduler.live._watch._next = 0.0
 
 
@@ -276,7 +276,7 @@ def test_options_of_a_new_plugin_are_registered_by_a_reload(tmp_path, monkeypatc
     config = tmp_path / "nova.conf"
     config.write_text("")
     live = LiveSettings(read_settings([str(config)], make_full_conf()))
-    write(config, "[filter_scheduler]\nenabled_filters = acme_new.New\n[acme_new]\nmost = 9\n")
+    write_file(config, "[filter_scheduler]\nenabled_filters = acme_new.New\n[acme_new]\nmost = 9\n")
     live.reload()
     assert live.settings().acme_new.most == 9
     assert live.settings().with_overrides({"acme_new.most": 3}).acme_new.most == 3

@@ -133,13 +133,13 @@ def cloud(sqlite_app, monkeypatch):
     return sqlite_app
 
 
-def many(count, **fields):
+def many_spec(count, **fields):
     return {**spec(**fields), "instance_uuids": None, "num_instances": count}
 
 
 def test_too_many_instances_are_rejected_by_counting(cloud):
-    assert explain(cloud, many(40))["outcome"] == "selected"
-    response = explain(cloud, many(41))
+    assert explain(cloud, many_spec(40))["outcome"] == "selected"
+    response = explain(cloud, many_spec(41))
     assert response["outcome"] == "no_valid_host"
     assert response["funnel"]["room"] == {"instances": 41, "at_most": 40}
     assert response["funnel"]["obstacle"] == {
@@ -149,12 +149,12 @@ def test_too_many_instances_are_rejected_by_counting(cloud):
     }
     assert "later_instance" not in response["funnel"]
     assert len(response["hosts"]) == 3
-    body = {"request_spec": many(41)}
+    body = {"request_spec": many_spec(41)}
     answer = cloud.post_json("/scheduler/v1/select_destinations", body, status=409).json
     assert "capacity for at most 40 of the 41" in answer["errors"][0]["detail"]
-    assert explain(cloud, many(33, ignore_hosts=["cn3"]))["funnel"]["room"]["at_most"] == 32
-    assert explain(cloud, many(32, ignore_hosts=["cn3"]))["outcome"] == "selected"
-    funnel = explain(cloud, many(9, flavor=flavor(vcpus=4)))["funnel"]
+    assert explain(cloud, many_spec(33, ignore_hosts=["cn3"]))["funnel"]["room"]["at_most"] == 32
+    assert explain(cloud, many_spec(32, ignore_hosts=["cn3"]))["outcome"] == "selected"
+    funnel = explain(cloud, many_spec(9, flavor=flavor(vcpus=4)))["funnel"]
     assert "room" not in funnel
     assert funnel["later_instance"]["filters"]
 
@@ -164,28 +164,28 @@ def test_anti_affinity_is_counted_by_the_number_of_hosts(cloud, name):
     group = {"policy": "anti-affinity", "rules": {"max_server_per_host": 8}, "members": []}
     assert ServerGroup.from_document(group).rules
     overrides = {"filter_scheduler.enabled_filters": [name]}
-    answer = explain(cloud, many(25, instance_group=group), overrides=overrides)
+    answer = explain(cloud, many_spec(25, instance_group=group), overrides=overrides)
     assert answer["funnel"]["room"] == {"instances": 25, "at_most": 24}
-    fit = explain(cloud, many(24, instance_group=group), overrides=overrides)
+    fit = explain(cloud, many_spec(24, instance_group=group), overrides=overrides)
     assert fit["outcome"] == "selected"
 
 
 def test_pinned_cpus_may_use_vcpu_of_other_hosts(cloud):
     pinned = flavor(extra_specs={"hw:cpu_policy": "dedicated"}, vcpus=1)
     overrides = {"filter_scheduler.enabled_filters": ["ComputeFilter"]}
-    body = many(30, flavor=pinned)
+    body = many_spec(30, flavor=pinned)
     answer = explain(cloud, body, overrides=overrides)
     assert answer["outcome"] == "selected"
 
 
 def test_counting_needs_no_further_statement(cloud):
-    def statements(count):
+    def count_statements(count):
         with record_statements(cloud.app.services.database) as seen:
-            explain(cloud, many(count))
+            explain(cloud, many_spec(count))
         return len(seen)
 
-    statements(2)
-    assert statements(30) == statements(2)
+    count_statements(2)
+    assert count_statements(30) == count_statements(2)
 
 
 SMALL = flavor(vcpus=1, memory_mb=1, root_gb=0)
@@ -194,7 +194,7 @@ LARGE_FLAVOR = flavor(extra_specs={f"resources:CUSTOM_{n}": "1" for n in range(1
 GROUP = {"policy": "soft-affinity", "members": [uuid_of(f"m{n}") for n in range(10_000)]}
 
 
-def hardware(nodes, devices):
+def hardware_fields(nodes, devices):
     """Return the fields of a request for NUMA nodes and PCI devices."""
     cells = [{"id": node, "cpuset": [node], "memory": 1} for node in range(nodes)]
     requests = [{"count": 1, "spec": [{"vendor_id": "8086"}]}] * devices
@@ -221,15 +221,15 @@ def hardware(nodes, devices):
             {"flavor": SMALL, "instance_group": GROUP},
             "101 instances of a server group with 10000 members: the product may be 1000000 at",
         ),
-        (200, hardware(4, 4), None),
+        (200, hardware_fields(4, 4), None),
         (
             201,
-            hardware(4, 4),
+            hardware_fields(4, 4),
             "all instances together may have at most 1600 NUMA nodes plus PCI requests (at $.req",
         ),
-        (250, hardware(4, 2), None),
-        (100, hardware(8, 8), None),
-        (1000, hardware(1, 0), None),
+        (250, hardware_fields(4, 2), None),
+        (100, hardware_fields(8, 8), None),
+        (1000, hardware_fields(1, 0), None),
     ],
     ids=lambda value: str(value)[:20] if isinstance(value, str | int) else "",
 )

@@ -31,13 +31,13 @@ SPEC = build_spec(
 )
 
 
-def params(**changes):
+def changed_params(**changes):
     return RequestFilterResult(
         replace(SPEC, request_level_params=replace(SPEC.request_level_params, **changes))
     )
 
 
-def destination(**changes):
+def changed_destination(**changes):
     return RequestFilterResult(
         replace(SPEC, requested_destination=replace(SPEC.destination, **changes))
     )
@@ -87,18 +87,18 @@ def test_narrower_request_rejection_and_none_are_valid_results(outcome):
             "scheduler_hints became NoneType",
         ),
         (RequestFilterResult(replace(SPEC, num_instances=5)), "may not change num_instances"),
-        (params(root_required=SPEC.root_required | {5}), "5 is not the name of a trait"),
+        (changed_params(root_required=SPEC.root_required | {5}), "5 is not the name of a trait"),
         (require_aggregates(SPEC, ["not-a-uuid"]), "is not a uuid"),
         (require_aggregates(SPEC, []), "is not a uuid"),
         (forbid_aggregates(SPEC, ["zz"]), "is not a uuid"),
         (forbid_aggregates(SPEC, ["0x00000000_0000_0000_0000_0000000001"]), "is not a uuid"),
-        (params(root_required=frozenset()), "removed constraints: CUSTOM_A"),
-        (params(root_forbidden=frozenset()), "removed constraints: CUSTOM_B"),
+        (changed_params(root_required=frozenset()), "removed constraints: CUSTOM_A"),
+        (changed_params(root_forbidden=frozenset()), "removed constraints: CUSTOM_B"),
         (
-            destination(aggregates=SPEC.destination.aggregates[:1]),
+            changed_destination(aggregates=SPEC.destination.aggregates[:1]),
             f"removed constraints: {AGGREGATES[1]}",
         ),
-        (destination(forbidden_aggregates=()), f"removed constraints: {UUID(int=3)}"),
+        (changed_destination(forbidden_aggregates=()), f"removed constraints: {UUID(int=3)}"),
     ],
     ids=range(23),
 )

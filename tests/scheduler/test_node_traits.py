@@ -13,7 +13,7 @@ from placement_sched.operations import services as operations
 from placement_sched.store.compute import hosts
 from placement_sched.store.compute import services as service_store
 from tests.exploring import Dice
-from tests.operations.test_reports import report as record
+from tests.operations.test_reports import record_report as record
 from tests.support.clouds import uuid_of
 from tests.support.provider_traits import (
     TRAIT,
@@ -35,12 +35,12 @@ pytestmark = pytest.mark.all_databases
 COMPUTE = {"OpenStack-API-Version": "compute 2.96"}
 
 
-def all_have(database):
+def all_nodes_have_trait(database):
     with database.read() as connection:
         return hosts.all_nodes_have(connection, TRAIT)
 
 
-class Process:
+class SchedulerProcess:
     """An application on a database that others change too."""
 
     def __init__(self, app):
@@ -88,7 +88,7 @@ class Process:
 
 
 def test_both_processes_see_a_change_at_once(settings, make_app):
-    processes = [Process(make_app(settings)) for _ in range(2)]
+    processes = [SchedulerProcess(make_app(settings)) for _ in range(2)]
     steps = [
         (lambda process: process.report("cn1", "cn2"), False),
         (lambda process: process.set_traits("cn1", TRAIT), False),
@@ -128,7 +128,7 @@ def test_change_by_placement_is_seen_at_once(database, settings):
     ]
     for index, (change, expected) in enumerate(steps):
         change()
-        assert all_have(database) is expected, index
+        assert all_nodes_have_trait(database) is expected, index
 
 
 def compute_answer(database):
@@ -196,13 +196,15 @@ def make_if_missing(database, uuid):
 
 
 @pytest.mark.property
-def test_answer_equals_that_of_a_naive_query_after_any_writes(database, other_process, settings):
+def test_answer_equals_that_of_a_naive_query_after_any_writes(
+    database, other_process_database, settings
+):
     random = Dice.of(34)
-    databases = (database, other_process)
+    databases = (database, other_process_database)
     seen = []
     for step in range(200):
         write_randomly(random.choice(databases), random, settings)
-        answer = [all_have(database_) for database_ in databases]
+        answer = [all_nodes_have_trait(database_) for database_ in databases]
         seen.append(compute_answer(database))
         assert answer == [seen[-1]] * 2, step
     assert 30 < sum(seen) < 170
@@ -212,5 +214,5 @@ def test_answer_takes_one_statement(database, settings):
     record(database, settings, build_report(1))
     add_trait(database, node_uuid(1))
     with record_statements(database) as statements:
-        assert all_have(database)
+        assert all_nodes_have_trait(database)
     assert len(statements) == 1

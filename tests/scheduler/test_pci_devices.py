@@ -34,7 +34,7 @@ def spec_with_devices(count=1, **fields):
     return build_spec(pci_requests={"requests": [request]})
 
 
-def counts(state):
+def device_counts(state):
     return {entry.get("rp_uuid"): entry["count"] for entry in state.pci_stats.pools}
 
 
@@ -55,7 +55,7 @@ def test_devices_are_of_the_first_candidate_or_any_pool(providers, count, expect
     state = build_host_state(pci_stats=PciPools.of([pool(2, rp_uuid="a"), pool(2, rp_uuid="b")]))
     state.allocation_candidates = [{"mappings": {"r-0": [uuid]}} for uuid in providers]
     state.consume_from_request(spec_with_devices(count))
-    assert counts(state) == expected
+    assert device_counts(state) == expected
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_devices_are_near_the_cells_of_the_instance():
     request = build_spec(numa_topology={"cells": [{"id": 1, "cpuset": [0], "memory": 1}]})
     cells = request.numa_topology.cells
     take_devices(state, spec_with_devices(), cells)
-    assert counts(state) == {"a": 1}
+    assert device_counts(state) == {"a": 1}
 
 
 def test_request_has_the_providers_of_its_devices():
@@ -93,7 +93,7 @@ def test_request_has_the_providers_of_its_devices():
     assert [request.spec for request in requests] == [({"rp_uuids": "b,b,a"},)]
     state = build_host_state(pci_stats=PciPools.of([pool(2, rp_uuid="a"), pool(3, rp_uuid="b")]))
     state.consume_from_request(with_device_providers(spec_with_devices(3), {"mappings": mappings}))
-    assert counts(state) == {"a": 1, "b": 1}
+    assert device_counts(state) == {"a": 1, "b": 1}
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def add_nic(app, number, total):
     add_provider(app, f"nic{number}", uuid, parent=uuid_of("cn1"), CUSTOM_PCI_8086_1520=total)
 
 
-def ask(app, *instances, path=SELECT, count=1, status=200):
+def request_devices(app, *instances, path=SELECT, count=1, status=200):
     request = spec(*instances, flavor=flavor(extra_specs={"pci_passthrough:alias": f"nic:{count}"}))
     return app.post_json(path, {"request_spec": request}, status=status).json
 
@@ -165,7 +165,7 @@ def providers(answer):
 def test_instances_have_devices_that_the_host_reported(cloud, free, instances, expected):
     app = cloud(*free)
     uuids = map(instance, range(1, instances + 1))
-    answer = ask(app, *uuids, status=200 if expected else 409)
+    answer = request_devices(app, *uuids, status=200 if expected else 409)
     if expected:
         assert selected_hosts(answer) == ["cn1"] * instances
         assert sorted(providers(answer)) == expected
@@ -175,7 +175,7 @@ def test_instances_have_devices_that_the_host_reported(cloud, free, instances, e
 
 def test_rejection_has_the_number_of_devices(cloud):
     app = cloud(0, 0)
-    (stage,) = ask(app, path=EXPLAIN)["funnel"]["filters"]
+    (stage,) = request_devices(app, path=EXPLAIN)["funnel"]["filters"]
     (rejection,) = stage["rejected"]
     assert (stage["name"], rejection["host"]) == ("PciPassthroughFilter", "cn1")
     assert "none of 2 allocation candidates fits" in rejection["reason"]
@@ -186,12 +186,14 @@ def test_rejection_has_the_number_of_devices(cloud):
 def test_candidate_without_capacity_does_not_replace_another(cloud, vfs, totals):
     # One NIC has a VF more than placement knows of, and the other has one less.
     app = cloud(*vfs, totals=totals)
-    assert ask(app, *map(instance, (1, 2)), path=EXPLAIN)["outcome"] == "selected"
-    assert ask(app, *map(instance, (1, 2, 3)), path=EXPLAIN)["outcome"] == "no_valid_host"
+    assert request_devices(app, *map(instance, (1, 2)), path=EXPLAIN)["outcome"] == "selected"
+    assert (
+        request_devices(app, *map(instance, (1, 2, 3)), path=EXPLAIN)["outcome"] == "no_valid_host"
+    )
 
 
 def test_devices_of_earlier_requests_are_used_while_reports_are_cached(cloud):
     app = cloud(1, 1, scheduler__driver="caching_scheduler")
-    answers = [ask(app, instance(number)) for number in (1, 2)]
+    answers = [request_devices(app, instance(number)) for number in (1, 2)]
     assert sorted(providers(answers[0]) + providers(answers[1])) == [0, 1]
-    ask(app, instance(3), status=409)
+    request_devices(app, instance(3), status=409)

@@ -25,17 +25,17 @@ def settings_with_filters(*names):
     return settings_with(scheduler__request_filters=list(names))
 
 
-def order(*names):
+def filter_order(*names):
     """Return the names of the request filters in the order in which they run."""
     return [plugin.name for plugin in plugins_for(settings_with_filters(*names)).request_filters]
 
 
-def shipped_without(*names):
+def shipped_filters_without(*names):
     return [name for name in SHIPPED if name not in names]
 
 
 def test_shipped_order_is_that_of_nova_and_then_ours():
-    assert order() == [name for name in ORDER if name in SHIPPED]
+    assert filter_order() == [name for name in ORDER if name in SHIPPED]
     assert SHIPPED[-1] == "required_aggregates_by_trait"
 
 
@@ -59,7 +59,7 @@ def test_shipped_order_is_that_of_nova_and_then_ours():
     ids=str,
 )
 def test_configured_filters_run_last_in_their_order(names, last):
-    assert order(*names) == [*shipped_without(*last), *last]
+    assert filter_order(*names) == [*shipped_filters_without(*last), *last]
 
 
 def test_run_has_the_configured_order(sqlite_app):
@@ -67,8 +67,8 @@ def test_run_has_the_configured_order(sqlite_app):
         sqlite_app, spec(), scheduler__request_filters=["isolate_aggregates", "ComputeStatusFilter"]
     )
     last = ["forbidden_aggregates", "compute_status_filter"]
-    assert answer.order == [*shipped_without(*last), *last]
-    assert order(f"{ACME}.AcmeTrait", ALL) == ["acme_trait", *SHIPPED]
+    assert answer.order == [*shipped_filters_without(*last), *last]
+    assert filter_order(f"{ACME}.AcmeTrait", ALL) == ["acme_trait", *SHIPPED]
 
 
 @pytest.fixture
@@ -120,8 +120,8 @@ def test_filter_of_an_installed_package_runs_after_the_shipped_filters(
 @pytest.mark.parametrize("name", ["acme_trait", "acme_label", "AcmeTrait", f"{ACME}.AcmeTrait"])
 def test_filter_of_an_installed_package_may_have_any_of_its_names(install_package, name):
     install_package(f"[placement_sched.request_filters]\nacme = {ACME}:AcmeTrait\n")
-    assert order(name, "compute_status_filter") == [
-        *shipped_without("compute_status_filter"),
+    assert filter_order(name, "compute_status_filter") == [
+        *shipped_filters_without("compute_status_filter"),
         "acme_trait",
         "compute_status_filter",
     ]
@@ -182,7 +182,7 @@ def test_overrides_import_no_code(sqlite_app, traced_module):
         assert f"scheduler.request_filters: '{path}'" in error["detail"]
     assert not trace.exists()
     # The operator may, with the same words.
-    assert order(path)[-1] == "acme_trait"
+    assert filter_order(path)[-1] == "acme_trait"
     assert trace.exists()
 
 

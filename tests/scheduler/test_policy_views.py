@@ -77,7 +77,7 @@ def test_policy_lists_its_filters_weighers_and_request_filters(make_cloud):
     assert more == {"transform_image_metadata"}
 
 
-def option(app, policy, name):
+def read_option(app, policy, name):
     return app.get(f"{POLICIES}/{policy}").json["options"][name]
 
 
@@ -117,13 +117,13 @@ def test_policy_lists_its_aggregates(cloud):
     ],
 )
 def test_option_has_its_value_source_and_place(cloud, tmp_path, policy, name, value, source, place):
-    result = option(cloud, policy, name)
+    result = read_option(cloud, policy, name)
     answer = (result["place"] or "").replace(f"{tmp_path}/", "") or None
     assert (result["value"], result["source"], answer) == (value, source, place)
 
 
 def test_option_of_the_options_file_has_its_place(cloud, tmp_path):
-    assert option(cloud, "sparse", "filter_scheduler.disk_weight_multiplier") == {
+    assert read_option(cloud, "sparse", "filter_scheduler.disk_weight_multiplier") == {
         "value": 2.0,
         "source": "options_file",
         "place": f"{tmp_path}/options.json",
@@ -138,7 +138,7 @@ def test_policies_of_aggregates_are_listed_without_a_list(make_cloud):
     assert [policy["name"] for policy in policies] == ["default", "sparse"]
     assert policies[1]["options"]["DEFAULT.cpu_allocation_ratio"]["value"] == 1.0
     # A section without an aggregate can be read.
-    assert option(app, "dense", "DEFAULT.cpu_allocation_ratio")["value"] == 8.0
+    assert read_option(app, "dense", "DEFAULT.cpu_allocation_ratio")["value"] == 8.0
 
 
 def test_invalid_policy_has_its_error(make_cloud):
@@ -176,7 +176,7 @@ def test_secrets_are_not_shown(make_cloud, tmp_path, monkeypatch):
         "[filter_scheduler]\navailable_filters = acme_secrets.Filter\nenabled_filters = Filter\n"
         "[acme_secret]\nkey = swordfish\n[scheduler]\npolicies = dense\n[dense]\nkey = trout\n"
     )
-    assert option(app, "dense", "acme_secret.key")["value"] == "***"
+    assert read_option(app, "dense", "acme_secret.key")["value"] == "***"
     answer = app.get(POLICIES).text
     assert "swordfish" not in answer
     assert "trout" not in answer

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.exploring import draws
-from tests.scheduler.carrying_out import carry_out, host_of, make_application, usage
+from tests.scheduler.carrying_out import carry_out_move, host_of, make_application, read_usage
 from tests.scheduler.test_scheduler import explain, select
-from tests.scheduler.test_simulation import dumped
+from tests.scheduler.test_simulation import dump_tables
 from tests.support.fleets import load_fleet
 from tests.support.scheduling import flavor, instance, report, spec
 
@@ -20,11 +20,11 @@ pytestmark = pytest.mark.slow
 GB = 1024
 
 
-def advice(app, goal="fit", status=200, **more):
+def request_advice(app, goal="fit", status=200, **more):
     return app.post_json("/scheduler/v1/rebalance", {"goal": goal, **more}, status=status).json
 
 
-def made(app, free, *placed):
+def make_filled_hosts(app, free, *placed):
     """Report hosts with GB of memory, and place instances with GB on hosts."""
     reports = [report(name, memory_mb=size * GB, vcpus=60) for name, size in free.items()]
     app.post_json("/scheduler/v1/compute_nodes", reports)
@@ -33,7 +33,7 @@ def made(app, free, *placed):
         select(app, {**request, "force_hosts": [host]})
 
 
-def wanted(size):
+def spec_with_memory(size):
     return spec(flavor=flavor(memory_mb=size * GB, root_gb=1))
 
 
@@ -81,10 +81,10 @@ def test_advice_is_as_good_as_brute_force_and_makes_room(
 ):
     free, placed, size = cloud
     app = make_application(make_app, sqlite_template, tmp_path_factory.mktemp("rebalance"))
-    made(app, free, *placed)
-    before = dumped(app)
-    answer = advice(app, request_spec=wanted(size), moves=3)
-    assert dumped(app) == before
+    make_filled_hosts(app, free, *placed)
+    before = dump_tables(app)
+    answer = request_advice(app, request_spec=spec_with_memory(size), moves=3)
+    assert dump_tables(app) == before
     minimum = count_moves(free, placed, size, 3)
     exact = minimum in {None, 1} or len({taken for _, taken in placed}) < 2
     assert answer["complete"]
@@ -96,8 +96,8 @@ def test_advice_is_as_good_as_brute_force_and_makes_room(
     assert len(answer["moves"]) == minimum if exact else len(answer["moves"]) >= minimum
     (origin,) = {move["from"] for move in answer["moves"]}
     for move in answer["moves"]:
-        carry_out(app, move)
-    assert origin in {host["host"] for host in explain(app, wanted(size))["hosts"]}
+        carry_out_move(app, move)
+    assert origin in {host["host"] for host in explain(app, spec_with_memory(size))["hosts"]}
 
 
 @settings(max_examples=draws(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -107,16 +107,18 @@ def test_moves_of_pack_and_spread_reach_their_goal(
 ):
     free, placed, _ = cloud
     app = make_application(make_app, sqlite_template, tmp_path_factory.mktemp(goal))
-    made(app, free, *placed)
+    make_filled_hosts(app, free, *placed)
 
-    def loads():
-        return {host: usage(app, host)["MEMORY_MB"] / (size * GB) for host, size in free.items()}
+    def read_loads():
+        return {
+            host: read_usage(app, host)["MEMORY_MB"] / (size * GB) for host, size in free.items()
+        }
 
-    before = loads()
-    answer = advice(app, goal, moves=3)
+    before = read_loads()
+    answer = request_advice(app, goal, moves=3)
     for move in answer["moves"]:
-        carry_out(app, move)
-    after = loads()
+        carry_out_move(app, move)
+    after = read_loads()
     if goal == "spread":
         assert answer["reached"] is (max(after.values()) < max(before.values()))
         assert max(after.values()) <= max(before.values())
@@ -132,16 +134,16 @@ def test_moves_of_pack_and_spread_reach_their_goal(
 
 
 def test_the_smallest_sufficient_instance_moves(app):
-    made(app, {"cn1": 8, "cn2": 3}, ("cn1", 4), ("cn1", 3))
-    (move,) = advice(app, request_spec=wanted(4), moves=2)["moves"]
+    make_filled_hosts(app, {"cn1": 8, "cn2": 3}, ("cn1", 4), ("cn1", 3))
+    (move,) = request_advice(app, request_spec=spec_with_memory(4), moves=2)["moves"]
     assert (move["instance"], move["from"], move["to"]) == (instance(2), "cn1", "cn2")
     assert move["reason"] == "makes room on cn1"
-    assert advice(app, request_spec=wanted(5), moves=2)["reached"] is False
+    assert request_advice(app, request_spec=spec_with_memory(5), moves=2)["reached"] is False
 
 
 def test_error_for_an_unknown_host_has_the_nearest_name(app):
-    made(app, {"cn1": 8})
-    body = {"goal": "fit", "request_spec": {**wanted(4), "force_hosts": ["cn2"]}}
+    make_filled_hosts(app, {"cn1": 8})
+    body = {"goal": "fit", "request_spec": {**spec_with_memory(4), "force_hosts": ["cn2"]}}
     answer = app.post_json("/scheduler/v1/rebalance", body, status=404)
     assert "did you mean 'cn1'? (at $.request_spec.force_hosts[0])" in answer.text
 
@@ -168,55 +170,57 @@ def test_error_for_an_unknown_host_has_the_nearest_name(app):
         ),
     ],
 )
-def test_outcome_of_advice(app, free, placed, query, reached, moves, outcome):
-    made(app, free, *placed)
+def test_advice_has_its_outcome(app, free, placed, query, reached, moves, outcome):
+    make_filled_hosts(app, free, *placed)
     fields = {key: value for key, value in query.items() if key != "size"}
     if "size" in query:
-        fields["request_spec"] = wanted(query["size"])
-    answer = advice(app, **fields)
+        fields["request_spec"] = spec_with_memory(query["size"])
+    answer = request_advice(app, **fields)
     assert (answer["reached"], len(answer["moves"])) == (reached, moves)
     assert (answer["outcome"], answer["complete"]) == (outcome, True)
 
 
 @pytest.mark.parametrize(("bound", "most"), [("MOST_TARGETS", 1), ("MOST_SETS", 1)])
 def test_advice_under_a_limit_says_that_it_is_incomplete(app, monkeypatch, bound, most):
-    made(app, {"cn1": 8, "cn2": 8}, ("cn1", 4), ("cn1", 4), ("cn2", 4), ("cn2", 4))
-    answer = advice(app, request_spec=wanted(4), moves=1)
+    make_filled_hosts(app, {"cn1": 8, "cn2": 8}, ("cn1", 4), ("cn1", 4), ("cn2", 4), ("cn2", 4))
+    answer = request_advice(app, request_spec=spec_with_memory(4), moves=1)
     outcome = "no move off one host makes room for it"
     assert (answer["reached"], answer["outcome"], answer["complete"]) == (False, outcome, True)
     monkeypatch.setattr(f"placement_sched.scheduler.rebalance.{bound}", most)
-    answer = advice(app, request_spec=wanted(4), moves=1)
+    answer = request_advice(app, request_spec=spec_with_memory(4), moves=1)
     assert (answer["reached"], answer["complete"]) == (False, False)
     assert answer["outcome"] == f"{outcome} (not all were tried)"
 
 
 def test_packing_empties_hosts_onto_others_in_use(app):
-    made(app, {"cn1": 8, "cn2": 8, "cn3": 8, "cn4": 8}, ("cn1", 2), ("cn2", 4), ("cn3", 2))
-    answer = advice(app, "pack", moves=2)
+    make_filled_hosts(
+        app, {"cn1": 8, "cn2": 8, "cn3": 8, "cn4": 8}, ("cn1", 2), ("cn2", 4), ("cn3", 2)
+    )
+    answer = request_advice(app, "pack", moves=2)
     assert answer["reached"]
     assert answer["reached"] is bool(answer["moves"])
     origins = {move["from"] for move in answer["moves"]}
     for move in answer["moves"]:
         assert move["reason"] == f"empties {move['from']}"
         assert move["to"] != "cn4"
-        carry_out(app, move)
+        carry_out_move(app, move)
     for host in origins:
-        assert usage(app, host)["MEMORY_MB"] == 0
-    answer = advice(app, "pack", moves=1)
+        assert read_usage(app, host)["MEMORY_MB"] == 0
+    answer = request_advice(app, "pack", moves=1)
     assert answer["reached"] is (len(origins) == 1)
     if answer["reached"]:
         assert answer["outcome"].startswith("1 host becomes empty: ")
 
 
 def test_spreading_lowers_the_highest_load(app):
-    made(app, {"cn1": 8, "cn2": 8}, ("cn1", 2), ("cn1", 2), ("cn1", 2))
-    answer = advice(app, "spread", moves=5)
+    make_filled_hosts(app, {"cn1": 8, "cn2": 8}, ("cn1", 2), ("cn1", 2), ("cn1", 2))
+    answer = request_advice(app, "spread", moves=5)
     (move,) = answer["moves"]
     assert (move["from"], move["to"]) == ("cn1", "cn2")
     assert move["reason"] == "lowers the load of cn1 from 75% to 50%"
-    carry_out(app, move)
+    carry_out_move(app, move)
     assert host_of(app, move["instance"]) == "cn2"
-    answer = advice(app, "spread")
+    answer = request_advice(app, "spread")
     assert (answer["reached"], answer["moves"]) == (False, [])
     assert re.fullmatch(r"no move lowers the highest load, which is \d+%", answer["outcome"])
 
@@ -245,6 +249,6 @@ instances:
 - {{name: i2, host: cn1, flavor: small, project: p, user: u, {allocations}}}
 """,
     )
-    (move,) = advice(sqlite_app, "spread")["moves"]
+    (move,) = request_advice(sqlite_app, "spread")["moves"]
     assert (move["from"], move["to"]) == ("cn1", "cn2")
     assert move["reason"] == "lowers the load of cn1 from 50% to 25%"

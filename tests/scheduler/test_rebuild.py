@@ -21,13 +21,13 @@ def cloud(app):
     return app
 
 
-def place(app, *numbers, host="cn1"):
+def place_instances(app, *numbers, host="cn1"):
     """Place instances on a host, as new ones are."""
     uuids = [instance(number) for number in numbers or (1,)]
-    select(app, scheduler_hints={}, force_hosts=[host], instance_uuids=uuids)
+    select_host(app, scheduler_hints={}, force_hosts=[host], instance_uuids=uuids)
 
 
-def select(app, status=200, **changes):
+def select_host(app, status=200, **changes):
     request = spec(instance(1), **{"scheduler_hints": REBUILD} | changes)
     body = {"request_spec": request}
     return app.post_json("/scheduler/v1/select_destinations", body, status=status).json
@@ -48,9 +48,9 @@ def read_allocations(app):
     "target", [{"force_hosts": ["cn1"]}, {"requested_destination": {"host": "cn1"}}]
 )
 def test_instance_keeps_its_host_and_allocations(cloud, target):
-    select(cloud, scheduler_hints={}, **target)
+    select_host(cloud, scheduler_hints={}, **target)
     before = read_allocations(cloud)
-    ((best,),) = select(cloud, image={"properties": {"hw_disk_bus": "scsi"}}, **target)[
+    ((best,),) = select_host(cloud, image={"properties": {"hw_disk_bus": "scsi"}}, **target)[
         "selections"
     ]
     assert best["service_host"] == "cn1"
@@ -60,23 +60,23 @@ def test_instance_keeps_its_host_and_allocations(cloud, target):
 
 def test_rebuild_of_many_instances_needs_no_capacity(cloud, monkeypatch):
     monkeypatch.setattr(selection, "_MIN_PAIRS", 1)
-    place(cloud, 1, 2, 3)
+    place_instances(cloud, 1, 2, 3)
     many = [instance(number) for number in (1, 2, 3)]
     large = {"flavor": flavor(vcpus=1000), "force_hosts": ["cn1"]}
-    selections = select(cloud, instance_uuids=many, num_instances=3, **large)["selections"]
+    selections = select_host(cloud, instance_uuids=many, num_instances=3, **large)["selections"]
     assert len(selections) == 3
 
 
 def test_host_without_support_of_the_image_is_rejected(cloud):
-    place(cloud)
-    (error,) = select(cloud, status=409, force_hosts=["cn1"], image=WINDOWS)["errors"]
+    place_instances(cloud)
+    (error,) = select_host(cloud, status=409, force_hosts=["cn1"], image=WINDOWS)["errors"]
     assert "ImagePropertiesFilter rejected the last remaining host" in error["detail"]
-    select(cloud, force_hosts=["CN1"], force_nodes=["cn1"])
+    select_host(cloud, force_hosts=["CN1"], force_nodes=["cn1"])
     assert error["funnel"]["allocation_candidates"]["query"] == ""
 
 
 def test_rebuild_runs_only_filters_of_the_image(cloud):
-    place(cloud)
+    place_instances(cloud)
     answer = explain(
         cloud,
         force_hosts=["cn1"],
@@ -106,7 +106,7 @@ def test_rebuild_runs_only_filters_of_the_image(cloud):
     ],
 )  # fmt: skip
 def test_error_for_a_rebuild_on_another_host(cloud, path, number, target):
-    place(cloud)
+    place_instances(cloud)
     body = {"request_spec": spec(instance(number), scheduler_hints=REBUILD, **target)}
     answer = cloud.post_json(f"/scheduler/v1/{path}", body, status=400)
     (error,) = answer.json["errors"]

@@ -29,7 +29,7 @@ def settings(**options):
     return settings_with(pci__alias=ALIASES, filter_scheduler__pci_in_placement=True, **options)
 
 
-def groups(extra_specs=None, document=None, **options):
+def device_groups(extra_specs=None, document=None, **options):
     """Return class and traits of each group of a PCI device, by suffix."""
     document = document or {}
     spec = derive_defaults(build_spec(extra_specs, **document), document, settings(**options))
@@ -65,27 +65,27 @@ def test_pci_devices_are_groups_only_if_placement_has_them():
     spec = derive_defaults(build_spec(extra_specs), {}, outside)
     assert [request.alias_name for request in spec.pci_requests.requests] == ["gpu"]
     assert spec.requested_resources == ()
-    assert len(groups(extra_specs)) == 1
+    assert len(device_groups(extra_specs)) == 1
 
 
 def test_each_pci_device_is_a_request_group():
-    result = groups({"pci_passthrough:alias": "gpu:2,fpga:1"})
+    result = device_groups({"pci_passthrough:alias": "gpu:2,fpga:1"})
     assert sorted(result.values()) == [
         (("CUSTOM_FPGA", 1), "CUSTOM_FAST", "HW_NUMA_ROOT"),
         (("CUSTOM_PCI_10DE_1DB4", 1),),
         (("CUSTOM_PCI_10DE_1DB4", 1),),
     ]
     assert sorted(suffix.rpartition("-")[2] for suffix in result) == ["0", "0", "1"]
-    assert result == groups({"pci_passthrough:alias": "gpu:2,fpga:1"}), "the same each time"
+    assert result == device_groups({"pci_passthrough:alias": "gpu:2,fpga:1"}), "the same each time"
 
 
 def test_pci_requests_of_the_request_do_not_change():
     extra_specs = {"pci_passthrough:alias": "gpu:5"}
-    assert groups(extra_specs, {"pci_requests": None}) == {}
+    assert device_groups(extra_specs, {"pci_requests": None}) == {}
     expected = {"r-0": (("CUSTOM_PCI_10DE_1DB4", 1),)}
-    assert groups(extra_specs, {"pci_requests": {"requests": [REQUEST]}}) == expected
+    assert device_groups(extra_specs, {"pci_requests": {"requests": [REQUEST]}}) == expected
     port = REQUEST | {"alias_name": None, "requester_id": "port"}
-    assert groups(document={"pci_requests": {"requests": [port]}}) == {}
+    assert device_groups(document={"pci_requests": {"requests": [port]}}) == {}
 
 
 def test_invalid_alias_is_an_error_at_the_start():
@@ -114,7 +114,7 @@ def test_invalid_alias_is_an_error_at_the_start():
 )
 def test_error_for_an_invalid_device_has_its_place(requests, error, expected):
     with pytest.raises(error, match=expected):
-        groups(document={"pci_requests": {"requests": requests}})
+        device_groups(document={"pci_requests": {"requests": requests}})
 
 
 def test_error_for_an_unknown_class_names_the_alias():
@@ -136,7 +136,7 @@ OF_NET = f"/subnets?network_id={NET}"
 
 
 @pytest.fixture
-def fake():
+def fake_neutron():
     """A routed network of two segments, a port on one of them, and one on none yet."""
     with run_neutron() as neutron:
         neutron.add_subnet(SUBNET, NET, SEGMENT)
@@ -215,9 +215,9 @@ def read_vnic_types_and_segments(*arguments, **options):
         "nothing",
     ],
 )
-def test_missing_data_are_read_from_neutron(fake, network, expected, paths):
-    assert read_vnic_types_and_segments(fake.url, network, **ROUTED) == [expected]
-    assert fake.seen == paths
+def test_missing_data_are_read_from_neutron(fake_neutron, network, expected, paths):
+    assert read_vnic_types_and_segments(fake_neutron.url, network, **ROUTED) == [expected]
+    assert fake_neutron.seen == paths
 
 
 @pytest.mark.parametrize(
@@ -229,24 +229,26 @@ def test_missing_data_are_read_from_neutron(fake, network, expected, paths):
         ({"port_id": PORT, "binding:vnic_type": None}, [f"/ports/{PORT}"]),
     ],
 )
-def test_segments_are_read_only_for_the_filter(fake, network, paths):
-    ((_, segments),) = read_vnic_types_and_segments(fake.url, network)
-    assert (segments, fake.seen) == (None, paths)
+def test_segments_are_read_only_for_the_filter(fake_neutron, network, paths):
+    ((_, segments),) = read_vnic_types_and_segments(fake_neutron.url, network)
+    assert (segments, fake_neutron.seen) == (None, paths)
 
 
-def test_everything_is_read_once_and_nothing_for_a_rebuild(fake):
+def test_everything_is_read_once_and_nothing_for_a_rebuild(fake_neutron):
     networks = [{"port_id": PORT}, {"network_id": NET}, {"port_id": PORT_2}, {"port_id": PORT}]
-    assert read_vnic_types_and_segments(fake.url, *networks, **ROUTED) == [
+    assert read_vnic_types_and_segments(fake_neutron.url, *networks, **ROUTED) == [
         ("direct", (SEGMENT_2,)),
         (None, (SEGMENT, SEGMENT_2)),
         ("normal", (SEGMENT, SEGMENT_2)),
         ("direct", (SEGMENT_2,)),
     ]
-    assert sorted(fake.seen) == sorted(set(fake.seen))
-    fake.seen.clear()
+    assert sorted(fake_neutron.seen) == sorted(set(fake_neutron.seen))
+    fake_neutron.seen.clear()
     rebuild = {"_nova_check_type": ["rebuild"]}
-    assert read_vnic_types_and_segments(fake.url, {"port_id": PORT}, hints=rebuild, **ROUTED)
-    assert fake.seen == []
+    assert read_vnic_types_and_segments(
+        fake_neutron.url, {"port_id": PORT}, hints=rebuild, **ROUTED
+    )
+    assert fake_neutron.seen == []
 
 
 def test_request_without_neutron_does_not_change():
@@ -269,9 +271,9 @@ def test_request_without_neutron_does_not_change():
         ),
     ],
 )
-def test_unknown_port_or_subnet_is_an_error_of_the_request(fake, network, words):
+def test_unknown_port_or_subnet_is_an_error_of_the_request(fake_neutron, network, words):
     with pytest.raises(Invalid) as error:
-        read_networks(fake.url, {"network_id": NET}, network, **ROUTED)
+        read_networks(fake_neutron.url, {"network_id": NET}, network, **ROUTED)
     assert error.value.detail == words
 
 

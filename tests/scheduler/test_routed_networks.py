@@ -23,7 +23,7 @@ SWITCH = "scheduler.query_placement_for_routed_network_aggregates"
 
 
 @pytest.fixture
-def fake():
+def fake_neutron():
     """A network of two racks, and one that reaches everywhere."""
     with run_neutron() as neutron:
         neutron.add_subnet(SUBNET_1, NET, SEGMENT_1)
@@ -51,20 +51,20 @@ def make_cloud(database_url, make_app, tmp_path):
             add_provider(app, f"segment {segment}", segment)
         for aggregate, *providers in ((AGG_1, uuid_of("cn1"), SEGMENT_1), (AGG_2, uuid_of("cn2"))):
             for provider in providers:
-                join(app, provider, aggregate)
-        join(app, SEGMENT_2, AGG_2)
+                set_aggregates(app, provider, aggregate)
+        set_aggregates(app, SEGMENT_2, AGG_2)
         return app
 
     return make
 
 
-def join(app, provider, *aggregates):
+def set_aggregates(app, provider, *aggregates):
     change_provider(app, provider, "aggregates", list(aggregates))
 
 
 @pytest.fixture
-def cloud(make_cloud, fake):
-    return make_cloud(fake.url)
+def cloud(make_cloud, fake_neutron):
+    return make_cloud(fake_neutron.url)
 
 
 def explain(app, *networks, overrides=None, status=200, **changes):
@@ -74,12 +74,12 @@ def explain(app, *networks, overrides=None, status=200, **changes):
     return app.post_json("/scheduler/v1/explain", body, status=status).json
 
 
-def select(app, *networks, status=200, number=1):
+def select_host(app, *networks, status=200, number=1):
     body = {"request_spec": spec(instance(number), requested_networks=list(networks))}
     return app.post_json("/scheduler/v1/select_destinations", body, status=status).json
 
 
-def hosts(explanation):
+def passing_hosts(explanation):
     return sorted(host["host"] for host in explanation["hosts"])
 
 
@@ -106,49 +106,49 @@ def filter_report(explanation, name):
 )
 def test_hosts_are_in_the_aggregates_of_the_segments(cloud, networks, reached, member_of):
     answer = explain(cloud, *networks)
-    assert hosts(answer) == reached
+    assert passing_hosts(answer) == reached
     query = parse_qs(answer["funnel"]["allocation_candidates"]["query"])
     request = [item.removeprefix("in:") for item in query.get("member_of", [])]
     assert sorted(request) == sorted(entry.removeprefix("in:") for entry in member_of)
     assert bool(filter_report(answer, "routed_networks_filter")["applied"]) == bool(member_of)
 
 
-def test_selection_is_repeated_without_neutron(cloud, fake):
-    first = select(cloud, {"port_id": PORT})
+def test_selection_is_repeated_without_neutron(cloud, fake_neutron):
+    first = select_host(cloud, {"port_id": PORT})
     assert first["selections"][0][0]["service_host"] == "cn2"
-    fake.failure = ("500 Internal Server Error", b"")
-    fake.seen.clear()
-    assert select(cloud, {"port_id": PORT}) == first
+    fake_neutron.failure = ("500 Internal Server Error", b"")
+    fake_neutron.seen.clear()
+    assert select_host(cloud, {"port_id": PORT}) == first
     answer = explain(cloud, {"network_id": NET}, overrides={SWITCH: False})
-    assert hosts(answer) == ["cn1", "cn2", "cn3"]
-    assert fake.seen == []
+    assert passing_hosts(answer) == ["cn1", "cn2", "cn3"]
+    assert fake_neutron.seen == []
 
 
 def test_remote_managed_port_requires_a_trait(cloud):
     answer = explain(cloud, {"port_id": SMART})
-    assert (answer["outcome"], hosts(answer)) == ("no_valid_host", [])
+    assert (answer["outcome"], passing_hosts(answer)) == ("no_valid_host", [])
     query = parse_qs(answer["funnel"]["allocation_candidates"]["query"])
     assert "COMPUTE_REMOTE_MANAGED_PORTS" in query["root_required"][0]
 
 
 def test_segment_without_an_aggregate_rejects_the_request(cloud):
-    join(cloud, SEGMENT_1)
+    set_aggregates(cloud, SEGMENT_1)
     words = f"network {NET}: its segment {SEGMENT_1} is in no aggregate"
     answer = explain(cloud, {"network_id": NET})
     assert filter_report(answer, "routed_networks_filter")["refusal"] == words
-    (error,) = select(cloud, {"network_id": NET}, status=409)["errors"]
+    (error,) = select_host(cloud, {"network_id": NET}, status=409)["errors"]
     name = "routed_networks_filter"
     assert error["detail"] == f"No valid host was found: {name} rejected the request: {words}"
 
 
-def test_overrides_may_not_change_the_address_of_neutron(cloud, fake):
+def test_overrides_may_not_change_the_address_of_neutron(cloud, fake_neutron):
     overrides = {"neutron.endpoint_override": "http://127.0.0.1:1"}
     (error,) = explain(cloud, overrides=overrides, status=400)["errors"]
     assert "'neutron.endpoint_override' is not read per request" in error["detail"]
 
 
 def test_error_for_an_unknown_port_has_its_place(cloud):
-    for ask in (explain, select):
+    for ask in (explain, select_host):
         (error,) = ask(cloud, {}, {"port_id": NET}, status=400)["errors"]
         assert error["detail"] == (
             f"neutron has no port {NET} (at $.request_spec.requested_networks[1].port_id)"
@@ -158,7 +158,7 @@ def test_error_for_an_unknown_port_has_its_place(cloud):
 
 def test_unavailable_neutron_is_503(make_cloud):
     cloud = make_cloud(NOWHERE)
-    for ask in (explain, select):
+    for ask in (explain, select_host):
         (error,) = ask(cloud, {"port_id": PORT}, status=503)["errors"]
         assert error["detail"] == f"{NOWHERE} does not answer: Connection refused"
         assert error["code"] == "scheduler.unavailable"
@@ -169,26 +169,26 @@ def test_unknown_segments_without_neutron_reject_the_request(make_cloud):
     answer = explain(cloud, {"network_id": NET})
     refusal = filter_report(answer, "routed_networks_filter")["refusal"]
     assert refusal.startswith(f"the segments of network {NET} are not known: set [neutron] ")
-    assert hosts(explain(cloud, {"network_id": NET, "segments": [SEGMENT_2]})) == ["cn2"]
+    assert passing_hosts(explain(cloud, {"network_id": NET, "segments": [SEGMENT_2]})) == ["cn2"]
 
 
-def test_no_database_connection_is_used_during_requests_to_neutron(cloud, fake):
+def test_no_database_connection_is_used_during_requests_to_neutron(cloud, fake_neutron):
     database = cloud.app.services.database
     connections = []
-    fake.watch = lambda: connections.append(database.connections_in_use)
+    fake_neutron.watch = lambda: connections.append(database.connections_in_use)
     explain(cloud, {"port_id": PORT}, {"network_id": NET})
-    select(cloud, {"port_id": PORT}, {"network_id": NET})
+    select_host(cloud, {"port_id": PORT}, {"network_id": NET})
     assert len(connections) >= 6
     assert not any(connections)
 
 
 def test_aggregates_of_all_segments_are_read_in_one_statement(cloud):
-    def statements(*networks):
+    def count_statements(*networks):
         with record_statements(cloud.app.services.database) as seen:
             explain(cloud, *networks)
         return len(seen)
 
     for _ in range(2):
-        entry = statements({"network_id": NET, "segments": [SEGMENT_1]})
-        both = statements({"network_id": NET}, {"port_id": PORT}, {"network_id": FLAT})
+        entry = count_statements({"network_id": NET, "segments": [SEGMENT_1]})
+        both = count_statements({"network_id": NET}, {"port_id": PORT}, {"network_id": FLAT})
     assert entry == both

@@ -23,7 +23,7 @@ RIVALS = 6
 WHOLE = flavor(memory_mb=65536)
 
 
-def select(client: TestApp, request_spec: dict[str, object]) -> tuple[int, str]:
+def select_host(client: TestApp, request_spec: dict[str, object]) -> tuple[int, str]:
     """Return the status of a selection, and the host selected or the error's code."""
     answer = client.post_json(
         "/scheduler/v1/select_destinations",
@@ -36,23 +36,25 @@ def select(client: TestApp, request_spec: dict[str, object]) -> tuple[int, str]:
     return 200, answer.json["selections"][0][0]["service_host"]
 
 
-def place_one_each(barrier, which, url):
+def claim_one_host_each(barrier, which, url):
     """Ask for a whole host in every round, all processes at the same moment."""
     client = TestApp(create_app(make_settings(url)))
     answer = []
     for number in range(ROUNDS):
         barrier.wait(120)
-        answer.append((number, *select(client, spec(instance(100 * number + which), flavor=WHOLE))))
+        answer.append(
+            (number, *select_host(client, spec(instance(100 * number + which), flavor=WHOLE)))
+        )
     return answer
 
 
-def place_the_same(barrier, which, url):
+def claim_same_instance(barrier, which, url):
     """Ask for the very same instance in every round, all processes at the same moment."""
     client = TestApp(create_app(make_settings(url)))
     answer = []
     for number in range(ROUNDS):
         barrier.wait(120)
-        answer.append((number, *select(client, spec(instance(number + 1)))))
+        answer.append((number, *select_host(client, spec(instance(number + 1)))))
     return answer
 
 
@@ -64,7 +66,7 @@ def test_every_host_is_selected_by_one_process(app):
     request = RIVALS * ROUNDS
     hosts = [f"cn{number}" for number in range(request - 5)]
     app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in hosts])
-    answer = run_in_processes(RIVALS, place_one_each, _url(app))
+    answer = run_in_processes(RIVALS, claim_one_host_each, _url(app))
     won = [host for _, status, host in answer if status == 200]
     lost = Counter((status, code) for _, status, code in answer if status != 200)
     assert Counter(won) == Counter(hosts)
@@ -75,7 +77,7 @@ def test_every_host_is_selected_by_one_process(app):
 def test_instance_of_all_processes_is_placed_once(app):
     hosts = [f"cn{number}" for number in range(5)]
     app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in hosts])
-    answer = run_in_processes(RIVALS, place_the_same, _url(app))
+    answer = run_in_processes(RIVALS, claim_same_instance, _url(app))
     answers = {(number, status, host) for number, status, host in answer}
     assert len(answer) == RIVALS * ROUNDS
     assert sorted(number for number, _, _ in answers) == list(range(ROUNDS))

@@ -69,7 +69,7 @@ class FewerNewInstances(BaseHostWeigher):
         return -host_state.num_instances
 
 
-def choose(number, *filters, alternates=0, group=None):
+def choose_hosts(number, *filters, alternates=0, group=None):
     """Return the hosts chosen for each instance, with their alternates."""
     settings = settings_with()
     plugins = Plugins((), filters, (FewerNewInstances(),), FilterScheduler.with_settings(settings))
@@ -84,42 +84,42 @@ def choose(number, *filters, alternates=0, group=None):
     return [[entry.service_host for entry in selection] for selection in choice.selections]
 
 
-def hosts_without(*names):
+def other_hosts(*names):
     return [name for name in HOSTS if name not in names]
 
 
 def test_rejected_hosts_stay_rejected_for_later_instances():
     every = EveryInstance()
-    assert choose(3, every) == [["cn1"], ["cn2"], ["cn3"]]
+    assert choose_hosts(3, every) == [["cn1"], ["cn2"], ["cn3"]]
     assert every.runs == [
         (instance(0), list(HOSTS)),
-        (instance(1), hosts_without("cn4")),
-        (instance(2), hosts_without("cn4")),
+        (instance(1), other_hosts("cn4")),
+        (instance(2), other_hosts("cn4")),
     ]
     first, every = FirstInstance(), EveryInstance()
-    assert choose(3, first, every) == [["cn1"], ["cn3"], ["cn5"]]
+    assert choose_hosts(3, first, every) == [["cn1"], ["cn3"], ["cn5"]]
     assert first.runs == [(instance(0), list(HOSTS))]
-    after_two = hosts_without("cn2", "cn4")
-    assert [hosts for _, hosts in every.runs] == [hosts_without("cn2"), after_two, after_two]
+    after_two = other_hosts("cn2", "cn4")
+    assert [hosts for _, hosts in every.runs] == [other_hosts("cn2"), after_two, after_two]
     every = EveryInstance()
-    assert choose(3, WithoutNewInstances(), every) == [["cn1"], ["cn2"], ["cn3"]]
+    assert choose_hosts(3, WithoutNewInstances(), every) == [["cn1"], ["cn2"], ["cn3"]]
     assert [hosts for _, hosts in every.runs] == [
         list(HOSTS),
-        hosts_without("cn1", "cn4"),
-        hosts_without("cn1", "cn2", "cn4"),
+        other_hosts("cn1", "cn4"),
+        other_hosts("cn1", "cn2", "cn4"),
     ]
 
 
 def test_instances_have_all_or_no_hosts():
-    assert choose(5, WithoutNewInstances(), FirstInstance()) == []
-    assert len(choose(4, WithoutNewInstances(), FirstInstance())) == 4
+    assert choose_hosts(5, WithoutNewInstances(), FirstInstance()) == []
+    assert len(choose_hosts(4, WithoutNewInstances(), FirstInstance())) == 4
 
 
 @pytest.mark.parametrize(("group", "number"), [(None, 6), ({"policy": "soft-affinity"}, 5)])
 def test_earlier_instances_are_on_host_states_in_a_server_group(group, number):
-    chosen = choose(number, Alone(), group=group)
+    chosen = choose_hosts(number, Alone(), group=group)
     assert [host for (host,) in chosen] == [*HOSTS, "cn1"][:number]
-    assert choose(6, Alone(), group={"policy": "soft-affinity"}) == []
+    assert choose_hosts(6, Alone(), group={"policy": "soft-affinity"}) == []
 
 
 @pytest.mark.parametrize(
@@ -128,13 +128,13 @@ def test_earlier_instances_are_on_host_states_in_a_server_group(group, number):
 )
 def test_alternates_of_several_instances_are_filtered_again(number, alternates, indexes):
     plugin = RecordingIndexes()
-    choose(number, plugin, alternates=alternates)
+    choose_hosts(number, plugin, alternates=alternates)
     assert plugin.runs == indexes
 
 
 def test_alternates_are_the_next_best_unselected_hosts():
     every = EveryInstance()
-    assert choose(1, every, alternates=2) == [["cn1", "cn2", "cn3"]]
+    assert choose_hosts(1, every, alternates=2) == [["cn1", "cn2", "cn3"]]
     assert len(every.runs) == 1
-    hosts = choose(2, FirstInstance(), alternates=2)
+    hosts = choose_hosts(2, FirstInstance(), alternates=2)
     assert hosts == [["cn1", "cn4", "cn5"], ["cn3", "cn4", "cn5"]]

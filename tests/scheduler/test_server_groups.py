@@ -44,18 +44,18 @@ def sqlite_cloud(sqlite_url, make_app):
     return cloud_on(sqlite_url, make_app)
 
 
-def make(app, name="g", policy="anti-affinity", token="admin:p1", **rules):
+def create_group(app, name="g", policy="anti-affinity", token="admin:p1", **rules):
     body = {"server_group": {"name": name, "policy": policy, "rules": rules}}
     headers = {**VERSION, "X-Auth-Token": token, "X-Roles": "admin"}
     return app.post_json(GROUPS, body, headers=headers).json["server_group"]["id"]
 
 
-def select(app, *instances, status=200, path=SELECT, **fields):
+def select_hosts(app, *instances, status=200, path=SELECT, **fields):
     body = {"request_spec": spec(*instances, **fields)}
     return app.post_json(path, body, status=status).json
 
 
-def members(app, group):
+def read_members(app, group):
     headers = {**VERSION, "X-Auth-Token": "admin"}
     return app.get(f"{GROUPS}/{group}", headers=headers).json["server_group"]["members"]
 
@@ -66,32 +66,32 @@ def read_error(answer):
 
 
 def test_claimed_instances_become_members(cloud):
-    group = make(cloud)
-    first = select(cloud, instance(1), instance_group=group)
-    second = select(cloud, instance(2), instance_group=group.upper())
+    group = create_group(cloud)
+    first = select_hosts(cloud, instance(1), instance_group=group)
+    second = select_hosts(cloud, instance(2), instance_group=group.upper())
     assert (selected_hosts(first), selected_hosts(second)) == (["cn1"], ["cn2"])
-    assert members(cloud, group) == [instance(1), instance(2)]
+    assert read_members(cloud, group) == [instance(1), instance(2)]
     recorded = cloud.get(f"/scheduler/v1/instances/{instance(1)}").json
     assert recorded["server_group"] == group
-    third = select(cloud, instance(3), scheduler_hints={"group": group})
+    third = select_hosts(cloud, instance(3), scheduler_hints={"group": group})
     assert selected_hosts(third) == ["cn3"]
-    assert members(cloud, group) == [instance(1), instance(2), instance(3)]
-    response = select(cloud, instance(4), instance_group=group, status=409)
+    assert read_members(cloud, group) == [instance(1), instance(2), instance(3)]
+    response = select_hosts(cloud, instance(4), instance_group=group, status=409)
     assert "ServerGroupAntiAffinityFilter" in read_error(response)
     cloud.delete(f"/scheduler/v1/instances/{instance(2)}", status=204)
-    assert selected_hosts(select(cloud, instance(4), instance_group=group)) == ["cn2"]
+    assert selected_hosts(select_hosts(cloud, instance(4), instance_group=group)) == ["cn2"]
     cloud.delete(f"{GROUPS}/{group}", headers=VERSION, status=204)
-    assert select(cloud, instance(3), scheduler_hints={"group": group}) == third
+    assert select_hosts(cloud, instance(3), scheduler_hints={"group": group}) == third
 
 
 def test_instances_of_a_request_count_against_each_other(sqlite_cloud):
-    group = make(sqlite_cloud)
-    answer = select(sqlite_cloud, *map(instance, (11, 12, 13)), instance_group=group)
+    group = create_group(sqlite_cloud)
+    answer = select_hosts(sqlite_cloud, *map(instance, (11, 12, 13)), instance_group=group)
     assert selected_hosts(answer) == ["cn1", "cn2", "cn3"]
-    assert members(sqlite_cloud, group) == [instance(11), instance(12), instance(13)]
-    group = make(sqlite_cloud, name="two", max_server_per_host=2)
-    select(sqlite_cloud, instance(9), instance_group=group, force_hosts=["cn2"])
-    answer = select(sqlite_cloud, *map(instance, range(1, 6)), instance_group=group)
+    assert read_members(sqlite_cloud, group) == [instance(11), instance(12), instance(13)]
+    group = create_group(sqlite_cloud, name="two", max_server_per_host=2)
+    select_hosts(sqlite_cloud, instance(9), instance_group=group, force_hosts=["cn2"])
+    answer = select_hosts(sqlite_cloud, *map(instance, range(1, 6)), instance_group=group)
     assert sorted(selected_hosts(answer)) == ["cn1", "cn1", "cn2", "cn3", "cn3"]
     body = spec(instance_uuids=None, instance_group=group, num_instances=2)
     assert not sqlite_cloud.post_json(EXPLAIN, {"request_spec": body}).json["selections"]
@@ -103,38 +103,38 @@ def test_instances_of_a_request_share_the_host_of_an_affinity_group(
 ):
     app = make_app(make_settings(database_url))
     app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{number}") for number in (1, 2)])
-    group = make(app, policy="affinity")
+    group = create_group(app, policy="affinity")
     uuids = [instance(1), instance(2)] if has_uuids else None
     body = spec(instance_uuids=uuids, instance_group=group, num_instances=2)
     answer = app.post_json(SELECT, {"request_spec": body}).json
     assert selected_hosts(answer) == ["cn1", "cn1"]
-    third = select(app, instance(3), instance_group=group)
+    third = select_hosts(app, instance(3), instance_group=group)
     assert selected_hosts(third) == ["cn1"]
-    explanation = select(app, instance(4), path=EXPLAIN, instance_group=group)
+    explanation = select_hosts(app, instance(4), path=EXPLAIN, instance_group=group)
     rejections = {stage["name"]: stage["rejected"] for stage in explanation["funnel"]["filters"]}
     (rejection,) = rejections["ServerGroupAffinityFilter"]
     assert rejection == {"host": "cn2", "node": "cn2", "reason": "the server group is on cn1"}
 
 
 def test_explain_and_a_request_without_claim_record_nothing(sqlite_cloud):
-    group = make(sqlite_cloud)
-    select(sqlite_cloud, instance(1), instance_group=group)
-    explanation = select(sqlite_cloud, instance(2), path=EXPLAIN, instance_group=group)
+    group = create_group(sqlite_cloud)
+    select_hosts(sqlite_cloud, instance(1), instance_group=group)
+    explanation = select_hosts(sqlite_cloud, instance(2), path=EXPLAIN, instance_group=group)
     (stage,) = explanation["funnel"]["filters"]
     reason = "1 member of the server group here, 1 allowed"
     assert stage["rejected"] == [{"host": "cn1", "node": "cn1", "reason": reason}]
     body = {"request_spec": spec(instance(2), instance_group=group), "claim": False}
     assert selected_hosts(sqlite_cloud.post_json(SELECT, body).json) == ["cn2"]
-    assert members(sqlite_cloud, group) == [instance(1)]
+    assert read_members(sqlite_cloud, group) == [instance(1)]
 
 
 def test_group_in_the_request_need_not_be_stored(sqlite_cloud):
     group = {"policy": "anti-affinity", "hosts": ["cn1"], "members": [instance(9)]}
-    answer = select(sqlite_cloud, instance(1), instance_group=group)
+    answer = select_hosts(sqlite_cloud, instance(1), instance_group=group)
     assert selected_hosts(answer) == ["cn2"]
     assert sqlite_cloud.get(f"/scheduler/v1/instances/{instance(1)}").json["server_group"] is None
     group = {"policy": "anti-affinity", "hosts": ["cn1", "cn2"]}
-    answer = select(sqlite_cloud, instance(2), path=EXPLAIN, instance_group=group)
+    answer = select_hosts(sqlite_cloud, instance(2), path=EXPLAIN, instance_group=group)
     assert {host["reason"] for host in answer["funnel"]["filters"][-1]["rejected"]} == {
         "1 member of the server group here, 1 allowed"
     }
@@ -143,7 +143,7 @@ def test_group_in_the_request_need_not_be_stored(sqlite_cloud):
 @pytest.mark.parametrize("claim", [True, "add"])
 @pytest.mark.parametrize("is_stored", [True, False])
 def test_instances_of_a_group_in_the_request_do_not_become_members(sqlite_cloud, is_stored, claim):
-    group = make(sqlite_cloud) if is_stored else UNKNOWN
+    group = create_group(sqlite_cloud) if is_stored else UNKNOWN
     group_document = {"uuid": group, "policy": "anti-affinity", "hosts": [], "members": []}
     for number in (1, 2):
         body = {
@@ -154,20 +154,20 @@ def test_instances_of_a_group_in_the_request_do_not_become_members(sqlite_cloud,
         shown = sqlite_cloud.get(f"/scheduler/v1/instances/{instance(number)}").json
         assert shown["server_group"] is None
     if is_stored:
-        assert members(sqlite_cloud, group) == []
+        assert read_members(sqlite_cloud, group) == []
 
 
 def test_hint_may_be_a_name_of_the_project(cloud):
-    make(cloud, "g", token="admin:p2")
-    group = make(cloud, "g")
+    create_group(cloud, "g", token="admin:p2")
+    group = create_group(cloud, "g")
     request = {"scheduler_hints": {"group": "g"}}
-    first = select(cloud, instance(1), **request)
-    assert select(cloud, instance(1), **request) == first
+    first = select_hosts(cloud, instance(1), **request)
+    assert select_hosts(cloud, instance(1), **request) == first
     hints = {"group": UNKNOWN}
-    select(cloud, instance(3), instance_group=group, scheduler_hints=hints)
-    assert members(cloud, group) == [instance(1), instance(3)]
-    second = make(cloud, "g")
-    detail = read_error(select(cloud, instance(2), **request, status=400))
+    select_hosts(cloud, instance(3), instance_group=group, scheduler_hints=hints)
+    assert read_members(cloud, group) == [instance(1), instance(3)]
+    second = create_group(cloud, "g")
+    detail = read_error(select_hosts(cloud, instance(2), **request, status=400))
     assert "$.request_spec.scheduler_hints.group" in detail
     assert group in detail
     assert second in detail
@@ -186,7 +186,7 @@ def test_hint_may_be_a_name_of_the_project(cloud):
 )
 def test_error_for_an_unknown_group_has_its_path(sqlite_cloud, path, fields, place):
     assert f"(at {place})" in read_error(
-        select(sqlite_cloud, instance(1), status=400, path=path, **fields)
+        select_hosts(sqlite_cloud, instance(1), status=400, path=path, **fields)
     )
     assert sqlite_cloud.get("/scheduler/v1/instances").json["instances"] == []
 
@@ -202,13 +202,13 @@ def test_error_for_an_unknown_group_has_its_path(sqlite_cloud, path, fields, pla
 def test_policy_without_its_plugin_is_an_error(sqlite_url, make_app, policy, class_):
     ram = "nova.scheduler.weights.ram.RAMWeigher"
     app = cloud_on(sqlite_url, make_app, filter_scheduler__weight_classes=[ram])
-    group = make(app, policy=policy)
+    group = create_group(app, policy=policy)
     for path in (SELECT, EXPLAIN):
-        answer = select(app, instance(1), status=400, path=path, instance_group=group)
+        answer = select_hosts(app, instance(1), status=400, path=path, instance_group=group)
         assert f"{class_} is not enabled (at $.request_spec.instance_group)" in read_error(answer)
     hints = {"_nova_check_type": "rebuild", "group": group}
-    select(app, instance(1), force_hosts=["cn1"])
-    select(app, instance(1), scheduler_hints=hints, force_hosts=["cn1"])
+    select_hosts(app, instance(1), force_hosts=["cn1"])
+    select_hosts(app, instance(1), scheduler_hints=hints, force_hosts=["cn1"])
 
 
 @pytest.mark.parametrize(
@@ -216,26 +216,26 @@ def test_policy_without_its_plugin_is_an_error(sqlite_url, make_app, policy, cla
     [("soft-affinity", ["cn1"] * 4), ("soft-anti-affinity", ["cn1", "cn2", "cn3", "cn1"])],
 )
 def test_soft_policies_weigh_hosts_by_default(cloud, policy, expected):
-    group = make(cloud, policy=policy)
+    group = create_group(cloud, policy=policy)
     others = {"cpu", "disk", "io_ops", "ram"}
     multipliers = {f"filter_scheduler.{name}_weight_multiplier": 0.0 for name in others}
     for number, host in enumerate(expected, start=1):
         body = {"request_spec": spec(instance(number), instance_group=group)}
         explanation = cloud.post_json(EXPLAIN, {**body, "overrides": multipliers}).json
         assert selected_hosts(explanation) == [host]
-        select(cloud, instance(number), instance_group=group, force_hosts=[host])
+        select_hosts(cloud, instance(number), instance_group=group, force_hosts=[host])
 
 
 def test_number_of_statements_does_not_depend_on_members(sqlite_cloud):
     # Another host, so that the last request finds one: otherwise more statements follow.
     sqlite_cloud.post_json("/scheduler/v1/compute_nodes", [report("cn4")])
-    group = make(sqlite_cloud)
-    select(sqlite_cloud, instance(9), path=EXPLAIN)  # fills the cache of names
+    group = create_group(sqlite_cloud)
+    select_hosts(sqlite_cloud, instance(9), path=EXPLAIN)  # fills the cache of names
     counts = set()
     for number in (1, 2, 3):
-        select(sqlite_cloud, instance(number), instance_group=group)
+        select_hosts(sqlite_cloud, instance(number), instance_group=group)
         with record_statements(sqlite_cloud.app.services.database) as statements:
-            select(sqlite_cloud, instance(9), path=EXPLAIN, instance_group=group)
+            select_hosts(sqlite_cloud, instance(9), path=EXPLAIN, instance_group=group)
         counts.add(len(statements))
     assert len(counts) == 1
 
@@ -248,7 +248,7 @@ def test_group_of_a_recorded_instance_must_exist(sqlite_cloud):
 
 
 def test_stored_group_has_at_most_a_thousand_members(cloud):
-    group = make(cloud, policy="soft-affinity")
+    group = create_group(cloud, policy="soft-affinity")
     uuids = [instance(number) for number in range(1, MAX_GROUP_MEMBERS)]
     rows = [{"uuid": entry, "display_name": "one", "server_group": group} for entry in uuids]
     database = cloud.app.services.database
@@ -257,14 +257,14 @@ def test_stored_group_has_at_most_a_thousand_members(cloud):
     path = "/scheduler/v1/instances"
     full = f"Server group {group} would have {{}} members, at most 1000 allowed (at $.{{}})"
     place = "request_spec.instance_group"
-    response = select(cloud, *new[:2], instance_group=group, status=400)
+    response = select_hosts(cloud, *new[:2], instance_group=group, status=400)
     assert full.format(1001, place) in read_error(response)
-    select(cloud, new[0], instance_group=group)
-    response = select(cloud, new[1], scheduler_hints={"group": group}, status=400)
+    select_hosts(cloud, new[0], instance_group=group)
+    response = select_hosts(cloud, new[1], scheduler_hints={"group": group}, status=400)
     assert full.format(1001, place) in read_error(response)
     response = cloud.put_json(f"{path}/{new[1]}", {"server_group": group}, status=400).json
     assert full.format(1001, "server_group") in read_error(response)
-    assert members(cloud, group) == [*uuids, new[0]]
+    assert read_members(cloud, group) == [*uuids, new[0]]
     for item in new[1:]:
         cloud.get(f"{path}/{item}", status=404)
         held = cloud.get(f"/placement/allocations/{item}", headers=PLACEMENT).json
@@ -273,24 +273,24 @@ def test_stored_group_has_at_most_a_thousand_members(cloud):
     cloud.put_json(f"{path}/{uuids[0]}", {"server_group": group, "host": "cn2"})
     cloud.delete(f"{path}/{uuids[0]}")
     cloud.put_json(f"{path}/{new[1]}", {"server_group": group})
-    assert members(cloud, group) == [*uuids[1:], *new[:2]]
+    assert read_members(cloud, group) == [*uuids[1:], *new[:2]]
 
 
 def test_group_with_more_members_than_the_limit_keeps_them(sqlite_cloud):
-    group = make(sqlite_cloud, policy="soft-affinity")
+    group = create_group(sqlite_cloud, policy="soft-affinity")
     uuids = [instance(number) for number in range(1, MAX_GROUP_MEMBERS + 3)]
     rows = [{"uuid": entry, "display_name": "one", "server_group": group} for entry in uuids]
     database = sqlite_cloud.app.services.database
     database.write(lambda connection: connection.execute(insert(table), rows))
     sqlite_cloud.put_json(f"/scheduler/v1/instances/{uuids[0]}", {"server_group": group})
-    select(sqlite_cloud, uuids[1], instance_group=group)
-    response = select(sqlite_cloud, instance(9999), instance_group=group, status=400)
+    select_hosts(sqlite_cloud, uuids[1], instance_group=group)
+    response = select_hosts(sqlite_cloud, instance(9999), instance_group=group, status=400)
     assert "would have 1003 members" in read_error(response)
     # An instance recorded without a group remains without it.
     sqlite_cloud.put_json(f"/scheduler/v1/instances/{instance(9998)}", {})
     adding = {"request_spec": spec(instance(9998), instance_group=group), "claim": "add"}
     sqlite_cloud.post_json(SELECT, adding)
-    assert members(sqlite_cloud, group) == uuids
+    assert read_members(sqlite_cloud, group) == uuids
 
 
 def spec_with_group(app, uuid, members=(), hosts=(), policy="anti-affinity"):
@@ -300,8 +300,8 @@ def spec_with_group(app, uuid, members=(), hosts=(), policy="anti-affinity"):
 
 @pytest.mark.all_databases
 def test_claim_fails_if_a_strict_group_has_new_members(cloud):
-    group = make(cloud, max_server_per_host=2)
-    select(cloud, instance(1), instance_group=group)
+    group = create_group(cloud, max_server_per_host=2)
+    select_hosts(cloud, instance(1), instance_group=group)
     seen = {"members": (instance(1),), "hosts": ("cn1",)}
     database = cloud.app.services.database
     database.write(
@@ -323,7 +323,7 @@ def test_claim_for_a_deleted_group_is_an_error(sqlite_cloud):
 
 @pytest.mark.all_databases
 def test_concurrent_requests_of_a_strict_group_have_different_hosts(cloud):
-    group = make(cloud)
+    group = create_group(cloud)
     scheduler = cloud.app.services.scheduler
 
     def place(number):
@@ -332,13 +332,15 @@ def test_concurrent_requests_of_a_strict_group_have_different_hosts(cloud):
 
     with ThreadPoolExecutor(3) as rivals:
         assert sorted(rivals.map(place, (1, 2, 3))) == ["cn1", "cn2", "cn3"]
-    assert set(members(cloud, group)) == {instance(number) for number in (1, 2, 3)}
+    assert set(read_members(cloud, group)) == {instance(number) for number in (1, 2, 3)}
 
 
 def test_members_are_counted_by_host_not_by_node(sqlite_cloud):
     fields = {"host": "rack", "memory_mb": 262144}
     nodes = [report(f"node{n}", uuid=instance(700 + n), **fields) for n in (1, 2)]
     sqlite_cloud.post_json("/scheduler/v1/compute_nodes", nodes)
-    group = {"group": make(sqlite_cloud, max_server_per_host=2)}
-    hosts = selected_hosts(select(sqlite_cloud, *map(instance, range(1, 5)), scheduler_hints=group))
+    group = {"group": create_group(sqlite_cloud, max_server_per_host=2)}
+    hosts = selected_hosts(
+        select_hosts(sqlite_cloud, *map(instance, range(1, 5)), scheduler_hints=group)
+    )
     assert max(hosts.count(host) for host in hosts) == 2

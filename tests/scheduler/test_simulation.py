@@ -24,19 +24,19 @@ def cloud(app):
     aggregate = app.post_json("/compute/v2.1/os-aggregates", body, headers=COMPUTE).json[
         "aggregate"
     ]
-    put(app, aggregate["id"], {"add_host": {"host": "cn3"}})
+    post_aggregate_action(app, aggregate["id"], {"add_host": {"host": "cn3"}})
     return app
 
 
-def put(app, number, action):
+def post_aggregate_action(app, number, action):
     app.post_json(f"/compute/v2.1/os-aggregates/{number}/action", action, headers=COMPUTE)
 
 
-def hosts(explanation):
+def passing_hosts(explanation):
     return [host["host"] for host in explanation["hosts"]]
 
 
-def dumped(app):
+def dump_tables(app):
     """Return every row of every table."""
     with app.app.services.database.read() as connection:
         return {
@@ -55,7 +55,7 @@ def test_drained_host_is_rejected(cloud):
 def test_removed_host_is_unknown(cloud):
     select(cloud, spec(instance(1)))
     answer = explain(cloud, spec(), changes=[{"remove": ["cn2"]}])
-    assert hosts(answer) == ["cn1", "cn3"]
+    assert passing_hosts(answer) == ["cn1", "cn3"]
     of_host = explain(cloud, spec(), changes=[{"remove": ["cn2"]}], hosts=["cn2"])
     assert of_host["verdicts"][0]["verdict"] == "unknown"
     assert answer["funnel"]["allocation_candidates"]["providers"] == 2
@@ -64,9 +64,9 @@ def test_removed_host_is_unknown(cloud):
 def test_added_hosts_are_like_another_but_empty(cloud):
     select(cloud, spec(instance(1), flavor=flavor(memory_mb=100000)))
     request = spec(flavor=flavor(memory_mb=120000))
-    assert hosts(explain(cloud, request)) == []
+    assert passing_hosts(explain(cloud, request)) == []
     changes = [{"add": {"like": "cn2", "count": 2}}]
-    assert hosts(explain(cloud, request, changes=changes)) == ["cn2+1", "cn2+2"]
+    assert passing_hosts(explain(cloud, request, changes=changes)) == ["cn2+1", "cn2+2"]
 
 
 AZ1, AZ2 = {"availability_zone": "az1"}, {"availability_zone": "az2"}
@@ -102,9 +102,9 @@ TO_AZ2 = {"aggregate": {"name": "gpu", "metadata": {"availability_zone": "az2", 
         (AZ1, [TO_AZ2], []),
     ],
 )
-def test_hosts_after_changes_in_their_order(cloud, fields, changes, expected):
+def test_changes_apply_in_their_order(cloud, fields, changes, expected):
     before = explain(cloud, spec(**fields))
-    assert hosts(explain(cloud, spec(**fields), changes=changes)) == expected
+    assert passing_hosts(explain(cloud, spec(**fields), changes=changes)) == expected
     assert explain(cloud, spec(**fields))["hosts"] == before["hosts"]
 
 
@@ -124,8 +124,8 @@ def test_simulated_changes_have_the_effect_of_real_changes(cloud):
     ]
     supposed = explain(cloud, spec(availability_zone="az1"), changes=changes)
     number = cloud.get("/compute/v2.1/os-aggregates", headers=COMPUTE).json["aggregates"][0]["id"]
-    put(cloud, number, {"add_host": {"host": "cn1"}})
-    put(cloud, number, {"set_metadata": {"metadata": {"x": "y"}}})
+    post_aggregate_action(cloud, number, {"add_host": {"host": "cn1"}})
+    post_aggregate_action(cloud, number, {"set_metadata": {"metadata": {"x": "y"}}})
     uuid = cloud.get("/compute/v2.1/os-services?host=cn2", headers=COMPUTE).json["services"][0][
         "id"
     ]
@@ -195,7 +195,7 @@ def test_statements_do_not_depend_on_the_number_of_added_hosts(cloud):
         changes = [{"add": {"like": "cn3", "count": count}}]
         with record_statements(cloud.app.services.database) as statements:
             answer = explain(cloud, spec(), changes=changes)
-        assert len(hosts(answer)) == 3 + count
+        assert len(passing_hosts(answer)) == 3 + count
         numbers.append(len(statements))
     assert numbers[0] == numbers[1]
 
@@ -218,7 +218,7 @@ def test_number_of_concurrent_whole_cloud_queries_is_limited(cloud, kind):
     response = cloud.post_json(path, body, status=503)
     assert response.headers["Retry-After"] == "1"
     assert "queries about the whole cloud" in response.json["errors"][0]["detail"]
-    assert hosts(explain(cloud, spec())) == ["cn2", "cn1", "cn3"]
+    assert passing_hosts(explain(cloud, spec())) == ["cn2", "cn1", "cn3"]
     places.release()
     for _ in range(2):  # each gives its place back
         cloud.post_json(path, body, status=200)

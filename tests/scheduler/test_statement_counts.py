@@ -31,14 +31,14 @@ def count_statements(app, send_request) -> list[int]:
     return counts
 
 
-def test_statements_of_allocation_candidates(cloud):
+def test_allocation_candidates_take_a_fixed_number_of_statements(cloud):
     # Ids of all names, the providers that may serve, their rows; then, for summaries that are not
     # kept yet, the names of all traits.
     seen = count_statements(cloud, lambda _: cloud.get(CANDIDATES, headers=LATEST_HEADERS))
     assert seen == [4, 3]
 
 
-def select(app, *instances, **changes):
+def select_host(app, *instances, **changes):
     body = {"request_spec": spec(*instances, **changes), "return_alternates": True}
     app.post_json("/scheduler/v1/select_destinations", body)
 
@@ -48,16 +48,16 @@ def select(app, *instances, **changes):
 SELECTION_COUNTS = {"sqlite": [25, 18], "postgresql": [24, 17], "mysql": [26, 19]}
 
 
-def test_statements_of_select_destinations(cloud):
-    counts = count_statements(cloud, lambda number: select(cloud, instance(number + 1)))
+def test_select_destinations_takes_a_fixed_number_of_statements(cloud):
+    counts = count_statements(cloud, lambda number: select_host(cloud, instance(number + 1)))
     assert counts == SELECTION_COUNTS[cloud.app.services.database.reader.dialect.name]
 
 
 def test_statements_do_not_depend_on_the_number_of_instances(cloud):
     def send_request(number):
         uuids = [instance(100 * (number + 1) + n) for n in range((2, 10)[number])]
-        select(cloud, *uuids, flavor=flavor(vcpus=2))
+        select_host(cloud, *uuids, flavor=flavor(vcpus=2))
 
-    count_statements(cloud, lambda number: select(cloud, instance(number + 1)))
+    count_statements(cloud, lambda number: select_host(cloud, instance(number + 1)))
     two, ten = count_statements(cloud, send_request)
     assert two == ten

@@ -28,20 +28,20 @@ def licensed_cloud(cloud):
     return cloud
 
 
-def select(app, flavor, *instances, status=200):
+def select_host(app, flavor, *instances, status=200):
     body = {"request_spec": spec(*instances, flavor=flavor)}
     return app.post_json(SELECT, body, status=status).json
 
 
-def query_of(app, flavor):
+def read_query(app, flavor):
     answer = app.post_json("/scheduler/v1/explain", {"request_spec": spec(flavor=flavor)}).json
     return answer["funnel"]["allocation_candidates"]["query"]
 
 
 @pytest.mark.parametrize("flavor_name", ["f1", "m1.licensed"])
 def test_flavor_may_be_named_by_id_or_name(licensed_cloud, flavor_name):
-    assert selected_hosts(select(licensed_cloud, flavor_name)) == ["cn2"]
-    query = query_of(licensed_cloud, flavor_name)
+    assert selected_hosts(select_host(licensed_cloud, flavor_name)) == ["cn2"]
+    query = read_query(licensed_cloud, flavor_name)
     assert "required=CUSTOM_LICENSED" in query
     # Swap takes room on the disk.
     assert "resources=DISK_GB%3A21%2CMEMORY_MB%3A2048%2CVCPU%3A2" in query
@@ -50,12 +50,12 @@ def test_flavor_may_be_named_by_id_or_name(licensed_cloud, flavor_name):
 @pytest.mark.all_databases
 def test_id_has_precedence_and_changes_apply_at_once(licensed_cloud):
     store_flavor(licensed_cloud, "p", "private", **{"os-flavor-access:is_public": False})
-    assert selected_hosts(select(licensed_cloud, "p")) == ["cn1"]
+    assert selected_hosts(select_host(licensed_cloud, "p")) == ["cn1"]
     store_flavor(licensed_cloud, "m1.licensed", "other")
-    assert selected_hosts(select(licensed_cloud, "m1.licensed")) == ["cn1"]
-    assert selected_hosts(select(licensed_cloud, "f1")) == ["cn2"]
+    assert selected_hosts(select_host(licensed_cloud, "m1.licensed")) == ["cn1"]
+    assert selected_hosts(select_host(licensed_cloud, "f1")) == ["cn2"]
     licensed_cloud.delete(f"{FLAVORS}/f1/os-extra_specs/trait:CUSTOM_LICENSED")
-    assert selected_hosts(select(licensed_cloud, "f1")) == ["cn1"]
+    assert selected_hosts(select_host(licensed_cloud, "f1")) == ["cn1"]
 
 
 @pytest.mark.parametrize("flavor_name", ["F1", "M1.licensed", "f1 ", "nope"])
@@ -81,20 +81,20 @@ def test_extra_specs_of_a_stored_flavor_are_in_the_query(cloud):
 
 def test_instance_keeps_its_flavor_after_changes(licensed_cloud):
     path = f"/scheduler/v1/instances/{instance(1)}"
-    first = select(licensed_cloud, "f1", instance(1))
+    first = select_host(licensed_cloud, "f1", instance(1))
     flavor = licensed_cloud.get(path).json["flavor"]
-    assert query_of(licensed_cloud, flavor) == query_of(licensed_cloud, "f1")
+    assert read_query(licensed_cloud, flavor) == read_query(licensed_cloud, "f1")
     licensed_cloud.delete(f"{FLAVORS}/f1/os-extra_specs/trait:CUSTOM_LICENSED")
-    assert select(licensed_cloud, "f1", instance(1)) == first
+    assert select_host(licensed_cloud, "f1", instance(1)) == first
     licensed_cloud.delete(f"{FLAVORS}/f1")
-    assert select(licensed_cloud, "f1", instance(1)) == first
+    assert select_host(licensed_cloud, "f1", instance(1)) == first
     flavor = licensed_cloud.get(path).json["flavor"]
     assert (flavor["flavorid"], flavor["name"]) == ("f1", "m1.licensed")
     assert (flavor["vcpus"], flavor["memory_mb"], flavor["swap"]) == (2, 2048, 1024)
     assert flavor["extra_specs"] == {"trait:CUSTOM_LICENSED": "required"}
     for answer in (
-        select(licensed_cloud, "f1", instance(2), status=404),
-        select(licensed_cloud, "f1", status=404),
+        select_host(licensed_cloud, "f1", instance(2), status=404),
+        select_host(licensed_cloud, "f1", status=404),
     ):
         assert answer["errors"][0]["detail"].startswith("There is no stored flavor 'f1'")
     hints = {"_nova_check_type": ["rebuild"]}
@@ -106,14 +106,14 @@ def test_instance_keeps_its_flavor_after_changes(licensed_cloud):
 
 def test_stored_flavor_takes_one_more_statement(licensed_cloud):
     flavor = {**spec()["flavor"], "extra_specs": {"trait:CUSTOM_LICENSED": "required"}}
-    query_of(licensed_cloud, flavor)
+    read_query(licensed_cloud, flavor)
     for number in (0, 20):
         for other in range(number):
             store_flavor(licensed_cloud, f"o{other}", f"other-{other}", {"a": "1", "b": "2"})
         with record_statements(licensed_cloud.app.services.database) as value:
-            query_of(licensed_cloud, flavor)
+            read_query(licensed_cloud, flavor)
         with record_statements(licensed_cloud.app.services.database) as flavor_name:
-            query_of(licensed_cloud, "m1.licensed")
+            read_query(licensed_cloud, "m1.licensed")
         assert len(flavor_name) == len(value) + 1
 
 

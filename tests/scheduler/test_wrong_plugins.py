@@ -69,7 +69,7 @@ each_option = pytest.mark.parametrize("option", OPTIONS)
 
 
 @pytest.fixture(autouse=True)
-def package(tmp_path, monkeypatch):
+def plugin_package(tmp_path, monkeypatch):
     """Make the modules of this directory importable during the test."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", f"sqlite:///{tmp_path / 'x.db'}")
@@ -100,7 +100,7 @@ def error_of(tmp_path, capsys):
     return error_of
 
 
-def setting(option, value):
+def setting_line(option, value):
     group, name = option.split()
     return f"{group}\n{name} = {value}\n"
 
@@ -110,7 +110,7 @@ def setting(option, value):
 def test_error_for_a_module_that_cannot_be_imported(error_of, tmp_path, option, kind):
     text, words = MODULES[kind]
     (tmp_path / "acme_rack.py").write_text(text)
-    line = error_of(setting(option, "acme_rack.RackFilter"))
+    line = error_of(setting_line(option, "acme_rack.RackFilter"))
     assert line.startswith(f"{option}: ")
     assert "'acme_rack.RackFilter' cannot be imported (" in line
     assert words in line
@@ -120,7 +120,7 @@ def test_error_for_a_module_that_cannot_be_imported(error_of, tmp_path, option, 
 def test_error_for_a_misspelt_class_has_the_right_name(error_of, tmp_path, option):
     (tmp_path / "acme_good.py").write_text(GOOD)
     right, _ = OPTIONS[option]
-    line = error_of(setting(option, f"acme_good.{right}s"))
+    line = error_of(setting_line(option, f"acme_good.{right}s"))
     assert f"did you mean 'acme_good.{right}'?" in line
 
 
@@ -138,7 +138,7 @@ def test_error_for_a_class_of_the_wrong_kind(error_of, tmp_path, option, name, w
     (tmp_path / "acme_good.py").write_text(GOOD)
     _, base = OPTIONS[option]
     path = f"acme_good.{name.format(base=base)}"
-    text = setting(option, path)
+    text = setting_line(option, path)
     if option.endswith("available_filters"):
         text += f"enabled_filters = {name}\n"
     assert words.format(base=base) in error_of(text)
@@ -179,7 +179,7 @@ def test_error_for_a_class_of_the_wrong_kind(error_of, tmp_path, option, name, w
     ],
 )
 def test_error_for_an_unknown_name_has_the_nearest(error_of, option, name, expected):
-    line = error_of(setting(option, name))
+    line = error_of(setting_line(option, name))
     assert line.startswith(f"{option}: ")
     assert f"did you mean '{expected}'?" in line
 
@@ -260,7 +260,7 @@ def test_error_for_an_import_of_nova_has_the_line_to_change(
 def test_error_lists_every_import_of_nova(error_of, tmp_path):
     file = tmp_path / "acme_rack.py"
     file.write_text("import nova.conf\nfrom nova.scheduler import filters\n")
-    line = error_of(setting("[filter_scheduler] enabled_filters", "acme_rack.Rack"))
+    line = error_of(setting_line("[filter_scheduler] enabled_filters", "acme_rack.Rack"))
     first, second = (
         NOVAS["import nova.conf as options"],
         NOVAS["from nova.scheduler import filters"],
@@ -271,7 +271,7 @@ def test_error_lists_every_import_of_nova(error_of, tmp_path):
 @pytest.mark.parametrize("module", ["nova.scheduler", "novas"])
 def test_error_for_an_import_in_the_plugin_suggests_no_other_name(error_of, tmp_path, module):
     (tmp_path / "acme_filter.py").write_text(f"import {module}\n")
-    line = error_of(setting("[filter_scheduler] enabled_filters", "acme_filter.RackFilter"))
+    line = error_of(setting_line("[filter_scheduler] enabled_filters", "acme_filter.RackFilter"))
     assert "did you mean" not in line
 
 
@@ -285,7 +285,7 @@ def test_error_for_a_base_class_of_nova_has_the_line_to_change(error_of, tmp_pat
     file.write_text(
         "from nova.scheduler import filters\n\n\nclass Rack(filters.BaseHostFilter):\n    pass\n"
     )
-    line = error_of(setting("[filter_scheduler] enabled_filters", "acme_rack.Rack"))
+    line = error_of(setting_line("[filter_scheduler] enabled_filters", "acme_rack.Rack"))
     change = NOVAS["from nova.scheduler import filters"]
     assert f"acme_rack.Rack is not a BaseHostFilter: its base is nova's; {file}:1: {change}" in line
 

@@ -14,50 +14,50 @@ pytestmark = pytest.mark.all_databases
 HELD = host_aggregates.SUBJECT
 
 
-def bump(database, subject="things"):
+def bump_counter(database, subject="things"):
     database.write(lambda connection: change_counters.bump(connection, subject))
 
 
-def version(database, subject="things"):
+def counter_version(database, subject="things"):
     with database.read() as connection:
         return change_counters.version(connection, subject)
 
 
-def test_version_is_0_before_any_change_and_rises_with_each(database):
-    versions = [version(database)]
+def test_version_starts_at_0_and_rises_with_each_change(database):
+    versions = [counter_version(database)]
     for _ in range(3):
-        bump(database)
-        versions.append(version(database))
+        bump_counter(database)
+        versions.append(counter_version(database))
     assert versions == [0, 1, 2, 3]
 
 
-def test_subjects_have_counters_of_their_own(database):
-    bump(database)
-    assert (version(database), version(database, "others")) == (1, 0)
+def test_each_subject_has_its_own_counter(database):
+    bump_counter(database)
+    assert (counter_version(database), counter_version(database, "others")) == (1, 0)
 
 
-def test_bump_that_is_rolled_back_has_not_been(database):
-    bump(database)
+def test_rolled_back_bump_has_no_effect(database):
+    bump_counter(database)
     with database.writer.connect() as connection:
         change_counters.bump(connection, "things")
         connection.rollback()
-    assert version(database) == 1
+    assert counter_version(database) == 1
 
 
-def test_rivals_never_lose_a_bump(database):
-    threads = [Thread(target=bump, args=(database,)) for _ in range(8)]
+def test_concurrent_bumps_are_not_lost(database):
+    threads = [Thread(target=bump_counter, args=(database,)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(timeout=60)
-    assert version(database) == 8
+    assert counter_version(database) == 8
 
 
-def test_held_counter_is_bumped_only_afterwards(database):
+def test_locked_counter_is_bumped_after_the_lock(database):
     bumped = Event()
 
     def work():
-        bump(database, HELD)
+        bump_counter(database, HELD)
         bumped.set()
 
     rival = Thread(target=work)
@@ -70,4 +70,4 @@ def test_held_counter_is_bumped_only_afterwards(database):
 
     held = database.write(hold)
     rival.join(timeout=60)
-    assert version(database, HELD) > held
+    assert counter_version(database, HELD) > held

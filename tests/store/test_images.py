@@ -36,53 +36,55 @@ FULL = StoredImage(
 )
 
 
-def image(name, **attributes):
+def build_image(name, **attributes):
     return StoredImage(uuid=uuid_of(name), name=name, created_at=NOW, updated_at=NOW, **attributes)
 
 
-def ask(database, question, *arguments):
+def run_query(database, question, *arguments):
     with database.read() as connection:
         return question(connection, *arguments)
 
 
-def add(database, *images):
+def add_images(database, *images):
     for each in images:
         database.write(lambda connection, each=each: store.add(connection, each))
 
 
 def test_image_is_read_as_it_was_written(database):
-    add(database, FULL)
-    found = ask(database, store.by_uuid, FULL.uuid)
+    add_images(database, FULL)
+    found = run_query(database, store.by_uuid, FULL.uuid)
     assert found is not None
     assert replace(found, id=None) == FULL
     assert found.id
-    assert ask(database, store.by_uuid, uuid_of("other")) is None
+    assert run_query(database, store.by_uuid, uuid_of("other")) is None
 
 
-def test_uuid_is_taken_once(database):
-    add(database, FULL)
+def test_image_uuid_is_unique(database):
+    add_images(database, FULL)
     with pytest.raises(Duplicate, match=FULL.uuid):
-        add(database, image("full"))
-    assert ask(database, store.by_uuid, FULL.uuid).name == "Full"
+        add_images(database, build_image("full"))
+    assert run_query(database, store.by_uuid, FULL.uuid).name == "Full"
 
 
-def test_uuid_goes_before_name_and_names_heed_case(database):
-    add(database, FULL, image("full2"), image("twin", owner="a"))
-    twin = replace(image("other"), name="twin")
-    named = replace(image("named"), name=FULL.uuid)
-    add(database, twin, named)
+def test_uuid_takes_precedence_and_names_are_case_sensitive(database):
+    add_images(database, FULL, build_image("full2"), build_image("twin", owner="a"))
+    twin = replace(build_image("other"), name="twin")
+    named = replace(build_image("named"), name=FULL.uuid)
+    add_images(database, twin, named)
 
-    def called(name):
-        return [each.uuid for each in ask(database, store.by_name_or_uuid, name)]
+    def find_uuids(name):
+        return [each.uuid for each in run_query(database, store.by_name_or_uuid, name)]
 
-    assert called(FULL.uuid) == called(FULL.uuid.upper()) == [FULL.uuid]
-    assert called("Full") == [FULL.uuid]
-    assert called("full") == []
-    assert called("twin") == sorted([uuid_of("twin"), uuid_of("other")])
+    assert find_uuids(FULL.uuid) == find_uuids(FULL.uuid.upper()) == [FULL.uuid]
+    assert find_uuids("Full") == [FULL.uuid]
+    assert find_uuids("full") == []
+    assert find_uuids("twin") == sorted([uuid_of("twin"), uuid_of("other")])
 
 
-def test_change_writes_what_differs(database):
-    add(database, FULL, image("untouched", tags=frozenset({"t"}), properties={"a": "b"}))
+def test_update_writes_differences_only(database):
+    add_images(
+        database, FULL, build_image("untouched", tags=frozenset({"t"}), properties={"a": "b"})
+    )
     new = replace(
         FULL,
         name=None,
@@ -91,30 +93,30 @@ def test_change_writes_what_differs(database):
         properties={"name.x": "now", "trait:X": "required", "more": "x"},
     )
 
-    def work(connection):
+    def write_rows(connection):
         old = store.by_uuid(connection, FULL.uuid, lock=True)
         store.change(connection, old, new)
 
-    database.write(work)
-    assert replace(ask(database, store.by_uuid, FULL.uuid), id=None) == new
-    other = ask(database, store.by_uuid, uuid_of("untouched"))
+    database.write(write_rows)
+    assert replace(run_query(database, store.by_uuid, FULL.uuid), id=None) == new
+    other = run_query(database, store.by_uuid, uuid_of("untouched"))
     assert (other.tags, other.properties) == ({"t"}, {"a": "b"})
 
 
-def test_removal_leaves_nothing_of_it(database):
-    add(database, FULL)
+def test_removed_image_leaves_no_rows(database):
+    add_images(database, FULL)
 
-    def work(connection):
+    def write_rows(connection):
         found = store.by_uuid(connection, FULL.uuid, lock=True)
         store.remove(connection, found)
 
-    database.write(work)
+    database.write(write_rows)
     with database.read() as connection:
         for table in (image_properties, image_tags):
             assert connection.scalar(select(func.count()).select_from(table)) == 0
-    assert ask(database, store.by_uuid, FULL.uuid) is None
+    assert run_query(database, store.by_uuid, FULL.uuid) is None
 
 
-def test_image_that_was_not_read_cannot_be_changed(sqlite_database):
+def test_stale_image_cannot_be_changed(sqlite_database):
     with pytest.raises(ValueError, match="not read"):
         sqlite_database.write(lambda connection: store.remove(connection, FULL))

@@ -21,7 +21,7 @@ def cloud(database):
     """Thirty images, among them many that are alike."""
     rng = Dice.of(11)
 
-    def fill(connection):
+    def write_rows(connection):
         for number in range(30):
             images.add(
                 connection,
@@ -36,13 +36,13 @@ def cloud(database):
                 ),
             )
 
-    database.write(fill)
+    database.write(write_rows)
     return database
 
 
 @pytest.mark.property
 @pytest.mark.parametrize("seed", range(8))
-def test_every_image_is_on_one_page(cloud, seed):
+def test_every_image_is_on_exactly_one_page(cloud, seed):
     rng = Dice.of(seed)
     keys = rng.sample(SORT_KEYS, rng.randint(1, 3))
     order = {key: rng.random() < 0.5 for key in keys}
@@ -59,7 +59,7 @@ def test_every_image_is_on_one_page(cloud, seed):
     assert len({each.uuid for each in whole}) == 30
 
 
-def test_order_is_as_python_has_it_where_databases_agree(cloud):
+def test_order_equals_python_sort_order(cloud):
     """Of texts beyond one case and alphabet each database has its own opinion."""
     question = ImageSearch(viewer=EVERYBODY, order=(("size", True), ("created_at", False)))
     with cloud.read() as connection:
@@ -69,17 +69,17 @@ def test_order_is_as_python_has_it_where_databases_agree(cloud):
 
 
 @pytest.mark.parametrize("asked", ["tags", "properties"])
-def test_images_have_all_tags_and_properties_asked_for_whatever_their_number(database, asked):
+def test_images_match_any_number_of_tags_and_properties(database, asked):
     names = [f"x{number}" for number in range(200)]
     make = frozenset if asked == "tags" else lambda some: dict.fromkeys(some, "yes")
     kept = [("full", names), ("nearly", names[1:]), ("none", [])]
 
-    def fill(connection):
+    def write_rows(connection):
         for name, some in kept:
             made = {"name": name, asked: make(some), "created_at": NOW, "updated_at": NOW}
             images.add(connection, StoredImage(uuid=uuid_of(name), **made))
 
-    database.write(fill)
+    database.write(write_rows)
     lengths = []
     for most in (2, 200):
         question = ImageSearch(viewer=EVERYBODY, **{asked: make(names[:most])})
@@ -90,7 +90,7 @@ def test_images_have_all_tags_and_properties_asked_for_whatever_their_number(dat
     assert lengths[0] == lengths[1]
 
 
-def test_a_property_asked_for_has_its_own_value(database):
+def test_property_filters_compare_their_own_values(database):
     image = StoredImage(
         uuid=uuid_of("one"), properties={"a": "1", "b": "2"}, created_at=NOW, updated_at=NOW
     )

@@ -18,7 +18,7 @@ NOW = datetime(2026, 11, 22, 12, 0, 0)
 OLD = NOW - timedelta(days=8)
 
 
-def decision(uuid):
+def build_decision(uuid):
     return Decision(
         uuid=uuid,
         outcome="selected",
@@ -32,64 +32,69 @@ def decision(uuid):
     )
 
 
-def result(uuid, position=0, **facts):
+def build_result(uuid, position=0, **facts):
     return ShadowResult(decision=uuid, position=position, instance=instance(position + 1), **facts)
 
 
 @pytest.fixture
-def recorded(database):
+def recorded_results(database):
     """A database with one decision and its results, and one result without a decision."""
 
     def write(connection):
-        decisions.record(connection, decision("d1"), NOW)
-        both = [result("d1", 0, our_host="cn1", detail={"a": 1}), result("d1", 1)]
+        decisions.record(connection, build_decision("d1"), NOW)
+        both = [build_result("d1", 0, our_host="cn1", detail={"a": 1}), build_result("d1", 1)]
         shadow_results.record(connection, both, NOW)
-        alone = result("d2", verdict=shadow_result.FAILED)
+        alone = build_result("d2", verdict=shadow_result.FAILED)
         shadow_results.record(connection, [alone], OLD)
 
     database.write(write)
     return database
 
 
-def read(database, reader, *arguments):
+def read_results(database, reader, *arguments):
     with database.read() as connection:
         return reader(connection, *arguments)
 
 
-def test_results_have_the_ids_and_the_flavor_of_their_decision(recorded):
-    first, second = read(recorded, shadow_results.of_decision, "d1")
+def test_results_have_the_ids_and_the_flavor_of_their_decision(recorded_results):
+    first, second = read_results(recorded_results, shadow_results.of_decision, "d1")
     assert (first.position, second.position) == (0, 1)
     assert first.request_ids == RequestIds("req-1", "req-2")
     assert (first.flavor, first.our_host, first.detail) == ("m1", "cn1", {"a": 1})
     assert first.created_at == NOW
 
 
-def test_pending_results_are_those_without_a_verdict(recorded):
-    assert [one.decision for one in read(recorded, shadow_results.pending)] == ["d1", "d1"]
+def test_pending_results_are_those_without_a_verdict(recorded_results):
+    assert [one.decision for one in read_results(recorded_results, shadow_results.pending)] == [
+        "d1",
+        "d1",
+    ]
 
 
-def test_settled_result_has_verdict_and_host(recorded):
-    settled = result(
+def test_settled_result_has_verdict_and_host(recorded_results):
+    settled = build_result(
         "d1", 1, verdict=shadow_result.OTHER_HOST, nova_host="cn2", detail={"why": "w"}
     )
-    recorded.write(lambda connection: shadow_results.settle(connection, [settled], NOW))
-    first, second = read(recorded, shadow_results.of_decision, "d1")
+    recorded_results.write(lambda connection: shadow_results.settle(connection, [settled], NOW))
+    first, second = read_results(recorded_results, shadow_results.of_decision, "d1")
     assert first.verdict == shadow_result.PENDING
     assert (second.verdict, second.nova_host) == (shadow_result.OTHER_HOST, "cn2")
     assert second.detail == {"why": "w"}
 
 
-def test_results_since_a_time_are_those_of_requests_since(recorded):
-    assert len(read(recorded, shadow_results.since, None)) == 3
-    assert len(read(recorded, shadow_results.since, NOW)) == 2
+def test_results_are_filtered_by_request_time(recorded_results):
+    assert len(read_results(recorded_results, shadow_results.since, None)) == 3
+    assert len(read_results(recorded_results, shadow_results.since, NOW)) == 2
 
 
-def test_results_are_deleted_with_their_decision(recorded):
+def test_results_are_deleted_with_their_decision(recorded_results):
     later = NOW + timedelta(days=1)
-    recorded.write(lambda connection: decisions.purge(connection, later, 10))
-    assert read(recorded, shadow_results.since, None) == ()
+    recorded_results.write(lambda connection: decisions.purge(connection, later, 10))
+    assert read_results(recorded_results, shadow_results.since, None) == ()
 
 
-def test_results_without_a_decision_are_deleted_by_their_own_age(recorded):
-    recorded.write(lambda connection: decisions.purge(connection, NOW, 10))
-    assert {one.decision for one in read(recorded, shadow_results.since, None)} == {"d1"}
+def test_results_without_a_decision_are_deleted_by_age(recorded_results):
+    recorded_results.write(lambda connection: decisions.purge(connection, NOW, 10))
+    assert {one.decision for one in read_results(recorded_results, shadow_results.since, None)} == {
+        "d1"
+    }

@@ -29,13 +29,13 @@ ASKING = {f"trait:{LICENSED}": "required"}
 NOT_ASKING = {f"trait:{LICENSED}": None}
 
 
-def record(database):
+def read_synced_traits(database):
     with database.read() as connection:
         return synced_traits.read(connection).pairs
 
 
 @pytest.mark.parametrize("runs_meanwhile", [0, 1])
-def test_what_was_put_by_hand_on_a_provider_made_anew_stays(database, runs_meanwhile):
+def test_manual_trait_on_a_recreated_provider_is_kept(database, runs_meanwhile):
     node = add_node(database, "win1")
     add_aggregate(database, "windows", ["win1"], ASKING)
     sync_traits(*local_services(database))
@@ -43,7 +43,7 @@ def test_what_was_put_by_hand_on_a_provider_made_anew_stays(database, runs_meanw
     add_unrecorded_trait(database, node)
     for _ in range(runs_meanwhile):
         assert sync_traits(*local_services(database)).added == set()
-        assert record(database) == {}
+        assert read_synced_traits(database) == {}
     set_metadata(database, "windows", NOT_ASKING)
     assert sync_traits(*local_services(database), dry_run=True).removed == set()
     assert sync_traits(*local_services(database)).removed == set()
@@ -52,19 +52,19 @@ def test_what_was_put_by_hand_on_a_provider_made_anew_stays(database, runs_meanw
         assert synced_traits.read(connection) == TraitRecord()
 
 
-def test_what_it_put_on_a_provider_made_anew_is_taken_off(database):
+def test_synced_trait_on_a_recreated_provider_is_removed(database):
     node = add_node(database, "win1")
     aggregate = add_aggregate(database, "windows", ["win1"], ASKING)
     sync_traits(*local_services(database))
     recreate_provider(database, node)
     assert sync_traits(*local_services(database)).added == {(node, LICENSED)}
-    assert record(database) == {(node, LICENSED): aggregate}
+    assert read_synced_traits(database) == {(node, LICENSED): aggregate}
     set_metadata(database, "windows", NOT_ASKING)
     assert sync_traits(*local_services(database)).removed == {(node, LICENSED)}
     assert read_providers_with_trait(database) == set()
 
 
-def test_a_provider_made_anew_between_plan_and_deed_keeps_its_trait(database):
+def test_provider_recreated_during_the_sync_keeps_its_trait(database):
     node = add_node(database, "win1")
     add_aggregate(database, "windows", ["win1"], ASKING)
     sync_traits(*local_services(database))
@@ -76,7 +76,7 @@ def test_a_provider_made_anew_between_plan_and_deed_keeps_its_trait(database):
     assert read_providers_with_trait(database) == {node}
 
 
-def test_what_another_run_noted_of_a_provider_made_anew_is_not_forgotten(database):
+def test_record_of_a_concurrent_run_is_kept(database):
     """Two that run at once: one has read the record before the other puts the trait again."""
     node = add_node(database, "win1")
     aggregate = add_aggregate(database, "windows", ["win1"], ASKING)
@@ -86,10 +86,10 @@ def test_what_another_run_noted_of_a_provider_made_anew_is_not_forgotten(databas
     outlived = slower.read_record().outlived
     sync_traits(*local_services(database))
     slower.update_record(outlived, {}, ())
-    assert record(database) == {(node, LICENSED): aggregate}
+    assert read_synced_traits(database) == {(node, LICENSED): aggregate}
 
 
-def test_what_was_put_before_ids_were_kept_is_taken_off_as_ever(sqlite_database):
+def test_synced_trait_without_recorded_id_is_removed(sqlite_database):
     node = add_node(sqlite_database, "win1")
     add_aggregate(sqlite_database, "windows", ["win1"], ASKING)
     sync_traits(*local_services(sqlite_database))

@@ -10,11 +10,11 @@ def run_concurrently(*works: Callable[[], Any]) -> list[Any]:
     """Do these at the same moment; return what each returns, in their order."""
     start, told = Barrier(len(works)), [None] * len(works)
 
-    def do(index: int, work: Callable[[], Any]) -> None:
+    def run_at_once(index: int, work: Callable[[], Any]) -> None:
         start.wait(timeout=60)
         told[index] = work()
 
-    threads = [Thread(target=do, args=pair) for pair in enumerate(works)]
+    threads = [Thread(target=run_at_once, args=pair) for pair in enumerate(works)]
     for thread in threads:
         thread.start()
     for thread in threads:

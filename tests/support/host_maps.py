@@ -25,23 +25,23 @@ def add_aggregate(
 ) -> str:
     """Add a host aggregate that placement does not know of; return its uuid."""
 
-    def work(connection):
+    def write_rows(connection):
         number = host_aggregates.add(connection, aggregate_uuid(name), name, NOW)
         host_aggregates.add_hosts(connection, number, hosts, NOW)
         host_aggregates.change_metadata(connection, number, metadata, NOW)
 
-    database.write(work)
+    database.write(write_rows)
     return aggregate_uuid(name)
 
 
 def set_metadata(database: Database, name: str, metadata: Mapping[str, str | None]) -> None:
     """Change the metadata of an aggregate."""
 
-    def work(connection):
+    def write_rows(connection):
         number = host_aggregates.id_of_name(connection, name)
         host_aggregates.change_metadata(connection, number, metadata, NOW)
 
-    database.write(work)
+    database.write(write_rows)
 
 
 def read_members(database: Database, name: str) -> frozenset[str]:
@@ -60,23 +60,23 @@ def read_providers_with_trait(database: Database, trait: str = LICENSED) -> froz
 def add_unrecorded_trait(database: Database, provider: str, trait: str = LICENSED) -> None:
     """Put a trait on a provider that the record knows nothing of."""
 
-    def work(connection):
+    def write_rows(connection):
         number = resource_providers.by_uuid(connection, provider).id
         traits.put_on(connection, trait, [number], NOW)
 
-    database.write(work)
+    database.write(write_rows)
 
 
 def recreate_provider(database: Database, provider: str) -> None:
     """Delete a provider and make it again: same uuid, same name, none of its traits."""
 
-    def work(connection):
+    def write_rows(connection):
         name = resource_providers.by_uuid(connection, provider).name
         provider_trees.remove_whole(connection, [provider])
         again = resource_providers.NewProvider(provider, name)
         resource_providers.create_many(connection, [again], NOW)
 
-    database.write(work)
+    database.write(write_rows)
 
 
 def host_map_reader(database: Database) -> Callable[[], HostMap]:

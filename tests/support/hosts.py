@@ -17,7 +17,7 @@ def add_node(database: Database, host: str, node: str | None = None, *, provider
     uuid, name = str(uuid4()), node or host
     report = build_report(uuid=uuid, host=host, hypervisor_hostname=name)
 
-    def work(connection):
+    def write_rows(connection):
         connection.execute(
             insert(compute_nodes),
             # Whole, as all that read hosts expect, those in background threads among them.
@@ -34,7 +34,7 @@ def add_node(database: Database, host: str, node: str | None = None, *, provider
                 .values(root_provider_id=resource_providers.c.id)
             )
 
-    database.write(work)
+    database.write(write_rows)
     return uuid
 
 

@@ -25,7 +25,7 @@ class Identity:
         self.services: dict[str, str] = {}
         self._tokens: dict[str, dict[str, Any]] = {}
 
-    def issue(
+    def issue_token(
         self, user: str, project: str | None, *roles: str, seconds: float = 3600, **scope: Any
     ) -> str:
         """Return a token of ``user``; of a project, or of another ``scope``, as the v3 API has it.
@@ -50,7 +50,7 @@ class Identity:
         self._tokens[token] = body
         return token
 
-    def revoke(self, token: str) -> None:
+    def revoke_token(self, token: str) -> None:
         """Let a token be valid no more."""
         del self._tokens[token]
 
@@ -59,9 +59,9 @@ class Identity:
         if path == "/v3/auth/tokens" and method == "POST":
             return self._log_in(environ, start_response)
         if path == "/v3/auth/tokens" and method == "GET":
-            return self._tell(environ, start_response)
+            return self._describe_token(environ, start_response)
         if path == "/v3/auth/tokens" and method == "DELETE":
-            return self._revoked(environ, start_response)
+            return self._revoke_by_request(environ, start_response)
         if path in {"", "/v3"}:
             links = [{"rel": "self", "href": f"{self.url}/v3/"}]
             version = {"id": "v3.14", "status": "stable", "links": links, "media-types": []}
@@ -81,10 +81,10 @@ class Identity:
         }
         if is_right[method]() != (USER, PASSWORD):
             return _answer(start_response, "401 Unauthorized", {})
-        token = self.issue(USER, "service", "service")
-        return self._shown(start_response, "201 Created", token)
+        token = self.issue_token(USER, "service", "service")
+        return self._answer_with_token(start_response, "201 Created", token)
 
-    def _tell(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+    def _describe_token(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         self.asked += 1
         if not self._valid(environ.get("HTTP_X_AUTH_TOKEN")):
             return _answer(start_response, "401 Unauthorized", {})
@@ -92,15 +92,15 @@ class Identity:
         anyway = parse_qs(environ["QUERY_STRING"]).get("allow_expired") == ["1"]
         if not (self._valid(subject) or (anyway and subject in self._tokens)):
             return _answer(start_response, "404 Not Found", {})
-        return self._shown(start_response, "200 OK", subject)
+        return self._answer_with_token(start_response, "200 OK", subject)
 
-    def _revoked(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+    def _revoke_by_request(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         subject = environ.get("HTTP_X_SUBJECT_TOKEN", "")
         if not self._valid(environ.get("HTTP_X_AUTH_TOKEN")):
             return _answer(start_response, "401 Unauthorized", {})
         if not self._valid(subject):
             return _answer(start_response, "404 Not Found", {})
-        self.revoke(subject)
+        self.revoke_token(subject)
         start_response("204 No Content", [])
         return []
 
@@ -113,7 +113,7 @@ class Identity:
             return False
         return datetime.fromisoformat(self._tokens[token]["expires_at"]) > datetime.now(UTC)
 
-    def _shown(self, start_response: Any, status: str, token: str) -> list[bytes]:
+    def _answer_with_token(self, start_response: Any, status: str, token: str) -> list[bytes]:
         return _answer(
             start_response, status, {"token": self._tokens[token]}, ("X-Subject-Token", token)
         )

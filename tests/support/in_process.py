@@ -84,7 +84,7 @@ def answer_with_documents(
 ) -> Asked:
     """Let the documents answer, each a path's; others are not found."""
 
-    def asked(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    def send_document(request: Mapping[str, Any]) -> Mapping[str, Any]:
         path = request["target"].partition("?")[0]
         document = documents.get(path)
         if callable(document):
@@ -96,4 +96,4 @@ def answer_with_documents(
             "body": base64.b64encode(json.dumps(document).encode()).decode(),
         }
 
-    return asked
+    return send_document

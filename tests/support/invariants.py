@@ -9,7 +9,7 @@ from sqlalchemy import Executable, create_engine
 from placement_sched.db.transaction import Database
 from placement_sched.model.checks import Invariant, Verified
 from tests.conftest import make_settings
-from tests.verifier.growth import fallen, generations
+from tests.verifier.growth import fallen_generations, read_generations
 from tests.verifier.verify import verify
 
 #: How each database is kept from refusing a row that refers to nothing.
@@ -35,9 +35,9 @@ def assert_invariants(database: Database, but: Collection[Invariant] = ()) -> No
 @contextmanager
 def assert_generations_grow(database: Database) -> Iterator[None]:
     """Fail where the generation of a provider or consumer is lower in the end."""
-    before = generations(database)
+    before = read_generations(database)
     yield
-    assert [one.detail for one in fallen(before, generations(database))] == []
+    assert [one.detail for one in fallen_generations(before, read_generations(database))] == []
 
 
 def break_tables(database: Database, *statements: Executable) -> None:

@@ -129,11 +129,11 @@ def send_mixed_requests(port: int, number: int, seed: int = 1) -> Outcome:
     outcome = Outcome()
     with ThreadPoolExecutor(THREADS) as pool:
         shares = [mixed[first::THREADS] for first in range(THREADS)]
-        list(pool.map(lambda share: _ask_all(port, share, outcome), shares))
+        list(pool.map(lambda share: _send_all(port, share, outcome), shares))
     return outcome
 
 
-def _ask_all(port: int, cases: list[tuple[Request, int, float]], outcome: Outcome) -> None:
+def _send_all(port: int, cases: list[tuple[Request, int, float]], outcome: Outcome) -> None:
     connection = Connection(port)
     for request, size, gap in cases:
         try:

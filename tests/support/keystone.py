@@ -53,7 +53,8 @@ def bootstrap(folder: Path, url: str) -> None:
 def _manage(folder: Path, words: Sequence[str]) -> None:
     program = PEER_PYTHON.with_name("keystone-manage")
     assert program.exists(), "keystone is not installed beside us: make peer does it"
-    subprocess.run([program, f"--config-file={folder}/keystone.conf", *words], check=True)
+    command = [program, f"--config-file={folder}/keystone.conf", *words]
+    subprocess.run(command, check=True, timeout=300)
 
 
 @contextmanager

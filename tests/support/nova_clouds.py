@@ -92,9 +92,9 @@ class NovaCloud:
         self.cell0 = NovaDatabaseFile(cell0, tables[1])
         self.cells: dict[str, NovaDatabaseFile] = {}
         self.numbers: dict[str, int] = {}
-        self._map(CELL0, "cell0", cell0)
+        self._map_cell(CELL0, "cell0", cell0)
 
-    def _map(self, uuid: str, name: str, url: str, *, disabled: bool = False) -> int:
+    def _map_cell(self, uuid: str, name: str, url: str, *, disabled: bool = False) -> int:
         return self.api.add(
             "cell_mappings",
             uuid=uuid,
@@ -108,7 +108,7 @@ class NovaCloud:
         """Add a cell whose database is at ``url``; return its uuid."""
         uuid = str(uuid4())
         self.cells[name] = NovaDatabaseFile(url, self._tables[1])
-        self.numbers[name] = self._map(uuid, name, mapped.pop("connection", url), **mapped)
+        self.numbers[name] = self._map_cell(uuid, name, mapped.pop("connection", url), **mapped)
         return uuid
 
     def add_host(self, host: str, cell: str = "one", /, **node: Any) -> str:

@@ -37,7 +37,7 @@ from placement_sched.db.transaction import Database
 NEWEST = "a082b8bb98d0"
 
 
-def _as_theirs(*tables: SqlTable) -> MetaData:
+def _build_openstack_tables(*tables: SqlTable) -> MetaData:
     """Return copies of our tables as that service makes them: SQLite gives ids again."""
     theirs = MetaData()
     for table in tables:
@@ -45,8 +45,8 @@ def _as_theirs(*tables: SqlTable) -> MetaData:
     return theirs
 
 
-_newest = _as_theirs(*PLACEMENT_TABLES)
-_train = _as_theirs(*(set(PLACEMENT_TABLES) - {consumer_types, consumers}))
+_newest = _build_openstack_tables(*PLACEMENT_TABLES)
+_train = _build_openstack_tables(*(set(PLACEMENT_TABLES) - {consumer_types, consumers}))
 SqlTable(
     "consumers",
     _train,
@@ -67,18 +67,18 @@ SqlTable(
 def create_openstack_schema(database: Database, revision: str | None = NEWEST) -> None:
     """Make the tables of the revision (those of Train or of today), and write it down."""
 
-    def work(connection: Connection) -> None:
+    def write_rows(connection: Connection) -> None:
         (_train if revision == TRAIN else _newest).create_all(connection)
         if connection.dialect.name == "postgresql":
             # Ours, on a table of theirs.
             connection.execute(text("DROP INDEX IF EXISTS sched_allocations_consumer_id_idx"))
         if revision is not None:
-            stamp(connection, revision)
+            stamp_revision(connection, revision)
 
-    database.write(work)
+    database.write(write_rows)
 
 
-def stamp(connection: Connection, revision: str) -> None:
+def stamp_revision(connection: Connection, revision: str) -> None:
     """Write down the revision as alembic does."""
     connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)"))
     connection.execute(
@@ -90,7 +90,7 @@ def add_openstack_rows(database: Database, *, used: int = 3, record: bool = True
     """Put a provider with 8 VCPU and a consumer into a database of theirs; return its uuid."""
     uuid, born = str(uuid4()), {"created_at": datetime(2026, 1, 1)}
 
-    def work(connection):
+    def write_rows(connection):
         connection.execute(insert(projects), {"id": 1, "external_id": "demo", **born})
         connection.execute(insert(users), {"id": 1, "external_id": "demo", **born})
         connection.execute(
@@ -126,5 +126,5 @@ def add_openstack_rows(database: Database, *, used: int = 3, record: bool = True
             },
         )
 
-    database.write(work)
+    database.write(write_rows)
     return uuid

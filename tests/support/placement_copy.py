@@ -44,7 +44,7 @@ def _name_of(table):
     return "uuid" if "uuid" in table.c else "name"
 
 
-class Copy:
+class ChangeLogCopy:
     """The rows of all providers as they were when :meth:`follow` was last called.
 
     ``doubts`` counts how often all had to be read again.
@@ -81,7 +81,7 @@ class Copy:
         self.position = changes.position
         return changes
 
-    def is_right(self):
+    def equals_tables(self):
         """Return whether it equals the tables; while no other transaction is committed."""
         with self.database.read() as connection:
             return (self.rows, self.names) == (rows_of(connection), names(connection))

@@ -106,12 +106,12 @@ class PostgreSQL:
         """Make a standby a primary."""
         until = time.monotonic() + _PATIENCE
         # A server that begins anew, since one of its processes was killed, misses the first word.
-        while not self._takes_writes():
+        while not self._is_writable():
             assert time.monotonic() < until, "the standby was not promoted"
             with suppress(subprocess.CalledProcessError):
                 run_program("pg_ctl", "promote", "-w", "-t", "5", "-D", str(self.data))
 
-    def _takes_writes(self) -> bool:
+    def _is_writable(self) -> bool:
         with suppress(psycopg.OperationalError):
             return self.ask("SELECT pg_is_in_recovery()") == [False]
         return False
@@ -139,7 +139,9 @@ def run_postgresql(folder: Path | None = None, **settings: str) -> Iterator[Post
     Its data is in a folder of its own, or in ``folder``, which is then its account's.
     """
     with ExitStack() as stack:
-        yield _started(stack, _folder(stack) if folder is None else _owned(folder), settings)
+        yield _start_postgresql(
+            stack, _folder(stack) if folder is None else _own_folder(folder), settings
+        )
 
 
 @contextmanager
@@ -152,14 +154,14 @@ def run_primary_and_standby(
     """
     with ExitStack() as stack:
         folder = _folder(stack)
-        primary = _started(stack, folder)
+        primary = _start_postgresql(stack, folder)
         standby = PostgreSQL(folder / "standby", _free_port(stack))
         where = ("-h", "127.0.0.1", "-p", str(primary.port), "-U", ACCOUNT)
         run_program(
             "pg_basebackup", *where, "-c", "fast", "-R", "-X", "stream", "-D", str(standby.data)
         )
         standby.start()
-        stack.callback(_stopped, standby)
+        stack.callback(_stop_postgresql, standby)
         if synchronous:
             primary.ask("ALTER SYSTEM SET synchronous_standby_names = '*'")
             primary.ask("SELECT pg_reload_conf()")
@@ -171,10 +173,10 @@ def _folder(stack: ExitStack) -> Path:
     find_programs()
     folder = Path(tempfile.mkdtemp(prefix="placement_sched_postgresql_"))
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
-    return _owned(folder)
+    return _own_folder(folder)
 
 
-def _owned(folder: Path) -> Path:
+def _own_folder(folder: Path) -> Path:
     find_programs()
     if os.geteuid() == 0:
         account = pwd.getpwnam(ACCOUNT)
@@ -182,18 +184,18 @@ def _owned(folder: Path) -> Path:
     return folder
 
 
-def _started(
+def _start_postgresql(
     stack: ExitStack, folder: Path, settings: Mapping[str, str] = MappingProxyType({})
 ) -> PostgreSQL:
     """Return a new server that is running."""
     server = PostgreSQL(folder / "primary", _free_port(stack), settings)
     run_program("initdb", "-N", "-A", "trust", "-U", ACCOUNT, "-D", str(server.data))
     server.start()
-    stack.callback(_stopped, server)
+    stack.callback(_stop_postgresql, server)
     return server
 
 
-def _stopped(server: PostgreSQL) -> None:
+def _stop_postgresql(server: PostgreSQL) -> None:
     if (server.data / "postmaster.pid").exists():
         server.stop("immediate")
 

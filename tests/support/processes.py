@@ -15,20 +15,20 @@ def run_in_processes(number: int, work: Callable[..., list[Any]], *arguments: ob
     """Run ``work(barrier, which, *arguments)`` in that many processes; return all they return."""
     barrier, results = PROCESSES.Barrier(number), PROCESSES.Queue()
     processes = [
-        PROCESSES.Process(target=_report, args=(results, work, barrier, which, *arguments))
+        PROCESSES.Process(target=_report_result, args=(results, work, barrier, which, *arguments))
         for which in range(number)
     ]
     for process in processes:
         process.start()
     told: list[Any] = []
     for _ in processes:
-        told.extend(_next(results, processes))
+        told.extend(_next_result(results, processes))
     for process in processes:
         process.join(timeout=60)
     return told
 
 
-def _next(results, processes) -> list[Any]:
+def _next_result(results, processes) -> list[Any]:
     """Return what the next process tells; fail at once when one dies without telling."""
     while True:
         try:
@@ -37,5 +37,5 @@ def _next(results, processes) -> list[Any]:
             assert not any(process.exitcode for process in processes), "a process died"
 
 
-def _report(results, work, *arguments):
+def _report_result(results, work, *arguments):
     results.put(work(*arguments))

@@ -167,11 +167,11 @@ def _serve(commands: socket.socket) -> None:
             _run(json.loads(message), files[:3], socket.socket(fileno=files[3]))
         for file in files:
             os.close(file)
-        while _ended():
+        while _reap_process():
             pass
 
 
-def _ended() -> bool:
+def _reap_process() -> bool:
     """Take note of a process that waited for a command and ended."""
     try:
         return os.waitpid(-1, os.WNOHANG) != (0, 0)

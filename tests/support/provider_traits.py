@@ -21,7 +21,7 @@ def _provider_id(uuid: str):
 def add_trait(database: Database, *uuids: str) -> None:
     """Put :data:`TRAIT` on those of these providers that are there and lack it."""
 
-    def work(connection):
+    def write_rows(connection):
         carried = select(_CARRIED.resource_provider_id).where(_CARRIED.trait_id == _trait_id())
         lacking = select(_trait_id(), resource_providers.c.id).where(
             resource_providers.c.uuid.in_(uuids), resource_providers.c.id.not_in(carried)
@@ -30,7 +30,7 @@ def add_trait(database: Database, *uuids: str) -> None:
             row = {"trait_id": trait_id, "resource_provider_id": provider_id}
             connection.execute(insert(resource_provider_traits), row)
 
-    database.write(work)
+    database.write(write_rows)
 
 
 def remove_trait(database: Database, *uuids: str) -> None:
@@ -58,25 +58,25 @@ def create_root_provider(database: Database, uuid: str, number: int | None = Non
     """Make a root provider, under a number where one is given."""
     row = {"uuid": uuid, "name": uuid, "generation": 0} | ({"id": number} if number else {})
 
-    def work(connection):
+    def write_rows(connection):
         connection.execute(insert(resource_providers), row)
         itself = update(resource_providers).where(resource_providers.c.uuid == uuid)
         connection.execute(itself.values(root_provider_id=resource_providers.c.id))
 
-    database.write(work)
+    database.write(write_rows)
 
 
 def delete_root_provider(database: Database, uuid: str) -> None:
     """Delete a root provider, if it is there, with its traits; its inventories are left behind."""
 
-    def work(connection):
+    def write_rows(connection):
         carried = _CARRIED.resource_provider_id == _provider_id(uuid).scalar_subquery()
         connection.execute(delete(resource_provider_traits).where(carried))
         itself = resource_providers.c.uuid == uuid
         connection.execute(update(resource_providers).where(itself).values(root_provider_id=None))
         connection.execute(delete(resource_providers).where(itself))
 
-    database.write(work)
+    database.write(write_rows)
 
 
 def read_providers_with_trait(database: Database) -> set[str]:

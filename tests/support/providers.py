@@ -17,12 +17,12 @@ def make_providers(database: Database, stocks: Sequence[Sequence[Inventory]]) ->
     """Create one root provider for each list of inventories; return their uuids."""
     rows = [NewProvider(str(uuid4()), f"host-{uuid4()}") for _ in stocks]
 
-    def work(connection: Connection) -> None:
+    def write_rows(connection: Connection) -> None:
         ids = resource_providers.create_many(connection, rows, NOW)
         by_id = {ids[row.uuid]: stock for row, stock in zip(rows, stocks, strict=True)}
         inventories.replace_many(connection, by_id, NOW)
 
-    database.write(work)
+    database.write(write_rows)
     return [row.uuid for row in rows]
 
 
@@ -35,11 +35,11 @@ def make_provider(database: Database, *stock: Inventory, **totals: int) -> str:
 def set_inventory(database: Database, provider: str, *stock: Inventory) -> None:
     """Make these inventories of a provider match."""
 
-    def work(connection: Connection) -> None:
+    def write_rows(connection: Connection) -> None:
         found = resource_providers.by_uuid(connection, provider)
         inventories.replace_many(connection, {found.id: stock}, NOW)
 
-    database.write(work)
+    database.write(write_rows)
 
 
 def fits(inventory, used, asked):

@@ -6,13 +6,13 @@ from placement_sched.operations.services import ServiceChange, update_by_name
 from tests.support.reports import NOW
 
 
-def change(connection, host, now=NOW, **changed):
+def set_service(connection, host, now=NOW, **changed):
     update_by_name(connection, host, COMPUTE_BINARY, ServiceChange(**changed), now)
 
 
 def disable(connection, host, reason=None, now=NOW):
-    change(connection, host, now, disabled=True, reason=reason)
+    set_service(connection, host, now, disabled=True, reason=reason)
 
 
 def enable(connection, host):
-    change(connection, host, disabled=False)
+    set_service(connection, host, disabled=False)

@@ -26,17 +26,17 @@ class SmallDisk:
     def fill(self) -> None:
         """Take all the room that is left."""
         # A database may free some while the last pieces are written.
-        with self._ballast.open("ab", buffering=0) as file:
+        with self._ballast_file.open("ab", buffering=0) as file:
             for piece in _PIECES:
                 while _is_written(file.fileno(), piece):
                     pass
 
-    def make_room(self) -> None:
+    def free_space(self) -> None:
         """Give back what :meth:`fill` took."""
-        self._ballast.unlink(missing_ok=True)
+        self._ballast_file.unlink(missing_ok=True)
 
     @property
-    def _ballast(self) -> Path:
+    def _ballast_file(self) -> Path:
         return self.folder / "ballast"
 
 

@@ -17,15 +17,15 @@ def record_statements(database: Database) -> Iterator[list[str]]:
     """Give a list that fills with the statements that go to the database."""
     seen: list[str] = []
 
-    def note(_connection, _cursor, statement, *_rest):
+    def record_call(_connection, _cursor, statement, *_rest):
         if not statement.startswith(_BEGIN):
             seen.append(statement)
 
     engines = (database.reader, database.writer)
     for engine in engines:
-        event.listen(engine, "before_cursor_execute", note)
+        event.listen(engine, "before_cursor_execute", record_call)
     try:
         yield seen
     finally:
         for engine in engines:
-            event.remove(engine, "before_cursor_execute", note)
+            event.remove(engine, "before_cursor_execute", record_call)

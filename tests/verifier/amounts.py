@@ -14,7 +14,7 @@ _HELD, _OWNED = allocations.c, inventories.c
 LEAST = 1
 
 
-def units_ignored() -> Select[Any]:
+def query_of_ignored_units() -> Select[Any]:
     # A step of 0 can be written by hand alone, and would divide by zero.
     steps = _HELD.used % sa.func.nullif(_OWNED.step_size, 0)
     query = select(

@@ -34,7 +34,9 @@ class ClaimedPlace(NamedTuple):
     ignored: frozenset[str]
 
 
-def places_of(connection: Connection, uuids: Iterable[str]) -> Mapping[str, Sequence[ClaimedPlace]]:
+def claimed_places(
+    connection: Connection, uuids: Iterable[str]
+) -> Mapping[str, Sequence[ClaimedPlace]]:
     """Return where decisions placed each of these instances, the earliest first.
 
     What cannot be read of a decision is as if it said nothing.
@@ -51,13 +53,13 @@ def places_of(connection: Connection, uuids: Iterable[str]) -> Mapping[str, Sequ
     for batch in sql.batches(uuids, sql.AT_ONCE):
         for row in sql.select_in_batches(connection, query, _PLACES.instance_uuid, batch):
             instance, position, host, decision, at, selections, request = row
-            hosts = frozenset({host} - {None}) | _hosts(selections, position)
-            place = ClaimedPlace(decision, at, host, hosts, _ignored(request))
+            hosts = frozenset({host} - {None}) | _claimable_hosts(selections, position)
+            place = ClaimedPlace(decision, at, host, hosts, _ignored_hosts(request))
             found.setdefault(instance, []).append(place)
     return found
 
 
-def since(one: Instance, places: Sequence[ClaimedPlace], host: str) -> datetime | None:
+def allocated_since(one: Instance, places: Sequence[ClaimedPlace], host: str) -> datetime | None:
     """Return from when on an instance has what it has on a host; None where that is not known.
 
     It is the time of the decision that it is recorded as placed by, where it had nothing of that
@@ -95,7 +97,7 @@ def has_left(connection: Connection, host: str, seen: datetime) -> bool:
     return any(at is None or at <= seen for at in found)
 
 
-def _hosts(selections: str, position: int) -> frozenset[str]:
+def _claimable_hosts(selections: str, position: int) -> frozenset[str]:
     try:
         chosen = orjson.loads(selections)["selections"][position]
         return frozenset(one["service_host"] for one in chosen)
@@ -103,7 +105,7 @@ def _hosts(selections: str, position: int) -> frozenset[str]:
         return frozenset()
 
 
-def _ignored(request: str) -> frozenset[str]:
+def _ignored_hosts(request: str) -> frozenset[str]:
     try:
         named: Any = orjson.loads(request)["ignore_hosts"]
         return frozenset(one for one in named if isinstance(one, str))

@@ -31,7 +31,7 @@ class ClassNames:
             if at is None or (moment is not None and at < moment)
         )
 
-    def lasting(self, asked: HeldAmounts) -> frozenset[str]:
+    def unchanged_since_request(self, asked: HeldAmounts) -> frozenset[str]:
         """Return those that stand for the class they stood for when, at any time, this was asked.
 
         They are of classes that were never renamed. Where a name is there no more, one that was not
@@ -42,16 +42,16 @@ class ClassNames:
         return frozenset(first if names <= self._changed.keys() else first & names)
 
 
-def agree(asked: HeldAmounts, held: HeldAmounts, same: Collection[str]) -> bool:
+def is_equal_amount(asked: HeldAmounts, held: HeldAmounts, same: Collection[str]) -> bool:
     """Return whether as much is held as was asked.
 
     Of classes whose names are not the ``same`` as then, the amounts of each provider have to be
     the same, of whichever of these classes.
     """
-    return asked == held or _parts(asked, same) == _parts(held, same)
+    return asked == held or _split_amounts(asked, same) == _split_amounts(held, same)
 
 
-def _parts(
+def _split_amounts(
     amounts: HeldAmounts, same: Collection[str]
 ) -> tuple[Mapping[tuple[str, str], int], list[tuple[str, int]]]:
     named = {key: used for key, used in amounts.items() if key[1] in same}

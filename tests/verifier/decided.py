@@ -13,7 +13,7 @@ from placement_sched.db.collations import is_same_uuid
 from placement_sched.db.tables import consumers, decision_places, decisions, instances
 from placement_sched.model.decision import SELECT, SELECTED
 from placement_sched.model.names import canonical_uuid
-from tests.verifier.recorded import AS_CLAIMED, Unreadable, document_of
+from tests.verifier.recorded import AS_CLAIMED, UnreadableAnswer, parse_document
 
 _DECISIONS, _PLACES = decisions.c, decision_places.c
 _INSTANCES, _CONSUMERS = instances.c, consumers.c
@@ -23,7 +23,7 @@ _IS_CLAIM = sa.and_(_DECISIONS.outcome == SELECTED, _DECISIONS.kind == SELECT)
 _REQUESTS = 100
 
 
-class Misplaced(NamedTuple):
+class MisplacedInstance(NamedTuple):
     """An instance whose place is another than the one chosen in the answer; None is nowhere."""
 
     instance: str
@@ -32,7 +32,7 @@ class Misplaced(NamedTuple):
     chosen: str | None
 
 
-class DecidedAgain(NamedTuple):
+class RepeatedDecision(NamedTuple):
     """An instance recorded with a decision that is not the last that claimed for it."""
 
     instance: str
@@ -47,7 +47,7 @@ class ClaimedBefore(NamedTuple):
     decision: str
 
 
-class Unplaced(NamedTuple):
+class UnplacedInstance(NamedTuple):
     """A position where a request and the places of its decision have different instances, or one.
 
     ``asked`` and ``placed`` are words for the instance of the request and that of the place.
@@ -67,25 +67,32 @@ class RequestUnreadable(NamedTuple):
     what: str = "decision"
 
 
-DecisionFault = Misplaced | DecidedAgain | ClaimedBefore | Unplaced | RequestUnreadable | Unreadable
+DecisionFault = (
+    MisplacedInstance
+    | RepeatedDecision
+    | ClaimedBefore
+    | UnplacedInstance
+    | RequestUnreadable
+    | UnreadableAnswer
+)
 
 
-def faults(connection: Connection, most: int) -> Iterator[DecisionFault]:
+def find_faults(connection: Connection, most: int) -> Iterator[DecisionFault]:
     newest = select(_DECISIONS.uuid).order_by(_DECISIONS.id.desc()).limit(most)
     for batch in sql.batches(connection.scalars(newest).all(), sql.AT_ONCE):
         answers = select(_DECISIONS.uuid, _DECISIONS.selections)
         chosen = {
-            uuid: document_of(text)
+            uuid: parse_document(text)
             for uuid, text in sql.select_in_batches(connection, answers, _DECISIONS.uuid, batch)
         }
         placed: dict[str, dict[int, str]] = defaultdict(dict)
-        for row in sql.select_in_batches(connection, _places(), _PLACES.decision_uuid, batch):
+        for row in sql.select_in_batches(connection, _places_query(), _PLACES.decision_uuid, batch):
             placed[row.decision][row.position] = row.instance
-            yield from _of_place(row, chosen.get(row.decision))
-        yield from _of_requests(connection, batch, chosen, placed)
+            yield from _faults_of_place(row, chosen.get(row.decision))
+        yield from _faults_of_requests(connection, batch, chosen, placed)
 
 
-def _places() -> Select[Any]:
+def _places_query() -> Select[Any]:
     own = _INSTANCES.decision_uuid == _DECISIONS.uuid
     # A claim makes the consumer, or raises the generation of the one that is there.
     is_unwritten = sa.and_(own, _CONSUMERS.generation == AS_CLAIMED)
@@ -113,26 +120,26 @@ def _flag(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
     return sa.case((condition, 1), else_=0)
 
 
-def _of_place(row: Any, answer: Any) -> Iterator[DecisionFault]:
+def _faults_of_place(row: Any, answer: Any) -> Iterator[DecisionFault]:
     try:
         best = answer["selections"][row.position][0]
         chosen, claims = best["service_host"], best["allocation_request"] is not None
     except (LookupError, TypeError):
         if row.outcome == SELECTED:
-            yield Unreadable(row.instance, row.decision, row.position)
+            yield UnreadableAnswer(row.instance, row.decision, row.position)
             return
         chosen, claims = None, False
     if chosen != row.host:
-        yield Misplaced(row.instance, row.decision, row.host, chosen)
+        yield MisplacedInstance(row.instance, row.decision, row.host, chosen)
     if claims and row.is_later:  # one of a rebuild claims nothing
-        yield DecidedAgain(row.instance, row.recorded, row.decision)
+        yield RepeatedDecision(row.instance, row.recorded, row.decision)
     # Compared here: of a time that cannot be read it is not known which is earlier.
     made, at = row.made, row.at
     if claims and row.is_unwritten and made is not None and at is not None and made < at:
         yield ClaimedBefore(row.instance, row.decision)
 
 
-def _of_requests(
+def _faults_of_requests(
     connection: Connection,
     uuids: Sequence[str],
     chosen: Mapping[str, Any],
@@ -146,17 +153,22 @@ def _of_requests(
     query = select(_DECISIONS.uuid, _DECISIONS.request).where(_DECISIONS.conditions.is_not(None))
     for some in sql.batches(uuids, _REQUESTS):
         for uuid, text in sql.select_in_batches(connection, query, _DECISIONS.uuid, some):
-            asked = _asked(document_of(text), chosen.get(uuid))
+            asked = _requested_instances(parse_document(text), chosen.get(uuid))
             if asked is None:
                 yield RequestUnreadable(uuid)
                 continue
             there = {at: canonical_uuid(one) for at, one in placed.get(uuid, {}).items()}
             for at in sorted(asked.keys() | there.keys()):
                 if asked.get(at) != there.get(at):
-                    yield Unplaced(uuid, at, _words(asked.get(at)), _words(there.get(at)))
+                    yield UnplacedInstance(
+                        uuid,
+                        at,
+                        _describe_instance(asked.get(at)),
+                        _describe_instance(there.get(at)),
+                    )
 
 
-def _asked(request: Any, answer: Any) -> dict[int, str] | None:
+def _requested_instances(request: Any, answer: Any) -> dict[int, str] | None:
     try:
         named = request.get("instance_uuids") or answer["instance_uuids"]
         return dict(enumerate(map(canonical_uuid, named)))
@@ -164,5 +176,5 @@ def _asked(request: Any, answer: Any) -> dict[int, str] | None:
         return None
 
 
-def _words(instance: str | None) -> str:
+def _describe_instance(instance: str | None) -> str:
     return "no instance" if instance is None else f"instance {instance}"

@@ -17,19 +17,19 @@ Places = Mapping[str, Sequence[claims.ClaimedPlace]]
 Hardware = Callable[[Instance], RequestedHardware]
 
 
-def lacking(
+def instances_without_devices(
     node: ComputeNode,
     instances: Iterable[Instance],
     places: Places,
     hardware: Hardware,
     aliases: Mapping[str, Alias],
 ) -> Iterator[tuple[Instance, str]]:
-    seen = seen_at(node)
+    seen = report_time(node)
     if seen is None:
         return
     counted = []
     for one in instances:
-        at = claims.since(one, places.get(one.uuid, ()), node.host)
+        at = claims.allocated_since(one, places.get(one.uuid, ()), node.host)
         if at is not None and at > seen:
             counted.append((at, one.uuid, one))
     pools = node.reported_pools.pools
@@ -41,14 +41,14 @@ def lacking(
             continue
         wanted: Counter[frozenset[int]] = Counter()
         for request in asked:
-            wanted[_serving(pools, request)] += request.count
-        if reason := _lack(pools, taken + wanted, wanted):
+            wanted[_matching_pool_indexes(pools, request)] += request.count
+        if reason := _describe_missing_devices(pools, taken + wanted, wanted):
             yield one, reason
         else:
             taken += wanted
 
 
-def seen_at(node: ComputeNode) -> datetime | None:
+def report_time(node: ComputeNode) -> datetime | None:
     """Return when a host said last what it has.
 
     One that reports the same again has its heartbeat noted, and nothing else.
@@ -58,11 +58,11 @@ def seen_at(node: ComputeNode) -> datetime | None:
     return max(node.updated_at, node.last_seen_up)
 
 
-def _serving(pools: Sequence[Pool], request: InstancePCIRequest) -> frozenset[int]:
+def _matching_pool_indexes(pools: Sequence[Pool], request: InstancePCIRequest) -> frozenset[int]:
     return frozenset(at for at, pool in enumerate(pools) if matching_pools((pool,), request))
 
 
-def _lack(
+def _describe_missing_devices(
     pools: Sequence[Pool], every: Counter[frozenset[int]], wanted: Collection[frozenset[int]]
 ) -> str | None:
     """Return which devices do not suffice, whichever each request takes; None where all may.

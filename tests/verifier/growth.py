@@ -12,21 +12,21 @@ from tests.verifier.sentences import amounts_of, violation_of
 _Found = Iterator[tuple[Fault, Mapping[str, object]]]
 
 
-def generations(database: Database) -> GenerationsSeen:
+def read_generations(database: Database) -> GenerationsSeen:
     with database.snapshot() as connection:
-        return references.generations(connection)
+        return references.read_generations(connection)
 
 
-def fallen(before: GenerationsSeen, after: GenerationsSeen) -> tuple[Violation, ...]:
-    return tuple(violation_of(*one) for one in _fallen(before, after))
+def fallen_generations(before: GenerationsSeen, after: GenerationsSeen) -> tuple[Violation, ...]:
+    return tuple(violation_of(*one) for one in _find_fallen(before, after))
 
 
-def lost(database: Database, writes: AcknowledgedWrites) -> tuple[Violation, ...]:
+def lost_writes(database: Database, writes: AcknowledgedWrites) -> tuple[Violation, ...]:
     with database.snapshot() as connection:
-        return tuple(violation_of(*one) for one in _lost(connection, writes))
+        return tuple(violation_of(*one) for one in _find_lost(connection, writes))
 
 
-def _fallen(before: GenerationsSeen, after: GenerationsSeen) -> _Found:
+def _find_fallen(before: GenerationsSeen, after: GenerationsSeen) -> _Found:
     pairs = (
         ("provider", before.providers, after.providers),
         ("consumer", before.consumers, after.consumers),
@@ -38,13 +38,16 @@ def _fallen(before: GenerationsSeen, after: GenerationsSeen) -> _Found:
                 yield Fault.GENERATION_FELL, about
 
 
-def _lost(connection: Connection, writes: AcknowledgedWrites) -> _Found:
-    held = recorded.held(connection, sorted(writes.by_consumer))
+def _find_lost(connection: Connection, writes: AcknowledgedWrites) -> _Found:
+    held = recorded.held_amounts(connection, sorted(writes.by_consumer))
     # When clients wrote is not known: a class that was ever renamed may have had its old name then.
     names = class_names.ClassNames(connection)
     for consumer, expected in writes.by_consumer.items():
         holds = held.get(consumer, {})
-        if not any(class_names.agree(one, holds, names.lasting(one)) for one in expected):
+        if not any(
+            class_names.is_equal_amount(one, holds, names.unchanged_since_request(one))
+            for one in expected
+        ):
             yield (
                 Fault.ACKNOWLEDGED_LOST,
                 {

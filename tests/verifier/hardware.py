@@ -37,38 +37,40 @@ MALFORMED = (
 )
 
 
-class Unread(NamedTuple):
+class UnreadableRecord(NamedTuple):
     """A record that cannot be read, and why."""
 
     uuid: str
     reason: str
 
 
-def demanding(connection: Connection) -> tuple[list[Instance], list[Unread]]:
+def instances_with_hardware(
+    connection: Connection,
+) -> tuple[list[Instance], list[UnreadableRecord]]:
     digests = select(embedded_flavors.c.digest).where(
-        _has(embedded_flavors.c.flavor, *_PINNING, *_DEVICES)
+        _contains_any(embedded_flavors.c.flavor, *_PINNING, *_DEVICES)
     )
     asking = sa.or_(
-        _has(_INSTANCES.flavor, *_PINNING, *_DEVICES),
-        _has(_INSTANCES.image, *_PINNING),
+        _contains_any(_INSTANCES.flavor, *_PINNING, *_DEVICES),
+        _contains_any(_INSTANCES.image, *_PINNING),
         _INSTANCES.flavor_digest.in_(digests),
     )
     query = select(_INSTANCES.uuid).where(_INSTANCES.host.is_not(None), asking)
     query = query.order_by(_INSTANCES.id)
     found = connection.scalars(query).all()
-    return _read(found, lambda some: instances_store.by_uuids(connection, some))
+    return _read_in_batches(found, lambda some: instances_store.by_uuids(connection, some))
 
 
 def nodes_of(
     connection: Connection, uuids: Iterable[str]
-) -> tuple[list[ComputeNode], list[Unread]]:
-    return _read(sorted(uuids), lambda some: nodes_store.by_uuids(connection, some))
+) -> tuple[list[ComputeNode], list[UnreadableRecord]]:
+    return _read_in_batches(sorted(uuids), lambda some: nodes_store.by_uuids(connection, some))
 
 
-def _read(
+def _read_in_batches(
     uuids: Sequence[str], read: Callable[[Sequence[str]], Iterable[T]]
-) -> tuple[list[T], list[Unread]]:
-    whole, unread = list[T](), list[Unread]()
+) -> tuple[list[T], list[UnreadableRecord]]:
+    whole, unread = list[T](), list[UnreadableRecord]()
     for batch in sql.batches(uuids, sql.AT_ONCE):
         try:
             whole += read(batch)
@@ -79,13 +81,13 @@ def _read(
             try:
                 whole += read([one])
             except MALFORMED as failure:
-                unread.append(Unread(one, reason_of(failure)))
+                unread.append(UnreadableRecord(one, unreadable_reason(failure)))
     return whole, unread
 
 
-def reason_of(failure: Exception) -> str:
+def unreadable_reason(failure: Exception) -> str:
     return f"{type(failure).__name__}: {one_line(failure)}"
 
 
-def _has(column: ColumnElement[str], *words: str) -> ColumnElement[bool]:
+def _contains_any(column: ColumnElement[str], *words: str) -> ColumnElement[bool]:
     return sa.or_(*(column.like(word) for word in words))

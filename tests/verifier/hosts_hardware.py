@@ -31,31 +31,35 @@ from tests.verifier.model import Fault
 _Found = Iterator[tuple[Fault, Mapping[str, object]]]
 
 
-def faults(connection: Connection, settings: Settings) -> _Found:
-    found, unread = hardware.demanding(connection)
-    yield from _unreadable("instance", unread)
+def find_faults(connection: Connection, settings: Settings) -> _Found:
+    found, unread = hardware.instances_with_hardware(connection)
+    yield from _unreadable_faults("instance", unread)
     hosts = {one.host for one in found if one.host is not None}
     known = compute_nodes.uuids_by_name(connection, hosts)
-    on = _by_node(found, known)
+    on = _instances_by_node(found, known)
     nodes, unread = hardware.nodes_of(connection, known.values())
-    yield from _unreadable("compute node", unread)
+    yield from _unreadable_faults("compute node", unread)
     tracked = settings.filter_scheduler.pci_in_placement
     aliases = None if tracked else pci_aliases(settings)
-    places = {} if aliases is None else claims.places_of(connection, _with_devices(found))
+    places = (
+        {} if aliases is None else claims.claimed_places(connection, _instances_with_devices(found))
+    )
     for node in nodes:
         there = on.get((node.host, node.hypervisor_hostname), [])
         try:
-            whole, unread = _legible(there)
-            yield from _unreadable("instance", unread)
-            yield from _pinned(node, whole)
+            whole, unread = _readable_instances(there)
+            yield from _unreadable_faults("instance", unread)
+            yield from _pinned_cpu_faults(node, whole)
             if aliases is not None:
-                yield from _devices(connection, node, whole, places, aliases)
+                yield from _device_faults(connection, node, whole, places, aliases)
         except hardware.MALFORMED as failure:
-            reason = hardware.reason_of(failure)
-            yield from _unreadable("compute node", [hardware.Unread(node.uuid, reason)])
+            reason = hardware.unreadable_reason(failure)
+            yield from _unreadable_faults(
+                "compute node", [hardware.UnreadableRecord(node.uuid, reason)]
+            )
 
 
-def _by_node(
+def _instances_by_node(
     instances: Iterable[Instance], known: Collection[tuple[str, str]]
 ) -> Mapping[tuple[str | None, str | None], list[Instance]]:
     """Return the instances on each node, by its host and name, ``known`` being all nodes.
@@ -72,61 +76,65 @@ def _by_node(
     return on
 
 
-def _unreadable(what: str, unread: Iterable[hardware.Unread]) -> _Found:
+def _unreadable_faults(what: str, unread: Iterable[hardware.UnreadableRecord]) -> _Found:
     for uuid, reason in unread:
         yield Fault.RECORD_UNREADABLE, {"what": what, "uuid": uuid, "reason": reason}
 
 
-def _with_devices(instances: Iterable[Instance]) -> list[str]:
+def _instances_with_devices(instances: Iterable[Instance]) -> list[str]:
     return [one.uuid for one in instances if hardware.DEVICES in str(one.flavor)]
 
 
-def _legible(instances: Iterable[Instance]) -> tuple[list[Instance], list[hardware.Unread]]:
-    whole, unread = list[Instance](), list[hardware.Unread]()
+def _readable_instances(
+    instances: Iterable[Instance],
+) -> tuple[list[Instance], list[hardware.UnreadableRecord]]:
+    whole, unread = list[Instance](), list[hardware.UnreadableRecord]()
     for one in instances:
         try:
-            _hardware(one)
+            _requested_hardware(one)
         except Invalid:  # what it requests cannot be known: those below leave it out
             pass
         except hardware.MALFORMED as failure:
-            unread.append(hardware.Unread(one.uuid, hardware.reason_of(failure)))
+            unread.append(hardware.UnreadableRecord(one.uuid, hardware.unreadable_reason(failure)))
             continue
         whole.append(one)
     return whole, unread
 
 
-def _pinned(node: ComputeNode, instances: Sequence[Instance]) -> _Found:
+def _pinned_cpu_faults(node: ComputeNode, instances: Sequence[Instance]) -> _Found:
     cells = node.numa_topology.topology.cells if node.numa_topology is not None else ()
     cpus = frozenset[int]().union(*(cell.pcpuset for cell in cells))
     if not cpus:  # not reported: how many there are is not known
         return
-    cores = pinning.cores_of(cells)
-    asked = {one.uuid: pinning.withheld(_topology_of(one), cores) for one in instances}
+    cores = pinning.pinned_cpus_per_core(cells)
+    asked = {one.uuid: pinning.withheld_cpus(_topology_of(one), cores) for one in instances}
     asked = {uuid: some for uuid, some in asked.items() if any(some)}
     number = sum(map(sum, asked.values()))
     about = {"host": node.host, "instances": shorten_names(sorted(asked))}
     if number > len(cpus):
         yield Fault.PINNED_CPUS, {**about, "asked": number, "there": len(cpus)}
-    elif found := pinning.excess(cells, asked):
+    elif found := pinning.find_excess(cells, asked):
         yield Fault.PINNED_ON_NODES, {**about, **asdict(found)}
 
 
 def _topology_of(instance: Instance) -> InstanceNUMATopology | None:
     try:
-        return _hardware(instance).numa_topology
+        return _requested_hardware(instance).numa_topology
     except Invalid:
         return None
 
 
-def _devices(
+def _device_faults(
     connection: Connection,
     node: ComputeNode,
     instances: Sequence[Instance],
     places: devices.Places,
     aliases: Mapping[str, Alias],
 ) -> _Found:
-    found = list(devices.lacking(node, instances, places, _hardware, aliases))
-    seen = devices.seen_at(node)
+    found = list(
+        devices.instances_without_devices(node, instances, places, _requested_hardware, aliases)
+    )
+    seen = devices.report_time(node)
     # Asked for few hosts: only where devices lack.
     if not found or seen is None or claims.has_left(connection, node.host, seen):
         return
@@ -134,6 +142,6 @@ def _devices(
         yield Fault.PCI_DEVICES, {"instance": one.uuid, "host": node.host, "reason": reason}
 
 
-def _hardware(instance: Instance) -> RequestedHardware:
+def _requested_hardware(instance: Instance) -> RequestedHardware:
     described = instance.flavor or {}
     return RequestedHardware(Flavor.from_document(described), Image.from_document(instance.image))

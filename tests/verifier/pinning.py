@@ -21,7 +21,7 @@ class Excess:
     there: int
 
 
-def cores_of(cells: Iterable[NUMACell]) -> list[int]:
+def pinned_cpus_per_core(cells: Iterable[NUMACell]) -> list[int]:
     """Return how many CPUs for pinning each core has, the smallest first.
 
     A CPU of which no core is reported is one of its own.
@@ -34,7 +34,7 @@ def cores_of(cells: Iterable[NUMACell]) -> list[int]:
     return sorted(found)
 
 
-def withheld(topology: InstanceNUMATopology | None, cores: Sequence[int]) -> list[int]:
+def withheld_cpus(topology: InstanceNUMATopology | None, cores: Sequence[int]) -> list[int]:
     """Return how many CPUs each NUMA node of an instance withholds from others at least.
 
     With the thread policy ``isolate`` each CPU has a core for itself, of the smallest there are. An
@@ -53,7 +53,7 @@ def withheld(topology: InstanceNUMATopology | None, cores: Sequence[int]) -> lis
     return found
 
 
-def excess(cells: Sequence[NUMACell], asked: Mapping[str, Sequence[int]]) -> Excess | None:
+def find_excess(cells: Sequence[NUMACell], asked: Mapping[str, Sequence[int]]) -> Excess | None:
     """Return how many NUMA nodes of instances cannot all be on those of the host; None if none.
 
     Those that withhold so many CPUs or more: a node of the host has room for as many as its CPUs

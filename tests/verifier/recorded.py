@@ -30,7 +30,7 @@ _DECISIONS, _PLACES, _CONSUMERS = decisions.c, decision_places.c, consumers.c
 AS_CLAIMED = 1
 
 
-def questions() -> Mapping[Fault, Select[Any]]:
+def fault_queries() -> Mapping[Fault, Select[Any]]:
     decided = _INSTANCES.decision_uuid == _DECISIONS.uuid
     names = (_INSTANCES.uuid.label("instance"), _DECISIONS.uuid.label("decision"))
     made = select(*names, _DECISIONS.outcome, _DECISIONS.kind).join(decisions, decided)
@@ -47,7 +47,7 @@ def questions() -> Mapping[Fault, Select[Any]]:
     }
 
 
-class Claimed(NamedTuple):
+class UnchangedClaim(NamedTuple):
     """An instance as it was claimed: its place in the answer of its decision, and what it holds.
 
     ``asked`` and ``held`` are amounts by provider uuid and resource class, ``at`` is when it was
@@ -61,7 +61,7 @@ class Claimed(NamedTuple):
     held: HeldAmounts
 
 
-class Unreadable(NamedTuple):
+class UnreadableAnswer(NamedTuple):
     """An instance for which the answer of its decision has no claim that could be read."""
 
     instance: str
@@ -69,7 +69,9 @@ class Unreadable(NamedTuple):
     position: int
 
 
-def claimed(connection: Connection, most: int) -> Iterator[Claimed | Unreadable]:
+def unchanged_claims(
+    connection: Connection, most: int
+) -> Iterator[UnchangedClaim | UnreadableAnswer]:
     """Yield the instances of the latest decisions whose consumers are as they were claimed.
 
     ``most`` decisions at most are read, a thousand at a time. One of which an instance had
@@ -84,10 +86,12 @@ def claimed(connection: Connection, most: int) -> Iterator[Claimed | Unreadable]
     )
     uuids = [uuid for _, uuid in connection.execute(newest).all()]
     for batch in sql.batches(uuids, sql.AT_ONCE):
-        yield from _claimed(connection, batch)
+        yield from _unchanged_claims_of(connection, batch)
 
 
-def _claimed(connection: Connection, uuids: tuple[str, ...]) -> Iterator[Claimed | Unreadable]:
+def _unchanged_claims_of(
+    connection: Connection, uuids: tuple[str, ...]
+) -> Iterator[UnchangedClaim | UnreadableAnswer]:
     query = (
         select(
             _PLACES.decision_uuid, _PLACES.position, _PLACES.instance_uuid, _DECISIONS.created_at
@@ -107,26 +111,26 @@ def _claimed(connection: Connection, uuids: tuple[str, ...]) -> Iterator[Claimed
     wanted = sorted({decision for decision, *_ in places})
     answers = select(_DECISIONS.uuid, _DECISIONS.selections)
     chosen = {
-        uuid: document_of(text)
+        uuid: parse_document(text)
         for uuid, text in sql.select_in_batches(connection, answers, _DECISIONS.uuid, wanted)
     }
-    holding = held(connection, [instance for _, _, instance, _ in places])
+    holding = held_amounts(connection, [instance for _, _, instance, _ in places])
     for decision, position, instance, at in places:
-        asked = _asked(chosen.get(decision), position)
+        asked = _requested_amounts(chosen.get(decision), position)
         if asked is None:
-            yield Unreadable(instance, decision, position)
+            yield UnreadableAnswer(instance, decision, position)
         else:
-            yield Claimed(instance, decision, at, asked, holding.get(instance, {}))
+            yield UnchangedClaim(instance, decision, at, asked, holding.get(instance, {}))
 
 
-def document_of(text: str) -> Any:
+def parse_document(text: str) -> Any:
     try:
         return orjson.loads(text)
     except ValueError:
         return None
 
 
-def _asked(answer: Any, position: int) -> dict[tuple[str, str], int] | None:
+def _requested_amounts(answer: Any, position: int) -> dict[tuple[str, str], int] | None:
     try:
         request = answer["selections"][position][0]["allocation_request"]
         parts = {} if request is None else request["allocations"]
@@ -139,7 +143,9 @@ def _asked(answer: Any, position: int) -> dict[tuple[str, str], int] | None:
         return None
 
 
-def held(connection: Connection, uuids: Iterable[str]) -> dict[str, dict[tuple[str, str], int]]:
+def held_amounts(
+    connection: Connection, uuids: Iterable[str]
+) -> dict[str, dict[tuple[str, str], int]]:
     columns = allocations.c
     query = (
         select(

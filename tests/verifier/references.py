@@ -16,11 +16,11 @@ _HAS, _IN = tables.resource_provider_traits.c, tables.resource_provider_aggregat
 _PROVIDERS = tables.resource_providers
 
 
-def questions() -> Mapping[Fault, Select[Any]]:
-    return {**_of_consumers(), **_of_providers()}
+def fault_queries() -> Mapping[Fault, Select[Any]]:
+    return {**_consumer_queries(), **_provider_queries()}
 
 
-def _of_consumers() -> dict[Fault, Select[Any]]:
+def _consumer_queries() -> dict[Fault, Select[Any]]:
     uuid = _CONSUMERS.uuid.label("consumer")
     owners = {
         Fault.NO_USER: (_CONSUMERS.user_id, tables.users),
@@ -37,7 +37,7 @@ def _of_consumers() -> dict[Fault, Select[Any]]:
     }
 
 
-def _of_providers() -> dict[Fault, Select[Any]]:
+def _provider_queries() -> dict[Fault, Select[Any]]:
     class_id, trait, aggregate = _OWNED.resource_class_id, _HAS.trait_id, _IN.aggregate_id
     columns = _PROVIDERS.c
     return {
@@ -76,13 +76,13 @@ def _of_providers() -> dict[Fault, Select[Any]]:
     }
 
 
-def generations(connection: sa.Connection) -> GenerationsSeen:
+def read_generations(connection: sa.Connection) -> GenerationsSeen:
     return GenerationsSeen(
-        _generations(connection, _PROVIDERS), _generations(connection, tables.consumers)
+        _generations_of(connection, _PROVIDERS), _generations_of(connection, tables.consumers)
     )
 
 
-def _generations(connection: sa.Connection, of: Table) -> Generations:
+def _generations_of(connection: sa.Connection, of: Table) -> Generations:
     generation = func.coalesce(of.c.generation, 0)
     columns = (of.c.id, of.c.uuid, of.c.created_at, generation)
     rows = connection.execute(select(*columns)).all()

@@ -40,7 +40,7 @@ class Cloud:
             query = select(table).where(table.c.uuid == uuid)
             return dict(connection.execute(query).mappings().one())
 
-    def copy(self, decision, **changes):
+    def copy_decision(self, decision, **changes):
         row = self.row_of(DECISIONS, decision)
         del row["id"]
         place = {"decision_uuid": OTHER, "position": 0, "instance_uuid": FIRST, "host": "cn1"}
@@ -50,7 +50,7 @@ class Cloud:
             insert(PLACES).values(place),
         )
 
-    def kinds(self):
+    def violated_invariants(self):
         return sorted(one.invariant for one in run_verifier(self.database).violations)
 
 
@@ -61,7 +61,7 @@ def cloud(app, database):
 
 @pytest.mark.parametrize("options", [{}, {"claim": False}], ids=str)
 @pytest.mark.parametrize("host", ["cn3", None])
-def test_place_on_another_host_than_was_chosen_is_reported(cloud, host, options):
+def test_placement_on_an_unselected_host_is_reported(cloud, host, options):
     made = cloud.place(FIRST, force_hosts=["cn1"], options=options)["decision"]
     assert_invariants(cloud.database)
     break_tables(cloud.database, update(PLACES).values(host=host))
@@ -73,14 +73,14 @@ def test_place_on_another_host_than_was_chosen_is_reported(cloud, host, options)
     )
 
 
-def test_place_of_one_that_found_no_host_is_nowhere(cloud):
+def test_no_valid_host_has_no_placement(cloud):
     cloud.place(FIRST, force_hosts=["nowhere"], status=409)
     assert_invariants(cloud.database)
     break_tables(cloud.database, update(PLACES).values(host="cn1"))
-    assert cloud.kinds() == [Fault.MISPLACED]
+    assert cloud.violated_invariants() == [Fault.MISPLACED]
 
 
-def lost(uuid, *, held=False):
+def deletion_of_claim(uuid, *, held=False):
     consumers, allocations = tables.consumers.c, tables.allocations.c
     of_claim = [
         tables.allocations.delete().where(allocations.consumer_id == uuid),
@@ -94,10 +94,10 @@ def lost(uuid, *, held=False):
 
 
 @pytest.mark.parametrize("held", [False, True])
-def test_half_of_a_claim_that_is_lost_is_reported(cloud, held):
+def test_partially_lost_claim_is_reported(cloud, held):
     made = cloud.place(FIRST, SECOND)["decision"]
     assert_invariants(cloud.database)
-    break_tables(cloud.database, *lost(SECOND, held=held))
+    break_tables(cloud.database, *deletion_of_claim(SECOND, held=held))
     (found,) = run_verifier(cloud.database).violations
     assert found.invariant is Fault.UNPLACED
     assert found.detail == (
@@ -128,17 +128,17 @@ ASKED = {
 
 
 @pytest.mark.parametrize("way", ASKED)
-def test_decision_has_a_place_of_each_instance_whatever_it_came_to(cloud, way):
+def test_decision_has_a_placement_per_instance(cloud, way):
     ASKED[way](cloud)
     assert_invariants(cloud.database)
     with cloud.database.read() as connection:
         number = len(connection.execute(select(PLACES)).all())
     break_tables(cloud.database, PLACES.delete().where(PLACES.c.position == number - 1))
-    assert cloud.kinds().count(Fault.UNPLACED) == 1
+    assert cloud.violated_invariants().count(Fault.UNPLACED) == 1
 
 
 @pytest.mark.all_databases
-def test_place_of_an_instance_that_was_not_asked_for_is_reported(cloud):
+def test_placement_of_an_unrequested_instance_is_reported(cloud):
     cloud.place(FIRST, SECOND, force_hosts=["nowhere"], status=409)
     break_tables(
         cloud.database,
@@ -149,22 +149,22 @@ def test_place_of_an_instance_that_was_not_asked_for_is_reported(cloud):
         ),
     )
     details = [one.detail for one in run_verifier(cloud.database).violations]
-    assert cloud.kinds() == [Fault.UNPLACED] * 2
+    assert cloud.violated_invariants() == [Fault.UNPLACED] * 2
     assert [one.split(" was about ")[1] for one in details] == [
         f"instance {SECOND} at position 1, and instance {OTHER} has its place there",
         f"no instance at position 7, and instance {FIRST} has its place there",
     ]
 
 
-def test_decision_of_a_release_that_noted_no_places_lacks_none(cloud):
+def test_decision_of_an_old_release_needs_no_placements(cloud):
     cloud.place(FIRST, SECOND)
     unconditioned = update(DECISIONS).values(conditions=None)
-    break_tables(cloud.database, *lost(SECOND, held=True), unconditioned)
+    break_tables(cloud.database, *deletion_of_claim(SECOND, held=True), unconditioned)
     assert_invariants(cloud.database)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "null", '{"instance_uuids": 5}', "{}"])
-def test_request_that_names_no_instances_is_reported(cloud, text):
+def test_request_without_instances_is_reported(cloud, text):
     made = cloud.place(FIRST)["decision"]
     break_tables(cloud.database, update(DECISIONS).values(request=text))
     (found,) = run_verifier(cloud.database).violations
@@ -172,29 +172,29 @@ def test_request_that_names_no_instances_is_reported(cloud, text):
     assert found.detail == f"the record of decision {made} cannot be read: it names no instances"
 
 
-def test_second_decision_for_the_claim_of_one_is_reported(cloud):
+def test_second_decision_for_a_claim_is_reported(cloud):
     made = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
-    cloud.copy(made)
+    cloud.copy_decision(made)
     (found,) = run_verifier(cloud.database).violations
     assert found.invariant is Fault.DECIDED_AGAIN
     assert f"placed by decision {made}, and the later decision {OTHER}" in found.detail
 
 
-def test_record_that_names_another_decision_than_the_one_that_claimed_is_reported(cloud):
+def test_instance_with_another_decision_than_its_claim_is_reported(cloud):
     made = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
     later = cloud.row_of(DECISIONS, made)["created_at"] + timedelta(seconds=5)
-    cloud.copy(made, created_at=later)
+    cloud.copy_decision(made, created_at=later)
     break_tables(cloud.database, update(tables.instances).values(decision_uuid=OTHER))
-    assert cloud.kinds() == [Fault.CLAIMED_BEFORE]
+    assert cloud.violated_invariants() == [Fault.CLAIMED_BEFORE]
 
 
-def test_second_decision_without_a_claim_is_none_of_the_two(cloud):
+def test_second_decision_without_claim_is_allowed(cloud):
     made = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
-    cloud.copy(made, kind="no_claim")
-    assert cloud.kinds() == []
+    cloud.copy_decision(made, kind="no_claim")
+    assert cloud.violated_invariants() == []
 
 
-def test_instance_that_is_moved_placed_again_or_asked_again_is_of_its_last_decision(cloud):
+def test_moved_or_repeated_instance_belongs_to_its_last_decision(cloud):
     for host in ("cn1", "cn2", "cn1"):
         first = cloud.place(FIRST, force_hosts=[host])
         assert cloud.place(FIRST, force_hosts=[host]) == first
@@ -207,7 +207,7 @@ def test_instance_that_is_moved_placed_again_or_asked_again_is_of_its_last_decis
     assert_invariants(cloud.database)
 
 
-def test_instance_that_is_evacuated_holds_what_two_decisions_claimed(cloud):
+def test_evacuated_instance_holds_two_claims(cloud):
     cloud.place(FIRST, force_hosts=["cn1"])
     cloud.place(FIRST, ignore_hosts=["cn1"], options={"claim": "add"})
     held = cloud.app.get(f"/placement/allocations/{FIRST}", headers=LATEST_HEADERS).json
@@ -215,7 +215,7 @@ def test_instance_that_is_evacuated_holds_what_two_decisions_claimed(cloud):
     assert_invariants(cloud.database)
 
 
-def test_rebuild_claims_nothing_and_is_not_the_decision_of_its_instance(cloud):
+def test_rebuild_claims_nothing_and_keeps_the_decision(cloud):
     cloud.place(FIRST, force_hosts=["cn1"])
     hints = {"_nova_check_type": ["rebuild"]}
     asked = {"scheduler_hints": hints, "requested_destination": {"host": "cn1", "node": "cn1"}}
@@ -224,7 +224,7 @@ def test_rebuild_claims_nothing_and_is_not_the_decision_of_its_instance(cloud):
     assert_invariants(cloud.database)
 
 
-def test_alternate_that_nova_claimed_itself_is_no_other_decision(cloud):
+def test_alternate_claimed_by_nova_is_allowed(cloud):
     made = cloud.place(FIRST, options={"return_alternates": True})
     *_, other = made["selections"][0]
     cloud.free(FIRST)
@@ -245,7 +245,7 @@ def test_alternate_that_nova_claimed_itself_is_no_other_decision(cloud):
     assert_invariants(cloud.database)
 
 
-def test_decisions_that_are_deleted_leave_nothing_to_compare(cloud):
+def test_deleted_decisions_are_not_compared(cloud):
     made = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
     cloud.free(FIRST)
     cloud.place(FIRST, force_hosts=["cn2"])
@@ -274,7 +274,7 @@ def rename_class(cloud, old, new):
     cloud.app.put_json(f"/placement/resource_classes/{old}", {"name": new}, headers=headers)
 
 
-def test_class_that_was_renamed_is_compared_by_amounts(cloud):
+def test_renamed_class_is_compared_by_amounts(cloud):
     with_custom_classes(cloud, "CUSTOM_A", "CUSTOM_B")
     rename_class(cloud, "CUSTOM_A", "CUSTOM_C")
     assert_invariants(cloud.database)
@@ -284,10 +284,10 @@ def test_class_that_was_renamed_is_compared_by_amounts(cloud):
     assert_invariants(cloud.database)
     held = tables.allocations
     break_tables(cloud.database, update(held).where(held.c.used == 2).values(used=3))
-    assert cloud.kinds() == [Fault.CLAIM_DIFFERS]
+    assert cloud.violated_invariants() == [Fault.CLAIM_DIFFERS]
 
 
-def test_class_that_was_renamed_before_the_decision_is_compared_by_name(cloud):
+def test_class_renamed_before_the_decision_is_compared_by_name(cloud):
     with_custom_classes(cloud, "CUSTOM_A", "CUSTOM_B")
     long_ago = datetime.fromisoformat("2020-01-01T12:00:00")
     classes = tables.resource_classes
@@ -297,10 +297,10 @@ def test_class_that_was_renamed_before_the_decision_is_compared_by_name(cloud):
     for old, new in (("A", "X"), ("B", "A"), ("X", "B")):
         named = update(classes).where(classes.c.name == f"CUSTOM_{old}")
         break_tables(cloud.database, named.values(name=f"CUSTOM_{new}"))
-    assert cloud.kinds() == [Fault.CLAIM_DIFFERS]
+    assert cloud.violated_invariants() == [Fault.CLAIM_DIFFERS]
 
 
-def again(cloud, host, times=1):
+def claim_repeatedly(cloud, host, times=1):
     owner = {"project_id": "p1", "user_id": "u1", "consumer_type": "INSTANCE"}
     for generation in (None, *range(1, times)):
         held = {report(host)["uuid"]: {"resources": {"VCPU": 1 + (generation or 0)}}}
@@ -308,7 +308,7 @@ def again(cloud, host, times=1):
         cloud.app.put_json(f"/placement/allocations/{FIRST}", body, headers=LATEST_HEADERS)
 
 
-def in_one_second(cloud):
+def set_equal_times(cloud):
     moment = datetime.fromisoformat("2038-01-01T12:00:00")
     break_tables(
         cloud.database,
@@ -317,32 +317,32 @@ def in_one_second(cloud):
     )
 
 
-def test_instance_that_a_client_claims_again_in_the_same_second_is_not_compared(cloud):
+def test_instance_reclaimed_within_the_second_is_not_compared(cloud):
     cloud.place(FIRST, force_hosts=["cn1"])
     cloud.free(FIRST)
-    again(cloud, "cn2")
-    in_one_second(cloud)
-    assert cloud.kinds() == [Invariant.ANOTHER_HOST]
+    claim_repeatedly(cloud, "cn2")
+    set_equal_times(cloud)
+    assert cloud.violated_invariants() == [Invariant.ANOTHER_HOST]
     record = {"host": "cn2", "node": "cn2", "project_id": "p1", "user_id": "u1"}
     cloud.app.put_json(f"/scheduler/v1/instances/{FIRST}", record)
     assert_invariants(cloud.database)
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_consumer_of_an_instance_that_is_deleted_in_the_same_second_is_another(cloud, times):
+def test_consumer_recreated_within_the_second_is_distinct(cloud, times):
     cloud.place(FIRST, force_hosts=["cn1"])
     cloud.app.delete(f"/scheduler/v1/instances/{FIRST}")
-    again(cloud, "cn1", times)
-    in_one_second(cloud)
+    claim_repeatedly(cloud, "cn1", times)
+    set_equal_times(cloud)
     assert_invariants(cloud.database)
 
 
 @pytest.mark.parametrize("uuids", [[FIRST], [FIRST, SECOND]], ids=len)
-def test_claim_is_known_in_its_second(cloud, uuids):
+def test_claim_is_matched_within_its_second(cloud, uuids):
     cloud.place(*uuids)
-    in_one_second(cloud)
+    set_equal_times(cloud)
     held = tables.allocations
     break_tables(cloud.database, update(held).where(held.c.consumer_id == FIRST).values(used=2))
-    assert cloud.kinds() == [Fault.CLAIM_DIFFERS]
+    assert cloud.violated_invariants() == [Fault.CLAIM_DIFFERS]
     break_tables(cloud.database, tables.instances.delete())
-    assert cloud.kinds() == [Invariant.NOT_RECORDED] * len(uuids)
+    assert cloud.violated_invariants() == [Invariant.NOT_RECORDED] * len(uuids)

@@ -27,15 +27,15 @@ ALIASES = [
 SEEN = datetime.fromisoformat("2030-01-01T12:00:00")
 
 
-def minutes(number):
+def minutes_after_report(number):
     return SEEN + timedelta(minutes=number)
 
 
-def asking(alias):
+def flavor_with_device(alias):
     return flavor(extra_specs={"pci_passthrough:alias": alias})
 
 
-def pool(free, kind=NIC):
+def device_pool(free, kind=NIC):
     return {**kind, "dev_type": "type-PCI", "numa_node": None, "count": free}
 
 
@@ -44,12 +44,12 @@ class Cloud:
 
     def __init__(self, app, database, *pools):
         self.app, self.database = app, database
-        pools = pools or (pool(1),)
+        pools = pools or (device_pool(1),)
         hosts = [report(one, pci_device_pools=list(pools)) for one in ("cn1", "cn2")]
         app.post_json("/scheduler/v1/compute_nodes", hosts)
-        self.seen(SEEN)
+        self.report_host(SEEN)
 
-    def seen(self, at):
+    def report_host(self, at):
         values = {"updated_at": SEEN, "last_seen_up": at}
         break_tables(self.database, update(tables.compute_nodes).values(**values))
 
@@ -61,8 +61,8 @@ class Cloud:
     def place(self, uuid, host, at, alias="nic:1", **changes):
         asked = spec(uuid, force_hosts=[host], **changes)
         decision = self.app.post_json(SELECT, {"request_spec": asked}).json["decision"]
-        kept = json.dumps({**FLAVOR, **asking(alias)})
-        request = json.dumps({**asked, "flavor": asking(alias)})
+        kept = json.dumps({**FLAVOR, **flavor_with_device(alias)})
+        request = json.dumps({**asked, "flavor": flavor_with_device(alias)})
         break_tables(
             self.database,
             update(tables.instances)
@@ -74,7 +74,7 @@ class Cloud:
             .values(created_at=at, request=request),
         )
 
-    def move(self, uuid, host, at, **changes):
+    def move_instance(self, uuid, host, at, **changes):
         self.app.delete(f"/placement/allocations/{uuid}", headers=LATEST_HEADERS)
         with self.database.read() as connection:
             before = connection.execute(
@@ -84,13 +84,13 @@ class Cloud:
         change = update(tables.instances).where(tables.instances.c.uuid == uuid)
         break_tables(self.database, change.values(created_at=before.created_at))
 
-    def found(self, **options):
+    def device_violations(self, **options):
         found = run_verifier(self.database, pci__alias=ALIASES, **options).violations
         assert {one.invariant for one in found} <= {Fault.PCI_DEVICES}
         return [one.detail for one in found]
 
-    def lacks(self, *uuids):
-        details = self.found()
+    def is_device_missing(self, *uuids):
+        details = self.device_violations()
         assert len(details) == len(uuids)
         return all(any(f"instance {one} was" in each for each in details) for one in uuids)
 
@@ -100,54 +100,61 @@ def cloud(app, database):
     return Cloud(app, database)
 
 
-def test_last_of_two_that_were_placed_since_the_report_lacks_a_device(cloud):
-    cloud.place(FIRST, "cn1", minutes(1))
-    assert cloud.lacks()
-    cloud.place(SECOND, "cn1", minutes(2))
-    assert cloud.lacks(SECOND)
-    assert cloud.found()[0].endswith("that it requests (2 requested since, 1 free then)")
-    assert cloud.found(filter_scheduler__pci_in_placement=True) == []
+def test_last_instance_placed_after_the_report_lacks_a_device(cloud):
+    cloud.place(FIRST, "cn1", minutes_after_report(1))
+    assert cloud.is_device_missing()
+    cloud.place(SECOND, "cn1", minutes_after_report(2))
+    assert cloud.is_device_missing(SECOND)
+    assert cloud.device_violations()[0].endswith(
+        "that it requests (2 requested since, 1 free then)"
+    )
+    assert cloud.device_violations(filter_scheduler__pci_in_placement=True) == []
 
 
-def test_device_of_an_instance_that_is_recorded_without_a_node_counts(cloud):
+def test_device_of_an_instance_without_node_counts(cloud):
     for number, uuid in enumerate((FIRST, SECOND), 1):
-        cloud.place(uuid, "cn1", minutes(number))
+        cloud.place(uuid, "cn1", minutes_after_report(number))
     break_tables(cloud.database, update(tables.instances).values(node=None))
-    assert cloud.lacks(SECOND)
+    assert cloud.is_device_missing(SECOND)
     cloud.app.post_json(
         "/scheduler/v1/compute_nodes", [report("of-cn1", host="cn1", pci_device_pools=[])]
     )
-    assert cloud.lacks()
+    assert cloud.is_device_missing()
 
 
-def test_instance_that_is_recorded_after_its_host_reported_its_device_as_taken_is_no_other(cloud):
+def test_instance_recorded_after_the_report_is_counted_once(cloud):
     for uuid in (FIRST, SECOND):
-        cloud.record(uuid, "cn1", asking("nic:1"))
-    break_tables(cloud.database, update(tables.instances).values(created_at=minutes(3)))
-    assert cloud.lacks()
+        cloud.record(uuid, "cn1", flavor_with_device("nic:1"))
+    break_tables(
+        cloud.database, update(tables.instances).values(created_at=minutes_after_report(3))
+    )
+    assert cloud.is_device_missing()
 
 
-def test_report_that_is_the_same_again_counts(cloud):
-    cloud.place(FIRST, "cn1", minutes(1))
-    cloud.seen(minutes(2))
-    cloud.place(SECOND, "cn1", minutes(3))
-    assert cloud.lacks()
+def test_repeated_equal_report_counts(cloud):
+    cloud.place(FIRST, "cn1", minutes_after_report(1))
+    cloud.report_host(minutes_after_report(2))
+    cloud.place(SECOND, "cn1", minutes_after_report(3))
+    assert cloud.is_device_missing()
 
 
-def test_instance_that_is_moved_to_a_host_after_its_report_is_counted(cloud):
-    cloud.place(FIRST, "cn1", minutes(1))
-    cloud.place(SECOND, "cn2", minutes(-5))
-    assert cloud.lacks()
-    cloud.move(SECOND, "cn1", minutes(2))
-    assert cloud.lacks(SECOND)
+def test_instance_moved_after_the_report_is_counted(cloud):
+    cloud.place(FIRST, "cn1", minutes_after_report(1))
+    cloud.place(SECOND, "cn2", minutes_after_report(-5))
+    assert cloud.is_device_missing()
+    cloud.move_instance(SECOND, "cn1", minutes_after_report(2))
+    assert cloud.is_device_missing(SECOND)
 
 
 @pytest.mark.all_databases
-def test_move_away_from_a_host_is_known_where_the_first_decision_is_no_more(cloud):
-    cloud.place(FIRST, "cn1", minutes(1))
-    cloud.record(SECOND, "cn2", asking("nic:1"))
+def test_move_is_detected_without_the_first_decision(cloud):
+    cloud.place(FIRST, "cn1", minutes_after_report(1))
+    cloud.record(SECOND, "cn2", flavor_with_device("nic:1"))
     earlier = update(tables.instances).where(tables.instances.c.uuid == SECOND)
-    break_tables(cloud.database, earlier.values(created_at=minutes(-9), updated_at=minutes(-9)))
+    break_tables(
+        cloud.database,
+        earlier.values(created_at=minutes_after_report(-9), updated_at=minutes_after_report(-9)),
+    )
     cloud.app.put_json(
         f"/placement/allocations/{SECOND}",
         {
@@ -159,55 +166,55 @@ def test_move_away_from_a_host_is_known_where_the_first_decision_is_no_more(clou
         },
         headers=LATEST_HEADERS,
     )
-    cloud.move(SECOND, "cn1", minutes(2), ignore_hosts=["cn2"])
-    assert cloud.lacks(SECOND)
+    cloud.move_instance(SECOND, "cn1", minutes_after_report(2), ignore_hosts=["cn2"])
+    assert cloud.is_device_missing(SECOND)
 
 
-def test_instance_that_is_resized_on_its_host_has_a_device_of_it_already(cloud):
-    cloud.place(FIRST, "cn1", minutes(1))
-    cloud.place(SECOND, "cn1", minutes(-5))
-    cloud.move(SECOND, "cn1", minutes(2))
-    assert cloud.lacks()
+def test_resized_instance_already_has_its_device(cloud):
+    cloud.place(FIRST, "cn1", minutes_after_report(1))
+    cloud.place(SECOND, "cn1", minutes_after_report(-5))
+    cloud.move_instance(SECOND, "cn1", minutes_after_report(2))
+    assert cloud.is_device_missing()
 
 
-def test_instance_that_came_back_may_have_left_its_device_there(cloud):
-    cloud.place(FIRST, "cn1", minutes(1))
-    cloud.place(SECOND, "cn1", minutes(-5))
-    cloud.move(SECOND, "cn2", minutes(-4))
-    cloud.move(SECOND, "cn1", minutes(2), ignore_hosts=["cn2"])
-    assert cloud.lacks()
+def test_returned_instance_may_keep_its_device(cloud):
+    cloud.place(FIRST, "cn1", minutes_after_report(1))
+    cloud.place(SECOND, "cn1", minutes_after_report(-5))
+    cloud.move_instance(SECOND, "cn2", minutes_after_report(-4))
+    cloud.move_instance(SECOND, "cn1", minutes_after_report(2), ignore_hosts=["cn2"])
+    assert cloud.is_device_missing()
 
 
-def test_instance_of_which_no_earlier_decision_is_kept_may_have_been_there(cloud):
-    cloud.place(FIRST, "cn1", minutes(1))
-    cloud.place(SECOND, "cn1", minutes(2))
+def test_instance_without_earlier_decision_may_have_a_device(cloud):
+    cloud.place(FIRST, "cn1", minutes_after_report(1))
+    cloud.place(SECOND, "cn1", minutes_after_report(2))
     older = update(tables.instances).where(tables.instances.c.uuid == SECOND)
-    break_tables(cloud.database, older.values(created_at=minutes(-5)))
-    assert cloud.lacks()
+    break_tables(cloud.database, older.values(created_at=minutes_after_report(-5)))
+    assert cloud.is_device_missing()
 
 
-def test_instance_that_went_may_have_left_its_device_to_the_next(cloud):
-    cloud.place(THIRD, "cn1", minutes(-5))
-    cloud.place(FIRST, "cn1", minutes(1))
-    cloud.place(SECOND, "cn1", minutes(2))
-    assert cloud.lacks(SECOND)
+def test_device_of_a_moved_instance_may_be_reused(cloud):
+    cloud.place(THIRD, "cn1", minutes_after_report(-5))
+    cloud.place(FIRST, "cn1", minutes_after_report(1))
+    cloud.place(SECOND, "cn1", minutes_after_report(2))
+    assert cloud.is_device_missing(SECOND)
     cloud.app.delete(f"/scheduler/v1/instances/{THIRD}")
-    assert cloud.lacks()
+    assert cloud.is_device_missing()
 
 
-def test_instance_that_came_and_went_since_the_report_left_nothing(cloud):
+def test_instance_gone_since_the_report_leaves_no_device(cloud):
     for number, uuid in enumerate((FIRST, SECOND, THIRD)):
-        cloud.place(uuid, "cn1", minutes(1 + number))
-    assert cloud.lacks(SECOND, THIRD)
+        cloud.place(uuid, "cn1", minutes_after_report(1 + number))
+    assert cloud.is_device_missing(SECOND, THIRD)
     cloud.app.delete(f"/scheduler/v1/instances/{FIRST}")
-    assert cloud.lacks(THIRD)
+    assert cloud.is_device_missing(THIRD)
 
 
-def test_devices_are_enough_where_any_choice_of_them_is(app, database):
-    cloud = Cloud(app, database, pool(1), pool(1, GPU))
-    cloud.place(FIRST, "cn1", minutes(1), alias="any:1")
-    cloud.place(SECOND, "cn1", minutes(2))
+def test_devices_suffice_if_any_assignment_fits(app, database):
+    cloud = Cloud(app, database, device_pool(1), device_pool(1, GPU))
+    cloud.place(FIRST, "cn1", minutes_after_report(1), alias="any:1")
+    cloud.place(SECOND, "cn1", minutes_after_report(2))
     assert_invariants(database)
-    assert cloud.lacks()
-    cloud.place(THIRD, "cn1", minutes(3), alias="gpu:1")
-    assert cloud.lacks(THIRD)
+    assert cloud.is_device_missing()
+    cloud.place(THIRD, "cn1", minutes_after_report(3), alias="gpu:1")
+    assert cloud.is_device_missing(THIRD)

@@ -9,7 +9,7 @@ from tests.support.clouds import uuid_of
 from tests.support.invariants import assert_generations_grow, break_tables
 from tests.support.scheduling import report
 from tests.support.versions import LATEST_HEADERS
-from tests.verifier.growth import fallen, generations, lost
+from tests.verifier.growth import fallen_generations, lost_writes, read_generations
 from tests.verifier.model import AcknowledgedWrites
 
 CN1, CONSUMER = report("cn1")["uuid"], uuid_of("consumer")
@@ -18,11 +18,11 @@ CN1, CONSUMER = report("cn1")["uuid"], uuid_of("consumer")
 @pytest.fixture
 def client(app):
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
-    _hold(app, 1)
+    _put_allocation(app, 1)
     return app
 
 
-def _hold(app, vcpus, generation=None):
+def _put_allocation(app, vcpus, generation=None):
     body = {
         "allocations": {CN1: {"resources": {"VCPU": vcpus}}},
         "project_id": "p",
@@ -33,11 +33,11 @@ def _hold(app, vcpus, generation=None):
     app.put_json(f"/placement/allocations/{CONSUMER}", body, headers=LATEST_HEADERS)
 
 
-def test_generations_that_grow_are_as_they_should_be(client, database):
-    before = generations(database)
+def test_growing_generations_are_valid(client, database):
+    before = read_generations(database)
     with assert_generations_grow(database):
-        _hold(client, 2, generation=1)
-    after = generations(database)
+        _put_allocation(client, 2, generation=1)
+    after = read_generations(database)
     assert sum(after.consumers.values()) > sum(before.consumers.values())
     assert sum(after.providers.values()) > sum(before.providers.values())
 
@@ -50,15 +50,15 @@ def test_generations_that_grow_are_as_they_should_be(client, database):
     ],
     ids=["provider", "consumer"],
 )
-def test_generation_that_fell_is_reported(client, database, table, words):
-    before = generations(database)
+def test_fallen_generation_is_reported(client, database, table, words):
+    before = read_generations(database)
     break_tables(database, update(table).values(generation=0))
-    (found,) = fallen(before, generations(database))
+    (found,) = fallen_generations(before, read_generations(database))
     assert words in found.detail
 
 
 @pytest.mark.all_databases
-def test_provider_that_is_made_again_begins_again(client, database):
+def test_recreated_provider_restarts_its_generation(client, database):
     client.delete(f"/placement/allocations/{CONSUMER}", headers=LATEST_HEADERS)
     with assert_generations_grow(database):
         client.delete(f"/placement/resource_providers/{CN1}", headers=LATEST_HEADERS)
@@ -70,7 +70,7 @@ HELD, MORE = {(CN1, "VCPU"): 1}, {(CN1, "VCPU"): 2}
 OTHER = uuid_of("another consumer")
 
 
-def _answered(*writes):
+def _acknowledged_writes(*writes):
     known = AcknowledgedWrites()
     for amounts, answered in writes:
         known.note(CONSUMER, amounts, answered=answered)
@@ -87,11 +87,11 @@ def _answered(*writes):
         [(MORE, True), ({}, True), (HELD, True)],
     ],
 )
-def test_what_a_consumer_holds_is_what_it_may_hold(client, database, writes):
-    known = _answered(*writes)
+def test_acknowledged_allocations_are_valid(client, database, writes):
+    known = _acknowledged_writes(*writes)
     known.note(OTHER, {})
     known.note(OTHER, HELD, answered=False)
-    assert lost(database, known) == ()
+    assert lost_writes(database, known) == ()
 
 
 @pytest.mark.parametrize(
@@ -104,21 +104,21 @@ def test_what_a_consumer_holds_is_what_it_may_hold(client, database, writes):
         ([({**HELD, (CN1, "DISK_GB"): 3}, True)], f"3 DISK_GB of {CN1}, 1 VCPU of {CN1}"),
     ],
 )
-def test_consumer_that_holds_something_else_is_reported(client, database, writes, expected):
-    (found,) = lost(database, _answered(*writes))
+def test_consumer_with_other_allocations_is_reported(client, database, writes, expected):
+    (found,) = lost_writes(database, _acknowledged_writes(*writes))
     assert found.detail == (
         f"consumer {CONSUMER} holds 1 VCPU of {CN1}, and by the answers to its writes {expected}"
     )
 
 
-def test_consumer_that_is_gone_is_reported(client, database):
+def test_missing_consumer_is_reported(client, database):
     client.delete(f"/placement/allocations/{CONSUMER}", headers=LATEST_HEADERS)
-    (found,) = lost(database, _answered((HELD, True)))
+    (found,) = lost_writes(database, _acknowledged_writes((HELD, True)))
     assert f"consumer {CONSUMER} holds nothing, and by the answers" in found.detail
-    assert lost(database, _answered((HELD, True), ({}, False))) == ()
+    assert lost_writes(database, _acknowledged_writes((HELD, True), ({}, False))) == ()
 
 
-def test_amounts_of_a_class_that_was_renamed_are_not_lost(client, database):
+def test_amounts_of_a_renamed_class_are_not_lost(client, database):
     path = f"/placement/resource_providers/{CN1}/inventories"
     client.put("/placement/resource_classes/CUSTOM_A", headers=LATEST_HEADERS)
     stock = client.get(path, headers=LATEST_HEADERS).json
@@ -135,6 +135,6 @@ def test_amounts_of_a_class_that_was_renamed_are_not_lost(client, database):
     headers = {"OpenStack-API-Version": "placement 1.2"}
     new = {"name": "CUSTOM_B"}
     client.put_json("/placement/resource_classes/CUSTOM_A", new, headers=headers)
-    assert lost(database, _answered(({**HELD, (CN1, "CUSTOM_A"): 3}, True))) == ()
+    assert lost_writes(database, _acknowledged_writes(({**HELD, (CN1, "CUSTOM_A"): 3}, True))) == ()
     for wrong in ({(CN1, "CUSTOM_A"): 3}, {**HELD, (CN1, "CUSTOM_A"): 2}, HELD):
-        assert len(lost(database, _answered((wrong, True)))) == 1
+        assert len(lost_writes(database, _acknowledged_writes((wrong, True)))) == 1

@@ -22,7 +22,7 @@ from tests.verifier.model import Fault
 pytestmark = pytest.mark.slow
 
 
-def cell(number, cpus, threads=1, *, shared=True):
+def numa_cell(number, cpus, threads=1, *, shared=True):
     ids = list(range(number * 100, number * 100 + cpus))
     cores = [ids[at : at + threads] for at in range(0, cpus, threads)]
     return {
@@ -35,12 +35,12 @@ def cell(number, cpus, threads=1, *, shared=True):
     }
 
 
-def pinned(vcpus, **specs):
+def pinned_flavor(vcpus, **specs):
     named = {f"hw:{name}": str(value) for name, value in specs.items()}
     return flavor(vcpus=vcpus, extra_specs={"hw:cpu_policy": "dedicated", **named})
 
 
-def found(app, database, cells, *flavors, recorded=({"node": "cn1"},), others=()):
+def run_and_list_violations(app, database, cells, *flavors, recorded=({"node": "cn1"},), others=()):
     same = {"host": "cn1", "numa_topology": {"cells": cells}}
     reports = [report(node, **same) for node in ("cn1", *others)]
     app.post_json("/scheduler/v1/compute_nodes", reports)
@@ -54,47 +54,56 @@ ALONE = {"cpu_thread_policy": "isolate"}
 TWO = {"numa_nodes": 2}
 #: The NUMA nodes of a host, and flavors of instances that fit there together.
 FITTING = {
-    "isolated": ([cell(0, 8, 2)], [pinned(2, **ALONE), pinned(2, **ALONE)]),
-    "isolated beside others": ([cell(0, 8, 2)], [pinned(3, **ALONE), pinned(2)]),
-    "isolated without threads": ([cell(0, 4)], [pinned(2, **ALONE), pinned(2, **ALONE)]),
-    "on two nodes": ([cell(0, 4), cell(1, 4)], [pinned(4, **TWO), pinned(2), pinned(2)]),
-    "one on each node": ([cell(0, 4), cell(1, 4)], [pinned(3), pinned(3), pinned(1), pinned(1)]),
+    "isolated": ([numa_cell(0, 8, 2)], [pinned_flavor(2, **ALONE), pinned_flavor(2, **ALONE)]),
+    "isolated beside others": ([numa_cell(0, 8, 2)], [pinned_flavor(3, **ALONE), pinned_flavor(2)]),
+    "isolated without threads": (
+        [numa_cell(0, 4)],
+        [pinned_flavor(2, **ALONE), pinned_flavor(2, **ALONE)],
+    ),
+    "on two nodes": (
+        [numa_cell(0, 4), numa_cell(1, 4)],
+        [pinned_flavor(4, **TWO), pinned_flavor(2), pinned_flavor(2)],
+    ),
+    "one on each node": (
+        [numa_cell(0, 4), numa_cell(1, 4)],
+        [pinned_flavor(3), pinned_flavor(3), pinned_flavor(1), pinned_flavor(1)],
+    ),
 }
 #: The same, of instances that cannot; which invariant that violates, and words of its sentence.
 LACKING = {
     "isolated": (
-        [cell(0, 8, 2)],
-        [pinned(2, **ALONE), pinned(3, **ALONE)],
+        [numa_cell(0, 8, 2)],
+        [pinned_flavor(2, **ALONE), pinned_flavor(3, **ALONE)],
         Fault.PINNED_CPUS,
         "pin 10 CPUs, and it has 8",
     ),
     "isolated beside others": (
-        [cell(0, 8, 2)],
-        [pinned(3, **ALONE), pinned(3)],
+        [numa_cell(0, 8, 2)],
+        [pinned_flavor(3, **ALONE), pinned_flavor(3)],
         Fault.PINNED_CPUS,
         "pin 9 CPUs, and it has 8",
     ),
     "three large ones on two nodes": (
-        [cell(0, 5), cell(1, 5)],
-        [pinned(3), pinned(3), pinned(3)],
+        [numa_cell(0, 5), numa_cell(1, 5)],
+        [pinned_flavor(3), pinned_flavor(3), pinned_flavor(3)],
         Fault.PINNED_ON_NODES,
         "have 3 NUMA nodes that withhold 3 CPUs or more each, and its own have room for 2",
     ),
     "larger than any node": (
-        [cell(0, 4), cell(1, 4)],
-        [pinned(5)],
+        [numa_cell(0, 4), numa_cell(1, 4)],
+        [pinned_flavor(5)],
         Fault.PINNED_ON_NODES,
         "have 1 NUMA nodes that withhold 5 CPUs or more each, and its own have room for 0",
     ),
     "two of one instance on one node": (
-        [cell(0, 8), cell(1, 2)],
-        [pinned(6, **TWO)],
+        [numa_cell(0, 8), numa_cell(1, 2)],
+        [pinned_flavor(6, **TWO)],
         Fault.PINNED_ON_NODES,
         "have 2 NUMA nodes that withhold 3 CPUs or more each, and its own have room for 1",
     ),
     "isolated on nodes": (
-        [cell(0, 4, 2), cell(1, 4, 2)],
-        [pinned(3, **ALONE)],
+        [numa_cell(0, 4, 2), numa_cell(1, 4, 2)],
+        [pinned_flavor(3, **ALONE)],
         Fault.PINNED_ON_NODES,
         "have 1 NUMA nodes that withhold 6 CPUs or more each, and its own have room for 0",
     ),
@@ -104,34 +113,38 @@ LACKING = {
 @pytest.mark.parametrize("name", FITTING)
 def test_instances_that_fit_are_not_reported(sqlite_app, sqlite_database, name):
     cells, flavors = FITTING[name]
-    assert found(sqlite_app, sqlite_database, cells, *flavors) == []
+    assert run_and_list_violations(sqlite_app, sqlite_database, cells, *flavors) == []
 
 
 @pytest.mark.parametrize("name", LACKING)
-def test_instances_that_cannot_be_there_together_are_reported(app, database, name):
+def test_instances_that_do_not_fit_together_are_reported(app, database, name):
     cells, flavors, kind, words = LACKING[name]
-    ((invariant, detail),) = found(app, database, cells, *flavors)
+    ((invariant, detail),) = run_and_list_violations(app, database, cells, *flavors)
     assert invariant is kind
     assert words in detail
 
 
 @pytest.mark.parametrize("recorded", [({},), ({"node": None},), ({}, {"node": "cn1"})], ids=str)
-def test_instance_without_a_node_is_on_the_only_one_of_its_host(app, database, recorded):
-    flavors = [pinned(2), pinned(2)]
-    assert found(app, database, [cell(0, 4)], *flavors, recorded=recorded) == []
-    ((invariant, detail),) = found(app, database, [cell(0, 3)], *flavors, recorded=recorded)
+def test_instance_without_node_is_on_the_only_node_of_its_host(app, database, recorded):
+    flavors = [pinned_flavor(2), pinned_flavor(2)]
+    assert (
+        run_and_list_violations(app, database, [numa_cell(0, 4)], *flavors, recorded=recorded) == []
+    )
+    ((invariant, detail),) = run_and_list_violations(
+        app, database, [numa_cell(0, 3)], *flavors, recorded=recorded
+    )
     assert invariant is Fault.PINNED_CPUS
     assert "pin 4 CPUs, and it has 3" in detail
 
 
-def test_instance_without_a_node_may_be_on_any_of_several(app, database):
-    flavors, recorded = [pinned(2), pinned(2)], ({}, {"node": "cn1"})
+def test_instance_without_node_may_be_on_any_node(app, database):
+    flavors, recorded = [pinned_flavor(2), pinned_flavor(2)], ({}, {"node": "cn1"})
     asked = {"recorded": recorded, "others": ["cn2"]}
-    assert found(app, database, [cell(0, 3)], *flavors, **asked) == []
-    assert len(found(app, database, [cell(0, 1)], *flavors, **asked)) == 1
+    assert run_and_list_violations(app, database, [numa_cell(0, 3)], *flavors, **asked) == []
+    assert len(run_and_list_violations(app, database, [numa_cell(0, 1)], *flavors, **asked)) == 1
 
 
-def drawn(dice):
+def random_topology(dice):
     policy = dice.choice([None, "isolate", "require", "prefer"])
     cells = tuple(
         InstanceNUMACell(
@@ -149,21 +162,21 @@ def drawn(dice):
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_what_fits_one_after_the_other_is_never_more_than_there_is(seed):
+def test_sequentially_fitting_instances_have_no_excess(seed):
     dice = random.Random(seed)
     shape = [(dice.randint(1, 12), dice.randint(1, 3)) for _ in range(dice.randint(1, 4))]
     kept = []
     for number, (cpus, threads) in enumerate(shape):
-        given = cell(number, cpus, threads)
+        given = numa_cell(number, cpus, threads)
         sets = {name: frozenset(given[name]) for name in ("cpuset", "pcpuset")}
         cores = tuple(map(frozenset, given["siblings"]))
         kept.append(NUMACell(id=number, memory=65536, siblings=cores, **sets))
-    host, cores, asked = NUMATopology(kept), pinning.cores_of(kept), {}
+    host, cores, asked = NUMATopology(kept), pinning.pinned_cpus_per_core(kept), {}
     for number in range(30):
-        one = drawn(dice)
+        one = random_topology(dice)
         fitted = fit_to_host(host, one)
         if not isinstance(fitted, Rejection):
             host = with_usage(host, fitted)
-            asked[str(number)] = pinning.withheld(one, cores)
+            asked[str(number)] = pinning.withheld_cpus(one, cores)
     assert sum(map(sum, asked.values())) <= sum(map(len, (each.pcpuset for each in kept)))
-    assert pinning.excess(kept, asked) is None
+    assert pinning.find_excess(kept, asked) is None

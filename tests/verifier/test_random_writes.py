@@ -25,19 +25,21 @@ WHO = st.integers(0, CONSUMERS - 1)
 HOST = st.integers(0, HOSTS - 1)
 #: A write: the name of a method of :class:`Writer`, and what it takes.
 WRITES = st.one_of(
-    st.tuples(st.just("make"), WHICH, st.none() | WHICH),
-    st.tuples(st.just("move"), WHICH, st.none() | WHICH),
+    st.tuples(st.just("create_provider"), WHICH, st.none() | WHICH),
+    st.tuples(st.just("move_provider"), WHICH, st.none() | WHICH),
     st.tuples(st.just("remove"), WHICH),
-    st.tuples(st.just("stock"), WHICH, st.dictionaries(st.sampled_from(["VCPU", "OWN"]), MOST)),
-    st.tuples(st.just("hold"), WHO, st.dictionaries(WHICH, MOST, max_size=3)),
-    st.tuples(st.just("hand_over"), WHO, WHO),
-    st.tuples(st.just("free"), WHO),
-    st.tuples(st.just("trait"), WHICH, st.booleans()),
-    st.tuples(st.just("own_class"), st.booleans()),
-    st.tuples(st.just("place"), st.integers(1, 3), st.booleans()),
+    st.tuples(
+        st.just("put_inventories"), WHICH, st.dictionaries(st.sampled_from(["VCPU", "OWN"]), MOST)
+    ),
+    st.tuples(st.just("put_allocations"), WHO, st.dictionaries(WHICH, MOST, max_size=3)),
+    st.tuples(st.just("transfer_allocations"), WHO, WHO),
+    st.tuples(st.just("delete_allocations"), WHO),
+    st.tuples(st.just("put_or_delete_trait"), WHICH, st.booleans()),
+    st.tuples(st.just("put_or_delete_class"), st.booleans()),
+    st.tuples(st.just("place_instances"), st.integers(1, 3), st.booleans()),
     st.tuples(st.just("forget_oldest")),
-    st.tuples(st.just("host"), HOST, st.booleans()),
-    st.tuples(st.just("member"), HOST, st.booleans()),
+    st.tuples(st.just("report_or_remove_host"), HOST, st.booleans()),
+    st.tuples(st.just("add_or_remove_member"), HOST, st.booleans()),
 )
 
 
@@ -63,13 +65,13 @@ class Writer:
             {"aggregate": {"name": self._mark, "availability_zone": None}},
         )["aggregate"]["id"]
 
-    def make(self, which, parent):
+    def create_provider(self, which, parent):
         body = {"uuid": self._providers[which], "name": f"{self._mark}-{which}"}
         if parent is not None:
             body["parent_provider_uuid"] = self._providers[parent]
         self._send("POST", "/placement/resource_providers", body)
 
-    def move(self, which, parent):
+    def move_provider(self, which, parent):
         to = None if parent is None else self._providers[parent]
         body = {"name": f"{self._mark}-{which}", "parent_provider_uuid": to}
         self._send("PUT", f"/placement/resource_providers/{self._providers[which]}", body)
@@ -77,7 +79,7 @@ class Writer:
     def remove(self, which):
         self._send("DELETE", f"/placement/resource_providers/{self._providers[which]}")
 
-    def stock(self, which, totals):
+    def put_inventories(self, which, totals):
         path = f"/placement/resource_providers/{self._providers[which]}/inventories"
         before = self._send("GET", path)
         if before.status_code != 200:
@@ -91,7 +93,7 @@ class Writer:
         body = {"resource_provider_generation": generation, "inventories": amounts}
         self._send("PUT", path, body)
 
-    def hold(self, who, amounts):
+    def put_allocations(self, who, amounts):
         held = self._held(who)
         wanted = {
             self._providers[which]: {"resources": {"VCPU": number}}
@@ -102,7 +104,7 @@ class Writer:
             "PUT", f"/placement/allocations/{self._consumers[who]}", {**held, "allocations": wanted}
         )
 
-    def hand_over(self, giver, taker):
+    def transfer_allocations(self, giver, taker):
         if giver == taker:
             return
         gives, takes = self._held(giver), self._held(taker)
@@ -112,10 +114,10 @@ class Writer:
         }
         self._send("POST", "/placement/allocations", body)
 
-    def free(self, who):
+    def delete_allocations(self, who):
         self._send("DELETE", f"/placement/allocations/{self._consumers[who]}")
 
-    def trait(self, which, has):
+    def put_or_delete_trait(self, which, has):
         path = f"/placement/resource_providers/{self._providers[which]}/traits"
         before = self._send("GET", path)
         if before.status_code == 200:
@@ -123,10 +125,10 @@ class Writer:
             traits = ["HW_CPU_X86_AVX"] if has else []
             self._send("PUT", path, {"resource_provider_generation": generation, "traits": traits})
 
-    def own_class(self, there):
+    def put_or_delete_class(self, there):
         self._send("PUT" if there else "DELETE", f"/placement/resource_classes/{self._class}")
 
-    def place(self, number, grouped):
+    def place_instances(self, number, grouped):
         uuids = [str(uuid4()) for _ in range(number)]
         more = {"instance_group": self._group} if grouped else {}
         asked = spec(*uuids, flavor=flavor(memory_mb=16384), **more)
@@ -140,12 +142,12 @@ class Writer:
             self._send("DELETE", f"/placement/allocations/{uuid}")
             self._send("DELETE", f"/scheduler/v1/instances/{uuid}")
 
-    def host(self, which, there):
+    def report_or_remove_host(self, which, there):
         name = f"{self._mark}-host{which}"
         path = f"/scheduler/v1/compute_nodes/{report(name)['uuid']}"
         self._send("PUT", path, report(name)) if there else self._send("DELETE", path)
 
-    def member(self, which, there):
+    def add_or_remove_member(self, which, there):
         action = "add_host" if there else "remove_host"
         body = {action: {"host": f"{self._mark}-host{which}"}}
         self._send("POST", f"/compute/v2.1/os-aggregates/{self._aggregate}/action", body)
@@ -173,7 +175,7 @@ class Writer:
 
 
 @pytest.fixture
-def ticking(settings, make_app):
+def ticking_app(settings, make_app):
     seconds = count()
     return make_app(settings, clock=lambda: NOW + timedelta(seconds=next(seconds)))
 
@@ -183,13 +185,13 @@ def ticking(settings, make_app):
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(writes=st.lists(WRITES, min_size=10, max_size=40))
-def test_invariants_hold_after_any_writes(ticking, database, writes):
-    writer = Writer(ticking)
+def test_invariants_hold_after_any_writes(ticking_app, database, writes):
+    writer = Writer(ticking_app)
     for which in range(PROVIDERS):
-        writer.make(which, None)
-        writer.stock(which, {"VCPU": 6})
+        writer.create_provider(which, None)
+        writer.put_inventories(which, {"VCPU": 6})
     for which in range(HOSTS):
-        writer.host(which, there=True)
+        writer.report_or_remove_host(which, there=True)
     with assert_generations_grow(database):
         for name, *taken in writes:
             getattr(writer, name)(*taken)
@@ -202,35 +204,35 @@ def test_invariants_hold_after_any_writes(ticking, database, writes):
     assert found == []
 
 
-def test_writes_of_the_random_test_are_mostly_accepted(ticking, database):
-    writer = Writer(ticking)
+def test_random_writes_are_mostly_accepted(ticking_app, database):
+    writer = Writer(ticking_app)
     seen = []
     send = writer._send
 
-    def watched(method, path, body=None):
+    def record_status(method, path, body=None):
         answer = send(method, path, body)
         seen.append((method, path, answer.status_code))
         return answer
 
-    writer._send = watched
+    writer._send = record_status
     for name, *taken in (
-        ("make", 0, None),
-        ("make", 1, 0),
-        ("move", 1, None),
-        ("own_class", True),
-        ("stock", 0, {"VCPU": 6, "OWN": 3}),
-        ("hold", 0, {0: 2}),
-        ("hold", 0, {0: 3}),
-        ("hand_over", 0, 1),
-        ("free", 1),
-        ("trait", 0, True),
-        ("host", 0, True),
-        ("member", 0, True),
-        ("place", 1, True),
+        ("create_provider", 0, None),
+        ("create_provider", 1, 0),
+        ("move_provider", 1, None),
+        ("put_or_delete_class", True),
+        ("put_inventories", 0, {"VCPU": 6, "OWN": 3}),
+        ("put_allocations", 0, {0: 2}),
+        ("put_allocations", 0, {0: 3}),
+        ("transfer_allocations", 0, 1),
+        ("delete_allocations", 1),
+        ("put_or_delete_trait", 0, True),
+        ("report_or_remove_host", 0, True),
+        ("add_or_remove_member", 0, True),
+        ("place_instances", 1, True),
         ("forget_oldest",),
         ("remove", 1),
-        ("member", 0, False),
-        ("host", 0, False),
+        ("add_or_remove_member", 0, False),
+        ("report_or_remove_host", 0, False),
     ):
         getattr(writer, name)(*taken)
     assert [one for one in seen if one[2] >= 400] == []

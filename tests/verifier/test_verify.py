@@ -66,17 +66,17 @@ def cloud(app):
     return Cloud(app)
 
 
-def number_of(uuid):
+def id_of_provider(uuid):
     columns = tables.resource_providers.c
     return select(columns.id).where(columns.uuid == uuid).scalar_subquery()
 
 
-def class_of(name):
+def id_of_class(name):
     columns = tables.resource_classes.c
     return select(columns.id).where(columns.name == name).scalar_subquery()
 
 
-def allocation(provider, resource_class, consumer, used=1):
+def insert_allocation(provider, resource_class, consumer, used=1):
     return insert(tables.allocations).values(
         resource_provider_id=provider,
         resource_class_id=resource_class,
@@ -87,7 +87,7 @@ def allocation(provider, resource_class, consumer, used=1):
     )
 
 
-def inventory(provider, resource_class):
+def insert_inventory(provider, resource_class):
     amounts = {"total": 1, "reserved": 0, "min_unit": 1, "max_unit": 1, "step_size": 1}
     return insert(tables.inventories).values(
         resource_provider_id=provider,
@@ -97,19 +97,19 @@ def inventory(provider, resource_class):
     )
 
 
-def provider(uuid, **values):
+def change_provider(uuid, **values):
     return _change(tables.resource_providers, "uuid", uuid, values)
 
 
-def consumer(uuid, **values):
+def change_consumer(uuid, **values):
     return _change(tables.consumers, "uuid", uuid, values)
 
 
-def held_by(uuid, **values):
+def change_allocations(uuid, **values):
     return _change(tables.allocations, "consumer_id", uuid, values)
 
 
-def recorded(uuid, **values):
+def change_instance(uuid, **values):
     return _change(tables.instances, "uuid", uuid, values)
 
 
@@ -117,9 +117,12 @@ def _change(table, column, value, values):
     return update(table).where(table.c[column] == value).values(**values)
 
 
-def moved(uuid, to):
-    number = number_of(to)
-    return [held_by(uuid, resource_provider_id=number), consumer(uuid, generation=2)]
+def move_allocations(uuid, to):
+    number = id_of_provider(to)
+    return [
+        change_allocations(uuid, resource_provider_id=number),
+        change_consumer(uuid, generation=2),
+    ]
 
 
 TRAIT, MEMBER = tables.resource_provider_traits, tables.resource_provider_aggregates
@@ -132,14 +135,14 @@ DECISION_OF_FREE = (
 ALL_REPORTS = update(tables.compute_nodes).values(report="{")
 
 
-def decision_of_free(**values):
+def change_decision_of_free(**values):
     return _change(tables.decisions, "uuid", DECISION_OF_FREE, values)
 
 
 #: What is broken how, which invariants that violates, and words of one sentence.
 BROKEN = {
     "amount": (
-        [held_by(FREE, used=2_000_000, created_at=LATER, updated_at=LATER)],
+        [change_allocations(FREE, used=2_000_000, created_at=LATER, updated_at=LATER)],
         {Invariant.OVER_CAPACITY, Fault.UNITS, Fault.CLAIM_DIFFERS},
         [
             "DISK_GB of provider cn",
@@ -149,44 +152,47 @@ BROKEN = {
     "min_unit": (
         [
             update(tables.inventories).values(min_unit=2),
-            held_by(FREE, updated_at=LATER),
-            held_by(FIRST, updated_at=LATER),
-            held_by(SECOND, updated_at=LATER),
+            change_allocations(FREE, updated_at=LATER),
+            change_allocations(FIRST, updated_at=LATER),
+            change_allocations(SECOND, updated_at=LATER),
         ],
         {Fault.UNITS},
         [f"consumer {FIRST} holds 1 VCPU of provider cn", "from 2 to 16 in steps of 1"],
     ),
     "step_size": (
-        [update(tables.inventories).values(step_size=7), held_by(FREE, updated_at=LATER)],
+        [
+            update(tables.inventories).values(step_size=7),
+            change_allocations(FREE, updated_at=LATER),
+        ],
         {Fault.UNITS},
         [f"consumer {FREE} holds 1 VCPU of", "in steps of 7"],
     ),
     "inventory gone": (
         [
             delete(tables.inventories).where(
-                tables.inventories.c.resource_class_id == class_of("MEMORY_MB")
+                tables.inventories.c.resource_class_id == id_of_class("MEMORY_MB")
             )
         ],
         {Invariant.NO_INVENTORY},
         [f"consumer {FIRST} holds 1024 MEMORY_MB of provider cn", "which has no inventory of it"],
     ),
     "allocation of no provider": (
-        [allocation(ABSENT, class_of("VCPU"), FREE)],
+        [insert_allocation(ABSENT, id_of_class("VCPU"), FREE)],
         {Invariant.NO_PROVIDER},
         [f"consumer {FREE} holds allocations of the provider number {ABSENT}, which does not"],
     ),
     "allocation of no class": (
-        [allocation(number_of(CN1), ABSENT, FREE)],
+        [insert_allocation(id_of_provider(CN1), ABSENT, FREE)],
         {Invariant.NO_CLASS},
         [f"consumer {FREE} holds", f"class number {ABSENT}", f"of provider cn1 ({CN1})"],
     ),
     "allocation of no consumer": (
-        [allocation(number_of(CN1), class_of("VCPU"), OTHER)],
+        [insert_allocation(id_of_provider(CN1), id_of_class("VCPU"), OTHER)],
         {Invariant.NO_CONSUMER},
         [f"consumer {OTHER} holds allocations and has no record"],
     ),
     "allocated twice": (
-        [allocation(number_of(CHILD), class_of("VGPU"), FREE)] * 2,
+        [insert_allocation(id_of_provider(CHILD), id_of_class("VGPU"), FREE)] * 2,
         {Invariant.ALLOCATED_TWICE, Fault.CLAIM_DIFFERS},
         [f"consumer {FREE} has 2 allocations of VGPU of provider cn1-gpu ({CHILD})"],
     ),
@@ -196,27 +202,27 @@ BROKEN = {
         [f"consumer {FREE} has a record and holds no allocations"],
     ),
     "no project": (
-        [consumer(FREE, project_id=ABSENT)],
+        [change_consumer(FREE, project_id=ABSENT)],
         {Invariant.NO_PROJECT},
         [f"consumer {FREE} is of the project number {ABSENT}, which does not exist"],
     ),
     "no user": (
-        [consumer(FREE, user_id=ABSENT)],
+        [change_consumer(FREE, user_id=ABSENT)],
         {Fault.NO_USER},
         [f"consumer {FREE} is of the user number {ABSENT}"],
     ),
     "no consumer type": (
-        [consumer(FREE, consumer_type_id=ABSENT)],
+        [change_consumer(FREE, consumer_type_id=ABSENT)],
         {Fault.NO_TYPE},
         [f"consumer {FREE} is of the consumer type number {ABSENT}"],
     ),
     "inventory of no provider": (
-        [inventory(ABSENT, class_of("VCPU"))],
+        [insert_inventory(ABSENT, id_of_class("VCPU"))],
         {Fault.INVENTORY_NO_PROVIDER},
         [f"an inventory of the provider number {ABSENT}, which does not exist"],
     ),
     "inventory of no class": (
-        [inventory(number_of(CN2), ABSENT)],
+        [insert_inventory(id_of_provider(CN2), ABSENT)],
         {Fault.INVENTORY_NO_CLASS},
         [f"provider cn2 ({CN2}) has an inventory of the resource class number {ABSENT}"],
     ),
@@ -226,7 +232,7 @@ BROKEN = {
         [f"the provider number {ABSENT}, which does not exist, has trait "],
     ),
     "no such trait": (
-        [insert(TRAIT).values(trait_id=ABSENT, resource_provider_id=number_of(CN2))],
+        [insert(TRAIT).values(trait_id=ABSENT, resource_provider_id=id_of_provider(CN2))],
         {Fault.UNKNOWN_TRAIT},
         [f"provider cn2 ({CN2}) has the trait number {ABSENT}"],
     ),
@@ -236,47 +242,47 @@ BROKEN = {
         [f"the provider number {ABSENT}, which does not exist, is in aggregate "],
     ),
     "no such aggregate": (
-        [insert(MEMBER).values(aggregate_id=ABSENT, resource_provider_id=number_of(CN2))],
+        [insert(MEMBER).values(aggregate_id=ABSENT, resource_provider_id=id_of_provider(CN2))],
         {Fault.UNKNOWN_AGGREGATE},
         [f"provider cn2 ({CN2}) is in the aggregate number {ABSENT}"],
     ),
     "no parent": (
-        [provider(CHILD, parent_provider_id=ABSENT)],
+        [change_provider(CHILD, parent_provider_id=ABSENT)],
         {Invariant.NO_PARENT},
         [f"provider cn1-gpu ({CHILD}) has the provider number {ABSENT} as parent, which does not"],
     ),
     "loop of one": (
-        [provider(CHILD, parent_provider_id=tables.resource_providers.c.id)],
+        [change_provider(CHILD, parent_provider_id=tables.resource_providers.c.id)],
         {Invariant.PARENT_LOOP},
         [f"provider cn1-gpu ({CHILD}) has no root: its parents form a cycle"],
     ),
     "root of another": (
-        [provider(CN2, root_provider_id=ABSENT)],
+        [change_provider(CN2, root_provider_id=ABSENT)],
         {Invariant.WRONG_ROOT},
         [f"provider cn2 ({CN2}) has the provider number {ABSENT} as root"],
     ),
     "no root": (
-        [provider(CN2, root_provider_id=None)],
+        [change_provider(CN2, root_provider_id=None)],
         {Invariant.WRONG_ROOT},
         [f"provider cn2 ({CN2}) has the provider number None as root"],
     ),
     "child is its own root": (
-        [provider(CHILD, root_provider_id=tables.resource_providers.c.id)],
+        [change_provider(CHILD, root_provider_id=tables.resource_providers.c.id)],
         {Invariant.WRONG_ROOT},
         [f"provider cn1-gpu ({CHILD}) has the provider number"],
     ),
     "generation of a provider": (
-        [provider(CN1, generation=-1)],
+        [change_provider(CN1, generation=-1)],
         {Fault.PROVIDER_GENERATION},
         [f"provider cn1 ({CN1}) has the generation -1"],
     ),
     "generation of a consumer": (
-        [consumer(FREE, generation=-3)],
+        [change_consumer(FREE, generation=-3)],
         {Fault.CONSUMER_GENERATION},
         [f"consumer {FREE} has the generation -3"],
     ),
     "no such group": (
-        [recorded(FREE, server_group=OTHER)],
+        [change_instance(FREE, server_group=OTHER)],
         {Invariant.UNKNOWN_GROUP},
         [f"instance {FREE} is in the server group {OTHER}, which does not exist"],
     ),
@@ -287,34 +293,34 @@ BROKEN = {
     ),
     "anti-affinity": (
         [
-            *(recorded(one, host="cn1", node="cn1") for one in (FIRST, SECOND)),
-            *moved(FIRST, CN1),
-            *moved(SECOND, CN1),
+            *(change_instance(one, host="cn1", node="cn1") for one in (FIRST, SECOND)),
+            *move_allocations(FIRST, CN1),
+            *move_allocations(SECOND, CN1),
         ],
         {Invariant.ANTI_AFFINITY},
         ["2 members of the anti-affinity group apart (", "on host cn1, at most 1 allowed"],
     ),
     "recorded on another host": (
-        [recorded(FREE, host="elsewhere")],
+        [change_instance(FREE, host="elsewhere")],
         {Invariant.ANOTHER_HOST},
         [f"instance {FREE} is recorded on host elsewhere (node cn", "has allocations on host cn"],
     ),
     "recorded on another node": (
-        [recorded(FREE, node="elsewhere")],
+        [change_instance(FREE, node="elsewhere")],
         {Invariant.ANOTHER_HOST},
         [f"instance {FREE} is recorded on host cn", "(node elsewhere), but has allocations on"],
     ),
     "allocations on another host": (
-        [recorded(FREE, host="cn2", node="cn2"), *moved(FREE, CN1)],
+        [change_instance(FREE, host="cn2", node="cn2"), *move_allocations(FREE, CN1)],
         {Invariant.ANOTHER_HOST},
         [f"instance {FREE} is recorded on host cn2 (node cn2), but has allocations on host cn1"],
     ),
     "allocations below another host": (
         [
-            recorded(FREE, host="cn2", node=None),
+            change_instance(FREE, host="cn2", node=None),
             delete(tables.allocations).where(tables.allocations.c.consumer_id == FREE),
-            consumer(FREE, generation=2),
-            allocation(number_of(CHILD), class_of("VGPU"), FREE),
+            change_consumer(FREE, generation=2),
+            insert_allocation(id_of_provider(CHILD), id_of_class("VGPU"), FREE),
         ],
         {Invariant.ANOTHER_HOST},
         [f"instance {FREE} is recorded on host cn2 (node None), but has allocations on host cn1"],
@@ -325,37 +331,40 @@ BROKEN = {
         [f"instance {FREE} has the allocations of decision ", " on host cn", "is not recorded"],
     ),
     "empty selections": (
-        [decision_of_free(selections='{"selections": []}')],
+        [change_decision_of_free(selections='{"selections": []}')],
         {Fault.DECISION_UNREADABLE},
         ["the selections of decision ", f"no claim for instance {FREE} at position 0"],
     ),
     "no selections": (
-        [decision_of_free(selections="[]")],
+        [change_decision_of_free(selections="[]")],
         {Fault.DECISION_UNREADABLE},
         ["the selections of decision "],
     ),
     "selections that are no JSON": (
-        [decision_of_free(selections="{")],
+        [change_decision_of_free(selections="{")],
         {Fault.DECISION_UNREADABLE},
         ["the selections of decision "],
     ),
     "selections of another form": (
-        [decision_of_free(selections='{"selections": [[{"allocation_request": 5}]]}')],
+        [change_decision_of_free(selections='{"selections": [[{"allocation_request": 5}]]}')],
         {Fault.DECISION_UNREADABLE},
         ["the selections of decision "],
     ),
     "flavor that is no JSON": (
-        [recorded(FREE, flavor="{hw:cpu_policy")],
+        [change_instance(FREE, flavor="{hw:cpu_policy")],
         {Fault.RECORD_UNREADABLE},
         [f"the record of instance {FREE} cannot be read: JSONDecodeError: "],
     ),
     "flavor of another form": (
-        [recorded(FREE, flavor='{"extra_specs": ["hw:cpu_policy"]}')],
+        [change_instance(FREE, flavor='{"extra_specs": ["hw:cpu_policy"]}')],
         {Fault.RECORD_UNREADABLE},
         [f"the record of instance {FREE} cannot be read: "],
     ),
     "report that is no JSON": (
-        [recorded(FREE, flavor='{"extra_specs": {"hw:cpu_policy": "dedicated"}}'), ALL_REPORTS],
+        [
+            change_instance(FREE, flavor='{"extra_specs": {"hw:cpu_policy": "dedicated"}}'),
+            ALL_REPORTS,
+        ],
         {Fault.RECORD_UNREADABLE},
         ["the record of compute node ", " cannot be read: JSONDecodeError: "],
     ),
@@ -369,7 +378,7 @@ BROKEN = {
         [f"a place of instance {FREE} is recorded for the decision {OTHER}"],
     ),
     "decision that refused": (
-        [decision_of_free(outcome="no_valid_host")],
+        [change_decision_of_free(outcome="no_valid_host")],
         {Fault.REFUSED_DECISION},
         [f"instance {FREE} is recorded as placed by decision ", "outcome no_valid_host"],
     ),
@@ -377,7 +386,7 @@ BROKEN = {
         [
             delete(tables.allocations).where(
                 tables.allocations.c.consumer_id == FREE,
-                tables.allocations.c.resource_class_id == class_of("VCPU"),
+                tables.allocations.c.resource_class_id == id_of_class("VCPU"),
             )
         ],
         {Fault.CLAIM_DIFFERS},
@@ -389,14 +398,18 @@ BROKEN = {
         ["cn1 of host aggregate racks lack in its provider aggregate"],
     ),
     "provider aggregate of another host": (
-        [insert(MEMBER).values(aggregate_id=AN_AGGREGATE, resource_provider_id=number_of(CN2))],
+        [
+            insert(MEMBER).values(
+                aggregate_id=AN_AGGREGATE, resource_provider_id=id_of_provider(CN2)
+            )
+        ],
         {Fault.STALE_IN_PLACEMENT},
         ["cn2 are in the provider aggregate of racks and not in the host aggregate"],
     ),
 }
 
 
-def test_a_cloud_that_only_the_apis_wrote_violates_nothing(cloud, database):
+def test_cloud_written_by_the_apis_has_no_violations(cloud, database):
     assert_invariants(database)
     found = run_verifier(database)
     assert (found.violations, found.allowed, found.cut) == ((), (), frozenset())
@@ -410,7 +423,7 @@ def test_a_cloud_that_only_the_apis_wrote_violates_nothing(cloud, database):
 
 
 @pytest.mark.parametrize("broken", BROKEN)
-def test_what_is_broken_is_reported_and_nothing_else(cloud, database, broken):
+def test_only_the_broken_invariant_is_reported(cloud, database, broken):
     statements, kinds, words = BROKEN[broken]
     break_tables(database, *statements)
     found = run_verifier(database).violations
@@ -420,23 +433,23 @@ def test_what_is_broken_is_reported_and_nothing_else(cloud, database, broken):
 
 
 @pytest.mark.all_databases
-def test_two_parents_of_each_other_are_a_loop_of_both(cloud, database):
+def test_mutual_parents_are_a_loop(cloud, database):
     break_tables(
         database,
-        provider(CN1, parent_provider_id=number_of_aliased(CN2)),
-        provider(CN2, parent_provider_id=number_of_aliased(CN1)),
+        change_provider(CN1, parent_provider_id=id_of_aliased_provider(CN2)),
+        change_provider(CN2, parent_provider_id=id_of_aliased_provider(CN1)),
     )
-    loops = [one for one in run_verifier(database).violations if "circle" in one.detail]
+    loops = [one for one in run_verifier(database).violations if "cycle" in one.detail]
     assert len(loops) == 3  # those two, and the child that is below one of them
     assert {one.invariant for one in loops} == {Invariant.PARENT_LOOP}
 
 
-def number_of_aliased(uuid):
+def id_of_aliased_provider(uuid):
     inner = select(tables.resource_providers).subquery()
     return select(inner.c.id).where(inner.c.uuid == uuid).scalar_subquery()
 
 
-def test_provider_with_a_second_record_without_hyphens_is_there_twice(cloud, database):
+def test_provider_with_a_duplicate_uuid_spelling_is_reported(cloud, database):
     row = select(tables.resource_providers).where(tables.resource_providers.c.uuid == CN2)
     with database.read() as connection:
         values = dict(connection.execute(row).mappings().one())
@@ -447,7 +460,7 @@ def test_provider_with_a_second_record_without_hyphens_is_there_twice(cloud, dat
     assert f"provider {CN2} has 2 records, in different spellings" in found.detail
 
 
-def test_two_spellings_of_a_consumer_are_one_too_many(sqlite_database, sqlite_app):
+def test_two_spellings_of_a_consumer_are_reported(sqlite_database, sqlite_app):
     lower = "aaaaaaaa-0000-4000-8000-000000000001"
     Cloud(sqlite_app).place(lower)
     row = select(tables.consumers).where(tables.consumers.c.uuid == lower)
@@ -457,14 +470,14 @@ def test_two_spellings_of_a_consumer_are_one_too_many(sqlite_database, sqlite_ap
     break_tables(
         sqlite_database,
         insert(tables.consumers).values(values),
-        allocation(number_of(CHILD), class_of("VGPU"), lower.upper()),
+        insert_allocation(id_of_provider(CHILD), id_of_class("VGPU"), lower.upper()),
     )
     (found,) = run_verifier(sqlite_database).violations
     assert found.invariant is Invariant.CONSUMER_TWICE
     assert f"consumer {lower} has 2 records" in found.detail
 
 
-def test_consumer_with_a_second_record_without_hyphens_is_there_twice(cloud, database):
+def test_consumer_with_a_duplicate_uuid_spelling_is_reported(cloud, database):
     row = select(tables.consumers).where(tables.consumers.c.uuid == FREE)
     with database.read() as connection:
         values = dict(connection.execute(row).mappings().one())
@@ -472,7 +485,7 @@ def test_consumer_with_a_second_record_without_hyphens_is_there_twice(cloud, dat
     break_tables(
         database,
         insert(tables.consumers).values(values | {"id": ABSENT, "uuid": plain}),
-        allocation(number_of(CHILD), class_of("VGPU"), plain),
+        insert_allocation(id_of_provider(CHILD), id_of_class("VGPU"), plain),
     )
     (found,) = run_verifier(database).violations
     assert found.invariant is Invariant.CONSUMER_TWICE
@@ -480,25 +493,23 @@ def test_consumer_with_a_second_record_without_hyphens_is_there_twice(cloud, dat
 
 
 @pytest.mark.all_databases
-def test_inventory_that_reserves_more_than_it_has_is_not_over_allocated_while_nothing_is(
-    cloud, database
-):
+def test_overreserved_inventory_without_allocations_is_valid(cloud, database):
     reserving = update(tables.inventories).where(
-        tables.inventories.c.resource_class_id == class_of("VGPU")
+        tables.inventories.c.resource_class_id == id_of_class("VGPU")
     )
     break_tables(database, reserving.values(total=1, reserved=5))
     assert_invariants(database)
     assert run_verifier(database).allowed == ()
-    break_tables(database, allocation(number_of(CHILD), class_of("VGPU"), FREE))
+    break_tables(database, insert_allocation(id_of_provider(CHILD), id_of_class("VGPU"), FREE))
     kinds = {one.invariant for one in run_verifier(database).violations}
     assert Invariant.OVER_CAPACITY in kinds
 
 
-def test_inventory_that_shrank_in_the_second_of_the_claim_is_allowed(cloud, database):
-    memory = tables.inventories.c.resource_class_id == class_of("MEMORY_MB")
+def test_inventory_shrunk_in_the_second_of_the_claim_is_allowed(cloud, database):
+    memory = tables.inventories.c.resource_class_id == id_of_class("MEMORY_MB")
     shrunk = update(tables.inventories).where(memory)
     earlier = {"created_at": LATER - timedelta(seconds=1)}
-    at_once = [held_by(one, updated_at=LATER) for one in (FIRST, SECOND, FREE)]
+    at_once = [change_allocations(one, updated_at=LATER) for one in (FIRST, SECOND, FREE)]
     small = {"total": 512, "max_unit": 512, "updated_at": LATER}
     break_tables(database, *at_once, shrunk.values(**small, **earlier))
     found = run_verifier(database)
@@ -510,9 +521,9 @@ def test_inventory_that_shrank_in_the_second_of_the_claim_is_allowed(cloud, data
     assert run_verifier(database).allowed == ()
 
 
-def test_inventory_that_shrank_after_the_claim_is_allowed_and_reported(cloud, database):
+def test_inventory_shrunk_after_the_claim_is_allowed_and_reported(cloud, database):
     shrunk = update(tables.inventories).where(
-        tables.inventories.c.resource_class_id == class_of("MEMORY_MB")
+        tables.inventories.c.resource_class_id == id_of_class("MEMORY_MB")
     )
     break_tables(database, shrunk.values(total=512, max_unit=512, updated_at=LATER))
     found = run_verifier(database)
@@ -520,22 +531,24 @@ def test_inventory_that_shrank_after_the_claim_is_allowed_and_reported(cloud, da
     assert {one.invariant for one in found.allowed} == {Invariant.OVER_CAPACITY, Fault.UNITS}
     assert all("2038-01-01 12:00:00" in one.detail for one in found.allowed)
     # What is allocated after that is not.
-    break_tables(database, held_by(FREE, updated_at=LATER + timedelta(seconds=1)))
+    break_tables(database, change_allocations(FREE, updated_at=LATER + timedelta(seconds=1)))
     kinds = {one.invariant for one in run_verifier(database).violations}
     assert kinds == {Invariant.OVER_CAPACITY, Fault.UNITS}
 
 
 @pytest.mark.all_databases
-def test_many_inventories_that_shrank_do_not_hide_what_is_not_allowed(cloud, database, monkeypatch):
+def test_many_shrunk_inventories_do_not_hide_violations(cloud, database, monkeypatch):
     monkeypatch.setattr("placement_sched.operations.invariants.MOST", 1)
     shrunk = update(tables.inventories).where(
-        tables.inventories.c.resource_class_id.in_([class_of("MEMORY_MB"), class_of("DISK_GB")])
+        tables.inventories.c.resource_class_id.in_(
+            [id_of_class("MEMORY_MB"), id_of_class("DISK_GB")]
+        )
     )
     later = LATER + timedelta(seconds=1)
     break_tables(
         database,
         shrunk.values(total=1, reserved=0, max_unit=1, updated_at=LATER),
-        held_by(SECOND, updated_at=later),
+        change_allocations(SECOND, updated_at=later),
     )
     details = {
         found.detail
@@ -547,9 +560,11 @@ def test_many_inventories_that_shrank_do_not_hide_what_is_not_allowed(cloud, dat
 
 
 @pytest.mark.parametrize("used", [0, -5])
-def test_amount_below_one_is_excused_by_no_change_of_the_inventory(cloud, database, used):
+def test_amount_below_one_is_always_a_violation(cloud, database, used):
     later = update(tables.inventories).values(updated_at=LATER, min_unit=-10)
-    break_tables(database, later, held_by(FREE, used=used), consumer(FREE, generation=2))
+    break_tables(
+        database, later, change_allocations(FREE, used=used), change_consumer(FREE, generation=2)
+    )
     found = run_verifier(database)
     assert found.allowed == ()
     assert {one.invariant for one in found.violations} == {Fault.UNITS}
@@ -557,21 +572,21 @@ def test_amount_below_one_is_excused_by_no_change_of_the_inventory(cloud, databa
     assert len(found.violations) == 3
 
 
-def test_amount_below_zero_makes_no_room_for_others(cloud, database):
-    beside = {"resource_provider_id": number_of(CN1), "updated_at": LATER}
+def test_negative_amount_adds_no_capacity(cloud, database):
+    beside = {"resource_provider_id": id_of_provider(CN1), "updated_at": LATER}
     break_tables(
         database,
         update(tables.allocations).values(**beside),
-        held_by(FIRST, used=2_000_000),
-        held_by(FREE, used=-3_000_000),
+        change_allocations(FIRST, used=2_000_000),
+        change_allocations(FREE, used=-3_000_000),
     )
     kinds = {one.invariant for one in run_verifier(database).violations}
     assert Invariant.OVER_CAPACITY in kinds
 
 
 @pytest.mark.all_databases
-def test_inventories_that_are_put_again_as_they_were_excuse_nothing(cloud, database):
-    memory = tables.allocations.c.resource_class_id == class_of("MEMORY_MB")
+def test_unchanged_inventory_update_excuses_nothing(cloud, database):
+    memory = tables.allocations.c.resource_class_id == id_of_class("MEMORY_MB")
     long_ago = datetime.fromisoformat("2020-01-01T12:00:00")
     break_tables(
         database,
@@ -594,9 +609,9 @@ def test_inventories_that_are_put_again_as_they_were_excuse_nothing(cloud, datab
 
 
 @pytest.mark.all_databases
-def test_group_of_three_to_a_host_may_have_as_many_there(cloud, database):
-    together = [recorded(one, host="cn1", node="cn1") for one in (FIRST, SECOND)]
-    together += [*moved(FIRST, CN1), *moved(SECOND, CN1)]
+def test_max_server_per_host_is_respected(cloud, database):
+    together = [change_instance(one, host="cn1", node="cn1") for one in (FIRST, SECOND)]
+    together += [*move_allocations(FIRST, CN1), *move_allocations(SECOND, CN1)]
     break_tables(database, *together, update(tables.server_groups).values(max_server_per_host=2))
     assert_invariants(database)
 
@@ -604,7 +619,7 @@ def test_group_of_three_to_a_host_may_have_as_many_there(cloud, database):
 POOL = instance(88)
 
 
-def hold(app, uuid, **by_provider):
+def put_allocations(app, uuid, **by_provider):
     held = app.get(f"/placement/allocations/{uuid}", headers=LATEST_HEADERS).json
     owner = {"project_id": "p1", "user_id": "u1", "consumer_type": "INSTANCE"}
     parts = {one: {"resources": some} for one, some in by_provider.items()}
@@ -612,7 +627,7 @@ def hold(app, uuid, **by_provider):
     app.put_json(f"/placement/allocations/{uuid}", body, headers=LATEST_HEADERS)
 
 
-def test_instances_that_hold_more_than_their_host_gives_are_on_it(cloud, database):
+def test_instance_with_extra_allocations_is_on_its_host(cloud, database):
     app = cloud.app
     app.post_json(
         "/placement/resource_providers", {"uuid": POOL, "name": "pool"}, headers=LATEST_HEADERS
@@ -620,7 +635,9 @@ def test_instances_that_hold_more_than_their_host_gives_are_on_it(cloud, databas
     path = f"/placement/resource_providers/{POOL}/inventories"
     body = {"resource_provider_generation": 0, "inventories": {"DISK_GB": {"total": 100}}}
     app.put_json(path, body, headers=LATEST_HEADERS)
-    break_tables(database, recorded(FREE, host="cn1", node="cn1"), *moved(FREE, CN1))
+    break_tables(
+        database, change_instance(FREE, host="cn1", node="cn1"), *move_allocations(FREE, CN1)
+    )
     # A shared pool beside it, both hosts of a move, a child of its host alone, the pool alone.
     for held in (
         {CN1: {"VCPU": 1}, POOL: {"DISK_GB": 10}},
@@ -628,22 +645,24 @@ def test_instances_that_hold_more_than_their_host_gives_are_on_it(cloud, databas
         {CHILD: {"VGPU": 1}},
         {POOL: {"DISK_GB": 1}},
     ):
-        hold(app, FREE, **held)
+        put_allocations(app, FREE, **held)
         assert_invariants(database)
-    hold(app, FREE, **{CN2: {"VCPU": 1}, POOL: {"DISK_GB": 10}})
+    put_allocations(app, FREE, **{CN2: {"VCPU": 1}, POOL: {"DISK_GB": 10}})
     (found,) = run_verifier(database).violations
     assert found.invariant is Invariant.ANOTHER_HOST
 
 
-def test_record_without_a_host_or_of_a_task_contradicts_nothing(cloud, database):
-    move = moved(FREE, CN1)
-    break_tables(database, *move, recorded(FREE, host="cn2", node="cn2", task_state="migrating"))
+def test_record_without_host_or_in_a_task_is_valid(cloud, database):
+    move = move_allocations(FREE, CN1)
+    break_tables(
+        database, *move, change_instance(FREE, host="cn2", node="cn2", task_state="migrating")
+    )
     assert_invariants(database)
-    break_tables(database, recorded(FREE, host=None, node=None, task_state=None))
+    break_tables(database, change_instance(FREE, host=None, node=None, task_state=None))
     assert_invariants(database)
 
 
-def test_node_of_ironic_that_another_compute_took_over_is_where_its_instances_are(cloud, database):
+def test_ironic_node_moved_to_another_compute_is_valid(cloud, database):
     report_of = select(tables.compute_nodes.c.report).where(tables.compute_nodes.c.uuid == CN1)
     with database.read() as connection:
         text = connection.scalars(report_of).one()
@@ -651,8 +670,8 @@ def test_node_of_ironic_that_another_compute_took_over_is_where_its_instances_ar
     assert ironic != text
     break_tables(
         database,
-        *moved(FREE, CN1),
-        recorded(FREE, host="the first", node="cn1"),
+        *move_allocations(FREE, CN1),
+        change_instance(FREE, host="the first", node="cn1"),
         _change(tables.compute_nodes, "uuid", CN1, {"report": ironic}),
     )
     assert_invariants(database)
@@ -668,32 +687,30 @@ def test_node_of_ironic_that_another_compute_took_over_is_where_its_instances_ar
     ],
     ids=str,
 )
-def test_record_of_nova_counts_once_its_cell_was_read_after_the_allocations(
-    cloud, database, read_at, kinds
-):
+def test_nova_record_counts_if_read_after_the_allocations(cloud, database, read_at, kinds):
     cell = instance(55)
     read = None if read_at is None else LATER + read_at
     break_tables(
         database,
         insert(tables.cells).values(uuid=cell, name="cell1", disabled=0, read_at=read),
         update(tables.compute_nodes).values(cell_uuid=cell),
-        recorded(FREE, host="cn2", node="cn2"),
-        *moved(FREE, CN1),
-        held_by(FREE, updated_at=LATER),
+        change_instance(FREE, host="cn2", node="cn2"),
+        *move_allocations(FREE, CN1),
+        change_allocations(FREE, updated_at=LATER),
     )
     assert {one.invariant for one in run_verifier(database).violations} == kinds
 
 
-def test_claims_whose_instance_was_deleted_are_no_more(cloud, database):
+def test_claims_of_deleted_instances_are_ignored(cloud, database):
     cloud.app.delete(f"/scheduler/v1/instances/{FREE}")
     assert_invariants(database)
     # A client that allocates for the same uuid again has another consumer.
-    hold(cloud.app, FREE, **{CN1: {"VCPU": 1}})
-    break_tables(database, consumer(FREE, created_at=LATER))
+    put_allocations(cloud.app, FREE, **{CN1: {"VCPU": 1}})
+    break_tables(database, change_consumer(FREE, created_at=LATER))
     assert_invariants(database)
 
 
-def test_claim_of_a_cell_that_does_not_answer_may_lack_its_record(cloud, database):
+def test_claim_in_an_unavailable_cell_needs_no_record(cloud, database):
     cell = instance(55)
     gone = delete(tables.instances).where(tables.instances.c.uuid == FREE)
     away = insert(tables.cells).values(uuid=cell, name="c", disabled=0, away_since=LATER)
@@ -705,14 +722,14 @@ def test_claim_of_a_cell_that_does_not_answer_may_lack_its_record(cloud, databas
     assert found.invariant is Invariant.NOT_RECORDED
 
 
-def test_instance_that_was_freed_by_its_client_is_a_decision_without_claim(cloud, database):
+def test_instance_freed_by_its_client_is_a_decision_without_claim(cloud, database):
     cloud.app.delete(f"/placement/allocations/{FREE}", headers=LATEST_HEADERS)
     (found,) = run_verifier(database).violations
     assert found.invariant is Invariant.NOT_CLAIMED
     assert f"instance {FREE} was placed on host cn" in found.detail
 
 
-def test_instance_whose_allocations_were_changed_since_is_not_compared(cloud, database):
+def test_instance_with_changed_allocations_is_not_compared(cloud, database):
     held = cloud.app.get(f"/placement/allocations/{FREE}", headers=LATEST_HEADERS).json
     ((uuid, _),) = held["allocations"].items()
     body = {**held, "allocations": {uuid: {"resources": {"VCPU": 2}}}}
@@ -720,15 +737,15 @@ def test_instance_whose_allocations_were_changed_since_is_not_compared(cloud, da
     assert_invariants(database)
 
 
-def test_instance_that_was_claimed_again_elsewhere_is_not_compared(cloud, database):
+def test_instance_claimed_on_another_host_is_not_compared(cloud, database):
     cloud.app.delete(f"/placement/allocations/{FREE}", headers=LATEST_HEADERS)
-    hold(cloud.app, FREE, **{CN1: {"VCPU": 1}})
-    at_home = recorded(FREE, host="cn1", node="cn1")
-    break_tables(database, at_home, consumer(FREE, created_at=LATER))
+    put_allocations(cloud.app, FREE, **{CN1: {"VCPU": 1}})
+    at_home = change_instance(FREE, host="cn1", node="cn1")
+    break_tables(database, at_home, change_consumer(FREE, created_at=LATER))
     assert_invariants(database)
 
 
-def test_request_that_was_refused_leaves_nothing_half_present(cloud, database):
+def test_rejected_request_leaves_no_partial_rows(cloud, database):
     cloud.place(instance(11), instance(12), flavor=flavor(memory_mb=60000), status=200)
     asked = [instance(number) for number in range(20, 24)]
     cloud.place(*asked, flavor=flavor(memory_mb=60000), status=409)
@@ -741,16 +758,16 @@ CELL = {"id": 0, "cpuset": [], "pcpuset": [0, 1, 2], "memory": 65536, "pinned_cp
 PINNED = flavor(vcpus=2, extra_specs={"hw:cpu_policy": "dedicated"})
 
 
-def put(app, uuid, asked):
+def put_instance(app, uuid, asked):
     body = {"host": "cn1", "node": "cn1", "project_id": "p", "user_id": "u", "flavor": asked}
     app.put_json(f"/scheduler/v1/instances/{uuid}", body)
 
 
 def test_host_with_too_few_cpus_for_pinning_is_reported(app, database):
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1", numa_topology={"cells": [CELL]})])
-    put(app, FIRST, PINNED)
+    put_instance(app, FIRST, PINNED)
     assert_invariants(database)
-    put(app, SECOND, PINNED)
+    put_instance(app, SECOND, PINNED)
     (found,) = run_verifier(database).violations
     assert found.invariant is Fault.PINNED_CPUS
     assert "on host cn1 pin 4 CPUs, and it has 3 for pinning" in found.detail
@@ -758,20 +775,20 @@ def test_host_with_too_few_cpus_for_pinning_is_reported(app, database):
     assert SECOND in found.detail
 
 
-def test_cpu_of_an_isolated_emulator_is_counted_among_those_that_are_pinned(app, database):
+def test_isolated_emulator_cpu_counts_as_pinned(app, database):
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1", numa_topology={"cells": [CELL]})])
     specs = {"hw:cpu_policy": "dedicated", "hw:emulator_threads_policy": "isolate"}
-    put(app, FIRST, flavor(vcpus=2, extra_specs=specs))
+    put_instance(app, FIRST, flavor(vcpus=2, extra_specs=specs))
     assert_invariants(database)
-    put(app, SECOND, flavor(vcpus=1, extra_specs={"hw:cpu_policy": "dedicated"}))
+    put_instance(app, SECOND, flavor(vcpus=1, extra_specs={"hw:cpu_policy": "dedicated"}))
     (found,) = run_verifier(database).violations
     assert found.invariant is Fault.PINNED_CPUS
     assert "on host cn1 pin 4 CPUs, and it has 3 for pinning" in found.detail
 
 
-def test_of_very_many_violations_some_are_named(sqlite_database, monkeypatch):
+def test_very_many_violations_are_truncated(sqlite_database, monkeypatch):
     monkeypatch.setattr("placement_sched.operations.invariants.MOST", 3)
-    broken = [allocation(ABSENT, class_of("VCPU"), FREE) for _ in range(5)]
+    broken = [insert_allocation(ABSENT, id_of_class("VCPU"), FREE) for _ in range(5)]
     break_tables(sqlite_database, *broken)
     found = run_verifier(sqlite_database)
     assert found.cut == {Invariant.NO_PROVIDER}

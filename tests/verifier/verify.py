@@ -18,28 +18,28 @@ DECISIONS = 10_000
 
 _Found = Iterator[tuple[Fault, Mapping[str, object]]]
 _QUESTIONS = {
-    Fault.UNITS: amounts.units_ignored(),
-    **references.questions(),
-    **recorded.questions(),
+    Fault.UNITS: amounts.query_of_ignored_units(),
+    **references.fault_queries(),
+    **recorded.fault_queries(),
 }
 _OF_AGGREGATES = {
     CloudFault.AGGREGATE_LACKS_HOSTS: Fault.NOT_IN_PLACEMENT,
     CloudFault.AGGREGATE_HAS_OTHER_HOSTS: Fault.STALE_IN_PLACEMENT,
 }
 _OF_DECISIONS: Mapping[type[decided.DecisionFault], Fault] = {
-    decided.Misplaced: Fault.MISPLACED,
-    decided.DecidedAgain: Fault.DECIDED_AGAIN,
+    decided.MisplacedInstance: Fault.MISPLACED,
+    decided.RepeatedDecision: Fault.DECIDED_AGAIN,
     decided.ClaimedBefore: Fault.CLAIMED_BEFORE,
-    decided.Unplaced: Fault.UNPLACED,
+    decided.UnplacedInstance: Fault.UNPLACED,
     decided.RequestUnreadable: Fault.RECORD_UNREADABLE,
-    recorded.Unreadable: Fault.DECISION_UNREADABLE,
+    recorded.UnreadableAnswer: Fault.DECISION_UNREADABLE,
 }
 
 
 def verify(database: Database, settings: Settings) -> Verified:
     found = invariants.verify(database)
     with database.snapshot() as connection:
-        more = [violation_of(*one) for one in _found(connection, settings)]
+        more = [violation_of(*one) for one in _find_faults(connection, settings)]
     more.sort(key=lambda one: (list(Fault).index(Fault(one.invariant)), one.detail))
     return Verified(
         violations=(*found.violations, *(one for one in more if not one.allowed)),
@@ -49,27 +49,29 @@ def verify(database: Database, settings: Settings) -> Verified:
     )
 
 
-def _found(connection: Connection, settings: Settings) -> _Found:
+def _find_faults(connection: Connection, settings: Settings) -> _Found:
     for fault, query in _QUESTIONS.items():
         for row in connection.execute(query).mappings().all():
             yield fault, dict(row)
     for kind, aggregate, names in differing_aggregates(connection):
         yield _OF_AGGREGATES[kind], {"aggregate": aggregate, "hosts": names}
-    yield from chain(_of_claims(connection), hosts_hardware.faults(connection, settings))
+    yield from chain(
+        _faults_of_claims(connection), hosts_hardware.find_faults(connection, settings)
+    )
 
 
-def _of_claims(connection: Connection) -> _Found:
-    unreadable = set[recorded.Unreadable]()
-    for fault in decided.faults(connection, DECISIONS):
-        if isinstance(fault, recorded.Unreadable):
+def _faults_of_claims(connection: Connection) -> _Found:
+    unreadable = set[recorded.UnreadableAnswer]()
+    for fault in decided.find_faults(connection, DECISIONS):
+        if isinstance(fault, recorded.UnreadableAnswer):
             unreadable.add(fault)
         yield _OF_DECISIONS[type(fault)], fault._asdict()
     names = class_names.ClassNames(connection)
-    for one in recorded.claimed(connection, DECISIONS):
-        if isinstance(one, recorded.Unreadable):
+    for one in recorded.unchanged_claims(connection, DECISIONS):
+        if isinstance(one, recorded.UnreadableAnswer):
             if one not in unreadable:
                 yield Fault.DECISION_UNREADABLE, one._asdict()
-        elif not class_names.agree(one.asked, one.held, names.since(one.at)):
+        elif not class_names.is_equal_amount(one.asked, one.held, names.since(one.at)):
             yield (
                 Fault.CLAIM_DIFFERS,
                 {

@@ -82,19 +82,19 @@ def sqlite_groups(sqlite_app):
     return GroupApi(sqlite_app)
 
 
-def _as_usual(settings):
+def _settings_with_down_time(settings):
     """Return settings by which a host is down after a minute; here the time stands still."""
     return settings.with_overrides({"DEFAULT.service_down_time": 60})
 
 
 @pytest.fixture
 def hosts(settings, make_app):
-    return HostApi(make_app(_as_usual(settings), clock=lambda: NOW))
+    return HostApi(make_app(_settings_with_down_time(settings), clock=lambda: NOW))
 
 
 @pytest.fixture
 def sqlite_hosts(sqlite_settings, make_app):
-    return HostApi(make_app(_as_usual(sqlite_settings), clock=lambda: NOW))
+    return HostApi(make_app(_settings_with_down_time(sqlite_settings), clock=lambda: NOW))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ class FlavorApi:
     def __init__(self, app):
         self.app = app
 
-    def ask(
+    def request(
         self, method, path="", body=None, *, status=200, version="2.96", token="admin", roles=None
     ):
         headers = {"OpenStack-API-Version": f"compute {version}", "X-Auth-Token": token}
@@ -25,34 +25,33 @@ class FlavorApi:
         """Create a flavor, named as its id where no name is given; keys are Python's names."""
         flavor = {"name": flavorid, "ram": 512, "vcpus": 1, "disk": 0, "id": flavorid}
         flavor.update({LONG.get(key, key): value for key, value in fields.items()})
-        answer = self.ask("POST", "", {"flavor": flavor}, status=status, version=version)
+        answer = self.request("POST", "", {"flavor": flavor}, status=status, version=version)
         return answer.json.get("flavor") or answer.json
 
     def show(self, flavorid, **options):
-        return self.ask("GET", f"/{flavorid}", **options).json.get("flavor")
+        return self.request("GET", f"/{flavorid}", **options).json.get("flavor")
 
     def ids(self, query="", **options):
-        return [each["id"] for each in self.ask("GET", query, **options).json["flavors"]]
+        return [each["id"] for each in self.request("GET", query, **options).json["flavors"]]
 
-    def tag(self, flavorid, extra_specs, **options):
-        return self.ask(
+    def add_extra_specs(self, flavorid, extra_specs, **options):
+        return self.request(
             "POST", f"/{flavorid}/os-extra_specs", {"extra_specs": extra_specs}, **options
         )
 
-    def let_in(self, flavorid, project, **options):
+    def add_access(self, flavorid, project, **options):
         body = {"addTenantAccess": {"tenant": project}}
-        return self.ask("POST", f"/{flavorid}/action", body, **options)
+        return self.request("POST", f"/{flavorid}/action", body, **options)
 
-    def shut_out(self, flavorid, project, **options):
+    def remove_access(self, flavorid, project, **options):
         body = {"removeTenantAccess": {"tenant": project}}
-        return self.ask("POST", f"/{flavorid}/action", body, **options)
+        return self.request("POST", f"/{flavorid}/action", body, **options)
 
 
 #: nova's longer names of fields.
 LONG = {"is_public": "os-flavor-access:is_public", "ephemeral": "OS-FLV-EXT-DATA:ephemeral"}
 
 
-def message(answer):
-    """Return the message of an error."""
+def error_message(answer):
     (fault,) = answer.json.values()
     return fault["message"]

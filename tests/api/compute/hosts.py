@@ -32,7 +32,7 @@ class HostApi:
         body = {"host": host, "node": node, "display_name": name}
         self.app.put_json(f"/scheduler/v1/instances/{uuid}", body)
 
-    def ask(
+    def request(
         self, method, path, body=None, *, status=200, version="2.96", token="admin", roles=None
     ):
         headers = {"OpenStack-API-Version": f"compute {version}", "X-Auth-Token": token}
@@ -45,33 +45,33 @@ class HostApi:
         return send(url, body, headers=headers, status=status)
 
     def services(self, query="", **options):
-        return self.ask("GET", f"{SERVICES}{query}", **options).json["services"]
+        return self.request("GET", f"{SERVICES}{query}", **options).json["services"]
 
     def service(self, host="cn1", **options):
         (found,) = self.services(f"?host={host}", **options)
         return found
 
-    def change(self, fields, host="cn1", **options):
+    def change_service(self, fields, host="cn1", **options):
         """Change the service of a host by its uuid; return it, or the fault."""
         uuid = self.service(host)["id"]
-        answer = self.ask("PUT", f"{SERVICES}/{uuid}", fields, **options)
-        return answer.json.get("service") or message(answer)
+        answer = self.request("PUT", f"{SERVICES}/{uuid}", fields, **options)
+        return answer.json.get("service") or error_message(answer)
 
-    def named(self, action, *, version="2.11", **fields):
+    def change_service_by_name(self, action, *, version="2.11", **fields):
         """Change a service by host and binary, as before 2.53; return the answer."""
         status = fields.pop("status", 200)
         body = {"host": "cn1", "binary": "nova-compute", **fields}
-        return self.ask("PUT", f"{SERVICES}/{action}", body, version=version, status=status)
+        return self.request("PUT", f"{SERVICES}/{action}", body, version=version, status=status)
 
-    def remove(self, host="cn1", **options):
-        return self.ask("DELETE", f"{SERVICES}/{self.service(host)['id']}", **options)
+    def delete_service(self, host="cn1", **options):
+        return self.request("DELETE", f"{SERVICES}/{self.service(host)['id']}", **options)
 
     def hypervisors(self, query="", **options):
-        return self.ask("GET", f"{HYPERVISORS}{query}", **options).json["hypervisors"]
+        return self.request("GET", f"{HYPERVISORS}{query}", **options).json["hypervisors"]
 
     def hypervisor(self, number=1, query="", **options):
         path = f"{HYPERVISORS}/{node_uuid(number)}{query}"
-        return self.ask("GET", path, **options).json["hypervisor"]
+        return self.request("GET", path, **options).json["hypervisor"]
 
     def traits(self, number=1):
         path = f"/placement/resource_providers/{node_uuid(number)}/traits"
@@ -79,7 +79,6 @@ class HostApi:
         return set(self.app.get(path, headers=headers).json["traits"])
 
 
-def message(answer):
-    """Return the message of an error."""
+def error_message(answer):
     (fault,) = answer.json.values()
     return fault["message"]

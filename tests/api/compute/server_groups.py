@@ -10,7 +10,7 @@ class GroupApi:
     def __init__(self, app):
         self.app = app
 
-    def ask(
+    def request(
         self, method, path="", body=None, *, status=200, version="2.96", token="admin", roles=None
     ):
         headers = {"OpenStack-API-Version": f"compute {version}", "X-Auth-Token": token}
@@ -23,16 +23,18 @@ class GroupApi:
     def create(self, name="g", policy="affinity", rules=None, **options):
         """Create a group of 2.64 and return it."""
         fields = {"name": name, "policy": policy} | ({} if rules is None else {"rules": rules})
-        answer = self.ask("POST", "", {"server_group": fields}, **options)
+        answer = self.request("POST", "", {"server_group": fields}, **options)
         return answer.json.get("server_group") or answer.json
 
     def show(self, uuid, **options):
-        return self.ask("GET", f"/{uuid}", **options).json.get("server_group")
+        return self.request("GET", f"/{uuid}", **options).json.get("server_group")
 
     def names(self, query="", **options):
-        return [each["name"] for each in self.ask("GET", query, **options).json["server_groups"]]
+        return [
+            each["name"] for each in self.request("GET", query, **options).json["server_groups"]
+        ]
 
-    def record(self, uuid, group=None, status=200, **fields):
+    def record_member(self, uuid, group=None, status=200, **fields):
         """Record an instance as a member of a group."""
         body = {"server_group": group, **fields}
         return self.app.put_json(f"/scheduler/v1/instances/{uuid}", body, status=status).json

@@ -20,7 +20,7 @@ class ServerApi:
         self.app = make_app(settings, clock=lambda: self.now)
         self.database = self.app.app.services.database
 
-    def ask(
+    def request(
         self, method, path="", body=None, *, status=200, version="2.96", token="admin", roles=None
     ):
         headers = {"OpenStack-API-Version": f"compute {version}", "X-Auth-Token": token}
@@ -42,7 +42,7 @@ class ServerApi:
         reports = [build_report(number) for number in numbers]
         self.app.post_json("/scheduler/v1/compute_nodes", reports)
 
-    def zone(self, name, *hosts):
+    def create_zone(self, name, *hosts):
         made = self.app.post_json(
             "/compute/v2.1/os-aggregates", {"aggregate": {"name": name, "availability_zone": name}}
         ).json["aggregate"]
@@ -51,8 +51,8 @@ class ServerApi:
             self.app.post_json(action, {"add_host": {"host": host}})
 
     def show(self, number, **options):
-        return self.ask("GET", f"/{instance(number)}", **options).json.get("server")
+        return self.request("GET", f"/{instance(number)}", **options).json.get("server")
 
     def names(self, query="all_tenants=1", **options):
-        answer = self.ask("GET", f"?{query}", **options)
+        answer = self.request("GET", f"?{query}", **options)
         return [each["name"] for each in answer.json["servers"]]

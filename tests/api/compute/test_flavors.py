@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.api.compute.flavors import URL, message
+from tests.api.compute.flavors import URL, error_message
 
 FIELDS = {
     "id",
@@ -21,7 +21,7 @@ FIELDS = {
 
 
 @pytest.mark.slow
-def test_flavor_is_shown_as_it_was_made(flavors):
+def test_flavor_is_shown_as_created(flavors):
     sizes = {"ram": 2048, "vcpus": 2, "disk": 20, "swap": 512, "rxtx_factor": 1.5}
     made = flavors.create("f1", name="m1.x", **sizes, ephemeral=7, description="For é")
     assert sizes.items() <= made.items()
@@ -31,7 +31,7 @@ def test_flavor_is_shown_as_it_was_made(flavors):
     assert flavors.show("f1") == made
 
 
-def test_what_is_left_out_is_novas_default(sqlite_flavors):
+def test_omitted_fields_have_novas_defaults(sqlite_flavors):
     made = sqlite_flavors.create("f", name="f")
     assert (made["swap"], made["OS-FLV-EXT-DATA:ephemeral"], made["rxtx_factor"]) == (0, 0, 1.0)
     assert (made["description"], made["os-flavor-access:is_public"]) == (None, True)
@@ -50,17 +50,17 @@ def test_what_is_left_out_is_novas_default(sqlite_flavors):
         ("2.96", {"description", "extra_specs"}, 0),
     ],
 )
-def test_fields_by_version(sqlite_flavors, version, more, no_swap):
+def test_flavor_fields_depend_on_the_version(sqlite_flavors, version, more, no_swap):
     made = sqlite_flavors.create("f", version=version)
     sqlite_flavors.create("swapping", version=version, swap=5)
     shown = sqlite_flavors.show("f", version=version)
-    listed = sqlite_flavors.ask("GET", "/detail", version=version).json["flavors"]
+    listed = sqlite_flavors.request("GET", "/detail", version=version).json["flavors"]
     for each in (made, shown, listed[0]):
         assert set(each) == FIELDS | more
         assert each["swap"] == no_swap
         assert type(each["swap"]) is type(no_swap)
     assert listed[1]["swap"] == 5
-    brief, _ = sqlite_flavors.ask("GET", version=version).json["flavors"]
+    brief, _ = sqlite_flavors.request("GET", version=version).json["flavors"]
     assert set(brief) == {"id", "name", "links"} | (more & {"description"})
 
 
@@ -77,7 +77,7 @@ def test_links_lead_to_the_flavor(sqlite_flavors):
     ("given", "kept"),
     [("A.b-c_d", "A.b-c_d"), (5, "5"), (5.0, "5"), ("auto", "auto"), ("x" * 255, "x" * 255)],
 )
-def test_ids_that_nova_takes(sqlite_flavors, given, kept):
+def test_valid_flavor_ids(sqlite_flavors, given, kept):
     assert sqlite_flavors.create(given, name="n")["id"] == kept
 
 
@@ -109,7 +109,7 @@ def test_flavor_without_an_id_gets_a_uuid(sqlite_app, given):
         ({"description": "x" * 65535}, "description", "x" * 65535),
     ],
 )
-def test_values_that_nova_takes(flavors, fields, key, kept):
+def test_valid_flavor_values(flavors, fields, key, kept):
     flavors.create("f", **fields)
     assert flavors.show("f")[key] == kept
 
@@ -161,31 +161,31 @@ def test_values_that_nova_takes(flavors, fields, key, kept):
         ({"OS-FLV-DISABLED:disabled": True}, ""),
     ],
 )
-def test_malformed_flavor_is_400_with_its_place(sqlite_flavors, fields, place):
+def test_malformed_flavor_is_400_with_the_path(sqlite_flavors, fields, place):
     fault = sqlite_flavors.create("f", status=400, **fields)["badRequest"]
     assert f"(at $.flavor{place})" in fault["message"]
     assert sqlite_flavors.ids() == []
 
 
 @pytest.mark.parametrize("key", ["name", "ram", "vcpus", "disk"])
-def test_what_a_flavor_needs_is_named(sqlite_app, key):
+def test_missing_required_field_is_named(sqlite_app, key):
     flavor = {"name": "n", "ram": 1, "vcpus": 1, "disk": 0}
     del flavor[key]
     answer = sqlite_app.post_json(URL, {"flavor": flavor}, status=400)
-    assert f"'{key}' is a required property (at $.flavor)" in message(answer)
+    assert f"'{key}' is a required property (at $.flavor)" in error_message(answer)
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"flavor": null}', b'{"x": 1}'])
-def test_body_that_is_no_flavor_is_400(sqlite_app, body):
+def test_body_without_flavor_is_400(sqlite_app, body):
     sqlite_app.post(URL, body, content_type="application/json", status=400)
 
 
-def test_description_is_of_2_55(sqlite_flavors):
+def test_description_is_shown_from_2_55(sqlite_flavors):
     sqlite_flavors.create("f", version="2.54", description="d", status=400)
     sqlite_flavors.create("f", version="2.55", description="d")
 
 
-def test_taken_id_and_taken_name_are_409(flavors):
+def test_duplicate_id_or_name_is_409(flavors):
     flavors.create("a")
     taken = flavors.create("a", name="other", status=409)["conflictingRequest"]
     assert taken["message"] == "Flavor with ID a already exists."
@@ -195,10 +195,10 @@ def test_taken_id_and_taken_name_are_409(flavors):
     assert flavors.ids() == ["A", "a"]
 
 
-def test_description_alone_is_changed(flavors):
+def test_only_description_can_be_changed(flavors):
     made = flavors.create("f", description="old")
     for text in ("new", "", None):
-        answer = flavors.ask("PUT", "/f", {"flavor": {"description": text}})
+        answer = flavors.request("PUT", "/f", {"flavor": {"description": text}})
         assert answer.json["flavor"] == {**made, "description": text}
         assert flavors.show("f") == {**made, "description": text}
 
@@ -208,43 +208,43 @@ def test_description_alone_is_changed(flavors):
 )
 def test_malformed_change_is_400(sqlite_flavors, fields):
     made = sqlite_flavors.create("f")
-    sqlite_flavors.ask("PUT", "/f", {"flavor": fields}, status=400)
+    sqlite_flavors.request("PUT", "/f", {"flavor": fields}, status=400)
     assert sqlite_flavors.show("f") == made
 
 
 def test_a_flavor_can_be_changed_from_2_55(sqlite_flavors):
     sqlite_flavors.create("f")
     body = {"flavor": {"description": "d"}}
-    sqlite_flavors.ask("PUT", "/f", body, version="2.54", status=404)
-    sqlite_flavors.ask("PUT", "/f", body, version="2.55")
+    sqlite_flavors.request("PUT", "/f", body, version="2.54", status=404)
+    sqlite_flavors.request("PUT", "/f", body, version="2.55")
 
 
-def test_deleted_flavor_is_gone_and_its_id_and_name_free(flavors):
+def test_id_and_name_of_a_deleted_flavor_can_be_reused(flavors):
     flavors.create("f")
-    flavors.tag("f", {"a": "1"})
-    assert flavors.ask("DELETE", "/f", status=202).body == b""
+    flavors.add_extra_specs("f", {"a": "1"})
+    assert flavors.request("DELETE", "/f", status=202).body == b""
     flavors.show("f", status=404)
     assert flavors.create("f")["extra_specs"] == {}
 
 
 @pytest.mark.parametrize("flavorid", ["nope", "F", "f%20", "x" * 300, "%C3%A9", "f%00"])
-def test_flavor_that_is_not_there_is_404_everywhere(flavors, flavorid):
+def test_unknown_flavor_is_404(flavors, flavorid):
     flavors.create("f")
-    assert flavors.ask("GET", f"/{flavorid}", status=404).json["itemNotFound"]["code"] == 404
-    flavors.ask("PUT", f"/{flavorid}", {"flavor": {"description": "d"}}, status=404)
-    flavors.ask("DELETE", f"/{flavorid}", status=404)
-    flavors.ask("GET", f"/{flavorid}/os-flavor-access", status=404)
-    flavors.let_in(flavorid, "p", status=404)
-    flavors.shut_out(flavorid, "p", status=404)
-    flavors.ask("GET", f"/{flavorid}/os-extra_specs", status=404)
-    flavors.tag(flavorid, {"a": "1"}, status=404)
-    flavors.ask("GET", f"/{flavorid}/os-extra_specs/a", status=404)
-    flavors.ask("PUT", f"/{flavorid}/os-extra_specs/a", {"a": "1"}, status=404)
-    flavors.ask("DELETE", f"/{flavorid}/os-extra_specs/a", status=404)
+    assert flavors.request("GET", f"/{flavorid}", status=404).json["itemNotFound"]["code"] == 404
+    flavors.request("PUT", f"/{flavorid}", {"flavor": {"description": "d"}}, status=404)
+    flavors.request("DELETE", f"/{flavorid}", status=404)
+    flavors.request("GET", f"/{flavorid}/os-flavor-access", status=404)
+    flavors.add_access(flavorid, "p", status=404)
+    flavors.remove_access(flavorid, "p", status=404)
+    flavors.request("GET", f"/{flavorid}/os-extra_specs", status=404)
+    flavors.add_extra_specs(flavorid, {"a": "1"}, status=404)
+    flavors.request("GET", f"/{flavorid}/os-extra_specs/a", status=404)
+    flavors.request("PUT", f"/{flavorid}/os-extra_specs/a", {"a": "1"}, status=404)
+    flavors.request("DELETE", f"/{flavorid}/os-extra_specs/a", status=404)
 
 
-def test_404_names_the_flavor(sqlite_flavors):
-    answer = sqlite_flavors.ask("GET", "/nope", status=404)
+def test_404_error_names_the_flavor(sqlite_flavors):
+    answer = sqlite_flavors.request("GET", "/nope", status=404)
     assert answer.json == {
         "itemNotFound": {"code": 404, "message": "Flavor nope could not be found."}
     }

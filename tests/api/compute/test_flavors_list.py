@@ -3,12 +3,12 @@
 
 import pytest
 
-from tests.api.compute.flavors import message
+from tests.api.compute.flavors import error_message
 from tests.support.statements import record_statements
 
 
 @pytest.fixture
-def some(flavors):
+def several_flavors(flavors):
     for flavorid, ram, disk in (("c", 1024, 10), ("a", 512, 20), ("b", 2048, 0), ("B", 2048, 5)):
         flavors.create(flavorid, ram=ram, disk=disk)
     flavors.create("p", is_public=False, ram=64, disk=1)
@@ -50,9 +50,9 @@ def some(flavors):
         ("?sort_dir=desc", "cbaB"),
     ],
 )
-def test_what_a_query_lists(some, query, ids):
-    assert "".join(some.ids(query)) == ids
-    assert "".join(some.ids(f"/detail{query}")) == ids
+def test_query_filters_flavors(several_flavors, query, ids):
+    assert "".join(several_flavors.ids(query)) == ids
+    assert "".join(several_flavors.ids(f"/detail{query}")) == ids
 
 
 @pytest.mark.parametrize(
@@ -80,22 +80,22 @@ def test_what_a_query_lists(some, query, ids):
 @pytest.mark.parametrize("version", ["2.1", "2.96"])
 def test_malformed_query_is_400_with_the_reason(sqlite_flavors, path, version, query, words):
     sqlite_flavors.create("a")
-    answer = sqlite_flavors.ask("GET", f"{path}?{query}", status=400, version=version)
-    assert words in message(answer)
+    answer = sqlite_flavors.request("GET", f"{path}?{query}", status=400, version=version)
+    assert words in error_message(answer)
 
 
-def test_unknown_parameters_are_refused_from_2_75(sqlite_flavors):
-    sqlite_flavors.ask("GET", "?bogus=1", version="2.74")
-    sqlite_flavors.ask("GET", "?bogus=1", version="2.75", status=400)
+def test_unknown_parameters_are_rejected_from_2_75(sqlite_flavors):
+    sqlite_flavors.request("GET", "?bogus=1", version="2.74")
+    sqlite_flavors.request("GET", "?bogus=1", version="2.75", status=400)
     sqlite_flavors.create("f")
-    sqlite_flavors.ask("GET", "/f?bogus=1")
+    sqlite_flavors.request("GET", "/f?bogus=1")
 
 
 @pytest.mark.parametrize("path", ["", "/detail"])
-def test_full_page_links_to_the_next(some, path):
+def test_full_page_links_to_the_next_page(several_flavors, path):
     seen, query = [], "?limit=2&is_public=None&sort_dir=desc"
     while query:
-        page = some.ask("GET", f"{path}{query}").json
+        page = several_flavors.request("GET", f"{path}{query}").json
         seen += [each["id"] for each in page["flavors"]]
         (link,) = page.get("flavors_links", [{}])
         assert link.get("rel", "next") == "next"
@@ -103,29 +103,31 @@ def test_full_page_links_to_the_next(some, path):
     assert "".join(seen) == "pcbaB"
 
 
-def test_nova_lists_a_thousand_at_most(sqlite_flavors, monkeypatch):
+def test_page_has_at_most_a_thousand_flavors(sqlite_flavors, monkeypatch):
     monkeypatch.setattr("placement_sched.api.paging.MAX_PAGE", 2)
     for flavorid in "abc":
         sqlite_flavors.create(flavorid)
-    page = sqlite_flavors.ask("GET").json
+    page = sqlite_flavors.request("GET").json
     assert [each["id"] for each in page["flavors"]] == ["a", "b"]
     assert page["flavors_links"][0]["href"].endswith("/compute/v2.1/flavors?marker=b")
 
 
-def test_extra_specs_are_listed_in_detail_alone(some):
-    some.tag("a", {"k": "v"})
-    detailed = some.ask("GET", "/detail?marker=B").json["flavors"]
+def test_extra_specs_are_listed_in_detail_only(several_flavors):
+    several_flavors.add_extra_specs("a", {"k": "v"})
+    detailed = several_flavors.request("GET", "/detail?marker=B").json["flavors"]
     assert [each["extra_specs"] for each in detailed] == [{"k": "v"}, {}, {}]
-    assert "extra_specs" not in some.ask("GET").json["flavors"][1]
+    assert "extra_specs" not in several_flavors.request("GET").json["flavors"][1]
 
 
-def test_as_many_statements_for_many_as_for_few(some, database):
+def test_statement_count_is_independent_of_flavors(several_flavors, database):
     seen = []
     for number in (1, 12):
         for each in range(number):
-            some.create(f"{number}-{each}")
-            some.tag(f"{number}-{each}", {"k": "v"})
-        with record_statements(some.app.app._application.services.database) as statements:
-            some.ask("GET", "/detail")
+            several_flavors.create(f"{number}-{each}")
+            several_flavors.add_extra_specs(f"{number}-{each}", {"k": "v"})
+        with record_statements(
+            several_flavors.app.app._application.services.database
+        ) as statements:
+            several_flavors.request("GET", "/detail")
         seen.append(len(statements))
     assert seen[0] == seen[1]

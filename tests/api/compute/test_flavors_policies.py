@@ -39,33 +39,36 @@ MANAGING = [
 ]
 
 
-def status(api, *call, **caller):
-    return api.ask(*call, status="*", **caller).status_int
+def response_status(api, *call, **caller):
+    return api.request(*call, status="*", **caller).status_int
 
 
 @pytest.fixture
 def api(sqlite_flavors):
     sqlite_flavors.create("f")
-    sqlite_flavors.tag("f", {"k": "v"})
+    sqlite_flavors.add_extra_specs("f", {"k": "v"})
     return sqlite_flavors
 
 
 @pytest.mark.parametrize(("rule", "method", "path", "body"), [*READING, *MANAGING])
 def test_without_token_or_roles_nothing_is_shown(api, rule, method, path, body):
-    assert status(api, method, path, body, token="") == 401
-    refused = api.ask(method, path, body, token="bob:shop", status=403)
+    assert response_status(api, method, path, body, token="") == 401
+    refused = api.request(method, path, body, token="bob:shop", status=403)
     assert rule in refused.json["forbidden"]["message"]
 
 
 @pytest.mark.parametrize(("rule", "method", "path", "body"), READING)
-def test_readers_may_look(api, rule, method, path, body):
-    assert status(api, method, path, body, token="bob:shop", roles="reader") == 200
+def test_readers_can_list_flavors(api, rule, method, path, body):
+    assert response_status(api, method, path, body, token="bob:shop", roles="reader") == 200
 
 
 @pytest.mark.parametrize(("rule", "method", "path", "body"), MANAGING)
-def test_administrators_alone_may_change(api, rule, method, path, body):
-    assert status(api, method, path, body, token="bob:shop", roles="member,reader") == 403
-    assert status(api, method, path, body, token="bob:shop", roles="admin") not in {401, 403}
+def test_only_administrators_can_change_flavors(api, rule, method, path, body):
+    assert response_status(api, method, path, body, token="bob:shop", roles="member,reader") == 403
+    assert response_status(api, method, path, body, token="bob:shop", roles="admin") not in {
+        401,
+        403,
+    }
 
 
 @pytest.fixture
@@ -85,13 +88,13 @@ def api_under(make_app, sqlite_url, tmp_path):
 
 
 @pytest.mark.parametrize(("rule", "method", "path", "body"), [*READING, *MANAGING])
-def test_each_call_follows_the_operators_rule(api_under, rule, method, path, body):
+def test_each_call_follows_the_configured_rule(api_under, rule, method, path, body):
     api = api_under(f'"{rule}": "role:operator"\n')
-    assert status(api, method, path, body, token="bob", roles="operator") != 403
-    assert status(api, method, path, body) == 403
+    assert response_status(api, method, path, body, token="bob", roles="operator") != 403
+    assert response_status(api, method, path, body) == 403
 
 
-def test_extra_specs_are_left_out_for_who_may_not_list_them(api_under):
+def test_extra_specs_are_omitted_without_permission(api_under):
     api = api_under(f'"{_EXTRA}:index": "role:operator"\n')
     assert "extra_specs" not in api.create("f")
     assert "extra_specs" not in api.show("f")
@@ -99,11 +102,11 @@ def test_extra_specs_are_left_out_for_who_may_not_list_them(api_under):
     assert shown["extra_specs"] == {}
 
 
-def test_who_counts_as_administrator_is_the_operators_rule(api_under):
+def test_administrator_rule_is_configurable(api_under):
     api = api_under('"context_is_admin": "role:operator"\n')
     operator = {"token": "olga:ops", "roles": "operator"}
     made = {"flavor": {**_FLAVOR["flavor"], "id": "p", "os-flavor-access:is_public": False}}
-    assert status(api, "POST", "", made, **operator) == 200
-    assert status(api, "POST", "", made) == 403
+    assert response_status(api, "POST", "", made, **operator) == 200
+    assert response_status(api, "POST", "", made) == 403
     assert api.ids("?is_public=none", **operator) == ["p"]
-    api.ask("GET", "/p", token="bob:shop", roles="reader,admin", status=404)
+    api.request("GET", "/p", token="bob:shop", roles="reader,admin", status=404)

@@ -57,7 +57,7 @@ BODY = JSON | st.fixed_dictionaries(
 
 
 @pytest.fixture(scope="module")
-def reporting(sqlite_template, tmp_path_factory):
+def reporting_host_api(sqlite_template, tmp_path_factory):
     """The calls to an application where one host has reported."""
     path = tmp_path_factory.mktemp("any_input") / "placement_sched.db"
     shutil.copy(sqlite_template, path)
@@ -68,7 +68,7 @@ def reporting(sqlite_template, tmp_path_factory):
     application.close()
 
 
-def documented(answer):
+def is_documented(answer):
     """Return whether the API documents an answer."""
     if answer.status_int < 400:
         return True
@@ -85,9 +85,9 @@ def documented(answer):
     | SEGMENT.map(lambda name: f"/{quote(name, safe='')}/servers"),
     query=QUERY,
 )
-def test_any_question_about_hypervisors_is_answered(reporting, version, path, query):
+def test_random_hypervisor_queries_get_documented_answers(reporting_host_api, version, path, query):
     url = f"{HYPERVISORS}{path}?{urlencode(query)}"
-    assert documented(reporting.ask("GET", url, version=version, status="*")), url
+    assert is_documented(reporting_host_api.request("GET", url, version=version, status="*")), url
 
 
 @settings(max_examples=draws(40), deadline=None)
@@ -98,11 +98,17 @@ def test_any_question_about_hypervisors_is_answered(reporting, version, path, qu
     body=BODY,
     query=QUERY,
 )
-def test_any_change_of_services_is_answered(reporting, version, method, name, body, query):
+def test_random_service_changes_get_documented_answers(
+    reporting_host_api, version, method, name, body, query
+):
     path = SERVICES if method == "GET" else f"{SERVICES}/{quote(name, safe='')}"
     sent = body if method == "PUT" else None
     url = f"{path}?{urlencode(query)}"
     options = {"version": version, "status": "*"}
     if method == "PUT" and body is None:
         sent = []
-    assert documented(reporting.ask(method, url, sent, **options)), (method, url, sent)
+    assert is_documented(reporting_host_api.request(method, url, sent, **options)), (
+        method,
+        url,
+        sent,
+    )

@@ -6,7 +6,7 @@ from tests.support.scheduling import instance
 DISABLED = "COMPUTE_STATUS_DISABLED"
 
 
-def chosen(hosts, number):
+def select_host(hosts, number):
     """Return the host that is chosen for an instance, or None and why hosts are refused."""
     flavor = {"name": "small", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
     spec = {"project_id": "shop", "flavor": flavor, "instance_uuids": [instance(number)]}
@@ -22,34 +22,34 @@ def chosen(hosts, number):
     return None, sorted(each["reason"] for each in refused)
 
 
-def test_host_that_is_disabled_or_down_is_not_chosen(hosts):
+def test_disabled_or_down_host_is_not_selected(hosts):
     for number in (1, 2):
         hosts.report(number)
-    hosts.change({"status": "disabled", "disabled_reason": "fan"}, host="cn1")
-    assert chosen(hosts, 1) == ("cn2", ())
-    hosts.change({"forced_down": True}, host="cn2")
-    assert chosen(hosts, 2) == (None, ["disabled: fan", "forced down"])
-    hosts.change({"status": "enabled"}, host="cn1")
-    assert chosen(hosts, 2) == ("cn1", ())
-    hosts.change({"status": "disabled"}, host="cn1")
-    hosts.change({"forced_down": False}, host="cn2")
-    assert chosen(hosts, 3) == ("cn2", ())
+    hosts.change_service({"status": "disabled", "disabled_reason": "fan"}, host="cn1")
+    assert select_host(hosts, 1) == ("cn2", ())
+    hosts.change_service({"forced_down": True}, host="cn2")
+    assert select_host(hosts, 2) == (None, ["disabled: fan", "forced down"])
+    hosts.change_service({"status": "enabled"}, host="cn1")
+    assert select_host(hosts, 2) == ("cn1", ())
+    hosts.change_service({"status": "disabled"}, host="cn1")
+    hosts.change_service({"forced_down": False}, host="cn2")
+    assert select_host(hosts, 3) == ("cn2", ())
 
 
-def test_deleted_host_is_chosen_once_it_reports_again(hosts):
+def test_deleted_host_is_selected_after_a_new_report(hosts):
     hosts.report(1)
-    hosts.change({"status": "disabled"})
-    hosts.remove(status=204)
-    assert chosen(hosts, 1) == (None, [])
+    hosts.change_service({"status": "disabled"})
+    hosts.delete_service(status=204)
+    assert select_host(hosts, 1) == (None, [])
     hosts.report(1)
     assert hosts.traits() == set()
-    assert chosen(hosts, 1) == ("cn1", ())
+    assert select_host(hosts, 1) == ("cn1", ())
 
 
-def test_new_node_of_a_disabled_host_is_marked(hosts):
+def test_new_node_of_a_disabled_host_has_the_disabled_trait(hosts):
     hosts.report(1, host="rack")
-    hosts.change({"status": "disabled"}, host="rack")
+    hosts.change_service({"status": "disabled"}, host="rack")
     hosts.report(2, host="rack")
     assert hosts.traits(2) == {DISABLED}
-    hosts.change({"status": "enabled"}, host="rack")
+    hosts.change_service({"status": "enabled"}, host="rack")
     assert (hosts.traits(1), hosts.traits(2)) == (set(), set())

@@ -32,23 +32,23 @@ CALLS = [
 ]
 
 
-def ask(hosts, call, token, roles=None):
+def send_call(hosts, call, token, roles=None):
     _, method, path, body, version = call
     asked = {"version": version, "token": token, "roles": roles, "status": "*"}
-    return hosts.ask(method, path, body, **asked)
+    return hosts.request(method, path, body, **asked)
 
 
-def test_each_call_is_the_administrators(sqlite_hosts):
+def test_each_call_requires_an_administrator(sqlite_hosts):
     for call in CALLS:
-        refused = ask(sqlite_hosts, call, "bob:shop", "reader,member")
+        refused = send_call(sqlite_hosts, call, "bob:shop", "reader,member")
         assert refused.status_int == 403, call
         assert f"os_compute_api:{call[0]}" in refused.json["forbidden"]["message"], call
-        assert ask(sqlite_hosts, call, "").status_int == 401, call
+        assert send_call(sqlite_hosts, call, "").status_int == 401, call
         for token, roles in (("admin", None), ("bob:shop", "member,admin")):
-            assert ask(sqlite_hosts, call, token, roles).status_int not in {401, 403}, call
+            assert send_call(sqlite_hosts, call, token, roles).status_int not in {401, 403}, call
 
 
-def test_each_call_follows_the_operators_rule(make_app, sqlite_url, tmp_path):
+def test_each_call_follows_the_configured_rule(make_app, sqlite_url, tmp_path):
     rules = {call[0] for call in CALLS}
     policy = tmp_path / "policy.yaml"
     policy.write_text("".join(f'"os_compute_api:{rule}": "role:operator"\n' for rule in rules))
@@ -58,5 +58,5 @@ def test_each_call_follows_the_operators_rule(make_app, sqlite_url, tmp_path):
     )
     hosts = HostApi(make_app(Settings.from_conf(read_files(make_full_conf(), [str(file)]))))
     for call in CALLS:
-        assert ask(hosts, call, "bob", "operator").status_int != 403, call
-        assert ask(hosts, call, "admin").status_int == 403, call
+        assert send_call(hosts, call, "bob", "operator").status_int != 403, call
+        assert send_call(hosts, call, "admin").status_int == 403, call

@@ -56,7 +56,7 @@ def test_uuid_is_shown_from_2_41(sqlite_api, version, shown):
         assert ("uuid" in each) is shown
 
 
-def test_times_are_as_nova_writes_them(api):
+def test_times_have_novas_format(api):
     number = api.make("a")
     api.set_metadata(number, ssd="true")
     shown = api.show(number).json["aggregate"]
@@ -64,7 +64,7 @@ def test_times_are_as_nova_writes_them(api):
     assert shown["updated_at"] >= shown["created_at"]
 
 
-def test_an_aggregate_has_a_thousand_metadata_keys_at_most(api):
+def test_aggregate_has_at_most_a_thousand_metadata_keys(api):
     number = api.make("a")
     most = {f"k{each}": "v" for each in range(MAX_AGGREGATE_METADATA)}
     refused = api.set_metadata(number, **most, more="v", status=400)
@@ -79,23 +79,23 @@ def test_an_aggregate_has_a_thousand_metadata_keys_at_most(api):
     assert "k0" not in shown
 
 
-def test_names_differ_by_case(api):
+def test_aggregate_names_are_case_sensitive(api):
     assert api.make("ssd") != api.make("SSD")
 
 
-def test_taken_name_is_409_on_create_and_update(api):
+def test_duplicate_name_is_409_on_create_and_update(api):
     api.make("a")
     fault = api.create("a", status=409).json["conflictingRequest"]
     assert fault["message"] == "Aggregate a already exists."
     api.update(api.make("b"), name="a", status=409)
 
 
-def test_aggregate_may_keep_its_name(api):
+def test_update_can_keep_the_name(api):
     number = api.make("a")
     assert api.update(number, name="a").json["aggregate"]["name"] == "a"
 
 
-def test_update_changes_name_and_zone_alone(api):
+def test_update_changes_only_name_and_zone(api):
     number = api.make("a", "z1")
     api.set_metadata(number, ssd="true")
     assert api.update(number, name="b").json["aggregate"]["availability_zone"] == "z1"
@@ -113,20 +113,20 @@ def test_metadata_is_merged_and_null_removes_a_key(api):
 
 
 @pytest.mark.parametrize("value", ["", "v" * 255, "TRUE ", "é✓", "a\nb"])
-def test_metadata_values_are_kept_exactly(api, value):
+def test_metadata_values_are_stored_exactly(api, value):
     number = api.make("a")
     assert api.set_metadata(number, k=value).json["aggregate"]["metadata"] == {"k": value}
     assert api.show(number).json["aggregate"]["metadata"] == {"k": value}
 
 
 @pytest.mark.parametrize("key", ["k" * 255, "trait:CUSTOM_X", "a b", "filter_tenant_id-3.b_C"])
-def test_metadata_keys_novas_pattern_allows(sqlite_api, key):
+def test_valid_metadata_keys(sqlite_api, key):
     number = sqlite_api.make("a")
     body = {"set_metadata": {"metadata": {key: "v"}}}
     assert sqlite_api.act(number, body).json["aggregate"]["metadata"] == {key: "v"}
 
 
-def test_deleted_aggregate_is_gone_and_its_name_free(api):
+def test_name_of_a_deleted_aggregate_can_be_reused(api):
     number = api.make("a", "z1")
     assert api.delete(number).body == b""
     api.show(number, status=404)
@@ -134,7 +134,7 @@ def test_deleted_aggregate_is_gone_and_its_name_free(api):
 
 
 @pytest.mark.parametrize("number", [9999, -1, 0, 2**31, 10**30])
-def test_aggregate_that_is_not_there_is_404_everywhere(sqlite_api, sqlite_database, number):
+def test_unknown_aggregate_is_404(sqlite_api, sqlite_database, number):
     add_node(sqlite_database, "h1")
     message = sqlite_api.show(number, status=404).json["itemNotFound"]["message"]
     assert str(number) in message
@@ -146,7 +146,7 @@ def test_aggregate_that_is_not_there_is_404_everywhere(sqlite_api, sqlite_databa
 
 
 @pytest.mark.parametrize("number", ["abc", "1.5", "1e3", "x" * 300])
-def test_id_that_is_no_number_is_400_everywhere(sqlite_api, number):
+def test_non_numeric_id_is_400(sqlite_api, number):
     message = sqlite_api.show(number, status=400).json["badRequest"]["message"]
     assert "must be an integer" in message
     sqlite_api.update(number, name="b", status=400)
@@ -176,7 +176,7 @@ def test_id_that_is_no_number_is_400_everywhere(sqlite_api, number):
         ({"name": "a", "hosts": []}, "$.aggregate"),
     ],
 )
-def test_malformed_aggregate_is_400_with_its_place(sqlite_api, fields, place):
+def test_malformed_aggregate_is_400_with_the_path(sqlite_api, fields, place):
     answer = sqlite_api.app.post_json(URL, {"aggregate": fields}, status=400)
     assert f"(at {place})" in answer.json["badRequest"]["message"]
     number = sqlite_api.make("kept")
@@ -185,13 +185,13 @@ def test_malformed_aggregate_is_400_with_its_place(sqlite_api, fields, place):
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"x": 1}', b'"a"', NUL])
-def test_body_that_is_no_aggregate_is_400(sqlite_app, body):
+def test_body_without_aggregate_is_400(sqlite_app, body):
     sqlite_app.post(URL, body, content_type="application/json", status=400)
     sqlite_app.put(f"{URL}/1", body, content_type="application/json", status=400)
 
 
 @pytest.mark.parametrize("zone", ["z 1,b", "z" * 255, "zürich", None])
-def test_zone_names_that_nova_takes(sqlite_api, zone):
+def test_valid_zone_names(sqlite_api, zone):
     body = {"aggregate": {"name": "a", "availability_zone": zone}}
     made = sqlite_api.app.post_json(URL, body).json["aggregate"]
     assert made["availability_zone"] == zone
@@ -229,7 +229,7 @@ def test_zone_names_that_nova_takes(sqlite_api, zone):
         {"set_metadata": {"metadata": {" k": "v"}}},
     ],
 )
-def test_malformed_action_is_400_and_does_nothing(sqlite_api, sqlite_database, body):
+def test_malformed_action_is_400_and_changes_nothing(sqlite_api, sqlite_database, body):
     add_node(sqlite_database, "h1")
     number = sqlite_api.make("a")
     before = sqlite_api.show(number).json
@@ -238,14 +238,14 @@ def test_malformed_action_is_400_and_does_nothing(sqlite_api, sqlite_database, b
 
 
 @pytest.mark.parametrize("metadata", [{"k": "1", "k ": "2"}, {"k ": None}], ids=str)
-def test_metadata_keys_that_differ_by_a_blank_at_the_end_are_refused(api, metadata):
+def test_metadata_keys_differing_by_a_trailing_blank_are_rejected(api, metadata):
     number = api.make("a")
     api.set_metadata(number, k="kept")
     api.act(number, {"set_metadata": {"metadata": metadata}}, status=400)
     assert api.show(number).json["aggregate"]["metadata"] == {"k": "kept"}
 
 
-def test_unknown_action_is_named(sqlite_api):
+def test_unknown_action_is_named_in_the_error(sqlite_api):
     answer = sqlite_api.act(sqlite_api.make("a"), {"frob": {}}, status=400)
     assert answer.json["badRequest"]["message"] == "There is no such action: frob"
 
@@ -255,7 +255,7 @@ def cache_images(app, number, body, version, status):
     return app.post_json(f"{URL}/{number}/images", body, headers=headers, status=status)
 
 
-def test_images_are_taken_note_of_from_2_81(sqlite_api):
+def test_cache_images_is_accepted_from_2_81(sqlite_api):
     number = sqlite_api.make("a")
     body = {"cache": [{"id": IMAGE}]}
     cache_images(sqlite_api.app, number, body, "2.80", 404)

@@ -22,10 +22,10 @@ from tests.support.statements import record_statements
 
 
 @pytest.fixture
-def members(database):
+def members_of(database):
     """Give a function that returns the uuids of the providers in a placement aggregate."""
 
-    def read(uuid):
+    def read_members(uuid):
         query = (
             select(resource_providers.c.uuid)
             .join(
@@ -41,7 +41,7 @@ def members(database):
         with database.read() as connection:
             return set(connection.scalars(query))
 
-    return read
+    return read_members
 
 
 def test_added_hosts_are_shown_in_order(api, database):
@@ -55,18 +55,18 @@ def test_added_hosts_are_shown_in_order(api, database):
 
 
 @pytest.mark.all_databases
-def test_providers_of_all_nodes_of_the_host_follow(api, database, members):
+def test_providers_of_all_nodes_of_the_host_are_added(api, database, members_of):
     mine = {add_node(database, "h1", "n1"), add_node(database, "h1", "n2")}
     add_node(database, "h2")
     add_node(database, "H1")
     number = api.make("a")
     api.add_host(number, "h1")
-    assert members(api.uuid(number)) == mine
+    assert members_of(api.uuid(number)) == mine
     api.remove_host(number, "h1")
-    assert members(api.uuid(number)) == set()
+    assert members_of(api.uuid(number)) == set()
 
 
-def test_placement_api_shows_the_aggregate_of_the_host(api, database):
+def test_placement_api_shows_the_host_aggregate(api, database):
     provider = add_node(database, "h1")
     number = api.make("a")
     api.add_host(number, "h1")
@@ -78,17 +78,17 @@ def test_placement_api_shows_the_aggregate_of_the_host(api, database):
     assert answer.json["resource_provider_generation"] == 1
 
 
-def test_other_aggregates_of_the_provider_stay(api, database, members):
+def test_other_aggregates_of_the_provider_are_kept(api, database, members_of):
     provider = add_node(database, "h1")
     one, two = api.make("one"), api.make("two")
     api.add_host(one, "h1")
     api.add_host(two, "h1")
     api.remove_host(one, "h1")
-    assert members(api.uuid(one)) == set()
-    assert members(api.uuid(two)) == {provider}
+    assert members_of(api.uuid(one)) == set()
+    assert members_of(api.uuid(two)) == {provider}
 
 
-def test_host_without_providers_may_be_in_aggregates(api, database):
+def test_host_without_providers_can_be_added(api, database):
     add_service(database, "s1")
     add_node(database, "n1", provider=False)
     number = api.make("a")
@@ -107,7 +107,7 @@ def test_unknown_host_is_404(api, database):
         assert fault["message"] == f"Compute host {host} could not be found."
 
 
-def test_host_that_is_in_it_is_409_and_one_that_is_not_404(api, database):
+def test_adding_a_member_is_409_and_removing_a_non_member_404(api, database):
     add_node(database, "h1")
     number = api.make("a")
     api.remove_host(number, "h1", status=404)
@@ -126,7 +126,7 @@ def test_aggregate_with_hosts_cannot_be_deleted(api, database):
     api.delete(number)
 
 
-def test_host_is_in_one_zone_only(api, database, members):
+def test_host_can_be_in_one_zone_only(api, database, members_of):
     add_node(database, "h1")
     plain, zone, same, other = (
         api.make(name, name[0] if name != "plain" else None) for name in ("plain", "z1", "z2", "y")
@@ -136,10 +136,10 @@ def test_host_is_in_one_zone_only(api, database, members):
     fault = api.add_host(other, "h1", status=409).json["conflictingRequest"]
     assert "already in availability zone(s) z" in fault["message"]
     assert api.show(other).json["aggregate"]["hosts"] == []
-    assert members(api.uuid(other)) == set()
+    assert members_of(api.uuid(other)) == set()
 
 
-def test_zone_cannot_change_while_another_zone_has_the_host(api, database):
+def test_zone_change_conflicts_with_another_zone_of_the_host(api, database):
     add_node(database, "h1")
     one, two, plain = api.make("one", "z"), api.make("two", "z"), api.make("plain")
     for number in (one, two, plain):
@@ -151,7 +151,7 @@ def test_zone_cannot_change_while_another_zone_has_the_host(api, database):
     assert tagged["availability_zone"] == "z"
 
 
-def test_zone_of_hosts_without_instances_may_change(api, database):
+def test_zone_of_hosts_without_instances_can_change(api, database):
     add_node(database, "h1")
     number = api.make("a", "z1")
     api.add_host(number, "h1")
@@ -168,7 +168,7 @@ def test_zone_cannot_be_removed(sqlite_api, zone):
     assert sqlite_api.show(number).json["aggregate"]["availability_zone"] == "z1"
 
 
-def test_host_with_instances_does_not_enter_a_zone(api, database):
+def test_host_with_instances_cannot_enter_a_zone(api, database):
     add_node(database, "h1")
     add_instance(database, "h1")
     fault = api.add_host(api.make("zone", "nova"), "h1", status=409).json["conflictingRequest"]
@@ -176,7 +176,7 @@ def test_host_with_instances_does_not_enter_a_zone(api, database):
     assert api.add_host(api.make("plain"), "h1").status_int == 200
 
 
-def test_host_with_instances_does_not_leave_its_zone(api, database, members):
+def test_host_with_instances_cannot_leave_its_zone(api, database, members_of):
     provider = add_node(database, "h1")
     one, two, plain = api.make("one", "z"), api.make("two", "z"), api.make("plain")
     api.add_host(one, "h1")
@@ -186,10 +186,10 @@ def test_host_with_instances_does_not_leave_its_zone(api, database, members):
     api.remove_host(plain, "h1")
     api.remove_host(one, "h1")
     api.remove_host(two, "h1", status=409)
-    assert members(api.uuid(two)) == {provider}
+    assert members_of(api.uuid(two)) == {provider}
 
 
-def test_zone_under_instances_does_not_change(api, database):
+def test_zone_of_hosts_with_instances_cannot_change(api, database):
     add_node(database, "h1")
     zone, plain = api.make("zone", "z"), api.make("plain")
     api.add_host(zone, "h1")
@@ -203,7 +203,7 @@ def test_zone_under_instances_does_not_change(api, database):
     assert api.set_metadata(zone, ssd="true").status_int == 200
 
 
-def test_refused_change_writes_nothing(api, database):
+def test_rejected_change_writes_nothing(api, database):
     add_node(database, "h1")
     number = api.make("a", "z")
     api.add_host(number, "h1")
@@ -215,7 +215,7 @@ def test_refused_change_writes_nothing(api, database):
 
 
 @pytest.mark.all_databases
-def test_rival_zones_never_both_win_a_host(api, database):
+def test_concurrent_zones_never_both_get_a_host(api, database):
     add_node(database, "h1")
     numbers = [api.make(zone, zone) for zone in ("za", "zb", "zc", "zd")]
     answers = run_concurrently(
@@ -225,7 +225,7 @@ def test_rival_zones_never_both_win_a_host(api, database):
 
 
 @pytest.mark.all_databases
-def test_host_of_an_instance_just_placed_by_its_zone_does_not_change_zone(api):
+def test_host_of_a_new_instance_cannot_change_zone(api):
     select = partial(api.app.post_json, "/scheduler/v1/select_destinations", status="*")
     # It fills a host, so that only the host of the round fits.
     asked = {"availability_zone": "nova", "flavor": flavor(memory_mb=60000)}
@@ -240,7 +240,7 @@ def test_host_of_an_instance_just_placed_by_its_zone_does_not_change_zone(api):
         assert sorted([placed.status_int, added.status_int]) == [200, 409], added.text
 
 
-def statements_with(api, database, size):
+def count_statements(api, database, size):
     """Return how many statements adding a host, listing, changing zone and removing take.
 
     The aggregate has ``size`` hosts already, and the host ``size`` nodes.
@@ -263,14 +263,14 @@ def statements_with(api, database, size):
     return [len(each) for each in (adding, listing, zoning, removing)]
 
 
-def test_statements_do_not_grow_with_hosts_and_nodes(api, database):
-    few = statements_with(api, database, 2)
-    assert statements_with(api, database, 40) == few
+def test_statement_count_is_independent_of_hosts_and_nodes(api, database):
+    few = count_statements(api, database, 2)
+    assert count_statements(api, database, 40) == few
     assert max(few) < 20
 
 
 @pytest.mark.slow
-def test_an_aggregate_has_fifty_thousand_hosts_at_most(sqlite_api, sqlite_database):
+def test_aggregate_has_at_most_fifty_thousand_hosts(sqlite_api, sqlite_database):
     number = sqlite_api.make("a")
     row = {"aggregate_id": number, "created_at": NOW}
     many = [{**row, "host": f"h{each}"} for each in range(MAX_AGGREGATE_HOSTS - 1)]

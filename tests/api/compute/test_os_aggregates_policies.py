@@ -29,7 +29,7 @@ RULES.append(
 )
 
 
-def ask(app, method, path, body, token, roles=None):
+def send_call(app, method, path, body, token, roles=None):
     headers = {"X-Auth-Token": token, "OpenStack-API-Version": "compute 2.96"}
     if roles is not None:
         headers["X-Roles"] = roles
@@ -39,17 +39,17 @@ def ask(app, method, path, body, token, roles=None):
 
 
 @pytest.mark.parametrize(("rule", "method", "path", "body"), RULES)
-def test_each_call_is_the_administrators(sqlite_app, rule, method, path, body):
-    refused = ask(sqlite_app, method, path, body, "bob:shop")
+def test_each_call_requires_an_administrator(sqlite_app, rule, method, path, body):
+    refused = send_call(sqlite_app, method, path, body, "bob:shop")
     assert refused.status_int == 403
     assert rule in refused.json["forbidden"]["message"]
-    allowed = {ask(sqlite_app, method, path, body, "admin").status_int}
-    allowed.add(ask(sqlite_app, method, path, body, "bob:shop", "member,admin").status_int)
+    allowed = {send_call(sqlite_app, method, path, body, "admin").status_int}
+    allowed.add(send_call(sqlite_app, method, path, body, "bob:shop", "member,admin").status_int)
     assert not allowed & {401, 403}
 
 
 @pytest.mark.parametrize(("rule", "method", "path", "body"), RULES)
-def test_each_call_follows_the_operators_rule(
+def test_each_call_follows_the_configured_rule(
     make_app, sqlite_url, tmp_path, rule, method, path, body
 ):
     policy = tmp_path / "policy.yaml"
@@ -59,5 +59,5 @@ def test_each_call_follows_the_operators_rule(
         f"[placement_database]\nconnection = {sqlite_url}\n[oslo_policy]\npolicy_file = {policy}\n"
     )
     app = make_app(Settings.from_conf(read_files(make_full_conf(), [str(file)])))
-    assert ask(app, method, path, body, "bob", "operator").status_int != 403
-    assert ask(app, method, path, body, "admin").status_int == 403
+    assert send_call(app, method, path, body, "bob", "operator").status_int != 403
+    assert send_call(app, method, path, body, "admin").status_int == 403

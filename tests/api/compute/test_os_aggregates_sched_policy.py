@@ -23,21 +23,21 @@ def api(database_url, tmp_path, make_app):
     return api
 
 
-def tagged(api, name, policy):
+def create_policy_aggregate(api, name, policy):
     """Make an aggregate of a policy; return its number."""
     number = api.make(name)
     api.set_metadata(number, sched_policy=policy)
     return number
 
 
-def message(answer):
+def error_message(answer):
     return answer.json["conflictingRequest"]["message"]
 
 
-def test_host_of_one_policy_does_not_come_under_another(api):
-    high, low = tagged(api, "high", HIGH), tagged(api, "low", LOW)
+def test_host_cannot_be_in_two_policies(api):
+    high, low = create_policy_aggregate(api, "high", HIGH), create_policy_aggregate(api, "low", LOW)
     api.add_host(high, "h1")
-    assert message(api.add_host(low, "h1", status=409)) == (
+    assert error_message(api.add_host(low, "h1", status=409)) == (
         f"Cannot add host to aggregate {low}: low names policy '{LOW}', but host h1 has policy "
         f"'{HIGH}' from aggregate {high} (high)."
     )
@@ -45,31 +45,37 @@ def test_host_of_one_policy_does_not_come_under_another(api):
     assert api.add_host(low, "h2").status_int == 200
 
 
-def test_aggregate_is_not_tagged_while_its_hosts_are_under_another(api):
-    high, plain = tagged(api, "high", HIGH), api.make("plain")
+def test_policy_change_conflicts_with_another_policy_of_its_hosts(api):
+    high, plain = create_policy_aggregate(api, "high", HIGH), api.make("plain")
     for host in ("h1", "h2"):
         api.add_host(high, host)
         api.add_host(plain, host)
-    assert message(api.set_metadata(plain, sched_policy=LOW, ssd="true", status=409)) == (
+    assert error_message(api.set_metadata(plain, sched_policy=LOW, ssd="true", status=409)) == (
         f"Cannot update aggregate {plain}: plain names policy '{LOW}', but hosts h1, h2 have "
         f"policy '{HIGH}' from aggregate {high} (high)."
     )
     assert api.show(plain).json["aggregate"]["metadata"] == {}
 
 
-def test_aggregates_of_one_policy_share_hosts(api):
-    for number in (tagged(api, "one", HIGH), tagged(api, "two", " High_CPU_Density ")):
+def test_aggregates_of_one_policy_can_share_hosts(api):
+    for number in (
+        create_policy_aggregate(api, "one", HIGH),
+        create_policy_aggregate(api, "two", " High_CPU_Density "),
+    ):
         api.add_host(number, "h1")
 
 
-def test_default_is_a_policy_like_others(api):
-    named, high = tagged(api, "named", "default"), tagged(api, "high", HIGH)
+def test_default_policy_conflicts_like_others(api):
+    named, high = (
+        create_policy_aggregate(api, "named", "default"),
+        create_policy_aggregate(api, "high", HIGH),
+    )
     api.add_host(named, "h1")
     api.add_host(high, "h1", status=409)
 
 
-def test_untagged_aggregate_leaves_its_hosts_to_others(api):
-    high, low = tagged(api, "high", HIGH), tagged(api, "low", LOW)
+def test_aggregate_without_policy_causes_no_conflict(api):
+    high, low = create_policy_aggregate(api, "high", HIGH), create_policy_aggregate(api, "low", LOW)
     api.add_host(high, "h1")
     api.set_metadata(high, sched_policy=None)
     assert "sched_policy" not in api.show(high).json["aggregate"]["metadata"]
@@ -77,62 +83,64 @@ def test_untagged_aggregate_leaves_its_hosts_to_others(api):
     api.set_metadata(high, sched_policy=HIGH, status=409)
 
 
-def test_host_that_left_may_come_under_another_policy(api):
-    high, low = tagged(api, "high", HIGH), tagged(api, "low", LOW)
+def test_removed_host_can_join_another_policy(api):
+    high, low = create_policy_aggregate(api, "high", HIGH), create_policy_aggregate(api, "low", LOW)
     api.add_host(high, "h1")
     api.remove_host(high, "h1")
     assert api.add_host(low, "h1").status_int == 200
 
 
-def test_policy_of_an_aggregate_may_change_as_a_whole(api):
-    number = tagged(api, "a", HIGH)
+def test_policy_of_an_aggregate_can_change(api):
+    number = create_policy_aggregate(api, "a", HIGH)
     api.add_host(number, "h1")
     assert api.set_metadata(number, sched_policy=LOW).status_int == 200
 
 
 @pytest.mark.parametrize("policy", ["nope", "", "filter_scheduler"])
-def test_policy_that_is_not_there_is_409(api, policy):
+def test_unknown_policy_is_409(api, policy):
     number = api.make("a")
-    answer = message(api.set_metadata(number, sched_policy=policy, status=409))
+    answer = error_message(api.set_metadata(number, sched_policy=policy, status=409))
     assert answer.startswith(f"Cannot update aggregate {number}: a cannot use policy")
     assert f"'{policy}'" in answer
     assert api.show(number).json["aggregate"]["metadata"] == {}
 
 
-def test_policy_that_cannot_be_used_is_409(sqlite_url, tmp_path, make_app):
+def test_invalid_policy_is_409(sqlite_url, tmp_path, make_app):
     text = "[broken]\ncpu_allocation_ratio = many\n"
     api = AggregateApi(make_app(settings_with_policies(sqlite_url, tmp_path, text)))
-    answer = message(api.set_metadata(api.make("a"), sched_policy="broken", status=409))
+    answer = error_message(api.set_metadata(api.make("a"), sched_policy="broken", status=409))
     assert "policies.conf:" in answer
     assert "'many'" in answer
 
 
-def test_host_does_not_come_under_a_policy_that_went(sqlite_url, tmp_path, make_app):
+def test_host_cannot_join_a_removed_policy(sqlite_url, tmp_path, make_app):
     before = AggregateApi(make_app(settings_with_policies(sqlite_url, tmp_path)))
     add_service(before.app.app.services.database, "h1")
     add_service(before.app.app.services.database, "h2")
-    number = tagged(before, "a", HIGH)
+    number = create_policy_aggregate(before, "a", HIGH)
     before.add_host(number, "h1")
     after = AggregateApi(make_app(settings_with_policies(sqlite_url, tmp_path, "[another]\n")))
-    assert "there is no policy" in message(after.add_host(number, "h2", status=409))
+    assert "there is no policy" in error_message(after.add_host(number, "h2", status=409))
     # What is there already may go.
     after.remove_host(number, "h1")
     after.set_metadata(number, sched_policy=None)
 
 
-def test_without_policies_there_is_none_to_name(sqlite_api):
-    answer = message(sqlite_api.set_metadata(sqlite_api.make("a"), sched_policy=HIGH, status=409))
+def test_policy_metadata_is_409_without_policies(sqlite_api):
+    answer = error_message(
+        sqlite_api.set_metadata(sqlite_api.make("a"), sched_policy=HIGH, status=409)
+    )
     assert "there are: default" in answer
 
 
-def test_other_keys_are_nobodys_policy(api):
+def test_other_metadata_keys_are_no_policy(api):
     number = api.make("a")
     api.set_metadata(number, SCHED_POLICY="nope", sched_policy2="nope")
 
 
 @pytest.mark.all_databases
-def test_rival_policies_never_both_win_a_host(api):
-    numbers = [tagged(api, f"a{each}", (HIGH, LOW)[each % 2]) for each in range(4)]
+def test_concurrent_policies_never_both_get_a_host(api):
+    numbers = [create_policy_aggregate(api, f"a{each}", (HIGH, LOW)[each % 2]) for each in range(4)]
     answers = run_concurrently(
         *(partial(api.add_host, number, "h1", status="*") for number in numbers)
     )
@@ -142,7 +150,7 @@ def test_rival_policies_never_both_win_a_host(api):
 
 
 @pytest.mark.all_databases
-def test_rival_policies_never_both_tag_what_shares_a_host(api):
+def test_concurrent_policy_changes_of_shared_hosts_never_both_succeed(api):
     numbers = [api.make(f"a{each}") for each in range(4)]
     for number in numbers:
         api.add_host(number, "h1")
@@ -156,8 +164,8 @@ def test_rival_policies_never_both_tag_what_shares_a_host(api):
 
 
 @pytest.mark.all_databases
-def test_tag_and_host_that_come_at_once_do_not_make_two_policies(api):
-    high, plain = tagged(api, "high", HIGH), api.make("plain")
+def test_concurrent_policy_change_and_host_never_make_two_policies(api):
+    high, plain = create_policy_aggregate(api, "high", HIGH), api.make("plain")
     api.add_host(plain, "h1")
     answers = run_concurrently(
         partial(api.set_metadata, plain, sched_policy=LOW, status="*"),
@@ -166,7 +174,7 @@ def test_tag_and_host_that_come_at_once_do_not_make_two_policies(api):
     assert sorted(each.status_int for each in answers) == [200, 409]
 
 
-def statements_of(api):
+def count_statements(api):
     """Return how many statements it takes to add a host, tag otherwise, and remove the host."""
     number = api.make("a")
     used = api.app.app.services.database
@@ -177,12 +185,12 @@ def statements_of(api):
     return len(seen)
 
 
-def test_aggregates_without_policies_take_the_same_statements(
+def test_aggregates_without_policies_take_no_more_statements(
     sqlite_url, sqlite_api, tmp_path, make_app
 ):
     add_service(sqlite_api.app.app.services.database, "h1")
-    without = statements_of(sqlite_api)
+    without = count_statements(sqlite_api)
     with_policies = AggregateApi(make_app(settings_with_policies(sqlite_url, tmp_path, DOCUMENT)))
     with_policies.app.get("/compute/v2.1/os-aggregates")
     sqlite_api.delete(1)
-    assert statements_of(with_policies) == without
+    assert count_statements(with_policies) == without

@@ -27,7 +27,7 @@ class Cloud:
         reports = [build_report(number) for number in numbers]
         self.app.post_json("/scheduler/v1/compute_nodes", reports)
 
-    def zone(self, name, *hosts):
+    def create_zone(self, name, *hosts):
         """Make an aggregate of hosts that is a zone."""
         made = self.app.post_json(
             "/compute/v2.1/os-aggregates",
@@ -38,13 +38,13 @@ class Cloud:
             self.app.post_json(action, {"add_host": {"host": host}})
 
     def disable(self, *hosts):
-        def work(connection):
+        def write_rows(connection):
             for host in hosts:
                 disable(connection, host, now=self.now)
 
-        self.database.write(work)
+        self.database.write(write_rows)
 
-    def internal(self, host, binary):
+    def add_internal_service(self, host, binary):
         """Have a service without instances, as a nova beside us would have."""
         row = {
             "uuid": "7d6fc2c4-2f0a-4a0e-8d0f-0d6a3c5b1c01",
@@ -57,7 +57,7 @@ class Cloud:
         }
         self.database.write(lambda connection: connection.execute(services.insert(), row))
 
-    def zones(self, path="", **headers):
+    def read_zones(self, path="", **headers):
         return self.app.get(f"{URL}{path}", headers=headers).json["availabilityZoneInfo"]
 
 
@@ -71,77 +71,85 @@ def sqlite_cloud(sqlite_url, make_app):
     return Cloud(sqlite_url, make_app)
 
 
-def zone(name, hosts=None, *, available=True):
+def zone_document(name, hosts=None, *, available=True):
     return {"zoneName": name, "zoneState": {"available": available}, "hosts": hosts}
 
 
-def up(*, available=True, binary="nova-compute"):
+def service_state(*, available=True, binary="nova-compute"):
     updated = "2026-01-01T12:00:00.000000"
     return {binary: {"available": available, "active": True, "updated_at": updated}}
 
 
-def test_zones_are_those_of_hosts_and_the_default_one(cloud):
-    assert cloud.zones() == cloud.zones("/detail") == []
+def test_zones_are_listed_with_the_default_zone(cloud):
+    assert cloud.read_zones() == cloud.read_zones("/detail") == []
     cloud.report(1, 2, 3)
-    cloud.zone("west", "cn2")
-    cloud.zone("empty")
-    assert cloud.zones() == [zone("nova"), zone("west")]
-    assert cloud.zones("/detail") == [
-        zone("nova", {"cn1": up(), "cn3": up()}),
-        zone("west", {"cn2": up()}),
+    cloud.create_zone("west", "cn2")
+    cloud.create_zone("empty")
+    assert cloud.read_zones() == [zone_document("nova"), zone_document("west")]
+    assert cloud.read_zones("/detail") == [
+        zone_document("nova", {"cn1": service_state(), "cn3": service_state()}),
+        zone_document("west", {"cn2": service_state()}),
     ]
 
 
 def test_zone_is_available_while_one_of_its_services_is_enabled(cloud):
     cloud.report(1, 2, 3)
-    cloud.zone("east", "cn1", "cn2")
+    cloud.create_zone("east", "cn1", "cn2")
     cloud.disable("cn1", "cn3")
-    assert cloud.zones() == [zone("east"), zone("nova", available=False)]
-    assert cloud.zones("/detail") == [zone("east", {"cn2": up()}), zone("nova", available=False)]
+    assert cloud.read_zones() == [zone_document("east"), zone_document("nova", available=False)]
+    assert cloud.read_zones("/detail") == [
+        zone_document("east", {"cn2": service_state()}),
+        zone_document("nova", available=False),
+    ]
 
 
-def test_services_that_are_down_are_shown_and_their_zone_stays_available(sqlite_cloud):
+def test_down_services_are_shown_in_an_available_zone(sqlite_cloud):
     sqlite_cloud.report(1)
     sqlite_cloud.now = NOW + timedelta(seconds=61)
-    assert sqlite_cloud.zones() == [zone("nova")]
-    assert sqlite_cloud.zones("/detail") == [zone("nova", {"cn1": up(available=False)})]
+    assert sqlite_cloud.read_zones() == [zone_document("nova")]
+    assert sqlite_cloud.read_zones("/detail") == [
+        zone_document("nova", {"cn1": service_state(available=False)})
+    ]
 
 
-def test_services_without_instances_are_in_a_zone_that_users_do_not_see(sqlite_cloud):
-    sqlite_cloud.internal("control", "nova-conductor")
+def test_internal_services_are_in_a_hidden_zone(sqlite_cloud):
+    sqlite_cloud.add_internal_service("control", "nova-conductor")
     sqlite_cloud.report(1)
-    assert sqlite_cloud.zones() == [zone("nova")]
-    internal = zone("internal", {"control": up(binary="nova-conductor")})
-    assert sqlite_cloud.zones("/detail") == [internal, zone("nova", {"cn1": up()})]
+    assert sqlite_cloud.read_zones() == [zone_document("nova")]
+    internal = zone_document("internal", {"control": service_state(binary="nova-conductor")})
+    assert sqlite_cloud.read_zones("/detail") == [
+        internal,
+        zone_document("nova", {"cn1": service_state()}),
+    ]
 
 
-def test_default_and_internal_zone_are_the_operators(sqlite_url, make_app):
+def test_default_and_internal_zone_names_are_configurable(sqlite_url, make_app):
     names = {"default_availability_zone": "home", "internal_service_availability_zone": "inner"}
     cloud = Cloud(sqlite_url, make_app, **{f"DEFAULT__{key}": names[key] for key in names})
-    cloud.internal("control", "nova-scheduler")
+    cloud.add_internal_service("control", "nova-scheduler")
     cloud.report(1)
-    assert [each["zoneName"] for each in cloud.zones("/detail")] == ["home", "inner"]
-    assert [each["zoneName"] for each in cloud.zones()] == ["home"]
+    assert [each["zoneName"] for each in cloud.read_zones("/detail")] == ["home", "inner"]
+    assert [each["zoneName"] for each in cloud.read_zones()] == ["home"]
 
 
-def test_host_in_two_aggregates_of_a_zone_is_in_it_once(sqlite_cloud):
+def test_host_in_two_aggregates_of_a_zone_is_listed_once(sqlite_cloud):
     sqlite_cloud.report(1)
-    sqlite_cloud.zone("west", "cn1")
+    sqlite_cloud.create_zone("west", "cn1")
     made = sqlite_cloud.app.post_json(
         "/compute/v2.1/os-aggregates", {"aggregate": {"name": "again", "availability_zone": "west"}}
     ).json["aggregate"]
     action = f"/compute/v2.1/os-aggregates/{made['id']}/action"
     sqlite_cloud.app.post_json(action, {"add_host": {"host": "cn1"}})
-    assert sqlite_cloud.zones() == [zone("west")]
+    assert sqlite_cloud.read_zones() == [zone_document("west")]
 
 
-def test_number_of_statements_is_the_same_for_many_hosts(sqlite_cloud):
+def test_statement_count_is_independent_of_hosts(sqlite_cloud):
     counts = set()
     for number in (1, 2, 3, 4):
         sqlite_cloud.report(number)
-        sqlite_cloud.zone(f"z{number}", f"cn{number}")
+        sqlite_cloud.create_zone(f"z{number}", f"cn{number}")
         with record_statements(sqlite_cloud.database) as statements:
-            sqlite_cloud.zones("/detail")
+            sqlite_cloud.read_zones("/detail")
         counts.add(len(statements))
     assert counts == {2}
 
@@ -149,13 +157,13 @@ def test_number_of_statements_is_the_same_for_many_hosts(sqlite_cloud):
 @pytest.mark.parametrize(
     ("path", "rule", "roles"), [("", "list", "reader"), ("/detail", "detail", "admin")]
 )
-def test_readers_may_list_and_administrators_see_hosts(sqlite_app, path, rule, roles):
-    def ask(token, roles=""):
+def test_readers_list_zones_and_administrators_see_hosts(sqlite_app, path, rule, roles):
+    def send(token, roles=""):
         headers = {"X-Auth-Token": token, "X-Roles": roles}
         return sqlite_app.get(f"{URL}{path}", headers=headers, status="*")
 
-    assert ask("").status_int == 401
-    refused = ask("bob:shop", "reader" if rule == "detail" else "")
+    assert send("").status_int == 401
+    refused = send("bob:shop", "reader" if rule == "detail" else "")
     assert refused.status_int == 403
     assert f"os-availability-zone:{rule}" in refused.json["forbidden"]["message"]
-    assert ask("bob:shop", roles).status_int == 200
+    assert send("bob:shop", roles).status_int == 200

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.api.compute.hosts import HYPERVISORS, message
+from tests.api.compute.hosts import HYPERVISORS, error_message
 from tests.support.hosts import add_node
 from tests.support.reports import node_uuid
 from tests.support.statements import record_statements
@@ -32,11 +32,11 @@ REPORTED = {
 }
 
 
-def names(found):
+def hypervisor_names(found):
     return [one["hypervisor_hostname"] for one in found]
 
 
-def test_hypervisor_is_shown_as_its_host_reported(hosts):
+def test_hypervisor_shows_the_report_of_its_host(hosts):
     hosts.report(1, **REPORTED)
     shown = hosts.hypervisor(1, version="2.87")
     service = hosts.service()
@@ -65,7 +65,7 @@ def test_hypervisor_is_shown_as_its_host_reported(hosts):
     assert hosts.hypervisors("/detail", version="2.87") == [shown]
 
 
-def test_fields_and_their_types_are_those_of_the_version(sqlite_hosts):
+def test_fields_and_types_depend_on_the_version(sqlite_hosts):
     sqlite_hosts.report(1, **REPORTED)
     for version, fields, kind, cpu_info in (
         *(("2.1", WHOLE, int, str), ("2.27", WHOLE, int, str), ("2.28", WHOLE, int, dict)),
@@ -74,7 +74,7 @@ def test_fields_and_their_types_are_those_of_the_version(sqlite_hosts):
     ):
         (brief,) = sqlite_hosts.hypervisors(version=version)
         (listed,) = sqlite_hosts.hypervisors("/detail", version=version)
-        shown = sqlite_hosts.ask("GET", f"{HYPERVISORS}/{brief['id']}", version=version).json
+        shown = sqlite_hosts.request("GET", f"{HYPERVISORS}/{brief['id']}", version=version).json
         assert shown["hypervisor"] == listed, version
         assert (set(brief), set(listed)) == (BRIEF, fields), version
         assert isinstance(listed["id"], kind), version
@@ -82,7 +82,7 @@ def test_fields_and_their_types_are_those_of_the_version(sqlite_hosts):
         assert cpu_info is None or isinstance(listed["cpu_info"], cpu_info), version
 
 
-def test_what_a_host_leaves_out_is_shown_as_nothing(sqlite_hosts):
+def test_unreported_fields_are_empty(sqlite_hosts):
     sqlite_hosts.report(1, free_disk_gb=None)
     shown = sqlite_hosts.hypervisor(1, version="2.87")
     assert (shown["cpu_info"], shown["host_ip"], shown["disk_available_least"]) == ({}, None, None)
@@ -91,22 +91,22 @@ def test_what_a_host_leaves_out_is_shown_as_nothing(sqlite_hosts):
     assert sqlite_hosts.hypervisor(1)["uptime"] is None
 
 
-def test_state_and_status_are_the_services_of_the_host(hosts):
+def test_state_and_status_come_from_the_service(hosts):
     hosts.report(1, silent=300)
     hosts.report(2)
-    hosts.change({"status": "disabled", "disabled_reason": "fan"}, host="cn2")
+    hosts.change_service({"status": "disabled", "disabled_reason": "fan"}, host="cn2")
     found = [(one["state"], one["status"]) for one in hosts.hypervisors()]
     assert found == [("down", "enabled"), ("up", "disabled")]
     assert hosts.hypervisor(2)["service"]["disabled_reason"] == "fan"
-    hosts.change({"forced_down": True}, host="cn2")
+    hosts.change_service({"forced_down": True}, host="cn2")
     assert hosts.hypervisor(2)["state"] == "down"
 
 
-def test_uptime_is_what_a_host_that_is_up_reported(sqlite_hosts):
+def test_uptime_is_shown_for_hosts_that_are_up(sqlite_hosts):
     sqlite_hosts.report(1, **REPORTED)
     sqlite_hosts.report(2)
     path = f"{HYPERVISORS}/{node_uuid(1)}/uptime"
-    answer = sqlite_hosts.ask("GET", path, version="2.87").json["hypervisor"]
+    answer = sqlite_hosts.request("GET", path, version="2.87").json["hypervisor"]
     assert answer == {
         "id": node_uuid(1),
         "hypervisor_hostname": "cn1",
@@ -115,14 +115,14 @@ def test_uptime_is_what_a_host_that_is_up_reported(sqlite_hosts):
         "uptime": "12:00:00 up 9 days",
     }
     assert sqlite_hosts.hypervisor(1, version="2.88")["uptime"] == "12:00:00 up 9 days"
-    sqlite_hosts.ask("GET", path, version="2.88", status=404)
-    numbered = sqlite_hosts.ask("GET", f"{HYPERVISORS}/1/uptime", version="2.1")
+    sqlite_hosts.request("GET", path, version="2.88", status=404)
+    numbered = sqlite_hosts.request("GET", f"{HYPERVISORS}/1/uptime", version="2.1")
     assert numbered.json["hypervisor"] == answer | {"id": 1}
-    silent = sqlite_hosts.ask("GET", f"{HYPERVISORS}/2/uptime", version="2.1", status=501)
+    silent = sqlite_hosts.request("GET", f"{HYPERVISORS}/2/uptime", version="2.1", status=501)
     assert "Host cn2 has not reported its uptime" in silent.json["notImplemented"]["message"]
     sqlite_hosts.report(1, silent=300, **REPORTED)
-    down = sqlite_hosts.ask("GET", path, version="2.87", status=400)
-    assert message(down) == "Compute service of cn1 is unavailable at this time."
+    down = sqlite_hosts.request("GET", path, version="2.87", status=400)
+    assert error_message(down) == "Compute service of cn1 is unavailable at this time."
     assert sqlite_hosts.hypervisor(1, version="2.88")["uptime"] is None
 
 
@@ -131,8 +131,8 @@ def test_statistics_sum_up_enabled_hypervisors(hosts):
     hosts.report(1, **REPORTED)
     hosts.report(2, silent=300, free_disk_gb=None)
     hosts.report(3)
-    hosts.change({"status": "disabled"}, host="cn3")
-    answer = hosts.ask("GET", f"{HYPERVISORS}/statistics", version="2.87")
+    hosts.change_service({"status": "disabled"}, host="cn3")
+    answer = hosts.request("GET", f"{HYPERVISORS}/statistics", version="2.87")
     assert answer.json["hypervisor_statistics"] == {
         "count": 2,
         "vcpus": 16,
@@ -147,88 +147,88 @@ def test_statistics_sum_up_enabled_hypervisors(hosts):
         "current_workload": 1,
         "running_vms": 3,
     }
-    hosts.ask("GET", f"{HYPERVISORS}/statistics", version="2.88", status=404)
+    hosts.request("GET", f"{HYPERVISORS}/statistics", version="2.88", status=404)
 
 
-def test_statistics_of_no_hypervisors_are_nought(sqlite_hosts):
-    answer = sqlite_hosts.ask("GET", f"{HYPERVISORS}/statistics", version="2.1")
+def test_statistics_without_hypervisors_are_zero(sqlite_hosts):
+    answer = sqlite_hosts.request("GET", f"{HYPERVISORS}/statistics", version="2.1")
     assert answer.json["hypervisor_statistics"] == dict.fromkeys({"count", *MEASURES}, 0)
 
 
-def test_pages_follow_one_another_to_the_last(hosts):
+def test_page_links_lead_to_the_last_page(hosts):
     for number in (3, 1, 2):
         hosts.report(number)
     for path in ("", "/detail"):
         for version in ("2.33", "2.52", "2.53", "2.96"):
             found, url = [], f"{HYPERVISORS}{path}?limit=2"
             while url:
-                page = hosts.ask("GET", url, version=version).json
-                found.append(names(page["hypervisors"]))
+                page = hosts.request("GET", url, version=version).json
+                found.append(hypervisor_names(page["hypervisors"]))
                 links = page.get("hypervisors_links", [])
                 assert [link["rel"] for link in links] == ["next"][: len(links)]
                 url = next((link["href"].partition("/v2.1")[2] for link in links), None)
             assert found == [["cn3", "cn1"], ["cn2"]], (path, version)
 
 
-def test_pages_begin_behind_their_marker(sqlite_hosts):
+def test_page_starts_after_the_marker(sqlite_hosts):
     for number in (1, 2):
         sqlite_hosts.report(number)
 
-    def after(marker, **options):
-        answer = sqlite_hosts.ask("GET", f"{HYPERVISORS}?marker={marker}", **options)
-        return answer.json if "status" in options else names(answer.json["hypervisors"])
+    def list_after(marker, **options):
+        answer = sqlite_hosts.request("GET", f"{HYPERVISORS}?marker={marker}", **options)
+        return answer.json if "status" in options else hypervisor_names(answer.json["hypervisors"])
 
-    assert after(node_uuid(1)) == after(1, version="2.33") == ["cn2"]
-    assert after(node_uuid(2)) == []
+    assert list_after(node_uuid(1)) == list_after(1, version="2.33") == ["cn2"]
+    assert list_after(node_uuid(2)) == []
     for marker, version, expected in (
         (UNKNOWN, "2.53", f"marker [{UNKNOWN}] not found"),
         ("1", "2.53", "Invalid uuid 1"),
         ("99", "2.33", "marker [99] not found"),
         (node_uuid(1), "2.52", f"marker [{node_uuid(1)}] not found"),
     ):
-        assert after(marker, version=version, status=400)["badRequest"]["message"] == expected
-    assert after(UNKNOWN, version="2.32") == ["cn1", "cn2"]
+        assert list_after(marker, version=version, status=400)["badRequest"]["message"] == expected
+    assert list_after(UNKNOWN, version="2.32") == ["cn1", "cn2"]
 
 
-def test_links_lead_back_to_this_server(sqlite_hosts):
+def test_links_use_the_address_of_the_request(sqlite_hosts):
     sqlite_hosts.report(1)
-    answer = sqlite_hosts.ask("GET", f"{HYPERVISORS}/detail?limit=1&with_servers=on")
+    answer = sqlite_hosts.request("GET", f"{HYPERVISORS}/detail?limit=1&with_servers=on")
     (link,) = answer.json["hypervisors_links"]
     shown = urlsplit(link["href"])
     assert (shown.netloc, shown.path) == ("localhost", "/compute/v2.1/os-hypervisors/detail")
     assert shown.query == f"limit=1&with_servers=on&marker={node_uuid(1)}"
 
 
-def test_limit_is_a_number_from_nought_to_the_most(sqlite_hosts):
+def test_limit_is_between_zero_and_the_maximum(sqlite_hosts):
     sqlite_hosts.report(1)
     assert sqlite_hosts.hypervisors("?limit=0") == []
-    assert names(sqlite_hosts.hypervisors(f"?limit={10**40}")) == ["cn1"]
+    assert hypervisor_names(sqlite_hosts.hypervisors(f"?limit={10**40}")) == ["cn1"]
     for limit in ("-1", "x", "1.5", ""):
-        sqlite_hosts.ask("GET", f"{HYPERVISORS}?limit={limit}", status=400)
-    assert names(sqlite_hosts.hypervisors("?limit=x", version="2.32")) == ["cn1"]
+        sqlite_hosts.request("GET", f"{HYPERVISORS}?limit={limit}", status=400)
+    assert hypervisor_names(sqlite_hosts.hypervisors("?limit=x", version="2.32")) == ["cn1"]
 
 
-def test_hypervisors_are_found_by_a_part_of_their_name(hosts):
+def test_hypervisors_are_found_by_part_of_a_name(hosts):
     for number, name in enumerate(("Alpha.example", "alpha_b", "beta%")):
         hosts.report(number, hypervisor_hostname=name)
 
-    def found(part):
-        return names(hosts.hypervisors(f"?hypervisor_hostname_pattern={part}"))
+    def find_names(part):
+        return hypervisor_names(hosts.hypervisors(f"?hypervisor_hostname_pattern={part}"))
 
-    assert found("ALPHA") == ["Alpha.example", "alpha_b"]
-    assert found("_") == ["alpha_b"]
-    assert found("%25") == ["beta%"]
-    missing = hosts.ask("GET", f"{HYPERVISORS}?hypervisor_hostname_pattern=zz", status=404)
-    assert message(missing) == "No hypervisor matching 'zz' could be found."
+    assert find_names("ALPHA") == ["Alpha.example", "alpha_b"]
+    assert find_names("_") == ["alpha_b"]
+    assert find_names("%25") == ["beta%"]
+    missing = hosts.request("GET", f"{HYPERVISORS}?hypervisor_hostname_pattern=zz", status=404)
+    assert error_message(missing) == "No hypervisor matching 'zz' could be found."
 
 
-def test_a_part_of_a_name_is_no_page(sqlite_hosts):
+def test_name_search_cannot_be_paged(sqlite_hosts):
     sqlite_hosts.report(1)
     for page in ("limit=1", f"marker={node_uuid(1)}"):
         query = f"?hypervisor_hostname_pattern=cn&{page}"
-        answer = message(sqlite_hosts.ask("GET", f"{HYPERVISORS}{query}", status=400))
+        answer = error_message(sqlite_hosts.request("GET", f"{HYPERVISORS}{query}", status=400))
         assert "Paging over hypervisors" in answer
-    sqlite_hosts.ask("GET", f"{HYPERVISORS}?hypervisor_hostname_pattern=", status=400)
+    sqlite_hosts.request("GET", f"{HYPERVISORS}?hypervisor_hostname_pattern=", status=400)
 
 
 @pytest.mark.all_databases
@@ -252,13 +252,13 @@ def test_instances_are_shown_by_node_if_requested(hosts):
     assert [one.get("servers") for one in before] == [[lost, web], [db, lost], None]
 
 
-def test_search_and_servers_are_addresses_before_2_53(sqlite_hosts):
+def test_search_and_servers_paths_exist_before_2_53(sqlite_hosts):
     for number in (1, 2):
         sqlite_hosts.report(number)
     sqlite_hosts.record(ONE, "cn1", "cn1", "web")
 
-    def ask(path, version="2.52", status=200):
-        answer = sqlite_hosts.ask(
+    def send(path, version="2.52", status=200):
+        answer = sqlite_hosts.request(
             "GET", f"{HYPERVISORS}/{path}", version=version, status=status
         ).json
         return answer["hypervisors"] if status == 200 else answer["itemNotFound"]["message"]
@@ -267,30 +267,30 @@ def test_search_and_servers_are_addresses_before_2_53(sqlite_hosts):
         {"id": number, "hypervisor_hostname": f"cn{number}", "state": "up", "status": "enabled"}
         for number in (1, 2)
     ]
-    assert ask("CN/search") == brief
-    assert ask("2/search") == brief[1:]
-    assert ask("cn/servers", version="2.1") == [
+    assert send("CN/search") == brief
+    assert send("2/search") == brief[1:]
+    assert send("cn/servers", version="2.1") == [
         {**brief[0], "servers": [{"name": "web", "uuid": ONE}]},
         brief[1],
     ]
     for path in ("zz/search", "zz/servers"):
-        assert ask(path, status=404) == "No hypervisor matching 'zz' could be found."
+        assert send(path, status=404) == "No hypervisor matching 'zz' could be found."
     for path in ("cn/search", "cn/servers"):
-        ask(path, version="2.53", status=404)
+        send(path, version="2.53", status=404)
 
 
-def test_parameters_that_cannot_be_are_refused_from_2_53_on(sqlite_hosts):
+def test_invalid_parameters_are_rejected_from_2_53(sqlite_hosts):
     sqlite_hosts.report(1)
     shown = f"/{node_uuid(1)}"
     for query in ("?x=1", "/detail?x=1", "?with_servers=perhaps", f"{shown}?with_servers=2"):
-        sqlite_hosts.ask("GET", f"{HYPERVISORS}{query}", status=400)
+        sqlite_hosts.request("GET", f"{HYPERVISORS}{query}", status=400)
     for query in (f"{shown}?limit=1", "?limit=1&limit=x"):
-        sqlite_hosts.ask("GET", f"{HYPERVISORS}{query}", version="2.53", status=400)
+        sqlite_hosts.request("GET", f"{HYPERVISORS}{query}", version="2.53", status=400)
     for query in ("?x=1", "?with_servers=perhaps", "/1?x=1"):
-        sqlite_hosts.ask("GET", f"{HYPERVISORS}{query}", version="2.52")
+        sqlite_hosts.request("GET", f"{HYPERVISORS}{query}", version="2.52")
 
 
-def test_what_is_not_there_is_404_and_what_is_no_uuid_400(sqlite_hosts):
+def test_unknown_hypervisor_is_404_and_invalid_uuid_400(sqlite_hosts):
     sqlite_hosts.report(1)
     for name, version, status, expected in (
         (UNKNOWN, "2.53", 404, f"Hypervisor with ID '{UNKNOWN}' could not be found."),
@@ -301,16 +301,18 @@ def test_what_is_not_there_is_404_and_what_is_no_uuid_400(sqlite_hosts):
     ):
         for path in ("", "/uptime"):
             url = f"{HYPERVISORS}/{name}{path}"
-            assert expected in message(sqlite_hosts.ask("GET", url, version=version, status=status))
+            assert expected in error_message(
+                sqlite_hosts.request("GET", url, version=version, status=status)
+            )
 
 
-def test_node_without_a_service_is_no_hypervisor(sqlite_hosts, sqlite_database):
+def test_node_without_a_service_is_not_listed(sqlite_hosts, sqlite_database):
     uuid = add_node(sqlite_database, "cn1")
     assert sqlite_hosts.hypervisors() == []
-    sqlite_hosts.ask("GET", f"{HYPERVISORS}/{uuid}", status=404)
+    sqlite_hosts.request("GET", f"{HYPERVISORS}/{uuid}", status=404)
 
 
-def test_statements_do_not_grow_with_hypervisors_and_instances(hosts):
+def test_statement_count_is_independent_of_hypervisors_and_instances(hosts):
     calls = ("?with_servers=true", "/detail?with_servers=true", "/statistics")
     counts = []
     for size in (2, 10):
@@ -319,6 +321,6 @@ def test_statements_do_not_grow_with_hypervisors_and_instances(hosts):
             hosts.record(node_uuid(9000 + number), f"cn{number}")
         with record_statements(hosts.app.app.services.database) as seen:
             for query in calls:
-                hosts.ask("GET", f"{HYPERVISORS}{query}", version="2.87")
+                hosts.request("GET", f"{HYPERVISORS}{query}", version="2.87")
         counts.append(len(seen))
     assert counts[0] == counts[1]

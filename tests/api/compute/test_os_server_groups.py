@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.api.compute.flavors import message
+from tests.api.compute.flavors import error_message
 from tests.support.scheduling import instance
 from tests.support.statements import record_statements
 
@@ -14,12 +14,12 @@ BOB = {"token": "bob:shop", "roles": "member,reader"}
 EVE = {"token": "eve:bank", "roles": "member,reader"}
 
 
-def create(groups, version, **fields):
+def create_group(groups, version, **fields):
     body = {"server_group": {"name": "g", **fields}}
-    return groups.ask("POST", "", body, version=version, status="*")
+    return groups.request("POST", "", body, version=version, status="*")
 
 
-def test_group_is_made_shown_and_deleted(groups):
+def test_group_is_created_shown_and_deleted(groups):
     made = groups.create("web", "anti-affinity", {"max_server_per_host": 2})
     assert UUID(made["id"])
     assert made == {
@@ -33,9 +33,9 @@ def test_group_is_made_shown_and_deleted(groups):
     }
     assert groups.show(made["id"]) == made
     assert groups.show(made["id"].upper()) == made
-    assert groups.ask("DELETE", f"/{made['id']}", status=204).body == b""
+    assert groups.request("DELETE", f"/{made['id']}", status=204).body == b""
     for method in ("GET", "DELETE"):
-        gone = groups.ask(method, f"/{made['id']}", status=404)
+        gone = groups.request(method, f"/{made['id']}", status=404)
         assert gone.json["itemNotFound"]["message"] == (
             f"Instance group {made['id']} could not be found."
         )
@@ -52,7 +52,7 @@ def test_group_is_made_shown_and_deleted(groups):
         ("2.96", {"policy", "rules", "project_id", "user_id"}),
     ],
 )
-def test_each_version_shows_its_own_keys(sqlite_groups, version, keys):
+def test_keys_depend_on_the_version(sqlite_groups, version, keys):
     made = sqlite_groups.create("web", "anti-affinity", {"max_server_per_host": 3})
     shown = sqlite_groups.show(made["id"], version=version)
     assert set(shown) == {"id", "name", "members"} | keys
@@ -60,16 +60,16 @@ def test_each_version_shows_its_own_keys(sqlite_groups, version, keys):
         (["anti-affinity"], {}),
         (None, {}),
     ]
-    assert sqlite_groups.ask("GET", version=version).json["server_groups"] == [shown]
+    assert sqlite_groups.request("GET", version=version).json["server_groups"] == [shown]
 
 
-def test_soft_policies_came_with_2_15(sqlite_groups):
+def test_soft_policies_are_supported_from_2_15(sqlite_groups):
     for policy in POLICIES:
         soft = policy.startswith("soft")
-        old = create(sqlite_groups, "2.14", policies=[policy])
+        old = create_group(sqlite_groups, "2.14", policies=[policy])
         assert old.status_int == (400 if soft else 200)
-        assert create(sqlite_groups, "2.15", policies=[policy]).status_int == 200
-        assert create(sqlite_groups, "2.64", policy=policy).status_int == 200
+        assert create_group(sqlite_groups, "2.15", policies=[policy]).status_int == 200
+        assert create_group(sqlite_groups, "2.64", policy=policy).status_int == 200
 
 
 @pytest.mark.parametrize(
@@ -104,15 +104,15 @@ def test_soft_policies_came_with_2_15(sqlite_groups):
         ),
     ],
 )
-def test_bad_group_is_400_and_nothing_is_kept(sqlite_groups, version, fields, expected):
-    answer = create(sqlite_groups, version, **fields)
+def test_invalid_group_is_400_and_not_stored(sqlite_groups, version, fields, expected):
+    answer = create_group(sqlite_groups, version, **fields)
     assert answer.status_int == 400
     assert answer.json["badRequest"]["code"] == 400
-    assert expected.lower() in message(answer).lower()
+    assert expected.lower() in error_message(answer).lower()
     assert sqlite_groups.names() == []
 
 
-def test_rules_may_be_empty_and_numbers_may_be_text(sqlite_groups):
+def test_rules_can_be_empty_and_numbers_can_be_text(sqlite_groups):
     assert sqlite_groups.create("a", "affinity", {})["rules"] == {}
     made = sqlite_groups.create("b", "anti-affinity", {"max_server_per_host": "12"})
     assert made["rules"] == {"max_server_per_host": 12}
@@ -122,26 +122,26 @@ def test_members_are_the_instances_recorded_in_it(groups):
     group = groups.create("web", "soft-affinity")["id"]
     other = groups.create("db")["id"]
     for number in (3, 1):
-        groups.record(instance(number), group, host="cn1")
-    groups.record(instance(2), other)
+        groups.record_member(instance(number), group, host="cn1")
+    groups.record_member(instance(2), other)
     assert groups.show(group)["members"] == [instance(3), instance(1)]
-    listed = groups.ask("GET").json["server_groups"]
+    listed = groups.request("GET").json["server_groups"]
     assert [each["members"] for each in listed] == [[instance(3), instance(1)], [instance(2)]]
     groups.app.delete(f"/scheduler/v1/instances/{instance(3)}", status=204)
-    groups.record(instance(1), other)
+    groups.record_member(instance(1), other)
     assert groups.show(group)["members"] == []
     assert groups.show(other)["members"] == [instance(1), instance(2)]
 
 
-def test_deleted_group_leaves_its_members_without_one(groups):
+def test_members_of_a_deleted_group_have_no_group(groups):
     group = groups.create()["id"]
-    groups.record(instance(1), group, host="cn1")
-    groups.ask("DELETE", f"/{group}", status=204)
+    groups.record_member(instance(1), group, host="cn1")
+    groups.request("DELETE", f"/{group}", status=204)
     recorded = groups.app.get(f"/scheduler/v1/instances/{instance(1)}").json
     assert (recorded["host"], recorded["server_group"]) == ("cn1", None)
 
 
-def test_list_is_paged_in_the_order_made(groups):
+def test_list_is_paged_in_creation_order(groups):
     for name in ("c", "a", "d", "b"):
         groups.create(name)
     assert groups.names() == ["c", "a", "d", "b"]
@@ -150,12 +150,12 @@ def test_list_is_paged_in_the_order_made(groups):
     assert groups.names("?offset=3") == ["b"]
     assert groups.names("?offset=99999999999999999999") == []
     assert groups.names("?limit=0") == ["c", "a", "d", "b"]
-    marker = groups.ask("GET", "?limit=2").json["server_groups"][-1]["id"]
+    marker = groups.request("GET", "?limit=2").json["server_groups"][-1]["id"]
     assert groups.names(f"?limit=1&offset=1&marker={marker.upper()}") == ["d"]
     assert groups.names("?marker=nope") == []
 
 
-def test_no_answer_lists_more_than_the_most(sqlite_groups, monkeypatch):
+def test_page_has_at_most_the_maximum(sqlite_groups, monkeypatch):
     monkeypatch.setattr("placement_sched.api.paging.MAX_PAGE", 2)
     for name in "abc":
         sqlite_groups.create(name)
@@ -164,17 +164,17 @@ def test_no_answer_lists_more_than_the_most(sqlite_groups, monkeypatch):
 
 
 @pytest.mark.parametrize("query", ["limit=-1", "limit=x", "offset=-1", "offset=1.5", "limit="])
-def test_page_that_cannot_be_is_400(sqlite_groups, query):
-    answer = sqlite_groups.ask("GET", f"?{query}", status=400)
-    assert query.split("=")[0] in message(answer)
+def test_invalid_page_is_400(sqlite_groups, query):
+    answer = sqlite_groups.request("GET", f"?{query}", status=400)
+    assert query.split("=")[0] in error_message(answer)
 
 
-def test_unknown_parameter_is_refused_from_2_75_on(sqlite_groups):
-    sqlite_groups.ask("GET", "?bogus=1", version="2.74")
-    sqlite_groups.ask("GET", "?bogus=1", version="2.75", status=400)
+def test_unknown_parameter_is_rejected_from_2_75(sqlite_groups):
+    sqlite_groups.request("GET", "?bogus=1", version="2.74")
+    sqlite_groups.request("GET", "?bogus=1", version="2.75", status=400)
 
 
-def test_projects_see_their_own(groups):
+def test_projects_see_their_own_groups(groups):
     own = groups.create("own", **BOB)
     assert (own["project_id"], own["user_id"]) == ("shop", "bob")
     groups.create("others", **EVE)
@@ -183,18 +183,18 @@ def test_projects_see_their_own(groups):
     assert groups.names() == []
     assert groups.names("?all_projects=True") == ["own", "others"]
     for method in ("GET", "DELETE"):
-        groups.ask(method, f"/{own['id']}", status=403, **EVE)
+        groups.request(method, f"/{own['id']}", status=403, **EVE)
     assert groups.show(own["id"])["name"] == "own"
-    groups.ask("DELETE", f"/{own['id']}", status=204, **BOB)
+    groups.request("DELETE", f"/{own['id']}", status=204, **BOB)
     assert groups.names("?all_projects=") == ["others"]
 
 
-def test_number_of_statements_is_the_same_for_many_groups_and_members(sqlite_groups):
+def test_statement_count_is_independent_of_groups_and_members(sqlite_groups):
     database = sqlite_groups.app.app.services.database
     counts = []
     for number in range(1, 6):
         group = sqlite_groups.create(str(number))["id"]
-        sqlite_groups.record(instance(number), group, host=f"cn{number}")
+        sqlite_groups.record_member(instance(number), group, host=f"cn{number}")
         with record_statements(database) as listing:
             sqlite_groups.names()
         with record_statements(database) as showing:
@@ -212,12 +212,12 @@ def test_number_of_statements_is_the_same_for_many_groups_and_members(sqlite_gro
         ("delete", "DELETE", "/one", "member"),
     ],
 )
-def test_each_call_takes_a_role_of_the_project(sqlite_groups, rule, method, path, member):
+def test_each_call_requires_a_project_role(sqlite_groups, rule, method, path, member):
     made = sqlite_groups.create(**BOB)["id"]
     path = path.replace("one", made)
     body = {"server_group": {"name": "g", "policy": "affinity"}} if method == "POST" else None
-    assert sqlite_groups.ask(method, path, body, token="", status=401)
-    refused = sqlite_groups.ask(method, path, body, token="bob:shop", status=403)
+    assert sqlite_groups.request(method, path, body, token="", status=401)
+    refused = sqlite_groups.request(method, path, body, token="bob:shop", status=403)
     assert f"os_compute_api:os-server-groups:{rule}" in refused.json["forbidden"]["message"]
-    allowed = sqlite_groups.ask(method, path, body, token="bob:shop", roles=member, status="*")
+    allowed = sqlite_groups.request(method, path, body, token="bob:shop", roles=member, status="*")
     assert allowed.status_int in {200, 204}

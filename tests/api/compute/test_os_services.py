@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Services: what is listed of them, and what enabling, disabling and forcing down does."""
 
-from tests.api.compute.hosts import SERVICES, HostApi, message
+from tests.api.compute.hosts import SERVICES, HostApi, error_message
 from tests.support.hosts import add_service
 from tests.support.reports import NOW
 from tests.support.statements import record_statements
@@ -26,7 +26,7 @@ def test_service_of_a_reporting_host_is_shown(hosts):
     }
 
 
-def test_keys_of_a_service_are_those_of_the_version(sqlite_hosts):
+def test_service_keys_depend_on_the_version(sqlite_hosts):
     sqlite_hosts.report(1)
     for version, kind, forced_down in (
         *(("2.1", int, False), ("2.10", int, False), ("2.11", int, True), ("2.52", int, True)),
@@ -42,19 +42,19 @@ def test_services_are_found_by_host_and_binary(hosts, database):
         hosts.report(number)
     add_service(database, "cn1", "nova-scheduler")
 
-    def found(query):
+    def find_services(query):
         return [(one["host"], one["binary"]) for one in hosts.services(query)]
 
     compute, scheduler = ("cn1", "nova-compute"), ("cn1", "nova-scheduler")
-    assert found("") == [compute, ("cn2", "nova-compute"), scheduler]
-    assert found("?host=cn1") == [compute, scheduler]
-    assert found("?binary=nova-compute") == [compute, ("cn2", "nova-compute")]
-    assert found("?host=cn1&binary=nova-scheduler") == [scheduler]
-    assert found("?host=CN1") == found("?binary=nova-conductor") == []
-    assert found("?host=&binary=") == found("")
+    assert find_services("") == [compute, ("cn2", "nova-compute"), scheduler]
+    assert find_services("?host=cn1") == [compute, scheduler]
+    assert find_services("?binary=nova-compute") == [compute, ("cn2", "nova-compute")]
+    assert find_services("?host=cn1&binary=nova-scheduler") == [scheduler]
+    assert find_services("?host=CN1") == find_services("?binary=nova-conductor") == []
+    assert find_services("?host=&binary=") == find_services("")
 
 
-def test_zone_is_the_hosts_or_the_default_or_internal(hosts, api, database):
+def test_service_zone_is_of_its_host_default_or_internal(hosts, api, database):
     for number in (1, 2):
         hosts.report(number)
     add_service(database, "cn1", "nova-scheduler")
@@ -65,51 +65,51 @@ def test_zone_is_the_hosts_or_the_default_or_internal(hosts, api, database):
     assert [one["zone"] for one in hosts.services()] == ["east", "nova", "internal"]
 
 
-def test_default_zone_is_the_options(sqlite_settings, make_app):
+def test_default_zone_name_is_configurable(sqlite_settings, make_app):
     settings = sqlite_settings.with_overrides({"DEFAULT.default_availability_zone": "az0"})
     hosts = HostApi(make_app(settings, clock=lambda: NOW))
     hosts.report(1)
     assert hosts.service()["zone"] == "az0"
 
 
-def test_service_is_up_while_its_last_report_is_young(sqlite_hosts):
+def test_service_is_up_while_its_last_report_is_recent(sqlite_hosts):
     for silent, state in ((0, "up"), (60, "up"), (61, "down")):
         sqlite_hosts.report(1, silent=silent)
         assert sqlite_hosts.service()["state"] == state, silent
 
 
-def test_unknown_parameters_are_refused_from_2_75_on(sqlite_hosts):
+def test_unknown_parameters_are_rejected_from_2_75(sqlite_hosts):
     assert sqlite_hosts.services("?x=1", version="2.74") == []
-    sqlite_hosts.ask("GET", f"{SERVICES}?x=1", version="2.75", status=400)
+    sqlite_hosts.request("GET", f"{SERVICES}?x=1", version="2.75", status=400)
 
 
-def test_disabled_host_is_marked_and_enabled_one_is_not(hosts):
+def test_only_disabled_host_has_the_disabled_trait(hosts):
     for number in (1, 2):
         hosts.report(number)
-    answer = hosts.change({"status": "disabled", "disabled_reason": "broken fan"})
+    answer = hosts.change_service({"status": "disabled", "disabled_reason": "broken fan"})
     assert (answer["status"], answer["disabled_reason"], answer["state"]) == (
         *("disabled", "broken fan"),
         "up",
     )
     assert answer == hosts.service()
     assert (hosts.traits(1), hosts.traits(2)) == ({DISABLED}, set())
-    answer = hosts.change({"status": "enabled"})
+    answer = hosts.change_service({"status": "enabled"})
     assert (answer["status"], answer["disabled_reason"]) == ("enabled", None)
     assert hosts.traits(1) == set()
 
 
-def test_forced_down_is_down_until_it_is_not(hosts):
+def test_forced_down_service_is_down_until_unset(hosts):
     hosts.report(1)
-    answer = hosts.change({"forced_down": True})
+    answer = hosts.change_service({"forced_down": True})
     assert (answer["forced_down"], answer["state"], answer["status"]) == (True, "down", "enabled")
     hosts.report(1)
     assert hosts.service()["state"] == "down"
-    assert hosts.change({"forced_down": False})["state"] == "up"
+    assert hosts.change_service({"forced_down": False})["state"] == "up"
 
 
 def test_status_and_forced_down_change_together(sqlite_hosts):
     sqlite_hosts.report(1)
-    answer = sqlite_hosts.change(
+    answer = sqlite_hosts.change_service(
         {"status": "disabled", "disabled_reason": "moved", "forced_down": "true"}
     )
     assert (answer["status"], answer["forced_down"], answer["disabled_reason"]) == (
@@ -136,58 +136,60 @@ def test_invalid_change_is_reported_and_changes_nothing(sqlite_hosts):
     sqlite_hosts.report(1)
     before = sqlite_hosts.service()
     for fields, expected in WRONG_CHANGES:
-        assert expected in sqlite_hosts.change(fields, status=400), fields
+        assert expected in sqlite_hosts.change_service(fields, status=400), fields
     assert sqlite_hosts.service() == before
 
 
-def test_unknown_uuid_is_404_and_what_is_none_400(sqlite_hosts):
+def test_unknown_uuid_is_404_and_invalid_uuid_400(sqlite_hosts):
     body = {"status": "enabled"}
-    missing = sqlite_hosts.ask("PUT", f"{SERVICES}/{UNKNOWN}", body, status=404)
-    assert message(missing) == f"Service {UNKNOWN} could not be found."
-    wrong = sqlite_hosts.ask("PUT", f"{SERVICES}/7", body, status=400)
-    assert message(wrong) == "Invalid uuid 7"
+    missing = sqlite_hosts.request("PUT", f"{SERVICES}/{UNKNOWN}", body, status=404)
+    assert error_message(missing) == f"Service {UNKNOWN} could not be found."
+    wrong = sqlite_hosts.request("PUT", f"{SERVICES}/7", body, status=400)
+    assert error_message(wrong) == "Invalid uuid 7"
 
 
-def test_only_compute_services_are_changed_by_uuid(sqlite_hosts, sqlite_database):
+def test_only_compute_services_can_be_changed_by_uuid(sqlite_hosts, sqlite_database):
     add_service(sqlite_database, "cn1", "nova-scheduler")
-    answer = sqlite_hosts.change({"status": "disabled"}, status=400)
+    answer = sqlite_hosts.change_service({"status": "disabled"}, status=400)
     assert "Updating a nova-scheduler service is not supported" in answer
     assert sqlite_hosts.service()["status"] == "enabled"
 
 
-def test_service_is_changed_by_name_before_2_53(hosts):
+def test_service_can_be_changed_by_name_before_2_53(hosts):
     hosts.report(1)
     named = {"host": "cn1", "binary": "nova-compute"}
-    answer = hosts.named("disable-log-reason", version="2.1", disabled_reason="fan").json["service"]
+    answer = hosts.change_service_by_name(
+        "disable-log-reason", version="2.1", disabled_reason="fan"
+    ).json["service"]
     assert answer == {**named, "status": "disabled", "disabled_reason": "fan"}
     assert hosts.service(version="2.1")["disabled_reason"] == "fan"
     assert hosts.traits() == {DISABLED}
-    answer = hosts.named("enable", version="2.1").json["service"]
+    answer = hosts.change_service_by_name("enable", version="2.1").json["service"]
     assert answer == {**named, "status": "enabled"}
     assert (hosts.service()["disabled_reason"], hosts.traits()) == (None, set())
-    answer = hosts.named("disable", version="2.1").json["service"]
+    answer = hosts.change_service_by_name("disable", version="2.1").json["service"]
     assert answer == {**named, "status": "disabled"}
     assert (hosts.service()["status"], hosts.traits()) == ("disabled", {DISABLED})
-    answer = hosts.named("force-down", forced_down="1").json["service"]
+    answer = hosts.change_service_by_name("force-down", forced_down="1").json["service"]
     assert answer == {**named, "forced_down": True}
     assert hosts.service()["state"] == "down"
 
 
-def test_another_than_a_compute_service_marks_no_provider(hosts, database):
+def test_disabling_other_services_sets_no_trait(hosts, database):
     hosts.report(1)
     add_service(database, "cn1", "nova-scheduler")
-    hosts.named("disable", binary="nova-scheduler")
+    hosts.change_service_by_name("disable", binary="nova-scheduler")
     states = {one["binary"]: one["status"] for one in hosts.services()}
     assert states == {"nova-compute": "enabled", "nova-scheduler": "disabled"}
     assert hosts.traits() == set()
 
 
-def test_names_are_served_before_2_53_only(sqlite_hosts):
+def test_name_paths_exist_before_2_53_only(sqlite_hosts):
     sqlite_hosts.report(1)
     for action in ("enable", "disable", "disable-log-reason", "force-down"):
-        sqlite_hosts.named(action, version="2.53", status=404)
-    sqlite_hosts.named("force-down", version="2.10", forced_down=True, status=404)
-    sqlite_hosts.named("stop", status=404)
+        sqlite_hosts.change_service_by_name(action, version="2.53", status=404)
+    sqlite_hosts.change_service_by_name("force-down", version="2.10", forced_down=True, status=404)
+    sqlite_hosts.change_service_by_name("stop", status=404)
 
 
 WRONG_NAMED = [
@@ -202,13 +204,15 @@ WRONG_NAMED = [
 ]
 
 
-def test_fault_of_a_change_by_name_is_reported(sqlite_hosts):
+def test_invalid_change_by_name_is_reported(sqlite_hosts):
     sqlite_hosts.report(1)
     for action, fields, status, expected in WRONG_NAMED:
-        assert expected in message(sqlite_hosts.named(action, status=status, **fields)), fields
+        assert expected in error_message(
+            sqlite_hosts.change_service_by_name(action, status=status, **fields)
+        ), fields
 
 
-def test_statements_do_not_grow_with_services(hosts):
+def test_statement_count_is_independent_of_services(hosts):
     counts = []
     for size in (2, 12):
         hosts.report_many(size)

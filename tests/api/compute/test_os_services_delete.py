@@ -3,7 +3,7 @@
 
 from uuid import uuid4
 
-from tests.api.compute.hosts import SERVICES, message
+from tests.api.compute.hosts import SERVICES, error_message
 from tests.support.hosts import add_service
 from tests.support.reports import node_uuid
 from tests.support.statements import record_statements
@@ -36,12 +36,12 @@ def allocate(hosts, provider, resource_class):
     return address
 
 
-def providers(hosts):
+def provider_uuids(hosts):
     found = hosts.app.get(RP, headers=LATEST_HEADERS).json["resource_providers"]
     return {one["uuid"] for one in found}
 
 
-def test_service_goes_with_nodes_provider_trees_and_memberships(hosts, api):
+def test_service_is_deleted_with_nodes_and_providers(hosts, api):
     hosts.report(1, host="rack")
     hosts.report(2, host="rack")
     hosts.report(3)
@@ -49,49 +49,49 @@ def test_service_goes_with_nodes_provider_trees_and_memberships(hosts, api):
     number = api.make("a", "zone")
     for host in ("rack", "cn3"):
         api.add_host(number, host)
-    hosts.remove("rack", status=204)
+    hosts.delete_service("rack", status=204)
     assert [one["host"] for one in hosts.services()] == ["cn3"]
     assert [one["hypervisor_hostname"] for one in hosts.hypervisors()] == ["cn3"]
-    assert providers(hosts) == {node_uuid(3)}
+    assert provider_uuids(hosts) == {node_uuid(3)}
     assert api.show(number).json["aggregate"]["hosts"] == ["cn3"]
     hosts.report(1, host="rack")
     assert hosts.service("rack")["status"] == "enabled"
     assert api.show(number).json["aggregate"]["hosts"] == ["cn3"]
 
 
-def test_host_with_instances_keeps_its_service_and_all_else(hosts, api):
+def test_host_with_instances_is_not_deleted(hosts, api):
     hosts.report(1)
     number = api.make("a")
     api.add_host(number, "cn1")
     instance = str(uuid4())
     hosts.record(instance, "cn1", "cn1")
-    answer = message(hosts.remove(status=409))
+    answer = error_message(hosts.delete_service(status=409))
     assert "Unable to delete compute service that is hosting instances" in answer
     assert hosts.hypervisor()["state"] == "up"
-    assert providers(hosts) == {node_uuid(1)}
+    assert provider_uuids(hosts) == {node_uuid(1)}
     assert api.show(number).json["aggregate"]["hosts"] == ["cn1"]
     hosts.app.delete(f"/scheduler/v1/instances/{instance}")
-    hosts.remove(status=204)
+    hosts.delete_service(status=204)
 
 
-def test_host_whose_providers_are_in_use_keeps_its_service_and_all_else(hosts, api):
+def test_host_with_providers_in_use_is_not_deleted(hosts, api):
     hosts.report(1)
     number = api.make("a")
     api.add_host(number, "cn1")
     child = make_child(hosts)
     address = allocate(hosts, child, "VGPU")
-    answer = message(hosts.remove(status=409))
+    answer = error_message(hosts.delete_service(status=409))
     assert f"Unable to delete resource provider {child}" in answer
     assert address.rpartition("/")[2] in answer
     assert hosts.hypervisor()["state"] == "up"
-    assert providers(hosts) == {node_uuid(1), child}
+    assert provider_uuids(hosts) == {node_uuid(1), child}
     assert api.show(number).json["aggregate"]["hosts"] == ["cn1"]
     hosts.app.delete(address)
-    hosts.remove(status=204)
-    assert providers(hosts) == set()
+    hosts.delete_service(status=204)
+    assert provider_uuids(hosts) == set()
 
 
-def test_error_says_who_uses_the_host_and_what_frees_it(sqlite_hosts):
+def test_error_names_consumers_and_how_to_free_the_host(sqlite_hosts):
     """As after an evacuation: the instance is elsewhere, and still has allocations here."""
     hosts = sqlite_hosts
     hosts.report(1)
@@ -107,50 +107,50 @@ def test_error_says_who_uses_the_host_and_what_frees_it(sqlite_hosts):
     }
     hosts.app.put_json(f"/placement/allocations/{instance}", claim, headers=LATEST_HEADERS)
     other = allocate(hosts, node_uuid(1), "VCPU").rpartition("/")[2]
-    answer = message(hosts.remove(status=409))
+    answer = error_message(hosts.delete_service(status=409))
     assert f"instance {instance} is on cn2 now" in answer
     assert f"consumer {other} is not a recorded instance" in answer
     assert "placement-sched placement audit --delete" in answer
     assert "openstack resource provider allocation unset" in answer
 
 
-def test_service_is_named_by_number_before_2_53(sqlite_hosts):
+def test_service_is_deleted_by_number_before_2_53(sqlite_hosts):
     sqlite_hosts.report(1)
     number = sqlite_hosts.service(version="2.52")["id"]
-    wrong = sqlite_hosts.ask("DELETE", f"{SERVICES}/{number}", version="2.53", status=400)
-    assert message(wrong) == f"Invalid uuid {number}"
+    wrong = sqlite_hosts.request("DELETE", f"{SERVICES}/{number}", version="2.53", status=400)
+    assert error_message(wrong) == f"Invalid uuid {number}"
     uuid = sqlite_hosts.service()["id"]
-    sqlite_hosts.ask("DELETE", f"{SERVICES}/{uuid}", version="2.52", status=400)
+    sqlite_hosts.request("DELETE", f"{SERVICES}/{uuid}", version="2.52", status=400)
     for unknown in (number + 1, 0, -1, 2**31, 10**40):
-        sqlite_hosts.ask("DELETE", f"{SERVICES}/{unknown}", version="2.1", status=404)
-    sqlite_hosts.ask("DELETE", f"{SERVICES}/{number}", version="2.1", status=204)
-    sqlite_hosts.ask("DELETE", f"{SERVICES}/{uuid}", status=404)
+        sqlite_hosts.request("DELETE", f"{SERVICES}/{unknown}", version="2.1", status=404)
+    sqlite_hosts.request("DELETE", f"{SERVICES}/{number}", version="2.1", status=204)
+    sqlite_hosts.request("DELETE", f"{SERVICES}/{uuid}", status=404)
     assert sqlite_hosts.services() == []
 
 
-def test_uuid_may_be_written_in_any_way(sqlite_hosts):
+def test_uuid_can_have_any_spelling(sqlite_hosts):
     sqlite_hosts.report(1)
     uuid = sqlite_hosts.service()["id"].replace("-", "").upper()
-    sqlite_hosts.ask("DELETE", f"{SERVICES}/{uuid}", status=204)
+    sqlite_hosts.request("DELETE", f"{SERVICES}/{uuid}", status=204)
 
 
-def test_another_than_a_compute_service_goes_alone(sqlite_hosts, sqlite_database):
+def test_other_service_is_deleted_alone(sqlite_hosts, sqlite_database):
     sqlite_hosts.report(1)
     sqlite_hosts.record(str(uuid4()), "cn1")
     add_service(sqlite_database, "cn1", "nova-scheduler")
     _, scheduler = sqlite_hosts.services()
-    sqlite_hosts.ask("DELETE", f"{SERVICES}/{scheduler['id']}", status=204)
+    sqlite_hosts.request("DELETE", f"{SERVICES}/{scheduler['id']}", status=204)
     assert [one["binary"] for one in sqlite_hosts.services()] == ["nova-compute"]
-    assert providers(sqlite_hosts) == {node_uuid(1)}
+    assert provider_uuids(sqlite_hosts) == {node_uuid(1)}
 
 
-def test_statements_do_not_grow_with_nodes_and_providers(hosts):
+def test_statement_count_is_independent_of_nodes_and_providers(hosts):
     counts = []
     for size in (2, 8):
         hosts.report_many(size, host="rack")
         for number in range(size):
             make_child(hosts, number)
         with record_statements(hosts.app.app.services.database) as seen:
-            hosts.remove("rack", status=204)
+            hosts.delete_service("rack", status=204)
         counts.append(len(seen))
     assert counts[0] == counts[1]

@@ -13,19 +13,21 @@ pytestmark = pytest.mark.all_databases
 FLAVOR = {"name": "small", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
 
 
-def place(hosts, number):
+def select_destination(hosts, number):
     spec = {"project_id": "shop", "flavor": FLAVOR, "instance_uuids": [instance(number)]}
     body = {"request_spec": spec}
     return hosts.app.post_json("/scheduler/v1/select_destinations", body, status="*").status_int
 
 
-def test_deletion_and_claim_never_both_win(hosts):
+def test_concurrent_deletion_and_claim_never_both_succeed(hosts):
     for number in range(2):
         hosts.report(1)
         uuid = hosts.service()["id"]
         deleted, placed = run_concurrently(
-            lambda uuid=uuid: hosts.ask("DELETE", f"/os-services/{uuid}", status="*").status_int,
-            lambda number=number: place(hosts, number),
+            lambda uuid=uuid: (
+                hosts.request("DELETE", f"/os-services/{uuid}", status="*").status_int
+            ),
+            lambda number=number: select_destination(hosts, number),
         )
         assert (deleted, placed) in {(204, 409), (409, 200)}
         found = hosts.app.get("/placement/resource_providers", headers=LATEST_HEADERS).json
@@ -35,12 +37,14 @@ def test_deletion_and_claim_never_both_win(hosts):
             hosts.app.delete(f"/scheduler/v1/instances/{instance(number)}")
 
 
-def test_deletion_and_report_leave_all_of_a_host_or_nothing(hosts):
+def test_concurrent_deletion_and_report_leave_a_whole_host_or_none(hosts):
     for _ in range(2):
         hosts.report(1)
         uuid = hosts.service()["id"]
         deleted, _ = run_concurrently(
-            lambda uuid=uuid: hosts.ask("DELETE", f"/os-services/{uuid}", status="*").status_int,
+            lambda uuid=uuid: (
+                hosts.request("DELETE", f"/os-services/{uuid}", status="*").status_int
+            ),
             lambda: hosts.report(1, vcpus=16),
         )
         assert deleted == 204

@@ -22,7 +22,7 @@ from tests.support.versions import LATEST, LATEST_HEADERS
         ({"OpenStack-API-Version": "compute 2.30", "X-OpenStack-Nova-API-Version": "2.41"}, "2.30"),
     ],
 )
-def test_microversion_is_answered_in_both_headers(sqlite_app, headers, answered):
+def test_microversion_is_returned_in_both_headers(sqlite_app, headers, answered):
     answer = sqlite_app.get("/compute/v2.1/os-aggregates", headers=headers)
     assert answer.headers["OpenStack-API-Version"] == f"compute {answered}"
     assert answer.headers["X-OpenStack-Nova-API-Version"] == answered
@@ -47,7 +47,7 @@ def test_version_out_of_range_is_406_in_novas_shape(sqlite_app, header, text):
 @pytest.mark.parametrize(
     "text", ["abc", "2", "2.x", "2.1.1", "2.01", "02.1", "+2.1", "2.+1", "2.1_0", "2.", "2.00"]
 )
-def test_version_that_is_none_is_400(sqlite_app, text):
+def test_malformed_version_is_400(sqlite_app, text):
     headers = {"OpenStack-API-Version": f"compute {text}"}
     answer = sqlite_app.get("/compute/v2.1/os-aggregates", headers=headers, status=400)
     assert f"API Version String {text} is of invalid format" in answer.json["badRequest"]["message"]
@@ -66,7 +66,7 @@ def test_unknown_path_is_404_in_novas_shape(sqlite_app, path):
     assert sqlite_app.get(path, status=404).json["itemNotFound"]["code"] == 404
 
 
-def test_wrong_method_is_405_with_the_right_ones(sqlite_app):
+def test_wrong_method_is_405_with_allowed_methods(sqlite_app):
     answer = sqlite_app.patch_json("/compute/v2.1/os-aggregates", {}, status=405)
     assert answer.json["badMethod"]["code"] == 405
     assert answer.headers["Allow"] == "GET, POST"

@@ -34,10 +34,10 @@ from placement_sched.model.instance import POWER_STATES, STATUSES
         (None, None, "UNKNOWN"),
     ],
 )
-def test_status_is_novas(vm_state, task_state, status):
+def test_server_status_equals_novas(vm_state, task_state, status):
     assert status_of(vm_state, task_state) == status
 
 
-def test_power_goes_with_the_vm_state():
+def test_power_state_follows_vm_state():
     assert set(POWER_STATES) <= set(STATUSES)
     assert [power_state_of(state) for state in ("Active", "stopped", None, "x")] == [1, 4, 0, 0]

@@ -6,7 +6,7 @@ from hashlib import sha224
 
 import pytest
 
-from tests.api.compute.flavors import message
+from tests.api.compute.flavors import error_message
 from tests.api.compute.servers import READER, URL
 from tests.support import service_changes
 from tests.support.reports import NOW
@@ -59,9 +59,9 @@ BROUGHT = {
 
 
 @pytest.mark.all_databases
-def test_server_is_what_was_recorded(servers):
+def test_server_shows_the_recorded_instance(servers):
     servers.report(1)
-    servers.zone("west", "cn1")
+    servers.create_zone("west", "cn1")
     servers.record(
         1,
         host="cn1",
@@ -127,12 +127,12 @@ def test_server_is_what_was_recorded(servers):
     later = servers.show(1)
     assert (later["created"], later["updated"]) == ("2026-01-01T12:00:00Z", "2026-01-01T12:00:05Z")
     assert later["progress"] == 0
-    (listed,) = servers.ask("GET", "/detail?all_tenants=1").json["servers"]
+    (listed,) = servers.request("GET", "/detail?all_tenants=1").json["servers"]
     later.pop("server_groups")
     assert listed == later
 
 
-def test_each_version_brings_its_own_keys(sqlite_servers):
+def test_keys_depend_on_the_version(sqlite_servers):
     sqlite_servers.record(1)
     seen = set(sqlite_servers.show(1, version="2.1"))
     for version, brought in BROUGHT.items():
@@ -143,7 +143,7 @@ def test_each_version_brings_its_own_keys(sqlite_servers):
         assert not brought & set(sqlite_servers.show(1, version=before))
 
 
-def test_flavor_is_embedded_from_2_47_on(sqlite_servers):
+def test_flavor_is_embedded_from_2_47(sqlite_servers):
     sqlite_servers.record(1, flavor=FLAVOR)
     old = sqlite_servers.show(1, version="2.46")["flavor"]
     assert old["id"] == "f1"
@@ -162,7 +162,7 @@ def test_known_fields_of_a_flavor_are_shown(sqlite_servers, flavor, flavorid, na
     assert (embedded["original_name"], embedded["ram"]) == (name, 0)
 
 
-def test_what_is_nowhere_has_no_host_and_no_zone(sqlite_servers):
+def test_server_without_host_has_no_zone(sqlite_servers):
     sqlite_servers.record(1)
     shown = sqlite_servers.show(1)
     keys = ("hostId", "host_status", "OS-EXT-AZ:availability_zone", "image", "status")
@@ -171,13 +171,13 @@ def test_what_is_nowhere_has_no_host_and_no_zone(sqlite_servers):
     assert "progress" not in shown
 
 
-def test_host_without_a_zone_is_in_the_default_one(sqlite_servers):
+def test_host_without_a_zone_is_in_the_default_zone(sqlite_servers):
     sqlite_servers.record(1, host="unreported")
     shown = sqlite_servers.show(1)
     assert (shown["OS-EXT-AZ:availability_zone"], shown["host_status"]) == ("nova", "UNKNOWN")
 
 
-def test_status_of_the_host_is_that_of_its_service(sqlite_servers):
+def test_host_status_is_the_service_status(sqlite_servers):
     sqlite_servers.report(1)
     sqlite_servers.record(1, host="cn1")
     assert sqlite_servers.show(1)["host_status"] == "UP"
@@ -186,22 +186,22 @@ def test_status_of_the_host_is_that_of_its_service(sqlite_servers):
     write = sqlite_servers.database.write
     write(lambda connection: service_changes.disable(connection, "cn1"))
     assert sqlite_servers.show(1)["host_status"] == "MAINTENANCE"
-    write(lambda connection: service_changes.change(connection, "cn1", forced_down=True))
+    write(lambda connection: service_changes.set_service(connection, "cn1", forced_down=True))
     assert sqlite_servers.show(1)["host_status"] == "DOWN"
 
 
-def test_server_shows_its_group_from_2_71_on(sqlite_servers):
+def test_server_shows_its_group_from_2_71(sqlite_servers):
     body = {"server_group": {"name": "g", "policies": ["affinity"]}}
     group = sqlite_servers.app.post_json("/compute/v2.1/os-server-groups", body).json
     uuid = group["server_group"]["id"]
     sqlite_servers.record(1, server_group=uuid)
     assert sqlite_servers.show(1)["server_groups"] == [uuid]
     assert "server_groups" not in sqlite_servers.show(1, version="2.70")
-    (listed,) = sqlite_servers.ask("GET", "/detail?all_tenants=1").json["servers"]
+    (listed,) = sqlite_servers.request("GET", "/detail?all_tenants=1").json["servers"]
     assert "server_groups" not in listed
 
 
-def test_claimed_selection_is_a_server_that_is_being_built(servers):
+def test_claimed_selection_is_a_building_server(servers):
     servers.report(1)
     spec = {"project_id": "shop", "instance_uuids": [instance(1)], "flavor": FLAVOR}
     servers.app.post_json("/scheduler/v1/select_destinations", {"request_spec": spec})
@@ -210,7 +210,7 @@ def test_claimed_selection_is_a_server_that_is_being_built(servers):
     assert shown["flavor"]["original_name"] == "m1"
 
 
-def test_projects_see_their_own_servers_without_hosts(servers):
+def test_projects_see_their_servers_without_hosts(servers):
     servers.report(1)
     servers.record(1, host="cn1")
     servers.record(2, host="cn1", project_id="bank")
@@ -221,7 +221,7 @@ def test_projects_see_their_own_servers_without_hosts(servers):
     assert private == {"OS-EXT-SRV-ATTR:hostname"}
     assert not any("SRV-ATTR" in key for key in servers.show(1, version="2.89", **READER))
     for number in (2, 3):
-        hidden = servers.ask("GET", f"/{instance(number)}", status=404, **READER)
+        hidden = servers.request("GET", f"/{instance(number)}", status=404, **READER)
         answer = f"Instance {instance(number)} could not be found."
         assert hidden.json["itemNotFound"]["message"] == answer
         assert servers.show(number)["name"] == f"s{number}"
@@ -230,14 +230,14 @@ def test_projects_see_their_own_servers_without_hosts(servers):
 
 @pytest.mark.parametrize("uuid", [instance(9), "nonsense"])
 def test_unknown_server_is_404(servers, uuid):
-    assert servers.ask("GET", f"/{uuid}", status=404).json["itemNotFound"]["code"] == 404
+    assert servers.request("GET", f"/{uuid}", status=404).json["itemNotFound"]["code"] == 404
 
 
-def test_deleted_instance_is_no_server(servers):
+def test_deleted_instance_is_404(servers):
     servers.record(1)
     servers.app.delete(f"/scheduler/v1/instances/{instance(1)}", status=204)
     assert servers.names() == []
-    servers.ask("GET", f"/{instance(1)}", status=404)
+    servers.request("GET", f"/{instance(1)}", status=404)
 
 
 @pytest.mark.parametrize(
@@ -249,22 +249,22 @@ def test_deleted_instance_is_no_server(servers):
         ("POST", f"/{instance(1)}/action", {"os-stop": None}),
     ],
 )
-def test_servers_are_not_written_here(sqlite_servers, method, path, body):
+def test_servers_are_read_only(sqlite_servers, method, path, body):
     sqlite_servers.record(1)
-    refused = sqlite_servers.ask(method, path, body, status=403)
-    assert "cannot be created, changed or deleted" in message(refused)
-    assert "/scheduler/v1/instances" in message(refused)
-    assert sqlite_servers.ask(method, path, body, token="", status=401)
+    refused = sqlite_servers.request(method, path, body, status=403)
+    assert "cannot be created, changed or deleted" in error_message(refused)
+    assert "/scheduler/v1/instances" in error_message(refused)
+    assert sqlite_servers.request(method, path, body, token="", status=401)
     assert sqlite_servers.names() == ["s1"]
 
 
-def test_number_of_statements_is_the_same_for_many_servers(sqlite_servers):
+def test_statement_count_is_independent_of_servers(sqlite_servers):
     counts = set()
     for number in range(1, 5):
         sqlite_servers.report(number)
         sqlite_servers.record(number, host=f"cn{number}")
         with record_statements(sqlite_servers.database) as listing:
-            sqlite_servers.ask("GET", "/detail?all_tenants=1")
+            sqlite_servers.request("GET", "/detail?all_tenants=1")
         with record_statements(sqlite_servers.database) as showing:
             sqlite_servers.show(number)
         counts.add((len(listing), len(showing)))
@@ -274,11 +274,11 @@ def test_number_of_statements_is_the_same_for_many_servers(sqlite_servers):
 @pytest.mark.parametrize(
     ("path", "rule"), [("", "index"), ("/detail", "detail"), (f"/{instance(1)}", "show")]
 )
-def test_looking_takes_the_role_of_a_reader(sqlite_servers, path, rule):
+def test_reading_requires_the_reader_role(sqlite_servers, path, rule):
     sqlite_servers.record(1)
-    refused = sqlite_servers.ask("GET", path, token="bob:shop", status=403)
-    assert f"os_compute_api:servers:{rule}" in message(refused)
-    sqlite_servers.ask("GET", path, **READER)
+    refused = sqlite_servers.request("GET", path, token="bob:shop", status=403)
+    assert f"os_compute_api:servers:{rule}" in error_message(refused)
+    sqlite_servers.request("GET", path, **READER)
     if rule != "show":
-        others = sqlite_servers.ask("GET", f"{path}?all_tenants=1", status=403, **READER)
-        assert f"{rule}:get_all_tenants" in message(others)
+        others = sqlite_servers.request("GET", f"{path}?all_tenants=1", status=403, **READER)
+        assert f"{rule}:get_all_tenants" in error_message(others)

@@ -71,7 +71,7 @@ def app(sqlite_template, tmp_path_factory):
     application.close()
 
 
-def documented(app, method, url, version, body=None):
+def is_documented(app, method, url, version, body=None):
     """Return whether the API documents the answer."""
     headers = {"OpenStack-API-Version": f"compute {version}"}
     if body is None:
@@ -90,9 +90,9 @@ def documented(app, method, url, version, body=None):
     path=st.sampled_from(["", "/detail"]) | SEGMENT.map(lambda name: f"/{quote(name, safe='')}"),
     query=QUERY,
 )
-def test_any_question_about_servers_is_answered(app, version, path, query):
+def test_random_server_queries_get_documented_answers(app, version, path, query):
     url = f"{SERVERS}{path}?{urlencode(query)}"
-    assert documented(app, "GET", url, version), url
+    assert is_documented(app, "GET", url, version), url
 
 
 @settings(max_examples=draws(30), deadline=None)
@@ -102,13 +102,13 @@ def test_any_question_about_servers_is_answered(app, version, path, query):
     path=st.just("") | SEGMENT.map(lambda name: f"/{quote(name, safe='')}"),
     query=QUERY,
 )
-def test_any_question_about_groups_is_answered(app, version, method, path, query):
+def test_random_group_queries_get_documented_answers(app, version, method, path, query):
     method = method if path else "GET"
     url = f"{GROUPS}{path}?{urlencode(query)}"
-    assert documented(app, method, url, version), (method, url)
+    assert is_documented(app, method, url, version), (method, url)
 
 
 @settings(max_examples=draws(40), deadline=None)
 @given(version=VERSIONS, group=GROUP | JSON)
-def test_any_group_is_made_or_refused(app, version, group):
-    assert documented(app, "POST", GROUPS, version, {"server_group": group}), group
+def test_random_groups_are_created_or_rejected(app, version, group):
+    assert is_documented(app, "POST", GROUPS, version, {"server_group": group}), group

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.api.compute.flavors import message
+from tests.api.compute.flavors import error_message
 from tests.api.compute.servers import READER
 from tests.support.scheduling import instance
 
@@ -12,7 +12,7 @@ from tests.support.scheduling import instance
 def cloud(servers):
     """Four servers, each a second younger than the last but for two of one moment."""
     servers.report(1, 2)
-    servers.zone("west", "cn1")
+    servers.create_zone("west", "cn1")
     flavor = {"flavorid": "f1", "name": "m1"}
     servers.record(1, host="cn1", node="n1", vm_state="active", flavor=flavor)
     servers.record(2, later=1, host="cn2", node="n2", vm_state="stopped", image="i1")
@@ -23,7 +23,7 @@ def cloud(servers):
 
 
 @pytest.mark.all_databases
-def test_list_is_narrowed_by_whatever_is_recorded(cloud):
+def test_list_is_filtered_by_any_recorded_field(cloud):
     for query, names in {
         "": ["s5", "s4", "Web-3", "s2", "s1"],
         "name=s": ["s5", "s4", "s2", "s1"],
@@ -67,7 +67,7 @@ def test_list_is_narrowed_by_whatever_is_recorded(cloud):
 
 
 @pytest.mark.all_databases
-def test_list_is_sorted_as_asked_and_paged_in_that_order(cloud):
+def test_list_is_sorted_and_paged_in_the_requested_order(cloud):
     everyone = "all_tenants=1"
     for query, names in {
         "sort_key=created_at&sort_dir=asc": ["s1", "s2", "Web-3", "s4", "s5"],
@@ -87,28 +87,28 @@ def test_list_is_sorted_as_asked_and_paged_in_that_order(cloud):
         assert cloud.names(f"{everyone}&{query}") == names, query
         path, read = f"?{everyone}&{query}&limit=2", []
         while path:
-            answer = cloud.ask("GET", path).json
+            answer = cloud.request("GET", path).json
             read += [each["name"] for each in answer["servers"]]
             (link,) = answer.get("servers_links", [None])
             path = link and link["href"].partition("/v2.1/servers")[2]
         assert read == names, query
 
 
-def test_marker_stands_for_its_place_and_need_be_seen(cloud):
+def test_marker_need_not_match_the_filter(cloud):
     assert cloud.names(f"all_tenants=1&marker={instance(3)}") == ["s2", "s1"]
     assert cloud.names(f"marker={instance(3)}", **READER) == ["s2", "s1"]
     for marker in (instance(9), "nonsense"):
-        refused = cloud.ask("GET", f"?marker={marker}", status=400)
-        assert message(refused) == f"marker [{marker}] not found"
-    cloud.ask("GET", f"?marker={instance(5)}", status=400, **READER)
+        refused = cloud.request("GET", f"?marker={marker}", status=400)
+        assert error_message(refused) == f"marker [{marker}] not found"
+    cloud.request("GET", f"?marker={instance(5)}", status=400, **READER)
 
 
-def test_page_has_at_most_the_most(cloud, monkeypatch):
+def test_page_has_at_most_the_maximum(cloud, monkeypatch):
     monkeypatch.setattr("placement_sched.api.paging.MAX_PAGE", 2)
     assert cloud.names() == ["s5", "s4"]
     assert cloud.names("all_tenants=1&limit=9") == ["s5", "s4"]
     assert cloud.names("all_tenants=1&limit=0") == []
-    link = cloud.ask("GET", "/detail?all_tenants=1").json["servers_links"][0]["href"]
+    link = cloud.request("GET", "/detail?all_tenants=1").json["servers_links"][0]["href"]
     assert f"/v2.1/servers/detail?all_tenants=1&marker={instance(4)}" in link
 
 
@@ -126,16 +126,16 @@ def test_page_has_at_most_the_most(cloud, monkeypatch):
         "launch_index=3",
     ],
 )
-def test_what_no_record_has_lists_nothing(sqlite_servers, query):
+def test_filter_matching_no_record_lists_nothing(sqlite_servers, query):
     sqlite_servers.record(1)
     assert sqlite_servers.names(f"all_tenants=1&{query}") == []
-    assert sqlite_servers.ask("GET", f"/detail?all_tenants=1&{query}").json == {"servers": []}
+    assert sqlite_servers.request("GET", f"/detail?all_tenants=1&{query}").json == {"servers": []}
 
 
 @pytest.mark.parametrize(
     "query", ["deleted=False", "locked=no", "not-tags=a", "ip=", "config_drive=0", "progress=0"]
 )
-def test_what_is_so_of_every_record_leaves_none_out(sqlite_servers, query):
+def test_filter_matching_every_record_lists_all(sqlite_servers, query):
     sqlite_servers.record(1)
     assert sqlite_servers.names(f"all_tenants=1&{query}") == ["s1"]
 
@@ -159,17 +159,17 @@ def test_what_is_so_of_every_record_leaves_none_out(sqlite_servers, query):
         ("bogus=1", "bogus"),
     ],
 )
-def test_what_cannot_be_asked_is_400(sqlite_servers, query, expected):
+def test_invalid_query_is_400(sqlite_servers, query, expected):
     for path in ("", "/detail"):
-        answer = sqlite_servers.ask("GET", f"{path}?{query}", status=400)
-        assert expected in message(answer)
+        answer = sqlite_servers.request("GET", f"{path}?{query}", status=400)
+        assert expected in error_message(answer)
 
 
 ODD_NAMES = ["a%b", "a_b", "b%_\\c", "a.*b", "f(x)", "Köln", "plain"]
 
 
 @pytest.mark.parametrize("part", ["%", "_", ".*", "(", "%_\\", "ö", "Ö"])
-def test_a_part_of_a_name_is_compared_sign_by_sign_on_every_database(servers, part):
+def test_name_search_compares_characters_exactly(servers, part):
     for number, name in enumerate(ODD_NAMES, start=1):
         servers.record(number, display_name=name)
     query = {"all_tenants": "1", "name": part}
@@ -177,24 +177,24 @@ def test_a_part_of_a_name_is_compared_sign_by_sign_on_every_database(servers, pa
     assert {one["name"] for one in found} == {name for name in ODD_NAMES if part in name}
 
 
-def test_statuses_may_be_repeated_or_unknown(sqlite_servers):
+def test_statuses_can_be_repeated_or_unknown(sqlite_servers):
     sqlite_servers.record(1, vm_state="active")
     query = "&".join(f"status=ACTIVE&status=other{number}" for number in range(1000))
     assert sqlite_servers.names(f"all_tenants=1&{query}") == ["s1"]
 
 
-def test_parameters_came_with_versions(sqlite_servers):
+def test_parameters_depend_on_the_version(sqlite_servers):
     for before, version, query in (
         ("2.74", "2.75", "bogus=1"),
         ("2.74", "2.95", "pinned_availability_zone=x"),
     ):
-        sqlite_servers.ask("GET", f"?{query}", version=before)
-        sqlite_servers.ask("GET", f"?{query}", version=version, status=400)
-    sqlite_servers.ask("GET", "?pinned_availability_zone=x", version="2.96")
+        sqlite_servers.request("GET", f"?{query}", version=before)
+        sqlite_servers.request("GET", f"?{query}", version=version, status=400)
+    sqlite_servers.request("GET", "?pinned_availability_zone=x", version="2.96")
 
 
 @pytest.mark.all_databases
-def test_others_than_administrators_narrow_by_some(cloud):
+def test_other_users_can_use_some_filters(cloud):
     own = ["s4", "Web-3", "s2", "s1"]
     for query, names in {
         "name=s1": ["s1"],
@@ -211,11 +211,11 @@ def test_others_than_administrators_narrow_by_some(cloud):
         assert cloud.names(query, **READER) == names, query
     assert cloud.names("vm_state=stopped", version="2.82", **READER) == own
     assert cloud.names("locked=true", version="2.72", **READER) == own
-    sorted_by_host = cloud.ask("GET", "?sort_key=host", status=403, **READER)
-    assert "Only administrators" in message(sorted_by_host)
+    sorted_by_host = cloud.request("GET", "?sort_key=host", status=403, **READER)
+    assert "Only administrators" in error_message(sorted_by_host)
 
 
-def test_without_all_tenants_the_list_is_the_callers_project(cloud):
+def test_list_without_all_tenants_is_of_the_own_project(cloud):
     assert cloud.names("") == []
     assert cloud.names("project_id=bank") == []
     assert cloud.names("all_tenants=0") == []

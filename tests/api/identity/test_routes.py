@@ -8,7 +8,7 @@ from webtest import TestApp
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
 @pytest.mark.parametrize("path", ["projects/abc", "auth/tokens", "projects"])
 @pytest.mark.parametrize("token", [{}, {"X-Auth-Token": "admin"}])
-def test_everything_below_is_403(sqlite_app, method, path, token):
+def test_every_path_below_the_version_is_403(sqlite_app, method, path, token):
     answer = TestApp(sqlite_app.app).request(
         f"/identity/v3/{path}", method=method, headers=token, status=403
     )
@@ -16,5 +16,5 @@ def test_everything_below_is_403(sqlite_app, method, path, token):
     assert answer.json["error"]["title"] == "Forbidden"
 
 
-def test_head_below_is_403_too(sqlite_app):
+def test_head_below_the_version_is_403(sqlite_app):
     assert TestApp(sqlite_app.app).head("/identity/v3/projects/abc", status=403).body == b""

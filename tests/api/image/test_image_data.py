@@ -16,14 +16,14 @@ def upload(api, uuid, data, status, kind=BYTES, **headers):
     return api.app.put(path, data, content_type=kind, headers=headers, status=status)
 
 
-def test_there_is_no_content(api):
+def test_image_without_data_has_no_content(api):
     uuid = api.make()
     answer = api.call("GET", f"{uuid}/file", status=204)
     assert answer.body == b""
     api.call("GET", f"{uuid}x/file", status=404)
 
 
-def test_an_upload_of_no_bytes_makes_the_image_active(api):
+def test_empty_upload_activates_the_image(api):
     uuid = api.make("empty", FORMATS)
     before = api.show(uuid).json
     assert (before["status"], before["size"]) == ("queued", None)
@@ -35,7 +35,7 @@ def test_an_upload_of_no_bytes_makes_the_image_active(api):
     upload(api, "nothing", b"", 404)
 
 
-def test_an_image_is_uploaded_once_and_keeps_its_formats(api):
+def test_image_is_uploaded_once_and_keeps_its_formats(api):
     uuid = api.make("once", FORMATS)
     upload(api, uuid, b"", 204)
     answer = upload(api, uuid, b"", 409).json
@@ -47,7 +47,7 @@ def test_an_image_is_uploaded_once_and_keeps_its_formats(api):
 
 
 @pytest.mark.parametrize("given", [(), ("disk_format",), ("container_format",)])
-def test_an_image_without_its_formats_stays_queued(sqlite_api, given):
+def test_image_without_formats_stays_queued(sqlite_api, given):
     uuid = sqlite_api.make("vague", {name: FORMATS[name] for name in given})
     missing = " and ".join(sorted(FORMATS.keys() - set(given)))
     answer = upload(sqlite_api, uuid, b"", 400).json
@@ -56,7 +56,7 @@ def test_an_image_without_its_formats_stays_queued(sqlite_api, given):
 
 
 @pytest.mark.parametrize("size", [1, 100_000])
-def test_any_bytes_are_refused_with_a_clear_word(api, size):
+def test_data_upload_is_rejected_with_a_message(api, size):
     uuid = api.make("full")
     answer = upload(api, uuid, b"\0" * size, 413).json
     assert answer["code"] == "413 Request Entity Too Large"
@@ -64,7 +64,7 @@ def test_any_bytes_are_refused_with_a_clear_word(api, size):
     assert api.show(uuid).json["status"] == "queued"
 
 
-def test_bytes_without_a_length_are_refused_too(sqlite_api):
+def test_chunked_data_upload_is_rejected(sqlite_api):
     uuid = sqlite_api.make("chunked", FORMATS)
     environ = {"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked"}
     for data, status in ((b"x" * 70_000, 413), (b"", 204)):
@@ -78,7 +78,7 @@ def test_bytes_without_a_length_are_refused_too(sqlite_api):
         sqlite_api.app.do_request(request, status=status)
 
 
-def test_more_than_a_body_may_have_is_refused_in_the_same_words(make_app, sqlite_settings):
+def test_too_large_data_upload_is_rejected_with_the_same_message(make_app, sqlite_settings):
     settings = sqlite_settings.with_overrides({"api.max_request_body_size": 1024})
     app = make_app(settings)
     uuid = app.post_json("/image/v2/images", {}).json["id"]
@@ -88,11 +88,11 @@ def test_more_than_a_body_may_have_is_refused_in_the_same_words(make_app, sqlite
 
 
 @pytest.mark.parametrize("kind", ["application/json", "text/plain"])
-def test_other_types_are_not_taken(sqlite_api, kind):
+def test_other_content_types_are_415(sqlite_api, kind):
     upload(sqlite_api, sqlite_api.make(), b"x", 415, kind)
 
 
-def test_data_is_the_owners_to_send_and_the_viewers_to_read(api):
+def test_owner_uploads_and_viewer_downloads(api):
     public = api.make("public", {"visibility": "public", "owner": "shop", **FORMATS})
     private = api.make("private", {"visibility": "private", "owner": "shop"})
     upload(api, public, b"", 204, **SHOP)
@@ -102,6 +102,6 @@ def test_data_is_the_owners_to_send_and_the_viewers_to_read(api):
     api.call("GET", f"{private}/file", status=404, **BANK)
 
 
-def test_there_is_no_way_to_import(sqlite_app):
+def test_import_is_not_served(sqlite_app):
     assert sqlite_app.get("/image/v2/info/import").json["import-methods"]["value"] == []
     sqlite_app.get("/image/v2/info/stores", status=404)

@@ -6,21 +6,21 @@ import pytest
 
 
 @pytest.mark.parametrize("name", ["image", "images"])
-def test_schema_is_one(sqlite_app, name):
+def test_schema_document_is_valid(sqlite_app, name):
     schema = sqlite_app.get(f"/image/v2/schemas/{name}").json
     jsonschema.Draft202012Validator.check_schema(schema)
     assert schema["name"] == name
     assert schema["properties"]
 
 
-def test_answers_are_of_their_schemas(api):
+def test_answers_match_their_schemas(api):
     uuid = api.make("image", {"a.b": "c", "tags": ["t"], "kernel_id": None})
     for name, answer in {"image": api.show(uuid), "images": api.list()}.items():
         schema = api.app.get(f"/image/v2/schemas/{name}").json
         jsonschema.validate(answer.json, schema)
 
 
-def test_read_only_attributes_are_those_that_cannot_be_set(sqlite_api):
+def test_read_only_attributes_cannot_be_set(sqlite_api):
     schema = sqlite_api.app.get("/image/v2/schemas/image").json
     for name, attribute in schema["properties"].items():
         if attribute.get("readOnly"):

@@ -35,7 +35,7 @@ BASE = {
 }
 
 
-def test_image_without_anything_has_every_attribute(api):
+def test_minimal_image_has_every_attribute(api):
     answer = api.create({})
     image = answer.json
     assert set(image) == BASE
@@ -76,7 +76,7 @@ def test_image_is_shown_as_it_was_created(api):
     assert api.show(UUID.upper()).json == made
 
 
-def test_id_is_made_once(api):
+def test_duplicate_image_id_is_409(api):
     api.create({"id": UUID})
     answer = api.create({"id": UUID.upper(), "x": "y"}, status=409).json
     assert answer["title"] == "Conflict"
@@ -115,7 +115,7 @@ def test_id_is_made_once(api):
     ],
     ids=repr,
 )
-def test_attribute_that_cannot_be_is_refused_with_its_place(sqlite_api, attributes, expected):
+def test_invalid_attribute_is_rejected_with_its_path(sqlite_api, attributes, expected):
     answer = sqlite_api.create(attributes, status=400).json
     assert answer["code"] == "400 Bad Request"
     assert expected in answer["message"]
@@ -123,11 +123,11 @@ def test_attribute_that_cannot_be_is_refused_with_its_place(sqlite_api, attribut
 
 
 @pytest.mark.parametrize("body", [[], "x", 5, None])
-def test_body_that_is_no_object_is_refused(sqlite_app, body):
+def test_body_that_is_no_object_is_rejected(sqlite_app, body):
     sqlite_app.post_json(URL, body, status=400)
 
 
-def test_body_of_another_type_is_refused(sqlite_app):
+def test_other_content_type_is_rejected(sqlite_app):
     sqlite_app.post(URL, b"{}", content_type="text/plain", status=415)
 
 
@@ -160,13 +160,13 @@ def test_read_only_attributes_are_forbidden(sqlite_api, name, value, word):
         assert sqlite_api.patch(uuid, change, status=403).json["message"] == answer["message"]
 
 
-def test_null_of_a_kernel_is_no_kernel(api):
+def test_null_kernel_id_is_no_kernel(api):
     made = api.create({"kernel_id": None, "ramdisk_id": UUID}).json
     assert "kernel_id" not in made
     assert made["ramdisk_id"] == UUID
 
 
-def test_there_are_at_most_128_properties_and_tags(api):
+def test_image_has_at_most_128_properties_and_tags(api):
     many = {f"p{number}": "x" for number in range(128)}
     uuid = api.make("full", many)
     assert "properties" in api.create({**many, "more": "x"}, status=413).json["message"]
@@ -188,7 +188,7 @@ def test_properties_have_a_limited_number_of_characters(api):
     assert "property characters" in api.create(wide, status=413).json["message"]
 
 
-def test_deleted_image_is_gone_with_all_it_had(api):
+def test_deleted_image_is_removed_with_its_properties(api):
     uuid = api.make("gone", {"a": "b", "tags": ["t"]})
     api.delete(uuid)
     answer = api.show(uuid, status=404).json
@@ -209,7 +209,7 @@ def test_protected_image_cannot_be_deleted(api):
 
 
 @pytest.mark.parametrize("action", ["deactivate", "reactivate"])
-def test_image_that_never_was_active_is_not_switched(api, action):
+def test_queued_image_cannot_be_deactivated(api, action):
     uuid = api.make()
     answer = api.call("POST", f"{uuid}/actions/{action}", status=403).json
     assert answer["message"] == f"Not allowed to {action} image in status 'queued'"
@@ -231,7 +231,7 @@ def test_active_image_is_deactivated_and_reactivated(api):
         assert api.show(uuid).json["status"] == "active"
 
 
-def test_what_is_another_projects_is_not_there_or_not_theirs_to_change(api):
+def test_images_of_other_projects_are_404_or_403(api):
     uuids = {
         visibility: api.make(visibility, {"visibility": visibility, "owner": "shop"})
         for visibility in ("public", "community", "shared", "private")
@@ -249,7 +249,7 @@ def test_what_is_another_projects_is_not_there_or_not_theirs_to_change(api):
         api.delete(uuid, **SHOP)
 
 
-def test_owner_is_the_callers_project_unless_an_administrator_says_otherwise(api):
+def test_only_an_administrator_sets_another_owner(api):
     assert api.create({}, **SHOP).json["owner"] == "shop"
     assert api.create({"owner": "shop"}, **SHOP).json["owner"] == "shop"
     api.create({"owner": "bank"}, status=403, **SHOP)
@@ -260,7 +260,7 @@ def test_owner_is_the_callers_project_unless_an_administrator_says_otherwise(api
     api.show(nobodys["id"], status=404, **SHOP)
 
 
-def test_only_an_administrator_gives_an_image_to_all_lists(api):
+def test_only_an_administrator_makes_an_image_public(api):
     answer = api.create({"visibility": "public"}, status=403, **SHOP).json
     assert "public" in answer["message"]
     uuid = api.make("mine", {"visibility": "community"}, **SHOP)

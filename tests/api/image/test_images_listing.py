@@ -21,7 +21,7 @@ from tests.support.statements import record_statements
 START = datetime(2026, 1, 1, 12, 0, 0)
 
 
-class Hours:
+class HourlyClock:
     """A clock that goes on by an hour whenever it is looked at."""
 
     def __init__(self):
@@ -33,9 +33,9 @@ class Hours:
 
 
 @pytest.fixture
-def timed(settings):
+def hourly_api(settings):
     """The API of a server whose clock goes on by an hour with every look at it."""
-    application = create_app(settings, clock=Hours())
+    application = create_app(settings, clock=HourlyClock())
     yield ImageApi(Client(application))
     application.close()
 
@@ -98,18 +98,18 @@ def cloud(api):
         ("name=a&name=b", {"b"}),
     ],
 )
-def test_filter_leaves_what_fits(cloud, query, names):
+def test_filter_returns_matching_images(cloud, query, names):
     query = "&".join(urlencode([tuple(pair.split("=", 1))]) for pair in query.split("&") if pair)
     assert set(cloud.names(query)) == names
 
 
-def test_ids_are_filtered_whatever_their_case(cloud):
+def test_id_filter_ignores_case(cloud):
     uuids = [image["id"] for image in cloud.list().json["images"]]
     assert len(cloud.names(f"id=in:{uuids[0].upper()},{uuids[1]}")) == 2
     assert len(cloud.names(f"id={uuids[2].upper()}")) == 1
 
 
-def test_sizes_are_compared(cloud):
+def test_size_filters_compare_numbers(cloud):
     cloud.app.app.services.database.write(
         lambda connection: connection.execute(
             update(images).where(images.c.name == "b").values(size=5_000_000_000)
@@ -158,7 +158,7 @@ def test_sizes_are_compared(cloud):
         ("tags=x", "tags"),
     ],
 )
-def test_query_that_cannot_be_is_refused_by_name(sqlite_api, query, expected):
+def test_invalid_query_is_rejected_by_name(sqlite_api, query, expected):
     answer = sqlite_api.list(query, status=400).json
     assert answer["code"] == "400 Bad Request"
     assert expected in answer["message"]
@@ -181,10 +181,10 @@ def test_query_that_cannot_be_is_refused_by_name(sqlite_api, query, expected):
         ("created_at=gt:2026-01-01T13:00:00&updated_at=lt:2026-01-01T18:00:00", "bc"),
     ],
 )
-def test_times_are_compared(timed, query, names):
+def test_time_filters_compare_times(hourly_api, query, names):
     for name in "abcd":
-        timed.make(name)  # at 13, 15, 17 and 19; changed last an hour later
-    services = timed.app.app.services
+        hourly_api.make(name)  # at 13, 15, 17 and 19; changed last an hour later
+    services = hourly_api.app.app.services
     made = {name: START + timedelta(hours=1 + 2 * at) for at, name in enumerate("abcd")}
     for name, created in made.items():
         services.database.write(
@@ -194,14 +194,14 @@ def test_times_are_compared(timed, query, names):
                 .values(created_at=created, updated_at=created)
             )
         )
-    assert sorted(timed.names(query)) == list(names)
+    assert sorted(hourly_api.names(query)) == list(names)
 
 
-def test_newest_come_first(timed):
+def test_newest_images_are_listed_first(hourly_api):
     for name in "abc":
-        timed.make(name)
-    assert timed.names() == ["c", "b", "a"]
-    assert timed.names("sort_dir=asc") == ["a", "b", "c"]
+        hourly_api.make(name)
+    assert hourly_api.names() == ["c", "b", "a"]
+    assert hourly_api.names("sort_dir=asc") == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(
@@ -217,12 +217,12 @@ def test_newest_come_first(timed):
         ("sort=size,name:asc", [None, "a", "b", "c"]),
     ],
 )
-def test_images_come_in_the_order_asked_for(timed, query, names):
-    timed.make(None, {"disk_format": "iso"})
-    timed.make("a", {"disk_format": "raw"})
-    timed.make("c")
-    timed.make("b", {"disk_format": "raw"})
-    assert timed.names(query) == names
+def test_images_are_sorted_as_requested(hourly_api, query, names):
+    hourly_api.make(None, {"disk_format": "iso"})
+    hourly_api.make("a", {"disk_format": "raw"})
+    hourly_api.make("c")
+    hourly_api.make("b", {"disk_format": "raw"})
+    assert hourly_api.names(query) == names
 
 
 @pytest.mark.all_databases
@@ -254,7 +254,7 @@ def test_pages_are_linked_and_hold_every_image_once(api):
     assert found == whole
 
 
-def test_last_page_has_no_next(api):
+def test_last_page_has_no_next_link(api):
     for name in "ab":
         api.make(name)
     page = api.list("limit=2").json
@@ -265,7 +265,7 @@ def test_last_page_has_no_next(api):
     assert api.list("limit=0").json["images"] == []
 
 
-def test_page_is_25_by_default(sqlite_api):
+def test_default_page_size_is_25(sqlite_api):
     for _ in range(26):
         sqlite_api.make()
     page = sqlite_api.list().json
@@ -275,7 +275,7 @@ def test_page_is_25_by_default(sqlite_api):
 
 
 @pytest.fixture
-def of_two_projects(api):
+def images_of_two_projects(api):
     """Images of two projects, of every visibility."""
     for owner in ("shop", "bank"):
         for visibility in ("public", "community", "shared", "private"):
@@ -301,26 +301,29 @@ OWN = {f"shop {visibility}" for visibility in ("public", "community", "shared", 
         ("owner=bank&visibility=private", set()),
     ],
 )
-def test_list_shows_what_the_project_may_see(of_two_projects, query, names):
-    assert set(of_two_projects.names(query, **SHOP)) == names
+def test_list_shows_images_visible_to_the_project(images_of_two_projects, query, names):
+    assert set(images_of_two_projects.names(query, **SHOP)) == names
 
 
-def test_administrator_sees_all(of_two_projects):
-    assert len(of_two_projects.names()) == 8
-    assert set(of_two_projects.names("visibility=private")) == {"shop private", "bank private"}
-    assert len(of_two_projects.names("visibility=shared")) == 2
+def test_administrator_sees_all(images_of_two_projects):
+    assert len(images_of_two_projects.names()) == 8
+    assert set(images_of_two_projects.names("visibility=private")) == {
+        "shop private",
+        "bank private",
+    }
+    assert len(images_of_two_projects.names("visibility=shared")) == 2
 
 
 @pytest.mark.all_databases
-def test_marker_is_an_image_that_the_project_may_see(of_two_projects):
-    uuids = {image["name"]: image["id"] for image in of_two_projects.list().json["images"]}
-    of_two_projects.list(f"marker={uuids['bank private']}", status=400, **SHOP)
-    of_two_projects.list(f"marker={uuids['bank community']}", **SHOP)
-    of_two_projects.list(f"marker={uuids['shop private']}", status=400, **BANK)
+def test_marker_must_be_visible_to_the_project(images_of_two_projects):
+    uuids = {image["name"]: image["id"] for image in images_of_two_projects.list().json["images"]}
+    images_of_two_projects.list(f"marker={uuids['bank private']}", status=400, **SHOP)
+    images_of_two_projects.list(f"marker={uuids['bank community']}", **SHOP)
+    images_of_two_projects.list(f"marker={uuids['shop private']}", status=400, **BANK)
 
 
 @pytest.mark.parametrize("number", [2, 40])
-def test_list_takes_as_many_statements_for_few_images_as_for_many(api, number):
+def test_statement_count_is_independent_of_images(api, number):
     for other in range(number):
         api.make(f"n{other}", {"a": "b", "c": "d", "tags": ["t"]})
     marker = api.list("sort=name:asc&limit=1").json["images"][0]["id"]
@@ -330,10 +333,10 @@ def test_list_takes_as_many_statements_for_few_images_as_for_many(api, number):
 
 
 @pytest.fixture
-def large(api):
+def many_large_images(api):
     """Sixty images, of which five in six have all the properties that one may have."""
 
-    def fill(connection):
+    def write_rows(connection):
         for number in range(60):
             long = {f"p{part}": "x" * 65_000 for part in range(2)} if number % 6 else {}
             image = StoredImage(
@@ -346,19 +349,19 @@ def large(api):
             )
             add_image(connection, image)
 
-    api.app.app.services.database.write(fill)
+    api.app.app.services.database.write(write_rows)
     return api
 
 
 @pytest.mark.all_databases
-def test_page_of_large_images_ends_early_and_the_next_go_on(large):
+def test_pages_of_large_images_are_shorter(many_large_images):
     pages, address = [], "/v2/images?limit=1000&sort=name:asc&tag=t"
-    large.list("limit=1")
-    with record_statements(large.app.app.services.database) as seen:
-        large.app.get(f"/image{address}")
+    many_large_images.list("limit=1")
+    with record_statements(many_large_images.app.app.services.database) as seen:
+        many_large_images.app.get(f"/image{address}")
     assert len(seen) == 3  # images, properties, tags
     while address:
-        answer = large.app.get(f"/image{address}")
+        answer = many_large_images.app.get(f"/image{address}")
         pages.append([image["name"] for image in answer.json["images"]])
         assert len(answer.body) < 1.1 * MAX_IMAGE_PAGE_CHARACTERS
         address = answer.json.get("next")
@@ -367,16 +370,16 @@ def test_page_of_large_images_ends_early_and_the_next_go_on(large):
 
 
 @pytest.mark.all_databases
-def test_page_of_large_images_has_one_at_least(large, monkeypatch):
+def test_page_of_large_images_has_at_least_one(many_large_images, monkeypatch):
     monkeypatch.setattr("placement_sched.store.images.MAX_IMAGE_PAGE_CHARACTERS", 1)
-    page = large.list("limit=1000&sort=name:desc").json
+    page = many_large_images.list("limit=1000&sort=name:desc").json
     assert [image["name"] for image in page["images"]] == ["n59"]
-    page = large.app.get(f"/image{page['next']}").json
+    page = many_large_images.app.get(f"/image{page['next']}").json
     assert [image["name"] for image in page["images"]] == ["n58"]
 
 
-def test_limit_ends_a_page_of_large_images_where_it_is_reached_first(large):
+def test_limit_applies_to_pages_of_large_images(many_large_images):
     for limit in (5, 30):
-        page = large.list(f"limit={limit}&sort=name:asc").json
+        page = many_large_images.list(f"limit={limit}&sort=name:asc").json
         assert len(page["images"]) == limit
         assert page["next"].endswith(uuid_of(f"image-{limit - 1}"))

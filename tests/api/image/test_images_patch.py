@@ -9,7 +9,7 @@ from placement_sched.api.image.images import DRAFT
 from tests.support.concurrency import run_concurrently
 
 
-def op(operation, path, *value):
+def operation_document(operation, path, *value):
     return {"op": operation, "path": path, **({"value": value[0]} if value else {})}
 
 
@@ -19,31 +19,31 @@ def uuid(api):
 
 
 @pytest.fixture
-def one(sqlite_api):
+def image_uuid(sqlite_api):
     return sqlite_api.make("image", {"a": "1"})
 
 
 def test_properties_are_added_replaced_and_removed(api, uuid):
     answer = api.patch(
         uuid,
-        op("add", "/trait:CUSTOM_X", "required"),
-        op("add", "/with.dots", ""),
-        op("add", "/a", "over"),
-        op("replace", "/b~1c~0d", "new"),
-        op("add", "/short-lived", "x"),
-        op("remove", "/short-lived"),
+        operation_document("add", "/trait:CUSTOM_X", "required"),
+        operation_document("add", "/with.dots", ""),
+        operation_document("add", "/a", "over"),
+        operation_document("replace", "/b~1c~0d", "new"),
+        operation_document("add", "/short-lived", "x"),
+        operation_document("remove", "/short-lived"),
     )
     image = answer.json
     assert (image["trait:CUSTOM_X"], image["with.dots"]) == ("required", "")
     assert (image["a"], image["b/c~d"]) == ("over", "new")
     assert "short-lived" not in image
     assert api.show(uuid).json == image
-    api.patch(uuid, op("remove", "/b~1c~0d"), op("remove", "/a"))
+    api.patch(uuid, operation_document("remove", "/b~1c~0d"), operation_document("remove", "/a"))
     assert not {"a", "b/c~d"} & api.show(uuid).json.keys()
 
 
-def test_escapes_are_read_once(api, uuid):
-    assert api.patch(uuid, op("add", "/~01", "x")).json["~1"] == "x"
+def test_path_escapes_are_decoded_once(api, uuid):
+    assert api.patch(uuid, operation_document("add", "/~01", "x")).json["~1"] == "x"
 
 
 def test_attributes_are_replaced(api, uuid):
@@ -59,44 +59,54 @@ def test_attributes_are_replaced(api, uuid):
         "min_disk": 2,
         "tags": ["y", "x", "x"],
     }
-    operations = [op("replace", f"/{name}", value) for name, value in given.items()]
+    operations = [operation_document("replace", f"/{name}", value) for name, value in given.items()]
     image = api.patch(uuid, *operations).json
     assert image == {**image, **given, "tags": ["x", "y"]}
     assert api.show(uuid).json == image
-    assert api.patch(uuid, op("add", "/name", "again")).json["name"] == "again"
+    assert api.patch(uuid, operation_document("add", "/name", "again")).json["name"] == "again"
 
 
-def test_nothing_to_do_is_fine(api, uuid):
+def test_empty_patch_is_accepted(api, uuid):
     assert api.patch(uuid).json["name"] == "image"
 
 
-def test_patch_is_done_wholly_or_not_at_all(api, uuid):
+def test_patch_is_atomic(api, uuid):
     before = api.show(uuid).json
-    api.patch(uuid, op("replace", "/name", "new"), op("remove", "/nothing"), status=409)
+    api.patch(
+        uuid,
+        operation_document("replace", "/name", "new"),
+        operation_document("remove", "/nothing"),
+        status=409,
+    )
     assert api.show(uuid).json == before
 
 
 @pytest.mark.parametrize("operation", ["replace", "remove"])
-def test_property_that_is_not_there_is_a_conflict(sqlite_api, one, operation):
-    answer = sqlite_api.patch(one, op(operation, "/nothing", "x"), status=409).json
+def test_unknown_property_is_a_conflict(sqlite_api, image_uuid, operation):
+    answer = sqlite_api.patch(
+        image_uuid, operation_document(operation, "/nothing", "x"), status=409
+    ).json
     assert answer["message"] == "Property nothing does not exist."
 
 
-def test_attribute_of_every_image_cannot_be_removed(sqlite_api, one):
-    answer = sqlite_api.patch(one, op("remove", "/name"), status=403).json
+def test_core_attribute_cannot_be_removed(sqlite_api, image_uuid):
+    answer = sqlite_api.patch(image_uuid, operation_document("remove", "/name"), status=403).json
     assert answer["message"] == "Property name may not be removed."
 
 
-def test_id_cannot_be_changed(sqlite_api, one):
+def test_id_cannot_be_changed(sqlite_api, image_uuid):
     uuid = "70a599e0-31e7-49b7-b260-868f441e862b"
-    sqlite_api.patch(one, op("replace", "/id", uuid), status=403)
+    sqlite_api.patch(image_uuid, operation_document("replace", "/id", uuid), status=403)
 
 
-def test_another_owner_is_an_administrators_to_give(sqlite_api):
+def test_only_an_administrator_changes_the_owner(sqlite_api):
     shop = {"X-Auth-Token": "bob:shop", "X-Roles": "member"}
     uuid = sqlite_api.make("mine", **shop)
-    sqlite_api.patch(uuid, op("replace", "/owner", "bank"), status=403, **shop)
-    assert sqlite_api.patch(uuid, op("replace", "/owner", "bank")).json["owner"] == "bank"
+    sqlite_api.patch(uuid, operation_document("replace", "/owner", "bank"), status=403, **shop)
+    assert (
+        sqlite_api.patch(uuid, operation_document("replace", "/owner", "bank")).json["owner"]
+        == "bank"
+    )
     sqlite_api.show(uuid, status=404, **shop)
 
 
@@ -125,16 +135,16 @@ def test_another_owner_is_an_administrators_to_give(sqlite_api):
     ],
     ids=repr,
 )
-def test_malformed_operation_is_refused_with_its_place(sqlite_api, one, operation, place):
-    answer = sqlite_api.patch(one, operation, status=400).json["message"]
+def test_malformed_operation_is_rejected_with_its_path(sqlite_api, image_uuid, operation, place):
+    answer = sqlite_api.patch(image_uuid, operation, status=400).json["message"]
     assert place in answer
     assert "[0]" in answer
 
 
 @pytest.mark.parametrize("body", [{}, "x", None, ["x"], [5]])
-def test_body_that_is_no_list_of_objects_is_refused(sqlite_api, one, body):
+def test_body_that_is_no_list_of_objects_is_rejected(sqlite_api, image_uuid, body):
     sqlite_api.app.patch_json(
-        f"/image/v2/images/{one}",
+        f"/image/v2/images/{image_uuid}",
         body,
         content_type="application/openstack-images-v2.1-json-patch",
         status=400,
@@ -142,12 +152,14 @@ def test_body_that_is_no_list_of_objects_is_refused(sqlite_api, one, body):
 
 
 @pytest.mark.parametrize("kind", ["application/json", "application/json-patch+json", "text/plain"])
-def test_other_media_types_are_not_taken(sqlite_api, one, kind):
-    answer = sqlite_api.patch(one, op("add", "/a", "x"), media_type=kind, status=415).json
+def test_other_media_types_are_415(sqlite_api, image_uuid, kind):
+    answer = sqlite_api.patch(
+        image_uuid, operation_document("add", "/a", "x"), media_type=kind, status=415
+    ).json
     assert "application/openstack-images-v2.1-json-patch" in answer["message"]
 
 
-def test_draft_has_its_own_form(api, uuid):
+def test_draft_4_patch_format_is_accepted(api, uuid):
     image = api.patch(
         uuid,
         {"replace": "/name", "value": "by draft"},
@@ -172,13 +184,15 @@ def test_draft_has_its_own_form(api, uuid):
     ],
     ids=repr,
 )
-def test_draft_has_its_own_faults(sqlite_api, one, operation, status):
-    sqlite_api.patch(one, operation, media_type=DRAFT, status=status)
+def test_malformed_draft_4_patch_is_rejected(sqlite_api, image_uuid, operation, status):
+    sqlite_api.patch(image_uuid, operation, media_type=DRAFT, status=status)
 
 
 @pytest.mark.all_databases
-def test_patches_at_one_moment_are_all_kept(api, uuid):
+def test_concurrent_patches_are_all_applied(api, uuid):
     """Each is made of what the one before left, none of what was before both."""
     names = [f"p{number}" for number in range(4)]
-    run_concurrently(*(partial(api.patch, uuid, op("add", f"/{name}", name)) for name in names))
+    run_concurrently(
+        *(partial(api.patch, uuid, operation_document("add", f"/{name}", name)) for name in names)
+    )
     assert set(names) <= api.show(uuid).json.keys()

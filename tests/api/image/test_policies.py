@@ -37,56 +37,56 @@ ALL = [*READERS, *MEMBERS, *ADMINISTRATORS]
 each_call = pytest.mark.parametrize(("rule", "method", "path", "body", "kind"), ALL)
 
 
-def ask(app, method, path, body, kind, token, roles=None):
+def send_call(app, method, path, body, kind, token, roles=None):
     headers = {"X-Auth-Token": token} | ({} if roles is None else {"X-Roles": roles})
     headers |= {"Content-Type": kind} if kind else {}
     return app.request(path, method=method, body=body, headers=headers, status="*")
 
 
 @each_call
-def test_call_is_for_its_roles(sqlite_app, rule, method, path, body, kind):
+def test_call_requires_its_roles(sqlite_app, rule, method, path, body, kind):
     call = (rule, method, path, body, kind)
     may = {"admin"}
     may |= {"member"} if call in READERS + MEMBERS else set()
     may |= {"reader"} if call in READERS else set()
     for role in ("admin", "member", "reader", "other", ""):
-        answer = ask(sqlite_app, method, path, body, kind, "bob:shop", role)
+        answer = send_call(sqlite_app, method, path, body, kind, "bob:shop", role)
         refused = answer.status_int == 403 and rule in answer.json["message"]
         assert refused == (role not in may), role
-    assert ask(sqlite_app, method, path, body, kind, "admin").status_int != 403
-    assert ask(sqlite_app, method, path, body, kind, "bob:shop").status_int == 403
+    assert send_call(sqlite_app, method, path, body, kind, "admin").status_int != 403
+    assert send_call(sqlite_app, method, path, body, kind, "bob:shop").status_int == 403
 
 
 @pytest.mark.parametrize("rule", sorted({call[0] for call in ALL}))
-def test_rule_is_the_operators(make_app, sqlite_url, tmp_path, rule):
-    app = with_policy(make_app, sqlite_url, tmp_path, {rule: "role:operator"})
+def test_rules_are_configurable(make_app, sqlite_url, tmp_path, rule):
+    app = app_with_policy(make_app, sqlite_url, tmp_path, {rule: "role:operator"})
     for named, *call in ALL:
         if named == rule:
-            assert ask(app, *call, "bob", "operator").status_int != 403
-            assert ask(app, *call, "admin").status_int == 403
+            assert send_call(app, *call, "bob", "operator").status_int != 403
+            assert send_call(app, *call, "admin").status_int == 403
 
 
-def test_glances_rule_of_owners_is_understood(make_app, sqlite_url, tmp_path):
+def test_glance_owner_rule_is_supported(make_app, sqlite_url, tmp_path):
     """As glance's sample of policies has it."""
     check = "role:admin or (role:member and project_id:%(project_id)s and project_id:%(owner)s)"
-    app = with_policy(make_app, sqlite_url, tmp_path, {"add_image": check})
-    answer = ask(app, "POST", URL, b"{}", JSON, "bob:shop", "member")
+    app = app_with_policy(make_app, sqlite_url, tmp_path, {"add_image": check})
+    answer = send_call(app, "POST", URL, b"{}", JSON, "bob:shop", "member")
     assert (answer.status_int, answer.json["owner"]) == (201, "shop")
 
 
-def test_operator_says_who_publishes_and_who_sees_all(make_app, sqlite_url, tmp_path):
+def test_publish_and_list_all_rules_are_configurable(make_app, sqlite_url, tmp_path):
     rules = {"publicize_image": "role:publisher", "context_is_admin": "role:auditor"}
-    app = with_policy(make_app, sqlite_url, tmp_path, rules)
+    app = app_with_policy(make_app, sqlite_url, tmp_path, rules)
     body = b'{"visibility": "public"}'
-    assert ask(app, "POST", URL, body, JSON, "bob:shop", "member").status_int == 403
-    assert ask(app, "POST", URL, body, JSON, "bob:shop", "member,publisher").status_int == 201
-    hidden = ask(app, "POST", URL, b"{}", JSON, "bob:shop", "member").json["id"]
+    assert send_call(app, "POST", URL, body, JSON, "bob:shop", "member").status_int == 403
+    assert send_call(app, "POST", URL, body, JSON, "bob:shop", "member,publisher").status_int == 201
+    hidden = send_call(app, "POST", URL, b"{}", JSON, "bob:shop", "member").json["id"]
     path = f"{URL}/{hidden}"
-    assert ask(app, "GET", path, b"", "", "eve:bank", "reader").status_int == 404
-    assert ask(app, "GET", path, b"", "", "eve:bank", "reader,auditor").status_int == 200
+    assert send_call(app, "GET", path, b"", "", "eve:bank", "reader").status_int == 404
+    assert send_call(app, "GET", path, b"", "", "eve:bank", "reader,auditor").status_int == 200
 
 
-def with_policy(make_app, sqlite_url, tmp_path, rules):
+def app_with_policy(make_app, sqlite_url, tmp_path, rules):
     policy = tmp_path / "policy.yaml"
     policy.write_text("".join(f'"{rule}": "{check}"\n' for rule, check in rules.items()))
     file = tmp_path / "placement.conf"

@@ -9,7 +9,7 @@ MESSAGE = "No image found with ID a&lt;b&gt;'c"
 @pytest.mark.parametrize(
     "accept", ["application/json", "application/json, */*", "application/*", "image/png", None]
 )
-def test_errors_are_json_for_who_asks_for_it(sqlite_app, accept):
+def test_errors_are_json_if_accepted(sqlite_app, accept):
     headers = {} if accept is None else {"Accept": accept}
     answer = sqlite_app.get("/image/v2/images/a<b>'c", headers=headers, status=404)
     assert answer.content_type == "application/json"
@@ -23,7 +23,7 @@ def test_errors_are_json_for_who_asks_for_it(sqlite_app, accept):
 @pytest.mark.parametrize(
     "accept", ["*/*", "text/html", "text/html,application/xml;q=0.9,*/*;q=0.8"]
 )
-def test_errors_are_html_for_who_takes_anything(sqlite_app, accept):
+def test_errors_are_html_if_anything_is_accepted(sqlite_app, accept):
     headers = {"Accept": accept}
     answer = sqlite_app.get("/image/v2/images/a<b>'c", headers=headers, status=404)
     assert answer.content_type == "text/html"
@@ -31,19 +31,19 @@ def test_errors_are_html_for_who_takes_anything(sqlite_app, accept):
     assert MESSAGE in answer.text
 
 
-def test_errors_are_plain_text_for_who_takes_nothing_else(sqlite_app):
+def test_errors_are_plain_text_otherwise(sqlite_app):
     answer = sqlite_app.get("/image/v2/images/x", headers={"Accept": "text/plain"}, status=404)
     assert answer.content_type == "text/plain"
     assert answer.text == "404 Not Found\n\nNo image found with ID x\n"
 
 
-def test_answers_are_json_for_everybody(sqlite_app):
+def test_answers_are_always_json(sqlite_app):
     for accept in ("text/html", "image/png", "*/*"):
         answer = sqlite_app.get("/image/v2/images", headers={"Accept": accept})
         assert answer.content_type == "application/json"
 
 
-def test_methods_that_are_not_served_are_405(sqlite_app):
+def test_unsupported_methods_are_405(sqlite_app):
     answer = sqlite_app.post_json("/image/v2/images/x", {}, status=405)
     assert answer.json["code"] == "405 Method Not Allowed"
     assert answer.headers["Allow"] == "DELETE, GET, PATCH"

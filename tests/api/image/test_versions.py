@@ -29,6 +29,6 @@ def test_errors_have_glances_shape(sqlite_app):
     assert answer.json["title"] == "Not Found"
 
 
-def test_everything_else_wants_a_token(sqlite_app):
+def test_other_paths_require_a_token(sqlite_app):
     answer = TestApp(sqlite_app.app).get("/image/v2/nothing", status=401)
     assert answer.json["code"] == "401 Unauthorized"

@@ -6,7 +6,7 @@ from tests.support.allocation_bodies import headers
 from tests.support.providers import make_provider
 
 
-def test_more_aggregates_are_refused_where_the_body_is_their_list(sqlite_app):
+def test_too_many_aggregates_are_rejected_before_1_19(sqlite_app):
     provider = make_provider(sqlite_app.app.services.database)
     given, _ = GIVEN["aggregates"]
     path = f"/placement/resource_providers/{provider}/aggregates"

@@ -24,7 +24,7 @@ REQUESTS = st.lists(
 
 
 @given(REQUESTS)
-def test_newest_form_is_what_each_request_says_of_itself(drawn):
+def test_newest_format_renders_each_request(drawn):
     requests = [AllocationRequest(layout, uuids, uuids[0]) for layout, uuids in drawn]
     told = orjson.loads(render(requests, Version(1, 39)))
     assert told == [request.as_json() for request in requests]
@@ -54,14 +54,14 @@ def test_newest_form_is_what_each_request_says_of_itself(drawn):
     ],
     ids=["a list", "by provider"],
 )
-def test_older_forms_leave_out_who_serves_which_group(version, told):
+def test_older_formats_omit_mappings(version, told):
     uuids = (uuid_of("a"), uuid_of("b"), uuid_of("c"))
     (request,) = orjson.loads(render([AllocationRequest(TWO, uuids, uuids[0])], version))
     assert request == told
 
 
 @pytest.mark.parametrize("version", [Version(1, 10), Version(1, 33), Version(1, 39)])
-def test_signs_that_fill_in_a_template_mean_nothing_in_names(version):
+def test_template_characters_in_names_are_literal(version):
     odd = '50%_%s%%"'
     layout = Layout(({odd: 1},), {"": (0,)})
     (request,) = orjson.loads(

@@ -27,17 +27,17 @@ def sqlite_provider(sqlite_app):
     return make_provider(sqlite_app.app.services.database, memory, VCPU=8)
 
 
-def put(app, consumer, body, version, status=204):
+def put_allocations(app, consumer, body, version, status=204):
     path = f"/placement/allocations/{consumer}"
     return app.put_json(path, body, headers=headers(version), status=status)
 
 
-def get(app, path, version=LATEST, status=200):
+def get_path(app, path, version=LATEST, status=200):
     return app.get(f"/placement{path}", headers=headers(version), status=status)
 
 
-def test_a_consumer_nobody_knows_holds_nothing(app):
-    answer = get(app, f"/allocations/{uuid4()}")
+def test_unknown_consumer_has_no_allocations(app):
+    answer = get_path(app, f"/allocations/{uuid4()}")
     assert answer.json == {"allocations": {}}
     assert "Last-Modified" in answer.headers
 
@@ -54,10 +54,12 @@ def test_a_consumer_nobody_knows_holds_nothing(app):
         ("1.38", {"project_id", "user_id", "consumer_generation", "consumer_type"}),
     ],
 )
-def test_an_answer_tells_of_the_consumer_what_its_version_knows(app, provider, version, shown):
+def test_consumer_fields_depend_on_the_version(app, provider, version, shown):
     consumer = str(uuid4())
-    put(app, consumer, build_body(LATEST, {provider: {"VCPU": 2, "DISK_GB": 5}}), LATEST)
-    told = get(app, f"/allocations/{consumer}", version).json
+    put_allocations(
+        app, consumer, build_body(LATEST, {provider: {"VCPU": 2, "DISK_GB": 5}}), LATEST
+    )
+    told = get_path(app, f"/allocations/{consumer}", version).json
     assert told.pop("allocations") == {
         provider: {"generation": 1, "resources": {"VCPU": 2, "DISK_GB": 5}}
     }
@@ -73,11 +75,11 @@ def test_an_answer_tells_of_the_consumer_what_its_version_knows(app, provider, v
 @pytest.mark.parametrize(
     ("version", "shown"), [("1.0", set()), ("1.27", set()), ("1.28", {"consumer_generation"})]
 )
-def test_a_provider_tells_who_holds_what(app, provider, version, shown):
+def test_provider_lists_allocations_by_consumer(app, provider, version, shown):
     one, two = str(uuid4()), str(uuid4())
-    put(app, one, build_body("1.12", {provider: {"VCPU": 2, "DISK_GB": 5}}), "1.12")
-    put(app, two, build_body("1.12", {provider: {"VCPU": 1}}), "1.12")
-    told = get(app, f"/resource_providers/{provider}/allocations", version).json
+    put_allocations(app, one, build_body("1.12", {provider: {"VCPU": 2, "DISK_GB": 5}}), "1.12")
+    put_allocations(app, two, build_body("1.12", {provider: {"VCPU": 1}}), "1.12")
+    told = get_path(app, f"/resource_providers/{provider}/allocations", version).json
     generation = dict.fromkeys(shown, 1)
     assert told == {
         "allocations": {
@@ -91,29 +93,29 @@ def test_a_provider_tells_who_holds_what(app, provider, version, shown):
 @pytest.mark.parametrize(
     ("version", "stamped"), [("1.14", False), ("1.15", True)], ids=["before 1.15", "from 1.15"]
 )
-def test_last_modified_is_told_from_1_15(app, provider, version, stamped):
+def test_last_modified_is_sent_from_1_15(app, provider, version, stamped):
     consumer = str(uuid4())
-    put(app, consumer, build_body("1.12", {provider: {"VCPU": 2}}), "1.12")
+    put_allocations(app, consumer, build_body("1.12", {provider: {"VCPU": 2}}), "1.12")
     for path in (
         f"/allocations/{consumer}",
         f"/resource_providers/{provider}/allocations",
         f"/resource_providers/{provider}/usages",
         "/usages?project_id=project",
     ):
-        answer = get(app, path, version)
+        answer = get_path(app, path, version)
         assert ("Last-Modified" in answer.headers) is stamped
         assert (answer.headers.get("Cache-Control") == "no-cache") is stamped
 
 
-def test_before_1_8_a_consumer_is_of_the_incomplete_project_and_user(app, provider):
+def test_before_1_8_consumers_have_the_incomplete_project_and_user(app, provider):
     consumer = str(uuid4())
-    put(app, consumer, build_body("1.7", {provider: {"VCPU": 1}}), "1.7")
-    told = get(app, f"/allocations/{consumer}").json
+    put_allocations(app, consumer, build_body("1.7", {provider: {"VCPU": 1}}), "1.7")
+    told = get_path(app, f"/allocations/{consumer}").json
     assert (told["project_id"], told["user_id"]) == (INCOMPLETE, INCOMPLETE)
     assert (told["consumer_generation"], told["consumer_type"]) == (1, "unknown")
 
 
-def test_the_incomplete_project_and_user_are_options(sqlite_settings, make_app):
+def test_incomplete_project_and_user_are_configurable(sqlite_settings, make_app):
     app = make_app(
         sqlite_settings.with_overrides(
             {
@@ -123,27 +125,29 @@ def test_the_incomplete_project_and_user_are_options(sqlite_settings, make_app):
         )
     )
     consumer, provider = str(uuid4()), make_provider(app.app.services.database, VCPU=8)
-    put(app, consumer, build_body("1.0", {provider: {"VCPU": 1}}), "1.0")
-    told = get(app, f"/allocations/{consumer}", "1.12").json
+    put_allocations(app, consumer, build_body("1.0", {provider: {"VCPU": 1}}), "1.0")
+    told = get_path(app, f"/allocations/{consumer}", "1.12").json
     assert (told["project_id"], told["user_id"]) == ("nobody's", "nobody")
 
 
-def test_of_entries_for_one_provider_in_the_list_form_the_last_counts(app, provider):
+def test_last_of_repeated_providers_counts_in_the_list_format(app, provider):
     consumer = str(uuid4())
     entries = [
         {"resource_provider": {"uuid": provider}, "resources": {name: 2}}
         for name in ("VCPU", "DISK_GB")
     ]
-    put(app, consumer, {"allocations": entries}, "1.0")
-    told = get(app, f"/allocations/{consumer}").json["allocations"]
+    put_allocations(app, consumer, {"allocations": entries}, "1.0")
+    told = get_path(app, f"/allocations/{consumer}").json["allocations"]
     assert told[provider]["resources"] == {"DISK_GB": 2}
 
 
-def test_generations_of_consumers_are_heeded_from_1_28(app, provider):
+def test_consumer_generations_are_checked_from_1_28(app, provider):
     consumer = str(uuid4())
-    put(app, consumer, build_body("1.28", {provider: {"VCPU": 1}}, generation=None), "1.28")
+    put_allocations(
+        app, consumer, build_body("1.28", {provider: {"VCPU": 1}}, generation=None), "1.28"
+    )
     for wrong in (None, 0, 2):
-        refused = put(
+        refused = put_allocations(
             app,
             consumer,
             build_body("1.28", {provider: {"VCPU": 2}}, generation=wrong),
@@ -153,55 +157,61 @@ def test_generations_of_consumers_are_heeded_from_1_28(app, provider):
         (error,) = refused.json["errors"]
         assert error["code"] == "placement.concurrent_update"
         assert "consumer generation conflict - expected 1" in error["detail"]
-    put(app, consumer, build_body("1.28", {provider: {"VCPU": 2}}, generation=1), "1.28")
-    put(app, consumer, build_body("1.27", {provider: {"VCPU": 3}}), "1.27")
-    assert get(app, f"/allocations/{consumer}").json["consumer_generation"] == 3
+    put_allocations(
+        app, consumer, build_body("1.28", {provider: {"VCPU": 2}}, generation=1), "1.28"
+    )
+    put_allocations(app, consumer, build_body("1.27", {provider: {"VCPU": 3}}), "1.27")
+    assert get_path(app, f"/allocations/{consumer}").json["consumer_generation"] == 3
 
 
-def test_an_empty_claim_from_1_28_on_removes_the_consumer(app, provider):
+def test_empty_allocations_remove_the_consumer_from_1_28(app, provider):
     consumer = str(uuid4())
-    put(app, consumer, build_body("1.28", {provider: {"VCPU": 1}}), "1.28")
-    put(app, consumer, build_body("1.27", {}), "1.27", status=400)
-    put(app, consumer, build_body("1.28", {}, generation=1), "1.28")
-    assert get(app, f"/allocations/{consumer}").json == {"allocations": {}}
-    put(app, consumer, build_body("1.28", {provider: {"VCPU": 1}}, generation=None), "1.28")
+    put_allocations(app, consumer, build_body("1.28", {provider: {"VCPU": 1}}), "1.28")
+    put_allocations(app, consumer, build_body("1.27", {}), "1.27", status=400)
+    put_allocations(app, consumer, build_body("1.28", {}, generation=1), "1.28")
+    assert get_path(app, f"/allocations/{consumer}").json == {"allocations": {}}
+    put_allocations(
+        app, consumer, build_body("1.28", {provider: {"VCPU": 1}}, generation=None), "1.28"
+    )
 
 
-def test_a_consumer_type_stays_until_another_is_named(app, provider):
+def test_consumer_type_is_kept_until_changed(app, provider):
     consumer = str(uuid4())
     amounts = {provider: {"VCPU": 1}}
-    put(app, consumer, build_body("1.38", amounts, kind="MIGRATION"), "1.38")
-    put(app, consumer, build_body("1.37", amounts, generation=1), "1.37")
-    assert get(app, f"/allocations/{consumer}").json["consumer_type"] == "MIGRATION"
-    put(app, consumer, build_body("1.38", amounts, generation=2, kind="INSTANCE"), "1.38")
-    assert get(app, f"/allocations/{consumer}").json["consumer_type"] == "INSTANCE"
+    put_allocations(app, consumer, build_body("1.38", amounts, kind="MIGRATION"), "1.38")
+    put_allocations(app, consumer, build_body("1.37", amounts, generation=1), "1.37")
+    assert get_path(app, f"/allocations/{consumer}").json["consumer_type"] == "MIGRATION"
+    put_allocations(
+        app, consumer, build_body("1.38", amounts, generation=2, kind="INSTANCE"), "1.38"
+    )
+    assert get_path(app, f"/allocations/{consumer}").json["consumer_type"] == "INSTANCE"
 
 
-def test_post_moves_what_one_consumer_has_to_another_at_once(app, provider):
+def test_post_moves_allocations_between_consumers(app, provider):
     instance, migration = str(uuid4()), str(uuid4())
-    put(app, instance, build_body("1.38", {provider: {"VCPU": 8}}), "1.38")
+    put_allocations(app, instance, build_body("1.38", {provider: {"VCPU": 8}}), "1.38")
     bodies = {
         instance: build_body("1.38", {}, generation=1),
         migration: build_body("1.38", {provider: {"VCPU": 8}}, kind="MIGRATION"),
     }
     app.post_json("/placement/allocations", bodies, headers=headers("1.38"), status=204)
-    assert get(app, f"/allocations/{instance}").json == {"allocations": {}}
-    told = get(app, f"/allocations/{migration}").json
+    assert get_path(app, f"/allocations/{instance}").json == {"allocations": {}}
+    told = get_path(app, f"/allocations/{migration}").json
     assert told["allocations"][provider]["resources"] == {"VCPU": 8}
 
 
-def test_post_does_all_or_nothing(app, provider):
+def test_post_is_atomic(app, provider):
     one, two = str(uuid4()), str(uuid4())
     bodies = {one: build_body("1.13", {provider: {"VCPU": 5}})}
     bodies[two] = build_body("1.13", {provider: {"VCPU": 5}})
     app.post_json("/placement/allocations", bodies, headers=headers("1.13"), status=409)
     for consumer in (one, two):
-        assert get(app, f"/allocations/{consumer}").json == {"allocations": {}}
+        assert get_path(app, f"/allocations/{consumer}").json == {"allocations": {}}
 
 
-def test_delete_frees_a_consumer_once(app, provider):
+def test_second_delete_of_a_consumer_is_404(app, provider):
     consumer = str(uuid4())
-    put(app, consumer, build_body("1.0", {provider: {"VCPU": 1}}), "1.0")
+    put_allocations(app, consumer, build_body("1.0", {provider: {"VCPU": 1}}), "1.0")
     path = f"/placement/allocations/{consumer}"
     freed = app.delete(path, headers=headers("1.0"), status=204)
     assert freed.body == b""
@@ -210,17 +220,17 @@ def test_delete_frees_a_consumer_once(app, provider):
     assert consumer in refused.json["errors"][0]["detail"]
 
 
-def test_a_consumer_is_the_same_in_every_spelling(app, provider):
+def test_consumer_uuid_can_have_any_spelling(app, provider):
     consumer = str(uuid4())
-    put(app, consumer.upper(), build_body("1.28", {provider: {"VCPU": 1}}), "1.28")
-    put(
+    put_allocations(app, consumer.upper(), build_body("1.28", {provider: {"VCPU": 1}}), "1.28")
+    put_allocations(
         app,
         consumer.replace("-", ""),
         build_body("1.28", {provider: {"VCPU": 1}}, generation=1),
         "1.28",
     )
     for spelling in (consumer, consumer.upper()):
-        assert get(app, f"/allocations/{spelling}").json["allocations"]
+        assert get_path(app, f"/allocations/{spelling}").json["allocations"]
     twice = {spelling: build_body("1.13", {}) for spelling in (consumer, consumer.upper())}
     app.post_json("/placement/allocations", twice, headers=headers("1.13"), status=400)
     app.delete(f"/placement/allocations/{consumer.upper()}", headers=headers("1.28"), status=204)
@@ -236,20 +246,22 @@ def test_a_consumer_is_the_same_in_every_spelling(app, provider):
         ({"NO_SUCH": 1}, 400, "No such resource class NO_SUCH"),
     ],
 )
-def test_what_does_not_fit_or_is_not_there(sqlite_app, sqlite_provider, amounts, status, words):
+def test_claim_exceeding_capacity_or_unknown_provider_is_rejected(
+    sqlite_app, sqlite_provider, amounts, status, words
+):
     body = build_body(LATEST, {sqlite_provider: amounts})
-    (error,) = put(sqlite_app, uuid4(), body, LATEST, status).json["errors"]
+    (error,) = put_allocations(sqlite_app, uuid4(), body, LATEST, status).json["errors"]
     assert error["code"] == "placement.undefined_code"
     assert words in error["detail"]
 
 
-def test_a_claim_on_no_provider_is_malformed_and_a_look_at_one_is_404(sqlite_app):
+def test_claim_on_unknown_provider_is_400_and_reading_it_404(sqlite_app):
     unknown = str(uuid4())
     body = build_body(LATEST, {unknown: {"VCPU": 1}})
-    (error,) = put(sqlite_app, uuid4(), body, LATEST, 400).json["errors"]
+    (error,) = put_allocations(sqlite_app, uuid4(), body, LATEST, 400).json["errors"]
     assert unknown in error["detail"]
     for noun in ("allocations", "usages"):
-        refused = get(sqlite_app, f"/resource_providers/{unknown}/{noun}", status=404)
+        refused = get_path(sqlite_app, f"/resource_providers/{unknown}/{noun}", status=404)
         assert f"No resource provider with uuid {unknown} found" in refused.text
 
 
@@ -291,39 +303,45 @@ A = "aaaaaaaa-0000-4000-8000-000000000001"
     ],
     ids=str,
 )
-def test_malformed_bodies_are_400_in_every_version(sqlite_app, change):
+def test_malformed_body_is_400_in_every_version(sqlite_app, change):
     for version in FORMS:
         body = {**build_body(version, {A: {"VCPU": 1}}), **change}
-        refused = put(sqlite_app, uuid4(), body, version, 400)
+        refused = put_allocations(sqlite_app, uuid4(), body, version, 400)
         assert "JSON does not validate" in refused.json["errors"][0]["detail"]
 
 
 @pytest.mark.parametrize("version", FORMS)
-def test_what_a_version_requires_may_not_be_left_out(sqlite_app, version):
+def test_field_required_by_the_version_cannot_be_omitted(sqlite_app, version):
     whole = build_body(version, {A: {"VCPU": 1}})
     for key in whole:
         body = {name: value for name, value in whole.items() if name != key}
-        refused = put(sqlite_app, uuid4(), body, version, 400)
+        refused = put_allocations(sqlite_app, uuid4(), body, version, 400)
         assert f"'{key}' is a required property" in refused.text
 
 
 @pytest.mark.parametrize("mappings", [{"": [A]}, {"_NET1": [A, A]}, {"1": [A]}])
-def test_mappings_are_taken_from_1_34(sqlite_app, sqlite_provider, mappings):
+def test_mappings_are_accepted_from_1_34(sqlite_app, sqlite_provider, mappings):
     amounts = {sqlite_provider: {"VCPU": 1}}
-    put(sqlite_app, uuid4(), {**build_body("1.34", amounts), "mappings": mappings}, "1.34")
-    put(sqlite_app, uuid4(), {**build_body("1.33", amounts), "mappings": mappings}, "1.33", 400)
+    put_allocations(
+        sqlite_app, uuid4(), {**build_body("1.34", amounts), "mappings": mappings}, "1.34"
+    )
+    put_allocations(
+        sqlite_app, uuid4(), {**build_body("1.33", amounts), "mappings": mappings}, "1.33", 400
+    )
 
 
-def test_a_generation_beside_the_resources_is_taken_and_not_heeded(sqlite_app, sqlite_provider):
+def test_provider_generation_in_allocations_is_ignored(sqlite_app, sqlite_provider):
     body = build_body("1.12", {sqlite_provider: {"VCPU": 1}})
     body["allocations"][sqlite_provider]["generation"] = 77
-    put(sqlite_app, uuid4(), body, "1.12")
+    put_allocations(sqlite_app, uuid4(), body, "1.12")
 
 
-def test_a_consumer_that_is_no_uuid_cannot_be_put(sqlite_app):
-    refused = put(sqlite_app, "nobody", build_body(LATEST, {A: {"VCPU": 1}}), LATEST, 400)
+def test_consumer_with_invalid_uuid_is_rejected(sqlite_app):
+    refused = put_allocations(
+        sqlite_app, "nobody", build_body(LATEST, {A: {"VCPU": 1}}), LATEST, 400
+    )
     assert "Malformed consumer_uuid: nobody" in refused.text
-    assert get(sqlite_app, "/allocations/nobody").json == {"allocations": {}}
+    assert get_path(sqlite_app, "/allocations/nobody").json == {"allocations": {}}
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"{}", b'{"x": {}}'])
@@ -338,7 +356,7 @@ def test_malformed_posts_are_400(sqlite_app, body):
     assert answer.json["errors"][0]["code"] == "placement.undefined_code"
 
 
-def test_post_is_there_from_1_13(sqlite_app):
+def test_post_is_served_from_1_13(sqlite_app):
     body = {str(uuid4()): build_body("1.12", {})}
     sqlite_app.post_json("/placement/allocations", body, headers=headers("1.12"), status=404)
     sqlite_app.post_json("/placement/allocations", body, headers=headers("1.13"), status=204)
@@ -360,7 +378,7 @@ def test_post_is_there_from_1_13(sqlite_app):
         ("GET", "/usages?project_id=p", "placement:usages"),
     ],
 )
-def test_others_than_administrators_and_services_may_not(sqlite_app, method, path, rule):
+def test_only_administrators_and_services_can_write_allocations(sqlite_app, method, path, rule):
     asked = {**headers(LATEST), "X-Auth-Token": "somebody:else"}
     refused = sqlite_app.request(
         f"/placement{path}",
@@ -374,18 +392,18 @@ def test_others_than_administrators_and_services_may_not(sqlite_app, method, pat
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.12", LATEST])
-def test_more_amounts_than_a_second_of_work_are_refused_of_one_consumer(
+def test_too_many_amounts_of_one_consumer_are_rejected(
     sqlite_app, sqlite_provider, monkeypatch, version
 ):
     monkeypatch.setattr(allocations, "MAX_ALLOCATION_AMOUNTS", 1)
     consumer, amounts = str(uuid4()), {"VCPU": 1, "MEMORY_MB": 64}
     asked = build_body(version, {sqlite_provider: amounts})
-    refused = put(sqlite_app, consumer, asked, version, status=400)
+    refused = put_allocations(sqlite_app, consumer, asked, version, status=400)
     assert "$.allocations: the consumers hold 2 amounts, which" in refused.text
-    assert get(sqlite_app, f"/allocations/{consumer}").json == {"allocations": {}}
+    assert get_path(sqlite_app, f"/allocations/{consumer}").json == {"allocations": {}}
 
 
-def test_more_amounts_than_a_second_of_work_are_refused_of_several_consumers(
+def test_too_many_amounts_of_several_consumers_are_rejected(
     sqlite_app, sqlite_provider, monkeypatch
 ):
     monkeypatch.setattr(allocations, "MAX_ALLOCATION_AMOUNTS", 1)
@@ -394,4 +412,4 @@ def test_more_amounts_than_a_second_of_work_are_refused_of_several_consumers(
     path = "/placement/allocations"
     refused = sqlite_app.post_json(path, asked, headers=headers(LATEST), status=400)
     assert "$: the consumers hold 2 amounts, which" in refused.text
-    assert get(sqlite_app, f"/allocations/{first}").json == {"allocations": {}}
+    assert get_path(sqlite_app, f"/allocations/{first}").json == {"allocations": {}}

@@ -19,7 +19,7 @@ GIVEN = {
 
 
 @pytest.mark.parametrize("noun", GIVEN)
-def test_more_of_a_provider_than_a_second_of_work_is_refused(sqlite_app, noun):
+def test_too_many_provider_items_are_rejected(sqlite_app, noun):
     provider = make_provider(sqlite_app.app.services.database)
     given, keyword = GIVEN[noun]
     body = {"resource_provider_generation": 0, noun: given}
@@ -29,7 +29,7 @@ def test_more_of_a_provider_than_a_second_of_work_is_refused(sqlite_app, noun):
 
 
 @pytest.mark.parametrize("term", ["required=in:HW_CPU_X86_AVX,T{}", "required=!T{}"])
-def test_more_conditions_on_traits_than_a_second_of_work_are_refused(sqlite_app, term):
+def test_too_many_trait_conditions_are_rejected(sqlite_app, term):
     terms = "&".join(term.format(number) for number in range(MAX_CONDITIONS + 1))
     path = f"/placement/allocation_candidates?resources=VCPU:1&{terms}"
     refused = sqlite_app.get(path, headers=headers(LATEST), status=400)
@@ -39,7 +39,7 @@ def test_more_conditions_on_traits_than_a_second_of_work_are_refused(sqlite_app,
     assert "No such trait(s)" in unknown.text
 
 
-def test_aggregates_count_as_conditions_with_traits_of_all_groups(sqlite_app):
+def test_aggregate_conditions_count_with_trait_conditions(sqlite_app):
     groups = "&".join(
         f"resources{one}=VCPU:1&required{one}=HW_CPU_X86_AVX&member_of{one}={uuid4()}"
         for one in range(8)

@@ -17,7 +17,7 @@ def host(sqlite_app):
     return answer.json["uuid"]
 
 
-def fault(answer):
+def error_detail(answer):
     (error,) = answer.json["errors"]
     assert error["status"] == answer.status_code
     assert error["request_id"] == answer.headers["X-Openstack-Request-Id"]
@@ -28,27 +28,27 @@ BODIES = [b"", b"{", b"[]", b"null", b'"x"', b"{} x", b"\xff\xfe", b'{"name": Na
 
 
 @pytest.mark.parametrize("body", [*BODIES, b'{"name": "\\ud800"}', b'{"name": "\\u0000"}'])
-def test_a_faulty_body_is_refused(sqlite_app, body):
+def test_invalid_body_is_rejected(sqlite_app, body):
     answer = sqlite_app.post("/placement/resource_providers", body, headers=JSON, status=400)
-    assert fault(answer).startswith(("Malformed JSON", "JSON does not validate"))
+    assert error_detail(answer).startswith(("Malformed JSON", "JSON does not validate"))
     assert sqlite_app.get("/placement/resource_providers").json == {"resource_providers": []}
 
 
-def test_a_backslash_before_u0000_is_no_nul(sqlite_app):
+def test_escaped_backslash_before_u0000_is_no_nul(sqlite_app):
     body = rb'{"name": "a\\u0000"}'
     answer = sqlite_app.post("/placement/resource_providers", body, headers=JSON)
     assert answer.json["name"] == "a\\u0000"
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/xml", "json"])
-def test_another_kind_of_body_is_refused(sqlite_app, kind):
+def test_other_content_type_is_rejected(sqlite_app, kind):
     headers = {**LATEST_HEADERS, "Content-Type": kind}
     sqlite_app.post("/placement/resource_providers", b"{}", headers=headers, status=415)
 
 
 @pytest.mark.parametrize("noun", ["", "/inventories", "/inventories/VCPU", "/aggregates"])
 @pytest.mark.parametrize("body", BODIES)
-def test_a_missing_provider_is_told_before_a_faulty_body(sqlite_app, host, noun, body):
+def test_unknown_provider_is_reported_before_an_invalid_body(sqlite_app, host, noun, body):
     path = "/placement/resource_providers/{}" + noun
     sqlite_app.put(path.format(MISSING), body, headers=JSON, status=404)
     sqlite_app.put(path.format(host), body, headers=JSON, status=400)
@@ -57,13 +57,13 @@ def test_a_missing_provider_is_told_before_a_faulty_body(sqlite_app, host, noun,
 @pytest.mark.parametrize(
     "name", ["", "a" * 201, 1, None, True, [], {}], ids=lambda name: repr(name)[:9]
 )
-def test_a_faulty_name_is_refused(sqlite_app, name):
+def test_invalid_name_is_rejected(sqlite_app, name):
     body = {"name": name}
     sqlite_app.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS, status=400)
 
 
 @pytest.mark.parametrize("uuid", ["", "x", MISSING[:-1], "0x" + MISSING[2:], 1, None])
-def test_a_faulty_uuid_is_refused(sqlite_app, uuid):
+def test_invalid_uuid_is_rejected(sqlite_app, uuid):
     body = {"name": "host", "uuid": uuid}
     sqlite_app.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS, status=400)
 
@@ -87,8 +87,8 @@ def test_a_faulty_uuid_is_refused(sqlite_app, uuid):
         f"uuid={MISSING}&uuid=x",
     ],
 )
-def test_a_faulty_query_is_refused(sqlite_app, query):
-    fault(
+def test_invalid_query_is_rejected(sqlite_app, query):
+    error_detail(
         sqlite_app.get(f"/placement/resource_providers?{query}", headers=LATEST_HEADERS, status=400)
     )
 
@@ -107,18 +107,18 @@ def test_a_faulty_query_is_refused(sqlite_app, query):
     ],
 )
 @pytest.mark.parametrize("noun", ["traits", "resource_classes"])
-def test_only_well_formed_custom_names_are_made(sqlite_app, noun, name):
-    fault(sqlite_app.put(f"/placement/{noun}/{name}", headers=LATEST_HEADERS, status=400))
+def test_only_valid_custom_names_are_created(sqlite_app, noun, name):
+    error_detail(sqlite_app.put(f"/placement/{noun}/{name}", headers=LATEST_HEADERS, status=400))
 
 
 @pytest.mark.parametrize("name", ["CUSTOM_" + "A" * 248, "CUSTOM_0", "CUSTOM__"])
 @pytest.mark.parametrize("noun", ["traits", "resource_classes"])
-def test_names_may_be_as_long_as_the_table_keeps(sqlite_app, noun, name):
+def test_names_can_have_the_length_of_the_column(sqlite_app, noun, name):
     sqlite_app.put(f"/placement/{noun}/{name}", headers=LATEST_HEADERS, status=201)
 
 
 @pytest.mark.parametrize("path", ["resource_providers/%00", "traits/%00", "resource_classes/%00"])
-def test_nothing_is_named_with_a_nul(app, path):
+def test_names_with_nul_are_rejected(app, path):
     app.get(f"/placement/{path}", headers=LATEST_HEADERS, status=404)
 
 
@@ -132,9 +132,9 @@ def test_only_json_is_served(sqlite_app, accept):
 @pytest.mark.parametrize(
     "accept", ["*/*", "application/*", "text/html, application/json;q=0.1", ""]
 )
-def test_json_is_served_to_whoever_takes_it(sqlite_app, accept):
+def test_json_is_served_if_accepted(sqlite_app, accept):
     sqlite_app.get("/placement/resource_providers", headers={**LATEST_HEADERS, "Accept": accept})
 
 
-def test_what_is_no_media_type_says_nothing(sqlite_app):
+def test_malformed_accept_header_is_ignored(sqlite_app):
     sqlite_app.get("/placement/resource_providers", headers={**LATEST_HEADERS, "Accept": "garbage"})

@@ -18,7 +18,7 @@ def provider(sqlite_app):
     return f"{PROVIDERS}/{body['uuid']}"
 
 
-def told(app, query, status=400):
+def error_of(app, query, status=400):
     return app.get(query, headers=LATEST_HEADERS, status=status).json["errors"][0]
 
 
@@ -35,15 +35,15 @@ def told(app, query, status=400):
         ("resources=&root_required=in:A", "undefined_code"),
     ],
 )
-def test_the_code_of_a_candidates_query_with_several_faults(sqlite_app, query, code):
-    assert told(sqlite_app, f"{CANDIDATES}?{query}")["code"] == f"placement.{code}"
+def test_first_error_of_a_candidates_query_with_several_errors(sqlite_app, query, code):
+    assert error_of(sqlite_app, f"{CANDIDATES}?{query}")["code"] == f"placement.{code}"
 
 
 @pytest.mark.parametrize(
     ("minor", "code"), [(25, "undefined_code"), (35, "undefined_code"), (36, "query.missing_value")]
 )
 @pytest.mark.parametrize("query", ["limit=1", "required1=HW_CPU_X86_AVX"])
-def test_the_code_of_a_candidates_query_for_nothing(sqlite_app, minor, code, query):
+def test_error_of_a_candidates_query_without_resources(sqlite_app, minor, code, query):
     headers = {"OpenStack-API-Version": f"placement 1.{minor}"}
     refused = sqlite_app.get(f"{CANDIDATES}?{query}", headers=headers, status=400)
     assert refused.json["errors"][0]["code"] == f"placement.{code}"
@@ -57,11 +57,11 @@ def test_the_code_of_a_candidates_query_for_nothing(sqlite_app, minor, code, que
         ("resources=NOPE:1&required=CUSTOM_NOPE", "CUSTOM_NOPE"),
     ],
 )
-def test_the_fault_of_a_list_of_providers_with_several(sqlite_app, query, word):
-    assert word in told(sqlite_app, f"{PROVIDERS}?{query}")["detail"]
+def test_first_error_of_a_provider_list_with_several_errors(sqlite_app, query, word):
+    assert word in error_of(sqlite_app, f"{PROVIDERS}?{query}")["detail"]
 
 
-def test_a_provider_that_is_not_there_is_told_before_a_trait_that_cannot_be(sqlite_app, provider):
+def test_unknown_provider_is_reported_before_an_invalid_trait(sqlite_app, provider):
     body = {"traits": ["no trait"], "resource_provider_generation": 0}
     missing = sqlite_app.put_json(
         f"{PROVIDERS}/{uuid4()}/traits", body, headers=LATEST_HEADERS, status=404
@@ -72,9 +72,7 @@ def test_a_provider_that_is_not_there_is_told_before_a_trait_that_cannot_be(sqli
 
 
 @pytest.mark.parametrize("form", ["one", "all", "new"])
-def test_an_inventory_that_cannot_be_is_told_before_a_class_that_is_not_there(
-    sqlite_app, provider, form
-):
+def test_invalid_inventory_is_reported_before_an_unknown_class(sqlite_app, provider, form):
     stock = {"total": 1, "reserved": 5}
     generation = {"resource_provider_generation": 0}
     path = f"{provider}/inventories"

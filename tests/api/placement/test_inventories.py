@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.api.placement.test_conventions import fault
+from tests.api.placement.test_conventions import error_detail
 from tests.api.placement.test_conventions import host as host  # noqa: PLC0414 - a fixture
 from tests.support.versions import LATEST_HEADERS
 
@@ -31,15 +31,15 @@ from tests.support.versions import LATEST_HEADERS
     ],
     ids=repr,
 )
-def test_a_faulty_inventory_is_refused(sqlite_app, host, inventory):
+def test_invalid_inventory_is_rejected(sqlite_app, host, inventory):
     path = f"/placement/resource_providers/{host}/inventories"
     body = {"resource_provider_generation": 0, "inventories": {"VCPU": inventory}}
-    fault(sqlite_app.put_json(path, body, headers=LATEST_HEADERS, status=400))
+    error_detail(sqlite_app.put_json(path, body, headers=LATEST_HEADERS, status=400))
     assert sqlite_app.get(path, headers=LATEST_HEADERS).json["inventories"] == {}
 
 
 @pytest.mark.parametrize("name", ["vcpu", "V CPU", "", "V-1", "VCPU\n"])
-def test_a_faulty_class_name_is_refused(sqlite_app, host, name):
+def test_invalid_class_name_is_rejected(sqlite_app, host, name):
     path = f"/placement/resource_providers/{host}/inventories"
     body = {"resource_class": name, "total": 1}
-    fault(sqlite_app.post_json(path, body, headers=LATEST_HEADERS, status=400))
+    error_detail(sqlite_app.post_json(path, body, headers=LATEST_HEADERS, status=400))

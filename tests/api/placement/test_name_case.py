@@ -9,7 +9,7 @@ pytestmark = pytest.mark.all_databases
 
 
 @pytest.fixture
-def named(app):
+def app_with_names(app):
     for name in ("CUSTOM_A", "CUSTOM_AB", "CUSTOM_B"):
         app.put(f"/placement/traits/{name}", headers=LATEST_HEADERS, status=201)
     app.put("/placement/resource_classes/CUSTOM_A", headers=LATEST_HEADERS, status=201)
@@ -17,21 +17,24 @@ def named(app):
     return app
 
 
-def listed(app, path, key):
+def list_names(app, path, key):
     return app.get(f"/placement{path}", headers=LATEST_HEADERS).json[key]
 
 
-def test_provider_is_listed_by_exact_name(named):
-    found = listed(named, "/resource_providers?name=Host", "resource_providers")
+def test_provider_is_listed_by_exact_name(app_with_names):
+    found = list_names(app_with_names, "/resource_providers?name=Host", "resource_providers")
     assert [one["name"] for one in found] == ["Host"]
     for name in ("host", "HOST", "Host%20"):
-        assert listed(named, f"/resource_providers?name={name}", "resource_providers") == []
+        assert (
+            list_names(app_with_names, f"/resource_providers?name={name}", "resource_providers")
+            == []
+        )
 
 
 @pytest.mark.parametrize("path", ["/traits/custom_a", "/resource_classes/custom_a"])
-def test_no_other_case_names_a_trait_or_class(named, path):
-    named.get(f"/placement{path}", headers=LATEST_HEADERS, status=404)
-    named.delete(f"/placement{path}", headers=LATEST_HEADERS, status=404)
+def test_trait_and_class_names_are_case_sensitive(app_with_names, path):
+    app_with_names.get(f"/placement{path}", headers=LATEST_HEADERS, status=404)
+    app_with_names.delete(f"/placement{path}", headers=LATEST_HEADERS, status=404)
 
 
 @pytest.mark.parametrize(
@@ -47,14 +50,14 @@ def test_no_other_case_names_a_trait_or_class(named, path):
         "/allocation_candidates?resources=VCPU:1&root_required=custom_a",
     ],
 )
-def test_query_with_a_name_in_another_case_is_refused(named, query):
-    named.get(f"/placement{query}", headers=LATEST_HEADERS, status=400)
+def test_query_with_a_name_in_another_case_is_rejected(app_with_names, query):
+    app_with_names.get(f"/placement{query}", headers=LATEST_HEADERS, status=400)
 
 
-def test_body_with_a_name_in_another_case_is_refused(named):
-    (provider,) = listed(named, "/resource_providers", "resource_providers")
+def test_body_with_a_name_in_another_case_is_rejected(app_with_names):
+    (provider,) = list_names(app_with_names, "/resource_providers", "resource_providers")
     path = f"/placement/resource_providers/{provider['uuid']}"
     body = {"resource_provider_generation": 0, "traits": ["custom_a"]}
-    named.put_json(f"{path}/traits", body, headers=LATEST_HEADERS, status=400)
+    app_with_names.put_json(f"{path}/traits", body, headers=LATEST_HEADERS, status=400)
     body = {"resource_provider_generation": 0, "inventories": {"custom_a": {"total": 1}}}
-    named.put_json(f"{path}/inventories", body, headers=LATEST_HEADERS, status=400)
+    app_with_names.put_json(f"{path}/inventories", body, headers=LATEST_HEADERS, status=400)

@@ -30,7 +30,7 @@ UUID = "0a0b0c0d-0000-4000-8000-00000000000f"
         ("PUT", f"/resource_providers/{UUID}/inventories/VCPU%0A", {"total": 1}, 400),
     ],
 )
-def test_newline_at_the_end_of_a_name_is_refused(sqlite_app, method, path, body, status):
+def test_name_with_a_trailing_newline_is_rejected(sqlite_app, method, path, body, status):
     made = {"name": "host", "uuid": UUID}
     sqlite_app.post_json("/placement/resource_providers", made, headers=headers(LATEST))
     ask = getattr(sqlite_app, f"{method.lower()}_json" if body else method.lower())
@@ -48,7 +48,7 @@ def test_newline_at_the_end_of_a_name_is_refused(sqlite_app, method, path, body,
     ],
     ids=str,
 )
-def test_newline_at_the_end_of_a_name_in_a_claim_is_refused(sqlite_app, spoilt):
+def test_name_with_a_trailing_newline_in_a_claim_is_rejected(sqlite_app, spoilt):
     body = {
         "allocations": {UUID: {"resources": {"VCPU": 1}}},
         "project_id": "p",

@@ -11,7 +11,7 @@ from placement_sched.api import openapi
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.openapi import describe
 from placement_sched.api.placement.routes import API
-from tests.api.test_openapi import VERSIONS, described, operations
+from tests.api.test_openapi import VERSIONS, build_document, operations_by_path
 
 ADDRESS = "/placement/openapi.json"
 each_version = pytest.mark.parametrize("version", VERSIONS, ids=str)
@@ -27,19 +27,19 @@ def test_document_is_valid(sqlite_app, version):
 
 
 @each_version
-def test_document_has_every_route_served_at_the_version_and_no_other(version):
+def test_document_has_exactly_the_routes_of_the_version(version):
     served = [route for route in API.routes if route.serves(version)]
     addresses = [(route.method, re.sub(r"<(\w+)>", r"{\1}", route.path)) for route in served]
-    assert sorted(addresses) == sorted(operations(described(version)))
+    assert sorted(addresses) == sorted(operations_by_path(build_document(version)))
 
 
-def test_document_needs_no_token_and_is_the_newest_where_no_version_is_asked_for(sqlite_app):
+def test_document_needs_no_token_and_defaults_to_the_newest_version(sqlite_app):
     answer = TestApp(sqlite_app.app).get(ADDRESS)
-    assert answer.json == described(VERSIONING.newest)
+    assert answer.json == build_document(VERSIONING.newest)
     assert answer.headers["Vary"] == "openstack-api-version"
 
 
-def test_document_tells_where_it_is_mounted():
+def test_document_has_the_mount_path():
     assert openapi.document(describe(API.routes), VERSIONING.newest, "/")["servers"] == [
         {"url": "/"}
     ]

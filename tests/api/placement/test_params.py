@@ -14,7 +14,7 @@ A = "aaaaaaaa-0000-4000-8000-000000000001"
 B = "bbbbbbbb-0000-4000-8000-000000000002"
 
 
-def one(*names):
+def names_set(*names):
     return frozenset(names)
 
 
@@ -30,7 +30,7 @@ def one(*names):
         ("VCPU:" + "9" * 300, {"VCPU": MAX_INT + 1}),
     ],
 )
-def test_resources_are_amounts_by_class(text, amounts):
+def test_resources_are_parsed(text, amounts):
     assert parse_resources(text) == amounts
 
 
@@ -53,7 +53,7 @@ def test_resources_are_amounts_by_class(text, amounts):
         "VCPU:" + "9" * 5000,
     ],
 )
-def test_faulty_resources_are_refused(text):
+def test_invalid_resources_are_rejected(text):
     with pytest.raises(Invalid):
         parse_resources(text)
 
@@ -62,19 +62,19 @@ def test_faulty_resources_are_refused(text):
     ("version", "values", "terms"),
     [
         ((1, 39), [], TraitTerms()),
-        ((1, 18), ["A"], TraitTerms((one("A"),))),
-        ((1, 18), ["A,B"], TraitTerms((one("A"), one("B")))),
-        ((1, 18), ["A,A"], TraitTerms((one("A"),))),
-        ((1, 18), [" A , B "], TraitTerms((one("A"), one("B")))),
-        ((1, 22), ["A,!B"], TraitTerms((one("A"),), one("B"))),
-        ((1, 22), ["A,!!B"], TraitTerms((one("A"),), one("B"))),
-        ((1, 38), ["A", "B"], TraitTerms((one("B"),))),
-        ((1, 39), ["A", "B"], TraitTerms((one("A"), one("B")))),
-        ((1, 39), ["in:A,B", "!C"], TraitTerms((one("A", "B"),), one("C"))),
-        ((1, 39), ["in:A"], TraitTerms((one("A"),))),
+        ((1, 18), ["A"], TraitTerms((names_set("A"),))),
+        ((1, 18), ["A,B"], TraitTerms((names_set("A"), names_set("B")))),
+        ((1, 18), ["A,A"], TraitTerms((names_set("A"),))),
+        ((1, 18), [" A , B "], TraitTerms((names_set("A"), names_set("B")))),
+        ((1, 22), ["A,!B"], TraitTerms((names_set("A"),), names_set("B"))),
+        ((1, 22), ["A,!!B"], TraitTerms((names_set("A"),), names_set("B"))),
+        ((1, 38), ["A", "B"], TraitTerms((names_set("B"),))),
+        ((1, 39), ["A", "B"], TraitTerms((names_set("A"), names_set("B")))),
+        ((1, 39), ["in:A,B", "!C"], TraitTerms((names_set("A", "B"),), names_set("C"))),
+        ((1, 39), ["in:A"], TraitTerms((names_set("A"),))),
     ],
 )
-def test_required_means_by_version(version, values, terms):
+def test_required_is_parsed_by_version(version, values, terms):
     assert parse_traits(values, Version(*version)) == terms
 
 
@@ -92,7 +92,7 @@ def test_required_means_by_version(version, values, terms):
         ((1, 39), ["A", ""]),
     ],
 )
-def test_faulty_required_is_refused_by_its_name(version, values):
+def test_invalid_required_is_rejected_by_name(version, values):
     with pytest.raises(Invalid, match="'required_X'"):
         parse_traits(values, Version(*version), "required_X")
 
@@ -101,17 +101,17 @@ def test_faulty_required_is_refused_by_its_name(version, values):
     ("version", "values", "terms"),
     [
         ((1, 39), [], AggregateTerms()),
-        ((1, 3), [A], AggregateTerms((one(A),))),
-        ((1, 3), [f"in:{A},{B}"], AggregateTerms((one(A, B),))),
-        ((1, 3), [A.upper()], AggregateTerms((one(A),))),
-        ((1, 3), [A.replace("-", "")], AggregateTerms((one(A),))),
-        ((1, 24), [A, B], AggregateTerms((one(A), one(B)))),
-        ((1, 32), [f"!{A}"], AggregateTerms((), one(A))),
-        ((1, 32), [f"!in:{A},{B}"], AggregateTerms((), one(A, B))),
-        ((1, 32), [A, f"!{B}", f"!{A}"], AggregateTerms((one(A),), one(A, B))),
+        ((1, 3), [A], AggregateTerms((names_set(A),))),
+        ((1, 3), [f"in:{A},{B}"], AggregateTerms((names_set(A, B),))),
+        ((1, 3), [A.upper()], AggregateTerms((names_set(A),))),
+        ((1, 3), [A.replace("-", "")], AggregateTerms((names_set(A),))),
+        ((1, 24), [A, B], AggregateTerms((names_set(A), names_set(B)))),
+        ((1, 32), [f"!{A}"], AggregateTerms((), names_set(A))),
+        ((1, 32), [f"!in:{A},{B}"], AggregateTerms((), names_set(A, B))),
+        ((1, 32), [A, f"!{B}", f"!{A}"], AggregateTerms((names_set(A),), names_set(A, B))),
     ],
 )
-def test_member_of_means_by_version(version, values, terms):
+def test_member_of_is_parsed_by_version(version, values, terms):
     assert parse_member_of(values, Version(*version)) == terms
 
 
@@ -133,12 +133,12 @@ def test_member_of_means_by_version(version, values, terms):
         ((1, 39), ["0xaaaaaa-0000-4000-8000-000000000001"]),
     ],
 )
-def test_faulty_member_of_is_refused_by_its_name(version, values):
+def test_invalid_member_of_is_rejected_by_name(version, values):
     with pytest.raises(Invalid, match="member_of_X"):
         parse_member_of(values, Version(*version), "member_of_X")
 
 
-def test_terms_know_every_name():
+def test_terms_have_every_name():
     terms = parse_traits(["in:A,B", "C,!D"], NEWEST)
     assert terms.names == {"A", "B", "C", "D"}
     assert parse_member_of([A, f"!{B}"], NEWEST).uuids == {A, B}

@@ -33,25 +33,25 @@ NOT_YET = "are not supported in the specified microversion"
 @pytest.fixture
 def cloud(sqlite_app):
     """Give an application that has one provider with two inventories, and a class besides."""
-    return filled(sqlite_app)
+    return fill_app(sqlite_app)
 
 
 @pytest.fixture
 def each_cloud(app):
     """Give the same on each database, for what a database has a say in."""
-    return filled(app)
+    return fill_app(app)
 
 
-def filled(app):
-    ask(app, "POST", PROVIDERS, 39, {"name": "host", "uuid": PROVIDER})
+def fill_app(app):
+    send_request(app, "POST", PROVIDERS, 39, {"name": "host", "uuid": PROVIDER})
     for name in ("CUSTOM_GOLD", "CUSTOM_IRON"):
-        ask(app, "POST", "/resource_classes", 39, {"name": name})
+        send_request(app, "POST", "/resource_classes", 39, {"name": name})
     for name in ("VCPU", "CUSTOM_GOLD"):
-        ask(app, "POST", f"{ONE}/inventories", 39, {"resource_class": name, "total": 4})
+        send_request(app, "POST", f"{ONE}/inventories", 39, {"resource_class": name, "total": 4})
     return app
 
 
-def ask(app, method: str, path: str, minor: int, body: Any = None, status: Any = "2*"):
+def send_request(app, method: str, path: str, minor: int, body: Any = None, status: Any = "2*"):
     """Ask at 1.``minor``; a body in bytes goes with no content type, another is sent as JSON."""
     headers = {"OpenStack-API-Version": f"placement 1.{minor}"}
     if body is not None and not isinstance(body, bytes):
@@ -63,16 +63,16 @@ def ask(app, method: str, path: str, minor: int, body: Any = None, status: Any =
     )
 
 
-def detail(app, method: str, path: str, minor: int, body: Any, status: int) -> str:
-    (error,) = ask(app, method, path, minor, body, status).json["errors"]
+def error_detail(app, method: str, path: str, minor: int, body: Any, status: int) -> str:
+    (error,) = send_request(app, method, path, minor, body, status).json["errors"]
     return error["detail"]
 
 
-def inventory(**fields: Any) -> dict[str, Any]:
+def inventory_body(**fields: Any) -> dict[str, Any]:
     return {"resource_class": "DISK_GB", "total": 10, **fields}
 
 
-def claim(amount: int, **fields: Any) -> dict[str, Any]:
+def claim_body(amount: int, **fields: Any) -> dict[str, Any]:
     return {
         "allocations": {PROVIDER: {"resources": {"VCPU": amount}}},
         "project_id": "p",
@@ -107,9 +107,15 @@ STALE = [
 ]
 
 INVENTORIES = [
-    ("POST", "", 39, inventory(reserved=11), "Unable to create inventory for resource provider"),
-    ("POST", "", 39, inventory(reserved=11), "greater than total"),
-    ("POST", "", 25, inventory(reserved=10), "greater than or equal to total"),
+    (
+        "POST",
+        "",
+        39,
+        inventory_body(reserved=11),
+        "Unable to create inventory for resource provider",
+    ),
+    ("POST", "", 39, inventory_body(reserved=11), "greater than total"),
+    ("POST", "", 25, inventory_body(reserved=10), "greater than or equal to total"),
     ("PUT", "/VCPU", 25, FULL, UNABLE),
     ("PUT", "/VCPU", 25, FULL, "greater than or equal to total"),
     ("PUT", "", 25, {"inventories": {"VCPU": FULL}}, UNABLE),
@@ -158,12 +164,19 @@ SCHEMA_FAULTS = [
     ("POST", PROVIDERS, 39, {"name": "x" * 201}, "'maxLength'", "['properties']['name']"),
     ("POST", PROVIDERS, 39, {}, "'required'", ""),
     ("POST", PROVIDERS, 39, {"name": "x", "y": 1}, "'additionalProperties'", ""),
-    ("POST", f"{ONE}/inventories", 39, inventory(total=0), "'minimum'", "['properties']['total']"),
     (
         "POST",
         f"{ONE}/inventories",
         39,
-        inventory(total=2**31),
+        inventory_body(total=0),
+        "'minimum'",
+        "['properties']['total']",
+    ),
+    (
+        "POST",
+        f"{ONE}/inventories",
+        39,
+        inventory_body(total=2**31),
         "'maximum'",
         "['properties']['total']",
     ),
@@ -181,11 +194,18 @@ SCHEMA_FAULTS = [
         "PUT",
         f"/allocations/{CONSUMER}",
         39,
-        claim(1, project_id=""),
+        claim_body(1, project_id=""),
         "'minLength'",
         "['properties']",
     ),
-    ("PUT", f"/allocations/{CONSUMER}", 39, claim(0), "'minimum'", "['properties']['allocations']"),
+    (
+        "PUT",
+        f"/allocations/{CONSUMER}",
+        39,
+        claim_body(0),
+        "'minimum'",
+        "['properties']['allocations']",
+    ),
     ("GET", "/usages?project_id=", 39, None, "'minLength'", "['properties']['project_id']"),
     (
         "GET",
@@ -199,21 +219,21 @@ SCHEMA_FAULTS = [
 
 
 @pytest.mark.parametrize(("method", "path", "minor", "body", "status", "phrase"), REQUESTS)
-def test_request_no_route_takes(cloud, method, path, minor, body, status, phrase):
-    assert phrase in detail(cloud, method, path, minor, body, status)
+def test_message_for_an_unknown_route(cloud, method, path, minor, body, status, phrase):
+    assert phrase in error_detail(cloud, method, path, minor, body, status)
 
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize(("method", "path", "minor", "body", "phrase"), CLASSES)
-def test_conflict_over_a_class(each_cloud, method, path, minor, body, phrase):
-    assert phrase in detail(each_cloud, method, f"/resource_classes{path}", minor, body, 409)
+def test_message_for_a_class_conflict(each_cloud, method, path, minor, body, phrase):
+    assert phrase in error_detail(each_cloud, method, f"/resource_classes{path}", minor, body, 409)
 
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize(("noun", "minor", "body"), STALE)
-def test_stale_generation(each_cloud, noun, minor, body):
+def test_message_for_a_stale_generation(each_cloud, noun, minor, body):
     body = {**body, "resource_provider_generation": 9}
-    told = detail(each_cloud, "PUT", f"{ONE}/{noun}", minor, body, 409)
+    told = error_detail(each_cloud, "PUT", f"{ONE}/{noun}", minor, body, 409)
     assert "resource provider generation conflict" in told
     assert "Resource provider's generation already changed." in told
     assert "Please update the generation and try again." in told
@@ -221,57 +241,55 @@ def test_stale_generation(each_cloud, noun, minor, body):
 
 
 @pytest.mark.parametrize(("method", "path", "minor", "body", "phrase"), INVENTORIES)
-def test_inventory_that_holds_nothing(cloud, method, path, minor, body, phrase):
+def test_message_for_an_empty_inventory(cloud, method, path, minor, body, phrase):
     if method == "PUT":
         body = {**body, "resource_provider_generation": 2}
-    assert phrase in detail(cloud, method, f"{ONE}/inventories{path}", minor, body, 400)
+    assert phrase in error_detail(cloud, method, f"{ONE}/inventories{path}", minor, body, 400)
 
 
 @pytest.mark.parametrize(("path", "query", "minor", "phrase"), QUERIES)
-def test_malformed_query(cloud, path, query, minor, phrase):
-    assert phrase in detail(cloud, "GET", f"{path}?{query}", minor, None, 400)
+def test_message_for_a_malformed_query(cloud, path, query, minor, phrase):
+    assert phrase in error_detail(cloud, "GET", f"{path}?{query}", minor, None, 400)
 
 
 @pytest.mark.parametrize(("method", "path", "minor", "body", "keyword", "within"), SCHEMA_FAULTS)
-def test_fault_against_a_schema_names_keyword_and_place(
-    cloud, method, path, minor, body, keyword, within
-):
-    told = detail(cloud, method, path, minor, body, 400)
+def test_schema_error_names_keyword_and_path(cloud, method, path, minor, body, keyword, within):
+    told = error_detail(cloud, method, path, minor, body, 400)
     assert "(at $" in told
     assert f"Failed validating {keyword} in schema{within}" in told
 
 
 @pytest.mark.parametrize("name", ["TRAIT_X", "CUSTOM_abc", LONG])
-def test_name_that_no_trait_may_have(cloud, name):
-    assert NO_TRAIT in detail(cloud, "PUT", f"/traits/{name}", 39, None, 400)
+def test_message_for_an_invalid_trait_name(cloud, name):
+    assert NO_TRAIT in error_detail(cloud, "PUT", f"/traits/{name}", 39, None, 400)
 
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize("minor", [28, 39])
-def test_more_than_there_is(each_cloud, minor):
-    body = claim(9)
+def test_message_for_exceeded_capacity(each_cloud, minor):
+    body = claim_body(9)
     if minor == 28:
         del body["consumer_type"]
     for method, path, sent in (
         ("PUT", f"/allocations/{CONSUMER}", body),
         ("POST", "/allocations", {CONSUMER: body}),
     ):
-        told = detail(each_cloud, method, path, minor, sent, 409)
+        told = error_detail(each_cloud, method, path, minor, sent, 409)
         assert "Unable to allocate inventory" in told
         assert "The requested amount would exceed the capacity of 4" in told
 
 
 @pytest.mark.all_databases
-def test_inventory_in_use_is_refused_in_the_words_that_nova_logs(each_cloud):
-    ask(each_cloud, "PUT", f"/allocations/{CONSUMER}", 39, claim(1))
+def test_message_for_inventory_in_use_is_novas(each_cloud):
+    send_request(each_cloud, "PUT", f"/allocations/{CONSUMER}", 39, claim_body(1))
     nothing = {"resource_provider_generation": 3, "inventories": {}}
-    assert detail(each_cloud, "PUT", f"{ONE}/inventories", 39, nothing, 409) == (
+    assert error_detail(each_cloud, "PUT", f"{ONE}/inventories", 39, nothing, 409) == (
         "There was a conflict when trying to complete your request.\n\n update conflict: "
         f"Inventory for 'VCPU' on resource provider '{PROVIDER}' in use."
     )
 
 
-def test_length_that_is_no_number(cloud):
+def test_message_for_an_invalid_content_length(cloud):
     unchecked = TestApp(cloud.app, lint=False)  # WebTest itself minds the length
     headers = {
         "Content-Length": "hi mom",

@@ -22,7 +22,7 @@ def database(app):
 
 
 @pytest.fixture
-def stocked(app, database):
+def provider_with_everything(app, database):
     """A provider with two of everything."""
     provider = make_provider(database, VCPU=8, DISK_GB=100)
     for noun, held in (
@@ -33,25 +33,25 @@ def stocked(app, database):
         generation = app.get(path, headers=LATEST_HEADERS).json["resource_provider_generation"]
         body = {noun: held, "resource_provider_generation": generation}
         app.put_json(path, body, headers=LATEST_HEADERS)
-    for consumer in consumers():
+    for consumer in consumer_uuids():
         body = build_body(LATEST, {provider: {"VCPU": 1, "DISK_GB": 2}})
         app.put_json(f"/placement/allocations/{consumer}", body, headers=LATEST_HEADERS)
     return provider
 
 
-def consumers():
+def consumer_uuids():
     return [f"0a0b0c0d-0000-4000-8000-00000000000{number}" for number in range(2)]
 
 
 @pytest.fixture
-def bare(app):
+def empty_provider(app):
     """A provider with nothing at all."""
     body = {"name": "bare", "uuid": str(uuid4())}
     app.post_json(PROVIDERS, body, headers=LATEST_HEADERS)
     return body["uuid"]
 
 
-def read(app, path, status=200):
+def read_in_one_statement(app, path, status=200):
     """Return the document at ``path``, which takes one statement."""
     with record_statements(app.app.services.database) as seen:
         answer = app.get(path, headers=LATEST_HEADERS, status=status)
@@ -59,11 +59,14 @@ def read(app, path, status=200):
     return answer.json
 
 
-def tree(app, uuid):
-    return {one["uuid"] for one in read(app, f"{PROVIDERS}?in_tree={uuid}")["resource_providers"]}
+def uuids_in_tree(app, uuid):
+    return {
+        one["uuid"]
+        for one in read_in_one_statement(app, f"{PROVIDERS}?in_tree={uuid}")["resource_providers"]
+    }
 
 
-def child_of(app, parent):
+def create_child(app, parent):
     body = {"name": str(uuid4()), "uuid": str(uuid4()), "parent_provider_uuid": parent}
     app.post_json(PROVIDERS, body, headers=LATEST_HEADERS)
     return body["uuid"]
@@ -71,74 +74,85 @@ def child_of(app, parent):
 
 @pytest.mark.parametrize("noun", NOUNS)
 @pytest.mark.parametrize("spelled", [str, str.upper], ids=["canonical", "capitals"])
-def test_a_noun_of_a_provider_takes_one_statement(app, stocked, noun, spelled):
-    found = read(app, f"{PROVIDERS}/{spelled(stocked)}/{noun}")
+def test_each_provider_subresource_takes_one_statement(
+    app, provider_with_everything, noun, spelled
+):
+    found = read_in_one_statement(app, f"{PROVIDERS}/{spelled(provider_with_everything)}/{noun}")
     assert len(found.pop(noun)) == 2
     assert list(found) == ["resource_provider_generation"]
 
 
 @pytest.mark.parametrize("noun", NOUNS)
-def test_a_provider_that_has_none_takes_one_statement(app, bare, noun):
-    found = read(app, f"{PROVIDERS}/{bare}/{noun}")
+def test_empty_subresource_takes_one_statement(app, empty_provider, noun):
+    found = read_in_one_statement(app, f"{PROVIDERS}/{empty_provider}/{noun}")
     assert not found.pop(noun)
     assert found == {"resource_provider_generation": 0}
 
 
 @pytest.mark.parametrize("noun", NOUNS)
-def test_an_unknown_provider_takes_one_statement(app, bare, noun):
-    read(app, f"{PROVIDERS}/{uuid4()}/{noun}", status=404)
+def test_an_unknown_provider_takes_one_statement(app, empty_provider, noun):
+    read_in_one_statement(app, f"{PROVIDERS}/{uuid4()}/{noun}", status=404)
 
 
-def test_one_inventory_takes_one_statement(app, stocked):
-    assert read(app, f"{PROVIDERS}/{stocked}/inventories/VCPU")["total"] == 8
+def test_one_inventory_takes_one_statement(app, provider_with_everything):
+    assert (
+        read_in_one_statement(app, f"{PROVIDERS}/{provider_with_everything}/inventories/VCPU")[
+            "total"
+        ]
+        == 8
+    )
 
 
 @pytest.mark.parametrize("spelled", [str, str.upper], ids=["canonical", "capitals"])
-def test_what_a_consumer_holds_takes_one_statement(app, stocked, spelled):
-    found = read(app, f"/placement/allocations/{spelled(consumers()[0])}")
-    assert found["allocations"][stocked]["resources"] == {"VCPU": 1, "DISK_GB": 2}
+def test_allocations_of_a_consumer_take_one_statement(app, provider_with_everything, spelled):
+    found = read_in_one_statement(app, f"/placement/allocations/{spelled(consumer_uuids()[0])}")
+    assert found["allocations"][provider_with_everything]["resources"] == {"VCPU": 1, "DISK_GB": 2}
 
 
-def test_a_consumer_that_holds_nothing_takes_one_statement(app, bare):
-    assert read(app, f"/placement/allocations/{uuid4()}") == {"allocations": {}}
+def test_consumer_without_allocations_takes_one_statement(app, empty_provider):
+    assert read_in_one_statement(app, f"/placement/allocations/{uuid4()}") == {"allocations": {}}
 
 
-def test_a_tree_takes_one_statement_whichever_member_is_named(app, bare, stocked):
-    child = child_of(app, bare)
-    everyone = {bare, child, child_of(app, child)}
+def test_tree_of_any_member_takes_one_statement(app, empty_provider, provider_with_everything):
+    child = create_child(app, empty_provider)
+    everyone = {empty_provider, child, create_child(app, child)}
     for member in everyone:
-        assert tree(app, member) == tree(app, member.upper()) == everyone
-    assert tree(app, stocked) == {stocked}
-    assert tree(app, uuid4()) == set()
+        assert uuids_in_tree(app, member) == uuids_in_tree(app, member.upper()) == everyone
+    assert uuids_in_tree(app, provider_with_everything) == {provider_with_everything}
+    assert uuids_in_tree(app, uuid4()) == set()
 
 
-def test_a_provider_without_root_is_a_tree_of_its_own(app, bare, stocked, database):
+def test_provider_without_root_is_its_own_tree(
+    app, empty_provider, provider_with_everything, database
+):
     """As a database from before nested providers may have it."""
     rootless = update(resource_providers).values(root_provider_id=None)
     database.write(lambda connection: connection.execute(rootless))
-    assert tree(app, bare) == {bare}
+    assert uuids_in_tree(app, empty_provider) == {empty_provider}
 
 
 @pytest.mark.all_databases
-def test_a_tree_and_a_name_narrow_each_other(app, bare):
-    child = child_of(app, bare)
-    both = f"{PROVIDERS}?in_tree={bare}&uuid={child.upper()}"
-    assert [one["uuid"] for one in read(app, both)["resource_providers"]] == [child]
-    assert read(app, f"{both}&name=bare")["resource_providers"] == []
+def test_in_tree_and_name_are_combined(app, empty_provider):
+    child = create_child(app, empty_provider)
+    both = f"{PROVIDERS}?in_tree={empty_provider}&uuid={child.upper()}"
+    assert [one["uuid"] for one in read_in_one_statement(app, both)["resource_providers"]] == [
+        child
+    ]
+    assert read_in_one_statement(app, f"{both}&name=bare")["resource_providers"] == []
 
 
 @pytest.mark.all_databases
-def test_every_filter_may_come_with_a_uuid_in_any_spelling(app, bare, stocked):
+def test_filters_combine_with_a_uuid_in_any_spelling(app, empty_provider, provider_with_everything):
     aggregate = str(uuid4())
     body = {"aggregates": [aggregate], "resource_provider_generation": 0}
-    app.put_json(f"{PROVIDERS}/{bare}/aggregates", body, headers=LATEST_HEADERS)
-    for spelled in (bare, bare.upper()):
+    app.put_json(f"{PROVIDERS}/{empty_provider}/aggregates", body, headers=LATEST_HEADERS)
+    for spelled in (empty_provider, empty_provider.upper()):
         rest = f"in_tree={spelled}&member_of={aggregate}&member_of=!{uuid4()}"
         for more in ("", "&name=bare", "&required=!HW_CPU_X86_SSE"):
-            assert listed(app, f"uuid={spelled}&{rest}{more}") == [bare]
-        assert listed(app, f"uuid={stocked.upper()}&{rest}") == []
+            assert list_uuids(app, f"uuid={spelled}&{rest}{more}") == [empty_provider]
+        assert list_uuids(app, f"uuid={provider_with_everything.upper()}&{rest}") == []
 
 
-def listed(app, query):
+def list_uuids(app, query):
     found = app.get(f"{PROVIDERS}?{query}", headers=LATEST_HEADERS).json
     return [one["uuid"] for one in found["resource_providers"]]

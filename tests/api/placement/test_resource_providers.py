@@ -20,7 +20,7 @@ EVERY_FILTER = (
 )
 
 
-def statements(app, query):
+def count_statements(app, query):
     """Return how many statements a list of providers takes."""
     with record_statements(app.app.services.database) as seen:
         app.get(f"{PATH}?{query}", headers=LATEST_HEADERS)
@@ -28,17 +28,17 @@ def statements(app, query):
 
 
 @pytest.mark.all_databases
-def test_a_list_takes_as_many_statements_for_many_as_for_one(app):
+def test_statement_count_is_independent_of_providers(app):
     stock = [Inventory(resource_class="VCPU", total=8)]
     make_providers(app.app.services.database, [stock])
     app.get(PATH)  # the first request of a process prepares the database
-    few = [statements(app, query) for query in ("", EVERY_FILTER)]
+    few = [count_statements(app, query) for query in ("", EVERY_FILTER)]
     make_providers(app.app.services.database, [stock] * 60)
-    assert [statements(app, query) for query in ("", EVERY_FILTER)] == few
+    assert [count_statements(app, query) for query in ("", EVERY_FILTER)] == few
     assert few[0] == 1
 
 
-def test_every_path_finds_a_provider_in_any_spelling(app):
+def test_every_path_accepts_any_uuid_spelling(app):
     [uuid] = make_providers(app.app.services.database, [[]])
     capitals = f"{PATH}/{uuid.upper()}"
     stock = {"resource_class": "VCPU", "total": 1}
@@ -56,7 +56,7 @@ def test_every_path_finds_a_provider_in_any_spelling(app):
     app.delete(capitals, headers=LATEST_HEADERS, status=204)
 
 
-def test_a_parent_is_found_in_any_spelling(app):
+def test_parent_uuid_can_have_any_spelling(app):
     parent, other = make_providers(app.app.services.database, [[], []])
     for spelling in (parent.upper(), parent.replace("-", "")):
         body = {"name": f"below {spelling}", "parent_provider_uuid": spelling}
@@ -74,52 +74,65 @@ def test_a_parent_is_found_in_any_spelling(app):
 
 
 @pytest.fixture
-def clocked(sqlite_settings, make_app):
+def hourly_clock_app(sqlite_settings, make_app):
     """An application whose clock goes on by an hour with each look at it."""
     hours = iter(range(1000))
     return make_app(sqlite_settings, clock=lambda: START + timedelta(hours=next(hours)))
 
 
-def when(answer):
+def last_modified(answer):
     return datetime.strptime(answer.headers["Last-Modified"], "%a, %d %b %Y %H:%M:%S GMT")  # noqa: DTZ007 - GMT by definition
 
 
-def test_last_modified_is_the_latest_change_of_what_is_shown(clocked):
+def test_last_modified_is_the_latest_change_of_the_document(hourly_clock_app):
     made = [
-        clocked.post_json(PATH, {"name": name}, headers=LATEST_HEADERS).json["uuid"]
+        hourly_clock_app.post_json(PATH, {"name": name}, headers=LATEST_HEADERS).json["uuid"]
         for name in "abc"
     ]
-    times = [when(clocked.get(f"{PATH}/{uuid}", headers=LATEST_HEADERS)) for uuid in made]
+    times = [
+        last_modified(hourly_clock_app.get(f"{PATH}/{uuid}", headers=LATEST_HEADERS))
+        for uuid in made
+    ]
     assert times == sorted(times)
     assert len(set(times)) == 3
-    assert when(clocked.get(PATH, headers=LATEST_HEADERS)) == times[-1]
-    clocked.put_json(f"{PATH}/{made[0]}", {"name": "d"}, headers=LATEST_HEADERS)
-    assert when(clocked.get(PATH, headers=LATEST_HEADERS)) > times[-1]
+    assert last_modified(hourly_clock_app.get(PATH, headers=LATEST_HEADERS)) == times[-1]
+    hourly_clock_app.put_json(f"{PATH}/{made[0]}", {"name": "d"}, headers=LATEST_HEADERS)
+    assert last_modified(hourly_clock_app.get(PATH, headers=LATEST_HEADERS)) > times[-1]
 
 
-def test_a_provider_put_under_its_own_name_keeps_its_time(clocked):
-    made = clocked.post_json(PATH, {"name": "host"}, headers=LATEST_HEADERS)
+def test_unchanged_provider_keeps_its_update_time(hourly_clock_app):
+    made = hourly_clock_app.post_json(PATH, {"name": "host"}, headers=LATEST_HEADERS)
     path = f"{PATH}/{made.json['uuid']}"
-    same = clocked.put_json(path, {"name": "host"}, headers=LATEST_HEADERS)
-    assert when(same) == when(clocked.get(path, headers=LATEST_HEADERS)) == when(made)
-    renamed = clocked.put_json(path, {"name": "other"}, headers=LATEST_HEADERS)
-    assert when(renamed) == when(clocked.get(path, headers=LATEST_HEADERS)) > when(made)
+    same = hourly_clock_app.put_json(path, {"name": "host"}, headers=LATEST_HEADERS)
+    assert (
+        last_modified(same)
+        == last_modified(hourly_clock_app.get(path, headers=LATEST_HEADERS))
+        == last_modified(made)
+    )
+    renamed = hourly_clock_app.put_json(path, {"name": "other"}, headers=LATEST_HEADERS)
+    assert (
+        last_modified(renamed)
+        == last_modified(hourly_clock_app.get(path, headers=LATEST_HEADERS))
+        > last_modified(made)
+    )
 
 
-def test_of_nothing_last_modified_is_now(clocked):
-    first, second = (when(clocked.get(PATH, headers=LATEST_HEADERS)) for _ in range(2))
+def test_last_modified_of_an_empty_document_is_now(hourly_clock_app):
+    first, second = (
+        last_modified(hourly_clock_app.get(PATH, headers=LATEST_HEADERS)) for _ in range(2)
+    )
     assert second == first + timedelta(hours=1)
 
 
-def test_an_empty_inventory_has_no_time(clocked):
-    uuid = clocked.post_json(PATH, {"name": "host"}, headers=LATEST_HEADERS).json["uuid"]
-    answer = clocked.get(f"{PATH}/{uuid}/inventories", headers=LATEST_HEADERS)
+def test_empty_inventory_has_no_last_modified(hourly_clock_app):
+    uuid = hourly_clock_app.post_json(PATH, {"name": "host"}, headers=LATEST_HEADERS).json["uuid"]
+    answer = hourly_clock_app.get(f"{PATH}/{uuid}/inventories", headers=LATEST_HEADERS)
     assert answer.headers["Cache-Control"] == "no-cache"
     assert "Last-Modified" not in answer.headers
 
 
 @pytest.mark.parametrize("minor", range(40))
-def test_every_version_makes_shows_and_deletes_a_provider(sqlite_app, minor):
+def test_every_version_creates_shows_and_deletes_a_provider(sqlite_app, minor):
     headers = {"OpenStack-API-Version": f"placement 1.{minor}"}
     made = sqlite_app.post_json(PATH, {"name": "host"}, headers=headers)
     assert made.status_code == (200 if minor >= 20 else 201)

@@ -12,7 +12,7 @@ def test_version_document_needs_no_token(app):
 
 
 @pytest.mark.parametrize("path", ["/placement", "/placement/"])
-def test_version_document_tells_the_range(app, path):
+def test_version_document_has_the_microversion_range(app, path):
     (version,) = app.get(path).json["versions"]
     assert (version["min_version"], version["max_version"]) == ("1.0", str(NEWEST))
     assert version["links"] == [{"rel": "self", "href": ""}]

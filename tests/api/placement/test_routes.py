@@ -15,7 +15,7 @@ def test_every_route_is_guarded_by_a_known_rule():
     assert unguarded == {("GET", "/"), ("GET", "/openapi.json")}
 
 
-def test_every_rule_of_a_route_tells_its_operations():
+def test_every_policy_rule_lists_its_operations():
     told = {
         (rule.name, operation["method"])
         for rule in PLACEMENT_RULES
@@ -28,17 +28,17 @@ def test_every_rule_of_a_route_tells_its_operations():
     ("roles", "status"),
     [("admin", 200), ("service", 200), ("reader", 403), ("member,reader", 403), ("", 403)],
 )
-def test_providers_are_for_administrators_and_services(sqlite_app, roles, status):
+def test_providers_require_administrator_or_service(sqlite_app, roles, status):
     headers = {"X-Auth-Token": "bob:shop", "X-Roles": roles}
     sqlite_app.get("/placement/resource_providers", headers=headers, status=status)
 
 
-def test_reshaping_is_for_services_alone():
+def test_reshaper_requires_the_service_role():
     (rule,) = (rule for rule in PLACEMENT_RULES if rule.name == "placement:reshaper:reshape")
     assert rule.check_str == "rule:service_api"
 
 
-def test_a_refusal_names_the_rule(sqlite_app):
+def test_403_error_names_the_rule(sqlite_app):
     headers = {"X-Auth-Token": "bob:shop", "OpenStack-API-Version": f"placement {LATEST}"}
     answer = sqlite_app.delete("/placement/traits/CUSTOM_GOLD", headers=headers, status=403)
     (error,) = answer.json["errors"]

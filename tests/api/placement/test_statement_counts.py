@@ -31,18 +31,18 @@ def dialect(app):
     return app.app.services.database.writer.dialect.name
 
 
-def statements(app, method, path, body) -> int:
+def count_statements(app, method, path, body) -> int:
     with record_statements(app.app.services.database) as seen:
         getattr(app, method)(path, body, headers=LATEST_HEADERS)
     return len(seen)
 
 
-def stock(generation, **totals):
+def inventories_body(generation, **totals):
     inventories = {name: {"total": total} for name, total in totals.items()}
     return {"resource_provider_generation": generation, "inventories": inventories}
 
 
-def claim(provider, **amounts):
+def claim_body(provider, **amounts):
     return {
         "allocations": {provider.rpartition("/")[2]: {"resources": amounts}},
         "project_id": "project",
@@ -52,51 +52,60 @@ def claim(provider, **amounts):
     }
 
 
-def test_new_consumers_are_claimed_for_with_as_many_statements_one_by_one_and_at_once(
-    app, provider, dialect
-):
-    app.put_json(f"{provider}/inventories", stock(0, VCPU=99, DISK_GB=99), headers=LATEST_HEADERS)
-    first = {str(uuid4()): claim(provider, VCPU=1)}
+def test_claims_for_new_consumers_take_equal_statements_alone_and_together(app, provider, dialect):
+    app.put_json(
+        f"{provider}/inventories", inventories_body(0, VCPU=99, DISK_GB=99), headers=LATEST_HEADERS
+    )
+    first = {str(uuid4()): claim_body(provider, VCPU=1)}
     app.post_json(
         "/placement/allocations", first, headers=LATEST_HEADERS
     )  # makes project, user and type
-    one = claim(provider, VCPU=1, DISK_GB=1)
+    one = claim_body(provider, VCPU=1, DISK_GB=1)
     assert (
-        statements(app, "put_json", f"/placement/allocations/{uuid4()}", one) == CLAIMING[dialect]
+        count_statements(app, "put_json", f"/placement/allocations/{uuid4()}", one)
+        == CLAIMING[dialect]
     )
-    twenty = {str(uuid4()): claim(provider, VCPU=1, DISK_GB=2) for _ in range(20)}
-    assert statements(app, "post_json", "/placement/allocations", twenty) == CLAIMING[dialect]
+    twenty = {str(uuid4()): claim_body(provider, VCPU=1, DISK_GB=2) for _ in range(20)}
+    assert count_statements(app, "post_json", "/placement/allocations", twenty) == CLAIMING[dialect]
 
 
 def test_inventories_are_replaced_with_four_statements(app, provider, dialect):
     begin = dialect == "sqlite"
     path = f"{provider}/inventories"
-    assert statements(app, "put_json", path, stock(0, VCPU=1)) == 4 + begin
-    assert statements(app, "put_json", path, stock(1, VCPU=2, DISK_GB=3, MEMORY_MB=4)) == 4 + begin
+    assert count_statements(app, "put_json", path, inventories_body(0, VCPU=1)) == 4 + begin
+    assert (
+        count_statements(app, "put_json", path, inventories_body(1, VCPU=2, DISK_GB=3, MEMORY_MB=4))
+        == 4 + begin
+    )
 
 
-def test_inventories_put_again_as_they_are_are_not_written(app, provider, dialect):
+def test_unchanged_inventories_are_not_written(app, provider, dialect):
     begin = dialect == "sqlite"
     path = f"{provider}/inventories"
     totals = {"VCPU": 1, "DISK_GB": 2, "MEMORY_MB": 3}
-    app.put_json(path, stock(0, **totals), headers=LATEST_HEADERS)
-    assert statements(app, "put_json", path, stock(1, **totals)) == 3 + begin
-    assert statements(app, "put_json", path, stock(2, **{**totals, "VCPU": 9})) == 4 + begin
+    app.put_json(path, inventories_body(0, **totals), headers=LATEST_HEADERS)
+    assert count_statements(app, "put_json", path, inventories_body(1, **totals)) == 3 + begin
+    assert (
+        count_statements(app, "put_json", path, inventories_body(2, **{**totals, "VCPU": 9}))
+        == 4 + begin
+    )
     changed, same = (
-        statements(app, "put_json", f"{path}/VCPU", {"resource_provider_generation": n, "total": 7})
+        count_statements(
+            app, "put_json", f"{path}/VCPU", {"resource_provider_generation": n, "total": 7}
+        )
         for n in (3, 4)
     )
     assert changed == same + 1
 
 
-def test_traits_that_a_provider_has_already_are_not_looked_up_again(app, provider, dialect):
+def test_existing_traits_of_a_provider_are_not_looked_up(app, provider, dialect):
     begin, path = dialect == "sqlite", f"{provider}/traits"
 
-    def having(generation, names):
+    def count_with(generation, names):
         body = {"resource_provider_generation": generation, "traits": names}
-        return statements(app, "put_json", path, body) - begin
+        return count_statements(app, "put_json", path, body) - begin
 
-    assert having(0, TRAITS[:2]) == 4
-    assert having(1, TRAITS[1:]) == 5
-    assert having(2, TRAITS[1:]) == 1
-    assert having(2, TRAITS[1:2]) == 3
+    assert count_with(0, TRAITS[:2]) == 4
+    assert count_with(1, TRAITS[1:]) == 5
+    assert count_with(2, TRAITS[1:]) == 1
+    assert count_with(2, TRAITS[1:2]) == 3

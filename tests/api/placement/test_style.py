@@ -47,12 +47,12 @@ ERRORS = [
 
 
 @pytest.fixture
-def stocked(sqlite_app):
+def app_with_provider(sqlite_app):
     sqlite_app.put("/placement/resource_classes/CUSTOM_A", headers=LATEST_HEADERS, status=201)
     return sqlite_app
 
 
-def ask(app, error, accept):
+def cause_error(app, error, accept):
     method, path, headers, body, status = error
     headers = {"Content-Type": JSON, **headers} if body is not None else dict(headers)
     if accept is not None:
@@ -65,9 +65,9 @@ def ask(app, error, accept):
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: f"{error[4]} {error[0]} {error[1]}")
 @pytest.mark.parametrize("kind", [HTML, TEXT])
-def test_error_of_every_stage_is_of_the_type_that_is_accepted(stocked, error, kind):
-    answer = ask(stocked, error, kind)
-    told = ask(stocked, error, None)
+def test_errors_of_every_stage_have_the_accepted_type(app_with_provider, error, kind):
+    answer = cause_error(app_with_provider, error, kind)
+    told = cause_error(app_with_provider, error, None)
     assert told.content_type == JSON
     assert answer.headers["Content-Type"] == f"{kind}; charset=UTF-8"
     (one,) = told.json["errors"]
@@ -78,39 +78,45 @@ def test_error_of_every_stage_is_of_the_type_that_is_accepted(stocked, error, ki
 
 
 @pytest.mark.parametrize(("accept", "kind"), KINDS)
-def test_json_before_html_before_text(stocked, accept, kind):
+def test_json_is_preferred_to_html_and_text(app_with_provider, accept, kind):
     for error in ERRORS:
-        assert ask(stocked, error, accept).content_type == kind
+        assert cause_error(app_with_provider, error, accept).content_type == kind
 
 
-def test_html_has_the_detail_escaped(sqlite_app):
+def test_html_error_escapes_the_detail(sqlite_app):
     body = b'{"name": "a", "<script>alert(1)</script>": "&"}'
-    answer = ask(sqlite_app, ("POST", "/resource_providers", LATEST_HEADERS, body, 400), HTML)
+    answer = cause_error(
+        sqlite_app, ("POST", "/resource_providers", LATEST_HEADERS, body, 400), HTML
+    )
     assert "<script>" not in answer.text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in answer.text
     assert "JSON does not validate" in answer.text
 
 
-def test_text_has_the_detail_as_it_is(sqlite_app):
+def test_text_error_has_the_plain_detail(sqlite_app):
     body = b'{"name": "a", "<b>": "&"}'
-    answer = ask(sqlite_app, ("POST", "/resource_providers", LATEST_HEADERS, body, 400), TEXT)
+    answer = cause_error(
+        sqlite_app, ("POST", "/resource_providers", LATEST_HEADERS, body, 400), TEXT
+    )
     assert answer.text.startswith("400 Bad Request\n\nJSON does not validate: ")
     assert "'<b>'" in answer.text
 
 
-def test_page_of_an_unknown_path_says_that_nothing_was_found(sqlite_app):
+def test_html_error_of_an_unknown_path(sqlite_app):
     for path in (f"/{MISSING}", "/resource_providers/x"):
         error = ("DELETE", path, LATEST_HEADERS, None, 404)
-        assert ask(sqlite_app, error, HTML).text.count("The resource could not be found.") == 1
+        assert (
+            cause_error(sqlite_app, error, HTML).text.count("The resource could not be found.") == 1
+        )
 
 
 def test_head_of_an_error_has_no_body(sqlite_app):
-    answer = ask(sqlite_app, ("HEAD", f"/{MISSING}", LATEST_HEADERS, None, 404), HTML)
+    answer = cause_error(sqlite_app, ("HEAD", f"/{MISSING}", LATEST_HEADERS, None, 404), HTML)
     assert answer.content_type == HTML
     assert answer.body == b""
 
 
 @pytest.mark.parametrize("path", ["/scheduler/v1/nope", "/compute/v2.1/nope"])
-def test_errors_of_other_apis_stay_json(sqlite_app, path):
+def test_errors_of_other_apis_are_json(sqlite_app, path):
     answer = sqlite_app.get(path, headers={"Accept": HTML}, status=404)
     assert answer.content_type == JSON

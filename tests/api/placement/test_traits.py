@@ -5,12 +5,12 @@ from functools import partial
 
 import pytest
 
-from tests.api.placement.test_name_case import listed
-from tests.api.placement.test_name_case import named as named  # noqa: PLC0414 - a fixture
+from tests.api.placement.test_name_case import app_with_names as app_with_names  # noqa: PLC0414 - a fixture
+from tests.api.placement.test_name_case import list_names
 from tests.api.placement.test_resource_classes import ROUNDS, P
-from tests.api.placement.test_resource_classes import ask as ask  # noqa: PLC0414 - a fixture
-from tests.api.placement.test_resource_classes import having as having  # noqa: PLC0414 - a fixture
-from tests.api.placement.test_resource_classes import status as status  # noqa: PLC0414 - a fixture
+from tests.api.placement.test_resource_classes import read_subresource as read_subresource  # noqa: PLC0414 - a fixture
+from tests.api.placement.test_resource_classes import send_for_status as send_for_status  # noqa: PLC0414 - a fixture
+from tests.api.placement.test_resource_classes import send_request as send_request  # noqa: PLC0414 - a fixture
 from tests.support.concurrency import run_concurrently
 
 pytestmark = pytest.mark.all_databases
@@ -29,22 +29,24 @@ pytestmark = pytest.mark.all_databases
         ("startswith:CUSTOM%25", []),
     ],
 )
-def test_traits_are_listed_by_exact_name(named, name, found):
-    assert sorted(listed(named, f"/traits?name={name}", "traits")) == found
+def test_traits_are_listed_by_exact_name(app_with_names, name, found):
+    assert sorted(list_names(app_with_names, f"/traits?name={name}", "traits")) == found
 
 
-def test_trait_is_deleted_or_had_but_never_both(status, having):
+def test_concurrent_deletion_and_use_of_a_trait_never_both_succeed(
+    send_for_status, read_subresource
+):
     for number in range(ROUNDS):
         path = f"/traits/CUSTOM_RACED_{number}"
         name = path.rpartition("/")[2]
-        status("PUT", path)
-        _, generation = having("traits")
+        send_for_status("PUT", path)
+        _, generation = read_subresource("traits")
         body = {"resource_provider_generation": generation, "traits": [name]}
         told = run_concurrently(
-            partial(status, "DELETE", path),
-            partial(status, "PUT", f"/resource_providers/{P}/traits", body),
+            partial(send_for_status, "DELETE", path),
+            partial(send_for_status, "PUT", f"/resource_providers/{P}/traits", body),
         )
-        found, _ = having("traits")
+        found, _ = read_subresource("traits")
         gone = {(204, 400, False), (204, 409, False)}
         assert (*told, name in found) in {*gone, (409, 200, True)}
-        assert status("DELETE", f"/resource_providers/{P}/traits") == 204
+        assert send_for_status("DELETE", f"/resource_providers/{P}/traits") == 204

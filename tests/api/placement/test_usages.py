@@ -30,12 +30,12 @@ def provider(app):
     return provider
 
 
-def usages(app, query, version):
+def read_usages(app, query, version):
     return app.get(f"/placement/usages?{query}", headers=headers(version)).json["usages"]
 
 
 @pytest.mark.parametrize("version", ["1.0", LATEST])
-def test_a_provider_tells_the_use_of_each_inventory(app, provider, version):
+def test_provider_usages_by_class(app, provider, version):
     path = f"/placement/resource_providers/{provider}/usages"
     assert app.get(path, headers=headers(version)).json == {
         "resource_provider_generation": 5,
@@ -43,7 +43,7 @@ def test_a_provider_tells_the_use_of_each_inventory(app, provider, version):
     }
 
 
-def test_a_provider_without_inventory_uses_nothing(app):
+def test_provider_without_inventory_has_no_usages(app):
     uuid = "0a0b0c0d-0000-4000-8000-00000000000f"
     body = {"name": "bare", "uuid": uuid}
     app.post_json("/placement/resource_providers", body, headers=headers("1.20"))
@@ -63,32 +63,32 @@ def test_usages_take_one_statement(app, provider, path):
     assert len(seen) == 1
 
 
-def test_before_1_38_a_project_tells_sums(app, provider):
-    assert usages(app, "project_id=p", "1.9") == {"VCPU": 4, "DISK_GB": 7}
-    assert usages(app, "project_id=p&user_id=bert", "1.37") == {"VCPU": 3}
-    assert usages(app, "project_id=nobody", "1.9") == {}
+def test_project_usages_are_sums_before_1_38(app, provider):
+    assert read_usages(app, "project_id=p", "1.9") == {"VCPU": 4, "DISK_GB": 7}
+    assert read_usages(app, "project_id=p&user_id=bert", "1.37") == {"VCPU": 3}
+    assert read_usages(app, "project_id=nobody", "1.9") == {}
 
 
-def test_from_1_38_a_project_tells_sums_and_consumers_by_type(app, provider):
+def test_project_usages_are_by_consumer_type_from_1_38(app, provider):
     unknown = {"DISK_GB": 5, "consumer_count": 1}
     migration = {"VCPU": 1, "consumer_count": 1}
-    assert usages(app, "project_id=p", "1.38") == {
+    assert read_usages(app, "project_id=p", "1.38") == {
         "INSTANCE": {"VCPU": 3, "DISK_GB": 2, "consumer_count": 2},
         "MIGRATION": migration,
         "unknown": unknown,
     }
-    assert usages(app, "project_id=p&consumer_type=unknown", "1.38") == {"unknown": unknown}
-    assert usages(app, "project_id=p&user_id=bert&consumer_type=MIGRATION", LATEST) == {
+    assert read_usages(app, "project_id=p&consumer_type=unknown", "1.38") == {"unknown": unknown}
+    assert read_usages(app, "project_id=p&user_id=bert&consumer_type=MIGRATION", LATEST) == {
         "MIGRATION": migration
     }
-    assert usages(app, "project_id=p&consumer_type=NO_SUCH", "1.38") == {}
+    assert read_usages(app, "project_id=p&consumer_type=NO_SUCH", "1.38") == {}
 
 
-def test_all_types_together_are_one_sum(app, provider):
-    assert usages(app, "project_id=p&consumer_type=all", "1.38") == {
+def test_usages_of_all_consumer_types_are_one_sum(app, provider):
+    assert read_usages(app, "project_id=p&consumer_type=all", "1.38") == {
         "all": {"VCPU": 4, "DISK_GB": 7, "consumer_count": 4}
     }
-    assert usages(app, "project_id=nobody&consumer_type=all", "1.38") == {}
+    assert read_usages(app, "project_id=nobody&consumer_type=all", "1.38") == {}
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_malformed_queries_are_400(sqlite_app, query, version):
     assert "Invalid query string parameters" in refused.text
 
 
-def test_usages_of_a_project_are_there_from_1_9(sqlite_app):
+def test_project_usages_are_served_from_1_9(sqlite_app):
     sqlite_app.get("/placement/usages?project_id=p", headers=headers("1.8"), status=404)
 
 
@@ -125,6 +125,6 @@ def test_usages_of_a_project_are_there_from_1_9(sqlite_app):
         ("root:q", "admin", 200),
     ],
 )
-def test_a_project_s_readers_may_look_at_its_usages(sqlite_app, token, roles, status):
+def test_project_readers_can_read_project_usages(sqlite_app, token, roles, status):
     asked = {**headers(LATEST), "X-Auth-Token": token, "X-Roles": roles}
     sqlite_app.get("/placement/usages?project_id=p", headers=asked, status=status)

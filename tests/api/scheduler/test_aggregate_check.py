@@ -11,7 +11,7 @@ CHECK = "/scheduler/v1/aggregate_check"
 
 
 @pytest.fixture
-def reserved(sqlite_database):
+def reserved_database(sqlite_database):
     """A reserved host of which placement does not know yet, and a flavor for it."""
     add_node(sqlite_database, "win1")
     add_aggregate(sqlite_database, "windows", ["win1"], {f"trait:{LICENSED}": "required"})
@@ -19,13 +19,13 @@ def reserved(sqlite_database):
         add_flavor(sqlite_database, name, *required)
 
 
-def test_nothing_is_wrong_where_no_aggregate_is_reserved(sqlite_app):
+def test_no_findings_without_reserved_aggregates(sqlite_app):
     empty = {"filtering": False, "aggregates": [], "findings": []}
     assert sqlite_app.get(CHECK).json == empty
 
 
-def test_who_may_use_what_is_reserved_and_what_is_wrong_are_answered(
-    reserved, sqlite_settings, make_app
+def test_check_returns_users_of_reserved_aggregates_and_findings(
+    reserved_database, sqlite_settings, make_app
 ):
     switched_on = {"scheduler.enable_isolated_aggregate_filtering": True}
     found = make_app(sqlite_settings.with_overrides(switched_on)).get(CHECK).json
@@ -51,6 +51,6 @@ def test_who_may_use_what_is_reserved_and_what_is_wrong_are_answered(
     }
 
 
-def test_only_those_who_see_the_whole_cloud_may_check_it(sqlite_app):
+def test_check_requires_permission_to_see_all_projects(sqlite_app):
     headers = {"X-Auth-Token": "bob:shop", "X-Roles": "member"}
     sqlite_app.get(CHECK, headers=headers, status=403)

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.scheduler.capacity.placed import told
+from tests.scheduler.capacity.placed import read_error
 from tests.scheduler.capacity.test_report import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.scheduler.capacity.test_report import store_flavor
 
@@ -26,7 +26,7 @@ from tests.scheduler.capacity.test_report import store_flavor
         ({"request_spec": {"flavor": "small"}, "overrides": {"a.b": 1}}, 400, "a.b"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_by_its_place(cloud, question, status, words):
+def test_invalid_request_is_rejected_with_its_path(cloud, question, status, words):
     store_flavor(cloud, "small")
     answer = cloud.post_json("/scheduler/v1/capacity", question, status=status).json
-    assert words in told(answer)
+    assert words in read_error(answer)

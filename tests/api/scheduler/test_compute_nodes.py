@@ -10,7 +10,7 @@ from tests.support.versions import LATEST_HEADERS
 NODES = "/scheduler/v1/compute_nodes"
 
 
-def put(app, number=1, status=200, **changes):
+def put_report(app, number=1, status=200, **changes):
     body = remove_keys(build_report(number, **changes), "uuid")
     return app.put_json(f"{NODES}/{node_uuid(number)}", body, status=status)
 
@@ -20,16 +20,16 @@ def error_of(answer):
     return error
 
 
-def provider(app, number=1, status=200):
+def read_provider(app, number=1, status=200):
     return app.get(f"/placement/resource_providers/{node_uuid(number)}", status=status)
 
 
-def generation(app, number=1):
-    return provider(app, number).json["generation"]
+def provider_generation(app, number=1):
+    return read_provider(app, number).json["generation"]
 
 
-def test_report_answers_with_the_node(app):
-    node = put(app, cpu_info={"arch": "x86_64"}, stats={"num_instances": 2}).json
+def test_report_returns_the_node(app):
+    node = put_report(app, cpu_info={"arch": "x86_64"}, stats={"num_instances": 2}).json
     assert node["uuid"] == node_uuid(1)
     assert (node["vcpus"], node["cpu_allocation_ratio"], node["free_disk_gb"]) == (8, 4.0, 100)
     assert node["cpu_info"] == {"arch": "x86_64"}
@@ -37,8 +37,8 @@ def test_report_answers_with_the_node(app):
     assert app.get(f"{NODES}/{node_uuid(1)}").json == node
 
 
-def test_answer_can_be_sent_again_and_changes_nothing(app):
-    node = put(
+def test_returned_node_can_be_sent_again_unchanged(app):
+    node = put_report(
         app,
         cpu_info={"arch": "x86_64"},
         numa_topology={"cells": [{"id": 0, "cpuset": [0, 1], "memory": 1024}]},
@@ -47,10 +47,10 @@ def test_answer_can_be_sent_again_and_changes_nothing(app):
         metrics=[{"name": "cpu.frequency", "value": 2400}],
         free_disk_gb=None,
     ).json
-    before = generation(app)
+    before = provider_generation(app)
     assert app.put_json(f"{NODES}/{node_uuid(1)}", node).json == node
     assert app.post_json(NODES, [node]).json == {"created": 0, "changed": 0, "unchanged": 1}
-    assert generation(app) == before
+    assert provider_generation(app) == before
 
 
 STORED = [
@@ -69,9 +69,9 @@ STORED = [
 ]
 
 
-def test_metrics_are_taken_as_nova_compute_stores_them(app):
+def test_metrics_are_accepted_in_nova_computes_format(app):
     """Put or posted, they are shown as percent, and what is shown may be reported again."""
-    node = put(app, metrics=STORED).json
+    node = put_report(app, metrics=STORED).json
     when = {"timestamp": "2026-11-21T10:11:12"}
     assert node["metrics"] == [{**STORED[0], "value": 25, **when}, {**STORED[1], **when}]
     assert app.put_json(f"{NODES}/{node_uuid(1)}", node).json == node
@@ -80,17 +80,17 @@ def test_metrics_are_taken_as_nova_compute_stores_them(app):
     assert app.get(f"{NODES}/{node_uuid(2)}").json["metrics"] == node["metrics"]
 
 
-def test_fraction_of_another_metric_is_refused_with_its_place(sqlite_app):
+def test_fractional_value_of_another_metric_is_rejected_with_its_path(sqlite_app):
     metrics = [*STORED, {"name": "cpu.frequency", "value": 2400.5}]
-    error = error_of(put(sqlite_app, status=400, metrics=metrics))
+    error = error_of(put_report(sqlite_app, status=400, metrics=metrics))
     assert error["detail"] == "2400.5 is not an integer (at $.metrics[2].value)"
 
 
-def test_list_of_reports_makes_providers_with_inventories(app):
+def test_list_of_reports_creates_providers_with_inventories(app):
     answer = app.post_json(NODES, [build_report(number) for number in range(1, 4)]).json
     assert answer == {"created": 3, "changed": 0, "unchanged": 0}
     for number in range(1, 4):
-        assert provider(app, number).json["name"] == f"cn{number}"
+        assert read_provider(app, number).json["name"] == f"cn{number}"
     inventories = app.get(f"/placement/resource_providers/{node_uuid(2)}/inventories").json
     assert inventories["inventories"] == {
         "VCPU": {
@@ -120,7 +120,7 @@ def test_list_of_reports_makes_providers_with_inventories(app):
     }
 
 
-def test_empty_list_is_nothing_to_record(sqlite_app):
+def test_empty_list_of_reports_is_accepted(sqlite_app):
     assert sqlite_app.post_json(NODES, []).json == {"created": 0, "changed": 0, "unchanged": 0}
 
 
@@ -133,19 +133,19 @@ def test_two_thousand_reports_in_one_request(app):
     assert listed["links"] == []
 
 
-def test_list_is_narrowed_by_host_and_name(app):
+def test_list_is_filtered_by_host_and_name(app):
     app.post_json(NODES, [build_report(1), build_report(2, host="cn1"), build_report(3)])
 
-    def uuids(query):
+    def list_uuids(query):
         return [node["uuid"] for node in app.get(f"{NODES}?{query}").json["compute_nodes"]]
 
-    assert uuids("host=cn1") == [node_uuid(1), node_uuid(2)]
-    assert uuids("hypervisor_hostname=cn2") == [node_uuid(2)]
-    assert uuids("host=cn1&hypervisor_hostname=cn2") == [node_uuid(2)]
-    assert uuids("host=CN1") == []
+    assert list_uuids("host=cn1") == [node_uuid(1), node_uuid(2)]
+    assert list_uuids("hypervisor_hostname=cn2") == [node_uuid(2)]
+    assert list_uuids("host=cn1&hypervisor_hostname=cn2") == [node_uuid(2)]
+    assert list_uuids("host=CN1") == []
 
 
-def test_pages_follow_their_links_to_the_end(app):
+def test_page_links_lead_to_the_end(app):
     app.post_json(NODES, [build_report(number, host="rack") for number in range(5)])
     seen, path, pages = [], f"{NODES}?host=rack&limit=2", 0
     while path:
@@ -157,15 +157,15 @@ def test_pages_follow_their_links_to_the_end(app):
     assert pages == 3
 
 
-def test_delete_takes_node_provider_and_service(app):
-    put(app)
+def test_delete_removes_node_provider_and_service(app):
+    put_report(app)
     app.delete(f"{NODES}/{node_uuid(1)}", status=204)
     app.get(f"{NODES}/{node_uuid(1)}", status=404)
-    provider(app, status=404)
+    read_provider(app, status=404)
 
 
-def test_delete_of_a_node_with_allocations_is_refused(app):
-    put(app)
+def test_delete_of_a_node_with_allocations_is_409(app):
+    put_report(app)
     consumer = f"/placement/allocations/{node_uuid(99)}"
     version = LATEST_HEADERS
     allocations = {
@@ -185,7 +185,7 @@ def test_delete_of_a_node_with_allocations_is_refused(app):
 
 
 @pytest.mark.parametrize("spelt", [str.upper, lambda uuid: uuid.replace("-", "")])
-def test_a_uuid_in_a_path_may_be_spelt_otherwise(sqlite_app, spelt):
+def test_uuid_in_a_path_can_have_any_spelling(sqlite_app, spelt):
     path = f"{NODES}/{spelt(node_uuid(1))}"
     made = sqlite_app.put_json(path, remove_keys(build_report(1), "uuid")).json
     assert made["uuid"] == node_uuid(1)
@@ -204,26 +204,26 @@ def test_unknown_node_is_404(app, uuid):
 
 
 def test_names_of_another_node_are_409_naming_both(app):
-    put(app, 1)
-    refused = error_of(put(app, 2, status=409, host="cn1", hypervisor_hostname="cn1"))
+    put_report(app, 1)
+    refused = error_of(put_report(app, 2, status=409, host="cn1", hypervisor_hostname="cn1"))
     assert (refused["status"], refused["code"]) == (409, "scheduler.duplicate")
     assert node_uuid(1) in refused["detail"]
     assert node_uuid(2) in refused["detail"]
     app.get(f"{NODES}/{node_uuid(2)}", status=404)
 
 
-def test_uuid_in_the_body_may_repeat_that_of_the_path(sqlite_app):
+def test_uuid_in_the_body_can_equal_the_path(sqlite_app):
     sqlite_app.put_json(f"{NODES}/{node_uuid(1)}", build_report(1))
 
 
-def test_uuid_of_the_path_takes_its_usual_form(sqlite_app):
+def test_uuid_of_the_path_is_normalized(sqlite_app):
     uuid = "abcdefab-abcd-abcd-abcd-abcdefabcdef"
     body = remove_keys(build_report(), "uuid")
     assert sqlite_app.put_json(f"{NODES}/{uuid.upper()}", body).json["uuid"] == uuid
     assert sqlite_app.get(f"{NODES}/{uuid.upper()}").json["uuid"] == uuid
 
 
-def test_allocation_candidates_find_what_was_reported(app):
+def test_reported_node_is_an_allocation_candidate(app):
     app.post_json(NODES, [build_report(1), build_report(2, memory_mb=1024)])
     answer = app.get(
         "/placement/allocation_candidates?resources=MEMORY_MB:2048", headers=LATEST_HEADERS
@@ -232,7 +232,7 @@ def test_allocation_candidates_find_what_was_reported(app):
     assert list(request["allocations"]) == [node_uuid(1)]
 
 
-def test_service_may_report_and_others_may_not(sqlite_app):
+def test_only_services_can_report(sqlite_app):
     body = remove_keys(build_report(), "uuid")
     path = f"{NODES}/{node_uuid(1)}"
     sqlite_app.put_json(path, body, headers={"X-Auth-Token": "nova", "X-Roles": "service"})

@@ -22,7 +22,7 @@ SENT = [
 ]
 
 
-def detail(answer, status=400):
+def error_detail(answer, status=400):
     (error,) = answer.json["errors"]
     assert error["status"] == status
     assert error["request_id"] == answer.headers["X-Openstack-Request-Id"]
@@ -30,64 +30,66 @@ def detail(answer, status=400):
 
 
 @pytest.mark.parametrize(("path", "document", "words"), SENT)
-def test_faulty_report_is_400_with_its_path(sqlite_app, path, document, words):
-    answer = detail(sqlite_app.put_json(NODE, document, status=400))
+def test_invalid_report_is_400_with_its_path(sqlite_app, path, document, words):
+    answer = error_detail(sqlite_app.put_json(NODE, document, status=400))
     assert words in answer
     assert answer.endswith(f"(at {path})")
 
 
 @pytest.mark.parametrize(("path", "document", "words"), SENT[:4])
-def test_fault_in_a_list_writes_nothing(sqlite_app, path, document, words):
+def test_invalid_report_in_a_list_writes_nothing(sqlite_app, path, document, words):
     reports = [build_report(8), build_report(9), document]
-    answer = detail(sqlite_app.post_json(NODES, reports, status=400))
+    answer = error_detail(sqlite_app.post_json(NODES, reports, status=400))
     assert answer.endswith(f"(at $[2]{path[1:]})")
     assert sqlite_app.get(NODES).json["compute_nodes"] == []
 
 
 @pytest.mark.parametrize("value", ["8", -1, 2**31, 1.5, None, True, [], {}])
-def test_vcpus_of_the_fourth_report_are_named(sqlite_app, value):
+def test_error_names_the_index_of_the_report(sqlite_app, value):
     reports = [build_report(number) for number in range(5)]
     reports[3]["vcpus"] = value
-    assert "(at $[3].vcpus)" in detail(sqlite_app.post_json(NODES, reports, status=400))
+    assert "(at $[3].vcpus)" in error_detail(sqlite_app.post_json(NODES, reports, status=400))
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"nonsense", b'{"host": NaN}', b'{"host": "\xff"}', b'{"host": "\\ud800"}']
 )
-def test_what_is_no_json_is_400(sqlite_app, body):
+def test_invalid_json_is_400(sqlite_app, body):
     for method, path in (("put", NODE), ("post", NODES)):
         answer = getattr(sqlite_app, method)(
             path, body, content_type="application/json", status=400
         )
-        assert "JSON" in detail(answer)
+        assert "JSON" in error_detail(answer)
 
 
 @pytest.mark.parametrize("document", [[], "x", 1, None, True])
 def test_report_that_is_no_object_is_400(sqlite_app, document):
-    detail(sqlite_app.put_json(NODE, document, status=400))
+    error_detail(sqlite_app.put_json(NODE, document, status=400))
 
 
 @pytest.mark.parametrize("document", [{}, build_report(), "x", 1, None, [1], [[]], [None]])
-def test_list_that_is_no_list_of_objects_is_400(sqlite_app, document):
-    detail(sqlite_app.post_json(NODES, document, status=400))
+def test_list_without_objects_is_400(sqlite_app, document):
+    error_detail(sqlite_app.post_json(NODES, document, status=400))
 
 
 def test_other_content_type_is_415(sqlite_app):
     sqlite_app.put(NODE, b"a=b", content_type="application/x-www-form-urlencoded", status=415)
 
 
-def test_path_that_is_no_uuid_is_400(sqlite_app):
+def test_invalid_uuid_in_the_path_is_400(sqlite_app):
     body = remove_keys(build_report(), "uuid")
-    assert "not a uuid" in detail(sqlite_app.put_json(f"{NODES}/cn1", body, status=400))
+    assert "not a uuid" in error_detail(sqlite_app.put_json(f"{NODES}/cn1", body, status=400))
 
 
 @pytest.mark.parametrize("other", [node_uuid(2), "x", None, 1])
-def test_body_of_another_uuid_is_400(sqlite_app, other):
-    assert "(at $.uuid)" in detail(sqlite_app.put_json(NODE, build_report(uuid=other), status=400))
+def test_different_uuid_in_the_body_is_400(sqlite_app, other):
+    assert "(at $.uuid)" in error_detail(
+        sqlite_app.put_json(NODE, build_report(uuid=other), status=400)
+    )
 
 
-def test_one_node_twice_in_a_list_is_400(sqlite_app):
-    answer = detail(
+def test_repeated_node_in_a_list_is_400(sqlite_app):
+    answer = error_detail(
         sqlite_app.post_json(NODES, [build_report(1), build_report(2), build_report(1)], status=400)
     )
     assert answer.endswith("(at $[2].uuid)")
@@ -113,7 +115,7 @@ def test_one_node_twice_in_a_list_is_400(sqlite_app):
     ],
 )
 def test_malformed_query_is_400(sqlite_app, query):
-    detail(sqlite_app.get(f"{NODES}?{query}", status=400))
+    error_detail(sqlite_app.get(f"{NODES}?{query}", status=400))
 
 
 @pytest.mark.parametrize("method", ["post", "patch"])
@@ -139,7 +141,7 @@ def test_no_token_is_401(sqlite_app):
         ),
     ],
 )
-def test_a_wrong_value_under_a_key_of_digits_is_400_with_its_path(sqlite_app, changes, path, key):
+def test_wrong_value_under_a_numeric_key_is_400_with_its_path(sqlite_app, changes, path, key):
     report = {**build_report(1), **changes(key)}
-    answer = detail(sqlite_app.post_json(NODES, [report], status=400))
+    answer = error_detail(sqlite_app.post_json(NODES, [report], status=400))
     assert answer.endswith(f"(at {path}[{key!r}])")

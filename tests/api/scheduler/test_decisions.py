@@ -21,19 +21,19 @@ def cloud(app):
     return app
 
 
-def select(app, *instances, status=200, claim=True, sent=None, **fields):
+def post_selection(app, *instances, status=200, claim=True, sent=None, **fields):
     body = {"request_spec": spec(*instances, **fields), "claim": claim}
     headers = {"X-Openstack-Request-Id": sent} if sent else {}
     answer = app.post_json(SELECT, body, headers=headers, status=status).json
     return answer["errors"][0] if status == 409 else answer
 
 
-def listed(app, query=""):
+def list_decisions(app, query=""):
     return [one["uuid"] for one in app.get(f"{DECISIONS}{query}").json["decisions"]]
 
 
-def test_decision_shows_what_was_asked_how_it_went_and_what_was_chosen(cloud):
-    answer = select(cloud, instance(1), instance(2))
+def test_decision_shows_request_funnel_and_selections(cloud):
+    answer = post_selection(cloud, instance(1), instance(2))
     shown = cloud.get(f"{DECISIONS}/{answer['decision'].upper()}").json
     assert datetime.fromisoformat(shown.pop("created_at"))
     funnel = shown.pop("funnel")
@@ -73,8 +73,8 @@ def test_decision_shows_what_was_asked_how_it_went_and_what_was_chosen(cloud):
     assert "RAMWeigher" in [one["name"] for one in funnel["weighers"]]
 
 
-def test_refused_request_is_a_decision_with_the_funnel_of_the_answer(cloud):
-    error = select(cloud, instance(1), status=409, flavor=flavor(vcpus=99))
+def test_no_valid_host_is_a_decision_with_the_funnel(cloud):
+    error = post_selection(cloud, instance(1), status=409, flavor=flavor(vcpus=99))
     shown = cloud.get(f"{DECISIONS}/{error['decision']}").json
     assert (shown["outcome"], shown["selections"]) == ("no_valid_host", [])
     assert shown["instances"] == [{"uuid": instance(1), "host": None}]
@@ -82,47 +82,47 @@ def test_refused_request_is_a_decision_with_the_funnel_of_the_answer(cloud):
 
 
 @pytest.mark.parametrize("claim", [True, False])
-def test_decision_is_found_by_the_ids_of_its_request(cloud, claim):
+def test_decision_is_found_by_request_ids(cloud, claim):
     """The service's own, as the answer has it, and the one that nova sent."""
     body = {"request_spec": spec(instance(1)), "claim": claim}
     answer = cloud.post_json(SELECT, body, headers={"X-Openstack-Request-Id": NOVAS})
-    select(cloud, instance(2), sent=ANOTHER)
-    select(cloud, instance(3))
+    post_selection(cloud, instance(2), sent=ANOTHER)
+    post_selection(cloud, instance(3))
     own = answer.headers["X-Openstack-Request-Id"]
     assert own not in {NOVAS, ANOTHER}
     uuid = answer.json["decision"]
     shown = cloud.get(f"{DECISIONS}/{uuid}").json
     assert (shown["request_id"], shown["global_request_id"]) == (own, NOVAS)
-    assert listed(cloud, f"?request_id={own}") == [uuid]
-    assert listed(cloud, f"?global_request_id={NOVAS}") == [uuid]
-    assert listed(cloud, f"?request_id={NOVAS}") == [uuid]
-    assert listed(cloud, f"?global_request_id={own}") == []
-    assert listed(cloud, f"?global_request_id={NOVAS.upper()}") == []
-    assert listed(cloud, f"?global_request_id={NOVAS}&request_id={own}&limit=1") == [uuid]
+    assert list_decisions(cloud, f"?request_id={own}") == [uuid]
+    assert list_decisions(cloud, f"?global_request_id={NOVAS}") == [uuid]
+    assert list_decisions(cloud, f"?request_id={NOVAS}") == [uuid]
+    assert list_decisions(cloud, f"?global_request_id={own}") == []
+    assert list_decisions(cloud, f"?global_request_id={NOVAS.upper()}") == []
+    assert list_decisions(cloud, f"?global_request_id={NOVAS}&request_id={own}&limit=1") == [uuid]
 
 
-def test_refused_request_keeps_the_ids_of_its_request(cloud):
-    error = select(cloud, instance(1), status=409, sent=NOVAS, flavor=flavor(vcpus=99))
+def test_no_valid_host_decision_has_request_ids(cloud):
+    error = post_selection(cloud, instance(1), status=409, sent=NOVAS, flavor=flavor(vcpus=99))
     (shown,) = cloud.get(f"{DECISIONS}?global_request_id={NOVAS}").json["decisions"]
     assert shown["uuid"] == error["decision"]
     assert shown["request_id"] == error["request_id"]
 
 
-def test_request_sent_again_keeps_the_ids_of_the_first(cloud):
-    select(cloud, instance(1), sent=NOVAS)
-    select(cloud, instance(1), sent=ANOTHER)
-    assert len(listed(cloud, f"?global_request_id={NOVAS}")) == 1
-    assert listed(cloud, f"?global_request_id={ANOTHER}") == []
+def test_repeated_request_keeps_the_first_request_ids(cloud):
+    post_selection(cloud, instance(1), sent=NOVAS)
+    post_selection(cloud, instance(1), sent=ANOTHER)
+    assert len(list_decisions(cloud, f"?global_request_id={NOVAS}")) == 1
+    assert list_decisions(cloud, f"?global_request_id={ANOTHER}") == []
 
 
-def test_answer_without_claim_is_a_decision_and_an_explanation_is_none(cloud):
-    answer = select(cloud, instance(1), claim=False)
+def test_unclaimed_selection_is_a_decision_and_explanation_is_not(cloud):
+    answer = post_selection(cloud, instance(1), claim=False)
     cloud.post_json("/scheduler/v1/explain", {"request_spec": spec(instance(1))})
-    assert listed(cloud) == [answer["decision"]]
+    assert list_decisions(cloud) == [answer["decision"]]
 
 
 @pytest.mark.all_databases
-def test_explanation_is_kept_where_it_is_asked_for_with_its_overrides(cloud):
+def test_explanation_is_recorded_on_request_with_overrides(cloud):
     body = {
         "request_spec": spec(instance(1)),
         "overrides": {"filter_scheduler.ram_weight_multiplier": -2.0},
@@ -132,8 +132,8 @@ def test_explanation_is_kept_where_it_is_asked_for_with_its_overrides(cloud):
         "/scheduler/v1/explain", body, headers={"X-Openstack-Request-Id": NOVAS}
     )
     explanation = answer.json
-    assert listed(cloud, "?kind=explain") == [explanation["decision"]]
-    assert listed(cloud, f"?request_id={NOVAS}") == [explanation["decision"]]
+    assert list_decisions(cloud, "?kind=explain") == [explanation["decision"]]
+    assert list_decisions(cloud, f"?request_id={NOVAS}") == [explanation["decision"]]
     shown = cloud.get(f"{DECISIONS}/{explanation['decision']}").json
     # The run is the same; only the clock of the request filters is read once.
     assert shown["funnel"] == explanation["funnel"]
@@ -143,7 +143,7 @@ def test_explanation_is_kept_where_it_is_asked_for_with_its_overrides(cloud):
     assert cloud.get("/scheduler/v1/instances").json["instances"] == []
 
 
-def test_explanation_of_too_many_overrides_is_not_kept(cloud):
+def test_explanation_with_too_many_overrides_is_not_recorded(cloud):
     many = [f"cn{number:0100}" for number in range(1000)]
     body = {
         "request_spec": spec(instance(1)),
@@ -154,56 +154,56 @@ def test_explanation_of_too_many_overrides_is_not_kept(cloud):
     assert "too large to record" in error["detail"]
     del body["keep"]
     cloud.post_json("/scheduler/v1/explain", body)
-    assert listed(cloud) == []
+    assert list_decisions(cloud) == []
 
 
-def test_conditions_hold_no_option_that_is_read_at_the_start(cloud):
+def test_recorded_settings_omit_startup_options(cloud):
     """Such as the address of the database, with its password."""
-    shown = cloud.get(f"{DECISIONS}/{select(cloud, instance(1))['decision']}").json
+    shown = cloud.get(f"{DECISIONS}/{post_selection(cloud, instance(1))['decision']}").json
     options = shown["conditions"]["options"]
     assert not [key for key in options if key.startswith(("placement_database.", "api."))]
     assert str(cloud.app.services.settings.placement_database.connection) not in str(options)
 
 
-def test_selection_without_a_claim_is_a_decision_of_its_own_kind(cloud):
+def test_unclaimed_selection_has_its_own_kind(cloud):
     """Found or not: nothing was allocated, and the list says so."""
-    claimed = select(cloud, instance(1))["decision"]
-    tried = select(cloud, instance(2), claim=False)["decision"]
+    claimed = post_selection(cloud, instance(1))["decision"]
+    tried = post_selection(cloud, instance(2), claim=False)["decision"]
     large = flavor(vcpus=99)
-    failed = select(cloud, instance(3), claim=False, status=409, flavor=large)["decision"]
+    failed = post_selection(cloud, instance(3), claim=False, status=409, flavor=large)["decision"]
     kinds = {one["uuid"]: one["kind"] for one in cloud.get(DECISIONS).json["decisions"]}
     assert kinds == {claimed: "select", tried: "no_claim", failed: "no_claim"}
-    assert listed(cloud, "?kind=no_claim") == [failed, tried]
-    assert listed(cloud, "?kind=select") == [claimed]
-    assert listed(cloud, "?kind=no_claim&outcome=selected") == [tried]
-    assert listed(cloud, "?kind=shadow") == listed(cloud, "?kind=explain") == []
+    assert list_decisions(cloud, "?kind=no_claim") == [failed, tried]
+    assert list_decisions(cloud, "?kind=select") == [claimed]
+    assert list_decisions(cloud, "?kind=no_claim&outcome=selected") == [tried]
+    assert list_decisions(cloud, "?kind=shadow") == list_decisions(cloud, "?kind=explain") == []
 
 
-def test_rebuild_is_of_the_kind_that_was_asked_for(cloud):
-    select(cloud, instance(1), force_hosts=["cn1"])
+def test_rebuild_decision_has_the_requested_kind(cloud):
+    post_selection(cloud, instance(1), force_hosts=["cn1"])
     hints = {"_nova_check_type": ["rebuild"]}
-    rebuilt = select(cloud, instance(1), scheduler_hints=hints, force_hosts=["cn1"])
+    rebuilt = post_selection(cloud, instance(1), scheduler_hints=hints, force_hosts=["cn1"])
     decision = rebuilt["decision"]
     assert cloud.get(f"{DECISIONS}/{decision}").json["kind"] == "select"
 
 
-def test_flavor_without_a_name_is_none(cloud):
+def test_unnamed_flavor_is_null(cloud):
     nameless = {key: value for key, value in flavor().items() if key != "name"}
-    decision = select(cloud, instance(1), flavor=nameless)["decision"]
+    decision = post_selection(cloud, instance(1), flavor=nameless)["decision"]
     assert cloud.get(f"{DECISIONS}/{decision}").json["flavor"] is None
 
 
-def test_request_sent_again_is_no_new_decision(cloud):
-    answers = [select(cloud, instance(1)) for _ in range(2)]
-    assert listed(cloud) == [answers[0]["decision"]]
+def test_repeated_request_makes_no_new_decision(cloud):
+    answers = [post_selection(cloud, instance(1)) for _ in range(2)]
+    assert list_decisions(cloud) == [answers[0]["decision"]]
 
 
 @pytest.fixture
-def three(cloud):
+def three_decisions(cloud):
     """Three decisions: instance 1 on cn1, 2 on cn2 of another project, none for 3."""
-    first = select(cloud, instance(1), force_hosts=["cn1"])["decision"]
-    second = select(cloud, instance(2), force_hosts=["cn2"], project_id="p2")["decision"]
-    third = select(cloud, instance(3), status=409, flavor=flavor(vcpus=99))["decision"]
+    first = post_selection(cloud, instance(1), force_hosts=["cn1"])["decision"]
+    second = post_selection(cloud, instance(2), force_hosts=["cn2"], project_id="p2")["decision"]
+    third = post_selection(cloud, instance(3), status=409, flavor=flavor(vcpus=99))["decision"]
     return cloud, [first, second, third]
 
 
@@ -233,20 +233,20 @@ def three(cloud):
         ("?policy=gold", []),
     ],
 )
-def test_list_has_those_wanted_the_newest_first(three, query, wanted):
-    cloud, uuids = three
-    assert listed(cloud, query) == [uuids[place] for place in wanted]
+def test_list_is_filtered_and_newest_first(three_decisions, query, wanted):
+    cloud, uuids = three_decisions
+    assert list_decisions(cloud, query) == [uuids[place] for place in wanted]
 
 
-def test_pages_follow_each_other(three):
-    cloud, uuids = three
+def test_pages_are_linked(three_decisions):
+    cloud, uuids = three_decisions
     page = cloud.get(f"{DECISIONS}?limit=1&project_id=p1").json
     seen = [page["decisions"][0]["uuid"]]
     while page["links"]:
         page = cloud.get(page["links"][0]["href"]).json
         seen += [one["uuid"] for one in page["decisions"]]
     assert seen == [uuids[2], uuids[0]]
-    assert listed(cloud, f"?marker={UNKNOWN}") == []
+    assert list_decisions(cloud, f"?marker={UNKNOWN}") == []
 
 
 @pytest.mark.parametrize("uuid", [UNKNOWN, "nonsense"])
@@ -255,15 +255,15 @@ def test_unknown_decision_is_404(app, uuid):
     assert uuid in error["detail"]
 
 
-def test_others_than_admins_may_not_see_them(app):
+def test_only_administrators_can_read_decisions(app):
     for path in (DECISIONS, f"{DECISIONS}/{UNKNOWN}"):
         app.get(path, headers={"X-Auth-Token": "u:p1", "X-Roles": "member"}, status=403)
 
 
 @pytest.mark.all_databases
-def test_list_of_those_that_refused_a_host_says_why_and_goes_on(three):
+def test_decisions_rejecting_a_host_have_reasons_and_pages(three_decisions):
     """The third found no host, so that its search was counted; that of the others was not."""
-    cloud, uuids = three
+    cloud, uuids = three_decisions
     body = cloud.get(f"{DECISIONS}?refused=cn1").json
     assert [one["uuid"] for one in body["decisions"]] == [uuids[2]]
     (rejection,) = body["decisions"][0]["rejections"]
@@ -277,10 +277,10 @@ def test_list_of_those_that_refused_a_host_says_why_and_goes_on(three):
     assert (rest["decisions"], rest["refused"]) == ([], {"examined": 2, "unknown": 1})
 
 
-def test_funnel_that_was_cut_is_counted_as_unknown(cloud):
+def test_truncated_funnel_counts_as_unknown(cloud):
     """Of each stage a hundred rejected hosts are kept: the others may be any."""
     cloud.post_json("/scheduler/v1/compute_nodes", [report(f"m{number}") for number in range(150)])
-    select(cloud, instance(1), status=409, flavor=flavor(vcpus=99))
+    post_selection(cloud, instance(1), status=409, flavor=flavor(vcpus=99))
     shown = {}
     for name in ("cn1", "cn2", "mars", *(f"m{number}" for number in range(150))):
         body = cloud.get(f"{DECISIONS}?refused={name}").json
@@ -290,10 +290,10 @@ def test_funnel_that_was_cut_is_counted_as_unknown(cloud):
     assert shown["mars"] == (0, 1)
 
 
-def test_list_until_a_time_leaves_out_what_came_later(three):
-    cloud, uuids = three
-    assert listed(cloud, "?until=2020-01-01") == []
-    assert listed(cloud, "?since=2020-01-01&until=2999-01-01") == uuids[::-1]
+def test_list_until_a_time_omits_later_decisions(three_decisions):
+    cloud, uuids = three_decisions
+    assert list_decisions(cloud, "?until=2020-01-01") == []
+    assert list_decisions(cloud, "?since=2020-01-01&until=2999-01-01") == uuids[::-1]
 
 
 @pytest.mark.all_databases
@@ -311,8 +311,8 @@ def test_page_without_a_limit_has_at_most_a_thousand(cloud):
     assert (len(rest["decisions"]), rest["links"]) == (2, [])
 
 
-def test_replay_over_http_has_then_now_and_differences(cloud):
-    uuid = select(cloud, instance(1), claim=False)["decision"]
+def test_replay_returns_then_now_and_differences(cloud):
+    uuid = post_selection(cloud, instance(1), claim=False)["decision"]
     answer = cloud.post_json(f"{DECISIONS}/{uuid}/replay", {}).json
     assert answer["then"] == cloud.get(f"{DECISIONS}/{uuid}").json
     assert (answer["now"]["outcome"], answer["differences"]) == ("selected", [])
@@ -320,7 +320,7 @@ def test_replay_over_http_has_then_now_and_differences(cloud):
     answer = cloud.post_json(f"{DECISIONS}/{uuid}/replay", {"settings": "then"}).json
     found = {one["what"]: (one["then"], one["now"]) for one in answer["differences"]}
     assert found["hosts found"] == (2, 1)
-    assert len(listed(cloud)) == 1
+    assert len(list_decisions(cloud)) == 1
 
 
 @pytest.mark.parametrize("uuid", [UNKNOWN, "nonsense"])
@@ -328,7 +328,7 @@ def test_unknown_decision_cannot_be_replayed(app, uuid):
     app.post_json(f"{DECISIONS}/{uuid}/replay", {}, status=404)
 
 
-def test_explanation_with_changes_is_kept_with_them_and_replayed_with_them(cloud):
+def test_recorded_explanation_is_replayed_with_its_changes(cloud):
     changes = [{"drain": ["cn1"]}, {"add": {"like": "cn2", "count": 2}}]
     body = {"request_spec": spec(instance(1)), "changes": changes, "keep": True}
     explained = cloud.post_json("/scheduler/v1/explain", body).json
@@ -343,9 +343,9 @@ def test_explanation_with_changes_is_kept_with_them_and_replayed_with_them(cloud
     assert {host["host"] for host in plain["hosts"]} == {"cn1", "cn2"}
 
 
-def test_changes_too_large_to_be_kept_are_refused(cloud):
+def test_too_large_changes_are_rejected(cloud):
     changes = [{"drain": [f"cn{number:0200}" for number in range(100)]}]
     body = {"request_spec": spec(instance(1)), "changes": changes, "keep": True}
     (error,) = cloud.post_json("/scheduler/v1/explain", body, status=400).json["errors"]
     assert "changes: too large to record" in error["detail"]
-    assert listed(cloud) == []
+    assert list_decisions(cloud) == []

@@ -34,36 +34,36 @@ def test_capacity_of_more_than_64_bits_is_shown(app):
     assert "cn1" in app.get("/console/hosts/cn1", headers={"Host": "localhost"}).text
 
 
-def put(app, path, body):
+def put_document(app, path, body):
     app.put_json(f"/placement{path}", body, headers=LATEST_HEADERS)
 
 
-def carry(app, provider, *names):
+def put_traits(app, provider, *names):
     for name in names:
         if name.startswith("CUSTOM_"):
             app.put(f"/placement/traits/{name}", headers=LATEST_HEADERS)
     path = f"/placement/resource_providers/{uuid_of(provider)}"
     generation = app.get(path, headers=LATEST_HEADERS).json["generation"]
-    put(
+    put_document(
         app,
         f"/resource_providers/{uuid_of(provider)}/traits",
         {"resource_provider_generation": generation, "traits": list(names)},
     )
 
 
-def grow(app, parent, name, **amounts):
+def create_child(app, parent, name, **amounts):
     """Put a provider below another one, with inventories."""
     body = {"uuid": uuid_of(name), "name": name, "parent_provider_uuid": uuid_of(parent)}
     app.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
     inventories = {key: {"total": total} for key, total in amounts.items()}
-    put(
+    put_document(
         app,
         f"/resource_providers/{uuid_of(name)}/inventories",
         {"resource_provider_generation": 0, "inventories": inventories},
     )
 
 
-def use(app, number, host=None, **amounts_by_provider):
+def put_allocations(app, number, host=None, **amounts_by_provider):
     """Let a consumer use amounts; recorded as an instance where a host is given."""
     body = {
         "allocations": {
@@ -74,12 +74,12 @@ def use(app, number, host=None, **amounts_by_provider):
         "consumer_generation": None,
         "consumer_type": "INSTANCE",
     }
-    put(app, f"/allocations/{instance(number)}", body)
+    put_document(app, f"/allocations/{instance(number)}", body)
     if host is not None:
-        record(app, number, host)
+        record_instance(app, number, host)
 
 
-def record(app, number, host, **more):
+def record_instance(app, number, host, **more):
     body = {"host": host, "node": host, "flavor": flavor(), "display_name": f"vm{number}", **more}
     app.put_json(f"/scheduler/v1/instances/{instance(number)}", {"project_id": "p1", **body})
 
@@ -100,31 +100,31 @@ def app(database_url, tmp_path, make_app):
     api.set_metadata(number, sched_policy="High_CPU_density", rack="r7")
     disabling = {"host": "cn2", "binary": "nova-compute", "disabled_reason": "new disks"}
     app.put_json("/compute/v2.1/os-services/disable-log-reason", disabling)
-    grow(app, "cn1", "cn1_NUMA0", VCPU=8, SRIOV_NET_VF=4)
-    carry(app, "cn1", "CUSTOM_A", "CUSTOM_B")
-    carry(app, "cn1_NUMA0", "CUSTOM_B", "HW_NUMA_ROOT")
-    carry(app, "cn3", "CUSTOM_A")
-    use(app, 1, "cn1", cn1={"VCPU": 2, "MEMORY_MB": 512}, cn1_NUMA0={"VCPU": 3})
-    use(app, 2, "cn3", cn3={"VCPU": 1})
+    create_child(app, "cn1", "cn1_NUMA0", VCPU=8, SRIOV_NET_VF=4)
+    put_traits(app, "cn1", "CUSTOM_A", "CUSTOM_B")
+    put_traits(app, "cn1_NUMA0", "CUSTOM_B", "HW_NUMA_ROOT")
+    put_traits(app, "cn3", "CUSTOM_A")
+    put_allocations(app, 1, "cn1", cn1={"VCPU": 2, "MEMORY_MB": 512}, cn1_NUMA0={"VCPU": 3})
+    put_allocations(app, 2, "cn3", cn3={"VCPU": 1})
     return app
 
 
-def listed(app, query=""):
+def list_hosts(app, query=""):
     return app.get(f"{HOSTS}{query}").json
 
 
-def names(app, query=""):
-    return [one["host"] for one in listed(app, query)["hosts"]]
+def host_names(app, query=""):
+    return [one["host"] for one in list_hosts(app, query)["hosts"]]
 
 
-def by_host(answer):
+def hosts_by_name(answer):
     return {one["host"]: one for one in answer["hosts"]}
 
 
-def test_list_has_every_host_in_order_with_what_is_on_it(app):
-    answer = listed(app)
+def test_list_has_every_host_with_its_resources(app):
+    answer = list_hosts(app)
     assert [one["host"] for one in answer["hosts"]] == ["cn1", "cn2", "cn3", "cn4"]
-    assert by_host(answer)["cn3"] == {
+    assert hosts_by_name(answer)["cn3"] == {
         "host": "cn3",
         "node": "cn3",
         "uuid": uuid_of("cn3"),
@@ -142,18 +142,18 @@ def test_list_has_every_host_in_order_with_what_is_on_it(app):
     }
 
 
-def test_what_hosts_have_alike_is_listed_once_and_named_by_its_index(app):
-    answer = listed(app)
+def test_shared_values_are_listed_once_and_referenced_by_index(app):
+    answer = list_hosts(app)
     assert [one["name"] for one in answer["aggregates"]] == ["east", "rack"]
     assert answer["aggregates"][1]["metadata"] == {"sched_policy": "High_CPU_density", "rack": "r7"}
-    assert by_host(answer)["cn1"]["aggregates"] == [0, 1]
+    assert hosts_by_name(answer)["cn1"]["aggregates"] == [0, 1]
     assert "links" in answer
     assert answer["cells"] == []
 
 
-def test_traits_and_resources_are_those_of_the_whole_tree(app):
-    answer = listed(app)
-    host = by_host(answer)["cn1"]
+def test_traits_and_resources_cover_the_whole_tree(app):
+    answer = list_hosts(app)
+    host = hosts_by_name(answer)["cn1"]
     assert sorted(answer["traits"][index] for index in host["traits"]) == [
         "CUSTOM_A",
         "CUSTOM_B",
@@ -168,8 +168,8 @@ def test_traits_and_resources_are_those_of_the_whole_tree(app):
     }
 
 
-def test_state_says_what_is_to_be_said_of_a_service_that_is_not_up(app):
-    hosts = by_host(listed(app))
+def test_state_describes_a_service_that_is_not_up(app):
+    hosts = hosts_by_name(list_hosts(app))
     assert (hosts["cn2"]["state"], hosts["cn2"]["disabled_reason"]) == ("disabled", "new disks")
     assert (hosts["cn4"]["state"], hosts["cn4"]["last_seen_up"]) == ("down", LONG_AGO)
     assert "forced_down" not in hosts["cn4"]
@@ -179,7 +179,7 @@ def test_state_says_what_is_to_be_said_of_a_service_that_is_not_up(app):
         down,
         headers={"OpenStack-API-Version": "compute 2.11"},
     )
-    host = by_host(listed(app))["cn1"]
+    host = hosts_by_name(list_hosts(app))["cn1"]
     assert (host["state"], host["forced_down"]) == ("down", True)
 
 
@@ -202,25 +202,25 @@ def test_state_says_what_is_to_be_said_of_a_service_that_is_not_up(app):
         ("?zone=elsewhere", []),
     ],
 )
-def test_filters_narrow_the_list(app, query, found):
-    assert names(app, query) == found
+def test_list_is_filtered(app, query, found):
+    assert host_names(app, query) == found
 
 
-def test_aggregate_may_be_named_by_its_uuid(app):
-    uuid = listed(app)["aggregates"][1]["uuid"]
-    assert names(app, f"?aggregate={uuid}") == ["cn1", "cn3"]
+def test_aggregate_filter_accepts_a_uuid(app):
+    uuid = list_hosts(app)["aggregates"][1]["uuid"]
+    assert host_names(app, f"?aggregate={uuid}") == ["cn1", "cn3"]
 
 
-def test_lists_of_a_narrowed_answer_are_of_its_hosts_alone(app):
-    answer = listed(app, "?host=cn3")
+def test_shared_values_of_a_filtered_list_cover_its_hosts_only(app):
+    answer = list_hosts(app, "?host=cn3")
     assert [one["name"] for one in answer["aggregates"]] == ["rack"]
     assert answer["traits"] == ["CUSTOM_A"]
     (host,) = answer["hosts"]
     assert (host["aggregates"], host["traits"]) == ([0], [0])
-    assert host["resources"] == by_host(listed(app))["cn3"]["resources"]
+    assert host["resources"] == hosts_by_name(list_hosts(app))["cn3"]["resources"]
 
 
-def test_pages_follow_one_another_by_their_links(app):
+def test_pages_are_linked(app):
     found, path = [], f"{HOSTS}?limit=3"
     while path:
         answer = app.get(path).json
@@ -229,42 +229,42 @@ def test_pages_follow_one_another_by_their_links(app):
     assert found == [["cn1", "cn2", "cn3"], ["cn4"]]
 
 
-def test_marker_that_is_not_a_node_is_refused(app):
+def test_unknown_marker_is_rejected(app):
     (error,) = app.get(f"{HOSTS}?marker={instance(9)}", status=400).json["errors"]
     assert error["detail"] == f"marker [{instance(9)}] not found"
     assert error["code"] == "scheduler.bad_value"
 
 
-def test_state_that_there_is_not_is_refused(app):
+def test_unknown_state_is_rejected(app):
     app.get(f"{HOSTS}?state=sleeping", status=400)
     app.get(f"{HOSTS}?state=up&state=sleeping", status=400)
 
 
-def test_instances_whose_node_is_unknown_count_on_the_one_node_of_their_host(app):
-    record(app, 3, "cn3", node=None)
-    assert by_host(listed(app))["cn3"]["instances"] == 2
+def test_instances_without_node_count_on_the_only_node(app):
+    record_instance(app, 3, "cn3", node=None)
+    assert hosts_by_name(list_hosts(app))["cn3"]["instances"] == 2
 
 
 @pytest.mark.slow
 @pytest.mark.all_databases
 @pytest.mark.parametrize("query", ["", "?limit=2", "?trait=COMPUTE_NODE"])
-def test_list_takes_as_many_statements_at_20_and_at_2000_hosts(make_app, settings, query):
+def test_statement_count_is_independent_of_hosts(make_app, settings, query):
     app, counts = make_app(settings), []
     for hosts in (range(20), range(20, 2000)):
         app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in hosts])
-        names(app, query)
+        host_names(app, query)
         with record_statements(app.app.services.database) as seen:
-            names(app, query)
+            host_names(app, query)
         counts.append(len(seen))
     assert counts[0] == counts[1]
 
 
-def test_one_host_is_shown_with_its_tree_and_instances(app):
+def test_host_is_shown_with_its_tree_and_instances(app):
     host = app.get(f"{HOSTS}/cn1").json
     (node,) = host["nodes"]
     assert (host["host"], host["zone"], host["state"]) == ("cn1", "az-east", "up")
     assert [one["name"] for one in host["aggregates"]] == ["east", "rack"]
-    assert node["resources"] == by_host(listed(app))["cn1"]["resources"]
+    assert node["resources"] == hosts_by_name(list_hosts(app))["cn1"]["resources"]
     root, numa = node["providers"]
     assert (root["uuid"], root["parent_provider_uuid"]) == (uuid_of("cn1"), None)
     assert (numa["name"], numa["parent_provider_uuid"]) == ("cn1_NUMA0", uuid_of("cn1"))
@@ -289,7 +289,7 @@ def test_one_host_is_shown_with_its_tree_and_instances(app):
 
 
 @pytest.mark.all_databases
-def test_one_host_says_what_it_reported_and_when(app):
+def test_host_shows_its_report_and_time(app):
     host = app.get(f"{HOSTS}/cn4").json
     (node,) = host["nodes"]
     assert (node["report"]["vcpus"], node["report"]["hypervisor_type"]) == (16, "QEMU")
@@ -300,7 +300,7 @@ def test_one_host_says_what_it_reported_and_when(app):
     assert (service["binary"], service["state"]) == ("nova-compute", "down")
 
 
-def test_one_host_shows_the_options_in_which_its_policy_differs(app):
+def test_host_shows_options_changed_by_its_policy(app):
     policy = app.get(f"{HOSTS}/cn3").json["policy"]
     assert (policy["name"], policy["usable"]) == ("high_cpu_density", True)
     assert {name: one["value"] for name, one in policy["options"].items()} == {
@@ -309,33 +309,33 @@ def test_one_host_shows_the_options_in_which_its_policy_differs(app):
     assert app.get(f"{HOSTS}/cn2").json["policy"]["options"] == {}
 
 
-def test_policy_that_cannot_be_used_is_shown_with_what_is_wrong(app):
+def test_invalid_policy_is_shown_with_its_error(app):
     database = app.app.services.database
     add_aggregate(database, "other", ["cn4"], {"sched_policy": "nowhere"})
     database.write(host_aggregates.note_change)
-    assert by_host(listed(app))["cn4"]["policy"] == "nowhere"
+    assert hosts_by_name(list_hosts(app))["cn4"]["policy"] == "nowhere"
     policy = app.get(f"{HOSTS}/cn4").json["policy"]
     assert not policy["usable"]
     assert "nowhere" in policy["error"]
 
 
-def test_unknown_host_is_not_found(app):
+def test_unknown_host_is_404(app):
     (error,) = app.get(f"{HOSTS}/cn9", status=404).json["errors"]
     assert error["detail"] == "there is no host 'cn9'; did you mean 'cn1'?"
     assert error["code"] == "scheduler.not_found"
     app.get(f"{HOSTS}/CN1", status=404)
 
 
-def test_host_that_no_provider_stands_for_is_listed_without_resources(app):
+def test_host_without_provider_has_no_resources(app):
     number = app.get(f"/placement/resource_providers/{uuid_of('cn4')}", headers=LATEST_HEADERS)
     app.delete(f"/placement/resource_providers/{number.json['uuid']}", headers=LATEST_HEADERS)
-    host = by_host(listed(app))["cn4"]
+    host = hosts_by_name(list_hosts(app))["cn4"]
     assert (host["resources"], host["traits"]) == ({}, [])
     (node,) = app.get(f"{HOSTS}/cn4").json["nodes"]
     assert (node["providers"], node["resources"]) == ([], {})
 
 
-def test_hosts_are_for_those_who_may_see_every_project(app):
+def test_hosts_require_permission_to_see_all_projects(app):
     member = {"X-Auth-Token": "bob:shop"}
     app.get(HOSTS, headers=member, status=403)
     app.get(f"{HOSTS}/cn1", headers=member, status=403)

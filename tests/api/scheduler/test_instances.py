@@ -37,7 +37,7 @@ def error_of(answer):
 
 
 @pytest.mark.parametrize("spelt", [str.upper, lambda uuid: uuid.replace("-", "")])
-def test_a_uuid_in_a_path_may_be_spelt_otherwise(sqlite_app, spelt):
+def test_uuid_in_a_path_can_have_any_spelling(sqlite_app, spelt):
     path = f"{INSTANCES}/{spelt(node_uuid(500))}"
     assert sqlite_app.put_json(path, WHOLE).json["uuid"] == node_uuid(500)
     assert sqlite_app.get(path).json["uuid"] == node_uuid(500)
@@ -45,13 +45,13 @@ def test_a_uuid_in_a_path_may_be_spelt_otherwise(sqlite_app, spelt):
     sqlite_app.get(path, status=404)
 
 
-def test_record_is_kept_as_given(app):
+def test_record_is_stored_as_given(app):
     recorded = app.put_json(INSTANCE, WHOLE).json
     assert recorded == {"uuid": node_uuid(500), **WHOLE}
     assert app.get(INSTANCE).json == recorded
 
 
-def test_what_is_left_out_is_null_and_the_name_is_the_uuid(app):
+def test_omitted_fields_are_null_and_the_name_is_the_uuid(app):
     recorded = app.put_json(INSTANCE, {}).json
     assert recorded == dict.fromkeys(WHOLE) | {
         "uuid": node_uuid(500),
@@ -66,27 +66,27 @@ def test_next_record_replaces_the_last(app):
     assert len(app.get(INSTANCES).json["instances"]) == 1
 
 
-def test_flavor_and_image_may_be_ids(app):
+def test_flavor_and_image_can_be_ids(app):
     recorded = app.put_json(INSTANCE, {"flavor": "f1", "image": "i1"}).json
     assert (recorded["flavor"], recorded["image"]) == ({"id": "f1"}, {"id": "i1"})
 
 
-def test_list_is_narrowed_and_paged(app):
+def test_list_is_filtered_and_paged(app):
     for number in range(4):
         body = {"host": f"cn{number % 2}", "node": "n", "project_id": f"p{number}"}
         app.put_json(f"{INSTANCES}/{node_uuid(500 + number)}", body)
 
-    def uuids(query):
+    def list_uuids(query):
         return [one["uuid"] for one in app.get(f"{INSTANCES}?{query}").json["instances"]]
 
-    assert uuids("host=cn1") == [node_uuid(501), node_uuid(503)]
-    assert uuids("project_id=p2") == [node_uuid(502)]
-    assert uuids("node=n&limit=3") == [node_uuid(500 + number) for number in range(3)]
-    assert uuids(f"limit=3&marker={node_uuid(502)}") == [node_uuid(503)]
-    assert uuids("host=cn9") == []
+    assert list_uuids("host=cn1") == [node_uuid(501), node_uuid(503)]
+    assert list_uuids("project_id=p2") == [node_uuid(502)]
+    assert list_uuids("node=n&limit=3") == [node_uuid(500 + number) for number in range(3)]
+    assert list_uuids(f"limit=3&marker={node_uuid(502)}") == [node_uuid(503)]
+    assert list_uuids("host=cn9") == []
 
 
-def test_record_allocates_nothing_and_changes_no_figure(app):
+def test_record_allocates_nothing(app):
     app.post_json("/scheduler/v1/compute_nodes", [build_report(1)])
     before = app.get(f"/scheduler/v1/compute_nodes/{node_uuid(1)}").json
     app.put_json(INSTANCE, WHOLE)
@@ -95,7 +95,7 @@ def test_record_allocates_nothing_and_changes_no_figure(app):
     assert set(usages.values()) == {0}
 
 
-def test_delete_frees_the_allocations(app):
+def test_delete_removes_the_allocations(app):
     app.post_json("/scheduler/v1/compute_nodes", [build_report(1)])
     app.put_json(INSTANCE, WHOLE)
     consumer = f"/placement/allocations/{node_uuid(500)}"
@@ -114,7 +114,7 @@ def test_delete_frees_the_allocations(app):
     assert set(usages.values()) == {0}
 
 
-def test_delete_of_an_unknown_instance_frees_nothing(app):
+def test_delete_of_an_unknown_instance_removes_nothing(app):
     app.post_json("/scheduler/v1/compute_nodes", [build_report(1)])
     consumer = f"/placement/allocations/{node_uuid(500)}"
     allocations = {
@@ -169,11 +169,11 @@ def test_malformed_record_is_400_with_its_path(sqlite_app, path, body):
     assert sqlite_app.get(INSTANCES).json["instances"] == []
 
 
-def test_path_that_is_no_uuid_is_400(sqlite_app):
+def test_invalid_uuid_in_the_path_is_400(sqlite_app):
     sqlite_app.put_json(f"{INSTANCES}/web-1", {}, status=400)
 
 
-def test_others_may_not(sqlite_app):
+def test_only_services_can_record_instances(sqlite_app):
     joe = {"X-Auth-Token": "joe"}
     sqlite_app.put_json(INSTANCE, {}, headers=joe, status=403)
     sqlite_app.get(INSTANCES, headers=joe, status=403)

@@ -13,13 +13,13 @@ from placement_sched.api.policy_rules import RULES
 from placement_sched.api.scheduler.openapi import describe
 from placement_sched.api.scheduler.routes import API
 from placement_sched.api.versions import Version
-from tests.api.test_openapi import operations
+from tests.api.test_openapi import operations_by_path
 from tests.support.openapi_client import DocumentClient
 from tests.support.scheduling import flavor, instance, report, spec
 
 ADDRESS = "/scheduler/v1/openapi.json"
 DOCUMENT = openapi.document(describe(API.routes), Version(1, 0), "/scheduler")
-OPERATIONS = operations(DOCUMENT)
+OPERATIONS = operations_by_path(DOCUMENT)
 NODE = report("cn1")["uuid"]
 
 
@@ -34,11 +34,11 @@ def test_document_is_valid(sqlite_app):
     assert document["servers"] == [{"url": "/scheduler"}]
 
 
-def test_document_has_every_route_and_no_other():
+def test_document_has_exactly_the_routes():
     assert set(OPERATIONS) == {(route.method, path_of(route)) for route in API.routes}
 
 
-def test_operations_have_names_of_their_own():
+def test_operation_ids_are_unique():
     names = [operation["operationId"] for operation in OPERATIONS.values()]
     assert len(names) == len(set(names))
 
@@ -91,7 +91,7 @@ def test_shared_schemas_are_components():
     ],
     ids=str,
 )
-def test_forms_of_a_report_that_the_service_accepts_are_documented(sqlite_app, changes):
+def test_accepted_report_formats_are_documented(sqlite_app, changes):
     schema = {"$ref": "#/components/schemas/NodeReport", "components": DOCUMENT["components"]}
     assert jsonschema_rs.is_valid(schema, report("cn1", **changes))
     sqlite_app.put_json(f"/scheduler/v1/compute_nodes/{NODE}", report("cn1", **changes))
@@ -168,6 +168,6 @@ def test_client_without_permission_receives_documented_errors(sqlite_app, token,
     assert client.expect(status).hosts_index()["errors"][0]["status"] == status
 
 
-def test_client_refuses_a_body_that_the_document_does_not_allow(client):
+def test_client_rejects_an_undocumented_body(client):
     with pytest.raises(jsonschema_rs.ValidationError, match="request_spec"):
         client.select_destinations_select({"claim": True})

@@ -4,7 +4,7 @@
 import pytest
 
 from tests.scheduler.test_drain_plan import cloud as cloud  # noqa: PLC0414 - a fixture
-from tests.scheduler.test_rebalance import made, wanted
+from tests.scheduler.test_rebalance import make_filled_hosts, spec_with_memory
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from tests.scheduler.test_rebalance import made, wanted
         ({"changes": [{"remove": ["cn1"]}, {"drain": ["cn1"]}]}, "(at $.changes[1].drain[0])"),
     ],
 )
-def test_a_plan_that_cannot_be_is_told_with_its_place(cloud, body, words):
+def test_invalid_plan_is_400_with_its_path(cloud, body, words):
     answer = cloud.post_json("/scheduler/v1/plan", body, status=400)
     assert words in answer.json["errors"][0]["detail"]
 
@@ -31,17 +31,17 @@ def test_a_plan_that_cannot_be_is_told_with_its_place(cloud, body, words):
         ({"goal": "fti"}, "'fti' is not one of"),
         ({"goal": "fit"}, "the goal fit requires a request_spec (at $.goal)"),
         (
-            {"goal": "pack", "request_spec": wanted(1)},
+            {"goal": "pack", "request_spec": spec_with_memory(1)},
             "the goal pack does not allow a request_spec",
         ),
         ({"goal": "pack", "moves": 0}, "(at $.moves)"),
         (
-            {"goal": "fit", "request_spec": {**wanted(1), "availability_zone": "nowa"}},
+            {"goal": "fit", "request_spec": {**spec_with_memory(1), "availability_zone": "nowa"}},
             "did you mean 'nova'? (at $.request_spec.availability_zone)",
         ),
     ],
 )
-def test_advice_that_cannot_be_is_told_with_its_place(app, body, words):
-    made(app, {"cn1": 8})
+def test_invalid_advice_request_is_400_with_its_path(app, body, words):
+    make_filled_hosts(app, {"cn1": 8})
     answer = app.post_json("/scheduler/v1/rebalance", body, status=400)
     assert words in answer.json["errors"][0]["detail"]

@@ -22,7 +22,7 @@ def make_cloud(tmp_path, sqlite_url, make_app, monkeypatch):
     return make
 
 
-def tagged(app, *hosts, policy="spread"):
+def create_policy_aggregate(app, *hosts, policy="spread"):
     """Report three hosts, and put some into an aggregate of a policy."""
     app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{number}") for number in (1, 2, 3)])
     made = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": policy}}).json
@@ -33,21 +33,21 @@ def tagged(app, *hosts, policy="spread"):
     return app
 
 
-def explained(app, **fields):
+def explain_request(app, **fields):
     body = {"request_spec": spec(instance(1), **fields)}
     answer = app.post_json("/scheduler/v1/explain", body).json
     return answer, sorted(one["host"] for one in answer["hosts"])
 
 
 @pytest.mark.parametrize("section", ["[spread]\n", "[spread]\nhost_subset_size = 2\n"])
-def test_section_that_an_aggregate_names_is_a_policy_be_it_empty(make_cloud, section):
-    answer, hosts = explained(tagged(make_cloud(section), "cn1"), **HINT)
+def test_section_named_by_an_aggregate_is_a_policy(make_cloud, section):
+    answer, hosts = explain_request(create_policy_aggregate(make_cloud(section), "cn1"), **HINT)
     assert (answer["policy"], hosts) == ("spread", ["cn1"])
 
 
-def test_why_a_broken_one_was_not_chosen_is_explained_and_logged(make_cloud, caplog):
-    tagged(make_cloud("[spread]\nhost_subset_size = 2\n"), "cn1")
-    answer, hosts = explained(make_cloud("[spread]\nhost_subset_size = two\n"), **HINT)
+def test_unused_invalid_policy_is_explained_and_logged(make_cloud, caplog):
+    create_policy_aggregate(make_cloud("[spread]\nhost_subset_size = 2\n"), "cn1")
+    answer, hosts = explain_request(make_cloud("[spread]\nhost_subset_size = two\n"), **HINT)
     assert (answer["policy"], hosts) == ("default", ["cn1", "cn2", "cn3"])
     outcomes = [one["outcome"] for one in answer["funnel"]["policy"]["selectors"]]
     (why,) = [outcome for outcome in outcomes if outcome.startswith("it cannot be used: ")]
@@ -56,34 +56,34 @@ def test_why_a_broken_one_was_not_chosen_is_explained_and_logged(make_cloud, cap
     assert "(spread) names policy 'spread'" in caplog.text
 
 
-def test_default_requests_stay_out_of_aggregates_of_a_broken_one_too(make_cloud):
-    tagged(make_cloud("[spread]\nhost_subset_size = 2\n"), "cn1")
+def test_default_requests_avoid_aggregates_of_invalid_policies(make_cloud):
+    create_policy_aggregate(make_cloud("[spread]\nhost_subset_size = 2\n"), "cn1")
     avoiding = "[scheduler]\ndefault_policy_avoids_policy_aggregates = true\n"
     app = make_cloud(f"{avoiding}[spread]\nhost_subset_size = two\n")
-    assert explained(app)[1] == ["cn2", "cn3"]
+    assert explain_request(app)[1] == ["cn2", "cn3"]
 
 
-def test_default_requests_go_to_aggregates_of_the_default_policy(make_cloud):
+def test_default_requests_use_aggregates_of_the_default_policy(make_cloud):
     avoiding = "[scheduler]\ndefault_policy_avoids_policy_aggregates = true\n"
-    app = tagged(make_cloud(f"{avoiding}[spread]\nhost_subset_size = 2\n"), "cn1")
-    assert explained(app)[1] == ["cn2", "cn3"]
-    tagged(app, "cn2", policy="default")
-    assert explained(app)[1] == ["cn2", "cn3"]
+    app = create_policy_aggregate(make_cloud(f"{avoiding}[spread]\nhost_subset_size = 2\n"), "cn1")
+    assert explain_request(app)[1] == ["cn2", "cn3"]
+    create_policy_aggregate(app, "cn2", policy="default")
+    assert explain_request(app)[1] == ["cn2", "cn3"]
 
 
 @pytest.mark.parametrize("name", ["ram_weight_multiplier", "host_subset_size", "service_down_time"])
-def test_nothing_is_no_number(make_cloud, name):
-    tagged(make_cloud("[spread]\nhost_subset_size = 2\n"), "cn1")
-    answer, _ = explained(make_cloud(f"[spread]\n{name} =\n"), **HINT)
+def test_empty_number_makes_the_policy_invalid(make_cloud, name):
+    create_policy_aggregate(make_cloud("[spread]\nhost_subset_size = 2\n"), "cn1")
+    answer, _ = explain_request(make_cloud(f"[spread]\n{name} =\n"), **HINT)
     assert answer["policy"] == "default"
 
 
-def test_no_ratio_is_one_that_is_not_set(make_cloud):
-    app = tagged(make_cloud("[spread]\ncpu_allocation_ratio =\n"), "cn1")
-    assert explained(app, **HINT)[1] == ["cn1"]
+def test_empty_allocation_ratio_is_unset(make_cloud):
+    app = create_policy_aggregate(make_cloud("[spread]\ncpu_allocation_ratio =\n"), "cn1")
+    assert explain_request(app, **HINT)[1] == ["cn1"]
 
 
-def test_an_empty_override_is_the_callers_fault(make_cloud):
+def test_empty_override_is_400(make_cloud):
     app = make_cloud("")
     body = {"request_spec": spec(), "overrides": {"filter_scheduler.ram_weight_multiplier": ""}}
     (error,) = app.post_json("/scheduler/v1/explain", body, status=400).json["errors"]

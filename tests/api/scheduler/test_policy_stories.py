@@ -109,16 +109,16 @@ def explain(app, **asked):
     return app.post_json("/scheduler/v1/explain", body).json
 
 
-def passed(explanation):
+def passed_hosts(explanation):
     return {one["host"] for one in explanation["hosts"]}
 
 
-def outcomes(explanation):
+def selector_outcomes(explanation):
     """Return what each selector that was asked made of the request."""
     return {one["name"]: one["outcome"] for one in explanation["funnel"]["policy"]["selectors"]}
 
 
-def test_story_1_hosts_of_aggregates_have_their_policies_configuration(make_cloud):
+def test_story_1_hosts_use_the_configuration_of_their_policy(make_cloud):
     app = make_cloud()
     shown = app.get("/scheduler/v1/policies").json["policies"]
     ratios = {one["name"]: one["options"]["DEFAULT.cpu_allocation_ratio"]["value"] for one in shown}
@@ -148,17 +148,15 @@ def test_story_1_ratio_of_the_policy_takes_effect(make_cloud):
 
 @pytest.mark.parametrize("selection", SELECTIONS)
 @pytest.mark.parametrize("policy", OF_POLICY)
-def test_story_2_request_is_under_the_policy_that_the_selection_finds(
-    make_cloud, selection, policy
-):
+def test_story_2_request_uses_the_selected_policy(make_cloud, selection, policy):
     app = make_cloud(selection)
     asked = MEANT[selection][policy]
     found = explain(app, **asked)
     assert found["policy"] == found["funnel"]["policy"]["name"] == policy
-    assert list(outcomes(found).values()) == ["chosen"]
+    assert list(selector_outcomes(found).values()) == ["chosen"]
     (matched,) = found["funnel"]["policy"]["selectors"][0]["matched"]
     assert (matched["aggregate"], matched["policy"]) == (RACKS[policy][0], policy)
-    assert passed(found) == OF_POLICY[policy]
+    assert passed_hosts(found) == OF_POLICY[policy]
     # The aggregate confines the question itself, not a filter alone.
     assert f"member_of=in%3A{matched['uuid']}" in found["funnel"]["allocation_candidates"]["query"]
     answer = app.post_json(
@@ -170,25 +168,25 @@ def test_story_2_request_is_under_the_policy_that_the_selection_finds(
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
-def test_story_2_request_of_no_policy_goes_by_the_default_as_before(make_cloud, selection):
+def test_story_2_other_requests_use_the_default_policy(make_cloud, selection):
     found = explain(make_cloud(selection), project_id="other")
     assert found["policy"] == "default"
-    (outcome,) = outcomes(found).values()
+    (outcome,) = selector_outcomes(found).values()
     assert outcome in {"not set in the request", "no aggregate with a policy matches"}
     # The companion filter decides whom else it lets in: as in nova, some know of no other.
-    assert "cn5" in passed(found)
+    assert "cn5" in passed_hosts(found)
 
 
-def test_several_matching_policies_are_the_default_and_the_explanation_names_them(make_cloud):
+def test_several_matching_policies_fall_back_to_default(make_cloud):
     found = explain(make_cloud(), availability_zone="cpu_intensive_az,shared_az")
     assert found["policy"] == "default"
     (selector,) = found["funnel"]["policy"]["selectors"]
     assert selector["outcome"] == "several policies match: high_cpu_density, low_cpu_density"
     assert [one["aggregate"] for one in selector["matched"]] == ["rack1", "rack2"]
-    assert passed(found) == {"cn1", "cn2", "cn3", "cn4"}
+    assert passed_hosts(found) == {"cn1", "cn2", "cn3", "cn4"}
 
 
-def test_several_aggregates_of_one_policy_confine_a_request_together(make_cloud):
+def test_request_uses_all_aggregates_of_a_policy(make_cloud):
     app = make_cloud()
     made = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack3"}}).json
     action = f"/compute/v2.1/os-aggregates/{made['aggregate']['id']}/action"
@@ -197,19 +195,19 @@ def test_several_aggregates_of_one_policy_confine_a_request_together(make_cloud)
     app.post_json(action, {"set_metadata": {"metadata": tags}})
     found = explain(app, availability_zone="cpu_intensive_az")
     assert found["policy"] == "low_cpu_density"
-    assert passed(found) == {"cn1", "cn2", "cn5"}
+    assert passed_hosts(found) == {"cn1", "cn2", "cn5"}
 
 
-def test_default_policy_may_stay_out_of_policy_aggregates(make_cloud):
+def test_default_policy_can_avoid_policy_aggregates(make_cloud):
     text = f"{NOVA_CONF}[scheduler]\ndefault_policy_avoids_policy_aggregates = true\n"
-    assert passed(explain(make_cloud(text=text))) == {"cn5"}
+    assert passed_hosts(explain(make_cloud(text=text))) == {"cn5"}
 
 
-def test_selectors_are_asked_in_order_until_one_chooses(make_cloud):
+def test_first_matching_selector_decides(make_cloud):
     app = make_cloud(f"{BY_HINT}, {BY_TENANT}, {BY_ZONE}", companion="AllHostsFilter")
     found = explain(app, project_id="other", availability_zone="shared_az")
     assert found["policy"] == "high_cpu_density"
-    assert outcomes(found) == {
+    assert selector_outcomes(found) == {
         "hint": "not set in the request",
         "tenant": "no aggregate with a policy matches",
         "availability_zone": "chosen",
@@ -221,8 +219,8 @@ def test_selectors_are_asked_in_order_until_one_chooses(make_cloud):
 def test_hint_for_the_default_policy_is_used(make_cloud):
     found = explain(make_cloud(BY_HINT), scheduler_hints={"sched_policy": "default"})
     assert found["policy"] == "default"
-    assert outcomes(found) == {"hint": "chosen"}
-    assert passed(found) == {"cn5"}
+    assert selector_outcomes(found) == {"hint": "chosen"}
+    assert passed_hosts(found) == {"cn5"}
 
 
 SELECTOR = '''
@@ -240,13 +238,13 @@ class ByName(BasePolicySelector):
 '''
 
 
-def test_selector_of_others_is_named_by_its_dotted_path(make_cloud, tmp_path, monkeypatch):
+def test_third_party_selector_is_loaded_by_dotted_path(make_cloud, tmp_path, monkeypatch):
     (tmp_path / "acme_selectors.py").write_text(SELECTOR)
     monkeypatch.syspath_prepend(tmp_path)
     app = make_cloud("acme_selectors.ByName", companion="AllHostsFilter")
     found = explain(app, scheduler_hints={"rack": "rack2"})
     assert found["policy"] == "high_cpu_density"
-    assert outcomes(found) == {"ByName": "chosen"}
+    assert selector_outcomes(found) == {"ByName": "chosen"}
 
 
 def test_policies_differ_in_filters_weights_and_driver(make_cloud):
@@ -272,7 +270,7 @@ driver = chance_scheduler
     assert found["weighers"] == []
 
 
-def test_flavor_and_image_are_read_once_whatever_policy_is_chosen(make_cloud, monkeypatch):
+def test_flavor_and_image_are_read_once(make_cloud, monkeypatch):
     app = make_cloud()
     read = []
 

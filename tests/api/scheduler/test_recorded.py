@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.api.scheduler.test_decisions import DECISIONS, select
+from tests.api.scheduler.test_decisions import DECISIONS, post_selection
 from tests.api.scheduler.test_decisions import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.support.scheduling import instance
 
@@ -26,7 +26,7 @@ from tests.support.scheduling import instance
         ("global_request_id=", "global_request_id"),
     ],
 )
-def test_bad_parameter_is_400_with_its_name(app, query, place):
+def test_invalid_parameter_is_400_with_its_name(app, query, place):
     (error,) = app.get(f"{DECISIONS}?{query}", status=400).json["errors"]
     assert place in error["detail"]
 
@@ -39,7 +39,7 @@ def test_bad_parameter_is_400_with_its_name(app, query, place):
         ({"hosts": []}, "hosts"),
     ],
 )
-def test_bad_body_of_a_replay_is_400_with_the_place(cloud, body, place):
-    uuid = select(cloud, instance(1), claim=False)["decision"]
+def test_invalid_replay_body_is_400_with_the_path(cloud, body, place):
+    uuid = post_selection(cloud, instance(1), claim=False)["decision"]
     (error,) = cloud.post_json(f"{DECISIONS}/{uuid}/replay", body, status=400).json["errors"]
     assert place in error["detail"]

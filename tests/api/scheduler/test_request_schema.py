@@ -118,7 +118,7 @@ EVERYTHING = {
 }
 
 
-def check(schemas, document):
+def check_document(schemas, document):
     schemas.at(ANY).check(document, "JSON does not validate")
 
 
@@ -134,9 +134,9 @@ def check(schemas, document):
     ],
     ids=["everything", "least", "stored flavor", "stored image and group", "no swap", "nulls"],
 )
-def test_request_that_fits(spec):
-    check(SELECT, {"request_spec": spec, "claim": False})
-    check(
+def test_valid_request_passes(spec):
+    check_document(SELECT, {"request_spec": spec, "claim": False})
+    check_document(
         EXPLAIN,
         {
             "request_spec": spec,
@@ -282,10 +282,10 @@ SPEC = [
 
 
 @pytest.mark.parametrize(("path", "spec"), SPEC)
-def test_fault_in_a_request_is_reported_with_its_path(path, spec):
+def test_error_in_request_spec_is_reported_with_its_path(path, spec):
     for schemas in (SELECT, EXPLAIN):
         with pytest.raises(Invalid, match="JSON does not validate") as fault:
-            check(schemas, {"request_spec": spec})
+            check_document(schemas, {"request_spec": spec})
         assert f" (at {path}). Failed validating " in fault.value.detail
 
 
@@ -302,12 +302,12 @@ def test_fault_in_a_request_is_reported_with_its_path(path, spec):
         (EXPLAIN, "$.max_rejected", {"max_rejected": -1}),
     ],
 )
-def test_fault_beside_the_request_is_reported_with_its_path(schemas, path, changes):
+def test_error_outside_request_spec_is_reported_with_its_path(schemas, path, changes):
     with pytest.raises(Invalid) as fault:
-        check(schemas, {"request_spec": {"flavor": FLAVOR}, **changes})
+        check_document(schemas, {"request_spec": {"flavor": FLAVOR}, **changes})
     assert f" (at {path}). Failed validating " in fault.value.detail
 
 
 def test_request_spec_is_required():
     with pytest.raises(Invalid, match="request_spec"):
-        check(SELECT, {})
+        check_document(SELECT, {})

@@ -53,7 +53,7 @@ def code_of(answer):
         ),
     ],
 )
-def test_code_follows_the_status(sqlite_app, method, path, options, status, code):
+def test_error_code_follows_the_status(sqlite_app, method, path, options, status, code):
     assert code_of(sqlite_app.request(path, method=method, status=status, **options)) == code
 
 
@@ -62,7 +62,7 @@ def test_code_follows_the_status(sqlite_app, method, path, options, status, code
     [{}, spec(flavor="m1"), spec(requested_destination={"aggregates": ["x"]})],
     ids=["malformed", "not stored", "malformed uuid"],
 )
-def test_faulty_request_has_a_code_of_this_face(sqlite_app, request_spec):
+def test_invalid_request_has_a_scheduler_error_code(sqlite_app, request_spec):
     body = {"request_spec": request_spec}
     answer = sqlite_app.post_json(SELECT, body, expect_errors=True)
     assert (
@@ -81,12 +81,12 @@ def test_faulty_request_has_a_code_of_this_face(sqlite_app, request_spec):
         (Error("x"), 500, "scheduler.failed"),
     ],
 )
-def test_error_that_says_more_keeps_it(error, status, code):
+def test_error_details_are_kept(error, status, code):
     answer = SchedulerStyle().error(error, status, "title", ErrorContext(RequestIds("req-1")))
     assert answer.body["errors"][0]["code"] == code
 
 
-def test_errors_name_the_global_request_id_that_the_caller_sent(sqlite_app):
+def test_errors_include_the_callers_global_request_id(sqlite_app):
     sent = "req-0b6a8c1e-4d2f-4a57-9c3e-8f1d2b7a6c50"
     headers = {"X-Openstack-Request-Id": sent}
     answer = sqlite_app.get("/scheduler/v1/nothing", headers=headers, status=404)

@@ -13,7 +13,7 @@ RULE = "scheduler:policies:hint"
 
 
 @pytest.mark.parametrize("path", ["explain", "select_destinations"])
-def test_hint_is_403_for_whom_the_rule_excludes(make_cloud, tmp_path, path):
+def test_policy_hint_is_403_without_permission(make_cloud, tmp_path, path):
     policy = tmp_path / "policy.yaml"
     policy.write_text(f'"{RULE}": "!"\n')
     app = make_cloud(BY_HINT, text=f"{NOVA_CONF}[oslo_policy]\npolicy_file = {policy}\n")

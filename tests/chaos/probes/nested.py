@@ -13,7 +13,7 @@ CARDS, SHARED = 60, 8
 _ROOT = uuid_of("nested host")
 
 
-def tree_writes() -> Iterator[tuple[str, str, object]]:
+def requests_that_create_the_tree() -> Iterator[tuple[str, str, object]]:
     """Yield method, path and body of what makes the tree, in their order."""
     path = "/placement/resource_providers"
     yield "POST", path, {"name": "nested host", "uuid": _ROOT}

@@ -54,7 +54,7 @@ def app(sqlite_settings):
     application.close()
 
 
-def test_no_route_fails_or_takes_anything_from_a_body_that_is_wrong(app, caplog, record_property):
+def test_invalid_body_is_refused_without_a_change(app, caplog, record_property):
     routes = [one for one in list_routes(app) if one.route.body is not None]
     some = routes[:: choose_count(6, 1)]
     assert len(some) >= choose_count(5, 40)

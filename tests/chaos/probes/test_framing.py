@@ -68,7 +68,7 @@ def server(serve) -> Server:
     return server
 
 
-def test_server_takes_no_part_of_a_request_for_another(server, record_property):
+def test_server_separates_requests(server, record_property):
     told = send_all(Wire(server.url))
     lines = server.log.read_text().splitlines()
     wrong = [
@@ -95,7 +95,7 @@ def proxied_server(server, tmp_path) -> Iterator[ProxiedServer]:
         yield ProxiedServer(server, Wire(url, certificate), tmp_path / "proxy.log")
 
 
-def test_server_and_proxy_agree_on_where_each_request_ends(proxied_server, record_property):
+def test_server_and_proxy_agree_on_request_boundaries(proxied_server, record_property):
     with OtherClients(proxied_server.wire) as bystanders:
         told = send_all(proxied_server.wire)
     assert bystanders.wrong == []

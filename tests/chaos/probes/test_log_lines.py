@@ -36,7 +36,7 @@ HEADERS = (
 )
 
 
-def naming_requests(name: str) -> list[tuple[str, str, object]]:
+def requests_with_name(name: str) -> list[tuple[str, str, object]]:
     """Return requests that name something so: some are refused, some are not."""
     asked = spec(instance(1), flavor=flavor(extra_specs={name: name, "trait:CUSTOM_A": name}))
     huge = spec(instance(2), flavor=flavor(vcpus=100_000), availability_zone=name, user_id=name)
@@ -58,7 +58,7 @@ def naming_requests(name: str) -> list[tuple[str, str, object]]:
     ]
 
 
-def header_requests(name: str) -> list[bytes]:
+def requests_with_header(name: str) -> list[bytes]:
     """Return requests with this in a header, and in path and query."""
     written = name.encode()
     escaped = "".join(f"%{byte:02x}" for byte in written).encode()
@@ -72,16 +72,16 @@ def header_requests(name: str) -> list[bytes]:
     return [line + b" HTTP/1.1" + common.encode() + more + b"\r\n" for line, more in lines]
 
 
-def test_names_forge_no_line_of_the_log(serve, record_property):
+def test_names_cannot_forge_log_lines(serve, record_property):
     server = serve(
         OS_DEFAULT__DEBUG="true", OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING="true"
     )
     asked = 0
     for name in NAMES:
-        for method, path, body in naming_requests(name):
+        for method, path, body in requests_with_name(name):
             assert server.send(method, path, body, **LATEST_HEADERS)[0] < 500, (path, name)
             asked += 1
-        for sent in header_requests(name):
+        for sent in requests_with_header(name):
             for answer in Wire(server.url).send(sent):
                 assert answer.status < 500, (sent, answer)
             asked += 1

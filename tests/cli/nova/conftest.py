@@ -22,7 +22,7 @@ def nova(tmp_path: Path) -> Iterator[NovaCloud]:
     cloud.close()
 
 
-class Ran:
+class CommandResult:
     """What a command printed, and its exit status."""
 
     def __init__(self, status: int, out: str, err: str) -> None:
@@ -34,13 +34,13 @@ class Ran:
 
 
 @pytest.fixture
-def run(tmp_path: Path, nova: NovaCloud, capsys) -> Callable[..., Ran]:
+def run(tmp_path: Path, nova: NovaCloud, capsys) -> Callable[..., CommandResult]:
     """Run a command with both configuration files."""
     files = [part for name in ("nova", "own") for part in ("--config-file", f"{name}.conf")]
 
-    def run(*arguments: str) -> Ran:
+    def run(*arguments: str) -> CommandResult:
         given = [str(tmp_path / one) if one.endswith(".conf") else one for one in files]
         status = main([*arguments, *given])
-        return Ran(status, *capsys.readouterr())
+        return CommandResult(status, *capsys.readouterr())
 
     return run

@@ -10,7 +10,7 @@ from tests.support.nova_clouds import seconds_ago
 pytestmark = pytest.mark.slow
 
 
-def test_a_nova_is_recorded_and_what_does_not_fit_is_reported_with_its_remedy(run, nova):
+def test_adopt_records_nova_and_reports_misfits_with_their_fix(run, nova):
     nova.add_host("cn1", disabled=True, disabled_reason="mend it")
     nova.add_host("cn2", "two", last_seen_up=seconds_ago(500))
     broken = nova.add_host("cn3", "two", stats="{")
@@ -35,7 +35,7 @@ def test_a_nova_is_recorded_and_what_does_not_fit_is_reported_with_its_remedy(ru
     assert run("nova", "sync", "--check").status == 0
 
 
-def test_json_has_every_kind_with_its_names(run, nova):
+def test_json_lists_every_kind_of_record_by_name(run, nova):
     for number in range(12):
         nova.add_host(f"cn{number:02}", forced_down=True)
     done = run("nova", "adopt", "--format", "json")
@@ -50,7 +50,7 @@ def test_json_has_every_kind_with_its_names(run, nova):
     assert "cn09 and 2 more)" in run("nova", "adopt").out
 
 
-def test_a_cell_that_is_away_is_named_and_has_a_status_of_its_own(run, nova, tmp_path):
+def test_unavailable_cell_is_reported_with_its_own_exit_status(run, nova, tmp_path):
     nova.add_host("cn1")
     (tmp_path / "nova_two.db").rename(tmp_path / "away.db")
     done = run("nova", "adopt")
@@ -58,7 +58,7 @@ def test_a_cell_that_is_away_is_named_and_has_a_status_of_its_own(run, nova, tmp
     assert "cell two: its database does not answer" in done.out
 
 
-def test_an_empty_nova_fits(run, nova):
+def test_empty_nova_has_no_misfits(run, nova):
     nova.add_group("pair")
     assert "everything fits\n" in run("nova", "adopt").out
     nova.add_aggregate(str(uuid4()))

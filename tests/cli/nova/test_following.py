@@ -8,7 +8,7 @@ from placement_sched.cli.main import main
 pytestmark = pytest.mark.slow
 
 
-def test_an_api_database_that_does_not_answer_is_one_line(run, nova, tmp_path):
+def test_unavailable_api_database_is_reported_in_one_line(run, nova, tmp_path):
     (tmp_path / "nova_api.db").rename(tmp_path / "away.db")
     done = run("nova", "sync")
     assert (done.status, done.out) == (2, "")
@@ -16,7 +16,7 @@ def test_an_api_database_that_does_not_answer_is_one_line(run, nova, tmp_path):
     assert done.err.count("\n") == 1
 
 
-def test_a_configuration_without_a_nova_is_one_line(tmp_path, capsys):
+def test_config_without_nova_is_reported_in_one_line(tmp_path, capsys):
     own = tmp_path / "own.conf"
     own.write_text("[placement_database]\nconnection = sqlite://\n")
     for command, status in ((["nova", "sync"], 2), (["nova", "adopt"], 1)):
@@ -27,7 +27,7 @@ def test_a_configuration_without_a_nova_is_one_line(tmp_path, capsys):
         )
 
 
-def test_a_configuration_without_a_database_of_ours_is_one_line(
+def test_config_without_placement_database_is_reported_in_one_line(
     nova, tmp_path, monkeypatch, capsys
 ):
     """The default would be a new file in the working directory."""

@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 
-def test_a_check_lists_each_difference_and_writes_nothing(run, nova, tmp_path):
+def test_check_lists_each_difference_and_writes_nothing(run, nova, tmp_path):
     assert "there is no database" in run("nova", "sync", "--check").err
     assert not (tmp_path / "ours.db").exists()
     run("nova", "sync")
@@ -45,7 +45,7 @@ def test_json_has_counts_and_differences(run, nova):
     assert (document["differing"], document["away"], document["misfits"]) == (2, [], [])
 
 
-def test_a_reading_reports_how_much_it_wrote(run, nova):
+def test_sync_reports_the_number_of_written_records(run, nova):
     nova.add_host("cn1")
     done = run("nova", "sync")
     assert done.status == 0
@@ -56,23 +56,23 @@ def test_a_reading_reports_how_much_it_wrote(run, nova):
     assert "ours.db: was up to date in " in run("nova", "sync").out
 
 
-def away(folder):
+def count_unavailable_cells(folder):
     """Return how many cells are recorded as away."""
     with closing(sqlite3.connect(folder / "ours.db")) as database:
         query = "SELECT count(*) FROM sched_cells WHERE away_since IS NOT NULL"
         return database.execute(query).fetchone()[0]
 
 
-def test_a_cell_that_is_away_is_named_and_has_a_status_of_its_own(run, nova, tmp_path):
+def test_unavailable_cell_is_reported_with_its_own_exit_status(run, nova, tmp_path):
     nova.add_host("cn1")
     nova.add_host("cn2", "two")
     run("nova", "sync")
     (tmp_path / "nova_two.db").rename(tmp_path / "away.db")
     assert run("nova", "sync", "--check").status == 3
-    assert away(tmp_path) == 0
+    assert count_unavailable_cells(tmp_path) == 0
     done = run("nova", "sync")
     assert done.status == 3
-    assert away(tmp_path) == 1
+    assert count_unavailable_cells(tmp_path) == 1
     assert "cell two: its database does not answer" in done.out
     assert done.err == ""
     assert run("nova", "sync", "--check").status == 3

@@ -4,7 +4,7 @@
 import pytest
 
 from placement_sched.cli.main import main
-from tests.support.openstack_databases import NEWEST, stamp
+from tests.support.openstack_databases import NEWEST, stamp_revision
 from tests.support.repairs import Cloud, uuid
 from tests.support.reports import build_report, node_uuid
 
@@ -16,30 +16,30 @@ CN1, CN2 = node_uuid(1), node_uuid(2)
 @pytest.fixture
 def cloud(app, capsys, database_url, monkeypatch):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", database_url)
-    return recording(Cloud(app, capsys))
+    return record_instance(Cloud(app, capsys))
 
 
 @pytest.fixture
-def small(sqlite_app, capsys, sqlite_url, monkeypatch):
+def sqlite_cloud(sqlite_app, capsys, sqlite_url, monkeypatch):
     """The cloud on SQLite alone."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    return recording(Cloud(sqlite_app, capsys))
+    return record_instance(Cloud(sqlite_app, capsys))
 
 
-def recording(cloud):
+def record_instance(cloud):
     """Record an instance: where none is, no consumer can be judged."""
     cloud.record(99)
     return cloud
 
 
-def test_a_cloud_in_order_is_clean(cloud):
+def test_audit_of_a_consistent_cloud_finds_nothing(cloud):
     cloud.record(1)
     cloud.allocate(1)
     assert cloud.document("audit") == {"code": 0, "orphaned": [], "consumers": 0, "deleted": 0}
     assert cloud.run("audit", "--delete")[:2] == (0, "no orphaned allocations\n")
 
 
-def test_what_no_instance_holds_is_found_and_left(cloud):
+def test_orphaned_allocations_are_listed_and_not_deleted(cloud):
     cloud.record(1)
     cloud.allocate(1)
     gone = cloud.allocate(2, {CN1: {"VCPU": 1, "MEMORY_MB": 512}, CN2: {"DISK_GB": 3}})
@@ -51,7 +51,7 @@ def test_what_no_instance_holds_is_found_and_left(cloud):
     assert cloud.held(2) != {}
 
 
-def test_delete_frees_orphans_and_nothing_else(cloud):
+def test_delete_removes_only_orphaned_allocations(cloud):
     cloud.record(1)
     cloud.allocate(1)
     cloud.allocate(2)
@@ -66,7 +66,7 @@ def test_delete_frees_orphans_and_nothing_else(cloud):
 
 
 @pytest.mark.all_databases
-def test_of_one_provider_only_what_is_held_there_is_deleted(cloud):
+def test_only_allocations_of_the_named_provider_are_deleted(cloud):
     cloud.allocate(2, {CN1: {"VCPU": 1}, CN2: {"DISK_GB": 3}})
     assert cloud.document("audit", "--resource_provider", CN2, "--delete")["code"] == 4
     assert cloud.held(2) == {CN1: {"VCPU": 1}}
@@ -74,7 +74,7 @@ def test_of_one_provider_only_what_is_held_there_is_deleted(cloud):
     assert cloud.document("audit")["code"] == 3
 
 
-def test_children_of_compute_nodes_are_looked_at_and_foreign_providers_are_not(cloud):
+def test_children_of_compute_nodes_are_audited_but_foreign_providers_are_not(cloud):
     child, storage = node_uuid(11), node_uuid(12)
     for body in (
         {"uuid": child, "name": "cn1-gpu", "parent_provider_uuid": CN1},
@@ -103,9 +103,9 @@ def test_children_of_compute_nodes_are_looked_at_and_foreign_providers_are_not(c
     assert cloud.document("audit", "--resource-provider", storage)["consumers"] == 1
 
 
-def test_it_tells_in_words_who_holds_what(small):
-    small.allocate(2, {CN1: {"VCPU": 1, "MEMORY_MB": 512}})
-    status, printed, _ = small.run("audit", "--delete", "--verbose")
+def test_text_output_names_consumers_and_their_allocations(sqlite_cloud):
+    sqlite_cloud.allocate(2, {CN1: {"VCPU": 1, "MEMORY_MB": 512}})
+    status, printed, _ = sqlite_cloud.run("audit", "--delete", "--verbose")
     assert status == 4
     held = "512 MEMORY_MB, 1 VCPU"
     assert printed.splitlines() == [
@@ -125,14 +125,14 @@ def test_it_tells_in_words_who_holds_what(small):
     ],
     ids=" ".join,
 )
-def test_wrong_input_is_127_and_one_line(small, arguments):
-    status, printed, told = small.run("audit", *arguments)
+def test_invalid_input_prints_one_line_and_exits_with_127(sqlite_cloud, arguments):
+    status, printed, told = sqlite_cloud.run("audit", *arguments)
     assert (status, printed) == (127, "")
     assert told.startswith("placement-sched")
     assert told.count("\n") == 1
 
 
-def test_what_was_not_expected_is_1(monkeypatch, capsys):
+def test_unexpected_error_exits_with_1(monkeypatch, capsys):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "postgresql://127.0.0.1:1/none")
     assert main(["placement", "audit"]) == 1
     assert capsys.readouterr().err.count("\n") == 1
@@ -144,7 +144,7 @@ def force_down(cloud, host, *, down=True):
     cloud.app.put_json("/compute/v2.1/os-services/force-down", body, headers=version)
 
 
-def test_allocations_that_an_evacuated_instance_left_are_found_and_deleted(cloud):
+def test_allocations_left_by_an_evacuation_are_deleted(cloud):
     cloud.record(1, on=2)
     cloud.allocate(1, {CN1: {"VCPU": 1}, CN2: {"VCPU": 1}})
     assert cloud.document("audit")["orphaned"] == []  # a host that is up deletes them itself
@@ -160,7 +160,7 @@ def test_allocations_that_an_evacuated_instance_left_are_found_and_deleted(cloud
     assert cloud.document("audit")["code"] == 0
 
 
-def test_instance_that_is_being_evacuated_keeps_its_allocations(cloud):
+def test_evacuating_instance_keeps_its_allocations(cloud):
     """It is recorded on the host that is down until the evacuation is done."""
     cloud.record(1, on=1)
     cloud.allocate(1, {CN1: {"VCPU": 1}, CN2: {"VCPU": 1}})
@@ -174,38 +174,38 @@ def reasons(document):
 
 
 @pytest.fixture
-def unrecorded(app, capsys, database_url, monkeypatch):
+def no_instances(app, capsys, database_url, monkeypatch):
     """A cloud in which no instance is recorded."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", database_url)
     return Cloud(app, capsys)
 
 
-def test_where_no_instance_is_recorded_nothing_is_deleted(unrecorded):
-    unrecorded.allocate(1)
-    unrecorded.allocate(2, {CN1: {"VCPU": 1}, CN2: {"DISK_GB": 3}})
-    found = unrecorded.document("audit")
+def test_nothing_is_deleted_if_no_instance_is_recorded(no_instances):
+    no_instances.allocate(1)
+    no_instances.allocate(2, {CN1: {"VCPU": 1}, CN2: {"DISK_GB": 3}})
+    found = no_instances.document("audit")
     assert (found["code"], found["orphaned"], found["consumers"]) == (6, [], 0)
     assert reasons(found) == {
         uuid(1): ("no_instance_recorded", ["cn1"]),
         uuid(2): ("no_instance_recorded", ["cn1", "cn2"]),
     }
-    assert unrecorded.document("audit", "--delete")["code"] == 6
-    assert unrecorded.document("audit", "--resource_provider", CN1, "--delete")["code"] == 6
-    assert [unrecorded.held(number) for number in (1, 2)] == [
+    assert no_instances.document("audit", "--delete")["code"] == 6
+    assert no_instances.document("audit", "--resource_provider", CN1, "--delete")["code"] == 6
+    assert [no_instances.held(number) for number in (1, 2)] == [
         {CN1: {"VCPU": 1}},
         {CN1: {"VCPU": 1}, CN2: {"DISK_GB": 3}},
     ]
 
 
-def test_an_operator_may_vouch_for_the_records(unrecorded):
-    unrecorded.allocate(1)
-    assert unrecorded.document("audit", "--instances-are-all-recorded")["code"] == 3
-    document = unrecorded.document("audit", "--delete", "--instances-are-all-recorded")
+def test_option_allows_deletion_without_recorded_instances(no_instances):
+    no_instances.allocate(1)
+    assert no_instances.document("audit", "--instances-are-all-recorded")["code"] == 3
+    document = no_instances.document("audit", "--delete", "--instances-are-all-recorded")
     assert (document["code"], document["deleted"]) == (4, 1)
-    assert unrecorded.held(1) == {}
+    assert no_instances.held(1) == {}
 
 
-def test_what_the_last_instance_of_a_host_left_is_found(cloud):
+def test_allocations_left_by_the_last_instance_of_a_host_are_found(cloud):
     """An instance is recorded elsewhere, so instances are recorded in this database."""
     cloud.allocate(2, {CN2: {"VCPU": 1}})
     assert cloud.document("audit", "--delete")["code"] == 4
@@ -238,65 +238,65 @@ def test_consumer_without_a_type_is_reported_and_kept(cloud, provider, more):
     assert (cloud.held(2), cloud.held(3)) == ({provider: {"VCPU": 1}}, {})
 
 
-def test_hint_for_a_consumer_without_a_type_does_not_vouch_for_it(small):
-    allocate_without_type(small, 2, CN1)
-    status, printed, told = small.run("audit", "--delete")
+def test_hint_for_consumers_without_a_type_names_their_option(sqlite_cloud):
+    allocate_without_type(sqlite_cloud, 2, CN1)
+    status, printed, told = sqlite_cloud.run("audit", "--delete")
     assert status == 6
     assert "not verified: 1 consumer of cn1: they have no consumer type" in printed
     assert "--consumer" in told
     assert "--instances-are-all-recorded" not in told
 
 
-def test_consumer_that_is_named_is_deleted_unless_it_is_an_instance(small):
+def test_named_consumer_is_deleted_unless_it_is_an_instance(sqlite_cloud):
     for number in (1, 2, 3):
-        allocate_without_type(small, number, CN1)
-    small.record(1)
+        allocate_without_type(sqlite_cloud, number, CN1)
+    sqlite_cloud.record(1)
     named = ("--consumer", uuid(1), "--consumer", uuid(2))
-    status, printed, _ = small.run("audit", "--delete", *named)
+    status, printed, _ = sqlite_cloud.run("audit", "--delete", *named)
     assert status == 6
     assert f"consumer {uuid(1)} is a recorded instance" in printed
-    assert [bool(small.held(number)) for number in (1, 2, 3)] == [True, False, True]
-    assert small.run("audit", "--consumer", "cn1")[0] == 127
+    assert [bool(sqlite_cloud.held(number)) for number in (1, 2, 3)] == [True, False, True]
+    assert sqlite_cloud.run("audit", "--consumer", "cn1")[0] == 127
 
 
 @pytest.mark.parametrize(("reported", "code"), [("1", 4), ("2", 6)])
-def test_a_host_that_reports_more_instances_than_are_recorded_is_not_judged(small, reported, code):
-    small.app.post_json(
+def test_host_with_unrecorded_instances_is_skipped(sqlite_cloud, reported, code):
+    sqlite_cloud.app.post_json(
         "/scheduler/v1/compute_nodes", [build_report(1, stats={"num_instances": 1})]
     )
-    small.app.post_json(
+    sqlite_cloud.app.post_json(
         "/scheduler/v1/compute_nodes", [build_report(2, stats={"num_instances": reported})]
     )
-    small.record(1, on=2)
-    small.allocate(2, {CN2: {"VCPU": 1}})
-    small.allocate(3)
-    document = small.document("audit", "--delete")
+    sqlite_cloud.record(1, on=2)
+    sqlite_cloud.allocate(2, {CN2: {"VCPU": 1}})
+    sqlite_cloud.allocate(3)
+    document = sqlite_cloud.document("audit", "--delete")
     assert document["code"] == code
-    assert bool(small.held(2)) is (code == 6)
-    assert small.held(3) == {}
+    assert bool(sqlite_cloud.held(2)) is (code == 6)
+    assert sqlite_cloud.held(3) == {}
     if code == 6:
         assert reasons(document) == {uuid(2): ("host_reports_more", ["cn2"])}
 
 
-def test_what_also_holds_of_a_host_that_does_not_report_is_not_judged(small):
+def test_consumer_on_a_host_without_reports_is_skipped(sqlite_cloud):
     """As an instance that nova evacuates from one host to the other."""
     other = node_uuid(11)
     headers = {"OpenStack-API-Version": "placement 1.38"}
-    small.app.post_json(
+    sqlite_cloud.app.post_json(
         "/placement/resource_providers", {"uuid": other, "name": "cn11"}, headers=headers
     )
-    small.app.put_json(
+    sqlite_cloud.app.put_json(
         f"/placement/resource_providers/{other}/inventories",
         {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}},
         headers=headers,
     )
-    small.allocate(2, {CN1: {"VCPU": 1}, other: {"VCPU": 1}})
-    document = small.document("audit", "--delete")
+    sqlite_cloud.allocate(2, {CN1: {"VCPU": 1}, other: {"VCPU": 1}})
+    document = sqlite_cloud.document("audit", "--delete")
     assert reasons(document) == {uuid(2): ("provider_not_reported", ["cn11"])}
-    assert len(small.held(2)) == 2
+    assert len(sqlite_cloud.held(2)) == 2
 
 
-def test_it_says_in_words_why_it_does_not_judge_and_what_can_be_done(
+def test_text_output_gives_the_reason_and_fix_for_skipped_consumers(
     sqlite_app, capsys, sqlite_url, monkeypatch
 ):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
@@ -318,13 +318,15 @@ def test_it_says_in_words_why_it_does_not_judge_and_what_can_be_done(
     assert printed.count("\n") == 1
 
 
-def test_a_database_that_openstack_placement_made_is_not_judged(small, sqlite_database):
+def test_database_of_openstack_placement_is_skipped(sqlite_cloud, sqlite_database):
     """Though some of its instances are recorded here: others are nova's."""
-    small.record(1)
-    small.allocate(1)
-    small.allocate(2)
-    sqlite_database.write(lambda connection: stamp(connection, NEWEST))
-    document = small.document("audit", "--delete")
+    sqlite_cloud.record(1)
+    sqlite_cloud.allocate(1)
+    sqlite_cloud.allocate(2)
+    sqlite_database.write(lambda connection: stamp_revision(connection, NEWEST))
+    document = sqlite_cloud.document("audit", "--delete")
     assert reasons(document) == {uuid(2): ("adopted_database", ["cn1"])}
-    assert small.held(2) != {}
-    assert small.document("audit", "--delete", "--instances-are-all-recorded")["deleted"] == 1
+    assert sqlite_cloud.held(2) != {}
+    assert (
+        sqlite_cloud.document("audit", "--delete", "--instances-are-all-recorded")["deleted"] == 1
+    )

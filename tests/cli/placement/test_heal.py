@@ -9,7 +9,7 @@ from sqlalchemy import delete
 from placement_sched.cli.main import main
 from placement_sched.db.tables import consumers
 from placement_sched.operations import repair as operation
-from tests.support.openstack_databases import NEWEST, stamp
+from tests.support.openstack_databases import NEWEST, stamp_revision
 from tests.support.repairs import CELL, FLAVOR, HELD, Cloud, uuid
 from tests.support.reports import node_uuid
 
@@ -26,7 +26,7 @@ def cloud(app, capsys, database_url, monkeypatch):
 
 
 @pytest.fixture
-def small(sqlite_app, capsys, sqlite_url, monkeypatch):
+def sqlite_cloud(sqlite_app, capsys, sqlite_url, monkeypatch):
     """The cloud on SQLite alone."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     return Cloud(sqlite_app, capsys)
@@ -41,7 +41,7 @@ def outcomes(cloud, *arguments: str) -> dict[str, str]:
     return {one["uuid"]: one["outcome"] for one in found}
 
 
-def test_an_instance_without_allocations_gets_what_its_flavor_asks(cloud):
+def test_instance_gets_the_allocations_of_its_flavor(cloud):
     cloud.record(1)
     cloud.record(2, 2)
     cloud.allocate(2, {CN2: {"VCPU": 1}})
@@ -51,7 +51,7 @@ def test_an_instance_without_allocations_gets_what_its_flavor_asks(cloud):
     assert heal(cloud) == 4
 
 
-def test_what_is_healed_is_the_instances_and_its_projects(cloud):
+def test_allocations_belong_to_the_instance_and_its_project(cloud):
     cloud.record(1)
     heal(cloud)
     answer = cloud.app.get(
@@ -64,25 +64,25 @@ def test_what_is_healed_is_the_instances_and_its_projects(cloud):
     )
 
 
-def test_extra_specs_override_what_a_flavor_asks(small):
+def test_extra_specs_override_amounts_of_the_flavor(sqlite_cloud):
     specs = {"resources:VCPU": "0", "resources:MEMORY_MB": "4", "trait:HW_CPU_X86_AVX": "required"}
-    small.record(1, flavor={**FLAVOR, "extra_specs": specs})
-    assert heal(small) == 0
-    assert small.held(1) == {CN1: {"MEMORY_MB": 4, "DISK_GB": 6}}
+    sqlite_cloud.record(1, flavor={**FLAVOR, "extra_specs": specs})
+    assert heal(sqlite_cloud) == 0
+    assert sqlite_cloud.held(1) == {CN1: {"MEMORY_MB": 4, "DISK_GB": 6}}
 
 
-def test_an_instance_booted_from_a_volume_gets_no_root_disk(small):
-    small.app.post_json(
+def test_an_instance_booted_from_a_volume_gets_no_root_disk(sqlite_cloud):
+    sqlite_cloud.app.post_json(
         "/scheduler/v1/select_destinations",
         {"request_spec": {"flavor": FLAVOR, "is_bfv": True, "instance_uuids": [uuid(1)]}},
     )
-    small.app.delete(f"/placement/allocations/{uuid(1)}")
-    assert heal(small) == 0
-    ((_, amounts),) = small.held(1).items()
+    sqlite_cloud.app.delete(f"/placement/allocations/{uuid(1)}")
+    assert heal(sqlite_cloud) == 0
+    ((_, amounts),) = sqlite_cloud.held(1).items()
     assert amounts == {**HELD, "DISK_GB": 1}
 
 
-def test_dry_run_tells_and_writes_nothing(cloud):
+def test_dry_run_prints_changes_and_writes_nothing(cloud):
     cloud.record(1)
     found = cloud.document("heal_allocations", "--dry-run")
     assert found == {
@@ -99,13 +99,13 @@ def test_dry_run_tells_and_writes_nothing(cloud):
     [{"task_state": "resize_prep"}, {"host": None}, {"node": None}],
     ids=["in a task", "without host", "without node"],
 )
-def test_an_instance_in_a_task_or_on_no_node_is_left(small, changes):
-    small.record(1, **changes)
-    assert outcomes(small) == {uuid(1): "skipped"}
-    assert heal(small) == 4
+def test_instance_in_a_task_or_without_a_node_is_skipped(sqlite_cloud, changes):
+    sqlite_cloud.record(1, **changes)
+    assert outcomes(sqlite_cloud) == {uuid(1): "skipped"}
+    assert heal(sqlite_cloud) == 4
 
 
-def test_max_count_is_how_many_are_healed_and_1_says_that_there_are_more(cloud):
+def test_max_count_limits_healed_instances_and_exits_with_1(cloud):
     for number in range(1, 6):
         cloud.record(number)
     assert heal(cloud, "--max-count", "2") == 1
@@ -115,17 +115,17 @@ def test_max_count_is_how_many_are_healed_and_1_says_that_there_are_more(cloud):
     assert heal(cloud, "--max-count", "1") == 4
 
 
-def test_max_count_passes_by_what_cannot_be_healed(small, monkeypatch):
+def test_max_count_ignores_instances_that_cannot_be_healed(sqlite_cloud, monkeypatch):
     monkeypatch.setattr(operation, "BATCH", 2)
     for number in range(1, 5):
-        small.record(number, task_state="spawning")
-    small.record(5)
-    small.record(6, task_state="spawning")
-    assert heal(small, "--max-count", "1") == 0
-    assert small.held(5) == {CN1: HELD}
+        sqlite_cloud.record(number, task_state="spawning")
+    sqlite_cloud.record(5)
+    sqlite_cloud.record(6, task_state="spawning")
+    assert heal(sqlite_cloud, "--max-count", "1") == 0
+    assert sqlite_cloud.held(5) == {CN1: HELD}
 
 
-def test_an_instance_whose_node_is_not_there_is_2_and_does_not_hinder_others(cloud):
+def test_missing_node_exits_with_2_after_healing_others(cloud):
     cloud.record(1, 7)
     cloud.record(2)
     found = outcomes(cloud)
@@ -133,15 +133,15 @@ def test_an_instance_whose_node_is_not_there_is_2_and_does_not_hinder_others(clo
     assert heal(cloud) == 2
 
 
-def test_a_dry_run_ends_with_2_for_an_unknown_node_and_does_not_try_for_room(small):
-    small.record(1, flavor={**FLAVOR, "vcpus": 33})
-    assert heal(small, "--dry-run") == 4
-    small.record(2, 7)
-    assert heal(small, "--dry-run") == 2
-    assert heal(small) == 3
+def test_dry_run_exits_with_2_for_an_unknown_node_without_claims(sqlite_cloud):
+    sqlite_cloud.record(1, flavor={**FLAVOR, "vcpus": 33})
+    assert heal(sqlite_cloud, "--dry-run") == 4
+    sqlite_cloud.record(2, 7)
+    assert heal(sqlite_cloud, "--dry-run") == 2
+    assert heal(sqlite_cloud) == 3
 
 
-def test_an_instance_that_does_not_fit_is_3_and_does_not_hinder_others(cloud):
+def test_insufficient_capacity_exits_with_3_after_healing_others(cloud):
     cloud.record(1)
     cloud.record(2, flavor={**FLAVOR, "vcpus": 33})
     cloud.record(3)
@@ -166,14 +166,14 @@ def test_an_instance_that_does_not_fit_is_3_and_does_not_hinder_others(cloud):
     ],
     ids=["none", "only named", "empty", "wrong", "unknown class"],
 )
-def test_an_instance_whose_flavor_does_not_tell_is_3(small, flavor, reason):
-    small.record(1, flavor=flavor)
-    status, printed, _ = small.run("heal_allocations")
+def test_instance_without_flavor_amounts_exits_with_3(sqlite_cloud, flavor, reason):
+    sqlite_cloud.record(1, flavor=flavor)
+    status, printed, _ = sqlite_cloud.run("heal_allocations")
     assert status == 3
     assert reason in printed
 
 
-def test_force_writes_anew_what_an_instance_holds(cloud):
+def test_force_replaces_existing_allocations(cloud):
     cloud.record(1)
     cloud.allocate(1)
     assert heal(cloud, "--instance", uuid(1)) == 4
@@ -183,28 +183,28 @@ def test_force_writes_anew_what_an_instance_holds(cloud):
     assert cloud.held(1) == {CN1: HELD}
 
 
-def test_force_never_allocates_more_than_there_is(small):
-    small.record(1, flavor={**FLAVOR, "vcpus": 33})
-    small.allocate(1)
-    assert heal(small, "--instance", uuid(1), "--force") == 3
-    assert small.held(1) == {CN1: {"VCPU": 1}}
+def test_force_does_not_exceed_capacity(sqlite_cloud):
+    sqlite_cloud.record(1, flavor={**FLAVOR, "vcpus": 33})
+    sqlite_cloud.allocate(1)
+    assert heal(sqlite_cloud, "--instance", uuid(1), "--force") == 3
+    assert sqlite_cloud.held(1) == {CN1: {"VCPU": 1}}
 
 
-def test_one_instance_is_healed_alone_whatever_max_count_says(small):
-    small.record(1)
-    small.record(2)
-    assert heal(small, "--instance", uuid(2).upper(), "--max-count", "1") == 0
-    assert [small.held(1), small.held(2)] == [{}, {CN1: HELD}]
+def test_single_instance_is_healed_despite_max_count(sqlite_cloud):
+    sqlite_cloud.record(1)
+    sqlite_cloud.record(2)
+    assert heal(sqlite_cloud, "--instance", uuid(2).upper(), "--max-count", "1") == 0
+    assert [sqlite_cloud.held(1), sqlite_cloud.held(2)] == [{}, {CN1: HELD}]
 
 
-def test_a_cells_instances_are_healed_alone(cloud):
+def test_cell_option_heals_only_instances_of_the_cell(cloud):
     cloud.record(1, 1)
     cloud.record(2, 2)
     assert heal(cloud, "--cell", CELL, "--skip-port-allocations") == 0
     assert [cloud.held(1), cloud.held(2)] == [{}, {CN2: HELD}]
 
 
-def test_allocations_of_no_project_get_the_instances(cloud):
+def test_allocations_without_project_get_that_of_the_instance(cloud):
     cloud.record(1)
     cloud.allocate(1, project=INCOMPLETE)
     assert outcomes(cloud) == {uuid(1): "updated"}
@@ -216,7 +216,7 @@ def test_allocations_of_no_project_get_the_instances(cloud):
 
 
 @pytest.mark.all_databases
-def test_allocations_without_a_consumer_get_the_instances(cloud, database):
+def test_allocations_without_consumer_get_that_of_the_instance(cloud, database):
     cloud.record(1)
     cloud.allocate(1)
     database.write(lambda connection: connection.execute(delete(consumers)))
@@ -224,10 +224,10 @@ def test_allocations_without_a_consumer_get_the_instances(cloud, database):
     assert cloud.held(1) == {CN1: {"VCPU": 1}}
 
 
-def test_allocations_of_no_project_stay_where_the_record_tells_none_either(small):
-    small.record(1, project_id=None)
-    small.allocate(1, project=INCOMPLETE)
-    assert outcomes(small) == {uuid(1): "skipped"}
+def test_allocations_without_project_remain_if_none_is_recorded(sqlite_cloud):
+    sqlite_cloud.record(1, project_id=None)
+    sqlite_cloud.allocate(1, project=INCOMPLETE)
+    assert outcomes(sqlite_cloud) == {uuid(1): "skipped"}
 
 
 @pytest.mark.parametrize(
@@ -246,23 +246,23 @@ def test_allocations_of_no_project_stay_where_the_record_tells_none_either(small
     ],
     ids=" ".join,
 )
-def test_wrong_input_is_127_and_one_line(small, arguments):
-    status, printed, told = small.run("heal_allocations", *arguments)
+def test_invalid_input_prints_one_line_and_exits_with_127(sqlite_cloud, arguments):
+    status, printed, told = sqlite_cloud.run("heal_allocations", *arguments)
     assert (status, printed) == (127, "")
     assert told.startswith("placement-sched")
     assert told.count("\n") == 1
 
 
-def test_what_was_not_expected_is_255(monkeypatch, capsys):
+def test_unexpected_error_exits_with_255(monkeypatch, capsys):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "postgresql://127.0.0.1:1/none")
     assert main(["placement", "heal_allocations"]) == 255
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_verbose_tells_of_those_that_are_left_too(small):
-    small.record(1, task_state="spawning")
-    small.record(2)
-    _, printed, _ = small.run("heal_allocations", "--dry-run", "--verbose")
+def test_verbose_output_lists_skipped_instances(sqlite_cloud):
+    sqlite_cloud.record(1, task_state="spawning")
+    sqlite_cloud.record(2)
+    _, printed, _ = sqlite_cloud.run("heal_allocations", "--dry-run", "--verbose")
     assert printed.splitlines() == [
         f"instance {uuid(1)}: skipped: it is in the task state spawning",
         f"instance {uuid(2)}: would be created: 6 DISK_GB, 1024 MEMORY_MB, 2 VCPU of {CN1}",
@@ -270,34 +270,32 @@ def test_verbose_tells_of_those_that_are_left_too(small):
     ]
 
 
-def test_both_commands_run_as_processes(run, sqlite_url, small):
-    small.record(1)
+def test_both_commands_run_as_processes(run, sqlite_url, sqlite_cloud):
+    sqlite_cloud.record(1)
     environment = {"OS_PLACEMENT_DATABASE__CONNECTION": sqlite_url}
     assert run("placement", "heal_allocations", **environment).returncode == 0
     assert run("placement", "audit", **environment).returncode == 0
 
 
 @pytest.mark.parametrize("command", ["audit", "heal_allocations"])
-def test_an_absent_database_is_told_and_not_made(command, monkeypatch, tmp_path, capsys):
+def test_missing_database_is_reported_and_not_created(command, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["placement", command]) in {1, 255}
     assert capsys.readouterr().err.startswith("placement-sched: there is no database")
     assert list(tmp_path.glob("*.db*")) == []
 
 
-def test_in_a_database_that_openstack_placement_made_only_what_is_vouched_for_is_healed(
-    small, sqlite_database
-):
+def test_database_of_openstack_placement_is_healed_only_by_option(sqlite_cloud, sqlite_database):
     """An instance without allocations may be one that nova has deleted since it was recorded."""
-    small.record(1)
-    small.record(2)
-    sqlite_database.write(lambda connection: stamp(connection, NEWEST))
-    status, printed, told = small.run("heal_allocations")
+    sqlite_cloud.record(1)
+    sqlite_cloud.record(2)
+    sqlite_database.write(lambda connection: stamp_revision(connection, NEWEST))
+    status, printed, told = sqlite_cloud.run("heal_allocations")
     assert (status, printed, told.count("\n")) == (9, "", 1)
     assert "--instances-are-all-recorded" in told
-    assert (small.held(1), small.held(2)) == ({}, {})
-    assert heal(small, "--dry-run") == 4
-    assert heal(small, "--instance", uuid(1)) == 0
-    assert (small.held(1), small.held(2)) == ({CN1: HELD}, {})
-    assert heal(small, "--instances-are-all-recorded") == 0
-    assert small.held(2) == {CN1: HELD}
+    assert (sqlite_cloud.held(1), sqlite_cloud.held(2)) == ({}, {})
+    assert heal(sqlite_cloud, "--dry-run") == 4
+    assert heal(sqlite_cloud, "--instance", uuid(1)) == 0
+    assert (sqlite_cloud.held(1), sqlite_cloud.held(2)) == ({CN1: HELD}, {})
+    assert heal(sqlite_cloud, "--instances-are-all-recorded") == 0
+    assert sqlite_cloud.held(2) == {CN1: HELD}

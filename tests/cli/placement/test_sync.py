@@ -42,7 +42,7 @@ def answer(cloud, capsys):
     return answer
 
 
-def test_sync_aggregates_tells_what_it_added(cloud, answer):
+def test_sync_aggregates_prints_added_memberships(cloud, answer):
     hosts = [f"cn{number}" for number in range(7)]
     for host in hosts:
         add_node(cloud, host)
@@ -63,20 +63,20 @@ def test_own_database_needs_no_token(answer, monkeypatch, command):
     assert (status, complained) == (0, "")
 
 
-def test_sync_aggregates_tells_each_change_if_asked(cloud, answer):
+def test_verbose_sync_aggregates_prints_each_change(cloud, answer):
     node = add_node(cloud, "cn1")
     add_aggregate(cloud, "fast", ["cn1"])
     _, told, _ = answer("sync_aggregates", "--verbose")
     assert told.splitlines()[0] == f"cn1 (provider {node}) added to fast"
 
 
-def test_sync_aggregates_tells_stale_memberships_and_removes_them_if_asked(cloud, answer):
+def test_sync_aggregates_prints_and_removes_stale_memberships(cloud, answer):
     add_node(cloud, "cn1")
     add_aggregate(cloud, "fast", ["cn1"])
     answer("sync_aggregates")
     add_aggregate(cloud, "other")
     set_metadata(cloud, "fast", {})
-    cloud.write(leave_all)
+    cloud.write(remove_memberships)
     status, told, _ = answer("sync_aggregates")
     assert status == 0
     assert told.splitlines() == [
@@ -88,11 +88,11 @@ def test_sync_aggregates_tells_stale_memberships_and_removes_them_if_asked(cloud
     assert read_members(cloud, "fast") == set()
 
 
-def leave_all(connection):
+def remove_memberships(connection):
     connection.exec_driver_sql("DELETE FROM sched_aggregate_hosts")
 
 
-def test_sync_aggregates_has_a_document_for_machines(cloud, answer):
+def test_sync_aggregates_prints_json(cloud, answer):
     node = add_node(cloud, "cn1")
     add_aggregate(cloud, "fast", ["cn1", "ghost"])
     status, told, complained = answer("sync_aggregates", "--format", "json", "--verbose")
@@ -117,7 +117,7 @@ def test_sync_aggregates_has_a_document_for_machines(cloud, answer):
     ]
 
 
-def test_sync_traits_tells_what_it_would_do_and_then_what_it_did(cloud, answer):
+def test_sync_traits_prints_planned_and_applied_changes(cloud, answer):
     node = add_node(cloud, "win1")
     add_aggregate(cloud, "windows", ["win1"], ASKING)
     assert answer("sync_traits", "--dry-run") == (
@@ -138,7 +138,7 @@ def test_sync_traits_tells_what_it_would_do_and_then_what_it_did(cloud, answer):
     ]
 
 
-def test_sync_traits_leaves_what_the_operator_put_on_a_host_reborn(cloud, answer, sqlite_app):
+def test_sync_traits_keeps_traits_of_a_recreated_provider(cloud, answer, sqlite_app):
     path = f"/scheduler/v1/compute_nodes/{node_uuid(2)}"
     provider = f"/placement/resource_providers/{node_uuid(2)}"
     sqlite_app.put_json(path, build_report(2))
@@ -156,7 +156,7 @@ def test_sync_traits_leaves_what_the_operator_put_on_a_host_reborn(cloud, answer
     assert read_providers_with_trait(cloud) == {node_uuid(2)}
 
 
-def test_sync_traits_has_a_document_for_machines(cloud, answer):
+def test_sync_traits_prints_json(cloud, answer):
     node = add_node(cloud, "win1")
     add_aggregate(cloud, "windows", ["win1"], {**ASKING, "trait:HW_NIX": "required"})
     status, told, _ = answer("sync_traits", "--format", "json", "--aggregate", "windows")
@@ -208,14 +208,14 @@ def test_sync_traits_has_a_document_for_machines(cloud, answer):
         (["sync_aggregates", "--os-cloud", "nix"], "--os-cloud nix: Cloud nix was not found"),
     ],
 )
-def test_what_cannot_be_is_one_line_and_status_255(answer, arguments, words):
+def test_failed_sync_prints_one_line_and_exits_with_255(answer, arguments, words):
     status, told, complained = answer(*arguments)
     assert (status, told) == (255, "")
     (line,) = complained.splitlines()
     assert words in line
 
 
-def test_an_absent_database_is_told_and_not_made(tmp_path, monkeypatch, capsys):
+def test_missing_database_is_reported_and_not_created(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OS_PLACEMENT_DATABASE__CONNECTION", raising=False)
     assert main(["placement", "sync_aggregates"]) == 255
@@ -224,7 +224,7 @@ def test_an_absent_database_is_told_and_not_made(tmp_path, monkeypatch, capsys):
     assert list(tmp_path.glob("*.db*")) == []
 
 
-def test_as_a_process_of_its_own_it_synchronises(run, cloud, sqlite_url):
+def test_sync_runs_as_a_process(run, cloud, sqlite_url):
     node = add_node(cloud, "win1")
     add_aggregate(cloud, "windows", ["win1"], ASKING)
     done = run("placement", "sync_traits", OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)

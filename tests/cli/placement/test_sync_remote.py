@@ -34,21 +34,21 @@ def server(tmp_path_factory):
 
 
 @pytest.fixture
-def placed(server):
+def stale_cloud(server):
     """The server, whose placement has neither the membership nor the trait yet."""
-    change(server, "aggregates", [])
-    change(server, "traits", [])
+    put_provider_values(server, "aggregates", [])
+    put_provider_values(server, "traits", [])
     return server
 
 
-def change(server: Server, what: str, value: list[str]) -> None:
+def put_provider_values(server: Server, what: str, value: list[str]) -> None:
     path = f"/placement/resource_providers/{node_uuid(1)}"
     generation = server.ask("GET", path)["generation"]
     body = {"resource_provider_generation": generation, what: value}
     server.ask("PUT", f"{path}/{what}", body, version="placement 1.19")
 
 
-def told(server: Server, what: str) -> list[str]:
+def read_provider_values(server: Server, what: str) -> list[str]:
     path = f"/placement/resource_providers/{node_uuid(1)}/{what}"
     return server.ask("GET", path, version="placement 1.19")[what]
 
@@ -57,40 +57,36 @@ def addresses(server: Server) -> list[str]:
     return ["--url", f"{server.url}/placement", "--compute-url", f"{server.url}/compute/v2.1"]
 
 
-def test_by_address_and_token_aggregates_are_synchronised(placed, capsys):
-    assert main(["placement", "sync_aggregates", *addresses(placed), "--token", "admin"]) == 0
+def test_sync_aggregates_by_address_and_token(stale_cloud, capsys):
+    assert main(["placement", "sync_aggregates", *addresses(stale_cloud), "--token", "admin"]) == 0
     assert capsys.readouterr().out.splitlines()[0] == "windows: 1 added (cn1)"
-    assert len(told(placed, "aggregates")) == 1
+    assert len(read_provider_values(stale_cloud, "aggregates")) == 1
 
 
-def test_by_address_traits_are_put_and_with_a_file_taken_off_again(placed, tmp_path, capsys):
+def test_sync_traits_by_address_adds_and_removes_traits(stale_cloud, tmp_path, capsys):
     file = tmp_path / "put.json"
-    command = ["placement", "sync_traits", *addresses(placed)]
+    command = ["placement", "sync_traits", *addresses(stale_cloud)]
     assert main([*command, "--dry-run"]) == 0
     assert "traits are not removed without a record" in capsys.readouterr().out
-    assert told(placed, "traits") == []
+    assert read_provider_values(stale_cloud, "traits") == []
     assert main([*command, "--state", str(file)]) == 0
-    assert told(placed, "traits") == [LICENSED]
+    assert read_provider_values(stale_cloud, "traits") == [LICENSED]
     record = json.loads(file.read_text())
-    assert record["placement"] == f"{placed.url}/placement"
+    assert record["placement"] == f"{stale_cloud.url}/placement"
     (put,) = record["traits"]
     assert (put["provider"], put["trait"]) == (node_uuid(1), LICENSED)
     assert main([*command, "--aggregate", "windows", "--format", "json"]) == 0
 
 
-def test_the_own_database_follows_host_aggregates_of_another_nova(
-    placed, sqlite_url, monkeypatch, capsys
-):
+def test_sync_copies_aggregates_of_a_remote_nova(stale_cloud, sqlite_url, monkeypatch, capsys):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    compute = ["--compute-url", f"{placed.url}/compute/v2.1"]
+    compute = ["--compute-url", f"{stale_cloud.url}/compute/v2.1"]
     assert main(["placement", "sync_aggregates", *compute, "--format", "json"]) == 6
     document = json.loads(capsys.readouterr().out)
     assert [problem["about"] for problem in document["problems"]] == ["cn1"]
 
 
-def test_another_placement_follows_the_own_host_aggregates(
-    placed, sqlite_url, sqlite_app, monkeypatch, capsys
-):
+def test_sync_updates_a_remote_placement(stale_cloud, sqlite_url, sqlite_app, monkeypatch, capsys):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [build_report(1)])
     body = {"aggregate": {"name": "ours"}}
@@ -98,9 +94,9 @@ def test_another_placement_follows_the_own_host_aggregates(
     sqlite_app.post_json(
         f"/compute/v2.1/os-aggregates/{number}/action", {"add_host": {"host": "cn1"}}
     )
-    assert main(["placement", "sync_aggregates", "--url", f"{placed.url}/placement"]) == 0
+    assert main(["placement", "sync_aggregates", "--url", f"{stale_cloud.url}/placement"]) == 0
     assert capsys.readouterr().out.splitlines()[0] == "ours: 1 added (cn1)"
-    assert len(told(placed, "aggregates")) == 1
+    assert len(read_provider_values(stale_cloud, "aggregates")) == 1
 
 
 def cloud(server: Server, **options: str) -> dict:
@@ -112,12 +108,12 @@ def cloud(server: Server, **options: str) -> dict:
     }
 
 
-def test_by_clouds_yaml_as_a_process_of_its_own(placed, tmp_path, run):
-    (tmp_path / "clouds.yaml").write_text(yaml.safe_dump({"clouds": {"here": cloud(placed)}}))
+def test_sync_by_clouds_yaml_runs_as_a_process(stale_cloud, tmp_path, run):
+    (tmp_path / "clouds.yaml").write_text(yaml.safe_dump({"clouds": {"here": cloud(stale_cloud)}}))
     done = run("placement", "sync_traits", "--os-cloud", "here", "--state", "put.json")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith(f"{LICENSED}: added to 1 provider (cn1)\n")
-    assert told(placed, "traits") == [LICENSED]
+    assert read_provider_values(stale_cloud, "traits") == [LICENSED]
 
 
 AT_NOBODY = {"auth_url": "http://127.0.0.1:1/v3", "username": "a", "password": "b"}
@@ -143,7 +139,7 @@ UNSENDABLE = {"endpoint": "http://127.0.0.1:1", "token": "ü€"}
     ],
     ids=["no clouds", "no cloud", "no auth", "no plugin", "no YAML", "nobody", "token"],
 )
-def test_a_cloud_that_cannot_be_read_or_reached_is_one_line(text, words, tmp_path, run):
+def test_invalid_or_unreachable_cloud_is_reported_in_one_line(text, words, tmp_path, run):
     (tmp_path / "clouds.yaml").write_text(text)
     done = run("placement", "sync_traits", "--os-cloud", "here")
     assert (done.returncode, done.stdout) == (255, "")
@@ -153,13 +149,13 @@ def test_a_cloud_that_cannot_be_read_or_reached_is_one_line(text, words, tmp_pat
 
 
 @pytest.mark.filterwarnings("ignore:Support for InfluxDB")  # openstacksdk's own
-def test_an_address_goes_before_that_of_clouds_yaml(placed, tmp_path, monkeypatch):
-    clouds = {"here": cloud(placed, placement_endpoint_override="http://127.0.0.1:1")}
+def test_address_option_overrides_clouds_yaml(stale_cloud, tmp_path, monkeypatch):
+    clouds = {"here": cloud(stale_cloud, placement_endpoint_override="http://127.0.0.1:1")}
     (tmp_path / "clouds.yaml").write_text(yaml.safe_dump({"clouds": clouds}))
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
     command = ["placement", "sync_aggregates", "--os-cloud", "here"]
-    assert main([*command, "--url", f"{placed.url}/placement"]) == 0
-    assert len(told(placed, "aggregates")) == 1
+    assert main([*command, "--url", f"{stale_cloud.url}/placement"]) == 0
+    assert len(read_provider_values(stale_cloud, "aggregates")) == 1
 
 
 @pytest.mark.parametrize(
@@ -174,12 +170,12 @@ def test_an_address_goes_before_that_of_clouds_yaml(placed, tmp_path, monkeypatc
     ],
     ids=["token", "other path", "no placement", "no nova", "nova is down", "placement is down"],
 )
-def test_services_that_do_not_answer_as_they_should_are_one_line(
-    placed, capsys, monkeypatch, arguments, status, words
+def test_unexpected_answer_of_a_service_is_reported_in_one_line(
+    stale_cloud, capsys, monkeypatch, arguments, status, words
 ):
     monkeypatch.setattr("placement_sched.clients.session.RETRIES", 0)
-    given = [each.format(placed.url) for each in arguments]
-    assert main(["placement", "sync_aggregates", *addresses(placed), *given]) == status
+    given = [each.format(stale_cloud.url) for each in arguments]
+    assert main(["placement", "sync_aggregates", *addresses(stale_cloud), *given]) == status
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("placement-sched: http://127.0.0.1:")
     assert words in line

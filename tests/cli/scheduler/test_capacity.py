@@ -14,7 +14,7 @@ SIZES = ("--vcpus", "2", "--ram", "4096", "--disk", "20")
 
 
 @pytest.fixture
-def counted(sqlite_app, sqlite_url, monkeypatch, capsys):
+def run_capacity(sqlite_app, sqlite_url, monkeypatch, capsys):
     """Return what runs the command on a cloud of two hosts: status, stdout and stderr."""
     hosts = [report("cn1", memory_mb=8192), report("cn2", memory_mb=16384)]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", hosts)
@@ -33,8 +33,8 @@ def counted(sqlite_app, sqlite_url, monkeypatch, capsys):
     return counted
 
 
-def test_capacity_is_printed_with_what_stops_the_hosts(counted):
-    status, printed, _ = counted(*SIZES, "--per", "host")
+def test_capacity_is_printed_with_the_limiting_resource(run_capacity):
+    status, printed, _ = run_capacity(*SIZES, "--per", "host")
     assert status == 0
     lines = printed.splitlines()
     assert lines[0] == "6 more fit"
@@ -45,31 +45,33 @@ def test_capacity_is_printed_with_what_stops_the_hosts(counted):
     ]
 
 
-def test_several_flavors_and_all_are_a_table(counted):
+def test_several_flavors_are_printed_as_a_table(run_capacity):
     for flags in (("--flavor", "small", "--flavor", "tiny"), ("--all-flavors",)):
-        status, printed, _ = counted(*flags)
+        status, printed, _ = run_capacity(*flags)
         assert status == 0
         rows = [line.split()[:2] for line in printed.splitlines()]
         assert ["small", "12"] in rows
         assert ["tiny", "12"] in rows
 
 
-def test_flavor_needs_no_option(counted, tmp_path, monkeypatch):
+def test_flavor_is_a_positional_argument(run_capacity, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert counted("small", "--per", "host") == counted("--flavor", "small", "--per", "host")
-    _, printed, _ = counted("small", "--flavor", "tiny")
+    assert run_capacity("small", "--per", "host") == run_capacity(
+        "--flavor", "small", "--per", "host"
+    )
+    _, printed, _ = run_capacity("small", "--flavor", "tiny")
     assert [line.split()[0] for line in printed.splitlines()[2:]] == ["small", "tiny"]
-    status, _, error = counted("smal")
+    status, _, error = run_capacity("smal")
     assert (status, "did you mean 'small'?" in error) == (1, True)
 
 
-def test_json_is_the_answer_of_the_api(counted):
-    _, printed, _ = counted("--flavor", "small", "--format", "json")
+def test_json_equals_the_answer_of_the_api(run_capacity):
+    _, printed, _ = run_capacity("--flavor", "small", "--format", "json")
     assert json.loads(printed)["capacity"] == 12
 
 
-def test_changes_are_asked_about(counted):
-    _, printed, _ = counted("--flavor", "small", "--change", "drain=cn2")
+def test_capacity_with_changes(run_capacity):
+    _, printed, _ = run_capacity("--flavor", "small", "--change", "drain=cn2")
     assert printed.startswith("4 more fit")
 
 
@@ -84,8 +86,8 @@ def test_changes_are_asked_about(counted):
         (("--flavor", "small", "--override", "a.b=1"), "a.b"),
     ],
 )
-def test_wrong_input_is_one_line_by_the_name_of_the_option(counted, flags, words):
-    status, printed, error = counted(*flags)
+def test_invalid_input_is_reported_with_the_option(run_capacity, flags, words):
+    status, printed, error = run_capacity(*flags)
     assert status != 0
     assert printed == ""
     assert words in error

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def answer(sqlite_app, sqlite_url, monkeypatch, capsys):
+def run_cli(sqlite_app, sqlite_url, monkeypatch, capsys):
     """Run a command on a cloud of three hosts; return its status, stdout and stderr."""
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in (1, 2, 3)])
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
@@ -25,15 +25,15 @@ def answer(sqlite_app, sqlite_url, monkeypatch, capsys):
     return answer
 
 
-def hosts(printed: str) -> list[str]:
+def host_names(printed: str) -> list[str]:
     return [one["host"] for one in json.loads(printed)["hosts"]]
 
 
-def explained(answer, *changes: str, vcpus: int = 1) -> list[str]:
+def explain_hosts(answer, *changes: str, vcpus: int = 1) -> list[str]:
     options = [word for change in changes for word in ("--change", change)]
     status, out, err = answer("explain", "--vcpus", str(vcpus), "--format", "json", *options)
     assert (status, err) == (0, "")
-    return hosts(out)
+    return host_names(out)
 
 
 @pytest.mark.parametrize(
@@ -47,18 +47,18 @@ def explained(answer, *changes: str, vcpus: int = 1) -> list[str]:
         ('{"drain": ["cn1"]}', 1, ["cn2", "cn3"]),
     ],
 )
-def test_a_change_is_given_in_short_or_as_json(answer, change, vcpus, left):
-    assert explained(answer, change, vcpus=vcpus) == left
+def test_change_may_be_text_or_json(run_cli, change, vcpus, left):
+    assert explain_hosts(run_cli, change, vcpus=vcpus) == left
 
 
-def test_changes_of_a_file_come_before_those_of_options(answer, tmp_path):
+def test_changes_in_a_file_precede_those_of_options(run_cli, tmp_path):
     for text in ("changes:\n- add: {like: cn1}\n", '[{"add": {"like": "cn1"}}]'):
         (tmp_path / "changes").write_text(text)
-        found = answer(
+        found = run_cli(
             *("explain", "--vcpus", "1", "--format", "json"),
             *("--changes", str(tmp_path / "changes"), "--change", "drain=cn1,cn1+1"),
         )
-        assert hosts(found[1]) == ["cn2", "cn3"]
+        assert host_names(found[1]) == ["cn2", "cn3"]
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_changes_of_a_file_come_before_those_of_options(answer, tmp_path):
         ("aggregate=gpu:+cn1,-cn2,a=b,c=", "there is no aggregate 'gpu'"),
     ],
 )
-def test_what_is_wrong_with_a_change_is_one_line(answer, change, words):
-    status, out, err = answer("explain", "--vcpus", "1", "--change", change)
+def test_invalid_change_is_reported_in_one_line(run_cli, change, words):
+    status, out, err = run_cli("explain", "--vcpus", "1", "--change", change)
     assert (status, out) == (1, "")
     (line,) = err.splitlines(keepends=True)
     assert words in line
@@ -97,9 +97,9 @@ DOUBLED = "a0: &a0 [x, x]\n" + "\n".join(
         ("changes: 3", ":1: changes: expected a list, not 3"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_one_line(answer, tmp_path, text, words):
+def test_invalid_changes_file_is_reported_in_one_line(run_cli, tmp_path, text, words):
     (tmp_path / "changes").write_text(text)
-    status, _, err = answer("explain", "--vcpus", "1", "--changes", str(tmp_path / "changes"))
+    status, _, err = run_cli("explain", "--vcpus", "1", "--changes", str(tmp_path / "changes"))
     assert status == 1
     assert words in err
     assert len(err.splitlines()) == 1
@@ -118,10 +118,10 @@ def test_what_is_wrong_with_a_file_is_one_line(answer, tmp_path, text, words):
     ids=["too deep for Python", "too deep", "half a character"],
 )
 @pytest.mark.parametrize("command", ["explain", "capacity", "select"])
-def test_a_request_file_that_cannot_be_sent_is_one_line(answer, tmp_path, command, text, words):
+def test_invalid_request_file_is_reported_in_one_line(run_cli, tmp_path, command, text, words):
     file = tmp_path / "request.json"
     file.write_text(text)
-    status, _, err = answer(command, str(file))
+    status, _, err = run_cli(command, str(file))
     assert status == 1
     assert err.startswith(f"placement-sched: {file}: ")
     assert words in err
@@ -131,13 +131,13 @@ def test_a_request_file_that_cannot_be_sent_is_one_line(answer, tmp_path, comman
 @pytest.mark.parametrize(
     "option", [("--override", "a.b=" + "[" * 20_000), ("--change", '{"a":' * 500 + "1" + "}" * 500)]
 )
-def test_a_value_of_an_option_that_is_nested_too_deep_is_one_line(answer, option):
-    status, _, err = answer("explain", "--vcpus", "1", *option)
+def test_deeply_nested_option_is_reported_in_one_line(run_cli, option):
+    status, _, err = run_cli("explain", "--vcpus", "1", *option)
     assert status == 1
     assert "RecursionError" not in err
     assert len(err.splitlines()) == 1
 
 
-def test_an_absent_file_is_one_line(answer):
-    status, _, err = answer("explain", "--vcpus", "1", "--changes", "nowhere.yaml")
+def test_missing_file_is_reported_in_one_line(run_cli):
+    status, _, err = run_cli("explain", "--vcpus", "1", "--changes", "nowhere.yaml")
     assert (status, err) == (1, "placement-sched: nowhere.yaml: No such file or directory\n")

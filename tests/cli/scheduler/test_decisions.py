@@ -45,7 +45,7 @@ def cloud(sqlite_app, sqlite_url, monkeypatch):
 
 
 @pytest.fixture
-def answer(cloud, capsys):
+def run_cli(cloud, capsys):
     """Run a command on the cloud; return its status, stdout and stderr."""
 
     def answer(*arguments: str) -> tuple[int, str, str]:
@@ -57,7 +57,7 @@ def answer(cloud, capsys):
     return answer
 
 
-def found(answer, *arguments):
+def list_uuids(answer, *arguments):
     status, printed, told = answer("list", "--format", "json", *arguments)
     assert (status, told) == (0, "")
     return [one["instances"][0]["uuid"] for one in json.loads(printed)["decisions"]]
@@ -81,19 +81,22 @@ def found(answer, *arguments):
         (["--refused", "cn3"], [3, 1]),
     ],
 )
-def test_list_has_those_wanted(answer, arguments, wanted):
-    assert found(answer, *arguments) == [instance(number) for number in wanted]
+def test_list_applies_filters(run_cli, arguments, wanted):
+    assert list_uuids(run_cli, *arguments) == [instance(number) for number in wanted]
 
 
-def test_list_goes_on_after_a_marker(answer):
-    document = json.loads(answer("list", "--format", "json", "--limit", "1")[1])
+def test_list_continues_after_a_marker(run_cli):
+    document = json.loads(run_cli("list", "--format", "json", "--limit", "1")[1])
     assert document["next"] == document["decisions"][0]["uuid"]
-    assert found(answer, "--marker", document["next"], "--limit", "5") == [instance(2), instance(1)]
-    assert f"--marker {document['next']}" in answer("list", "--limit", "1")[1]
+    assert list_uuids(run_cli, "--marker", document["next"], "--limit", "5") == [
+        instance(2),
+        instance(1),
+    ]
+    assert f"--marker {document['next']}" in run_cli("list", "--limit", "1")[1]
 
 
-def test_list_shows_outcome_request_and_places(answer):
-    status, printed, _ = answer(
+def test_list_shows_outcome_request_and_hosts(run_cli):
+    status, printed, _ = run_cli(
         "list", "-c", "decision", "-c", "hosts", "-c", "kind", "-c", "request"
     )
     lines = [" ".join(line.split()) for line in printed.splitlines()[2:]]
@@ -102,14 +105,14 @@ def test_list_shows_outcome_request_and_places(answer):
     assert "cn1 select req-" in lines[2]
 
 
-def test_list_of_a_refused_host_says_why_and_what_is_not_known(answer):
+def test_list_by_rejected_host_shows_reasons_and_gaps(run_cli):
     """The decisions that found a host did not count the search, which may have rejected it."""
-    status, printed, _ = answer("list", "--refused", "cn2")
+    status, printed, _ = run_cli("list", "--refused", "cn2")
     words = " ".join(printed.split())
     assert status == 0
     assert "allocation_candidates resources VCPU:99: VCPU: " in words
     assert "3 decisions examined; the funnels of 0 are too short" in words
-    status, printed, told = answer("list", "--refused", "cn9")
+    status, printed, told = run_cli("list", "--refused", "cn9")
     words = " ".join(printed.split())
     assert words.startswith("no decision matches; 3 decisions are recorded, the newest from 20")
     assert "3 decisions examined; the funnels of 2 are too short" in words
@@ -134,12 +137,10 @@ def test_list_of_a_refused_host_says_why_and_what_is_not_known(answer):
     ],
 )
 @pytest.mark.parametrize("way", ["list", "list --format json", "list --follow"])
-def test_a_filter_by_what_there_is_not_is_refused_with_the_names_there_are(
-    cloud, answer, way, arguments, told
-):
+def test_unknown_filter_value_is_reported_with_known_names(cloud, run_cli, way, arguments, told):
     document = {"name": "m2.stored", "vcpus": 1, "ram": 64, "disk": 1}
     cloud.post_json("/compute/v2.1/flavors", {"flavor": document})
-    status, printed, error = answer(*way.split(), *arguments)
+    status, printed, error = run_cli(*way.split(), *arguments)
     assert status == 1
     assert error.startswith(f"placement-sched: {told}")
     if "json" in way:
@@ -154,22 +155,22 @@ def test_a_filter_by_what_there_is_not_is_refused_with_the_names_there_are(
         ("--flavor", "m1", "--until", "1h"),
     ],
 )
-def test_an_empty_list_names_the_recorded_decisions(answer, arguments):
+def test_empty_list_names_the_recorded_decisions(run_cli, arguments):
     """No flavor is stored: of m1 there are decisions, as of a flavor that was deleted."""
-    status, printed, error = answer("list", *arguments)
+    status, printed, error = run_cli("list", *arguments)
     assert (status, error) == (0, "")
     assert re.fullmatch(
         r"no decision matches; 3 decisions are recorded, the newest from [0-9-]+ [0-9:]+\n", printed
     )
 
 
-def test_values_may_have_hyphens(answer):
+def test_filter_values_may_have_hyphens(run_cli):
     for with_hyphens in (["--outcome", "no-valid-host"], ["--kind", "no-claim"]):
         plain = [word.replace("no-", "no_").replace("-host", "_host") for word in with_hyphens]
-        assert found(answer, *with_hyphens) == found(answer, *plain) != []
+        assert list_uuids(run_cli, *with_hyphens) == list_uuids(run_cli, *plain) != []
 
 
-def test_http_list_says_which_name_there_is_not(cloud):
+def test_unknown_name_in_the_http_list_is_reported(cloud):
     answer = cloud.get("/scheduler/v1/decisions?flavor=nope").json
     detail = "there is no flavor 'nope'; there are: m1"
     warnings = [{"key": "flavor", "detail": detail}]
@@ -177,10 +178,10 @@ def test_http_list_says_which_name_there_is_not(cloud):
     assert "warnings" not in cloud.get("/scheduler/v1/decisions?flavor=m1").json
 
 
-def test_list_without_any_decision(answer):
-    assert answer("purge", "--all")[0] == 0
-    assert answer("list")[1] == "no decision matches; none is recorded\n"
-    status, _, error = answer("show", "--request-id", "req-9")
+def test_list_without_any_decision(run_cli):
+    assert run_cli("purge", "--all")[0] == 0
+    assert run_cli("list")[1] == "no decision matches; none is recorded\n"
+    status, _, error = run_cli("show", "--request-id", "req-9")
     assert status == 1
     assert error.endswith("no decision of request id req-9 is recorded; none is recorded\n")
 
@@ -203,7 +204,7 @@ def test_list_without_any_decision(answer):
         (["purge", "--before", "soon"], 1, "soon"),
     ],
 )
-def test_bad_input_is_told_in_one_line(cloud, capsys, arguments, status, reason):
+def test_invalid_input_is_reported_in_one_line(cloud, capsys, arguments, status, reason):
     try:
         left = main(["decisions", *arguments])
     except SystemExit as leaving:
@@ -215,7 +216,7 @@ def test_bad_input_is_told_in_one_line(cloud, capsys, arguments, status, reason)
 
 
 @pytest.mark.parametrize("by", ["uuid", "request id", "flag", "instance"])
-def test_show_finds_the_decision_by_any_id(cloud, answer, by):
+def test_decision_is_found_by_any_id(cloud, run_cli, by):
     (uuid,) = [
         one["uuid"]
         for one in cloud.get(f"/scheduler/v1/decisions?request_id={NOVAS}").json["decisions"]
@@ -226,7 +227,7 @@ def test_show_finds_the_decision_by_any_id(cloud, answer, by):
         "flag": ["--request-id", NOVAS],
         "instance": ["--instance", instance(1)],
     }[by]
-    status, printed, _ = answer("show", *arguments)
+    status, printed, _ = run_cli("show", *arguments)
     words = " ".join(printed.split())
     assert status == 0
     assert uuid in words
@@ -234,18 +235,18 @@ def test_show_finds_the_decision_by_any_id(cloud, answer, by):
     assert "2 hosts passed policy default" in words
     assert "Best 2 of 2" in words
     assert "Claimed" in words
-    assert json.loads(answer("show", *arguments, "--format", "json")[1])["uuid"] == uuid
+    assert json.loads(run_cli("show", *arguments, "--format", "json")[1])["uuid"] == uuid
 
 
-def test_show_of_a_refused_request_is_what_explain_shows(answer):
-    status, printed, _ = answer("show", "--instance", instance(3))
+def test_show_of_a_failed_request_equals_explain(run_cli):
+    status, printed, _ = run_cli("show", "--instance", instance(3))
     words = " ".join(printed.split())
     assert status == 0
     assert "No valid host 3 hosts meet all constraints but resources VCPU:99" in words
     assert "99 requested" in words
 
 
-def test_show_of_an_outline_has_its_counts(cloud, answer, tmp_path):
+def test_show_of_a_large_decision_has_its_counts(cloud, run_cli, tmp_path):
     database = cloud.app.services.database
     outline = {
         "request_filters": [{"name": "f", "applied": True, "elapsed_ms": 1.0}],
@@ -263,46 +264,46 @@ def test_show_of_an_outline_has_its_counts(cloud, answer, tmp_path):
     text = (json.dumps(outline),)
     database.write(lambda connection: connection.exec_driver_sql(statement, text))
     report = tmp_path / "decision.html"
-    status, printed, _ = answer("show", "--instance", instance(3), "--html", str(report))
+    status, printed, _ = run_cli("show", "--instance", instance(3), "--html", str(report))
     assert status == 0
     assert "3 removed" in printed
     assert "3 hosts removed" in report.read_text()
 
 
-def test_show_writes_a_report_of_what_was_kept(answer, tmp_path):
+def test_show_writes_a_report_of_the_decision(run_cli, tmp_path):
     report = tmp_path / "decision.html"
-    status, _, _ = answer("show", "--instance", instance(3), "--html", str(report))
+    status, _, _ = run_cli("show", "--instance", instance(3), "--html", str(report))
     text = report.read_text()
     assert status == 0
     assert "<h1>Decision " in text
     assert "resources VCPU:99" in text
 
 
-def test_replay_shows_what_differs_side_by_side(cloud, answer):
+def test_replay_shows_differences_side_by_side(cloud, run_cli):
     decision = cloud.get(f"/scheduler/v1/decisions?request_id={NOVAS}").json["decisions"][0]
     host = decision["instances"][0]["host"]
     cloud.put_json("/compute/v2.1/os-services/disable", {"host": host, "binary": "nova-compute"})
-    status, printed, _ = answer("replay", NOVAS)
+    status, printed, _ = run_cli("replay", NOVAS)
     words = " ".join(printed.split())
     assert status == 0
     assert f"host of instance {instance(1)} {host}" in words
     assert "then now" in words
     assert f"{host}: allocation_candidates root_required" in words
-    document = json.loads(answer("replay", NOVAS, "--settings", "then", "--format", "json")[1])
+    document = json.loads(run_cli("replay", NOVAS, "--settings", "then", "--format", "json")[1])
     assert {one["what"] for one in document["differences"]} >= {"hosts found", "first hosts"}
 
 
-def test_replay_on_the_same_cloud_says_that_nothing_differs(answer):
-    status, printed, _ = answer("replay", "--instance", instance(2), "--settings", "then")
+def test_replay_without_changes_reports_no_difference(run_cli):
+    status, printed, _ = run_cli("replay", "--instance", instance(2), "--settings", "then")
     assert status == 0
     assert printed.endswith("nothing differs\n")
 
 
-def test_explanation_is_kept_and_shown_with_its_overrides(answer, capsys):
+def test_explanation_is_recorded_with_its_overrides(run_cli, capsys):
     override = ("--override", "filter_scheduler.ram_weight_multiplier=-1.0")
     assert main(["explain", "--vcpus", "2", "--keep", *override]) == 0
     uuid = capsys.readouterr().out.split("Recorded as decision ")[1].split()[0]
-    status, printed, _ = answer("show", uuid)
+    status, printed, _ = run_cli("show", uuid)
     assert status == 0
     assert "explain, made" in printed
     assert "filter_scheduler.ram_weight_multiplier = -1" in printed
@@ -318,51 +319,51 @@ def test_explanation_is_kept_and_shown_with_its_overrides(answer, capsys):
         ((), []),
     ],
 )
-def test_purge_leaves_what_is_of_another_kind_or_outcome(answer, wanted, left):
-    status, printed, _ = answer("purge", "--all", "--format", "json", *wanted)
+def test_purge_deletes_only_the_selected_kind_and_outcome(run_cli, wanted, left):
+    status, printed, _ = run_cli("purge", "--all", "--format", "json", *wanted)
     document = json.loads(printed)
     assert (status, document["decisions"], document["dry_run"]) == (0, 3 - len(left), False)
-    assert found(answer) == [instance(number) for number in left]
+    assert list_uuids(run_cli) == [instance(number) for number in left]
 
 
-def test_purge_of_what_is_older_leaves_what_is_new(answer):
-    status, printed, _ = answer("purge", "--older-than", "1h")
+def test_purge_deletes_only_old_decisions(run_cli):
+    status, printed, _ = run_cli("purge", "--older-than", "1h")
     assert (status, printed.split()[:2]) == (0, ["0", "decisions"])
-    assert len(found(answer)) == 3
-    status, _, told = answer("purge", "--older-than", "long ago")
+    assert len(list_uuids(run_cli)) == 3
+    status, _, told = run_cli("purge", "--older-than", "long ago")
     assert status == 1
     assert told.startswith("placement-sched: --older-than long ago: expected an age such as 90s")
 
 
-def test_replay_under_the_settings_of_then_takes_no_notice_of_those_of_now(answer, monkeypatch):
+def test_replay_under_recorded_settings_ignores_current_settings(run_cli, monkeypatch):
     monkeypatch.setenv("OS_FILTER_SCHEDULER__RAM_WEIGHT_MULTIPLIER", "-1.0")
     name = "option filter_scheduler.ram_weight_multiplier"
 
-    def differing(settings):
+    def changed_fields(settings):
         arguments = ("replay", "--instance", instance(2), "--settings", settings)
-        differences = json.loads(answer(*arguments, "--format", "json")[1])["differences"]
+        differences = json.loads(run_cli(*arguments, "--format", "json")[1])["differences"]
         return {one["what"] for one in differences}
 
-    assert name in differing("now")
-    assert differing("then") == set()
+    assert name in changed_fields("now")
+    assert changed_fields("then") == set()
 
 
-def test_purge_counts_first_and_then_deletes_those_asked_for(answer):
-    status, printed, _ = answer("purge", "--all", "--dry-run", "--project", "p2")
+def test_purge_prints_the_count_before_deleting(run_cli):
+    status, printed, _ = run_cli("purge", "--all", "--dry-run", "--project", "p2")
     assert (status, printed.split()[:2]) == (0, ["1", "decision"])
     later = (datetime.now() + timedelta(days=2)).date().isoformat()  # noqa: DTZ005 - any later day
     arguments = ("purge", "--before", later, "--format", "json")
-    status, printed, _ = answer(*arguments, "--project", "p2", "--dry-run")
+    status, printed, _ = run_cli(*arguments, "--project", "p2", "--dry-run")
     assert json.loads(printed)["decisions"] == 1
-    assert len(found(answer)) == 3
-    status, printed, _ = answer(*arguments, "--project", "p2")
+    assert len(list_uuids(run_cli)) == 3
+    status, printed, _ = run_cli(*arguments, "--project", "p2")
     assert json.loads(printed)["decisions"] == 1
-    assert found(answer) == [instance(3), instance(1)]
-    assert answer("purge", "--before", later)[1].startswith("2 decisions made before")
-    assert found(answer) == []
+    assert list_uuids(run_cli) == [instance(3), instance(1)]
+    assert run_cli("purge", "--before", later)[1].startswith("2 decisions made before")
+    assert list_uuids(run_cli) == []
 
 
-def test_new_decisions_are_followed_each_once(cloud):
+def test_follow_prints_each_new_decision_once(cloud):
     scheduler = cloud.app.services.scheduler
     direct = DirectScheduler(scheduler)
     coming = new_decisions(direct, {}, direct.decisions({})["decisions"])
@@ -373,7 +374,7 @@ def test_new_decisions_are_followed_each_once(cloud):
     assert next(coming) == []
 
 
-def test_new_decisions_are_followed_from_an_empty_list(cloud):
+def test_follow_starts_with_an_empty_list(cloud):
     scheduler = cloud.app.services.scheduler
     coming = new_decisions(DirectScheduler(scheduler), {"project_id": "p3"}, [])
     assert next(coming) == []
@@ -383,12 +384,12 @@ def test_new_decisions_are_followed_from_an_empty_list(cloud):
 
 
 @pytest.mark.parametrize("command", ["list", "show", "replay"])
-def test_server_is_asked_by_its_address(cloud, answer, command):
+def test_decisions_are_read_from_the_server_url(cloud, run_cli, command):
     which = ["--limit", "2"] if command == "list" else [NOVAS]
     with serve_application(cloud.app) as url:
-        status, printed, _ = answer(command, *which, "--url", url, "--format", "json")
+        status, printed, _ = run_cli(command, *which, "--url", url, "--format", "json")
     assert status == 0
-    direct = json.loads(answer(command, *which, "--format", "json")[1])
+    direct = json.loads(run_cli(command, *which, "--format", "json")[1])
     seen = json.loads(printed)
     if command == "replay":
         assert (seen["then"], seen["differences"]) == (direct["then"], direct["differences"])
@@ -396,14 +397,14 @@ def test_server_is_asked_by_its_address(cloud, answer, command):
         assert seen == direct
 
 
-def test_server_that_knows_no_such_decision_is_told(cloud, capsys):
+def test_unknown_decision_is_reported(cloud, capsys):
     with serve_application(cloud.app) as url:
         assert main(["decision", "show", UNKNOWN, "--url", url]) == 1
     assert f"No decision with uuid {UNKNOWN} found (404" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("form", ["table", "json", "csv"])
-def test_follow_prints_new_ones_until_it_is_interrupted(cloud, sqlite_url, tmp_path, form):
+def test_follow_ends_on_interrupt(cloud, sqlite_url, tmp_path, form):
     """Ctrl-C is how it ends: status 0, and not a word on stderr."""
     out, err = tmp_path / "out", tmp_path / "err"
     variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)

@@ -29,7 +29,7 @@ def cloud(make_app, sqlite_settings, sqlite_url, monkeypatch):
 
 
 @pytest.fixture
-def answer(cloud, capsys):
+def run_cli(cloud, capsys):
     """Run a command; return its status, stdout and stderr."""
 
     def answer(*arguments: str) -> tuple[int, str, str]:
@@ -40,18 +40,18 @@ def answer(cloud, capsys):
     return answer
 
 
-def test_list_has_a_line_for_each_host(answer):
-    status, printed, _ = answer("list")
+def test_list_has_a_line_for_each_host(run_cli):
+    status, printed, _ = run_cli("list")
     assert status == 0
     _, _, first, second = printed.splitlines()
     assert first.split() == ["cn1", "nova", "up", "1", "64", "64", "GiB", "1000", "GiB"]
     assert "disabled (new disks)" in second
 
 
-def test_policies_have_a_column_where_a_host_is_under_one(answer, cloud):
+def test_policy_column_is_shown_if_a_host_has_a_policy(run_cli, cloud):
     database = cloud.app.services.database
     add_aggregate(database, "rack1", ["cn1"], {"sched_policy": "pack"})
-    _, printed, _ = answer("list")
+    _, printed, _ = run_cli("list")
     heading, _, first, second = printed.splitlines()
     assert heading.split()[:4] == ["Host", "Zone", "State", "Policy"]
     assert first.split()[3] == "pack"
@@ -71,8 +71,8 @@ def test_policies_have_a_column_where_a_host_is_under_one(answer, cloud):
     ],
     ids=" ".join,
 )
-def test_filters_narrow_the_list(answer, filters, found):
-    _, printed, _ = answer("list", "--format", "json", *filters)
+def test_filters_narrow_the_list(run_cli, filters, found):
+    _, printed, _ = run_cli("list", "--format", "json", *filters)
     assert [one["host"] for one in json.loads(printed)["hosts"]] == found
 
 
@@ -87,9 +87,9 @@ def test_filters_narrow_the_list(answer, filters, found):
         (["--host", "cn1", "--state", "disabled"], "no host matches; 2 hosts exist"),
     ],
 )
-def test_empty_list_names_the_existing_hosts(answer, cloud, filters, message):
+def test_empty_list_names_the_existing_hosts(run_cli, cloud, filters, message):
     add_aggregate(cloud.app.services.database, "rack1", ["cn1"], {})
-    assert answer("list", *filters) == (0, f"{message}\n", "")
+    assert run_cli("list", *filters) == (0, f"{message}\n", "")
 
 
 def test_list_without_any_host(sqlite_app, sqlite_url, monkeypatch, capsys):
@@ -98,15 +98,15 @@ def test_list_without_any_host(sqlite_app, sqlite_url, monkeypatch, capsys):
     assert capsys.readouterr().out == "no host has reported yet\n"
 
 
-def test_list_in_json_is_the_answer_of_the_api(answer, cloud):
-    _, printed, _ = answer("list", "--format", "json")
+def test_json_list_equals_the_answer_of_the_api(run_cli, cloud):
+    _, printed, _ = run_cli("list", "--format", "json")
     shown = cloud.get("/scheduler/v1/hosts").json
     del shown["links"]
     assert json.loads(printed) == shown
 
 
-def test_show_prints_the_tree_and_the_instances(answer):
-    status, printed, _ = answer("show", "cn1")
+def test_show_prints_the_tree_and_the_instances(run_cli):
+    status, printed, _ = run_cli("show", "cn1")
     assert status == 0
     lines = [line.split() for line in printed.splitlines()]
     assert ["cn1", "VCPU", "0", "64"] in lines
@@ -114,21 +114,21 @@ def test_show_prints_the_tree_and_the_instances(answer):
     assert ["policy:", "default"] in lines
 
 
-def test_show_in_json_is_the_answer_of_the_api(answer, cloud):
-    _, printed, _ = answer("show", "cn2", "--format", "json")
+def test_json_show_equals_the_answer_of_the_api(run_cli, cloud):
+    _, printed, _ = run_cli("show", "cn2", "--format", "json")
     assert json.loads(printed) == cloud.get("/scheduler/v1/hosts/cn2").json
 
 
-def test_unknown_host_is_reported_in_one_line(answer):
-    status, printed, error = answer("show", "cn9")
+def test_unknown_host_is_reported_in_one_line(run_cli):
+    status, printed, error = run_cli("show", "cn9")
     assert (status, printed) == (1, "")
     assert error == "placement-sched: there is no host 'cn9'; did you mean 'cn1'?\n"
 
 
-def test_a_server_is_asked_with_url(answer, cloud):
+def test_hosts_are_read_from_the_server_url(run_cli, cloud):
     with serve_application(cloud.app) as url:
         asking = ("--format", "json", "--url", url, "--token", "admin")
-        _, listed, _ = answer("list", "--trait", "COMPUTE_STATUS_DISABLED", *asking)
-        _, shown, _ = answer("show", "cn2", *asking)
+        _, listed, _ = run_cli("list", "--trait", "COMPUTE_STATUS_DISABLED", *asking)
+        _, shown, _ = run_cli("show", "cn2", *asking)
     assert [one["host"] for one in json.loads(listed)["hosts"]] == ["cn2"]
     assert json.loads(shown)["state"] == "disabled"

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def answer(sqlite_app, sqlite_url, monkeypatch, capsys):
+def run_cli(sqlite_app, sqlite_url, monkeypatch, capsys):
     """Run a command on a cloud of two hosts, with an instance on cn1."""
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
     select(sqlite_app, spec(instance(1), force_hosts=["cn1"]))
@@ -27,46 +27,46 @@ def answer(sqlite_app, sqlite_url, monkeypatch, capsys):
     return answer
 
 
-def test_a_plan_of_a_file_names_the_moves(answer, tmp_path):
+def test_plan_from_a_file_lists_the_moves(run_cli, tmp_path):
     (tmp_path / "changes.yaml").write_text("- drain: [cn1]\n")
-    status, out, err = answer("plan", str(tmp_path / "changes.yaml"))
+    status, out, err = run_cli("plan", str(tmp_path / "changes.yaml"))
     assert (status, err) == (0, "")
     assert "Moves, in this order: 1" in out
     assert "1 instance would move to 1 host, 0 could not" in out
 
 
-def test_a_plan_is_printed_as_json(answer):
-    found = json.loads(answer("plan", "--change", "drain=cn1", "--format", "json")[1])
+def test_plan_is_printed_as_json(run_cli):
+    found = json.loads(run_cli("plan", "--change", "drain=cn1", "--format", "json")[1])
     assert found["moves"] == [{"instance": instance(1), "from": "cn1", "to": "cn2"}]
     assert found["stuck"] == []
 
 
-def test_options_change_with_the_cloud_by_file_or_option(answer, tmp_path):
+def test_plan_applies_changes_of_file_and_options(run_cli, tmp_path):
     isolating = 'filter_scheduler.enabled_filters=["IsolatedHostsFilter"]'
     hosts = "filter_scheduler.isolated_hosts"
     drained = ("plan", "--change", "drain=cn1", "--override", isolating)
-    assert "1 instance would move" in answer(*drained)[1]
-    out = answer(*drained, "--override", f'{hosts}=["cn2"]')[1]
+    assert "1 instance would move" in run_cli(*drained)[1]
+    out = run_cli(*drained, "--override", f'{hosts}=["cn2"]')[1]
     assert "0 instances would move, 1 could not" in out
     file = tmp_path / "changes.yaml"
     file.write_text(
         "changes: [{drain: [cn1]}]\n"
         f"overrides: {{filter_scheduler.enabled_filters: [IsolatedHostsFilter], {hosts}: [cn2]}}\n"
     )
-    assert "0 instances would move, 1 could not" in answer("plan", str(file))[1]
+    assert "0 instances would move, 1 could not" in run_cli("plan", str(file))[1]
     # The option counts more than the file.
-    assert "1 instance would move" in answer("plan", str(file), "--override", f"{hosts}=[]")[1]
-    assert "IsolatedHostsFilter" in answer("explain", "--vcpus", "1", "--changes", str(file))[1]
+    assert "1 instance would move" in run_cli("plan", str(file), "--override", f"{hosts}=[]")[1]
+    assert "IsolatedHostsFilter" in run_cli("explain", "--vcpus", "1", "--changes", str(file))[1]
 
 
-def test_what_is_stuck_is_printed_with_its_reason(answer):
-    out = answer("plan", "--change", "drain=cn1,cn2")[1]
+def test_stuck_instances_are_printed_with_the_reason(run_cli):
+    out = run_cli("plan", "--change", "drain=cn1,cn2")[1]
     assert "Stuck: 1" in out
     assert "0 instances would move, 1 could not" in out
 
 
-def test_nothing_to_do_is_said(answer):
-    assert answer("plan", "--change", "add=cn1")[1].endswith("no instance has to move\n")
+def test_empty_plan_prints_a_message(run_cli):
+    assert run_cli("plan", "--change", "add=cn1")[1].endswith("no instance has to move\n")
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ def test_nothing_to_do_is_said(answer):
         ("- drain: cn1", "changes:1: drain: expected a list, not 'cn1'"),
     ],
 )
-def test_what_is_wrong_with_a_plan_is_one_line(answer, tmp_path, text, words):
+def test_invalid_plan_is_reported_in_one_line(run_cli, tmp_path, text, words):
     (tmp_path / "changes").write_text(text)
-    status, out, err = answer("plan", str(tmp_path / "changes"))
+    status, out, err = run_cli("plan", str(tmp_path / "changes"))
     assert (status, out) == (1, "")
     (line,) = err.splitlines()
     assert words in line

@@ -55,7 +55,7 @@ def cloud(make_app, sqlite_url, config, monkeypatch):
 
 
 @pytest.fixture
-def answer(cloud, config, capsys, monkeypatch):
+def run_cli(cloud, config, capsys, monkeypatch):
     """Run a command on the cloud, at 80 columns; return its status, stdout and stderr."""
     monkeypatch.setenv("COLUMNS", "80")
 
@@ -69,8 +69,8 @@ def answer(cloud, config, capsys, monkeypatch):
     return answer
 
 
-def test_list_names_each_policy_its_aggregates_and_what_it_sets(answer):
-    status, printed, _ = answer("policy", "list")
+def test_list_shows_aggregates_and_options_of_each_policy(run_cli):
+    status, printed, _ = run_cli("policy", "list")
     assert status == 0
     rows = [line.rstrip() for line in printed.splitlines()]
     assert rows[0].split() == ["Policy", "Aggregates", "Sets"]
@@ -83,8 +83,8 @@ def test_list_names_each_policy_its_aggregates_and_what_it_sets(answer):
     assert max(map(len, rows)) <= 80
 
 
-def test_show_tells_the_options_of_a_policy_first(answer, config):
-    status, printed, _ = answer("policy", "show", "pack")
+def test_show_prints_options_of_the_policy_first(run_cli, config):
+    status, printed, _ = run_cli("policy", "show", "pack")
     assert status == 0
     lines = printed.splitlines()
     assert lines[0] == "pack  aggregates: rack2"
@@ -100,8 +100,8 @@ def test_show_tells_the_options_of_a_policy_first(answer, config):
 
 
 @pytest.mark.parametrize("command", [("list",), ("show", "pack")])
-def test_policies_are_told_to_machines_as_the_api_tells_them(answer, cloud, command):
-    status, printed, _ = answer("policy", *command, "--format", "json")
+def test_json_equals_the_answer_of_the_api(run_cli, cloud, command):
+    status, printed, _ = run_cli("policy", *command, "--format", "json")
     assert status == 0
     document = json.loads(printed)
     found = (
@@ -111,60 +111,60 @@ def test_policies_are_told_to_machines_as_the_api_tells_them(answer, cloud, comm
     assert found["aggregates"][0]["name"] == "rack2"
 
 
-def test_unknown_policy_is_one_line(answer):
+def test_unknown_policy_is_reported_in_one_line(run_cli):
     for arguments in (("policy", "show", "none"), ("explain", *SIZES, "--policy", "none")):
-        status, _, told = answer(*arguments)
+        status, _, told = run_cli(*arguments)
         assert status == 1
         assert "there is no policy 'none'" in told
         assert told.count("\n") == 1
 
 
-def test_policy_that_cannot_be_used_is_shown_with_why(answer, config):
+def test_invalid_policy_is_shown_with_the_reason(run_cli, config):
     config.write_text("[spread]\nram_wieght_multiplier = 1.0\n[pack]\nram_weight_multiplier = 1\n")
-    status, printed, _ = answer("policy", "list")
+    status, printed, _ = run_cli("policy", "list")
     assert status == 0
     assert "cannot be used" in printed
-    status, printed, _ = answer("policy", "show", "spread")
+    status, printed, _ = run_cli("policy", "show", "spread")
     assert status == 0
     assert "there is no option ram_wieght_multiplier" in " ".join(printed.split())
 
 
-def test_explain_tells_which_policy_was_chosen_and_how(answer):
-    _, printed, _ = answer("explain", *SIZES, "--zone", "az-rack2")
+def test_explain_prints_the_chosen_policy_and_its_selector(run_cli):
+    _, printed, _ = run_cli("explain", *SIZES, "--zone", "az-rack2")
     assert printed.startswith("Policy  pack\n")
     assert "availability_zone  az-rack2: chosen (rack2: pack)" in printed
     assert "cn3" in printed
     assert "1 host passed" not in printed
-    _, printed, _ = answer("explain", *SIZES, "--hint", "sched_policy=spread")
+    _, printed, _ = run_cli("explain", *SIZES, "--hint", "sched_policy=spread")
     assert "  hint  spread: chosen (rack1: spread)" in printed
 
 
-def test_explain_tells_why_no_policy_was_chosen(answer):
-    _, printed, _ = answer("explain", *SIZES, "--zone", "az-rack1,az-rack2")
+def test_explain_prints_the_reason_for_the_default_policy(run_cli):
+    _, printed, _ = run_cli("explain", *SIZES, "--zone", "az-rack1,az-rack2")
     assert printed.startswith("Policy  default\n")
     assert "several policies match: pack, spread (rack1: spread, rack2: pack)" in " ".join(
         printed.split()
     )
-    _, printed, _ = answer("explain", *SIZES, "--project", "p1")
+    _, printed, _ = run_cli("explain", *SIZES, "--project", "p1")
     assert "p1: no aggregate with a policy matches" in printed
     assert "not set in the request" in printed
 
 
-def test_explain_without_policies_tells_nothing_of_them(answer, config):
+def test_explain_without_policies_prints_no_policy(run_cli, config):
     config.write_text("")
-    _, printed, _ = answer("explain", *SIZES)
+    _, printed, _ = run_cli("explain", *SIZES)
     assert not printed.startswith("Policy")
 
 
-def test_explain_under_a_policy_by_its_name(answer):
-    _, printed, _ = answer("explain", *SIZES, "--policy", "pack", "--format", "json")
+def test_explain_under_a_named_policy(run_cli):
+    _, printed, _ = run_cli("explain", *SIZES, "--policy", "pack", "--format", "json")
     document = json.loads(printed)
     assert document["policy"] == "pack"
     assert [host["host"] for host in document["hosts"]] == ["cn3", "cn4"]
 
 
-def test_comparison_shows_policies_side_by_side(answer):
-    status, printed, _ = answer("explain", *SIZES, "--compare", "spread,pack,default")
+def test_comparison_shows_policies_side_by_side(run_cli):
+    status, printed, _ = run_cli("explain", *SIZES, "--compare", "spread,pack,default")
     assert status == 0
     lines = [line.rstrip() for line in printed.splitlines()]
     assert max(map(len, lines)) <= 80
@@ -178,15 +178,15 @@ def test_comparison_shows_policies_side_by_side(answer):
     assert "rack1" in printed
 
 
-def test_comparison_says_what_stands_in_the_way(answer):
-    status, printed, _ = answer("explain", "--ram", "30000", "--compare", "spread,pack")
+def test_comparison_prints_the_obstacle(run_cli):
+    status, printed, _ = run_cli("explain", "--ram", "30000", "--compare", "spread,pack")
     assert status == 0
     assert printed.count("no valid host") == 2
     assert "spread: " in printed
 
 
-def test_comparison_for_machines_has_each_explanation_by_name(answer):
-    _, printed, _ = answer("explain", *SIZES, "--compare", "pack,spread", "--format", "json")
+def test_json_comparison_has_an_explanation_per_policy(run_cli):
+    _, printed, _ = run_cli("explain", *SIZES, "--compare", "pack,spread", "--format", "json")
     document = json.loads(printed)
     assert {name: one["policy"] for name, one in document.items()} == {
         "pack": "pack",
@@ -196,13 +196,13 @@ def test_comparison_for_machines_has_each_explanation_by_name(answer):
 
 
 @pytest.mark.parametrize("compare", ["spread", "spread,", "spread,Spread"])
-def test_comparison_wants_two_policies(answer, compare):
-    status, _, told = answer("explain", *SIZES, "--compare", compare)
+def test_comparison_needs_two_policies(run_cli, compare):
+    status, _, told = run_cli("explain", *SIZES, "--compare", compare)
     assert status == 1
     assert "expected at least two policies" in told
 
 
-def test_a_server_is_asked_by_its_address(serve, sqlite_url, config, cloud, capsys):
+def test_policies_are_read_from_the_server_url(serve, sqlite_url, config, cloud, capsys):
     server = serve("--config-file", str(config), OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
     for arguments, told in (
         (("policy", "list"), "rack2"),

@@ -44,24 +44,24 @@ class Cloud:
         code = main([*command, "--config-file", file])
         return code, self.capsys.readouterr().out
 
-    def ratio(self, host="h1"):
+    def read_ratio(self, host="h1"):
         """Read the database itself: a request could let the application apply a changed file."""
         with self.app.app.services.database.read() as connection:
             provider = resource_providers.by_uuid(connection, uuid_of(host))
             found = inventories.of_provider(connection, provider.id)
         return next(one.allocation_ratio for one in found if one.resource_class == "VCPU")
 
-    def tag_in_secret(self, policy):
+    def set_policy_in_database(self, policy):
         """Put h1 under another policy as well, by a hand that asks nobody."""
 
-        def work(connection):
+        def write_rows(connection):
             made = aggregates.create(connection, uuid_of("secret"), "secret", None, NOW)
             aggregates.add_hosts(connection, made.id, ["h1"], NOW)
             aggregates.host_aggregates.change_metadata(
                 connection, made.id, {"sched_policy": policy}, NOW
             )
 
-        self.app.app.services.database.write(work)
+        self.app.app.services.database.write(write_rows)
 
 
 @pytest.fixture
@@ -70,61 +70,63 @@ def cloud(database_url, tmp_path, make_app, capsys):
 
 
 @pytest.fixture
-def small(sqlite_url, tmp_path, make_app, capsys):
+def sqlite_cloud(sqlite_url, tmp_path, make_app, capsys):
     """The cloud on SQLite alone."""
     return Cloud(sqlite_url, tmp_path, make_app, capsys)
 
 
-def test_apply_brings_inventories_to_a_changed_configuration(cloud):
-    assert (cloud.ratio(), cloud.ratio("h2")) == (8.0, 4.0)
+def test_apply_updates_inventories(cloud):
+    assert (cloud.read_ratio(), cloud.read_ratio("h2")) == (8.0, 4.0)
     cloud.configure(CHANGED)
     assert cloud.run("policy", "apply") == (
         0,
         "1 hosts are in aggregates with a policy; the inventories of 1 providers were changed\n",
     )
-    assert (cloud.ratio(), cloud.ratio("h2")) == (16.0, 4.0)
+    assert (cloud.read_ratio(), cloud.read_ratio("h2")) == (16.0, 4.0)
     code, text = cloud.run("policy", "apply", "--format", "json")
     assert (code, json.loads(text)) == (0, {"hosts": 1, "changed": 0})
 
 
-def test_apply_gives_hosts_their_own_ratios_where_the_policy_went(small):
-    small.configure(GONE)
-    assert small.run("policy", "apply")[0] == 0
-    assert small.ratio() == 4.0
+def test_apply_restores_ratios_of_hosts_without_a_policy(sqlite_cloud):
+    sqlite_cloud.configure(GONE)
+    assert sqlite_cloud.run("policy", "apply")[0] == 0
+    assert sqlite_cloud.read_ratio() == 4.0
 
 
-def test_apply_with_a_policy_that_cannot_be_used_changes_nothing(small):
-    small.configure("[scheduler]\npolicies = dense\n\n[dense]\ncpu_allocation_ratio = many\n")
-    assert small.run("policy", "apply")[0] == 1
-    assert small.ratio() == 8.0
+def test_apply_with_an_invalid_policy_changes_nothing(sqlite_cloud):
+    sqlite_cloud.configure(
+        "[scheduler]\npolicies = dense\n\n[dense]\ncpu_allocation_ratio = many\n"
+    )
+    assert sqlite_cloud.run("policy", "apply")[0] == 1
+    assert sqlite_cloud.read_ratio() == 8.0
 
 
-def test_apply_with_a_broken_section_that_an_aggregate_names_changes_nothing(small):
-    small.configure(FIRST.replace("8.0", "8.O"))
-    assert small.run("policy", "apply")[0] == 1
-    assert small.ratio() == 8.0
+def test_apply_with_an_invalid_section_in_use_changes_nothing(sqlite_cloud):
+    sqlite_cloud.configure(FIRST.replace("8.0", "8.O"))
+    assert sqlite_cloud.run("policy", "apply")[0] == 1
+    assert sqlite_cloud.read_ratio() == 8.0
 
 
-def test_server_that_starts_brings_inventories_to_its_configuration(cloud, make_app):
+def test_server_updates_inventories_at_the_start(cloud, make_app):
     make_app(cloud.configure(CHANGED)).get("/compute/v2.1/os-aggregates")
-    assert (cloud.ratio(), cloud.ratio("h2")) == (16.0, 4.0)
+    assert (cloud.read_ratio(), cloud.read_ratio("h2")) == (16.0, 4.0)
 
 
-def test_explaining_with_another_file_changes_no_inventory(small):
-    small.configure(CHANGED)
-    assert small.run("explain", "--vcpus", "1", "--ram", "1", "--disk", "1")[0] == 0
-    assert small.ratio() == 8.0
+def test_explain_with_another_file_changes_no_inventory(sqlite_cloud):
+    sqlite_cloud.configure(CHANGED)
+    assert sqlite_cloud.run("explain", "--vcpus", "1", "--ram", "1", "--disk", "1")[0] == 0
+    assert sqlite_cloud.read_ratio() == 8.0
 
 
-def test_validate_and_audit_find_nothing_in_a_cloud_in_order(small):
-    assert small.run("config", "validate", "--database")[0] == 0
-    assert small.run("placement", "audit")[0] == 0
-    code, text = small.run("placement", "audit", "--format", "json")
+def test_validate_and_audit_of_a_consistent_cloud_find_nothing(sqlite_cloud):
+    assert sqlite_cloud.run("config", "validate", "--database")[0] == 0
+    assert sqlite_cloud.run("placement", "audit")[0] == 0
+    code, text = sqlite_cloud.run("placement", "audit", "--format", "json")
     assert code == 0
     assert "policies" not in json.loads(text)
 
 
-def test_unknown_policy_of_an_aggregate_is_told(cloud):
+def test_unknown_policy_of_an_aggregate_is_reported(cloud):
     cloud.configure(GONE)
     fault = (
         f"aggregate {cloud.dense} (dense hosts) names policy 'dense': "
@@ -139,8 +141,8 @@ def test_unknown_policy_of_an_aggregate_is_told(cloud):
     assert (code, json.loads(text)["policies"]) == (5, [fault])
 
 
-def test_host_under_two_policies_is_told(cloud):
-    cloud.tag_in_secret("sparse")
+def test_host_with_two_policies_is_reported(cloud):
+    cloud.set_policy_in_database("sparse")
     fault = (
         f"host h1 has several policies: 'dense' from aggregate {cloud.dense} (dense hosts), "
         f"'sparse' from aggregate {cloud.dense + 1} (secret)"
@@ -151,17 +153,17 @@ def test_host_under_two_policies_is_told(cloud):
     assert cloud.run("placement", "audit") == (5, f"{fault}\nno orphaned allocations\n")
 
 
-def test_validate_without_the_database_does_not_ask_it(small):
-    small.configure(GONE)
-    assert small.run("config", "validate")[0] == 0
+def test_validate_without_a_database_reads_none(sqlite_cloud):
+    sqlite_cloud.configure(GONE)
+    assert sqlite_cloud.run("config", "validate")[0] == 0
 
 
-def test_audit_of_one_provider_does_not_look_at_policies(small):
-    small.configure(GONE)
-    assert small.run("placement", "audit", "--resource_provider", uuid_of("h1"))[0] == 0
+def test_audit_of_one_provider_ignores_policies(sqlite_cloud):
+    sqlite_cloud.configure(GONE)
+    assert sqlite_cloud.run("placement", "audit", "--resource_provider", uuid_of("h1"))[0] == 0
 
 
-def test_orphans_are_deleted_beside_faults(small):
+def test_orphans_are_deleted_despite_policy_errors(sqlite_cloud):
     body = {
         "allocations": {uuid_of("h1"): {"resources": {"VCPU": 1}}},
         "project_id": "p",
@@ -170,13 +172,13 @@ def test_orphans_are_deleted_beside_faults(small):
         "consumer_type": "INSTANCE",
     }
     headers = {"OpenStack-API-Version": "placement 1.38"}
-    small.app.put_json(f"/placement/allocations/{uuid_of('i')}", body, headers=headers)
+    sqlite_cloud.app.put_json(f"/placement/allocations/{uuid_of('i')}", body, headers=headers)
     # Where no instance at all is recorded, the audit judges no consumer.
     recorded = {"host": "h1", "node": "h1", "project_id": "p", "user_id": "u"}
-    small.app.put_json(f"/scheduler/v1/instances/{uuid_of('j')}", recorded)
-    small.configure(GONE)
-    code, text = small.run("placement", "audit", "--delete")
+    sqlite_cloud.app.put_json(f"/scheduler/v1/instances/{uuid_of('j')}", recorded)
+    sqlite_cloud.configure(GONE)
+    code, text = sqlite_cloud.run("placement", "audit", "--delete")
     assert code == 5
     assert text.endswith("orphaned: the allocations of 1 consumer; deleted: 1\n")
-    small.configure(FIRST)
-    assert small.run("placement", "audit")[0] == 0
+    sqlite_cloud.configure(FIRST)
+    assert sqlite_cloud.run("placement", "audit")[0] == 0

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def answer(sqlite_app, sqlite_url, monkeypatch, capsys):
+def run_cli(sqlite_app, sqlite_url, monkeypatch, capsys):
     """Run a command on a cloud of two hosts of 8 GB, with an instance of 3 GB on each."""
     reports = [report(name, memory_mb=8192) for name in ("cn1", "cn2")]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
@@ -33,15 +33,15 @@ def answer(sqlite_app, sqlite_url, monkeypatch, capsys):
     return answer
 
 
-def test_moves_that_make_room_are_shown_with_their_reason(answer):
-    status, out, err = answer("rebalance", "m1.large")
+def test_moves_that_free_capacity_are_printed_with_the_reason(run_cli):
+    status, out, err = run_cli("rebalance", "m1.large")
     assert (status, err) == (0, "")
     assert "makes room on cn1" in out
     assert out.endswith("it fits on cn1 after the moves\n")
 
 
-def test_advice_is_printed_as_json(answer):
-    out = answer("rebalance", "--goal", "pack", "--moves", "1", "--format", "json")[1]
+def test_advice_is_printed_as_json(run_cli):
+    out = run_cli("rebalance", "--goal", "pack", "--moves", "1", "--format", "json")[1]
     found = json.loads(out)
     assert (found["reached"], len(found["moves"])) == (True, 1)
 
@@ -55,8 +55,8 @@ def test_advice_is_printed_as_json(answer):
         (["--goal", "pack", "--moves", "0"], "0 is less than the minimum of 1"),
     ],
 )
-def test_what_cannot_be_is_one_line(answer, arguments, words):
-    status, out, err = answer("rebalance", *arguments)
+def test_invalid_goal_is_reported_in_one_line(run_cli, arguments, words):
+    status, out, err = run_cli("rebalance", *arguments)
     assert (status, out) == (1, "")
     (line,) = err.splitlines()
     assert words in line

@@ -15,29 +15,31 @@ pytestmark = pytest.mark.slow
 AGGREGATE = "3b1f4d3c-6d22-4a7e-9b5e-0c6a4a0d7f11"
 
 
-def shown(document: dict, *arguments, width: int = 80, **options) -> str:
+def render_text(document: dict, *arguments, width: int = 80, **options) -> str:
     console = Console(file=io.StringIO(), width=width)
     render(document, console, *arguments, **options)
     return console.file.getvalue()
 
 
-def lines(document: dict, *arguments, **options) -> list[str]:
+def text_lines(document: dict, *arguments, **options) -> list[str]:
     """What is shown, line by line, without what only aligns it."""
-    return [" ".join(line.split()) for line in shown(document, *arguments, **options).splitlines()]
+    return [
+        " ".join(line.split()) for line in render_text(document, *arguments, **options).splitlines()
+    ]
 
 
-def test_extra_specs_that_are_ignored_are_warnings_before_the_stages():
+def test_ignored_extra_specs_are_warnings_before_the_stages():
     told = explanation(steps=[step("resources", "VCPU:1", 4, 4)])
-    assert "Warning" not in shown(told)
+    assert "Warning" not in render_text(told)
     detail = "ignored: flavor extra spec group_policy=bogus: expected none or isolate"
     told["funnel"]["warnings"] = [{"key": "group_policy", "source": "flavor", "detail": detail}]
-    text = shown(told, width=120)
+    text = render_text(told, width=120)
     assert f"Warning  {detail}" in text
     assert text.index("Warning") < text.index("Request filters")
 
 
-def test_each_stage_tells_what_came_what_went_on_and_how_much_that_is():
-    told = lines(
+def test_stage_shows_counts_before_and_after_and_the_share():
+    told = text_lines(
         explanation(
             steps=[step("resources", "VCPU:1", 4, 2, [("cn1", "full"), ("cn2", "full")])],
             filters=[stage(2, 1, [("cn3", "disabled")], name="ComputeFilter")],
@@ -51,8 +53,8 @@ def test_each_stage_tells_what_came_what_went_on_and_how_much_that_is():
     assert "1 host passed policy default" in told
 
 
-def test_stages_that_nobody_reached_are_only_named():
-    told = lines(
+def test_stages_without_hosts_are_listed_by_name():
+    told = text_lines(
         explanation(
             steps=[
                 step("resources", "VCPU:1", 1, 0, [("cn1", "full")]),
@@ -64,8 +66,8 @@ def test_stages_that_nobody_reached_are_only_named():
     assert not [line for line in told if line.startswith("0 0")]
 
 
-def test_removed_hosts_that_are_not_listed_are_counted():
-    told = lines(
+def test_unlisted_rejected_hosts_are_counted():
+    told = text_lines(
         explanation(
             steps=[step("resources", "VCPU:1", 9, 6, [("cn1", "full")]), step("limit", "5", 6, 5)],
             hosts=[host("cn9", 0.0)],
@@ -77,39 +79,41 @@ def test_removed_hosts_that_are_not_listed_are_counted():
 
 def test_only_the_most_frequent_reasons_are_shown():
     reasons = [(f"cn{letter}", f"reason {letter}") for letter in "abcdefg"]
-    told = lines(explanation(filters=[stage(8, 1, reasons, name="Some")], hosts=[host("cnh", 0.0)]))
+    told = text_lines(
+        explanation(filters=[stage(8, 1, reasons, name="Some")], hosts=[host("cnh", 0.0)])
+    )
     assert "1 host: reason e (cne)" in told
     assert "2 more" in told
     assert not [line for line in told if "reason f" in line]
 
 
-def test_the_best_three_are_shown_with_what_each_weigher_gave():
+def test_best_three_hosts_have_the_weight_of_each_weigher():
     hosts = [
         host(f"cn{number}", 3.0 - number, RAMWeigher=weight(1 / (number + 1), 4096 - number))
         for number in range(4)
     ]
-    told = lines(explanation(hosts=hosts, weighers=["RAMWeigher"]))
+    told = text_lines(explanation(hosts=hosts, weighers=["RAMWeigher"]))
     assert "Best 3 of 4 cn0 cn1 cn2" in told
     assert "weight 3.000 2.000 1.000" in told
     assert "RAMWeigher 1.000 (raw 4096) 0.500 (raw 4095) 0.333 (raw 4094)" in told
 
 
-def test_a_multiplier_is_shown_where_it_changes_something():
+def test_multiplier_other_than_1_is_shown():
     one = host("cn1", -1.0, RAMWeigher=weight(0.5, 4096, -2.0))
-    told = lines(explanation(hosts=[one], weighers=["RAMWeigher"]))
+    told = text_lines(explanation(hosts=[one], weighers=["RAMWeigher"]))
     assert "RAMWeigher -2 x 0.500 = -1.000 (raw 4096)" in told
 
 
-def test_a_single_host_that_was_not_weighed_has_its_weight_alone():
-    told = lines(explanation(hosts=[host("cn1", 0.0)]))
+def test_single_unweighed_host_has_only_its_weight():
+    told = text_lines(explanation(hosts=[host("cn1", 0.0)]))
     assert told[told.index("Best 1 of 1 cn1") + 2] == "weight 0.000"
 
 
-def test_hosts_that_are_shown_alone_are_not_called_the_best():
+def test_requested_hosts_are_not_labelled_best():
     """Nor is their number to be taken for a rank."""
     document = explanation(filters=[stage(9, 7, name="ComputeFilter")], hosts=[host("cn5", 0.0)])
     document["verdicts"] = [{"host": "cn5", "node": "cn5", "rank": 6}]
-    told = lines(document)
+    told = text_lines(document)
     assert "7 hosts passed policy default" in told
     assert "Requested cn5" in told
     assert "rank 6 of 7" in told
@@ -118,13 +122,13 @@ def test_hosts_that_are_shown_alone_are_not_called_the_best():
 def test_many_weighers_fit_80_columns():
     names = [f"Weigher{number}OfALongName" for number in range(12)]
     weights = {name: weight(0.5, 123456) for name in names}
-    text = shown(explanation(hosts=[host("cn1", 6.0, **weights)] * 3, weighers=names))
+    text = render_text(explanation(hosts=[host("cn1", 6.0, **weights)] * 3, weighers=names))
     assert max(map(len, text.splitlines())) <= 80
     assert all(name in text for name in names)
 
 
-def test_what_instances_take_is_told_once_where_it_is_the_same():
-    told = lines(
+def test_equal_allocations_are_shown_once():
+    told = text_lines(
         explanation(hosts=[host("cn1", 0.0)]),
         [selection("i-1", "cn1", VCPU=1), selection("i-2", "cn2", VCPU=1)],
     )
@@ -132,8 +136,8 @@ def test_what_instances_take_is_told_once_where_it_is_the_same():
     assert "i-2 cn2 nova" in told
 
 
-def test_what_instances_take_is_told_of_each_where_it_differs():
-    told = lines(
+def test_different_allocations_are_shown_per_instance():
+    told = text_lines(
         explanation(hosts=[host("cn1", 0.0)]),
         [selection("i-1", "cn1", VCPU=1), selection("i-2", "cn1", PCPU=1)],
         "Selected, not claimed",
@@ -142,8 +146,8 @@ def test_what_instances_take_is_told_of_each_where_it_differs():
     assert "i-2 cn1 nova PCPU=1" in told
 
 
-def test_request_filters_tell_what_they_changed():
-    told = lines(
+def test_request_filters_show_their_changes():
+    told = text_lines(
         explanation(
             request_filters=[
                 {"name": "quiet", "applied": False, "changes": {}},
@@ -161,7 +165,7 @@ def test_request_filters_tell_what_they_changed():
     assert not [line for line in told if "quiet" in line]
 
 
-def test_aggregates_are_named_where_names_are_known_but_not_in_the_query():
+def test_aggregates_have_names_only_outside_the_query():
     document = explanation(
         request_filters=[
             {"name": "forbidden_aggregates", "applied": True}
@@ -171,15 +175,15 @@ def test_aggregates_are_named_where_names_are_known_but_not_in_the_query():
         hosts=[host("cn2", 0.0)],
     )
     document["funnel"]["allocation_candidates"]["query"] = f"member_of=%21in%3A{AGGREGATE}"
-    assert "Query" not in shown(document)
-    told = lines(document, names={AGGREGATE: "windows"}, verbose=True)
+    assert "Query" not in render_text(document)
+    told = text_lines(document, names={AGGREGATE: "windows"}, verbose=True)
     assert "forbidden_aggregates windows" in told
     assert f"Query member_of=%21in%3A{AGGREGATE}" in told
     assert "2 1 ████████ member_of !in:windows" in told
     assert "1 host: in windows (cn1)" in told
 
 
-def test_a_terminal_without_unicode_gets_bars_of_signs():
+def test_terminal_without_unicode_gets_ascii_bars():
     raw = io.BytesIO()
     with io.TextIOWrapper(raw, encoding="ascii") as file:
         document = explanation(steps=[step("resources", "VCPU:1", 4, 4)], hosts=[host("cn1", 0.0)])
@@ -188,28 +192,28 @@ def test_a_terminal_without_unicode_gets_bars_of_signs():
         assert b"################" in raw.getvalue()
 
 
-def test_the_obstacle_is_the_servers():
+def test_obstacle_is_that_of_the_server():
     document = explanation()
     document["funnel"]["obstacle"] = {"stage": "filters", "name": "F", "reason": "F rejected all"}
     assert obstacle(document) == "F rejected all"
-    assert "No valid host F rejected all" in " ".join(lines(document))
+    assert "No valid host F rejected all" in " ".join(text_lines(document))
 
 
-def test_a_server_that_does_not_tell_the_obstacle_is_shown_all_the_same():
-    assert "No valid host the server did not report" in " ".join(lines(explanation()))
+def test_answer_without_an_obstacle_is_rendered():
+    assert "No valid host the server did not report" in " ".join(text_lines(explanation()))
 
 
-def test_a_limit_names_its_option():
+def test_limit_is_shown_with_its_option():
     limit = step("limit", "5", 6, 5) | {"option": "[scheduler] max_placement_results"}
-    told = lines(explanation(steps=[limit], hosts=[host("cn1", 0.0)]))
+    told = text_lines(explanation(steps=[limit], hosts=[host("cn1", 0.0)]))
     assert "6 5 █████████████ limit 5 by [scheduler] max_placement_results" in told
 
 
-def test_request_filter_that_changed_nothing_says_so():
+def test_request_filter_without_changes_is_shown():
     told = explanation(steps=[step("resources", "VCPU:1", 1, 1)])
     report = {"name": "forbidden_aggregates", "applied": True, "elapsed_ms": 0.1, "changes": {}}
     told["funnel"]["request_filters"] = [report]
-    assert "forbidden_aggregates changed nothing" in lines(told)
+    assert "forbidden_aggregates changed nothing" in text_lines(told)
 
 
 def test_weight_of_zero_has_no_sign():
@@ -217,4 +221,4 @@ def test_weight_of_zero_has_no_sign():
     told = explanation(
         steps=[step("resources", "VCPU:1", 1, 1)], hosts=[host("cn1", 0.0, **weights)]
     )
-    assert "-0.000" not in shown(told)
+    assert "-0.000" not in render_text(told)

@@ -15,7 +15,7 @@ EXPLAIN = ("explain", "--vcpus", "1")
 
 
 @pytest.fixture
-def told(sqlite_app, sqlite_url, monkeypatch, tmp_path, capsys):
+def error_of(sqlite_app, sqlite_url, monkeypatch, tmp_path, capsys):
     """Run a command that fails on a cloud of one host; return what it says of the failure."""
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
@@ -53,9 +53,9 @@ FILES = [
 
 @pytest.mark.parametrize(("text", "words"), FILES)
 @pytest.mark.parametrize("command", [("plan", "f"), (*EXPLAIN, "--changes", "f")], ids=str)
-def test_a_wrong_file_of_changes_is_named_with_the_line(told, tmp_path, command, text, words):
+def test_invalid_changes_file_is_reported_with_the_line(error_of, tmp_path, command, text, words):
     (tmp_path / "f").write_text(text)
-    assert told(*command) == words
+    assert error_of(*command) == words
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def test_a_wrong_file_of_changes_is_named_with_the_line(told, tmp_path, command,
         ("flavors:\n- 5", "f:3: flavors: expected a text, not 5"),
     ],
 )
-def test_wrong_flavors_of_a_plan_are_named_with_the_line(told, tmp_path, flavors, words):
+def test_invalid_flavor_of_a_plan_is_reported_with_the_line(error_of, tmp_path, flavors, words):
     (tmp_path / "f").write_text(f"changes: [drain: [cn1]]\n{flavors}")
-    assert told("plan", "f") == words
+    assert error_of("plan", "f") == words
 
 
 @pytest.mark.parametrize(
@@ -102,29 +102,29 @@ def test_wrong_flavors_of_a_plan_are_named_with_the_line(told, tmp_path, flavors
         ),
     ],
 )
-def test_a_wrong_option_is_named(told, arguments, words):
-    assert told(*arguments) == words
+def test_invalid_option_is_reported_by_name(error_of, arguments, words):
+    assert error_of(*arguments) == words
 
 
-def test_the_answer_of_a_server_is_put_in_the_same_words(told, sqlite_app, tmp_path):
+def test_json_path_in_a_server_error_becomes_the_option(error_of, sqlite_app, tmp_path):
     (tmp_path / "f").write_text("- drain: [cn1]\n- drain: [cn2]")
     with serve_application(sqlite_app.app) as url:
-        line = told("plan", "f", "--url", url, "--token", "admin")
+        line = error_of("plan", "f", "--url", url, "--token", "admin")
     assert line.startswith("f:2: drain: there is no host 'cn2'; did you mean 'cn1'? (400, req-")
 
 
-def test_a_parameter_that_a_server_refuses_is_put_in_the_same_words(told, sqlite_app):
+def test_parameter_in_a_server_error_becomes_the_option(error_of, sqlite_app):
     with serve_application(sqlite_app.app) as url:
-        line = told("decision", "list", "--instance", "x", "--url", url, "--token", "admin")
+        line = error_of("decision", "list", "--instance", "x", "--url", url, "--token", "admin")
     assert line.startswith("--instance: expected a UUID, not 'x' (400, req-")
 
 
-def test_a_path_stays_where_no_place_is_known():
+def test_unknown_path_is_not_replaced():
     wrong = Error("5 is of no use", at="$.a[1].b")
     assert reword(wrong, lambda _steps, _key: None) == "5 is of no use (at $.a[1].b)"
     assert reword(Error("nothing of the kind"), lambda _steps, _key: "x") == "nothing of the kind"
 
 
-def test_a_path_is_taken_apart():
+def test_path_is_split():
     assert steps_of("$.a[1].b['c.d'][0]") == ("a", 1, "b", "c.d", 0)
     assert steps_of("since") == ("since",)

@@ -20,26 +20,26 @@ from tests.support.loopback import serve_application
 pytestmark = pytest.mark.slow
 
 
-def client_of(url: str, **options: float) -> SchedulerClient:
+def build_client(url: str, **options: float) -> SchedulerClient:
     return SchedulerClient(Adapter(Session(Token(url, "admin")), endpoint_override=url), **options)
 
 
-def test_names_of_aggregates_that_cannot_be_had_are_none():
-    assert client_of("http://127.0.0.1:1").aggregate_names() == {}
+def test_missing_aggregate_names_are_omitted():
+    assert build_client("http://127.0.0.1:1").aggregate_names() == {}
 
 
-def test_a_server_that_takes_longer_may_still_be_working():
+def test_timeout_error_says_the_server_may_still_be_working():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         base = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(Unavailable) as told:
-            client_of(base, timeout=0.2).post("explain", {})
+            build_client(base, timeout=0.2).post("explain", {})
     assert told.value.detail == (
         f"{base} did not answer within 0.2 s and may still process the request: "
         "increase --timeout SECONDS"
     )
 
 
-def show_path(environ, start_response):
+def answer_with_path(environ, start_response):
     """Answer with the path of the request; redirect that of the host ``moved``."""
     path = environ["PATH_INFO"]
     location = [("Location", "/elsewhere")] if path.endswith("/moved") else []
@@ -48,18 +48,18 @@ def show_path(environ, start_response):
 
 
 def test_redirect_to_a_relative_address_is_followed(capsys):
-    with serve_application(show_path) as url:
+    with serve_application(answer_with_path) as url:
         assert main(["policy", "show", "moved", "--format", "json", "--url", url]) == 0
     assert json.loads(capsys.readouterr().out)["path"] == "/elsewhere"
 
 
 def test_percent_sign_in_the_address_is_kept():
-    with serve_application(show_path) as url:
-        answer = client_of(f"{url}/a%20b").show("hosts", "x")
+    with serve_application(answer_with_path) as url:
+        answer = build_client(f"{url}/a%20b").show("hosts", "x")
     assert answer["path"] == "/a b/scheduler/v1/hosts/x"
 
 
-def test_closed_connection_is_reported_and_the_request_not_repeated():
+def test_closed_connection_is_reported_without_a_retry():
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def close_connection():
@@ -72,7 +72,7 @@ def test_closed_connection_is_reported_and_the_request_not_repeated():
         threading.Thread(target=close_connection).start()
         base = f"http://127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(Unavailable) as told:
-            client_of(base, timeout=60).post("select_destinations", {})
+            build_client(base, timeout=60).post("select_destinations", {})
         reason = "Remote end closed connection without response"
         assert told.value.detail == f"{base} does not answer: {reason}"
         server.setblocking(False)
@@ -90,7 +90,7 @@ def test_certificate_is_verified_with_the_bundle_of_the_environment(
     for name, signer in (("other.pem", trustme.CA()), ("ours.pem", authority)):
         signer.cert_pem.write_to_path(str(tmp_path / name))
     monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
-    with serve_application(show_path, tls) as url:
+    with serve_application(answer_with_path, tls) as url:
         command = ["policy", "show", "x", "--format", "json", "--url", url]
         monkeypatch.setenv(variable, str(tmp_path / "other.pem"))
         assert main(command) == 1
@@ -101,9 +101,9 @@ def test_certificate_is_verified_with_the_bundle_of_the_environment(
 
 
 @pytest.mark.parametrize("name", [".", ".."])
-def test_name_that_would_change_the_path_is_refused(name):
+def test_name_with_a_path_separator_is_refused(name):
     with pytest.raises(Invalid, match="is not allowed in a URL"):
-        client_of("http://127.0.0.1:1").show("hosts", name)
+        build_client("http://127.0.0.1:1").show("hosts", name)
 
 
 SIZES = ("--vcpus", "1", "--ram", "1", "--disk", "0")
@@ -136,6 +136,6 @@ def test_argument_that_is_not_utf8_is_refused_with_its_place(
 
 
 @pytest.mark.parametrize("command", ["policy", "hosts"])
-def test_name_that_is_not_utf8_is_asked_of_no_server(capsys, command):
+def test_not_utf8_name_sends_no_request(capsys, command):
     main([command, "show", BYTE, "--url", "http://127.0.0.1:1"])
     assert capsys.readouterr().err == "placement-sched: '\\udcff' is not valid UTF-8\n"

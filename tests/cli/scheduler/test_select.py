@@ -37,7 +37,7 @@ def cloud(sqlite_app, sqlite_url, monkeypatch):
 
 
 @pytest.fixture
-def answer(cloud, capsys):
+def run_cli(cloud, capsys):
     """Run a command on the cloud; return its status, stdout and stderr."""
 
     def answer(*arguments: str) -> tuple[int, str, str]:
@@ -48,12 +48,12 @@ def answer(cloud, capsys):
     return answer
 
 
-def allocations(cloud, instance: str) -> dict:
+def read_allocations(cloud, instance: str) -> dict:
     return cloud.get(f"/placement/allocations/{instance}").json["allocations"]
 
 
 @pytest.mark.parametrize("command", ["select", "explain"])
-def test_an_absent_database_is_told_and_not_made(run, tmp_path, command):
+def test_missing_database_is_reported_and_not_created(run, tmp_path, command):
     refused = run(command, *SIZES)
     assert refused.returncode == 1
     (line,) = refused.stderr.splitlines()
@@ -61,7 +61,7 @@ def test_an_absent_database_is_told_and_not_made(run, tmp_path, command):
     assert list(tmp_path.glob("*.db*")) == []
 
 
-def test_a_database_without_hosts_is_named(sqlite_url, monkeypatch, capsys):
+def test_database_without_hosts_is_reported(sqlite_url, monkeypatch, capsys):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     assert main(["explain", *SIZES]) == 0
     assert f"{sqlite_url} has no resource provider" in capsys.readouterr().out
@@ -69,21 +69,21 @@ def test_a_database_without_hosts_is_named(sqlite_url, monkeypatch, capsys):
     assert capsys.readouterr().err.endswith(f" in {sqlite_url}\n")
 
 
-def test_select_claims_for_each_instance(answer, cloud):
-    status, printed, _ = answer("select", *SIZES, "--count", "2", "--format", "json")
+def test_select_claims_for_each_instance(run_cli, cloud):
+    status, printed, _ = run_cli("select", *SIZES, "--count", "2", "--format", "json")
     assert status == 0
     document = json.loads(printed)
     assert len(document["selections"]) == 2
     decision = cloud.get("/scheduler/v1/instances").json
-    claimed = [allocations(cloud, one["uuid"]) for one in decision["instances"]]
+    claimed = [read_allocations(cloud, one["uuid"]) for one in decision["instances"]]
     assert len(claimed) == 2
     for held in claimed:
         ((_, part),) = held.items()
         assert part["resources"] == {"VCPU": 2, "MEMORY_MB": 4096, "DISK_GB": 20}
 
 
-def test_select_shows_the_funnel_and_what_was_claimed(answer):
-    status, printed, _ = answer("select", *SIZES)
+def test_select_prints_the_funnel_and_the_claims(run_cli):
+    status, printed, _ = run_cli("select", *SIZES)
     assert status == 0
     assert "resources MEMORY_MB:4096" in printed
     assert "ComputeFilter" in printed
@@ -91,15 +91,15 @@ def test_select_shows_the_funnel_and_what_was_claimed(answer):
     assert "DISK_GB=20, MEMORY_MB=4096, VCPU=2" in " ".join(printed.split())
 
 
-def test_select_without_a_claim_allocates_nothing(answer, cloud):
-    status, printed, _ = answer("select", *SIZES, "--no-claim")
+def test_select_without_a_claim_allocates_nothing(run_cli, cloud):
+    status, printed, _ = run_cli("select", *SIZES, "--no-claim")
     assert status == 0
     assert "Selected, not claimed" in printed
     assert cloud.get("/scheduler/v1/instances").json["instances"] == []
 
 
-def test_select_that_finds_no_host_says_what_stands_in_the_way(answer, cloud):
-    status, printed, told = answer("select", "--vcpus", "2", "--ram", "30000")
+def test_select_without_a_host_prints_the_obstacle(run_cli, cloud):
+    status, printed, told = run_cli("select", "--vcpus", "2", "--ram", "30000")
     assert status == 1
     assert "No valid host" in printed
     assert told.startswith(
@@ -121,18 +121,18 @@ def test_select_that_finds_no_host_says_what_stands_in_the_way(answer, cloud):
         (("select", "--no-claim", "--fail-on-no-host", "--format", "json"), 3),
     ],
 )
-def test_request_without_a_host_has_a_status_of_its_own(answer, tmp_path, command, status):
+def test_request_without_a_host_has_its_own_exit_status(run_cli, tmp_path, command, status):
     file = tmp_path / "policies.conf"
     file.write_text("[dense]\nram_weight_multiplier = -1.0\n")
     command = (*command, "--config-file", str(file))
-    assert answer(*command, "--ram", "30000")[0] == status
+    assert run_cli(*command, "--ram", "30000")[0] == status
     if "--compare" not in command:
-        assert answer(*command, "--ram", "1000")[0] == 0
-        assert answer(*command, "--ram", "-1")[0] == 1
+        assert run_cli(*command, "--ram", "1000")[0] == 0
+        assert run_cli(*command, "--ram", "-1")[0] == 1
 
 
-def test_select_in_json_that_finds_no_host_prints_the_funnel(answer):
-    status, printed, told = answer("select", "--ram", "30000", "--format", "json")
+def test_json_select_without_a_host_prints_the_funnel(run_cli):
+    status, printed, told = run_cli("select", "--ram", "30000", "--format", "json")
     document = json.loads(printed)
     assert status == 1
     assert document["code"] == "scheduler.no_valid_host"
@@ -140,38 +140,38 @@ def test_select_in_json_that_finds_no_host_prints_the_funnel(answer):
     assert told.count("\n") == 1
 
 
-def test_select_again_with_the_same_instances_claims_nothing_twice(answer, tmp_path):
+def test_repeated_select_claims_nothing_twice(run_cli, tmp_path):
     request = tmp_path / "request.json"
     flavor = {"name": "small", "vcpus": 8, "memory_mb": 8192, "root_gb": 0}
     uuid = "5f3c2d1e-0000-4000-8000-000000000001"
     request.write_text(json.dumps({"flavor": flavor, "instance_uuids": [uuid]}))
-    first, second = (answer("select", str(request), "--format", "json") for _ in range(2))
+    first, second = (run_cli("select", str(request), "--format", "json") for _ in range(2))
     assert first == second
 
 
-def test_explain_claims_nothing_and_succeeds_without_a_host(answer, cloud):
-    status, printed, _ = answer("explain", "--ram", "30000")
+def test_explain_claims_nothing_and_exits_with_0_without_a_host(run_cli, cloud):
+    status, printed, _ = run_cli("explain", "--ram", "30000")
     assert status == 0
     assert "No valid host" in printed
     assert cloud.get("/scheduler/v1/instances").json["instances"] == []
 
 
-def test_explain_in_json_is_the_apis_answer(answer, cloud):
-    status, printed, _ = answer("explain", *SIZES, "--format", "json")
+def test_json_explain_equals_the_answer_of_the_api(run_cli, cloud):
+    status, printed, _ = run_cli("explain", *SIZES, "--format", "json")
     document = json.loads(printed)
     assert status == 0
     assert document["outcome"] == "selected"
     assert [host["host"] for host in document["hosts"]] == ["cn3", "cn2", "cn1"]
 
 
-def test_explain_shows_the_best_three_with_their_weights(answer):
-    _, printed, _ = answer("explain", *SIZES)
+def test_explain_shows_the_best_three_with_their_weights(run_cli):
+    _, printed, _ = run_cli("explain", *SIZES)
     assert "Best 3 of 3" in printed
     assert "RAMWeigher" in printed
 
 
-def test_explain_gives_the_verdict_on_a_host_first(answer):
-    status, printed, told = answer("explain", *SIZES, "--host", "cn2")
+def test_explain_gives_the_verdict_on_a_host_first(run_cli):
+    status, printed, told = run_cli("explain", *SIZES, "--host", "cn2")
     assert (status, told) == (0, "")
     first, *rest = printed.splitlines()
     assert first.startswith("cn2  passed, rank 2 of 3, weight ")
@@ -181,8 +181,8 @@ def test_explain_gives_the_verdict_on_a_host_first(answer):
     assert not [line for line in flat if "cn3" in line]
 
 
-def test_explain_gives_every_reason_of_a_host(answer):
-    status, printed, _ = answer("explain", "--vcpus", "9", "--ram", "10000", "--host", "cn1")
+def test_explain_gives_every_reason_of_a_host(run_cli):
+    status, printed, _ = run_cli("explain", "--vcpus", "9", "--ram", "10000", "--host", "cn1")
     assert status == 0
     shown = " ".join(printed.split())
     assert shown.startswith(
@@ -192,55 +192,55 @@ def test_explain_gives_every_reason_of_a_host(answer):
     assert "resources VCPU:9 VCPU: at most 8 in one allocation (max_unit), 9 requested" in shown
 
 
-def test_explain_refuses_an_unknown_host_by_name(answer):
-    status, printed, told = answer("explain", *SIZES, "--host", "cn7")
+def test_explain_reports_an_unknown_host(run_cli):
+    status, printed, told = run_cli("explain", *SIZES, "--host", "cn7")
     assert (status, printed) == (1, "")
     assert told.startswith("placement-sched: --host: unknown host 'cn7'; did you mean 'cn")
 
 
-def test_explain_answers_for_known_hosts_beside_unknown_ones(answer):
+def test_explain_reports_known_hosts_despite_unknown_hosts(run_cli):
     hosts = ("--host", "mars", "--host", "cn1", "--host", "venus")
-    status, printed, told = answer("explain", *SIZES, *hosts)
+    status, printed, told = run_cli("explain", *SIZES, *hosts)
     assert status == 1
     assert printed.startswith("cn1  passed, rank 3 of 3")
     assert (
         told == "placement-sched: --host: unknown hosts 'mars', 'venus'; there are: cn1, cn2, cn3\n"
     )
-    status, printed, told = answer("explain", *SIZES, *hosts, "--format", "json")
+    status, printed, told = run_cli("explain", *SIZES, *hosts, "--format", "json")
     assert status == 1
     verdicts = [one["verdict"] for one in json.loads(printed)["verdicts"]]
     assert verdicts == ["unknown", "passed", "unknown"]
 
 
-def test_a_host_is_called_by_its_own_name_whichever_was_asked_for(answer):
+def test_host_found_by_node_is_shown_by_its_own_name(run_cli):
     uuid = "00000002-0000-4000-8000-000000000000"
-    _, printed, _ = answer("explain", *SIZES, "--host", uuid)
+    _, printed, _ = run_cli("explain", *SIZES, "--host", uuid)
     assert printed.startswith(f"cn2, requested as {uuid}  passed")
 
 
-def test_verdicts_stand_side_by_side_in_a_comparison(answer, tmp_path, monkeypatch):
+def test_comparison_shows_verdicts_side_by_side(run_cli, tmp_path, monkeypatch):
     file = tmp_path / "policies.conf"
     file.write_text("[tight]\nenabled_filters = ComputeFilter\nram_weight_multiplier = -1.0\n")
     flags = ("--host", "cn1", "--compare", "default,tight", "--config-file", str(file))
-    status, printed, _ = answer("explain", *SIZES, *flags)
+    status, printed, _ = run_cli("explain", *SIZES, *flags)
     (row,) = [line for line in printed.splitlines() if line.startswith("cn1")]
     assert status == 0
     assert "rank 3 of 3" in row
     assert "rank 1 of 3" in row
 
 
-def test_explain_overrides_settings_with_json_or_text(answer):
+def test_overrides_may_be_json_or_text(run_cli):
     override = 'filter_scheduler.enabled_filters=["AllHostsFilter"]'
     text = "filter_scheduler.ram_weight_multiplier=-1.0"
     arguments = ("explain", *SIZES, "--override", override, "--override", text)
-    _, printed, _ = answer(*arguments, "--format", "json")
+    _, printed, _ = run_cli(*arguments, "--format", "json")
     document = json.loads(printed)
     assert [one["name"] for one in document["funnel"]["filters"]] == ["AllHostsFilter"]
     assert {"name": "RAMWeigher", "multiplier": -1.0} in document["funnel"]["weighers"]
 
 
-def test_properties_of_flavor_and_image_reach_the_request(answer):
-    _, printed, _ = answer(
+def test_flavor_and_image_properties_are_sent(run_cli):
+    _, printed, _ = run_cli(
         "explain",
         *SIZES,
         "--property",
@@ -254,39 +254,39 @@ def test_properties_of_flavor_and_image_reach_the_request(answer):
     assert "required=HW_CPU_X86_AVX2" in query
 
 
-def test_image_is_named(answer, cloud):
+def test_image_option_is_sent(run_cli, cloud):
     attributes = {"name": "linux", "trait:HW_CPU_X86_AVX2": "required"}
     uuid = cloud.post_json("/image/v2/images", attributes).json["id"]
     for named in ("linux", uuid):
-        _, printed, _ = answer("explain", *SIZES, "--image", named, "--format", "json")
+        _, printed, _ = run_cli("explain", *SIZES, "--image", named, "--format", "json")
         query = json.loads(printed)["funnel"]["allocation_candidates"]["query"]
         assert "required=HW_CPU_X86_AVX2" in query
 
 
-def test_flavor_is_named(answer, cloud):
+def test_flavor_option_is_sent(run_cli, cloud):
     flavor = {"id": "f1", "name": "m1", "ram": 4096, "vcpus": 2, "disk": 20}
     cloud.post_json("/compute/v2.1/flavors", {"flavor": flavor})
     for named in ("f1", "m1"):
-        _, printed, _ = answer("explain", "--flavor", named, "--format", "json")
+        _, printed, _ = run_cli("explain", "--flavor", named, "--format", "json")
         query = json.loads(printed)["funnel"]["allocation_candidates"]["query"]
         assert "DISK_GB%3A20%2CMEMORY_MB%3A4096%2CVCPU%3A2" in query
 
 
-def test_word_is_a_flavor_unless_it_names_a_file(answer, cloud, tmp_path, monkeypatch):
+def test_argument_is_a_flavor_unless_a_file_exists(run_cli, cloud, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     body = {"flavor": {"name": "m1.tiny", "vcpus": 1, "ram": 512, "disk": 1}}
     cloud.post_json(
         "/compute/v2.1/flavors", body, headers={"OpenStack-API-Version": "compute 2.96"}
     )
     for command in (("explain",), ("select", "--no-claim")):
-        status, printed, _ = answer(*command, "m1.tiny")
+        status, printed, _ = run_cli(*command, "m1.tiny")
         assert (status, "MEMORY_MB:512" in printed) == (0, True)
     (tmp_path / "m1.tiny").write_text("not JSON")
-    status, _, error = answer("explain", "m1.tiny")
+    status, _, error = run_cli("explain", "m1.tiny")
     assert (status, error.startswith("placement-sched: m1.tiny: not JSON")) == (1, True)
 
 
-def test_request_comes_from_stdin(run):
+def test_request_is_read_from_stdin(run):
     flavor = {"name": "x", "vcpus": 1, "memory_mb": 1, "root_gb": 0}
     body = json.dumps({"request_spec": {"flavor": flavor}, "return_alternates": True})
     run("db", "sync")
@@ -354,8 +354,8 @@ def test_request_comes_from_stdin(run):
     ],
 )
 @pytest.mark.parametrize("command", ["select", "explain"])
-def test_wrong_requests_are_one_line(answer, command, arguments, words):
-    status, printed, told = answer(command, *arguments)
+def test_invalid_requests_are_reported_in_one_line(run_cli, command, arguments, words):
+    status, printed, told = run_cli(command, *arguments)
     assert status == 1
     assert printed == ""
     assert words in told
@@ -363,15 +363,15 @@ def test_wrong_requests_are_one_line(answer, command, arguments, words):
 
 
 @pytest.mark.parametrize("text", ["[]", "{", "1"])
-def test_file_that_is_no_request_is_named(answer, tmp_path, text):
+def test_invalid_request_file_is_reported_by_name(run_cli, tmp_path, text):
     (tmp_path / "bad.json").write_text(text)
-    status, _, told = answer("explain", str(tmp_path / "bad.json"))
+    status, _, told = run_cli("explain", str(tmp_path / "bad.json"))
     assert status == 1
     assert "bad.json: " in told
 
 
-def test_policies_that_are_compared_are_named_with_the_default_one(answer):
-    status, _, told = answer("explain", *SIZES, "--compare", "dense,sparse")
+def test_comparison_lists_policies_and_the_default(run_cli):
+    status, _, told = run_cli("explain", *SIZES, "--compare", "dense,sparse")
     assert status == 1
     assert told.endswith("there is no policy 'dense'; there are: default\n")
 
@@ -389,22 +389,22 @@ def test_policies_that_are_compared_are_named_with_the_default_one(answer):
         (("--image-property", "hw_cpu_policy=x"), "--image-property: image property 'hw_cpu_pol"),
     ],
 )
-def test_what_explain_takes_besides_is_answered_by_option(answer, arguments, words):
-    status, printed, told = answer("explain", *SIZES, *arguments)
+def test_invalid_explain_option_is_reported_by_name(run_cli, arguments, words):
+    status, printed, told = run_cli("explain", *SIZES, *arguments)
     assert (status, printed) == (1, "")
     assert told.startswith(f"placement-sched: {words}")
     assert "$" not in told
 
 
-def test_a_place_in_a_file_stays_a_path(answer, tmp_path):
+def test_json_path_in_a_file_is_not_replaced(run_cli, tmp_path):
     request = tmp_path / "request.json"
     request.write_text(json.dumps({"flavor": {"vcpus": -1, "memory_mb": 1}}))
-    status, _, told = answer("explain", str(request), "--override", "scheduler.max_attempts=2")
+    status, _, told = run_cli("explain", str(request), "--override", "scheduler.max_attempts=2")
     assert status == 1
     assert "(at $.request_spec.flavor.vcpus)" in told
 
 
-def test_what_a_server_refuses_is_answered_by_option_too(serve, run):
+def test_error_of_a_server_is_reported_by_option(serve, run):
     url = serve().url
     refused = run("explain", "--url", url, "--vcpus", "1", "--count", "100000")
     assert refused.returncode == 1
@@ -413,19 +413,19 @@ def test_what_a_server_refuses_is_answered_by_option_too(serve, run):
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "x", ""])
-def test_a_timeout_is_a_number_of_seconds(run, seconds):
+def test_timeout_must_be_a_number_of_seconds(run, seconds):
     refused = run("explain", "--vcpus", "1", f"--timeout={seconds}")
     assert refused.returncode == 2
     assert "--timeout: expected a number of seconds" in refused.stderr
 
 
-def test_unknown_override_is_named(answer):
-    status, _, told = answer("explain", *SIZES, "--override", "scheduler.nonsense=1")
+def test_unknown_override_is_reported(run_cli):
+    status, _, told = run_cli("explain", *SIZES, "--override", "scheduler.nonsense=1")
     assert status == 1
     assert "scheduler.nonsense" in told
 
 
-def test_a_server_is_asked_by_address(serve, run):
+def test_request_is_sent_to_the_server_url(serve, run):
     server = serve()
     here = run("explain", *SIZES, "--url", server.url, "--format", "json")
     assert here.returncode == 0, here.stderr
@@ -436,7 +436,7 @@ def test_a_server_is_asked_by_address(serve, run):
     assert "No valid host" in refused.stdout
 
 
-def test_what_a_server_refuses_is_told_with_its_request_id(serve, run):
+def test_error_of_a_server_is_reported_with_its_request_id(serve, run):
     server = serve()
     refused = run("select", *SIZES, "--url", server.url, "--token", "nobody")
     assert refused.returncode == 1
@@ -444,25 +444,25 @@ def test_what_a_server_refuses_is_told_with_its_request_id(serve, run):
     assert refused.stderr.count("\n") == 1
 
 
-def test_what_is_no_server_of_this_kind_is_told(serve, run):
+def test_answer_of_another_service_is_reported(serve, run):
     server = serve()
     refused = run("explain", *SIZES, "--url", f"{server.url}/image")
     assert refused.returncode == 1
     assert refused.stderr.count("\n") == 1
 
 
-def test_a_zone_that_is_nowhere_is_no_word_against_the_cloud(answer):
+def test_unknown_zone_is_reported_with_the_nearest_name(run_cli):
     """There are hosts; it is a request filter that refused."""
-    status, printed, _ = answer("explain", *SIZES, "--zone", "novas")
+    status, printed, _ = run_cli("explain", *SIZES, "--zone", "novas")
     assert status == 0
     assert "has no resource provider" not in printed
     assert "did you mean 'nova'?" in " ".join(printed.split())
 
 
-def test_explain_writes_a_report_beside_its_answer(answer, tmp_path):
+def test_explain_writes_a_report_and_prints_the_answer(run_cli, tmp_path):
     report = tmp_path / "reports" / "report.html"
     report.parent.mkdir()
-    answer("explain", "--vcpus", "1", "--ram", "1024", "--disk", "1", "--html", str(report))
+    run_cli("explain", "--vcpus", "1", "--ram", "1024", "--disk", "1", "--html", str(report))
     text = report.read_text()
     assert text.startswith("<!DOCTYPE html>")
     assert "passed all stages" in text
@@ -478,42 +478,38 @@ def test_explain_writes_a_report_beside_its_answer(answer, tmp_path):
     [("explain", "--vcpus", "1"), ("capacity", "--vcpus", "1"), ("decision", "show", "KEPT")],
     ids=lambda words: words[0],
 )
-def test_a_report_that_cannot_be_written_is_one_line_and_leaves_nothing(
-    answer, tmp_path, command, file, why
-):
+def test_unwritable_report_is_reported_and_leaves_no_file(run_cli, tmp_path, command, file, why):
     (tmp_path / "taken").mkdir()
     if command[-1] == "KEPT":
         asked = ("--vcpus", "1", "--keep", "--format", "json")
-        command = (*command[:-1], json.loads(answer("explain", *asked)[1])["decision"])
+        command = (*command[:-1], json.loads(run_cli("explain", *asked)[1])["decision"])
     before = sorted(tmp_path.rglob("*"))
-    status, printed, told = answer(*command, "--html", str(tmp_path / file))
+    status, printed, told = run_cli(*command, "--html", str(tmp_path / file))
     assert (status, printed) == (1, "")
     assert told == f"placement-sched: --html {tmp_path / file}: {why}\n"
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_hosts_can_be_forced_and_left_out(answer):
-    _, printed, _ = answer("explain", *SIZES, "--force-host", "cn2", "--format", "json")
+def test_hosts_can_be_forced_and_ignored(run_cli):
+    _, printed, _ = run_cli("explain", *SIZES, "--force-host", "cn2", "--format", "json")
     assert [host["host"] for host in json.loads(printed)["hosts"]] == ["cn2"]
     left_out = ("--ignore-host", "cn2", "--ignore-host", "cn3")
-    _, printed, _ = answer("explain", *SIZES, *left_out, "--format", "json")
+    _, printed, _ = run_cli("explain", *SIZES, *left_out, "--format", "json")
     assert [host["host"] for host in json.loads(printed)["hosts"]] == ["cn1"]
 
 
 @pytest.mark.parametrize("option", ["--force-host", "--ignore-host"])
-def test_explain_of_a_host_that_is_not_there_is_printed_and_fails_with_the_nearest(answer, option):
-    status, out, err = answer("explain", *SIZES, option, "cn9")
+def test_explain_of_a_missing_host_fails_with_the_nearest_name(run_cli, option):
+    status, out, err = run_cli("explain", *SIZES, option, "cn9")
     assert status == 1
     assert "in   out" in out
     assert f"{option}: there is no host 'cn9'; did you mean 'cn1'?" in err
 
 
-def test_explain_of_a_request_file_fails_with_the_place_of_a_host_that_is_not_there(
-    answer, tmp_path
-):
+def test_missing_host_in_a_request_file_is_reported_with_its_place(run_cli, tmp_path):
     flavor = {"name": "m1", "vcpus": 1, "memory_mb": 1, "root_gb": 0}
     file = tmp_path / "request.json"
     file.write_text(json.dumps({"request_spec": {"flavor": flavor, "force_hosts": ["cn9"]}}))
-    status, _, err = answer("explain", str(file))
+    status, _, err = run_cli("explain", str(file))
     assert status == 1
     assert "request_spec.force_hosts: there is no host 'cn9'; did you mean 'cn1'?" in err

@@ -19,13 +19,13 @@ from placement_sched.config.settings import Settings
         (["a=1", "a=2"], (("a", 1.0), ("a", 2.0))),
     ],
 )
-def test_setting_gives_names_and_ratios_in_the_order_written(items, pairs, caplog):
+def test_weight_setting_is_parsed_in_order(items, pairs, caplog):
     assert ratios(items) == pairs
     assert not caplog.records
 
 
 @pytest.mark.parametrize("bad", ["a", "a=", "=1", "a=x", "a=nan", "a=inf", "", "a=1=2"])
-def test_what_is_not_name_and_number_is_logged_and_ignored(bad, caplog):
+def test_invalid_weight_setting_is_logged_and_ignored(bad, caplog):
     with caplog.at_level(logging.WARNING):
         assert ratios([bad, "b=1"]) == (("b", 1.0),)
     (record,) = caplog.records
@@ -40,14 +40,14 @@ def test_what_is_not_name_and_number_is_logged_and_ignored(bad, caplog):
         "[DEFAULT]\nmetrics_weight_setting = a=1.0, b=-1.0\n",
     ],
 )
-def test_setting_has_the_name_of_the_founding_documents_too(text, tmp_path):
+def test_weight_setting_has_its_historical_name(text, tmp_path):
     file = tmp_path / "nova.conf"
     file.write_text(text)
     settings = Settings.from_conf(read_files(new_conf(), [str(file)]))
     assert settings.metrics.weight_setting == ["a=1.0", "b=-1.0"]
 
 
-def test_defaults_are_novas():
+def test_defaults_equal_novas():
     options = Settings.from_conf(read_files(new_conf())).metrics
     assert (options.weight_multiplier, options.weight_setting) == (1.0, [])
     assert (options.required, options.weight_of_unavailable) == (True, -10000.0)

@@ -159,7 +159,7 @@ def catalogue() -> Catalogue:
 
 
 @each_option
-def test_option_is_known_or_told_to_mean_nothing(catalogue, group, name, value):
+def test_option_is_supported_or_reported_as_ignored(catalogue, group, name, value):
     if group == "keystone_authtoken":
         catalogue.add_keystone_plugin(group, "password")
     known = catalogue.find(group, name) or catalogue.deprecated.get((group, name))
@@ -187,7 +187,7 @@ def test_file_with_every_option_is_valid(tmp_path):
     ).placement.max_allocation_candidates
 
 
-def ours() -> list[tuple[str, str]]:
+def own_options() -> list[tuple[str, str]]:
     conf = new_conf()
     return [
         (group, name)
@@ -196,17 +196,17 @@ def ours() -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize(("group", "name"), ours(), ids=str)
-def test_no_option_both_works_and_means_nothing(group, name):
+@pytest.mark.parametrize(("group", "name"), own_options(), ids=str)
+def test_no_option_is_both_supported_and_ignored(group, name):
     assert (group, name) not in WITHOUT_MEANING
 
 
 @pytest.mark.parametrize(("group", "name"), WITHOUT_MEANING, ids=str)
-def test_option_without_meaning_has_its_reason(group, name):
+def test_ignored_option_has_a_reason(group, name):
     assert len(WITHOUT_MEANING[group, name].split()) > 4
 
 
-def test_authentication_may_be_chosen_under_its_oldest_name(tmp_path):
+def test_auth_strategy_works_under_its_oldest_name(tmp_path):
     file = tmp_path / "placement.conf"
     file.write_text("[DEFAULT]\nauth_strategy = keystone\n")
     conf = read_files(make_full_conf(), [str(file)])
@@ -214,7 +214,7 @@ def test_authentication_may_be_chosen_under_its_oldest_name(tmp_path):
     assert is_explicit(conf, "api", "auth_strategy")
 
 
-def test_unknown_options_of_known_groups_are_still_told(tmp_path):
+def test_unknown_options_of_known_groups_are_reported(tmp_path):
     file = tmp_path / "placement.conf"
     file.write_text("[profiler]\ncolour = red\n[placement]\nmax_allocation_candidate = 1\n")
     problems = check_files([str(file)], {}, make_full_conf())

@@ -66,12 +66,12 @@ class WatchedPage:
         """Fail where anything went wrong."""
         assert self.wrong == []
 
-    def _expected(self, address: str) -> bool:
+    def _is_expected(self, address: str) -> bool:
         return any(part in address for part in self.expected_errors)
 
     def _record_message(self, message: ConsoleMessage) -> None:
         about = str(message.location.get("url", ""))
-        if message.type == "error" and not self._expected(about):
+        if message.type == "error" and not self._is_expected(about):
             self.wrong.append(f"console: {message.text} ({about})")
 
     def _record_request(self, request: Request) -> None:
@@ -83,7 +83,7 @@ class WatchedPage:
             self.wrong.append(f"another origin: {request.url}")
 
     def _record_response(self, response: Response) -> None:
-        if response.status >= 400 and not self._expected(response.url):
+        if response.status >= 400 and not self._is_expected(response.url):
             self.wrong.append(f"{response.status}: {response.url}")
 
 

@@ -33,7 +33,7 @@ def wait_until_drawn(page) -> None:
     assert page.locator(".map canvas").is_visible()
 
 
-def test_a_flavor_that_is_chosen_takes_the_place_of_sizes(visit, sample_server):
+def test_chosen_flavor_replaces_sizes(visit, sample_server):
     made = {"name": "m1.small", "vcpus": 2, "ram": 2048, "disk": 5, "id": "7"}
     sample_server.ask("POST", "/compute/v2.1/flavors", {"flavor": made})
     try:
@@ -52,7 +52,7 @@ def test_a_flavor_that_is_chosen_takes_the_place_of_sizes(visit, sample_server):
         sample_server.send("DELETE", "/compute/v2.1/flavors/7", None)
 
 
-def test_hosts_that_the_limit_cuts_are_on_the_map_and_not_said_to_be_listed(visit):
+def test_hosts_beyond_the_limit_are_on_the_map_only(visit):
     page = visit(f"{IN_ZONE}&override=scheduler.max_placement_results=5")
     wait_until_drawn(page)
     cut = page.locator(".legend li", has_text="limit 5")
@@ -96,7 +96,7 @@ def test_enter_on_the_map_shows_the_path_of_the_host(visit):
     expect(page.get_by_role("heading", name=f"Path of {named}")).to_be_visible()
 
 
-def test_a_slider_that_is_moved_is_sent_and_another_is_not(visit):
+def test_only_moved_sliders_are_sent(visit):
     page = visit(IN_ZONE)
     page.locator("#question > summary").click()
     page.locator("#option-fields > summary").click()
@@ -113,7 +113,7 @@ def test_a_slider_that_is_moved_is_sent_and_another_is_not(visit):
     assert page.locator(f"[name='{RAM}']").input_value() == ""
 
 
-def test_the_fields_stay_in_view_on_a_wide_screen_while_values_are_tried(visit):
+def test_fields_stay_in_view_on_a_wide_screen(visit):
     page = visit(IN_ZONE)
     page.locator("#question > summary").click()
     page.locator("#option-fields > summary").click()
@@ -122,7 +122,7 @@ def test_the_fields_stay_in_view_on_a_wide_screen_while_values_are_tried(visit):
     assert page.get_by_label("ram, slider").is_visible()
 
 
-def test_an_answer_stands_beside_that_of_another_policy(visit):
+def test_answers_of_two_policies_are_shown_side_by_side(visit):
     page = visit(IN_ZONE)
     page.locator("#question > summary").click()
     page.locator("#option-fields > summary").click()
@@ -146,7 +146,7 @@ def test_the_command_is_copied(visit):
         assert copied == page.locator(f"#{name}").text_content()
 
 
-def test_the_link_reopens_the_question_in_another_window(visit):
+def test_link_reopens_the_request_in_another_window(visit):
     first = visit(f"{REFUSED}&{RAM}=2&count=&hint=a%3Db")
     second = visit(first.locator("#address").text_content())
     assert second.locator("#command").inner_text() == first.locator("#command").inner_text()
@@ -178,7 +178,7 @@ def test_a_long_answer_shows_its_progress_and_can_be_cancelled(visit):
     expect(page.locator(".conclusion")).to_contain_text("Selected.")
 
 
-def test_asking_with_nothing_typed_says_what_to_choose(visit):
+def test_empty_form_shows_an_error(visit):
     page = visit(ASK)
     fill_form(page, vcpus="", ram="", disk="")
     page.get_by_role("button", name="Ask", exact=True).click()
@@ -186,7 +186,7 @@ def test_asking_with_nothing_typed_says_what_to_choose(visit):
     assert page.url.endswith(ASK)
 
 
-def test_an_error_is_read_by_the_form_and_mended_there(visit):
+def test_error_is_announced_and_fixed_in_the_form(visit):
     page = visit(ASK, expected_errors=("zone=az1",))
     fill_form(page, zone="az1")
     page.locator("#option-fields > summary").click()
@@ -200,7 +200,7 @@ def test_an_error_is_read_by_the_form_and_mended_there(visit):
     expect(page.locator(".conclusion")).to_contain_text("Selected.")
 
 
-def test_everything_is_reached_by_keys_alone(visit):
+def test_page_is_usable_by_keyboard(visit):
     page = visit(ASK)
     page.locator("[name=vcpus]").focus()
     page.keyboard.press("Control+A")
@@ -231,14 +231,14 @@ def test_each_view_is_accessible(visit, view, dark):
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_each_view_fits_a_phone(visit, view):
+def test_each_view_fits_a_phone_screen(visit, view):
     page = visit(VIEWS[view], size=PHONE)
     page.wait_for_load_state("networkidle")
     page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
 
-def test_all_works_without_scripts(visit):
+def test_page_works_without_scripts(visit):
     page = visit(ASK, scripts=False)
     fill_form(page, vcpus="32", zone="az1")
     page.get_by_role("button", name="Ask", exact=True).click()

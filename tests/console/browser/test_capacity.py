@@ -13,7 +13,7 @@ ASKED = f"{PAGE}?vcpus=8&ram=16384&disk=100&per=zone"
 DRAINED = f"{ASKED}&drain=az1-r01-hdd01&drain=az1-r01-hdd02"
 
 
-def test_a_flavor_by_its_sizes_is_counted_within_the_page(visit):
+def test_flavor_by_sizes_is_counted_without_a_page_load(visit):
     page = visit(PAGE)
     for label, size in (("VCPUs", "8"), ("Memory, MiB", "16384"), ("Disk, GiB", "100")):
         page.get_by_role("spinbutton", name=label).fill(size)
@@ -25,7 +25,7 @@ def test_a_flavor_by_its_sizes_is_counted_within_the_page(visit):
     assert page.locator("table.capacity tbody tr").count() == 4
 
 
-def test_drained_hosts_of_a_link_are_lines_that_can_be_changed(visit):
+def test_drained_hosts_of_a_link_are_editable(visit):
     page = visit(DRAINED)
     lines = page.locator("textarea[name=change]")
     assert lines.input_value().strip() == "drain=az1-r01-hdd01,az1-r01-hdd02"
@@ -38,19 +38,19 @@ def test_drained_hosts_of_a_link_are_lines_that_can_be_changed(visit):
     assert 0 < moved.count() < before
 
 
-def test_a_wrong_change_is_said_and_kept(visit):
+def test_invalid_change_is_reported_and_kept(visit):
     page = visit(f"{ASKED}&change=lift=cn1", expected_errors=("change=lift",))
     assert "expected drain=" in page.get_by_role("alert").inner_text()
     assert page.locator("textarea[name=change]").input_value().strip() == "lift=cn1"
 
 
-def test_without_scripts_the_form_is_answered(visit):
+def test_form_works_without_scripts(visit):
     page = visit(ASKED, scripts=False)
     page.get_by_role("button", name="Count").click()
     assert page.locator("table.capacity").count() == 1
 
 
-def test_advice_on_moves_is_asked_for(visit):
+def test_advice_on_moves_is_requested(visit):
     page = visit(f"{PAGE}/moves")
     page.get_by_label("Goal").select_option("spread")
     page.get_by_role("button", name="Search").click()

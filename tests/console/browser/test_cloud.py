@@ -50,7 +50,6 @@ DRAWN = """async (dimming) => {
 
 
 def wait_until_drawn(page: Page) -> Page:
-    """Wait until the map is drawn."""
     expect(page.locator("#legend li").first).to_be_visible()
     return page
 
@@ -85,7 +84,7 @@ def build_host(name: str, **changes: object) -> dict[str, object]:
     }
 
 
-def test_map_shows_every_host_and_says_what_colours_mean(visit):
+def test_map_shows_every_host_and_a_legend(visit):
     page = wait_until_drawn(visit("/console/"))
     expect(page.locator("#counted")).to_have_text("300 hosts")
     words = page.locator("#legend").inner_text()
@@ -99,7 +98,7 @@ def test_map_shows_every_host_and_says_what_colours_mean(visit):
     ("colour", "words"),
     [("state", "up: 298"), ("policy", "default: 300"), ("instances", "instances: ")],
 )
-def test_map_is_coloured_as_chosen_and_the_address_keeps_it(visit, colour, words):
+def test_map_colour_choice_is_kept_in_the_url(visit, colour, words):
     page = wait_until_drawn(visit("/console/"))
     page.get_by_label("Coloured by").select_option(colour)
     expect(page.locator("#legend")).to_contain_text(words)
@@ -109,7 +108,7 @@ def test_map_is_coloured_as_chosen_and_the_address_keeps_it(visit, colour, words
     expect(again.locator("#legend")).to_contain_text(words)
 
 
-def test_search_narrows_map_and_table_and_the_address_keeps_it(visit):
+def test_search_filters_map_and_table_and_is_kept_in_the_url(visit):
     page = wait_until_drawn(visit("/console/"))
     page.get_by_label("Name contains").fill("az2-r03")
     expect(page.locator("#counted")).to_have_text("16 of 300 hosts, the rest is dimmed")
@@ -119,7 +118,7 @@ def test_search_narrows_map_and_table_and_the_address_keeps_it(visit):
     expect(again.locator("#counted")).to_contain_text("16 of 300 hosts")
 
 
-def test_trait_aggregate_and_state_narrow_the_map(visit):
+def test_trait_aggregate_and_state_filter_the_map(visit):
     page = wait_until_drawn(visit("/console/?state=disabled"))
     expect(page.locator("#counted")).to_contain_text("1 of 300 hosts")
     page.locator("select[name=state]").select_option("")
@@ -130,7 +129,7 @@ def test_trait_aggregate_and_state_narrow_the_map(visit):
     expect(page.locator("#counted")).to_contain_text("100 of 300 hosts")
 
 
-def test_keys_walk_the_map_open_a_host_and_come_back(visit):
+def test_keyboard_moves_on_the_map_and_opens_a_host(visit):
     page = wait_until_drawn(visit("/console/?group=name"))
     find_canvas(page).focus()
     live = page.locator("#live")
@@ -152,7 +151,7 @@ def test_keys_walk_the_map_open_a_host_and_come_back(visit):
     assert "open" not in read_query(page)
 
 
-def test_hosts_selected_on_several_pages_of_the_table_are_asked_about_together(visit):
+def test_selection_spans_several_table_pages(visit):
     page = wait_until_drawn(visit("/console/"))
     table = page.locator("#hosts")
     table.get_by_role("button", name="What if more like them are added?").click()
@@ -177,7 +176,7 @@ def test_hosts_selected_on_several_pages_of_the_table_are_asked_about_together(v
     )
 
 
-def test_keys_select_hosts_and_the_links_drain_them_or_add_more(visit):
+def test_keyboard_selection_links_to_drain_or_add_hosts(visit):
     page = wait_until_drawn(visit("/console/?group=name"))
     find_canvas(page).focus()
     page.keyboard.press(" ")
@@ -198,7 +197,7 @@ def test_keys_select_hosts_and_the_links_drain_them_or_add_more(visit):
     expect(chosen).to_contain_text("1 host selected: az1-r01-hdd05.")
 
 
-def test_a_link_opens_a_host_beside_the_map(visit):
+def test_link_opens_a_host_next_to_the_map(visit):
     page = wait_until_drawn(visit("/console/?open=az2-r03-ssd07"))
     expect(page.locator("#panel-title")).to_have_text("az2-r03-ssd07")
     assert find_accessibility_faults(page) == []
@@ -245,12 +244,12 @@ def test_dragging_moves_the_map_and_with_shift_selects(visit):
 @pytest.mark.parametrize(
     ("dimming", "colours"), [(False, ["green"]), (True, ["blue", "green"])], ids=["all", "dimmed"]
 )
-def test_hosts_that_are_dimmed_have_the_colour_of_their_stage(visit, dimming, colours):
+def test_rejected_hosts_have_the_colour_of_their_stage(visit, dimming, colours):
     page = wait_until_drawn(visit("/console/"))
     assert page.evaluate(DRAWN, dimming) == colours
 
 
-def test_names_are_never_markup(visit):
+def test_names_are_escaped(visit):
     page = visit("/console/")
     hosts = [build_host(f"{ATTACK}{number}", zone=ATTACK, policy=ATTACK) for number in range(3)]
     aggregate = {"id": 1, "uuid": uuid_of("a"), "name": ATTACK, "metadata": {ATTACK: ATTACK}}
@@ -266,7 +265,7 @@ def test_names_are_never_markup(visit):
     assert page.locator("main img").count() == 0
 
 
-def test_a_cloud_without_hosts_says_what_to_do_in_place_of_an_empty_map(visit):
+def test_empty_cloud_shows_instructions_instead_of_a_map(visit):
     page = visit("/console/")
     empty = {"hosts": [], "aggregates": [], "traits": [], "cells": []}
     with page.expect_response(HOSTS):
@@ -275,7 +274,7 @@ def test_a_cloud_without_hosts_says_what_to_do_in_place_of_an_empty_map(visit):
     expect(page.get_by_role("heading", name="Hosts")).to_be_in_viewport()
 
 
-def test_a_map_that_cannot_be_read_says_why(visit):
+def test_failed_map_request_shows_the_reason(visit):
     page = visit("/console/", expected_errors=("/console/api/scheduler/v1/hosts",))
     body = {"errors": [{"status": 403, "detail": "Policy does not allow it."}]}
     page.route(HOSTS, lambda route: route.fulfill(status=403, json=body))
@@ -285,7 +284,7 @@ def test_a_map_that_cannot_be_read_says_why(visit):
     )
 
 
-def test_ten_thousand_hosts_are_drawn_and_moved(visit):
+def test_map_draws_and_moves_ten_thousand_hosts(visit):
     """How long it takes is logged (--log-cli-level=INFO), not asserted: machines differ."""
     page = visit("/console/")
     page.context.add_init_script(WATCH)
@@ -313,7 +312,7 @@ def test_ten_thousand_hosts_are_drawn_and_moved(visit):
     expect(page.locator("#live")).to_contain_text("cn09999")
 
 
-def test_panel_and_map_fit_a_phone(visit):
+def test_panel_and_map_fit_a_phone_screen(visit):
     page = wait_until_drawn(visit("/console/?open=az2-r03-ssd07", size=PHONE))
     expect(page.locator("#panel-title")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
@@ -321,7 +320,7 @@ def test_panel_and_map_fit_a_phone(visit):
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
 
-def test_without_scripts_the_table_has_the_hosts(visit):
+def test_table_lists_hosts_without_scripts(visit):
     page = visit("/console/?zone=az1", scripts=False)
     assert page.locator(".host-table tbody tr").count() == 50
     page.get_by_role("link", name="Next hosts").click()
@@ -330,7 +329,7 @@ def test_without_scripts_the_table_has_the_hosts(visit):
     assert page.locator("h1").inner_text().startswith("az1-")
 
 
-def test_going_back_closes_the_host_that_was_opened(visit):
+def test_browser_back_closes_the_host(visit):
     page = wait_until_drawn(visit("/console/"))
     find_canvas(page).focus()
     expect(page.locator("#live")).not_to_be_empty()

@@ -23,7 +23,7 @@ def record_decision(server, flavor, project="live") -> str:
     return answer.get("decision") or answer["errors"][0]["decision"]
 
 
-def test_a_filter_is_asked_within_the_page_and_undone_by_going_back(visit):
+def test_filter_is_applied_without_a_page_load_and_undone_by_back(visit):
     page = visit(PAGE)
     before = page.locator(ROWS).count()
     page.get_by_label("Outcome").select_option("no valid host")
@@ -36,7 +36,7 @@ def test_a_filter_is_asked_within_the_page_and_undone_by_going_back(visit):
     expect(page.locator(ROWS)).to_have_count(before)
 
 
-def test_a_wrong_filter_is_said_to_the_reader_and_can_be_mended(visit):
+def test_invalid_filter_is_announced_and_can_be_fixed(visit):
     page = visit(PAGE, expected_errors=("since=long",))
     page.get_by_label("Since").fill("long ago")
     page.keyboard.press("Enter")
@@ -47,7 +47,7 @@ def test_a_wrong_filter_is_said_to_the_reader_and_can_be_mended(visit):
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
-def test_a_decision_made_while_the_page_is_open_comes_on_top(visit, sample_server):
+def test_new_decision_appears_at_the_top(visit, sample_server):
     page = visit(f"{PAGE}?project_id=live")
     before = page.locator(ROWS).count()
     uuid = record_decision(sample_server, TOO_LARGE)
@@ -57,7 +57,7 @@ def test_a_decision_made_while_the_page_is_open_comes_on_top(visit, sample_serve
     assert "No valid host" in page.locator(ROWS).first.inner_text()
 
 
-def test_a_first_decision_takes_the_place_of_the_empty_state(visit, sample_server):
+def test_first_decision_replaces_the_empty_state(visit, sample_server):
     page = visit(f"{PAGE}?project_id=first")
     assert page.locator(".empty").is_visible()
     record_decision(sample_server, SMALL, "first")
@@ -65,7 +65,7 @@ def test_a_first_decision_takes_the_place_of_the_empty_state(visit, sample_serve
     expect(page.locator(".empty")).to_have_count(0)
 
 
-def test_a_paused_page_stays_as_it_is(visit, sample_server):
+def test_paused_page_does_not_update(visit, sample_server):
     page = visit(f"{PAGE}?project_id=paused")
     page.get_by_role("button", name="Pause").click()
     asked = []
@@ -78,7 +78,7 @@ def test_a_paused_page_stays_as_it_is(visit, sample_server):
     expect(page.locator(ROWS)).to_have_count(1, timeout=20_000)
 
 
-def test_a_list_that_was_filtered_within_the_page_is_live_too(visit, sample_server):
+def test_filtered_list_is_updated(visit, sample_server):
     page = visit(PAGE)
     page.get_by_label("Project").fill("filtered")
     page.get_by_role("button", name="Search").click()
@@ -87,7 +87,7 @@ def test_a_list_that_was_filtered_within_the_page_is_live_too(visit, sample_serv
     expect(page.locator(ROWS)).to_have_count(1, timeout=20_000)
 
 
-def test_a_name_that_is_an_attack_comes_as_text_while_the_page_is_open(visit, sample_server):
+def test_new_malicious_name_is_shown_as_text(visit, sample_server):
     page = visit(f"{PAGE}?project_id=attack")
     name = "<img src=x onerror=document.title=1>"
     record_decision(sample_server, {**SMALL, "name": name}, "attack")
@@ -95,7 +95,7 @@ def test_a_name_that_is_an_attack_comes_as_text_while_the_page_is_open(visit, sa
     assert page.locator("main img").count() == 0
 
 
-def test_without_scripts_the_list_is_filtered_and_read_again_by_links(visit, sample_server):
+def test_list_is_filtered_and_reloaded_without_scripts(visit, sample_server):
     page = visit(f"{PAGE}?project_id=plain", scripts=False)
     assert not page.locator("#pause").is_visible()
     record_decision(sample_server, SMALL, "plain")
@@ -106,7 +106,7 @@ def test_without_scripts_the_list_is_filtered_and_read_again_by_links(visit, sam
     assert "No recorded decision" in page.locator(".empty").inner_text()
 
 
-def test_by_keyboard_alone_a_failed_decision_is_opened_and_asked_again(visit, sample_server):
+def test_failed_decision_is_opened_and_replayed_by_keyboard(visit, sample_server):
     record_decision(sample_server, TOO_LARGE, "keys")
     page = visit(f"{PAGE}?project_id=keys")
     link = page.locator(f"{ROWS} a").first
@@ -144,7 +144,7 @@ def test_a_decision_is_accessible(visit, sample_server, below, dark):
 
 
 @pytest.mark.parametrize("below", ["", "/replay"])
-def test_a_decision_fits_a_phone(visit, sample_server, below):
+def test_decision_fits_a_phone_screen(visit, sample_server, below):
     page = visit(f"{PAGE}/{record_decision(sample_server, SMALL, 'phone')}{below}", size=PHONE)
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     assert find_accessibility_faults(page) == []

@@ -32,7 +32,7 @@ def test_a_page_can_be_read_without_scripts(visit, path):
     assert page.locator("h1").count() == 1
 
 
-def test_a_page_that_is_not_there_says_so(visit):
+def test_unknown_page_shows_an_error(visit):
     page = visit("/console/nowhere", expected_errors=("/console/nowhere",))
     assert "no page nowhere" in page.get_by_role("alert").inner_text()
 

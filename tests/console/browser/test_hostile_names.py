@@ -44,7 +44,7 @@ def long_named_server(tmp_path_factory):
         yield server
 
 
-def test_no_name_runs_as_a_script_or_brings_an_element(visit, hostile_server):
+def test_hostile_names_add_no_script_or_element(visit, hostile_server):
     addresses = list(list_pages(lambda path: hostile_server.ask("GET", path)))
     page = visit(addresses[0], server=hostile_server, expected_errors=("/console/", "/?"))
     # Names that are of nothing are answered with 400 or 404. What the policy for contents has to
@@ -63,7 +63,7 @@ def test_no_name_runs_as_a_script_or_brings_an_element(visit, hostile_server):
 
 
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
-def test_the_longest_names_are_broken_within_the_page(visit, long_named_server, size):
+def test_longest_names_are_wrapped(visit, long_named_server, size):
     uuid = long_named_server.ask("GET", "/scheduler/v1/decisions")["decisions"][0]["uuid"]
     addresses = [
         "/console/",

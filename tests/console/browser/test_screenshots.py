@@ -26,7 +26,7 @@ WRITE = bool(os.environ.get("PLACEMENT_SCHED_WRITE_SCREENSHOTS"))
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_a_picture_of_the_guide_is_that_of_the_page(visit, tmp_path, name):
+def test_guide_screenshots_match_the_pages(visit, tmp_path, name):
     page = visit(PICTURES[name], size=SIZE)
     page.wait_for_load_state("networkidle")
     drawn = tmp_path / name

@@ -43,7 +43,7 @@ def fill_form(page, password):
     page.get_by_role("button", name="Sign in").click()
 
 
-def test_a_person_signs_in_sees_the_page_asked_for_and_signs_out(visit, guarded_server):
+def test_user_signs_in_to_the_requested_page_and_signs_out(visit, guarded_server):
     page = visit("/console/sign-in?next=/console/ask", server=guarded_server)
     fill_form(page, PASSWORD)
     page.wait_for_url("**/console/ask")
@@ -55,7 +55,7 @@ def test_a_person_signs_in_sees_the_page_asked_for_and_signs_out(visit, guarded_
     page.wait_for_url("**/console/sign-in?next=*")
 
 
-def test_a_wrong_password_is_said_to_be_wrong(visit, guarded_server):
+def test_wrong_password_is_reported(visit, guarded_server):
     page = visit("/console/sign-in", server=guarded_server, expected_errors=("/sign-in",))
     fill_form(page, "wrong")
     expect(page.get_by_role("alert")).to_contain_text("rejected this user")

@@ -12,7 +12,7 @@ from tests.console.browser.test_ask import ASK, fill_form, wait_until_drawn
 pytestmark = pytest.mark.system
 
 
-def test_each_page_is_reached_by_its_link(visit):
+def test_each_page_is_reachable_by_its_link(visit):
     page = visit("/")
     for name, path, _ in NAVIGATION:
         page.get_by_role("link", name=name, exact=True).first.click()
@@ -20,7 +20,7 @@ def test_each_page_is_reached_by_its_link(visit):
         assert page.locator("nav [aria-current=page]").inner_text() == name
 
 
-def test_a_question_leads_to_a_stage_to_a_host_and_back(visit):
+def test_links_lead_from_request_to_stage_to_host_and_back(visit):
     page = visit(ASK)
     fill_form(page, vcpus="32", ram="16384", disk="100", zone="az1")
     page.get_by_role("button", name="Ask", exact=True).click()

@@ -38,7 +38,7 @@ def test_an_aggregate_shows_its_zone_policy_metadata_and_hosts(browser, sqlite_d
     assert page.html.find("a", string="dense")["href"] == "/console/policies?policy=dense"
 
 
-def test_an_aggregate_that_placement_does_not_follow_is_out_of_step(browser, sqlite_database):
+def test_aggregate_missing_in_placement_is_out_of_sync(browser, sqlite_database):
     add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "rack", ["cn1"])
     add_aggregate(sqlite_database, "bare")
@@ -49,7 +49,7 @@ def test_an_aggregate_that_placement_does_not_follow_is_out_of_step(browser, sql
     assert "has the same hosts" in read_row(page, "bare")
 
 
-def test_what_reserves_an_aggregate_and_what_is_wrong_are_shown(app_with_filter, sqlite_database):
+def test_aggregate_reservations_and_problems_are_shown(app_with_filter, sqlite_database):
     add_node(sqlite_database, "win1")
     metadata = {f"trait:{LICENSED}": "required", "trait:X": "no"}
     add_aggregate(sqlite_database, "windows", ["win1"], metadata)
@@ -67,18 +67,18 @@ def test_what_reserves_an_aggregate_and_what_is_wrong_are_shown(app_with_filter,
     assert f"win1 lacks trait {LICENSED}" in findings[3]
 
 
-def test_while_the_filter_is_off_the_page_says_so(browser, sqlite_database):
+def test_disabled_filter_is_mentioned(browser, sqlite_database):
     add_aggregate(sqlite_database, "windows", metadata={f"trait:{LICENSED}": "required"})
     assert "all requests may use all hosts" in browser.get(PAGE).text
 
 
-def test_a_cloud_without_aggregates_says_what_they_are_for(browser):
+def test_page_without_aggregates_explains_them(browser):
     empty = browser.get(PAGE).html.select_one(".empty").get_text()
     assert "no host aggregates yet" in empty
     assert "openstack aggregate create" in empty
 
 
-def test_names_stay_text(browser, sqlite_database):
+def test_names_are_escaped(browser, sqlite_database):
     metadata = {ATTACK: ATTACK, "availability_zone": ATTACK, "sched_policy": ATTACK}
     add_aggregate(sqlite_database, ATTACK, [ATTACK], {**metadata, f"trait:{ATTACK}": "required"})
     page = browser.get(PAGE)

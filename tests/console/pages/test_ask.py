@@ -84,17 +84,17 @@ def find_link(page, words: str) -> str:
 # The form
 
 
-def test_a_first_visit_has_a_question_ready_to_be_asked(cloud, browser):
+def test_first_visit_shows_a_prefilled_request(cloud, browser):
     page = browser.get(PAGE)
     assert not page.html.select(".conclusion")
     assert read_conclusion(page.forms[0].submit().follow()).startswith("✓ Selected. 3 hosts passed")
 
 
-def test_without_flavors_the_page_says_to_type_one(cloud, browser):
+def test_page_without_flavors_asks_for_sizes(cloud, browser):
     assert "No flavor is stored: enter sizes." in read_text(browser.get(PAGE).html)
 
 
-def test_a_stored_flavor_is_chosen_by_name(cloud, browser):
+def test_stored_flavor_can_be_chosen_by_name(cloud, browser):
     made = {"name": "m1.small", "vcpus": 2, "ram": 2048, "disk": 5, "id": "7"}
     cloud.post_json("/compute/v2.1/flavors", {"flavor": made})
     form = browser.get(PAGE).forms[0]
@@ -105,7 +105,7 @@ def test_a_stored_flavor_is_chosen_by_name(cloud, browser):
     assert page.forms[0]["flavor"].value == "m1.small"
 
 
-def test_a_flavor_that_is_named_as_the_id_of_another_is_chosen_by_its_id(cloud, browser):
+def test_flavor_named_like_another_id_is_chosen_by_id(cloud, browser):
     for name, id_ in (("7", "8"), ("m1", "7")):
         made = {"name": name, "vcpus": 2, "ram": 2048, "disk": 5, "id": id_}
         cloud.post_json("/compute/v2.1/flavors", {"flavor": made})
@@ -125,12 +125,12 @@ def test_zones_images_and_policies_can_be_chosen(app_with_policies, browser):
     ]
 
 
-def test_asking_with_nothing_chosen_says_what_to_choose(browser):
+def test_empty_form_shows_an_error(browser):
     page = browser.get(f"{PAGE}?flavor=&vcpus=&beside=", status=400)
     assert "Choose a flavor or enter its sizes" in page.html.find(role="alert").get_text()
 
 
-def test_a_question_is_asked_as_if_the_cloud_were_changed(cloud, browser):
+def test_request_is_explained_with_simulated_changes(cloud, browser):
     asked = {"vcpus": "2", "ram": "1024", "change": "remove=cn1\nadd=cn2*2"}
     page = browser.get(PAGE, params=asked)
     assert page.forms[0]["change"].value.strip() == asked["change"]
@@ -177,7 +177,7 @@ def test_every_field_reaches_the_request(cloud, browser):
     assert shown[RAM].value == "-2.5"
 
 
-def test_a_weight_that_is_not_touched_is_not_sent(cloud, browser):
+def test_unchanged_weight_is_not_sent(cloud, browser):
     page = browser.get(PAGE).forms[0].submit().follow()
     body = json.loads(shlex.split(page.html.select_one("#curl").text)[-1])
     assert "overrides" not in body
@@ -186,7 +186,7 @@ def test_a_weight_that_is_not_touched_is_not_sent(cloud, browser):
     assert field["placeholder"] == "1"
 
 
-def test_an_option_without_a_field_of_its_own_stays_in_the_form(cloud, browser):
+def test_option_without_a_field_is_kept_in_the_form(cloud, browser):
     page = browser.get(f"{ASKED}&filter_scheduler.host_subset_size=2")
     assert page.forms[0]["filter_scheduler.host_subset_size"].value == "2"
 
@@ -201,7 +201,7 @@ def test_the_conclusion_is_first_and_names_the_host(cloud, browser):
     assert read_best_hosts(page) == ["cn3", "cn2", "cn1"]
 
 
-def test_a_request_without_a_host_shows_what_would_be_least_to_change(cloud, browser):
+def test_no_valid_host_shows_the_smallest_change(cloud, browser):
     page = browser.get(TOO_LARGE)
     assert read_conclusion(page).startswith("✗ No valid host.")
     answer = cloud.post_json(
@@ -213,12 +213,12 @@ def test_a_request_without_a_host_shows_what_would_be_least_to_change(cloud, bro
     assert [read_text(one) for one in page.html.select(".nearest li")] == words
 
 
-def test_a_cloud_without_hosts_says_how_to_report_some(browser):
+def test_empty_cloud_explains_how_to_report_hosts(browser):
     page = browser.get(ASKED)
     assert "There is no host yet." in read_text(page.html.select_one(".empty"))
 
 
-def test_stages_that_reject_have_a_letter_and_a_colour_of_their_own(cloud, browser):
+def test_rejecting_stages_have_a_letter_and_colour(cloud, browser):
     page = browser.get(f"{PAGE}?vcpus=2&ram=100000&ignore_host=cn3")
     signs = [read_text(one) for one in page.html.select(".funnel .sign")]
     assert signs == ["A", "B"]
@@ -229,7 +229,7 @@ def test_stages_that_reject_have_a_letter_and_a_colour_of_their_own(cloud, brows
     assert named["resources MEMORY_MB:100000"] == "A"
 
 
-def test_a_stage_lists_all_hosts_that_it_rejects_page_by_page(sqlite_app, browser):
+def test_stage_lists_rejected_hosts_by_page(sqlite_app, browser):
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(f"h{n:03}") for n in range(103)])
     page = browser.get(f"{PAGE}?vcpus=99")
     assert "103 hosts" in read_text(page.html.select_one(".reasons"))
@@ -247,7 +247,7 @@ def test_a_stage_lists_all_hosts_that_it_rejects_page_by_page(sqlite_app, browse
     )
 
 
-def test_a_stage_leads_to_a_host_and_back_to_the_answer(cloud, browser):
+def test_stage_links_to_a_host_and_back(cloud, browser):
     page = browser.get(TOO_LARGE)
     stage = browser.get(find_link(page, "resources MEMORY_MB:300000"))
     host = browser.get(find_link(stage, "cn2"))
@@ -263,12 +263,12 @@ def test_a_stage_leads_to_a_host_and_back_to_the_answer(cloud, browser):
         ("stage=resources+MEMORY_MB:300000&page=0", "has 1 pages of rejected hosts, not 0"),
     ],
 )
-def test_a_stage_that_is_not_there_is_an_error(cloud, browser, query, words):
+def test_unknown_stage_is_an_error(cloud, browser, query, words):
     page = browser.get(f"{TOO_LARGE}&{query}", status=404)
     assert words in read_text(page.html.select_one("[role=alert]"))
 
 
-def test_a_host_has_its_path_all_its_reasons_and_what_would_have_to_change(cloud, browser):
+def test_rejected_host_shows_stages_reasons_and_required_changes(cloud, browser):
     page = browser.get(f"{PAGE}?vcpus=99&ram=300000&host=cn1")
     path = {
         read_text(row.th): read_text(row.find_all("td")[-1])
@@ -280,13 +280,13 @@ def test_a_host_has_its_path_all_its_reasons_and_what_would_have_to_change(cloud
     assert read_text(page.html.find(class_="path").find_parent("div")).count("to pass:") == 2
 
 
-def test_a_host_that_passes_has_its_rank(cloud, browser):
+def test_passing_host_shows_its_rank(cloud, browser):
     page = browser.get(f"{ASKED}&{RAM}=5&host=cn2")
     assert "passed, rank 2 of 3" in page
     assert "✗" not in read_text(page.html)
 
 
-def test_an_unknown_host_leads_to_those_that_may_be_meant(cloud, browser):
+def test_unknown_host_links_to_similar_names(cloud, browser):
     page = browser.get(f"{ASKED}&host=cn22")
     assert "rank" in browser.get(find_link(page, "cn2"))
 
@@ -304,13 +304,13 @@ def test_the_same_request_is_shown_under_another_policy(app_with_policies):
     assert page.forms[0]["beside"].value == "packed"
 
 
-def test_answers_that_do_not_differ_say_so(app_with_policies):
+def test_equal_answers_are_reported_as_equal(app_with_policies):
     page = app_with_policies.get(f"{ASKED}&beside=default")
     assert "Both answers are the same" in page
     assert "≠" not in page
 
 
-def test_options_can_be_left_out_on_the_other_side(app_with_policies):
+def test_options_can_be_omitted_in_the_comparison(app_with_policies):
     options = f"{RAM}=5&override=filter_scheduler.enabled_filters=[%22RamFilter%22]"
     page = app_with_policies.get(f"{ASKED}&{options}&beside=default&beside_as_configured=1")
     rows = {read_text(row.th): read_text(row) for row in page.html.select(".compared tbody tr")}
@@ -342,9 +342,7 @@ def test_options_can_be_left_out_on_the_other_side(app_with_policies):
         ("vcpus=1&count=1001", 400, "Instances 1001: expected 1000 or less"),
     ],
 )
-def test_an_error_stands_by_the_form_that_keeps_what_was_typed(
-    cloud, browser, query, status, words
-):
+def test_error_is_shown_next_to_the_kept_form(cloud, browser, query, status, words):
     page = browser.get(f"{PAGE}?{query}", status=status)
     assert words in read_text(page.html.select_one("[role=alert]"))
     assert page.html.select_one("#question").has_attr("open")
@@ -355,7 +353,7 @@ def test_an_error_stands_by_the_form_that_keeps_what_was_typed(
 # The report
 
 
-def test_the_answer_is_saved_as_a_report(cloud, browser):
+def test_answer_can_be_saved_as_a_report(cloud, browser):
     page = browser.get(f"{ASKED}&{RAM}=5")
     saved = browser.get(find_link(page, "Save as report"))
     assert saved.headers["Content-Disposition"] == 'attachment; filename="explanation.html"'
@@ -364,7 +362,7 @@ def test_the_answer_is_saved_as_a_report(cloud, browser):
     assert not saved.html.find_all(["a", "script", "link"])
 
 
-def test_a_report_of_what_cannot_be_asked_is_an_error(cloud, browser):
+def test_report_of_an_invalid_request_is_an_error(cloud, browser):
     assert "expected a whole number" in browser.get(f"{PAGE}/report?vcpus=x", status=400)
 
 
@@ -373,7 +371,7 @@ def test_a_report_of_what_cannot_be_asked_is_an_error(cloud, browser):
 
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("field", ["flavor", "zone", "hint", "policy", "beside", "host", "stage"])
-def test_what_is_typed_stays_text(cloud, browser, attack, field):
+def test_form_values_are_escaped(cloud, browser, attack, field):
     fields = {"vcpus": "1", field: f"x={attack}" if field == "hint" else attack}
     page = browser.get(PAGE, params=fields, expect_errors=True)
     assert [one.get("src") for one in page.html.find_all("script")].count(None) == 0
@@ -384,21 +382,21 @@ def test_what_is_typed_stays_text(cloud, browser, attack, field):
 
 
 @pytest.mark.parametrize("page", ["ask", "capacity"])
-def test_a_number_that_is_too_large_is_refused_in_words(sqlite_app, page):
+def test_too_large_number_shows_an_error(sqlite_app, page):
     browser = TestApp(sqlite_app.app)
     asked = f"/console/{page}?vcpus=99999999999999999999&ram=1&disk=1"
     refused = browser.get(asked, status=400)
     assert "VCPUs 1e+20: expected 2147483647 or less" in refused.html.find(role="alert").text
 
 
-def test_a_metric_that_no_host_reports_is_the_callers_to_change(cloud, caplog):
+def test_unreported_metric_is_a_user_error(cloud, caplog):
     answer = cloud.get(f"{ASKED}&override=metrics.weight_setting%3Da%3D1", expect_errors=True)
     assert answer.status_int < 500
     assert "metrics.weight_setting: host cn1, node cn1 does not report a" in read_text(answer.html)
     assert "Traceback" not in caplog.text
 
 
-def test_an_override_that_is_nested_too_deep_is_no_failure_of_the_page(cloud):
+def test_too_deeply_nested_override_is_a_user_error(cloud):
     brackets = "%5B" * 20_000
     answer = cloud.get(f"{ASKED}&override=scheduler.driver%3D{brackets}", expect_errors=True)
     assert answer.status_int < 500

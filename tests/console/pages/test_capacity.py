@@ -39,7 +39,7 @@ def read_verdict(page) -> str:
     return page.html.select_one(".conclusion").get_text()
 
 
-def test_a_first_visit_says_what_to_do(cloud, browser):
+def test_first_visit_shows_instructions(cloud, browser):
     page = browser.get(PAGE)
     assert "Choose flavors" in page.html.select_one(".empty").get_text()
     assert [box["value"] for box in page.html.select("input[name=flavor]")] == ["large", "small"]
@@ -51,7 +51,7 @@ def test_one_flavor_is_counted(cloud, browser):
     assert "VCPU" in read_rows(page, "capacity")[0]
 
 
-def test_several_flavors_and_their_parts_stand_in_one_table(cloud, browser):
+def test_several_flavors_are_shown_in_one_table(cloud, browser):
     page = browser.get(f"{PAGE}?flavor=small&flavor=large&per=host")
     names = [row.split()[0] for row in read_rows(page, "capacity")]
     assert names == ["small", "cn1", "cn2", "large", "cn1", "cn2"]
@@ -63,13 +63,13 @@ def test_all_flavors_are_counted(cloud, browser):
     assert sorted(counted) == [["large", "8"], ["small", "32"]]
 
 
-def test_a_flavor_by_its_sizes_is_counted_as_the_page_ask_has_it(cloud, browser):
+def test_flavor_by_sizes_is_counted_like_the_ask_page(cloud, browser):
     page = browser.get(f"{PAGE}?vcpus=8&ram=1024&disk=1&zone=nova")
     assert "16 more fit" in read_verdict(page)
     assert page.forms[0]["zone"].value == "nova"
 
 
-def test_changes_are_shown_before_and_after(cloud, browser):
+def test_changes_show_capacity_before_and_after(cloud, browser):
     page = browser.get(PAGE, params={"flavor": "small", "change": "drain=cn1\nadd=cn2*2"})
     assert read_rows(page, "compared") == ["All hosts 32 48 +16"]
     assert "Capacity after the changes" in page.text
@@ -83,24 +83,24 @@ def test_changes_are_shown_before_and_after(cloud, browser):
         ("add=cn1:3", "add=cn1*3"),
     ],
 )
-def test_changes_of_a_link_become_lines_of_the_form(cloud, browser, query, line):
+def test_changes_of_a_link_fill_the_form(cloud, browser, query, line):
     page = browser.get(f"{PAGE}?{query}")
     assert page.forms[0]["change"].value.strip() == line
     assert sorted(row.split()[0] for row in read_rows(page, "compared")) == ["large", "small"]
 
 
-def test_counting_with_nothing_chosen_says_what_to_choose(cloud, browser):
+def test_empty_form_shows_an_error(cloud, browser):
     page = browser.get(f"{PAGE}?vcpus=&ram=&change=", status=400)
     assert "Choose a flavor" in page.html.find(role="alert").get_text()
 
 
-def test_empty_fields_leave_the_address(cloud, browser):
+def test_empty_fields_are_removed_from_the_url(cloud, browser):
     answer = browser.get(f"{PAGE}?vcpus=8&ram=&zone=&per=host&flavor=")
     assert answer.status_int == 303
     assert answer.location.endswith(f"{PAGE}?vcpus=8&per=host")
 
 
-def test_a_drained_host_shows_where_each_instance_goes(cloud, browser):
+def test_drained_host_shows_the_target_of_each_instance(cloud, browser):
     body = {"request_spec": spec(instance(1), force_hosts=["cn1"])}
     cloud.post_json("/scheduler/v1/select_destinations", body)
     page = browser.get(f"{PAGE}?drain=cn1")
@@ -110,14 +110,14 @@ def test_a_drained_host_shows_where_each_instance_goes(cloud, browser):
     assert "1 cannot move" in stuck.text
 
 
-def test_without_stored_flavors_changes_still_show_the_moves(sqlite_app, browser):
+def test_changes_show_moves_without_stored_flavors(sqlite_app, browser):
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
     page = browser.get(f"{PAGE}?drain=cn1")
     assert "No flavor is stored: enter sizes" in page.text
     assert "No instance has to move" in page.text
 
 
-def test_a_change_that_moves_no_instance_says_so(cloud, browser):
+def test_change_without_moves_is_reported(cloud, browser):
     assert "No instance has to move" in browser.get(f"{PAGE}?drain=cn1").text
 
 
@@ -133,14 +133,14 @@ def test_a_change_that_moves_no_instance_says_so(cloud, browser):
         ("flavor=small&vcpus=2", "Flavor cannot be combined with VCPUs"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_in_words_with_the_form_kept(cloud, browser, query, words):
+def test_invalid_request_shows_an_error_and_keeps_the_form(cloud, browser, query, words):
     page = browser.get(f"{PAGE}?{query}", status="4*")
     assert words in page.html.find(role="alert").get_text()
     if "change" in query:
         assert page.forms[0]["change"].value.strip() == "lift=cn1"
 
 
-def test_the_answer_is_downloaded_as_a_report(cloud, browser):
+def test_answer_can_be_downloaded_as_a_report(cloud, browser):
     page = browser.get(f"{PAGE}?flavor=small&change=drain%3Dcn1")
     href = page.html.find("a", string="Download as report")["href"]
     saved = browser.get(href)
@@ -149,7 +149,7 @@ def test_the_answer_is_downloaded_as_a_report(cloud, browser):
     assert "drain=cn1" in saved.text
 
 
-def test_advice_on_moves_towards_a_goal_is_shown(cloud, browser):
+def test_advice_on_moves_for_a_goal_is_shown(cloud, browser):
     assert "conclusion" not in browser.get(MOVES).text
     page = browser.get(f"{MOVES}?goal=spread&moves=2")
     assert page.html.select_one(".conclusion").get_text(strip=True)
@@ -165,12 +165,12 @@ def test_flavors_and_zones_can_be_chosen_for_advice(cloud, browser):
 @pytest.mark.parametrize(
     ("query", "words"), [("goal=fit", "request_spec"), ("goal=pack&moves=few", "Moves few")]
 )
-def test_advice_that_cannot_be_asked_for_is_refused(cloud, browser, query, words):
+def test_invalid_advice_request_is_rejected(cloud, browser, query, words):
     page = browser.get(f"{MOVES}?{query}", status=400)
     assert words in page.html.find(role="alert").get_text()
 
 
-def test_names_stay_text(cloud, browser):
+def test_names_are_escaped(cloud, browser):
     store_flavor(cloud, ATTACK, 1)
     page = browser.get(PAGE, params={"flavor": ATTACK, "change": f"drain={ATTACK}"}, status="4*")
     assert page.html.find("img") is None

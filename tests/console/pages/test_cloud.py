@@ -27,7 +27,7 @@ def read_host_names(page):
     return [link.text for link in page.html.select(".host-table tbody th a")]
 
 
-def test_table_has_every_host_with_its_state_and_what_is_free(cloud):
+def test_table_lists_hosts_with_state_and_free_capacity(cloud):
     page = cloud.get("/console/")
     assert read_host_names(page) == ["cn1", "cn2", "cn3"]
     first, second, _ = page.html.select(".host-table tbody tr")
@@ -45,7 +45,7 @@ def test_table_has_every_host_with_its_state_and_what_is_free(cloud):
     assert "disabled" in second.text
 
 
-def test_cloud_has_an_address_of_its_own(cloud):
+def test_cloud_page_has_its_own_url(cloud):
     assert read_host_names(cloud.get("/console/cloud")) == ["cn1", "cn2", "cn3"]
 
 
@@ -59,19 +59,19 @@ def test_cloud_has_an_address_of_its_own(cloud):
         ("zone=+&aggregate=", ["cn1", "cn2", "cn3"]),
     ],
 )
-def test_table_is_narrowed_by_the_query_string(cloud, query, found):
+def test_table_is_filtered_by_the_query_string(cloud, query, found):
     page = cloud.get(f"/console/?{query}")
     assert read_host_names(page) == found
 
 
-def test_form_shows_what_was_asked(cloud):
+def test_form_shows_the_query(cloud):
     form = cloud.get("/console/?search=cn&state=up&colour=state&group=name").forms["view"]
     assert (form["search"].value, form["state"].value) == ("cn", "up")
     chosen = {one["name"]: one["data-chosen"] for one in form.html.select("select[data-chosen]")}
     assert chosen == {"colour": "state", "group": "name"}
 
 
-def test_no_match_says_so_and_leads_to_all_hosts(cloud):
+def test_no_match_links_to_all_hosts(cloud):
     page = cloud.get("/console/?search=nothing")
     assert "No host matches" in page
     assert read_host_names(page.click("Show all hosts")) == ["cn1", "cn2", "cn3"]
@@ -86,23 +86,23 @@ def test_no_match_says_so_and_leads_to_all_hosts(cloud):
         ("trait=CUSTOM_ABCDEFGHIJK", "There is no trait CUSTOM_ABCDEFGHIJK"),
     ],
 )
-def test_a_name_that_is_not_there_is_said_with_the_nearest(cloud, query, words):
+def test_unknown_name_suggests_the_nearest(cloud, query, words):
     add_aggregate(cloud.app.services.database, "rack", ["cn1"], {})
     assert words in cloud.get(f"/console/?{query}").html.find(id="hosts").get_text()
 
 
-def test_a_trait_that_no_host_of_the_zone_has_is_not_called_unknown(cloud):
+def test_trait_without_hosts_in_the_zone_is_not_unknown(cloud):
     page = cloud.get("/console/?trait=HW_CPU_X86_AVX2")
     assert "No host matches" in page
     assert "There is no trait" not in page
 
 
-def test_empty_cloud_says_what_to_do(sqlite_app):
+def test_empty_cloud_shows_instructions(sqlite_app):
     page = TestApp(sqlite_app.app).get("/console/")
     assert "POST /scheduler/v1/compute_nodes" in page
 
 
-def test_pages_of_the_table_follow_one_another(sqlite_app):
+def test_table_pages_are_linked(sqlite_app):
     every = [f"cn{number:02}" for number in range(60)]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in every])
     browser = TestApp(sqlite_app.app)
@@ -114,7 +114,7 @@ def test_pages_of_the_table_follow_one_another(sqlite_app):
     assert read_host_names(second.click("First hosts")) == read_host_names(first)
 
 
-def test_selected_hosts_lead_to_what_if_they_are_drained_or_more_like_them_added(cloud):
+def test_selected_hosts_link_to_drain_and_add_simulations(cloud):
     page = cloud.get("/console/")
     form = next(one for one in page.forms.values() if one.action.endswith("/capacity"))
     form.set("drain", True, index=0)
@@ -125,7 +125,7 @@ def test_selected_hosts_lead_to_what_if_they_are_drained_or_more_like_them_added
     assert added.forms[0]["change"].value.split() == ["add=cn1*1", "add=cn3*1"]
 
 
-def test_more_than_one_like_each_selected_host_is_added(cloud):
+def test_several_copies_of_each_selected_host_can_be_added(cloud):
     page = cloud.get("/console/")
     form = next(one for one in page.forms.values() if one.action.endswith("/capacity"))
     form.set("drain", True, index=1)
@@ -133,12 +133,12 @@ def test_more_than_one_like_each_selected_host_is_added(cloud):
     assert form.submit("instead").forms[0]["change"].value.strip() == "add=cn2*3"
 
 
-def test_page_of_a_host_asks_what_if_one_more_like_it_is_added(cloud):
+def test_host_page_links_to_adding_a_similar_host(cloud):
     page = cloud.get("/console/hosts/cn1").click("What if another host like it is added")
     assert page.forms[0]["change"].value.strip() == "add=cn1*1"
 
 
-def test_page_of_a_host_has_its_resources_instances_and_report(cloud):
+def test_host_page_shows_resources_instances_and_report(cloud):
     page = cloud.get("/console/").click("cn1")
     text = " ".join(page.html.main.get_text(" ").split())
     assert "VCPU 0 of 64 used" in text
@@ -147,7 +147,7 @@ def test_page_of_a_host_has_its_resources_instances_and_report(cloud):
     assert "vcpus 16" in text
 
 
-def test_page_of_a_host_shows_each_provider_below_its_parent(cloud):
+def test_host_page_shows_the_provider_tree(cloud):
     root = cloud.get("/console/api/scheduler/v1/hosts/cn1").json["nodes"][0]["uuid"]
     latest = {"OpenStack-API-Version": "placement latest", "X-Auth-Token": "admin"}
     for name, parent in (("numa0", root), ("card", instance(7))):
@@ -159,12 +159,12 @@ def test_page_of_a_host_shows_each_provider_below_its_parent(cloud):
     assert shown == [("deep0", "cn1"), ("deep1", "numa0"), ("deep2", "card")]
 
 
-def test_unknown_host_is_the_error_of_the_api(cloud):
+def test_unknown_host_shows_the_api_error(cloud):
     page = cloud.get("/console/hosts/cn9", status=404)
     assert "there is no host" in page
 
 
-def test_names_are_never_markup(cloud):
+def test_names_are_escaped(cloud):
     database = cloud.app.services.database
     add_aggregate(database, ATTACK, ["cn1", "cn2"], {"availability_zone": ATTACK, "x": ATTACK})
     hostile = report("cn9") | {"host": ATTACK, "hypervisor_hostname": ATTACK}
@@ -179,7 +179,7 @@ def test_names_are_never_markup(cloud):
     assert hostile_page.html.h1.text == ATTACK
 
 
-def test_those_who_may_not_see_hosts_are_refused(sqlite_url, make_app, tmp_path):
+def test_users_without_permission_are_rejected(sqlite_url, make_app, tmp_path):
     rules = tmp_path / "policy.yaml"
     rules.write_text('"scheduler:hosts:list": "!"\n')
     settings = settings_with_policies(

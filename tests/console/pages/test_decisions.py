@@ -43,7 +43,7 @@ def read_list(page) -> list[str]:
     return [row["id"].removeprefix("d-") for row in page.html.select(".decisions tr[id]")]
 
 
-def test_decisions_are_listed_the_newest_first(cloud, browser):
+def test_decisions_are_listed_newest_first(cloud, browser):
     first, second = record_decision(cloud, 1), record_failure(cloud, 2)
     page = browser.get(PAGE)
     assert set(read_list(page)) == {first, second}
@@ -69,7 +69,7 @@ def test_decisions_are_listed_the_newest_first(cloud, browser):
         ("since=1h&project_id=p2", 2),
     ],
 )
-def test_a_filter_in_the_address_holds(cloud, browser, query, number):
+def test_filter_in_the_url_is_applied(cloud, browser, query, number):
     made = {1: record_decision(cloud, 1), 2: record_failure(cloud, 2, project_id="p2")}
     assert read_list(browser.get(f"{PAGE}?{query}")) == [made[number]]
 
@@ -83,7 +83,7 @@ def test_a_request_is_found_by_its_id(cloud, browser):
     assert page.forms[0]["request_id"].value == asked
 
 
-def test_decisions_that_rejected_a_host_say_why(cloud, browser):
+def test_decisions_rejecting_a_host_show_reasons(cloud, browser):
     body = {"request_spec": spec(instance(1), flavor=flavor(vcpus=99))}
     cloud.post_json(SELECT, body, status=409)
     page = browser.get(PAGE, params={"refused": "cn1"})
@@ -91,7 +91,7 @@ def test_decisions_that_rejected_a_host_say_why(cloud, browser):
     assert "1 decisions were examined" in page.text
 
 
-def test_the_form_keeps_what_was_asked(cloud, browser):
+def test_form_keeps_the_query(cloud, browser):
     record_decision(cloud, 1)
     form = browser.get(f"{PAGE}?outcome=selected&since=2h&host=cn1").forms[0]
     assert (form["outcome"].value, form["since"].value, form["host"].value) == (
@@ -111,7 +111,7 @@ def test_the_form_keeps_what_was_asked(cloud, browser):
         ("marker=newest", "Marker newest: expected a UUID"),
     ],
 )
-def test_a_wrong_filter_is_refused_in_words_and_kept(cloud, browser, query, words):
+def test_invalid_filter_shows_an_error_and_is_kept(cloud, browser, query, words):
     page = browser.get(f"{PAGE}?{query}", status="4*")
     assert words in page.html.find(role="alert").get_text()
     assert page.forms[0]["since"].value == (query.split("=")[1] if "since" in query else "")
@@ -129,7 +129,7 @@ def test_pages_follow_the_links_of_the_api(cloud, browser):
     assert second.html.select_one("[data-live]") is None
 
 
-def test_an_empty_list_says_what_to_do_next(browser):
+def test_empty_list_shows_instructions(browser):
     page = browser.get(PAGE)
     empty = page.html.select_one(".empty").get_text()
     assert "no decisions yet" in empty
@@ -139,7 +139,7 @@ def test_an_empty_list_says_what_to_do_next(browser):
     assert "there is no host 'cn9'" in empty
 
 
-def test_a_list_can_be_read_again_without_scripts(cloud, browser):
+def test_list_can_be_reloaded_without_scripts(cloud, browser):
     page = browser.get(f"{PAGE}?outcome=selected")
     assert page.html.find("a", string="Refresh")["href"] == "/console/decisions?outcome=selected"
 
@@ -151,7 +151,7 @@ def test_a_decision_shows_its_funnel_weights_and_selections(cloud, browser):
     assert page.html.select_one(f"a[href$='instance={instance(1)}']")
 
 
-def test_a_failed_decision_opens_the_funnel_as_it_was(cloud, browser):
+def test_failed_decision_shows_its_recorded_funnel(cloud, browser):
     uuid = record_failure(cloud, 1)
     cloud.post_json("/scheduler/v1/compute_nodes", [report("cn3", vcpus=200)])
     page = browser.get(f"{PAGE}/{uuid}")
@@ -160,7 +160,7 @@ def test_a_failed_decision_opens_the_funnel_as_it_was(cloud, browser):
     assert "cn3" not in page.text
 
 
-def test_the_request_of_a_decision_opens_in_the_form_of_ask(cloud, browser):
+def test_request_of_a_decision_opens_in_the_ask_form(cloud, browser):
     wanted = flavor(extra_specs={"hw:cpu_policy": "shared"})
     hints = {"different_host": [instance(8), instance(9)]}
     uuid = record_decision(cloud, 1, flavor=wanted, scheduler_hints=hints, ignore_hosts=["cn2"])
@@ -173,16 +173,16 @@ def test_the_request_of_a_decision_opens_in_the_form_of_ask(cloud, browser):
     assert form["hint"].value.split() == [f"different_host={instance(n)}" for n in (8, 9)]
 
 
-def test_a_request_for_which_ask_has_no_fields_has_no_link(cloud, browser):
+def test_request_without_ask_fields_has_no_link(cloud, browser):
     uuid = record_decision(cloud, 1, requested_destination={"host": "cn1"})
     assert "Change the question in Ask" not in browser.get(f"{PAGE}/{uuid}").text
 
 
-def test_a_decision_that_is_not_there_says_so(browser):
+def test_unknown_decision_shows_an_error(browser):
     assert UNKNOWN in browser.get(f"{PAGE}/{UNKNOWN}", status=404).html.find(role="alert").text
 
 
-def test_a_decision_is_downloaded_as_a_report(cloud, browser):
+def test_decision_can_be_downloaded_as_a_report(cloud, browser):
     uuid = record_failure(cloud, 1)
     page = browser.get(f"{PAGE}/{uuid}/report")
     assert page.headers["Content-Disposition"] == f'attachment; filename="decision-{uuid}.html"'
@@ -190,7 +190,7 @@ def test_a_decision_is_downloaded_as_a_report(cloud, browser):
     assert "No valid host." in page.text
 
 
-def test_asking_again_says_what_differs(cloud, browser):
+def test_replay_shows_differences(cloud, browser):
     uuid = record_failure(cloud, 1)
     same = browser.get(f"{PAGE}/{uuid}/replay")
     assert "There are no differences" in same.text
@@ -202,19 +202,19 @@ def test_asking_again_says_what_differs(cloud, browser):
     assert len(ids) == len(set(ids))
 
 
-def test_a_request_is_asked_again_under_the_settings_of_then(cloud, browser):
+def test_request_is_replayed_with_recorded_settings(cloud, browser):
     page = browser.get(f"{PAGE}/{record_decision(cloud, 1)}/replay?settings=then")
     assert page.forms[0]["settings"].value == "then"
     assert "There are no differences" in page.text
 
 
-def test_a_replay_that_is_refused_keeps_its_form(cloud, browser):
+def test_rejected_replay_keeps_its_form(cloud, browser):
     page = browser.get(f"{PAGE}/{record_decision(cloud, 1)}/replay?settings=never", status=400)
     assert "Settings never: expected now or then" in page.html.find(role="alert").get_text()
     assert "settings" in page.forms[0].fields
 
 
-def test_names_stay_text(cloud, browser):
+def test_names_are_escaped(cloud, browser):
     attacked = flavor(name=ATTACK, extra_specs={ATTACK: ATTACK}, vcpus=99)
     uuid = record_failure(cloud, 1, flavor=attacked, project_id=ATTACK)
     query = {"project_id": ATTACK, "flavor": ATTACK, "request_id": ""}

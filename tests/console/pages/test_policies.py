@@ -35,14 +35,14 @@ def read_rows(page, of: str) -> list[str]:
     return [row.get_text(" ", strip=True) for row in found]
 
 
-def test_each_policy_is_listed_with_what_it_sets(browser):
+def test_policies_are_listed_with_their_options(browser):
     default, dense, sparse = read_rows(browser.get(PAGE), "all")
     assert "every host without a policy" in default
     assert "DEFAULT.cpu_allocation_ratio = 8" in dense
     assert sparse == "sparse none DEFAULT.cpu_allocation_ratio = 1"
 
 
-def test_an_option_says_where_its_value_comes_from(browser, monkeypatch):
+def test_option_shows_the_source_of_its_value(browser, monkeypatch):
     options = read_rows(browser.get(PAGE, params={"policy": "dense"}), "options")
     first = options[0]
     assert first.startswith("DEFAULT.cpu_allocation_ratio 8 the policy's section")
@@ -50,7 +50,7 @@ def test_an_option_says_where_its_value_comes_from(browser, monkeypatch):
     assert "scheduler.max_attempts 3 default" in options
 
 
-def test_filters_stand_in_their_order_and_weighers_with_their_multipliers(browser):
+def test_filters_are_ordered_and_weighers_have_multipliers(browser):
     page = browser.get(PAGE, params={"policy": "dense"})
     filters = page.html.select("section[aria-labelledby=runs] ol")[1]
     names = [item.get_text() for item in filters.find_all("li")]
@@ -68,25 +68,25 @@ def test_two_policies_are_shown_side_by_side(browser):
     assert "There are no differences" in same.text
 
 
-def test_a_policy_is_chosen_by_what_the_configuration_says(browser):
+def test_policy_selectors_of_the_configuration_are_shown(browser):
     text = " ".join(browser.get(PAGE).html.select("section[aria-labelledby=all]")[0].text.split())
     assert "chosen by the scheduler hint sched_policy, then by the availability zone" in text
 
 
-def test_one_policy_alone_says_how_to_write_another(sqlite_app):
+def test_single_policy_shows_how_to_add_another(sqlite_app):
     page = TestApp(sqlite_app.app).get(PAGE)
     assert "sched_policy=NAME" in page.html.select_one(".empty").get_text()
     assert "beside" not in [name for form in page.forms.values() for name in form.fields]
 
 
-def test_a_policy_that_is_not_there_says_so(browser):
+def test_unknown_policy_shows_an_error(browser):
     page = browser.get(PAGE, params={"policy": "<b>lost</b>"}, status=404)
     assert "there is no policy '<b>lost</b>'" in page.html.find(role="alert").get_text()
 
 
 @pytest.mark.system
 @pytest.mark.parametrize("name", ["default", "dense", "sparse"])
-def test_the_page_has_the_options_that_the_command_shows(
+def test_page_and_command_show_equal_options(
     sqlite_url, sqlite_database, tmp_path, make_app, monkeypatch, name
 ):
     monkeypatch.setenv("OS_SCHEDULER__MAX_ATTEMPTS", "7")
@@ -117,13 +117,13 @@ def test_the_page_has_the_options_that_the_command_shows(
     assert sources == {"environment", "configuration", "default"} | own
 
 
-def test_who_may_ask_what_says_that_tokens_are_not_checked(browser):
+def test_access_section_mentions_unchecked_tokens(browser):
     (text,) = [one.get_text(" ", strip=True) for one in read_access_rows(browser.get(PAGE))]
     assert "auth_strategy = noauth2" in text
     assert "All rules have their defaults" in text
 
 
-def test_who_may_ask_what_names_the_policy_file_and_what_it_sets(
+def test_access_section_names_the_policy_file_and_its_rules(
     sqlite_url, sqlite_database, tmp_path, make_app
 ):
     rules = tmp_path / "rules.yaml"

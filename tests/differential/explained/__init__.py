@@ -4,13 +4,13 @@
 from tests.differential.compare import Differences
 from tests.differential.explained.candidates import CANDIDATES
 from tests.differential.explained.errors import ERRORS
-from tests.differential.explained.seen import Explanation, Seen
+from tests.differential.explained.seen import AnswerPair, Explanation
 from tests.differential.explained.writes import WRITES
 
 EXPLANATIONS: tuple[Explanation, ...] = (*ERRORS, *CANDIDATES, *WRITES)
 
 
-def explain(seen: Seen, found: Differences) -> tuple[list[str], Differences]:
+def explain_differences(seen: AnswerPair, found: Differences) -> tuple[list[str], Differences]:
     names = []
     left = dict(found)
     for explanation in EXPLANATIONS:

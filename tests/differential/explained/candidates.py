@@ -6,52 +6,67 @@ from urllib.parse import parse_qsl, urlencode
 
 from placement_sched.model.candidates_query import CandidatesQuery
 from tests.candidates.reference import SHARES
-from tests.differential.compare import Differences, normal
+from tests.differential.compare import Differences, normalize
 from tests.differential.exchange import Request
-from tests.differential.explained.seen import Explanation, Seen
-from tests.differential.oracle import Candidate, Candidates, asked, judged, served_by, told
+from tests.differential.explained.seen import AnswerPair, Explanation
+from tests.differential.oracle import (
+    Candidate,
+    Candidates,
+    candidates_of_document,
+    candidates_served_by,
+    expected_candidates,
+    parse_candidates_query,
+)
 
 
-def _limit(seen: Seen, found: Differences) -> set[str]:
-    if not _disputed(seen) or asked(seen.request).limit is None or not seen.fits(seen.theirs):
+def _other_candidates_within_limit(seen: AnswerPair, found: Differences) -> set[str]:
+    if (
+        not _is_valid_answer_disputed(seen)
+        or parse_candidates_query(seen.request).limit is None
+        or not seen.has_expected_candidates(seen.theirs)
+    ):
         return set()
-    document = normal(seen.theirs.document)["provider_summaries"]
-    needed = seen.belonging(told(seen.theirs.document))
-    every = seen.belonging(seen.right)
+    document = normalize(seen.theirs.document)["provider_summaries"]
+    needed = seen.summaries_of(candidates_of_document(seen.theirs.document))
+    every = seen.summaries_of(seen.expected_candidates)
     return {"body"} if needed.items() <= document.items() <= every.items() else set()
 
 
-def _disputed(seen: Seen) -> bool:
-    return seen.is_right and seen.theirs.status == 200
+def _is_valid_answer_disputed(seen: AnswerPair) -> bool:
+    return seen.is_ours_expected and seen.theirs.status == 200
 
 
-def _piled_up(seen: Seen, found: Differences) -> set[str]:
+def _peer_adds_amounts(seen: AnswerPair, found: Differences) -> set[str]:
     """The peer tells candidates in which but the amounts of shared classes are wrong.
 
     It may also lose all, for what has piled up is more than there is: with the policy ``none``,
     under which it does not do so, it finds them.
     """
-    query = asked(seen.request) if _disputed(seen) else None
+    query = parse_candidates_query(seen.request) if _is_valid_answer_disputed(seen) else None
     # What is no policy, where another comes after it, is none to us; the peer piles up by it too,
     # and then between any two groups.
     policies = [value for key, value in parse_qsl(seen.request.query) if key == "group_policy"]
     odd = bool(policies) and policies[0] not in {"none", "isolate"}
-    shared = _asked_twice(query, by_any=odd) if query else set()
+    shared = _classes_in_two_groups(query, by_any=odd) if query else set()
     if not shared or policies[:1] == ["none"]:
         return set()
-    anywhere = _anywhere(seen)
-    known = {_without(one, shared) for one in anywhere}
-    wrong = told(seen.theirs.document) - anywhere
+    anywhere = _candidates_ignoring_in_tree(seen)
+    known = {_candidate_without_amounts(one, shared) for one in anywhere}
+    wrong = candidates_of_document(seen.theirs.document) - anywhere
     if wrong:
-        return {"body"} if all(_without(one, shared) in known for one in wrong) else set()
-    kindly = seen.their_side.ask(_with(seen.request, group_policy="none", limit=None))
+        return (
+            {"body"}
+            if all(_candidate_without_amounts(one, shared) in known for one in wrong)
+            else set()
+        )
+    kindly = seen.their_side.ask(_request_with_query(seen.request, group_policy="none", limit=None))
     if kindly.status != 200:
         return set()
-    lost = anywhere - told(kindly.document)
-    return {"body"} if lost <= _of_sharers(seen) else set()
+    lost = anywhere - candidates_of_document(kindly.document)
+    return {"body"} if lost <= _candidates_of_sharing_providers(seen) else set()
 
 
-def _asked_twice(query: CandidatesQuery, *, by_any: bool) -> set[str]:
+def _classes_in_two_groups(query: CandidatesQuery, *, by_any: bool) -> set[str]:
     if by_any:
         asked_for = [name for group in query.groups for name, _ in group.resources]
         return {name for name in asked_for if asked_for.count(name) > 1}
@@ -60,47 +75,50 @@ def _asked_twice(query: CandidatesQuery, *, by_any: bool) -> set[str]:
     return plain & suffixed
 
 
-def _treeless(query: CandidatesQuery) -> CandidatesQuery:
+def _query_without_in_tree(query: CandidatesQuery) -> CandidatesQuery:
     groups = tuple(
         group if group.resources else replace(group, in_tree=None) for group in query.groups
     )
     return replace(query, groups=groups)
 
 
-def _with(request: Request, **terms: str | None) -> Request:
+def _request_with_query(request: Request, **terms: str | None) -> Request:
     asked_for = parse_qsl(request.query, keep_blank_values=True)
     pairs = [(key, value) for key, value in asked_for if key not in terms]
     pairs += [(key, value) for key, value in terms.items() if value is not None]
     return replace(request, target=f"{request.path}?{urlencode(pairs)}")
 
 
-def _anywhere(seen: Seen) -> Candidates:
+def _candidates_ignoring_in_tree(seen: AnswerPair) -> Candidates:
     """Return what is right but for what the peer takes the question for.
 
     It passes over the trees of groups without resources, and lets in who shares though the root
     above is in a forbidden aggregate.
     """
-    query = asked(seen.request)
-    treeless, spans = _treeless(query), not _lets_in(seen)
+    query = parse_candidates_query(seen.request)
+    treeless, spans = _query_without_in_tree(query), not _is_forbidden_by_root_only(seen)
     if spans and treeless == query:
-        return seen.right
-    return judged(seen.cloud, seen.request, treeless, spans=spans)
+        return seen.expected_candidates
+    return expected_candidates(seen.cloud, seen.request, treeless, spans=spans)
 
 
-def _of_sharers(seen: Seen) -> Candidates:
+def _candidates_of_sharing_providers(seen: AnswerPair) -> Candidates:
     sharers = {host.name for host in seen.cloud.hosts if SHARES in host.traits}
-    treeless, spans = _treeless(asked(seen.request)), not _lets_in(seen)
-    return served_by(seen.cloud, seen.request, treeless, sharers, spans=spans)
+    treeless, spans = (
+        _query_without_in_tree(parse_candidates_query(seen.request)),
+        not _is_forbidden_by_root_only(seen),
+    )
+    return candidates_served_by(seen.cloud, seen.request, treeless, sharers, spans=spans)
 
 
-def _lets_in(seen: Seen) -> bool:
+def _is_forbidden_by_root_only(seen: AnswerPair) -> bool:
     """Return whether somebody shares who is in a forbidden aggregate by the root alone.
 
     The peer looks at the roots of the trees that are helped, not at that of who helps. It has no
     summary of him then, and fails for want of it, but where a group with a suffix stands before
     the one without and a provider of his tree can serve it.
     """
-    plain = asked(seen.request).group
+    plain = parse_candidates_query(seen.request).group
     forbidden = plain.aggregates.forbidden if plain else frozenset()
     return any(
         SHARES in host.traits
@@ -110,7 +128,7 @@ def _lets_in(seen: Seen) -> bool:
     )
 
 
-def _without(candidate: Candidate, classes: set[str]) -> Candidate:
+def _candidate_without_amounts(candidate: Candidate, classes: set[str]) -> Candidate:
     amounts, mappings = candidate
     return (
         frozenset((uuid, name, 0 if name in classes else amount) for uuid, name, amount in amounts),
@@ -118,59 +136,81 @@ def _without(candidate: Candidate, classes: set[str]) -> Candidate:
     )
 
 
-def _lost(seen: Seen, found: Differences) -> set[str]:
+def _peer_loses_sharing_candidates(seen: AnswerPair, found: Differences) -> set[str]:
     """All that is missing are candidates whose group without a suffix is served by sharers alone.
 
     There are other groups, and no candidate told is wrong. A limit cuts what is left.
     """
-    if not _disputed(seen):
+    if not _is_valid_answer_disputed(seen):
         return set()
-    query, answer, anywhere = asked(seen.request), told(seen.theirs.document), _anywhere(seen)
+    query, answer, anywhere = (
+        parse_candidates_query(seen.request),
+        candidates_of_document(seen.theirs.document),
+        _candidates_ignoring_in_tree(seen),
+    )
     every = answer
     if query.limit is not None:
-        every = told(seen.their_side.ask(_with(seen.request, limit=None)).document)
+        every = candidates_of_document(
+            seen.their_side.ask(_request_with_query(seen.request, limit=None)).document
+        )
     cut = every.total() if query.limit is None else min(query.limit, every.total())
     several = any(group.suffix for group in query.groups)
-    lost = several and every < anywhere and anywhere - every <= _of_sharers(seen)
+    lost = (
+        several and every < anywhere and anywhere - every <= _candidates_of_sharing_providers(seen)
+    )
     return {"body"} if lost and answer <= every and answer.total() == cut else set()
 
 
-def _forbids_only(seen: Seen, found: Differences) -> set[str]:
-    if not _disputed(seen) or told(seen.theirs.document):
+def _group_with_forbidden_traits_only(seen: AnswerPair, found: Differences) -> set[str]:
+    if not _is_valid_answer_disputed(seen) or candidates_of_document(seen.theirs.document):
         return set()
-    bare = [group for group in asked(seen.request).groups if not group.resources]
+    bare = [group for group in parse_candidates_query(seen.request).groups if not group.resources]
     without = any(not (group.traits.required or group.aggregates.member_of) for group in bare)
     return {"body"} if without else set()
 
 
-def _tree_heeded(seen: Seen, found: Differences) -> set[str]:
-    if not _disputed(seen) or _treeless(asked(seen.request)) == asked(seen.request):
+def _peer_ignores_in_tree(seen: AnswerPair, found: Differences) -> set[str]:
+    if not _is_valid_answer_disputed(seen) or _query_without_in_tree(
+        parse_candidates_query(seen.request)
+    ) == parse_candidates_query(seen.request):
         return set()
-    return {"body"} if told(seen.theirs.document) == _anywhere(seen) else set()
+    return (
+        {"body"}
+        if candidates_of_document(seen.theirs.document) == _candidates_ignoring_in_tree(seen)
+        else set()
+    )
 
 
-def _let_in(seen: Seen, found: Differences) -> set[str]:
-    if not _disputed(seen) or not _lets_in(seen):
+def _peer_allows_forbidden_root(seen: AnswerPair, found: Differences) -> set[str]:
+    if not _is_valid_answer_disputed(seen) or not _is_forbidden_by_root_only(seen):
         return set()
-    every, answer, limit = _anywhere(seen), told(seen.theirs.document), asked(seen.request).limit
+    every, answer, limit = (
+        _candidates_ignoring_in_tree(seen),
+        candidates_of_document(seen.theirs.document),
+        parse_candidates_query(seen.request).limit,
+    )
     cut = every.total() if limit is None else min(limit, every.total())
-    summaries = normal(seen.theirs.document["provider_summaries"])
-    whole = seen.belonging(answer).items() <= summaries.items() <= seen.belonging(every).items()
-    strange = bool(answer - seen.right) and answer <= every and answer.total() == cut
+    summaries = normalize(seen.theirs.document["provider_summaries"])
+    whole = (
+        seen.summaries_of(answer).items() <= summaries.items() <= seen.summaries_of(every).items()
+    )
+    strange = bool(answer - seen.expected_candidates) and answer <= every and answer.total() == cut
     return {"body"} if strange and whole else set()
 
 
-def _mapped_only(seen: Seen, found: Differences) -> set[str]:
-    if not _disputed(seen) or not seen.fits(seen.theirs):
+def _peer_omits_mapped_provider(seen: AnswerPair, found: Differences) -> set[str]:
+    if not _is_valid_answer_disputed(seen) or not seen.has_expected_candidates(seen.theirs):
         return set()
-    asked_of = seen.belonging(told(seen.theirs.document))
-    lacks = normal(seen.theirs.document["provider_summaries"]) == asked_of
-    same = told(seen.theirs.document) == told(seen.ours.document)
+    asked_of = seen.summaries_of(candidates_of_document(seen.theirs.document))
+    lacks = normalize(seen.theirs.document["provider_summaries"]) == asked_of
+    same = candidates_of_document(seen.theirs.document) == candidates_of_document(
+        seen.ours.document
+    )
     return {"body"} if same and lacks else set()
 
 
-def _broken(seen: Seen, found: Differences) -> set[str]:
-    return set(found) if seen.theirs.status == 500 and seen.is_right else set()
+def _peer_fails_on_valid_request(seen: AnswerPair, found: Differences) -> set[str]:
+    return set(found) if seen.theirs.status == 500 and seen.is_ours_expected else set()
 
 
 CANDIDATES = (
@@ -179,7 +219,7 @@ CANDIDATES = (
         "The API promises no order. Here candidates are in the order of the providers' ids, "
         "which is always the same. Before 1.29 the peer also summarises providers of candidates "
         "that the limit removed.",
-        _limit,
+        _other_candidates_within_limit,
     ),
     Explanation(
         "amounts of different candidates are not added",
@@ -187,27 +227,27 @@ CANDIDATES = (
         "the amounts of one candidate to those of others, and loses candidates by it: a client "
         "that claims such a candidate takes more than it asked for. A naive search of the same "
         "cloud finds the candidates that are found here.",
-        _piled_up,
+        _peer_adds_amounts,
     ),
     Explanation(
         "candidates of sharing providers are complete",
         "If only sharing providers serve the group without a suffix and there are other groups, "
         "the peer leaves out candidates of some trees, so that their free resources are never "
         "found. A naive search of the same cloud finds the candidates that are found here.",
-        _lost,
+        _peer_loses_sharing_candidates,
     ),
     Explanation(
         "a group without resources may have only forbidden traits",
         "If a group without resources requires no trait or aggregate, and only forbids some or "
         "names a tree, the peer finds no candidate. A naive search finds the candidates that are "
         "found here.",
-        _forbids_only,
+        _group_with_forbidden_traits_only,
     ),
     Explanation(
         "in_tree of a group without resources has an effect",
         "The peer ignores it, and answers with providers of other trees. A naive search finds "
         "the candidates that are found here.",
-        _tree_heeded,
+        _peer_ignores_in_tree,
     ),
     Explanation(
         "a root in a forbidden aggregate excludes its whole tree",
@@ -215,18 +255,18 @@ CANDIDATES = (
         "trees if a group with a suffix comes first, and otherwise fails with 500. A naive "
         "search finds the candidates that are found here, which are those of the specification "
         "of forbidden aggregates.",
-        _let_in,
+        _peer_allows_forbidden_root,
     ),
     Explanation(
         "every provider that a candidate names is summarised",
         "If a sharing provider serves a group without resources, only the mappings name it, and "
         "the peer leaves it out of the summaries. Its traits are the reason for which it was "
         "chosen.",
-        _mapped_only,
+        _peer_omits_mapped_provider,
     ),
     Explanation(
         "a valid request for candidates is answered",
         "The peer fails with 500 on some that several providers together could serve.",
-        _broken,
+        _peer_fails_on_valid_request,
     ),
 )

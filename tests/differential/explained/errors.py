@@ -9,19 +9,19 @@ from webob.acceptparse import create_accept_header
 
 from placement_sched.api.response import JSON
 from tests.differential.compare import Differences
-from tests.differential.explained.seen import Explanation, Seen
-from tests.differential.spelling import uuid_text
-from tests.differential.state import get
+from tests.differential.explained.seen import AnswerPair, Explanation
+from tests.differential.spelling import canonical_uuids_in
+from tests.differential.state import get_document
 
 
-def _vary(seen: Seen, found: Differences) -> set[str]:
+def _vary_header_differs(seen: AnswerPair, found: Differences) -> set[str]:
     values = found.get("header vary")
     unsaid = values and values[1] is None and values[0] == "openstack-api-version"
     return {"header vary"} if unsaid and seen.theirs.status >= 400 else set()
 
 
-def _json_errors(seen: Seen, found: Differences) -> set[str]:
-    if not seen.refused or not seen.theirs.is_page:
+def _error_format_differs(seen: AnswerPair, found: Differences) -> set[str]:
+    if not seen.is_rejected_by_both or not seen.theirs.is_page:
         return set()
     accept = create_accept_header(seen.request.headers.get("Accept"))
     if seen.ours.headers.get("content-type") != JSON or not accept.acceptable_offers([JSON]):
@@ -31,10 +31,10 @@ def _json_errors(seen: Seen, found: Differences) -> set[str]:
     }
 
 
-def _unknown_caller(seen: Seen, found: Differences) -> set[str]:
+def _unknown_caller_differs(seen: AnswerPair, found: Differences) -> set[str]:
     document = seen.theirs.document
     own_form = isinstance(document, dict) and {"code", "message", "title"} == document.keys()
-    if not seen.refused or seen.ours.status != 401 or not own_form:
+    if not seen.is_rejected_by_both or seen.ours.status != 401 or not own_form:
         return set()
     return {"body", "error status", "error title", "error code"}
 
@@ -42,41 +42,45 @@ def _unknown_caller(seen: Seen, found: Differences) -> set[str]:
 _FAULTS = ("JSON does not validate", "Invalid query string parameters")
 
 
-def _fault_told_by_place(seen: Seen, found: Differences) -> set[str]:
+def _fault_named_by_path(seen: AnswerPair, found: Differences) -> set[str]:
     ours = seen.ours.detail
     placed = "(at $" in ours and any(words in ours for words in _FAULTS)
-    return {"names in detail"} if seen.refused and placed else set()
+    return {"names in detail"} if seen.is_rejected_by_both and placed else set()
 
 
-def _another_fault(seen: Seen, found: Differences) -> set[str]:
+def _other_fault_reported_first(seen: AnswerPair, found: Differences) -> set[str]:
     several = seen.request.query.count("=") > 1 and seen.request.method == "GET"
-    return {"names in detail"} if several and seen.refused and seen.ours.status == 400 else set()
+    return (
+        {"names in detail"}
+        if several and seen.is_rejected_by_both and seen.ours.status == 400
+        else set()
+    )
 
 
 _OBSTACLES = ("Unable to allocate inventory: ", "that does not exist.")
 
 
-def _one_obstacle(seen: Seen, found: Differences) -> set[str]:
+def _one_of_two_obstacles_reported(seen: AnswerPair, found: Differences) -> set[str]:
     both = any(words in seen.ours.detail and words in seen.theirs.detail for words in _OBSTACLES)
-    return {"names in detail"} if seen.refused and both else set()
+    return {"names in detail"} if seen.is_rejected_by_both and both else set()
 
 
-def _not_served(seen: Seen, found: Differences) -> set[str]:
+def _unsupported_in_version(seen: AnswerPair, found: Differences) -> set[str]:
     early = (seen.ours.status, seen.theirs.status) == (404, 415)
     return set(found) if early and "not served at" in seen.ours.detail else set()
 
 
-def _failure(seen: Seen, found: Differences) -> set[str]:
+def _peer_fails_on_bad_request(seen: AnswerPair, found: Differences) -> set[str]:
     return set(found) if seen.theirs.status == 500 and seen.ours.status == 400 else set()
 
 
-def _first_limit(seen: Seen, found: Differences) -> set[str]:
+def _first_of_repeated_limits_used(seen: AnswerPair, found: Differences) -> set[str]:
     limits = [value for key, value in parse_qsl(seen.request.query) if key == "limit"]
     refused = (seen.ours.status, seen.theirs.status) == (400, 200) and limits[1:]
     return set(found) if refused and re.fullmatch("-?[0-9]+", limits[0]) else set()
 
 
-def _usages_by_type(seen: Seen, found: Differences) -> set[str]:
+def _usages_by_type_differ(seen: AnswerPair, found: Differences) -> set[str]:
     statuses = (seen.ours.status, seen.theirs.status)
     if unquote(seen.request.path) != "/usages" or statuses != (200, 500) or seen.request.minor < 38:
         return set()
@@ -89,7 +93,7 @@ def _usages_by_type(seen: Seen, found: Differences) -> set[str]:
 _OWNERS = {"project_id", "user_id"}
 
 
-def _nul(seen: Seen, found: Differences) -> set[str]:
+def _nul_character_rejected(seen: AnswerPair, found: Differences) -> set[str]:
     words = ("NUL character", "not valid UTF-8")
     refused = seen.ours.status == 400 and any(one in seen.ours.detail for one in words)
     return set(found) if refused else set()
@@ -98,7 +102,7 @@ def _nul(seen: Seen, found: Differences) -> set[str]:
 _UNDER_A_NAME = re.compile(r"inventories\['(?P<name>.*)'\]\S*\)\. Failed")
 
 
-def _under_no_name(seen: Seen, found: Differences) -> set[str]:
+def _nameless_provider_conflict(seen: AnswerPair, found: Differences) -> set[str]:
     place = _UNDER_A_NAME.search(seen.ours.detail)
     early = (seen.ours.status, seen.theirs.status) == (400, 409)
     conflict = "generation conflict" in seen.theirs.detail
@@ -106,25 +110,25 @@ def _under_no_name(seen: Seen, found: Differences) -> set[str]:
     return set(found) if early and conflict and odd else set()
 
 
-def _named_twice(seen: Seen, found: Differences) -> set[str]:
+def _consumer_repeated_in_other_spelling(seen: AnswerPair, found: Differences) -> set[str]:
     document = seen.request.document
     if seen.ours.status != 400 or "names a consumer twice" not in seen.ours.detail:
         return set()
     claims = document["allocations"] if unquote(seen.request.path) == "/reshaper" else document
-    return set(found) if len({uuid_text(one) for one in claims}) < len(claims) else set()
+    return set(found) if len({canonical_uuids_in(one) for one in claims}) < len(claims) else set()
 
 
 _NO_SUCH = re.compile(r"No such (trait\(s\)|resource class):? (.*)\.$")
 
 
-def _unknown_name(seen: Seen, found: Differences) -> set[str]:
+def _unknown_name_rejected(seen: AnswerPair, found: Differences) -> set[str]:
     named = _NO_SUCH.search(seen.ours.detail)
     if not named or seen.theirs.status != 200:
         return set()
     nobody = not any(seen.theirs.document.values())
     nouns = "traits" if named[1].startswith("trait") else "resource_classes"
     unknown = all(
-        get(seen.their_side, f"/{nouns}/{quote(name)}").status == 404
+        get_document(seen.their_side, f"/{nouns}/{quote(name)}").status == 404
         for name in named[2].split(", ")
     )
     return set(found) if nobody and unknown else set()
@@ -134,83 +138,83 @@ ERRORS = (
     Explanation(
         "errors name the microversion in vary",
         "A cache could otherwise hand the error of one microversion to a client of another.",
-        _vary,
+        _vary_header_differs,
     ),
     Explanation(
         "a client that accepts JSON gets errors as JSON",
         "The peer sends HTML to a client that accepts both to the same degree, or whose Accept "
         "header cannot be parsed, although it sends successful answers as JSON.",
-        _json_errors,
+        _error_format_differs,
     ),
     Explanation(
         "401 has the form of all other errors",
         "The peer sends 401 for a missing token in another form, without the list of errors in "
         "which clients look for the reason.",
-        _unknown_caller,
+        _unknown_caller_differs,
     ),
     Explanation(
         "a malformed body is reported with the place of the fault",
         "The detail has the first fault and its JSON path. The peer's has the whole schema and "
         "the whole document.",
-        _fault_told_by_place,
+        _fault_named_by_path,
     ),
     Explanation(
         "of several faults in a query another one may be reported",
         "Faults are looked for by group and parameter, so that the order of the parameters makes "
         "no difference. The peer reports the first one in the order of the parameters.",
-        _another_fault,
+        _other_fault_reported_first,
     ),
     Explanation(
         "a refused claim names class, provider and amounts",
         "If several amounts do not fit, the one reported may differ. Of missing inventories the "
         "peer lists all classes and some of the providers of the request, as if each provider "
         "lacked each class.",
-        _one_obstacle,
+        _one_of_two_obstacles_reported,
     ),
     Explanation(
         "a path of a later microversion is 404, whatever the body",
         "Of aggregates the peer checks the content type before the microversion: 415 makes the "
         "client correct its body, and then the answer is 404 all the same.",
-        _not_served,
+        _unsupported_in_version,
     ),
     Explanation(
         "a malformed request is 400, not 500",
         "The peer answers some malformed requests with 500, which makes clients try again.",
-        _failure,
+        _peer_fails_on_bad_request,
     ),
     Explanation(
         "the first limit must be at least 1",
         "Of several limits the first one counts. If it is 0 the peer sets no limit at all.",
-        _first_limit,
+        _first_of_repeated_limits_used,
     ),
     Explanation(
         "a malformed body is reported before a conflict",
         "The peer does not check inventories under a name that no resource class can have, and "
         "reports a conflict of generations first: the client reads the generation again and "
         "sends the same malformed body again.",
-        _under_no_name,
+        _nameless_provider_conflict,
     ),
     Explanation(
         "usages by consumer type work on PostgreSQL",
         "The peer answers each such request with 500 on PostgreSQL.",
-        _usages_by_type,
+        _usages_by_type_differ,
     ),
     Explanation(
         "a body may name a consumer only once",
         "The peer takes a uuid in capitals and in lower case for two consumers, and it is not "
         "defined which of the two claims holds.",
-        _named_twice,
+        _consumer_repeated_in_other_spelling,
     ),
     Explanation(
         "NUL characters and bytes that are not UTF-8 are 400",
         "No database stores such text alike. The peer ignores it or fails with 500, which "
         "depends on the route.",
-        _nul,
+        _nul_character_rejected,
     ),
     Explanation(
         "an unknown trait or class is always 400",
         "The peer looks at a group only if others have found providers, so that a misspelled "
         "trait looks like a full cloud.",
-        _unknown_name,
+        _unknown_name_rejected,
     ),
 )

@@ -7,16 +7,22 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
-from tests.differential.cloud import cloud_of
-from tests.differential.compare import Differences, normal
+from tests.differential.cloud import read_cloud
+from tests.differential.compare import Differences, normalize
 from tests.differential.exchange import Reply, Request
-from tests.differential.oracle import Candidates, asked, judged, summaries, told
+from tests.differential.oracle import (
+    Candidates,
+    candidates_of_document,
+    expected_candidates,
+    expected_summaries,
+    parse_candidates_query,
+)
 from tests.differential.sides import Side
 from tests.support.clouds import Cloud
 
 
 @dataclass(frozen=True)
-class Seen:
+class AnswerPair:
     """A request, both replies, and both sides, to ask further.
 
     ``known`` is the cloud where it is known already.
@@ -30,40 +36,45 @@ class Seen:
     known: Cloud | None = None
 
     @cached_property
-    def right(self) -> Candidates:
-        return judged(self.cloud, self.request, asked(self.request))
+    def expected_candidates(self) -> Candidates:
+        return expected_candidates(self.cloud, self.request, parse_candidates_query(self.request))
 
     @cached_property
-    def is_right(self) -> bool:
+    def is_ours_expected(self) -> bool:
         return (
             unquote(self.request.path) == "/allocation_candidates"
             and self.ours.status == 200
-            and self.holds(self.ours)
+            and self.is_valid_page_of_candidates(self.ours)
         )
 
-    def holds(self, reply: Reply) -> bool:
-        belonging = self.belonging(told(reply.document), mapped=True)
-        return self.fits(reply) and normal(reply.document["provider_summaries"]) == belonging
+    def is_valid_page_of_candidates(self, reply: Reply) -> bool:
+        belonging = self.summaries_of(candidates_of_document(reply.document), mapped=True)
+        return (
+            self.has_expected_candidates(reply)
+            and normalize(reply.document["provider_summaries"]) == belonging
+        )
 
-    def fits(self, reply: Reply) -> bool:
-        limit = asked(self.request).limit
-        every = self.right.total()
-        found = told(reply.document)
-        return found <= self.right and found.total() == (
+    def has_expected_candidates(self, reply: Reply) -> bool:
+        limit = parse_candidates_query(self.request).limit
+        every = self.expected_candidates.total()
+        found = candidates_of_document(reply.document)
+        return found <= self.expected_candidates and found.total() == (
             every if limit is None else min(limit, every)
         )
 
-    def belonging(self, candidates: Candidates, *, mapped: bool = False) -> dict[str, Any]:
-        query = asked(self.request)
-        return normal(summaries(self.cloud, self.request, query, candidates, mapped=mapped))
+    def summaries_of(self, candidates: Candidates, *, mapped: bool = False) -> dict[str, Any]:
+        query = parse_candidates_query(self.request)
+        return normalize(
+            expected_summaries(self.cloud, self.request, query, candidates, mapped=mapped)
+        )
 
     @property
-    def refused(self) -> bool:
+    def is_rejected_by_both(self) -> bool:
         return self.ours.status == self.theirs.status >= 400
 
     @cached_property
     def cloud(self) -> Cloud:
-        return self.known or cloud_of(self.our_side)
+        return self.known or read_cloud(self.our_side)
 
 
 @dataclass(frozen=True)
@@ -72,8 +83,8 @@ class Explanation:
 
     name: str
     reason: str
-    tells: Callable[[Seen, Differences], set[str]]
+    tells: Callable[[AnswerPair, Differences], set[str]]
 
 
-def told_elsewhere(_seen: Seen, _found: Differences) -> set[str]:
+def explained_elsewhere(_seen: AnswerPair, _found: Differences) -> set[str]:
     return set()

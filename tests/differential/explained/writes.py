@@ -4,10 +4,10 @@
 from urllib.parse import unquote
 
 from tests.differential.compare import Differences, with_short_ratios
-from tests.differential.explained.seen import Explanation, Seen, told_elsewhere
+from tests.differential.explained.seen import AnswerPair, Explanation, explained_elsewhere
 
 
-def _modified(seen: Seen, found: Differences) -> set[str]:
+def _last_modified_missing(seen: AnswerPair, found: Differences) -> set[str]:
     values = found.get("header last-modified")
     unsaid = values == (True, False) and "cache-control" in seen.theirs.headers
     renamed = seen.request.method == "PUT" and unquote(seen.request.path).startswith(
@@ -16,17 +16,17 @@ def _modified(seen: Seen, found: Differences) -> set[str]:
     return {"header last-modified"} if unsaid and renamed else set()
 
 
-def _slash(seen: Seen, found: Differences) -> set[str]:
+def _double_slash_path(seen: AnswerPair, found: Differences) -> set[str]:
     return set(found) if seen.request.path.startswith("//") and seen.theirs.status == 404 else set()
 
 
-def _capitals(seen: Seen, found: Differences) -> set[str]:
+def _uppercase_content_type(seen: AnswerPair, found: Differences) -> set[str]:
     kind = seen.request.headers.get("Content-Type") or ""
     refused = seen.theirs.status == 415 and seen.ours.status != 415
     return set(found) if refused and kind.lower() == "application/json" != kind else set()
 
 
-def _six_digits(seen: Seen, found: Differences) -> set[str]:
+def _ratio_with_six_digits(seen: AnswerPair, found: Differences) -> set[str]:
     if not getattr(seen.our_side, "has_short_ratios", False):
         return set()
     return {
@@ -42,7 +42,7 @@ LEFT_BEHIND = Explanation(
     "The peer keeps the consumer, and its type, of an accepted claim for nothing, and of a claim "
     "that it refused because a provider does not exist. The client's next claim, with the "
     "generation null, is then a conflict each time.",
-    told_elsewhere,
+    explained_elsewhere,
 )
 #: Shown by asking the peer once more, from the beginning, in the plain spelling.
 SPELLING = Explanation(
@@ -50,7 +50,7 @@ SPELLING = Explanation(
     "A uuid in capitals, in braces, as a URN or without hyphens names the same object. It is "
     "found in a path, as a parent and, in capitals at least, in a filter, on every database, and "
     "it is not stored twice.",
-    told_elsewhere,
+    explained_elsewhere,
 )
 
 WRITES = (
@@ -61,21 +61,21 @@ WRITES = (
         "If a provider was created with a parent and has not changed since, the peer answers its "
         "first PUT with cache-control and without last-modified, so that a client could not ask "
         "whether its copy is current.",
-        _modified,
+        _last_modified_missing,
     ),
     Explanation(
         "a path may begin with two slashes",
         "An endpoint that is written with a slash at its end works.",
-        _slash,
+        _double_slash_path,
     ),
     Explanation(
         "a media type may be written in capitals",
         "RFC 9110 says that its case does not matter.",
-        _capitals,
+        _uppercase_content_type,
     ),
     Explanation(
         "on MariaDB an allocation ratio has six digits",
         "Its FLOAT shows no more, to either service; SQLite and PostgreSQL keep all digits.",
-        _six_digits,
+        _ratio_with_six_digits,
     ),
 )

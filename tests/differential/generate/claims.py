@@ -13,66 +13,73 @@ from tests.differential.generate.dice import (
     USERS,
     Dice,
 )
-from tests.differential.generate.nouns import stocks
-from tests.differential.state import consumer_generation
+from tests.differential.generate.nouns import random_inventories
+from tests.differential.state import current_consumer_generation
 
 
-def put(dice: Dice) -> Request:
+def put_allocations_request(dice: Dice) -> Request:
     uuid = dice.uuid(CONSUMERS)
-    version = dice.version(dice.one([0, 8, 12, 28, 34, 38]))
-    return Request("PUT", f"/allocations/{uuid}", version, claim(dice, uuid, _form(dice, version)))
+    version = dice.version(dice.choice([0, 8, 12, 28, 34, 38]))
+    return Request(
+        "PUT",
+        f"/allocations/{uuid}",
+        version,
+        random_claim(dice, uuid, _allocation_format(dice, version)),
+    )
 
 
-def post(dice: Dice) -> Request:
-    version = dice.version(dice.one([13, 28, 34, 38]))
-    document = _claims(dice, max(_form(dice, version), 12))
+def post_allocations_request(dice: Dice) -> Request:
+    version = dice.version(dice.choice([13, 28, 34, 38]))
+    document = _random_claims(dice, max(_allocation_format(dice, version), 12))
     return Request("POST", "/allocations", version, document)
 
 
-def delete(dice: Dice) -> Request:
+def delete_allocations_request(dice: Dice) -> Request:
     return Request("DELETE", f"/allocations/{dice.uuid(CONSUMERS)}", dice.version())
 
 
-def reshape(dice: Dice) -> Request:
+def reshaper_request(dice: Dice) -> Request:
     version = dice.version(30)
-    uuids = [dice.uuid(PROVIDERS) for _ in range(dice.one([1, 1, 2, 3]))]
+    uuids = [dice.uuid(PROVIDERS) for _ in range(dice.choice([1, 1, 2, 3]))]
     document = {
-        "inventories": {uuid: stocks(dice, uuid) for uuid in uuids},
-        "allocations": _claims(dice, max(_form(dice, version), 28), least=0),
+        "inventories": {uuid: random_inventories(dice, uuid) for uuid in uuids},
+        "allocations": _random_claims(dice, max(_allocation_format(dice, version), 28), least=0),
     }
     return Request("POST", "/reshaper", version, document)
 
 
-def _form(dice: Dice, version: str | None) -> int:
+def _allocation_format(dice: Dice, version: str | None) -> int:
     if dice.chance(0.05):
-        return dice.number(0, 39)
+        return dice.integer(0, 39)
     return 39 if version == "latest" else int((version or "1.0")[2:])
 
 
-def _claims(dice: Dice, form: int, least: int = 1) -> dict[str, Any]:
-    uuids = [dice.uuid(CONSUMERS) for _ in range(dice.number(least, 3))]
-    return {uuid: claim(dice, uuid, form, may_be_empty=True) for uuid in uuids}
+def _random_claims(dice: Dice, form: int, least: int = 1) -> dict[str, Any]:
+    uuids = [dice.uuid(CONSUMERS) for _ in range(dice.integer(least, 3))]
+    return {uuid: random_claim(dice, uuid, form, may_be_empty=True) for uuid in uuids}
 
 
-def claim(dice: Dice, uuid: str, form: int, *, may_be_empty: bool = False) -> dict[str, Any]:
-    return in_form(dice, uuid, _allocations(dice, form, may_be_empty), form)
+def random_claim(dice: Dice, uuid: str, form: int, *, may_be_empty: bool = False) -> dict[str, Any]:
+    return claim_in_format(dice, uuid, _allocations(dice, form, may_be_empty), form)
 
 
-def in_form(dice: Dice, uuid: str, held: Any, form: int = 39) -> dict[str, Any]:
+def claim_in_format(dice: Dice, uuid: str, held: Any, form: int = 39) -> dict[str, Any]:
     document: dict[str, Any] = {"allocations": held}
     if form >= 8:
-        document |= {"project_id": dice.one(PROJECTS), "user_id": dice.one(USERS)}
+        document |= {"project_id": dice.choice(PROJECTS), "user_id": dice.choice(USERS)}
     if form >= 28:
-        document["consumer_generation"] = _seen(dice, uuid)
+        document["consumer_generation"] = _random_consumer_generation(dice, uuid)
     if form >= 34 and dice.chance(0.2):
-        document["mappings"] = {dice.one(["", "1", "_A"]): [dice.uuid(PROVIDERS)]}
+        document["mappings"] = {dice.choice(["", "1", "_A"]): [dice.uuid(PROVIDERS)]}
     if form >= 38:
-        document["consumer_type"] = dice.one(TYPES[:2]) if dice.chance(0.95) else dice.one(TYPES)
+        document["consumer_type"] = (
+            dice.choice(TYPES[:2]) if dice.chance(0.95) else dice.choice(TYPES)
+        )
     return document
 
 
 def _allocations(dice: Dice, form: int, may_be_empty: bool) -> Any:
-    many = dice.one([1, 1, 1, 1, 2, 3])
+    many = dice.choice([1, 1, 1, 1, 2, 3])
     if dice.chance(0.15 if may_be_empty or form >= 28 else 0.03):
         many = 0
     held = [(dice.uuid(PROVIDERS), _resources(dice)) for _ in range(many)]
@@ -88,7 +95,7 @@ def _allocations(dice: Dice, form: int, may_be_empty: bool) -> Any:
 
 
 def _resources(dice: Dice) -> dict[str, Any]:
-    names = dice.some(CLASSES[:5], 1, dice.one([1, 1, 1, 2]))
+    names = dice.sample(CLASSES[:5], 1, dice.choice([1, 1, 1, 2]))
     if dice.chance(0.04):
         names.append(dice.resource_class())
     if dice.chance(0.01):
@@ -96,7 +103,7 @@ def _resources(dice: Dice) -> dict[str, Any]:
     return {name: dice.amount() for name in names}
 
 
-def _seen(dice: Dice, uuid: str) -> Any:
+def _random_consumer_generation(dice: Dice, uuid: str) -> Any:
     if dice.chance(0.9):
-        return consumer_generation(uuid)
-    return dice.one([None, 0, 1, 2, 99, -1, "1", 1.0])
+        return current_consumer_generation(uuid)
+    return dice.choice([None, 0, 1, 2, 99, -1, "1", 1.0])

@@ -48,38 +48,40 @@ class Dice:
     def chance(self, likely: float) -> bool:
         return self.random.random() < likely
 
-    def one(self, values: Sequence[Value]) -> Value:
+    def choice(self, values: Sequence[Value]) -> Value:
         return self.random.choice(values)
 
-    def some(self, values: Sequence[Value], least: int = 0, most: int | None = None) -> list[Value]:
+    def sample(
+        self, values: Sequence[Value], least: int = 0, most: int | None = None
+    ) -> list[Value]:
         most = len(values) if most is None else min(most, len(values))
         return self.random.sample(list(values), self.random.randint(min(least, most), most))
 
-    def number(self, least: int, most: int) -> int:
+    def integer(self, least: int, most: int) -> int:
         return self.random.randint(least, most)
 
     def version(self, since: int = 0, until: int = NEWEST) -> str | None:
         if self.chance(0.06):
-            return self.one([None, "latest", "1.0", PEER_LATEST])
+            return self.choice([None, "latest", "1.0", PEER_LATEST])
         if self.chance(0.1):
             since, until = 0, NEWEST
         if self.chance(0.35) and until == NEWEST:
             return f"1.{NEWEST}"
-        return f"1.{self.number(since, until)}"
+        return f"1.{self.integer(since, until)}"
 
     def uuid(self, pool: Sequence[str]) -> str:
-        uuid = self.one(pool)
+        uuid = self.choice(pool)
         if self.chance(0.97):
             return uuid
-        return self.one([NOBODY, uuid.upper(), uuid.replace("-", ""), "not-a-uuid", uuid[:-1]])
+        return self.choice([NOBODY, uuid.upper(), uuid.replace("-", ""), "not-a-uuid", uuid[:-1]])
 
     def resource_class(self) -> str:
-        return self.one(CLASSES) if self.chance(0.98) else self.one(ODD_CLASSES)
+        return self.choice(CLASSES) if self.chance(0.98) else self.choice(ODD_CLASSES)
 
     def trait(self) -> str:
-        return self.one(TRAITS) if self.chance(0.98) else self.one(ODD_TRAITS)
+        return self.choice(TRAITS) if self.chance(0.98) else self.choice(ODD_TRAITS)
 
     def amount(self) -> Any:
         if self.chance(0.97):
-            return self.one([1, 1, 1, 1, 2, 2, 3, 4, 8])
-        return self.one([0, -1, 1000, 2**31, 1.5, "1", None])
+            return self.choice([1, 1, 1, 1, 2, 2, 3, 4, 8])
+        return self.choice([0, -1, 1000, 2**31, 1.5, "1", None])

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.differential.exchange import Request
-from tests.differential.generate.claims import in_form
+from tests.differential.generate.claims import claim_in_format
 from tests.differential.generate.dice import (
     AGGREGATES,
     CLASSES,
@@ -18,11 +18,11 @@ from tests.differential.generate.dice import (
     Dice,
 )
 from tests.differential.generate.nouns import name_of
-from tests.differential.state import generation
+from tests.differential.state import current_generation
 from tests.support.versions import PEER_LATEST
 
 
-def scene(dice: Dice) -> Iterator[Request]:
+def setup_requests(dice: Dice) -> Iterator[Request]:
     for name in CUSTOM_CLASSES:
         yield Request("PUT", f"/resource_classes/{name}", PEER_LATEST)
     for name in CUSTOM_TRAITS:
@@ -31,37 +31,44 @@ def scene(dice: Dice) -> Iterator[Request]:
     for number, uuid in enumerate(PROVIDERS):
         document = {"name": name_of(uuid), "uuid": uuid}
         if nested and number and dice.chance(0.6):
-            document["parent_provider_uuid"] = dice.one(PROVIDERS[:number])
+            document["parent_provider_uuid"] = dice.choice(PROVIDERS[:number])
         yield Request("POST", "/resource_providers", PEER_LATEST, document)
     for uuid in PROVIDERS:
-        yield from _filled(dice, uuid, sharing=sharing)
-    for uuid in dice.some(CONSUMERS, 0, 4):
-        held = {dice.one(PROVIDERS): {"resources": {dice.one(CLASSES[:4]): dice.one([1, 1, 2, 4])}}}
-        yield Request("PUT", f"/allocations/{uuid}", PEER_LATEST, in_form(dice, uuid, held))
+        yield from _fill_provider_requests(dice, uuid, sharing=sharing)
+    for uuid in dice.sample(CONSUMERS, 0, 4):
+        held = {
+            dice.choice(PROVIDERS): {
+                "resources": {dice.choice(CLASSES[:4]): dice.choice([1, 1, 2, 4])}
+            }
+        }
+        yield Request("PUT", f"/allocations/{uuid}", PEER_LATEST, claim_in_format(dice, uuid, held))
 
 
-def _filled(dice: Dice, uuid: str, *, sharing: bool) -> Iterator[Request]:
+def _fill_provider_requests(dice: Dice, uuid: str, *, sharing: bool) -> Iterator[Request]:
     path = f"/resource_providers/{uuid}"
-    stock = {name: _stock(dice) for name in dice.some(CLASSES[:5], dice.one([0, 3, 4, 4]), 5)}
-    traits = dice.some(TRAITS, 0, 3)
+    stock = {
+        name: _setup_inventory(dice)
+        for name in dice.sample(CLASSES[:5], dice.choice([0, 3, 4, 4]), 5)
+    }
+    traits = dice.sample(TRAITS, 0, 3)
     if sharing and dice.chance(0.3):
         traits.append(SHARES)
     parts = (
         ("inventories", stock, {}),
         ("traits", traits, []),
-        ("aggregates", dice.some(AGGREGATES, 0, 2), []),
+        ("aggregates", dice.sample(AGGREGATES, 0, 2), []),
     )
     for name, content, nothing in parts:
         if content != nothing:
-            document = {name: content, "resource_provider_generation": generation(uuid)}
+            document = {name: content, "resource_provider_generation": current_generation(uuid)}
             yield Request("PUT", f"{path}/{name}", PEER_LATEST, document)
 
 
-def _stock(dice: Dice) -> dict[str, Any]:
-    total = dice.one([2, 4, 8, 16])
+def _setup_inventory(dice: Dice) -> dict[str, Any]:
+    total = dice.choice([2, 4, 8, 16])
     stock: dict[str, Any] = {"total": total}
     if dice.chance(0.2):
-        stock["max_unit"] = dice.one([1, 2, total])
+        stock["max_unit"] = dice.choice([1, 2, total])
     if dice.chance(0.1):
         stock["reserved"] = 1
     if dice.chance(0.05):
@@ -69,5 +76,5 @@ def _stock(dice: Dice) -> dict[str, Any]:
     if dice.chance(0.05):
         stock["step_size"] = 2
     if dice.chance(0.1):
-        stock["allocation_ratio"] = dice.one([0.5, 1.5, 4.0])
+        stock["allocation_ratio"] = dice.choice([0.5, 1.5, 4.0])
     return stock

@@ -6,33 +6,33 @@ from random import Random
 
 from tests.differential.exchange import Request
 from tests.differential.generate import claims, nouns
-from tests.differential.generate.candidates import candidates
+from tests.differential.generate.candidates import candidates_request
 from tests.differential.generate.dice import Dice
 from tests.differential.generate.invalid import make_invalid
-from tests.differential.generate.scene import scene
+from tests.differential.generate.scene import setup_requests
 
 #: How often each kind of request comes, of a hundred.
 _SHARES: dict[Callable[[Dice], Request], int] = {
-    candidates: 27,
-    nouns.root: 1,
-    nouns.provider: 13,
-    nouns.inventory: 11,
-    nouns.trait: 4,
-    nouns.provider_traits: 5,
-    nouns.resource_class: 5,
-    nouns.aggregates: 5,
-    nouns.usages: 7,
-    claims.put: 8,
-    claims.post: 6,
-    claims.delete: 3,
-    claims.reshape: 5,
+    candidates_request: 27,
+    nouns.root_request: 1,
+    nouns.provider_request: 13,
+    nouns.inventory_request: 11,
+    nouns.trait_request: 4,
+    nouns.provider_traits_request: 5,
+    nouns.resource_class_request: 5,
+    nouns.aggregates_request: 5,
+    nouns.usages_request: 7,
+    claims.put_allocations_request: 8,
+    claims.post_allocations_request: 6,
+    claims.delete_allocations_request: 3,
+    claims.reshaper_request: 5,
 }
 _INVALID = 0.12
 
 
-def sequence(random: Random) -> Iterator[Request]:
+def random_requests(random: Random) -> Iterator[Request]:
     dice = Dice(random)
-    yield from scene(dice)
+    yield from setup_requests(dice)
     kinds, weights = list(_SHARES), list(_SHARES.values())
     while True:
         (kind,) = random.choices(kinds, weights)

@@ -70,14 +70,14 @@ class Case:
         told = {"now": NOW.isoformat(), "filters": FILTERS, "weighers": WEIGHERS}
         return {**told, **asdict(self)}
 
-    def kept(self) -> Document:
+    def as_saved(self) -> Document:
         return asdict(self)
 
     @classmethod
-    def from_kept(cls, kept: Document) -> Self:
+    def from_saved(cls, kept: Document) -> Self:
         lists = ("hosts", "aggregates", "instances", "chain")
         return cls(**{**kept, **{name: tuple(kept[name]) for name in lists}})
 
-    def name(self, place: int) -> str:
+    def host_and_node_of(self, place: int) -> str:
         report = self.hosts[place]["report"]
         return f"{report['host']}/{report['hypervisor_hostname']}"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's filters and weighers, and ours; needs the virtual environment of the peers."""
 
-from tests.differential.duel import fixtures
-from tests.differential.hosts.duel import HostsDuel
+from tests.differential.duel import comparison_fixtures
+from tests.differential.hosts.duel import HostsComparison
 
-duel, ours, theirs = fixtures(HostsDuel)
+comparison, ours, theirs = comparison_fixtures(HostsComparison)

@@ -8,12 +8,18 @@ from pathlib import Path
 from random import Random
 from typing import Any, Self
 
-from tests.differential.duel import PEER_PYTHON, CaseDuel, every, without_a_part, without_an_item
+from tests.differential.duel import (
+    PEER_PYTHON,
+    CaseComparison,
+    documents_without_a_part,
+    documents_without_an_item,
+    repeat_forever,
+)
 from tests.differential.generate.dice import Dice
 from tests.differential.hosts.case import Case
 from tests.differential.hosts.compare import Differences, differences
-from tests.differential.hosts.explained import Seen, explain
-from tests.differential.hosts.generate.cases import case as random_case
+from tests.differential.hosts.explained import HostAnswers, explain_differences
+from tests.differential.hosts.generate.cases import random_case
 from tests.differential.hosts.sides import Ours, Theirs
 
 #: What nova's side reads of everything, or without which neither side takes the request.
@@ -25,25 +31,25 @@ _NEEDED = frozenset({
 _LISTS = ("aggregates", "instances", "chain")
 
 
-class HostsDuel(CaseDuel):
+class HostsComparison(CaseComparison):
     """``seen`` of a tally counts verdicts of filters, and weighers that separate hosts."""
 
     name, noun, many = "hosts", "cases", 1000
     cases = Path(__file__).parent / "cases"
 
     @classmethod
-    def opened(cls, _folder: Path, python: Path = PEER_PYTHON) -> Self:
+    def open_sides(cls, _folder: Path, python: Path = PEER_PYTHON) -> Self:
         return cls(Ours(), Theirs(python))
 
-    def questions(self, random: Random) -> Iterator[Case]:
-        return every(partial(random_case, Dice(random)))
+    def random_cases(self, random: Random) -> Iterator[Case]:
+        return repeat_forever(partial(random_case, Dice(random)))
 
-    def see(self, case: Case) -> tuple[Seen, list[str], Differences]:
+    def compare_answers(self, case: Case) -> tuple[HostAnswers, list[str], Differences]:
         theirs = self.theirs.ask(case)
-        seen = Seen(case, self.ours.ask(case, theirs), theirs)
-        return seen, *explain(seen, differences(case, seen.ours, theirs))
+        seen = HostAnswers(case, self.ours.ask(case, theirs), theirs)
+        return seen, *explain_differences(seen, differences(case, seen.ours, theirs))
 
-    def good_for(self, case: Case, answers: Seen) -> Iterable[Any]:
+    def coverage_of(self, case: Case, answers: HostAnswers) -> Iterable[Any]:
         theirs = answers.theirs
         for name, verdicts in theirs.filters.items():
             for one in verdicts:
@@ -60,23 +66,23 @@ class HostsDuel(CaseDuel):
         }
         return tuple(sorted(found))
 
-    def kept(self, case: Case) -> Any:
-        return case.kept()
+    def as_saved(self, case: Case) -> Any:
+        return case.as_saved()
 
-    def smaller(self, case: Case) -> Iterator[Case]:
+    def smaller_cases(self, case: Case) -> Iterator[Case]:
         if len(case.hosts) > 1:
             for number in range(len(case.hosts)):
                 yield replace(case, hosts=case.hosts[:number] + case.hosts[number + 1 :])
         for name in _LISTS:
-            for kept in without_a_part(list(getattr(case, name)), _NEEDED):
+            for kept in documents_without_a_part(list(getattr(case, name)), _NEEDED):
                 yield replace(case, **{name: tuple(kept)})
-        for options in without_a_part(case.options, _NEEDED):
+        for options in documents_without_a_part(case.options, _NEEDED):
             yield replace(case, options=options)
-        for spec in without_a_part(case.request_spec, _NEEDED):
+        for spec in documents_without_a_part(case.request_spec, _NEEDED):
             yield replace(case, request_spec=spec)
         for number, host in enumerate(case.hosts):
             for key in ("stats", "metrics", "supported_hv_specs"):
-                for kept in without_an_item(host["report"][key], _NEEDED):
+                for kept in documents_without_an_item(host["report"][key], _NEEDED):
                     less = {**host, "report": {**host["report"], key: kept}}
                     hosts = (*case.hosts[:number], less, *case.hosts[number + 1 :])
                     yield replace(case, hosts=hosts)

@@ -77,22 +77,25 @@ class Ours:
 
     def ask(self, case: Case, theirs: Answer) -> Answer:
         weighed, chosen = theirs.weighed, [one["chosen"] for one in theirs.rounds]
-        plugins = plugins_for(self._settings_of(case), _clock)
-        spec = _caught(lambda: request_spec_from(case.request_spec))
+        plugins = plugins_for(self._settings_of(case), _fixed_clock)
+        spec = _result_or_failure(lambda: request_spec_from(case.request_spec))
         if isinstance(spec, str):
-            return _refused(case, spec, weighed)
-        scene = _Scene(case, spec)
+            return _answer_all_rejected(case, spec, weighed)
+        scene = _HostsUnderTest(case, spec)
         filters = {type(one).__name__: one for one in plugins.filters}
         weighers = {type(one).__name__: one for one in plugins.weighers}
         chain = [filters[name] for name in case.chain]
         compared = [weighers[name] for name in WEIGHERS]
         return Answer(
             {name: scene.verdicts(filters[name]) for name in FILTERS},
-            _caught(lambda: scene.left(chain)),
+            _result_or_failure(lambda: scene.remaining_hosts(chain)),
             list(weighed),
-            {name: _caught(partial(scene.said, weighers[name], weighed)) for name in WEIGHERS},
-            _caught(lambda: scene.sorted(compared, weighed)),
-            _caught(lambda: list(scene.rounds(chain, compared, chosen))),
+            {
+                name: _result_or_failure(partial(scene.weights_of, weighers[name], weighed))
+                for name in WEIGHERS
+            },
+            _result_or_failure(lambda: scene.sorted_by_weight(compared, weighed)),
+            _result_or_failure(lambda: list(scene.rounds(chain, compared, chosen))),
         )
 
     def _settings_of(self, case: Case) -> Settings:
@@ -100,18 +103,18 @@ class Ours:
         return self._settings.with_overrides({**case.options, **enabled}, "nova.conf")
 
 
-def _clock() -> datetime:
+def _fixed_clock() -> datetime:
     return NOW
 
 
-def _refused(case: Case, told: str, weighed: Sequence[int]) -> Answer:
+def _answer_all_rejected(case: Case, told: str, weighed: Sequence[int]) -> Answer:
     every: list[bool | str] = [told] * len(case.hosts)
     return Answer(
         dict.fromkeys(FILTERS, every), told, list(weighed), dict.fromkeys(WEIGHERS, told), told
     )
 
 
-class _Scene:
+class _HostsUnderTest:
     """A case as our plugins are given it; states are made anew for each run."""
 
     def __init__(self, case: Case, spec: RequestSpec) -> None:
@@ -121,7 +124,7 @@ class _Scene:
         self._aggregates = [
             _aggregate(number, one) for number, one in enumerate(case.aggregates, start=1)
         ]
-        self._instances = [HostInstance.recorded(_record(one)) for one in case.instances]
+        self._instances = [HostInstance.recorded(_instance_record(one)) for one in case.instances]
 
     def verdicts(self, plugin: BaseHostFilter) -> list[bool | str]:
         """Return what a filter says of each host alone.
@@ -130,19 +133,21 @@ class _Scene:
         these, where it refuses a request that makes no sense with any host.
         """
         said: list[bool | str] = [
-            _caught(lambda host=host: bool(self._passing([plugin], [host])))
+            _result_or_failure(lambda host=host: bool(self._passing([plugin], [host])))
             for host in self._states()
         ]
-        if isinstance(_caught(lambda: plugin.check(self._spec)), str):
+        if isinstance(_result_or_failure(lambda: plugin.check(self._spec)), str):
             return said
         return [one.replace("refuses", "fails", 1) if isinstance(one, str) else one for one in said]
 
-    def left(self, chain: list[BaseHostFilter]) -> list[int]:
+    def remaining_hosts(self, chain: list[BaseHostFilter]) -> list[int]:
         hosts = self._states()
         left = {id(host) for host in self._passing(chain, hosts)}
         return [place for place, host in enumerate(hosts) if id(host) in left]
 
-    def said(self, weigher: BaseHostWeigher, weighed: Sequence[int]) -> dict[str, list[float]]:
+    def weights_of(
+        self, weigher: BaseHostWeigher, weighed: Sequence[int]
+    ) -> dict[str, list[float]]:
         # One host is not weighed; the same beside it shows how it would be.
         run, order = self._run([weigher], weighed if len(weighed) > 1 else [*weighed, *weighed])
         reports = zip(order, run.host_reports(), strict=True)
@@ -153,7 +158,7 @@ class _Scene:
             "multipliers": [told[place].multiplier for place in weighed],
         }
 
-    def sorted(
+    def sorted_by_weight(
         self, weighers: Sequence[BaseHostWeigher], weighed: Sequence[int]
     ) -> list[list[Any]]:
         run, order = self._run(weighers, weighed)
@@ -238,7 +243,7 @@ def _aggregate(number: int, told: Document) -> HostAggregate:
     )
 
 
-def _record(told: Document) -> Instance:
+def _instance_record(told: Document) -> Instance:
     return Instance(
         uuid=told["uuid"],
         host=told["host"],
@@ -255,7 +260,7 @@ def _record(told: Document) -> Instance:
     )
 
 
-def _caught(run: Callable[[], Any]) -> Any:
+def _result_or_failure(run: Callable[[], Any]) -> Any:
     try:
         return run()
     except PluginFailed as failure:

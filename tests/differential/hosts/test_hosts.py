@@ -14,15 +14,15 @@ from placement_sched.scheduler.weights import all_weighers
 from tests.differential.generate.dice import Dice
 from tests.differential.hosts.case import FILTERS, NOT_YET, WEIGHERS, Case
 from tests.differential.hosts.compare import differences
-from tests.differential.hosts.explained import EXPLANATIONS, Seen, explain
-from tests.differential.hosts.generate.cases import case as random_case
+from tests.differential.hosts.explained import EXPLANATIONS, HostAnswers, explain_differences
+from tests.differential.hosts.generate.cases import random_case
 from tests.differential.hosts.sides import Answer
 
 pytestmark = pytest.mark.system
 
 CASES_FOLDER = Path(__file__).parent / "cases"
 CASES = sorted(CASES_FOLDER.glob("*.json"))
-DOCUMENTED = Path(__file__).resolve().parents[3] / "doc" / "source" / "differences.rst"
+DOCUMENTED = Path(__file__).resolve().parents[3] / "doc" / "source" / "allowed_differences.txt"
 
 #: ``make test-only WHAT=differential`` runs many more.
 SEED, MANY = 2026, 150
@@ -30,12 +30,12 @@ SEED, MANY = 2026, 150
 NEVER = {"AllHostsFilter"}
 
 
-def kept(path):
-    return Case.from_kept(json.loads(path.read_text()))
+def load_case(path):
+    return Case.from_saved(json.loads(path.read_text()))
 
 
 @pytest.fixture(scope="module")
-def agreed(ours, theirs):
+def find_agreed_case(ours, theirs):
     dice = Dice(Random(SEED))
     cases = (random_case(dice) for _ in range(MANY))
     answers = ((case, theirs.ask(case)) for case in cases if case.chain)
@@ -52,10 +52,10 @@ def agreed(ours, theirs):
     )
 
 
-def test_random_hosts_are_judged_alike(duel):
-    tally = duel.run(SEED, MANY)
+def test_random_hosts_get_equal_verdicts(comparison):
+    tally = comparison.run(SEED, MANY)
     assert tally.asked == MANY
-    assert [finding.asked.kept() for finding in tally.findings] == []
+    assert [finding.asked.as_saved() for finding in tally.findings] == []
     told = {(name, said) for name in FILTERS for said in ("passes", "refuses")}
     assert told - tally.seen.keys() == {(name, "refuses") for name in NEVER}
     assert {name for name in WEIGHERS if not tally.seen[name, "separates"]} == set()
@@ -63,86 +63,86 @@ def test_random_hosts_are_judged_alike(duel):
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_what_once_differed_is_judged_alike_or_explained(duel, path):
-    _, _, left = duel.see(kept(path))
+def test_saved_differences_are_equal_or_explained(comparison, path):
+    _, _, left = comparison.compare_answers(load_case(path))
     assert left == {}
 
 
 @pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda one: one.name)
-def test_every_explanation_has_a_case_that_it_alone_explains(duel, explanation):
+def test_every_explanation_has_a_case_only_it_explains(comparison, explanation):
     path = CASES_FOLDER / f"{re.sub(r'[^A-Za-z0-9_]+', '-', explanation.name).strip('-')}.json"
-    seen, names, left = duel.see(kept(path))
+    seen, names, left = comparison.compare_answers(load_case(path))
     assert (names, left) == ([explanation.name], {}), (seen.ours, seen.theirs)
 
 
 @pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda one: one.name)
-def test_what_is_explained_is_documented(explanation):
+def test_explanations_are_documented(explanation):
     words = " ".join(DOCUMENTED.read_text().replace("``", "").split())
     assert explanation.name.replace("``", "").casefold() in words.casefold()
     assert " ".join(explanation.reason.replace("``", "").split()) in words
 
 
-def test_every_class_of_nova_is_compared_or_named_as_not_yet(theirs):
+def test_every_nova_plugin_is_compared_or_listed_as_missing(theirs):
     known = theirs.classes()
     assert sorted((*known["filters"], *known["weighers"])) == sorted(
         (*FILTERS, *WEIGHERS, *NOT_YET)
     )
 
 
-def test_every_class_that_is_compared_is_here():
+def test_every_compared_plugin_exists():
     here = {kind.__name__ for kind in (*all_filters(), *all_weighers())}
     assert {*FILTERS, *WEIGHERS} - here == set()
 
 
 @pytest.mark.parametrize("name", FILTERS)
 @pytest.mark.parametrize("said", ["turned", "fails: oops", "refuses: no"])
-def test_a_verdict_that_is_not_meant_is_found(agreed, name, said):
-    case, answer = agreed
+def test_wrong_verdict_is_found(find_agreed_case, name, said):
+    case, answer = find_agreed_case
     first, *others = answer.filters[name]
     verdicts = [not first if said == "turned" else said, *others]
     ours = replace(answer, filters={**answer.filters, name: verdicts})
-    assert ("filter", name, case.name(0)) in unexplained(case, ours, answer)
+    assert ("filter", name, case.host_and_node_of(0)) in unexplained_differences(case, ours, answer)
 
 
 @pytest.mark.parametrize("name", WEIGHERS)
 @pytest.mark.parametrize("kind", ["raw", "multipliers", "normalized"])
 @pytest.mark.parametrize(("by", "found"), [(1.0, True), (1e-7, True), (1e-13, False)])
-def test_a_weight_that_is_not_meant_is_found(agreed, name, kind, by, found):
-    case, answer = agreed
+def test_wrong_weight_is_found(find_agreed_case, name, kind, by, found):
+    case, answer = find_agreed_case
     said = answer.weighers[name]
     first, *others = said[kind]
     changed = {**said, kind: [first + by * max(1.0, abs(first)), *others]}
     ours = replace(answer, weighers={**answer.weighers, name: changed})
-    aspect = (kind, name, case.name(answer.weighed[0]))
-    assert (aspect in unexplained(case, ours, answer)) == found
+    aspect = (kind, name, case.host_and_node_of(answer.weighed[0]))
+    assert (aspect in unexplained_differences(case, ours, answer)) == found
 
 
 @pytest.mark.parametrize("name", WEIGHERS)
-def test_a_weigher_that_fails_is_found(agreed, name):
-    case, answer = agreed
+def test_failing_weigher_is_found(find_agreed_case, name):
+    case, answer = find_agreed_case
     ours = replace(answer, weighers={**answer.weighers, name: "fails: oops"})
-    assert ("weigher", name, "") in unexplained(case, ours, answer)
+    assert ("weigher", name, "") in unexplained_differences(case, ours, answer)
 
 
-def test_a_chain_that_its_filters_do_not_make_is_found(agreed):
-    case, answer = agreed
+def test_wrong_filter_chain_is_found(find_agreed_case):
+    case, answer = find_agreed_case
     ours = replace(answer, chain=[place for place in answer.chain if place] or [0])
-    assert ("our chain", "", "") in unexplained(case, ours, answer)
+    assert ("our chain", "", "") in unexplained_differences(case, ours, answer)
 
 
-def test_weights_and_an_order_that_weighers_do_not_make_are_found(agreed):
-    case, answer = agreed
+def test_wrong_weight_sum_or_order_is_found(find_agreed_case):
+    case, answer = find_agreed_case
     (best, most), *others = answer.weights
     heavier = replace(answer, weights=[[best, most + 1.0], *others])
-    assert ("our weights", "", "") in unexplained(case, heavier, answer)
+    assert ("our weights", "", "") in unexplained_differences(case, heavier, answer)
     turned = replace(answer, weights=answer.weights[::-1])
-    assert ("order", "", "") in unexplained(case, turned, answer)
+    assert ("order", "", "") in unexplained_differences(case, turned, answer)
     lost = replace(answer, weights=others)
-    assert ("our weights", "", "") in unexplained(case, lost, answer)
+    assert ("our weights", "", "") in unexplained_differences(case, lost, answer)
 
 
-def test_what_is_left_for_a_later_instance_and_what_it_weighs_are_compared(agreed):
-    case, answer = agreed
+def test_hosts_and_weights_of_later_instances_are_compared(find_agreed_case):
+    case, answer = find_agreed_case
     *earlier, last = answer.rounds
     (best, most), *others = last["weights"]
     number = str(len(earlier))
@@ -151,12 +151,12 @@ def test_what_is_left_for_a_later_instance_and_what_it_weighs_are_compared(agree
         {**last, "weights": [[best, most + 1.0], *others]},
     ):
         ours = replace(answer, rounds=[*earlier, changed])
-        assert list(unexplained(case, ours, answer)) == [("instance", number, "")]
+        assert list(unexplained_differences(case, ours, answer)) == [("instance", number, "")]
     ours = replace(answer, rounds=earlier)
-    assert list(unexplained(case, ours, answer)) == [("instances", "", "")]
+    assert list(unexplained_differences(case, ours, answer)) == [("instances", "", "")]
 
 
-def test_hosts_of_the_same_weight_go_by_name_here_and_as_they_like_there():
+def test_order_of_equal_weights_is_not_compared():
     report = {"hypervisor_hostname": "n"}
     hosts = tuple({"report": {**report, "host": name}} for name in ("b", "a"))
     case = Case(hosts=hosts, request_spec={})
@@ -167,14 +167,14 @@ def test_hosts_of_the_same_weight_go_by_name_here_and_as_they_like_there():
     assert list(differences(case, otherwise, by_name)) == [("order", "", "")]
 
 
-def test_a_seed_makes_the_same_cases_every_time():
-    def made():
+def test_seed_makes_equal_cases():
+    def draw_cases():
         dice = Dice(Random(SEED))
-        return [random_case(dice).kept() for _ in range(30)]
+        return [random_case(dice).as_saved() for _ in range(30)]
 
-    assert made() == made()
+    assert draw_cases() == draw_cases()
 
 
-def unexplained(case, ours, theirs):
+def unexplained_differences(case, ours, theirs):
     found = differences(case, ours, theirs)
-    return explain(Seen(case, ours, theirs), found)[1]
+    return explain_differences(HostAnswers(case, ours, theirs), found)[1]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's functions and our explain; needs the virtual environment of the peers."""
 
-from tests.differential.duel import fixtures
-from tests.differential.nova.duel import NovaDuel
+from tests.differential.duel import comparison_fixtures
+from tests.differential.nova.duel import NovaComparison
 
-duel, ours, theirs = fixtures(NovaDuel)
+comparison, ours, theirs = comparison_fixtures(NovaComparison)

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 from tests.differential.nova.compare import SUFFIXED, Differences, differences
 from tests.differential.nova.generate.cloud import NODES
 from tests.differential.nova.generate.draft import CUSTOM_CLASSES, CUSTOM_TRAITS
-from tests.differential.nova.generate.requests import Asked
+from tests.differential.nova.generate.requests import RequestCase
 from tests.differential.nova.sides import Answer
 
 #: The parameters that both queries have of aggregates.
@@ -20,13 +20,13 @@ _UNKNOWN = re.compile(r"No such (?:resource class|trait): (\S+)")
 
 
 @dataclass(frozen=True)
-class Seen:
+class NovaAnswers:
     """A request and both answers; ``again`` asks nova something else."""
 
-    asked: Asked
+    asked: RequestCase
     ours: Answer
     theirs: Answer
-    again: Callable[[Asked], Answer]
+    again: Callable[[RequestCase], Answer]
 
     def verdicts(self, ours: str, *theirs: str) -> bool:
         return self.ours.verdict == ours and self.theirs.verdict in theirs
@@ -38,17 +38,17 @@ class Explanation:
 
     name: str
     reason: str
-    tells: Callable[[Seen, Differences], set[str]]
+    tells: Callable[[NovaAnswers, Differences], set[str]]
 
 
-def _not_let_in(seen: Seen, found: Differences) -> set[str]:
+def _tenant_without_aggregate(seen: NovaAnswers, found: Differences) -> set[str]:
     keys = seen.theirs.unsaid.get("keys", ())
     suffixes = [match[1] for match in map(SUFFIXED.fullmatch, keys) if match]
     named = any(repr(one) in seen.ours.told for one in (*keys, *suffixes))
     return {"verdict"} if named and seen.verdicts("refuses", "asks", "finds nobody") else set()
 
 
-def _no_trait(seen: Seen, found: Differences) -> set[str]:
+def _trait_missing_in_placement(seen: NovaAnswers, found: Differences) -> set[str]:
     specs = seen.asked.request_spec["flavor"]["extra_specs"]
     nameless = [key for key in specs if (match := _TRAIT_OF.fullmatch(key)) and not match[1]]
     if not nameless or not seen.verdicts("asks", "refuses", "finds nobody"):
@@ -57,22 +57,22 @@ def _no_trait(seen: Seen, found: Differences) -> set[str]:
     named = {key: value for key, value in specs.items() if key not in nameless}
     spec = {**seen.asked.request_spec, "flavor": {**flavor, "extra_specs": named}}
     asked = replace(seen.asked, request_spec=spec)
-    return _but_for(replace(seen, asked=asked, theirs=seen.again(asked)))
+    return _unless_other_differences(replace(seen, asked=asked, theirs=seen.again(asked)))
 
 
-def _unknown_name(seen: Seen, found: Differences) -> set[str]:
+def _unknown_trait_or_class(seen: NovaAnswers, found: Differences) -> set[str]:
     named = _UNKNOWN.match(seen.ours.told)
     there = named is not None and named[1] in (*CUSTOM_CLASSES, *CUSTOM_TRAITS)
     unknown = named is not None and not there
     return {"verdict"} if unknown and seen.verdicts("refuses", "asks", "finds nobody") else set()
 
 
-def _no_such_node(seen: Seen, found: Differences) -> set[str]:
+def _unknown_node(seen: NovaAnswers, found: Differences) -> set[str]:
     told = seen.theirs.told.startswith("NoValidHost") and seen.ours.told.endswith("no_valid_host")
     return {"verdict"} if told and seen.verdicts("asks", "finds nobody") else set()
 
 
-def _excluding_names(seen: Seen, found: Differences) -> set[str]:
+def _excluded_names_differ(seen: NovaAnswers, found: Differences) -> set[str]:
     spec = seen.asked.request_spec
     told = spec.get("requested_destination") or {}
     left = [
@@ -85,19 +85,19 @@ def _excluding_names(seen: Seen, found: Differences) -> set[str]:
     return {"in_tree", "limit", "fallback in_tree", "fallback limit"} if nobody else set()
 
 
-def _cell(seen: Seen, found: Differences) -> set[str]:
+def _limit_with_cell(seen: NovaAnswers, found: Differences) -> set[str]:
     told = seen.asked.request_spec.get("requested_destination") or {}
     uncut = told.get("cell") and all(found[one][0] is None for one in found.keys() & _LIMITS)
     return _LIMITS if uncut else set()
 
 
-def _broken_alias(seen: Seen, found: Differences) -> set[str]:
+def _invalid_pci_alias(seen: NovaAnswers, found: Differences) -> set[str]:
     unnamed = "pci_passthrough:alias" not in seen.asked.request_spec["flavor"]["extra_specs"]
     told = unnamed and seen.ours.told.startswith("overrides: [pci] alias ")
     return {"verdict"} if told and seen.verdicts("refuses", "asks", "finds nobody") else set()
 
 
-def _contradiction_first(seen: Seen, found: Differences) -> set[str]:
+def _contradiction_reported_first(seen: NovaAnswers, found: Differences) -> set[str]:
     if not seen.verdicts("refuses", "finds nobody"):
         return set()
     spec = {**seen.asked.request_spec, "requested_destination": None}
@@ -108,14 +108,14 @@ def _contradiction_first(seen: Seen, found: Differences) -> set[str]:
     return {"verdict"} if anywhere.verdict == "refuses" else set()
 
 
-def _unknown_zone(seen: Seen, found: Differences) -> set[str]:
+def _unknown_availability_zone(seen: NovaAnswers, found: Differences) -> set[str]:
     zone = seen.asked.request_spec.get("availability_zone")
     zones = {one["metadata"].get("availability_zone") for one in seen.asked.cloud.aggregates}
     told = zone not in zones and "availability zone" in seen.ours.told
     return {"verdict"} if told and seen.verdicts("finds nobody", "asks") else set()
 
 
-def _default_zone(seen: Seen, found: Differences) -> set[str]:
+def _default_availability_zone(seen: NovaAnswers, found: Differences) -> set[str]:
     if seen.asked.request_spec.get("availability_zone") != "nova":
         return set()
     zoned = {
@@ -126,16 +126,16 @@ def _default_zone(seen: Seen, found: Differences) -> set[str]:
     return {
         aspect
         for aspect in found.keys() & _MEMBERSHIPS
-        if _forbidden(found[aspect][0]) == _forbidden(found[aspect][1]) | zoned
-        and _required(found[aspect][0]) == _required(found[aspect][1])
+        if _forbidden_members(found[aspect][0]) == _forbidden_members(found[aspect][1]) | zoned
+        and _required_members(found[aspect][0]) == _required_members(found[aspect][1])
     }
 
 
-def _required(values: list[str] | None) -> list[str]:
+def _required_members(values: list[str] | None) -> list[str]:
     return [value for value in values or () if not value.startswith("!")]
 
 
-def _forbidden(values: list[str] | None) -> set[str]:
+def _forbidden_members(values: list[str] | None) -> set[str]:
     return {
         uuid
         for value in values or ()
@@ -144,8 +144,11 @@ def _forbidden(values: list[str] | None) -> set[str]:
     }
 
 
-def _other_tenant(seen: Seen, found: Differences) -> set[str]:
-    theirs, ours = _of_tenant(seen.asked, by_tag=False), _of_tenant(seen.asked, by_tag=True)
+def _other_tenant_aggregate(seen: NovaAnswers, found: Differences) -> set[str]:
+    theirs, ours = (
+        _aggregates_of_tenant(seen.asked, by_tag=False),
+        _aggregates_of_tenant(seen.asked, by_tag=True),
+    )
     if theirs == ours:
         return set()
     if not ours and seen.verdicts("finds nobody", "asks"):
@@ -154,11 +157,11 @@ def _other_tenant(seen: Seen, found: Differences) -> set[str]:
     return {
         aspect
         for aspect in found.keys() & _MEMBERSHIPS
-        if sorted([*_other_than(theirs, found[aspect][1]), *taken]) == (found[aspect][0] or [])
+        if sorted([*_members_without(theirs, found[aspect][1]), *taken]) == (found[aspect][0] or [])
     }
 
 
-def _of_tenant(asked: Asked, *, by_tag: bool) -> set[str]:
+def _aggregates_of_tenant(asked: RequestCase, *, by_tag: bool) -> set[str]:
     project = asked.request_spec.get("project_id")
     return {
         one["uuid"]
@@ -171,7 +174,7 @@ def _of_tenant(asked: Asked, *, by_tag: bool) -> set[str]:
     }
 
 
-def _other_than(uuids: Collection[str], values: list[str] | None) -> list[str]:
+def _members_without(uuids: Collection[str], values: list[str] | None) -> list[str]:
     left = list(values or ())
     wanted = "in:" + ",".join(sorted(uuids))
     if wanted in left:
@@ -179,24 +182,26 @@ def _other_than(uuids: Collection[str], values: list[str] | None) -> list[str]:
     return left
 
 
-def _no_format(seen: Seen, found: Differences) -> set[str]:
+def _encryption_without_format(seen: NovaAnswers, found: Differences) -> set[str]:
     told = seen.theirs.told.startswith("NotImplementedError: Cannot load 'disk_format'")
     if not told or (seen.asked.request_spec.get("image") or {}).get("disk_format"):
         return set()
     options = {**seen.asked.options, "scheduler.query_placement_for_image_type_support": False}
-    return _but_for(replace(seen, theirs=seen.again(replace(seen.asked, options=options))))
+    return _unless_other_differences(
+        replace(seen, theirs=seen.again(replace(seen.asked, options=options)))
+    )
 
 
-def _no_resources(seen: Seen, found: Differences) -> set[str]:
+def _request_without_resources(seen: NovaAnswers, found: Differences) -> set[str]:
     pairs = parse_qsl(seen.theirs.query, keep_blank_values=True)
     empty = any(key.startswith("resources") and not value for key, value in pairs)
     if not empty or seen.theirs.verdict != "refuses":
         return set()
-    return _but_for(replace(seen, theirs=replace(seen.theirs, verdict="asks")))
+    return _unless_other_differences(replace(seen, theirs=replace(seen.theirs, verdict="asks")))
 
 
-def _but_for(seen: Seen) -> set[str]:
-    _, left = explain(seen, differences(seen.asked, seen.ours, seen.theirs))
+def _unless_other_differences(seen: NovaAnswers) -> set[str]:
+    _, left = explain_differences(seen, differences(seen.asked, seen.ours, seen.theirs))
     return set() if left else {"verdict"}
 
 
@@ -206,89 +211,89 @@ EXPLANATIONS = (
         "An extra spec that nova's API refuses and nova's scheduler does not ignore, such as "
         "trait:low, is 400 and named where a request brings it along. nova asks placement for it, "
         "which refuses or, where no host is found before it looks at that group, does not.",
-        _not_let_in,
+        _tenant_without_aggregate,
     ),
     Explanation(
         "a trait without a name is ignored",
         "An extra spec trait: without a name after the colon has no effect. nova asks placement "
         "for that trait beside others, and placement refuses, so that it finds no host.",
-        _no_trait,
+        _trait_missing_in_placement,
     ),
     Explanation(
         "a class or trait that is not there is named",
         "The extra spec or property that it came from is named with it (400). nova asks for it, "
         "and placement refuses or, where no provider is found before it looks at that group, does "
         "not.",
-        _unknown_name,
+        _unknown_trait_or_class,
     ),
     Explanation(
         "a request for an unreported host still shows its query",
         "A request for a host or node that has not been reported shows the query that it would "
         "have; nova ends before it makes one.",
-        _no_such_node,
+        _unknown_node,
     ),
     Explanation(
         "hosts and nodes that exclude each other leave no host",
         "Hosts and nodes of requested_destination and force_hosts and force_nodes narrow one "
         "another. nova asks placement only for those of the destination, and then its host "
         "manager finds no host.",
-        _excluding_names,
+        _excluded_names_differ,
     ),
     Explanation(
         "a request for a cell has no limit of candidates",
         "Its candidates are of all cells, and the limit could remove those of the cell. nova "
         "applies max_placement_results before it looks at cells.",
-        _cell,
+        _limit_with_cell,
     ),
     Explanation(
         "an invalid PCI alias is refused when it is read",
         "The server does not start with an invalid line in [pci] alias, and a request with such "
         "an override is 400, whatever it asks for; nova reports it when a flavor names an alias.",
-        _broken_alias,
+        _invalid_pci_alias,
     ),
     Explanation(
         "a request that contradicts itself is always 400",
         "This does not depend on what its project or its host has; nova may find no host before "
         "it comes to the contradiction.",
-        _contradiction_first,
+        _contradiction_reported_first,
     ),
     Explanation(
         "a zone that no aggregate has is rejected at once",
         "It is rejected before anything is asked, unless the request names hosts or moves an "
         "instance. nova's API looks at zones before its scheduler does, and the scheduler asks for "
         "candidates anywhere.",
-        _unknown_zone,
+        _unknown_availability_zone,
     ),
     Explanation(
         "default_availability_zone means hosts that are in no other zone",
         "A request for default_availability_zone is kept out of the aggregates of other zones, "
         "unless it names hosts or moves an instance. nova has no host filter for zones any more: "
         "such a request may get a host of any zone there.",
-        _default_zone,
+        _default_availability_zone,
     ),
     Explanation(
         "an aggregate belongs to the project that filter_tenant_id names",
         "With limit_tenants_to_placement_aggregate only aggregates whose filter_tenant_id, or a "
         "key that begins so, has the project as its value are the project's; nova also takes "
         "those that have such a key for another project and this one under any other key.",
-        _other_tenant,
+        _other_tenant_aggregate,
     ),
     Explanation(
         "an image may have no disk format",
         "No support of a format is required for such an image; nova fails on it if "
         "query_placement_for_image_type_support is set.",
-        _no_format,
+        _encryption_without_format,
     ),
     Explanation(
         "a group without resources has no resources parameter",
         "nova sends the parameter without a value, which placement refuses, so that its requests "
         "with same_subtree find no host.",
-        _no_resources,
+        _request_without_resources,
     ),
 )
 
 
-def explain(seen: Seen, found: Differences) -> tuple[list[str], Differences]:
+def explain_differences(seen: NovaAnswers, found: Differences) -> tuple[list[str], Differences]:
     names, left = [], dict(found)
     for explanation in EXPLANATIONS:
         claimed = explanation.tells(seen, left) & left.keys() if left else set()

@@ -13,7 +13,7 @@ Question = dict[str, Any]
 _GROUP = re.compile(r"(resources|required|member_of|in_tree)(.*)", re.DOTALL)
 
 
-def question_of(query: str, suffixes: Collection[str]) -> Question:
+def query_as_document(query: str, suffixes: Collection[str]) -> Question:
     """Return what a query asks.
 
     ``suffixes`` are those that the request names. What has another one is a group for a PCI
@@ -25,24 +25,24 @@ def question_of(query: str, suffixes: Collection[str]) -> Question:
     for key, value in parse_qsl(query, keep_blank_values=True):
         member = _GROUP.fullmatch(key)
         if member is None:
-            asked.setdefault(key, []).append(_sorted(value))
+            asked.setdefault(key, []).append(_sort_terms(value))
         elif value:  # an empty one is nova's way to ask for nothing
-            groups[member[2]][member[1]].append(_sorted(value))
-    names = dict(_names(groups, suffixes))
+            groups[member[2]][member[1]].append(_sort_terms(value))
+    names = dict(_canonical_suffixes(groups, suffixes))
     for suffix, group in groups.items():
         for key, values in group.items():
             asked[f"{key}{names[suffix]}"] = sorted(values)
     return {key: sorted(values) for key, values in asked.items()}
 
 
-def _sorted(value: str) -> str:
+def _sort_terms(value: str) -> str:
     prefix, colon, terms = value.partition("in:")
     if not colon or prefix not in {"", "!"}:
         prefix, colon, terms = "", "", value
     return prefix + colon + ",".join(sorted(terms.split(",")))
 
 
-def _names(
+def _canonical_suffixes(
     groups: dict[str, dict[str, list[str]]], suffixes: Collection[str]
 ) -> Iterator[tuple[str, str]]:
     devices = []

@@ -13,7 +13,7 @@ from tests.differential.exchange import Request
 from tests.differential.lines import Lines
 from tests.differential.nova.generate.cloud import NODES, SERVER_GROUP, Cloud
 from tests.differential.nova.generate.draft import CUSTOM_CLASSES, CUSTOM_TRAITS
-from tests.differential.nova.generate.requests import Asked
+from tests.differential.nova.generate.requests import RequestCase
 from tests.differential.sides import Peer
 from tests.support.scheduling import report
 from tests.support.versions import PEER_LATEST, PEER_LATEST_HEADERS
@@ -50,7 +50,7 @@ class Theirs:
         for name in CUSTOM_TRAITS:
             self._placement.ask(Request("PUT", f"/traits/{name}", PEER_LATEST))
 
-    def ask(self, asked: Asked) -> Answer:
+    def ask(self, asked: RequestCase) -> Answer:
         told = self._nova.ask(asked.as_json())
         unsaid = told["unsaid"] or {}
         if "error" in told:
@@ -94,19 +94,19 @@ class Ours:
         made = self._client.post_json("/compute/v2.1/os-server-groups", body)
         self._group: str = made.json["server_group"]["id"]
 
-    def ask(self, asked: Asked) -> Answer:
-        self._settle(asked.cloud)
+    def ask(self, asked: RequestCase) -> Answer:
+        self._load_cloud(asked.cloud)
         body = {"request_spec": asked.request_spec, "overrides": asked.options}
         reply = self._client.post_json(
-            "/scheduler/v1/explain", self._translated(body), expect_errors=True
+            "/scheduler/v1/explain", self._translate_uuids(body), expect_errors=True
         )
         if reply.status_int != 200:
             verdict = "refuses" if reply.status_int == 400 else "fails"
             return Answer(verdict, told=reply.json["errors"][0]["detail"])
         funnel = reply.json["funnel"]
         asked_for = funnel["allocation_candidates"]
-        query = self._as_named(asked_for["query"])
-        fallback = self._as_named(asked_for.get("fallback", {}).get("query", ""))
+        query = self._name_uuids(asked_for["query"])
+        fallback = self._name_uuids(asked_for.get("fallback", {}).get("query", ""))
         refusals = [one["refusal"] for one in funnel["request_filters"] if "refusal" in one]
         if refusals:
             return Answer("finds nobody", query, refusals[0])
@@ -115,39 +115,39 @@ class Ours:
     def close(self) -> None:
         self._application.close()
 
-    def _translated(self, body: dict[str, Any]) -> dict[str, Any]:
+    def _translate_uuids(self, body: dict[str, Any]) -> dict[str, Any]:
         text = json.dumps(body)
         for name, uuid in self._uuids.items():
             text = text.replace(name, uuid)
         return json.loads(text)
 
-    def _as_named(self, query: str) -> str:
+    def _name_uuids(self, query: str) -> str:
         for name, uuid in self._uuids.items():
             query = query.replace(uuid, name)
         return query
 
-    def _settle(self, cloud: Cloud) -> None:
+    def _load_cloud(self, cloud: Cloud) -> None:
         if cloud == self._cloud:
             return
         for number in self._ids:
-            self._empty(number)
-        made = [self._made(number, one) for number, one in enumerate(cloud.aggregates)]
+            self._delete_aggregate(number)
+        made = [self._create_aggregate(number, one) for number, one in enumerate(cloud.aggregates)]
         self._ids = [one["id"] for one in made]
         named = zip(cloud.aggregates, made, strict=True)
         self._uuids = {told["uuid"]: one["uuid"] for told, one in named}
         self._uuids[SERVER_GROUP] = self._group
         for one in NODES:
             # One without the trait, and nova may not ask for it of anybody.
-            self._own(one.uuid, owned=cloud.owned or one is not NODES[0])
+            self._set_owner_trait(one.uuid, owned=cloud.owned or one is not NODES[0])
         self._cloud = cloud
 
-    def _empty(self, number: int) -> None:
+    def _delete_aggregate(self, number: int) -> None:
         path = f"{_AGGREGATES}/{number}"
         for host in self._client.get(path).json["aggregate"]["hosts"]:
             self._client.post_json(f"{path}/action", {"remove_host": {"host": host}})
         self._client.delete(path)
 
-    def _made(self, number: int, told: dict[str, Any]) -> dict[str, Any]:
+    def _create_aggregate(self, number: int, told: dict[str, Any]) -> dict[str, Any]:
         body = {"aggregate": {"name": f"aggregate-{number}"}}
         reply = self._client.post_json(_AGGREGATES, body, headers=_COMPUTE)
         made: dict[str, Any] = reply.json["aggregate"]
@@ -158,7 +158,7 @@ class Ours:
             self._client.post_json(action, {"add_host": {"host": host}})
         return made
 
-    def _own(self, uuid: str, *, owned: bool) -> None:
+    def _set_owner_trait(self, uuid: str, *, owned: bool) -> None:
         path = f"/placement/resource_providers/{uuid}/traits"
         shown = self._client.get(path, headers=PEER_LATEST_HEADERS).json
         traits = sorted({*shown["traits"], _OWNER} if owned else {*shown["traits"]} - {_OWNER})

@@ -25,7 +25,7 @@ UNKNOWN = {"projects", "created_at", "updated_at", "deleted_at", "direct_url"}
 
 
 @pytest.fixture(scope="module", params=[WHOLE, BARE], ids=["whole", "bare"])
-def both(request):
+def both_notifications(request):
     if not PEER_PYTHON.exists():
         assert not os.environ.get("PLACEMENT_SCHED_REQUIRE_PEER"), f"there is no {PEER_PYTHON}"
         pytest.skip("nova is not installed: make peer")
@@ -46,39 +46,42 @@ def both(request):
     return json.loads(done.stdout), ours
 
 
-def known(told: Any) -> Any:
+def without_unknown_fields(told: Any) -> Any:
     if isinstance(told, dict):
-        return {key: None if key in UNKNOWN else known(value) for key, value in told.items()}
-    return [known(one) for one in told] if isinstance(told, list) else told
+        return {
+            key: None if key in UNKNOWN else without_unknown_fields(value)
+            for key, value in told.items()
+        }
+    return [without_unknown_fields(one) for one in told] if isinstance(told, list) else told
 
 
-def test_publishers_priorities_and_event_types_are_novas(both):
-    theirs, ours = both
+def test_publisher_priority_and_event_type_match_nova(both_notifications):
+    theirs, ours = both_notifications
     assert [(one.publisher, one.event_type, one.priority) for one in ours] == [
         (one["message"]["publisher_id"], one["message"]["event_type"], one["priority"].lower())
         for one in theirs
     ]
 
 
-def test_context_is_a_part_of_novas(both):
-    theirs, ours = both
+def test_context_is_a_subset_of_novas(both_notifications):
+    theirs, ours = both_notifications
     for nova, one in zip(theirs, ours, strict=True):
         assert one.context.items() <= nova["context"].items()
 
 
-def test_versioned_payload_is_novas(both):
-    (_, theirs), (_, ours) = both
+def test_versioned_payload_matches_nova(both_notifications):
+    (_, theirs), (_, ours) = both_notifications
     nova, payload = theirs["message"]["payload"], dict(ours.payload)
     # nova 34 tells the security groups that have an identifier, which none has here.
     for told in (nova, payload):
         told["nova_object.data"]["security_groups"] = []
-    assert known(payload) == known(nova)
+    assert without_unknown_fields(payload) == without_unknown_fields(nova)
 
 
-def test_unversioned_payload_has_novas_keys_and_values(both):
-    (theirs, _), (ours, _) = both
+def test_unversioned_payload_matches_nova(both_notifications):
+    (theirs, _), (ours, _) = both_notifications
     nova, told = theirs["message"]["payload"]["request_spec"], ours.payload["request_spec"]
     # Of these nova sends the inner state of its objects.
     for one in (nova, told):
         one["instance_properties"].pop("pci_requests")
-    assert known(told) == known(nova)
+    assert without_unknown_fields(told) == without_unknown_fields(nova)

@@ -11,48 +11,52 @@ import pytest
 
 from tests.differential.generate.dice import Dice
 from tests.differential.nova.compare import differences
-from tests.differential.nova.explained import EXPLANATIONS, Seen, explain
-from tests.differential.nova.generate.cloud import Cloud, cloud
-from tests.differential.nova.generate.requests import Asked, asked_from, request
-from tests.differential.nova.question import question_of
+from tests.differential.nova.explained import EXPLANATIONS, NovaAnswers, explain_differences
+from tests.differential.nova.generate.cloud import Cloud, random_cloud
+from tests.differential.nova.generate.requests import (
+    RequestCase,
+    case_from_json,
+    random_request_case,
+)
+from tests.differential.nova.question import query_as_document
 from tests.differential.nova.sides import Answer
 
 pytestmark = pytest.mark.system
 
 CASES_FOLDER = Path(__file__).parent / "cases"
 CASES = sorted(CASES_FOLDER.glob("*.json"))
-DOCUMENTED = Path(__file__).resolve().parents[3] / "doc" / "source" / "differences.rst"
+DOCUMENTED = Path(__file__).resolve().parents[3] / "doc" / "source" / "allowed_differences.txt"
 
 #: ``make test-only WHAT=differential`` runs many more.
 SEED, REQUESTS = 2026, 300
 
-PLAIN = Asked(Cloud(), {"flavor": {"vcpus": 1, "memory_mb": 1, "extra_specs": {}}}, {})
+PLAIN = RequestCase(Cloud(), {"flavor": {"vcpus": 1, "memory_mb": 1, "extra_specs": {}}}, {})
 
 
-def test_random_requests_ask_placement_the_same(duel):
-    tally = duel.run(SEED, REQUESTS)
+def test_random_requests_build_equal_candidate_queries(comparison):
+    tally = comparison.run(SEED, REQUESTS)
     assert tally.asked == REQUESTS
-    assert [finding.asked.kept() for finding in tally.findings] == []
+    assert [finding.asked.as_saved() for finding in tally.findings] == []
     assert tally.seen["asks"] > REQUESTS * 0.6
     assert tally.seen["refuses"] > REQUESTS * 0.1
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_what_once_differed_is_asked_alike_or_explained(duel, path):
-    _, _, left = duel.see(asked_from(json.loads(path.read_text())))
+def test_saved_differences_are_equal_or_explained(comparison, path):
+    _, _, left = comparison.compare_answers(case_from_json(json.loads(path.read_text())))
     assert left == {}
 
 
 @pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda one: one.name)
-def test_every_explanation_has_a_case_that_it_alone_explains(duel, explanation):
+def test_every_explanation_has_a_case_only_it_explains(comparison, explanation):
     path = CASES_FOLDER / f"{re.sub(r'[^A-Za-z0-9_]+', '-', explanation.name).strip('-')}.json"
     kept = json.loads(path.read_text())
-    seen, names, left = duel.see(asked_from(kept))
+    seen, names, left = comparison.compare_answers(case_from_json(kept))
     assert (names, left) == ([explanation.name], {}), (seen.ours, seen.theirs)
 
 
 @pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda one: one.name)
-def test_what_is_explained_is_documented(explanation):
+def test_explanations_are_documented(explanation):
     words = " ".join(DOCUMENTED.read_text().replace("``", "").split())
     assert explanation.name.replace("``", "").casefold() in words.casefold()
     assert " ".join(explanation.reason.replace("``", "").split()) in words
@@ -69,42 +73,43 @@ def test_what_is_explained_is_documented(explanation):
     ],
     ids=["amount", "refused there", "refused here", "failed", "lost trait"],
 )
-def test_a_difference_that_is_not_meant_is_found(ours, theirs, aspects):
+def test_unexplained_difference_is_found(ours, theirs, aspects):
     found = differences(PLAIN, ours, theirs)
     assert list(found) == aspects
-    assert explain(Seen(PLAIN, ours, theirs, lambda _asked: theirs), found) == ([], found)
+    assert explain_differences(NovaAnswers(PLAIN, ours, theirs, lambda _asked: theirs), found) == (
+        [],
+        found,
+    )
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_a_failure_of_ours_is_found_whatever_else_differs(duel, ours, monkeypatch, path):
+def test_our_failure_is_never_explained(comparison, ours, monkeypatch, path):
     monkeypatch.setattr(ours, "ask", lambda _asked: Answer("fails", told="oops"))
-    _, names, left = duel.see(asked_from(json.loads(path.read_text())))
+    _, names, left = comparison.compare_answers(case_from_json(json.loads(path.read_text())))
     assert (names, list(left)) == ([], ["verdict"])
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_a_question_of_ours_for_too_little_is_found_whatever_else_differs(
-    duel, ours, monkeypatch, path
-):
-    def modest(asked):
+def test_too_small_query_of_ours_is_never_explained(comparison, ours, monkeypatch, path):
+    def answer_smaller(asked):
         answer = honest(asked)
         return replace(answer, query=answer.query.replace("VCPU%3A2", "VCPU%3A1"))
 
     honest = ours.ask
-    monkeypatch.setattr(ours, "ask", modest)
-    seen, _, left = duel.see(asked_from(json.loads(path.read_text())))
+    monkeypatch.setattr(ours, "ask", answer_smaller)
+    seen, _, left = comparison.compare_answers(case_from_json(json.loads(path.read_text())))
     comparable = seen.ours.verdict == "asks" and seen.theirs.verdict != "finds nobody"
     assert bool(left) == comparable
 
 
-def test_a_trait_that_is_lost_is_found_in_most_requests(duel, ours, monkeypatch):
-    def forgetful(asked):
+def test_lost_trait_is_found_in_most_requests(comparison, ours, monkeypatch):
+    def answer_without_trait(asked):
         answer = honest(asked)
         return replace(answer, query=answer.query.replace("root_required", "root_member"))
 
     honest = ours.ask
-    monkeypatch.setattr(ours, "ask", forgetful)
-    tally = duel.run(SEED, 20)
+    monkeypatch.setattr(ours, "ask", answer_without_trait)
+    tally = comparison.run(SEED, 20)
     assert len(tally.findings) + tally.explained.total() >= tally.seen["asks"] > 10
 
 
@@ -125,14 +130,14 @@ def test_a_trait_that_is_lost_is_found_in_most_requests(duel, ours, monkeypatch)
         "suffixes of devices", "traits of another device", "root", "limit",
     ],
 )  # fmt: skip
-def test_queries_are_the_same_where_they_ask_the_same(one, other, same):
-    assert (question_of(one, {"1", "2"}) == question_of(other, {"1", "2"})) == same
+def test_equivalent_queries_compare_equal(one, other, same):
+    assert (query_as_document(one, {"1", "2"}) == query_as_document(other, {"1", "2"})) == same
 
 
-def test_a_seed_makes_the_same_requests_every_time():
-    def made():
+def test_seed_makes_equal_requests():
+    def draw_cases():
         dice = Dice(Random(SEED))
-        here = cloud(dice)
-        return [request(dice, here).kept() for _ in range(50)]
+        here = random_cloud(dice)
+        return [random_request_case(dice, here).as_saved() for _ in range(50)]
 
-    assert made() == made()
+    assert draw_cases() == draw_cases()

@@ -9,10 +9,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, Self
 
-from tests.differential.duel import PEER_PYTHON, CaseDuel, Differences, every
+from tests.differential.duel import PEER_PYTHON, CaseComparison, Differences, repeat_forever
 from tests.differential.generate.dice import Dice
-from tests.differential.numa.generate import Case, case
-from tests.differential.numa.pieces import by_pieces, may_be_mixed_up
+from tests.differential.numa.generate import Case, random_case
+from tests.differential.numa.pieces import fit_cell_by_cell, may_be_mixed_up
 from tests.differential.numa.sides import Ours, Rounds, Theirs
 
 
@@ -27,15 +27,18 @@ class Answers:
     @property
     def number(self) -> int | None:
         ours, theirs = self.ours, self.theirs
-        if self.is_lost:
+        if self.is_usage_lost_by_nova:
             last = len(theirs) - 1
-            kept = [_without(one, "host") for one in ours[last : last + 1]]
-            ours, theirs = [*ours[:last], *kept], [*theirs[:last], _without(theirs[last], "lost")]
+            kept = [_document_without(one, "host") for one in ours[last : last + 1]]
+            ours, theirs = (
+                [*ours[:last], *kept],
+                [*theirs[:last], _document_without(theirs[last], "lost")],
+            )
         both = zip_longest(self._comparable(ours), self._comparable(theirs))
         return next((number for number, (one, other) in enumerate(both) if one != other), None)
 
     @property
-    def is_lost(self) -> bool:
+    def is_usage_lost_by_nova(self) -> bool:
         """Return whether nova failed to take away the CPUs that it gave, and so came to an end.
 
         It takes whole cores for the emulator's threads too, of a core that it knew to be in use.
@@ -44,7 +47,7 @@ class Answers:
         policies = (asked["cells"][0]["cpu_thread_policy"], asked["emulator_threads_policy"])
         return "lost" in self.theirs[-1] and policies == ("isolate", "isolate")
 
-    def is_as(self, number: int, told: dict[str, Any]) -> bool:
+    def equals_first_difference(self, number: int, told: dict[str, Any]) -> bool:
         (ours, theirs) = self._comparable([self.ours[number], told])
         return {name: ours[name] for name in theirs} == theirs
 
@@ -54,15 +57,15 @@ class Answers:
         Which threads of a core come first it leaves to the order in which Python keeps numbers in
         a set: where that is not the order of the numbers, CPUs are the same if their core is.
         """
-        plain = [_without(one, "reason") for one in rounds]
-        if threads_in_order(self.case):
+        plain = [_document_without(one, "reason") for one in rounds]
+        if are_threads_in_order(self.case):
             return plain
         every = [core for cell in self.case["host"] for core in cell["siblings"]]
         cores = {cpu: number for number, core in enumerate(every) for cpu in core}
-        return [_by_core(one, cores) for one in plain]
+        return [_pinning_by_core(one, cores) for one in plain]
 
 
-class NumaDuel(CaseDuel):
+class NumaComparison(CaseComparison):
     """``seen`` of a tally counts nova's verdicts on instances, and cases compared CPU by CPU.
 
     Explained are cases in which nova took one node for another (``mixed up``), or could not take
@@ -72,15 +75,15 @@ class NumaDuel(CaseDuel):
     name, noun, many = "numa", "hosts", 5000
 
     @classmethod
-    def opened(cls, _folder: Path, python: Path = PEER_PYTHON) -> Self:
+    def open_sides(cls, _folder: Path, python: Path = PEER_PYTHON) -> Self:
         return cls(Ours(), Theirs(python))
 
-    def questions(self, random: Random) -> Iterator[Case]:
-        return every(partial(case, Dice(random)))
+    def random_cases(self, random: Random) -> Iterator[Case]:
+        return repeat_forever(partial(random_case, Dice(random)))
 
-    def see(self, asked: Case) -> tuple[Answers, list[str], Differences]:
+    def compare_answers(self, asked: Case) -> tuple[Answers, list[str], Differences]:
         answers = self.answers(asked)
-        names = ["lost"] * answers.is_lost
+        names = ["lost"] * answers.is_usage_lost_by_nova
         if answers.number is None:
             return answers, names, {}
         if self.is_mixed_up(answers):
@@ -90,28 +93,28 @@ class NumaDuel(CaseDuel):
     def answers(self, asked: Case) -> Answers:
         return Answers(asked, self.ours.ask(asked), self.theirs.ask(asked))
 
-    def good_for(self, asked: Case, answers: Answers) -> Iterable[Any]:
+    def coverage_of(self, asked: Case, answers: Answers) -> Iterable[Any]:
         yield from (one.get("passes", False) for one in answers.theirs)
-        yield from ["exact"] * threads_in_order(asked)
+        yield from ["exact"] * are_threads_in_order(asked)
 
     def is_mixed_up(self, answers: Answers) -> bool:
         number = answers.number
         if number is None or number >= len(answers.ours) or not may_be_mixed_up(answers.case):
             return False
-        pieces = by_pieces(self.theirs, answers.case, number, answers.ours)
-        return answers.is_as(number, pieces)
+        pieces = fit_cell_by_cell(self.theirs, answers.case, number, answers.ours)
+        return answers.equals_first_difference(number, pieces)
 
 
-def threads_in_order(asked: Case) -> bool:
+def are_threads_in_order(asked: Case) -> bool:
     cores = [core for cell in asked["host"] for core in cell["siblings"]]
     return all(len(core) < 3 and list(set(core)) == core for core in cores)
 
 
-def _without(told: dict[str, Any], name: str) -> dict[str, Any]:
+def _document_without(told: dict[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in told.items() if key != name}
 
 
-def _by_core(told: dict[str, Any], cores: Mapping[int, int]) -> dict[str, Any]:
+def _pinning_by_core(told: dict[str, Any], cores: Mapping[int, int]) -> dict[str, Any]:
     if not told.get("passes"):
         return told
     cells = [

@@ -19,56 +19,56 @@ _PROVIDERS = ("p0", "p1")
 _MEMORY = (512, 1024, 2048, 3000)
 
 
-def case(dice: Dice) -> Case:
+def random_case(dice: Dice) -> Case:
     pins = dice.chance(0.7)
-    host = _host(dice)
-    instance = _instance(dice, pins=pins)
+    host = _random_host(dice)
+    instance = _random_instance(dice, pins=pins)
     asks_devices = dice.chance(0.2)
     ids = [cell["id"] for cell in host]
     return {
         "host": host,
         "instance": instance,
-        **_said_of_cpus(dice, instance),
-        "cpu_allocation_ratio": dice.one([0.5, 1.0, 1.3, 2.0, 4.0, 4.0, 16.0]),
-        "ram_allocation_ratio": dice.one([0.5, 0.9, 1.0, 1.0, 1.5, 1.5, 3.0]),
-        "network_metadata": _networks(dice) if dice.chance(0.2) else None,
-        "devices": _devices(dice, ids) if asks_devices or dice.chance(0.2) else None,
+        **_cpu_settings(dice, instance),
+        "cpu_allocation_ratio": dice.choice([0.5, 1.0, 1.3, 2.0, 4.0, 4.0, 16.0]),
+        "ram_allocation_ratio": dice.choice([0.5, 0.9, 1.0, 1.0, 1.5, 1.5, 3.0]),
+        "network_metadata": _random_networks(dice) if dice.chance(0.2) else None,
+        "devices": _random_devices(dice, ids) if asks_devices or dice.chance(0.2) else None,
         "asks_devices": asks_devices,
         "candidates": [
             {"number": number, "allocations": {}, "mappings": {"device": [provider]}}
-            for number, provider in enumerate(dice.some([*_PROVIDERS, *_PROVIDERS], least=1))
+            for number, provider in enumerate(dice.sample([*_PROVIDERS, *_PROVIDERS], least=1))
         ],
         "packing": dice.chance(0.4),
         "instances": 4,
     }
 
 
-def _host(dice: Dice) -> list[dict[str, Any]]:
-    cells, cores = dice.one([1, 2, 2, 3, 4]), dice.one([1, 2, 4, 4, 6])
-    threads = dice.one([1, 1, 2, 2, 2, 4])
+def _random_host(dice: Dice) -> list[dict[str, Any]]:
+    cells, cores = dice.choice([1, 2, 2, 3, 4]), dice.choice([1, 2, 4, 4, 6])
+    threads = dice.choice([1, 1, 2, 2, 2, 4])
     near_by = dice.chance(0.5)
     numbers = list(range(cells))
     if dice.chance(0.1):
         dice.random.shuffle(numbers)
-    memory = dice.one(_MEMORY)
-    split = dice.one(["pinned", "pinned", "shared", "cores", "cores", "threads", "both"])
+    memory = dice.choice(_MEMORY)
+    split = dice.choice(["pinned", "pinned", "shared", "cores", "cores", "threads", "both"])
     every = cells * cores
     return [
-        _cell(
+        _random_host_cell(
             dice,
             number,
             [
                 [core * threads + n if near_by else core + n * every for n in range(threads)]
                 for core in range(place * cores, (place + 1) * cores)
             ],
-            memory if dice.chance(0.8) else dice.one(_MEMORY),
-            split if dice.chance(0.9) else dice.one(["pinned", "shared", "none"]),
+            memory if dice.chance(0.8) else dice.choice(_MEMORY),
+            split if dice.chance(0.9) else dice.choice(["pinned", "shared", "none"]),
         )
         for place, number in enumerate(numbers)
     ]
 
 
-def _cell(
+def _random_host_cell(
     dice: Dice, number: int, siblings: list[list[int]], memory: int, split: str
 ) -> dict[str, Any]:
     every = sorted(cpu for core in siblings for cpu in core)
@@ -86,23 +86,23 @@ def _cell(
         "cpuset": shared,
         "pcpuset": pinned,
         "memory": memory,
-        "cpu_usage": dice.one([0, 0, 1, 2, len(shared)]),
-        "memory_usage": dice.one([0, 0, 0, 100, 512, memory]),
-        "pinned_cpus": dice.some(pinned, most=4) if dice.chance(0.5) else [],
+        "cpu_usage": dice.choice([0, 0, 1, 2, len(shared)]),
+        "memory_usage": dice.choice([0, 0, 0, 100, 512, memory]),
+        "pinned_cpus": dice.sample(pinned, most=4) if dice.chance(0.5) else [],
         "siblings": siblings,
-        "mempages": _pages(dice, memory),
-        "network_metadata": _networks(dice),
+        "mempages": _random_pages(dice, memory),
+        "network_metadata": _random_networks(dice),
         "socket": number % 2,
     }
 
 
-def _pages(dice: Dice, memory: int) -> list[dict[str, int]]:
-    small = memory * 256 - dice.one([0, 0, 0, 1, 1000, memory * 128])
+def _random_pages(dice: Dice, memory: int) -> list[dict[str, int]]:
+    small = memory * 256 - dice.choice([0, 0, 0, 1, 1000, memory * 128])
     pages = [(4, small)]
     if dice.chance(0.6):
-        pages.append((2048, dice.one([memory // 2, 64, 256])))
+        pages.append((2048, dice.choice([memory // 2, 64, 256])))
     if dice.chance(0.3):
-        pages.append((1048576, dice.one([1, 2, memory // 1024])))
+        pages.append((1048576, dice.choice([1, 2, memory // 1024])))
     if dice.chance(0.1):
         pages.reverse()
     if dice.chance(0.05):
@@ -111,44 +111,46 @@ def _pages(dice: Dice, memory: int) -> list[dict[str, int]]:
         {
             "size_kb": size,
             "total": total,
-            "used": dice.one([0, 0, 0, total // 2, total]),
-            "reserved": dice.one([0, 0, 0, total // 4, 1]),
+            "used": dice.choice([0, 0, 0, total // 2, total]),
+            "reserved": dice.choice([0, 0, 0, total // 4, 1]),
         }
         for size, total in pages
     ]
 
 
-def _networks(dice: Dice) -> dict[str, Any]:
-    return {"physnets": sorted(dice.some(_PHYSNETS, most=2)), "tunneled": dice.chance(0.3)}
+def _random_networks(dice: Dice) -> dict[str, Any]:
+    return {"physnets": sorted(dice.sample(_PHYSNETS, most=2)), "tunneled": dice.chance(0.3)}
 
 
-def _devices(dice: Dice, ids: list[int]) -> dict[str, Any]:
+def _random_devices(dice: Dice, ids: list[int]) -> dict[str, Any]:
     every = [sorted(some) for size in (1, 2, 3) for some in combinations(ids, size)]
     return {
         "pools": [
-            {"numa_node": dice.one([*ids, None]), "count": dice.number(0, 3)}
-            for _ in range(dice.number(0, 3))
+            {"numa_node": dice.choice([*ids, None]), "count": dice.integer(0, 3)}
+            for _ in range(dice.integer(0, 3))
         ],
         "near": {provider: [one for one in every if dice.chance(0.5)] for provider in _PROVIDERS},
     }
 
 
-def _instance(dice: Dice, *, pins: bool) -> dict[str, Any]:
-    policy = dice.one(["dedicated", "dedicated", "mixed"]) if pins else dice.one([None, "shared"])
-    threads = dice.one([None, None, "prefer", "isolate", "require"]) if pins else None
-    pagesize = dice.one([None, None, None, None, 0, 4, 2048, 1048576, -1, -2, -3, 8])
-    emulator = dice.one([None, None, "isolate", "share"])
+def _random_instance(dice: Dice, *, pins: bool) -> dict[str, Any]:
+    policy = (
+        dice.choice(["dedicated", "dedicated", "mixed"]) if pins else dice.choice([None, "shared"])
+    )
+    threads = dice.choice([None, None, "prefer", "isolate", "require"]) if pins else None
+    pagesize = dice.choice([None, None, None, None, 0, 4, 2048, 1048576, -1, -2, -3, 8])
+    emulator = dice.choice([None, None, "isolate", "share"])
     cells, first = [], 0
-    for number in range(dice.one([1, 1, 1, 2, 2, 3])):
-        cpus = list(range(first, first + dice.one([1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 8, 0])))
+    for number in range(dice.choice([1, 1, 1, 2, 2, 3])):
+        cpus = list(range(first, first + dice.choice([1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 8, 0])))
         first += len(cpus)
-        pinned = {"dedicated": cpus, "mixed": dice.some(cpus)}.get(policy, [])
+        pinned = {"dedicated": cpus, "mixed": dice.sample(cpus)}.get(policy, [])
         cells.append(
             {
                 "id": number,
                 "cpuset": sorted(set(cpus) - set(pinned)),
                 "pcpuset": sorted(pinned),
-                "memory": dice.one([0, 3, 128, 256, 256, 500, 512, 512, 1024, 2048]),
+                "memory": dice.choice([0, 3, 128, 256, 256, 500, 512, 512, 1024, 2048]),
                 "pagesize": pagesize,
                 "cpu_policy": policy,
                 "cpu_thread_policy": threads,
@@ -157,12 +159,12 @@ def _instance(dice: Dice, *, pins: bool) -> dict[str, Any]:
     return {"cells": cells, "emulator_threads_policy": emulator}
 
 
-def _said_of_cpus(dice: Dice, instance: dict[str, Any]) -> dict[str, Any]:
+def _cpu_settings(dice: Dice, instance: dict[str, Any]) -> dict[str, Any]:
     first = instance["cells"][0]
     said = {name: first[name] for name in ("cpu_policy", "cpu_thread_policy") if first[name]}
     if not dice.chance(0.3):
         return {"extra_specs": {}, "properties": {}}
-    by_flavor = dice.some(sorted(said))
+    by_flavor = dice.sample(sorted(said))
     return {
         "extra_specs": {f"hw:{name}": said[name] for name in by_flavor},
         "properties": {f"hw_{name}": said[name] for name in said if name not in by_flavor},

@@ -23,19 +23,19 @@ def may_be_mixed_up(case: Case) -> bool:
     return len(case["host"]) > 1 and (len(cells) > 1 or (cells[0]["pagesize"] or 0) < 0)
 
 
-def by_pieces(theirs: Theirs, case: Case, number: int, ours: Rounds) -> dict[str, Any]:
+def fit_cell_by_cell(theirs: Theirs, case: Case, number: int, ours: Rounds) -> dict[str, Any]:
     """Return the verdict on the instance of this number, and the cells it gets.
 
     Those before it are where ours put them, which is where nova did, too.
     """
-    host = _host_before(case, number, ours)
+    host = _host_before_instance(case, number, ours)
     asked = case["instance"]["cells"]
     alone = {
-        (index, one["id"]): _alone(theirs, case, index, one)
+        (index, one["id"]): _fit_single_cell(theirs, case, index, one)
         for index in range(len(asked))
         for one in host
     }
-    order = [cell.id for cell in _ordered(case, host)]
+    order = [cell.id for cell in _cells_in_order(case, host)]
     left, cells = [], None
     for candidate in case["candidates"]:
         ways = (
@@ -50,7 +50,7 @@ def by_pieces(theirs: Theirs, case: Case, number: int, ours: Rounds) -> dict[str
     return {"passes": True, "candidates": left, "cells": cells} if left else {"passes": False}
 
 
-def _host_before(case: Case, number: int, ours: Rounds) -> list[dict[str, Any]]:
+def _host_before_instance(case: Case, number: int, ours: Rounds) -> list[dict[str, Any]]:
     if number == 0:
         return case["host"]
     after = {one["id"]: one for one in ours[number - 1]["host"]}
@@ -69,7 +69,9 @@ def _host_before(case: Case, number: int, ours: Rounds) -> list[dict[str, Any]]:
     ]
 
 
-def _alone(theirs: Theirs, case: Case, index: int, host: dict[str, Any]) -> dict[str, Any] | None:
+def _fit_single_cell(
+    theirs: Theirs, case: Case, index: int, host: dict[str, Any]
+) -> dict[str, Any] | None:
     instance = {
         "cells": [case["instance"]["cells"][index]],
         "emulator_threads_policy": case["instance"]["emulator_threads_policy"]
@@ -91,7 +93,7 @@ def _alone(theirs: Theirs, case: Case, index: int, host: dict[str, Any]) -> dict
     return told["cells"][0] if told.get("passes") else None
 
 
-def _ordered(case: Case, host: list[dict[str, Any]]) -> Any:
+def _cells_in_order(case: Case, host: list[dict[str, Any]]) -> Any:
     topology = numa_topology({"cells": host}).topology
     stats = case["devices"] and FakeStats(case["devices"])
     asked = [None] if case["asks_devices"] else []
@@ -108,13 +110,15 @@ def _is_near(case: Case, candidate: dict[str, Any], way: tuple[int, ...]) -> boo
     devices = case["devices"] if case["asks_devices"] else None
     if devices and sorted(way) not in devices["near"][provider]:
         return False
-    wanted = _networks([case["network_metadata"]] if case["network_metadata"] else [])
-    there = _networks([cell["network_metadata"] for cell in case["host"]])
-    chosen = _networks([cell["network_metadata"] for cell in case["host"] if cell["id"] in way])
+    wanted = _required_networks([case["network_metadata"]] if case["network_metadata"] else [])
+    there = _required_networks([cell["network_metadata"] for cell in case["host"]])
+    chosen = _required_networks(
+        [cell["network_metadata"] for cell in case["host"] if cell["id"] in way]
+    )
     return wanted & there <= chosen
 
 
-def _networks(told: list[dict[str, Any]]) -> set[str]:
+def _required_networks(told: list[dict[str, Any]]) -> set[str]:
     return {name for one in told for name in one["physnets"]} | {
         "tunnels" for one in told if one["tunneled"]
     }

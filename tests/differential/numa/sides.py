@@ -55,7 +55,7 @@ class Ours:
         }
 
     def ask(self, case: Case) -> Rounds:
-        state, plugin = _state(case), self._filters[case["packing"]]
+        state, plugin = _host_state(case), self._filters[case["packing"]]
         spec = build_spec(
             case["extra_specs"],
             case["properties"],
@@ -69,11 +69,11 @@ class Ours:
             if isinstance(verdict, Rejection):
                 return [*rounds, {"passes": False, "reason": verdict.reason}]
             verdict.apply_to(state)
-            rounds.append(_taken(state, spec))
+            rounds.append(_consume_and_describe(state, spec))
         return rounds
 
 
-def _state(case: Case) -> HostState:
+def _host_state(case: Case) -> HostState:
     state = build_host_state(
         numa_topology=numa_topology({"cells": case["host"]}).topology,
         pci_stats=case["devices"] and FakeStats(case["devices"]),
@@ -84,7 +84,7 @@ def _state(case: Case) -> HostState:
     return state
 
 
-def _taken(state: HostState, spec: Any) -> dict[str, Any]:
+def _consume_and_describe(state: HostState, spec: Any) -> dict[str, Any]:
     candidates = state.allocation_candidates
     devices = devices_of(state.pci_stats, spec.pci_requests, candidates[0]["mappings"])
     limits = state.limits["numa_topology"]
@@ -94,12 +94,12 @@ def _taken(state: HostState, spec: Any) -> dict[str, Any]:
     return {
         "passes": True,
         "candidates": [one["number"] for one in candidates],
-        "cells": [_cell_told(cell) for cell in fitted],
-        "host": [_host_cell_told(cell) for cell in state.numa_topology.cells],
+        "cells": [_instance_cell_document(cell) for cell in fitted],
+        "host": [_host_cell_document(cell) for cell in state.numa_topology.cells],
     }
 
 
-def _cell_told(cell: FittedNUMACell) -> dict[str, Any]:
+def _instance_cell_document(cell: FittedNUMACell) -> dict[str, Any]:
     return {
         "id": cell.id,
         "pinning": [list(pair) for pair in sorted(cell.cpu_pinning.items())],
@@ -111,7 +111,7 @@ def _cell_told(cell: FittedNUMACell) -> dict[str, Any]:
     }
 
 
-def _host_cell_told(cell: NUMACell) -> dict[str, Any]:
+def _host_cell_document(cell: NUMACell) -> dict[str, Any]:
     return {
         "id": cell.id,
         "cpu_usage": cell.cpu_usage,

@@ -7,14 +7,14 @@ import pytest
 
 from tests.differential.generate.dice import Dice
 from tests.differential.numa.duel import Answers
-from tests.differential.numa.generate import case
+from tests.differential.numa.generate import random_case
 
 pytestmark = pytest.mark.system
 
 SEED, CASES = 2026, 400
 
 
-def plain(host, instance, **changes):
+def plain_case(host, instance, **changes):
     return {
         "host": [
             {
@@ -61,8 +61,8 @@ def plain(host, instance, **changes):
     }
 
 
-def test_random_instances_go_to_the_same_nodes_and_cpus(duel):
-    tally = duel.run(SEED, CASES)
+def test_random_instances_get_equal_numa_nodes_and_cpus(comparison):
+    tally = comparison.run(SEED, CASES)
     assert [finding.asked for finding in tally.findings] == []
     assert tally.asked == CASES
     assert tally.seen["exact"] > CASES * 0.5
@@ -70,40 +70,40 @@ def test_random_instances_go_to_the_same_nodes_and_cpus(duel):
     assert min(tally.seen[True], tally.seen[False]) > CASES * 0.2
 
 
-def test_nova_takes_one_node_for_another_and_is_found_out(duel):
-    finding = duel.answers(plain([1024, 1024, 1024], [512, 512, 2048]))
+def test_nova_confusing_numa_nodes_is_detected(comparison):
+    finding = comparison.answers(plain_case([1024, 1024, 1024], [512, 512, 2048]))
     assert (finding.ours[0]["passes"], finding.theirs[0]["passes"]) == (False, True)
     assert finding.number == 0
-    assert duel.is_mixed_up(finding)
+    assert comparison.is_mixed_up(finding)
 
 
-def test_other_nodes_than_those_of_nova_are_found(duel):
-    finding = duel.answers(plain([1024, 1024], [512]))
+def test_different_numa_nodes_are_found(comparison):
+    finding = comparison.answers(plain_case([1024, 1024], [512]))
     assert finding.number is None
     (told,) = finding.ours
     other = {**told, "cells": [{**told["cells"][0], "id": 1}]}
     wrong = Answers(finding.case, [other], finding.theirs)
-    assert (wrong.number, duel.is_mixed_up(wrong)) == (0, False)
+    assert (wrong.number, comparison.is_mixed_up(wrong)) == (0, False)
 
 
-def test_what_nova_mixed_up_does_not_excuse_another_answer(duel):
-    finding = duel.answers(plain([1024, 1024, 1024], [512, 512, 2048]))
+def test_nova_confusing_nodes_does_not_excuse_other_differences(comparison):
+    finding = comparison.answers(plain_case([1024, 1024, 1024], [512, 512, 2048]))
     passing = {**finding.theirs[0], "candidates": []}
     wrong = Answers(finding.case, [passing], finding.theirs)
-    assert (wrong.number, duel.is_mixed_up(wrong)) == (0, False)
+    assert (wrong.number, comparison.is_mixed_up(wrong)) == (0, False)
 
 
 @pytest.mark.parametrize("changed", ["host", "cells", "candidates"])
-def test_every_part_of_an_answer_counts(duel, changed):
-    finding = duel.answers(plain([1024], [512]))
+def test_every_part_of_an_answer_is_compared(comparison, changed):
+    finding = comparison.answers(plain_case([1024], [512]))
     (told,) = finding.ours
     wrong = Answers(finding.case, [{**told, changed: []}], finding.theirs)
     assert wrong.number == 0
 
 
-def test_a_seed_makes_the_same_cases_every_time():
-    def made():
+def test_seed_makes_equal_cases():
+    def draw_cases():
         dice = Dice(Random(SEED))
-        return [case(dice) for _ in range(50)]
+        return [random_case(dice) for _ in range(50)]
 
-    assert made() == made()
+    assert draw_cases() == draw_cases()

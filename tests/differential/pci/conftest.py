@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's PCI pools and ours; needs the virtual environment of the peers."""
 
-from tests.differential.duel import fixtures
-from tests.differential.pci.duel import PciDuel
+from tests.differential.duel import comparison_fixtures
+from tests.differential.pci.duel import PciComparison
 
-duel, ours, theirs = fixtures(PciDuel)
+comparison, ours, theirs = comparison_fixtures(PciComparison)

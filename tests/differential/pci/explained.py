@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.differential.pci.generate import Asked
+from tests.differential.pci.generate import PciCase
 
 
 @dataclass(frozen=True)
@@ -14,14 +14,14 @@ class Explanation:
 
     name: str
     reason: str
-    mend: Callable[[Asked], Asked]
+    mend: Callable[[PciCase], PciCase]
 
 
-def _with_topology(asked: Asked) -> Asked:
+def _case_with_topology(asked: PciCase) -> PciCase:
     return replace(asked, sockets=[]) if asked.sockets is None else asked
 
 
-def _with_specs(asked: Asked) -> Asked:
+def _case_with_specs(asked: PciCase) -> PciCase:
     return replace(
         asked,
         requests=[
@@ -31,7 +31,7 @@ def _with_specs(asked: Asked) -> Asked:
     )
 
 
-def _with_ids_of_their_own(asked: Asked) -> Asked:
+def _case_with_distinct_request_ids(asked: PciCase) -> PciCase:
     ids = [str(one["request_id"]) for one in asked.requests]
     if not any(other.startswith(one) for one in ids for other in ids if one is not other) and all(
         one["request_id"] is not None for one in asked.requests
@@ -40,7 +40,7 @@ def _with_ids_of_their_own(asked: Asked) -> Asked:
     new = {one: f"a{number}a" for number, one in enumerate(ids)}
 
     def renamed(mappings: dict[str, list[str]]) -> dict[str, list[str]]:
-        return {_renamed(suffix, new): uuids for suffix, uuids in mappings.items()}
+        return {_rename_suffix(suffix, new): uuids for suffix, uuids in mappings.items()}
 
     requests: list[dict[str, Any]] = [
         {**one, "request_id": new[str(one["request_id"])]} for one in asked.requests
@@ -53,7 +53,7 @@ def _with_ids_of_their_own(asked: Asked) -> Asked:
     )
 
 
-def _renamed(suffix: str, new: dict[str, str]) -> str:
+def _rename_suffix(suffix: str, new: dict[str, str]) -> str:
     request_id, dash, number = suffix.rpartition("-")
     return f"{new[request_id]}-{number}" if dash and request_id in new else suffix
 
@@ -63,19 +63,19 @@ EXPLANATIONS = (
         "A host that reports no NUMA nodes has no sockets",
         "Devices that must be on the sockets of an instance are not found on such a host; nova "
         "fails on it.",
-        _with_topology,
+        _case_with_topology,
     ),
     Explanation(
         "A request for devices without a spec finds none",
         "An alias without any spec, which only a client of this API can send, is refused by each "
         "host; nova fails.",
-        _with_specs,
+        _case_with_specs,
     ),
     Explanation(
         "A request gets the devices of its own groups",
         "Groups are identified by the whole id of a PCI request. nova takes those whose name "
         "begins with it, of which two may be alike if callers name them, and fails if there is "
         "no id.",
-        _with_ids_of_their_own,
+        _case_with_distinct_request_ids,
     ),
 )

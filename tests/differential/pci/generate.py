@@ -29,7 +29,7 @@ _POLICIES = (None, "legacy", "required", "preferred", "socket")
 
 
 @dataclass(frozen=True)
-class Asked:
+class PciCase:
     """One host and one request: what both sides are asked.
 
     ``sockets`` has pairs of NUMA node and socket, ``numa_cells`` the nodes that the instance is
@@ -48,97 +48,104 @@ class Asked:
         return asdict(self)
 
 
-def asked(dice: Dice) -> Asked:
+def random_case(dice: Dice) -> PciCase:
     placed = dice.chance(0.5)
-    nodes = dice.one([1, 2, 4])
+    nodes = dice.choice([1, 2, 4])
     # The fewer ways to differ, the more often a request finds several pools; placement chooses
     # the pool, so that there they should mostly be alike.
-    keys = dice.some(sorted(_TAGS), 0, dice.one([0, 0, 1, 2] if placed else [0, 1, 2, 4]))
+    keys = dice.sample(sorted(_TAGS), 0, dice.choice([0, 0, 1, 2] if placed else [0, 1, 2, 4]))
     picky = 0.1 if placed else 0.4
     pools = [
-        _pool(dice, keys, nodes, number if placed else None)
-        for number in range(dice.one([1, 2, 3, 4] if placed else [0, 1, 2, 3, 4, 6]))
+        _random_pool(dice, keys, nodes, number if placed else None)
+        for number in range(dice.choice([1, 2, 3, 4] if placed else [0, 1, 2, 3, 4, 6]))
     ]
     ids = REQUESTS if dice.chance(0.95) else _ODD_REQUESTS
-    requests = [_request(dice, keys, picky, one) for one in ids[: dice.one([0, 1, 1, 1, 2, 3])]]
+    requests = [
+        _random_pci_request(dice, keys, picky, one)
+        for one in ids[: dice.choice([0, 1, 1, 1, 2, 3])]
+    ]
     providers = sorted({pool["rp_uuid"] for pool in pools if "rp_uuid" in pool})
     if dice.chance(0.1):
         providers = list(PROVIDERS)
-    candidates = [_mappings(dice, requests, providers) for _ in range(dice.one([0, 1, 2, 2, 3]))]
-    return Asked(
+    candidates = [
+        _random_mappings(dice, requests, providers) for _ in range(dice.choice([0, 1, 2, 2, 3]))
+    ]
+    return PciCase(
         pools=pools,
-        sockets=_sockets(dice, nodes),
+        sockets=_random_sockets(dice, nodes),
         requests=requests,
-        mappings=dice.one(candidates) if candidates and dice.chance(0.8) else None,
-        numa_cells=dice.one([None, None, [], *(dice.some(range(nodes), 1) for _ in range(3))]),
+        mappings=dice.choice(candidates) if candidates and dice.chance(0.8) else None,
+        numa_cells=dice.choice([None, None, [], *(dice.sample(range(nodes), 1) for _ in range(3))]),
         candidates=candidates,
     )
 
 
-def _pool(dice: Dice, keys: list[str], nodes: int, number: int | None) -> dict[str, Any]:
-    pool: dict[str, Any] = {key: dice.one(values) for key, values in _IDS.items()}
-    pool["numa_node"] = dice.one([None, *range(nodes), *range(nodes)])
-    pool["count"] = dice.one([0, 1, 1, 2, 2, 3, 4, 8])
+def _random_pool(dice: Dice, keys: list[str], nodes: int, number: int | None) -> dict[str, Any]:
+    pool: dict[str, Any] = {key: dice.choice(values) for key, values in _IDS.items()}
+    pool["numa_node"] = dice.choice([None, *range(nodes), *range(nodes)])
+    pool["count"] = dice.choice([0, 1, 1, 2, 2, 3, 4, 8])
     for key in keys:
         if dice.chance(0.8):
-            pool[key] = dice.one(_TAGS[key]) if dice.chance(0.95) else None
+            pool[key] = dice.choice(_TAGS[key]) if dice.chance(0.95) else None
     if number is not None and dice.chance(0.9):
         # Now and then two pools of one provider, which should not be.
         pool["rp_uuid"] = PROVIDERS[number % 4 if dice.chance(0.97) else 0]
     return pool
 
 
-def _request(dice: Dice, keys: list[str], picky: float, request_id: str | None) -> dict[str, Any]:
+def _random_pci_request(
+    dice: Dice, keys: list[str], picky: float, request_id: str | None
+) -> dict[str, Any]:
     port = dice.chance(0.15)
-    specs = dice.one([1, 1, 1, 1, 2]) if dice.chance(0.98) else 0
+    specs = dice.choice([1, 1, 1, 1, 2]) if dice.chance(0.98) else 0
     return {
-        "count": dice.one([0, 1, 1, 1, 1, 1, 2, 2, 3, 5]),
-        "spec": [_spec(dice, keys, picky) for _ in range(specs)],
+        "count": dice.choice([0, 1, 1, 1, 1, 1, 2, 2, 3, 5]),
+        "spec": [_random_spec(dice, keys, picky) for _ in range(specs)],
         "alias_name": None if port else "alias",
         "request_id": request_id,
         "requester_id": "port" if port else None,
-        "numa_policy": dice.one(_POLICIES),
+        "numa_policy": dice.choice(_POLICIES),
     }
 
 
-def _spec(dice: Dice, keys: list[str], picky: float) -> dict[str, Any]:
+def _random_spec(dice: Dice, keys: list[str], picky: float) -> dict[str, Any]:
     spec: dict[str, Any] = {}
     for key, values in _IDS.items():
         if dice.chance(picky):
-            spec[key] = dice.one(values)
+            spec[key] = dice.choice(values)
     for key in keys:
         if dice.chance(picky):
-            spec[key] = dice.one(_TAGS[key]) if dice.chance(0.95) else None
+            spec[key] = dice.choice(_TAGS[key]) if dice.chance(0.95) else None
     if dice.chance(0.05):
-        spec["rp_uuids"] = ",".join(dice.some(PROVIDERS, 1, 2))
+        spec["rp_uuids"] = ",".join(dice.sample(PROVIDERS, 1, 2))
     if dice.chance(0.03):
-        key, value = dice.one([("numa_node", "0"), ("count", "1"), ("rp_uuid", "x"), ("a", "b")])
+        key, value = dice.choice([("numa_node", "0"), ("count", "1"), ("rp_uuid", "x"), ("a", "b")])
         spec[key] = value
     return spec
 
 
-def _mappings(
+def _random_mappings(
     dice: Dice, requests: list[dict[str, Any]], providers: list[str]
 ) -> dict[str, list[str]]:
     found = {"": [PROVIDERS[0]]} if dice.chance(0.8) else {}
     if dice.chance(0.2):
-        found["port-7"] = [dice.one(PROVIDERS)]
+        found["port-7"] = [dice.choice(PROVIDERS)]
     for request in requests if providers else ():
-        spread = providers if dice.chance(0.5) else [dice.one(providers)]
+        spread = providers if dice.chance(0.5) else [dice.choice(providers)]
         for number in range(request["count"]):
             if request["alias_name"] and dice.chance(0.97):
-                found[f"{request['request_id']}-{number}"] = [dice.one(spread)]
+                found[f"{request['request_id']}-{number}"] = [dice.choice(spread)]
     return found
 
 
-def _sockets(dice: Dice, nodes: int) -> list[tuple[int, int | None]] | None:
-    kind = dice.one(["one", "each", "pairs", "odd", "none"])
+def _random_sockets(dice: Dice, nodes: int) -> list[tuple[int, int | None]] | None:
+    kind = dice.choice(["one", "each", "pairs", "odd", "none"])
     if kind == "none":
         return None
     told = {
         "one": lambda _: 0,
         "each": lambda node: node,
         "pairs": lambda node: node // 2,
-        "odd": lambda _: dice.one([None, 0, 1]),
+        "odd": lambda _: dice.choice([None, 0, 1]),
     }[kind]
     return [(node, told(node)) for node in range(nodes)]

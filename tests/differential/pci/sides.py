@@ -13,7 +13,7 @@ from placement_sched.scheduler.filters.pci_passthrough_filter import PciPassthro
 from placement_sched.scheduler.weights.pci import PCIWeigher
 from tests.differential.duel import PEER_PYTHON
 from tests.differential.lines import Lines
-from tests.differential.pci.generate import Asked
+from tests.differential.pci.generate import PciCase
 from tests.support.states import build_host_state, build_spec
 
 SERVE = Path(__file__).parents[1] / "nova" / "peer" / "serve_pools.py"
@@ -42,7 +42,7 @@ class Theirs:
     def __init__(self, python: Path = PEER_PYTHON) -> None:
         self._nova = Lines(python, SERVE)
 
-    def ask(self, asked: Asked) -> Answer:
+    def ask(self, asked: PciCase) -> Answer:
         return Answer(**self._nova.ask(asked.as_json()))
 
     def close(self) -> None:
@@ -56,14 +56,14 @@ class Ours:
         self._filter = PciPassthroughFilter()
         self._weigher = PCIWeigher()
 
-    def ask(self, asked: Asked) -> Answer:
+    def ask(self, asked: PciCase) -> Answer:
         requests = [InstancePCIRequest.from_document(one) for one in asked.requests]
         cells = None
         if asked.numa_cells is not None:
             cells = [
                 InstanceNUMACell(id=one, cpuset=frozenset(), memory=1) for one in asked.numa_cells
             ]
-        pools = _pools(asked)
+        pools = _pci_pools(asked)
         supports = pools.support_requests(requests, asked.mappings, cells)
         assert (pools.why_not(requests, asked.mappings, cells) is None) is supports
         try:
@@ -71,7 +71,7 @@ class Ours:
             applies = True
         except Conflict:
             applies = False
-        host = build_host_state(pci_stats=_pools(asked))
+        host = build_host_state(pci_stats=_pci_pools(asked))
         host.allocation_candidates = [
             {"number": number, "mappings": one} for number, one in enumerate(asked.candidates)
         ]
@@ -88,7 +88,7 @@ class Ours:
         )
 
 
-def _pools(asked: Asked) -> PciPools:
+def _pci_pools(asked: PciCase) -> PciPools:
     topology = None
     if asked.sockets is not None:
         topology = {"cells": [{"id": cell, "socket": one} for cell, one in asked.sockets]}

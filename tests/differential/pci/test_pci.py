@@ -10,11 +10,11 @@ import pytest
 from placement_sched.model.hardware import pci_devices
 from tests.differential.generate.dice import Dice
 from tests.differential.pci.explained import EXPLANATIONS
-from tests.differential.pci.generate import Asked, asked
+from tests.differential.pci.generate import PciCase, random_case
 
 pytestmark = pytest.mark.system
 
-DOCUMENTED = Path(__file__).resolve().parents[3] / "doc" / "source" / "differences.rst"
+DOCUMENTED = Path(__file__).resolve().parents[3] / "doc" / "source" / "allowed_differences.txt"
 
 #: ``make test-only WHAT=differential`` puts many more.
 SEED, QUESTIONS = 2026, 2000
@@ -23,18 +23,18 @@ POOL = {"vendor_id": "8086", "product_id": "1", "numa_node": 1, "count": 2}
 PLACED = {**POOL, "rp_uuid": "a"}
 
 
-def question(pools, *requests, **fields):
+def pci_case(pools, *requests, **fields):
     told = {"sockets": [(0, 0), (1, 0)], "mappings": None, "numa_cells": None, "candidates": [{}]}
-    return Asked(pools=pools, requests=list(requests), **(told | fields))
+    return PciCase(pools=pools, requests=list(requests), **(told | fields))
 
 
-def request(request_id="r", **fields):
+def pci_request(request_id="r", **fields):
     told = {"count": 1, "spec": [{}], "alias_name": "nic", "requester_id": None}
     return {**told, "request_id": request_id, "numa_policy": None, **fields}
 
 
-def test_random_devices_are_given_to_the_same_requests(duel):
-    tally = duel.run(SEED, QUESTIONS)
+def test_random_pci_requests_get_equal_devices(comparison):
+    tally = comparison.run(SEED, QUESTIONS)
     assert tally.asked == QUESTIONS
     assert tally.findings == []
     assert tally.explained.total() < QUESTIONS * 0.05
@@ -47,22 +47,22 @@ def test_random_devices_are_given_to_the_same_requests(duel):
 @pytest.mark.parametrize(
     ("number", "differing"),
     [
-        (0, question([POOL], request(numa_policy="socket"), sockets=None, numa_cells=[0])),
-        (1, question([POOL], request(spec=[]))),
-        (2, question([PLACED], request("r"), request("r1"), mappings={"r-0": ["a"],
+        (0, pci_case([POOL], pci_request(numa_policy="socket"), sockets=None, numa_cells=[0])),
+        (1, pci_case([POOL], pci_request(spec=[]))),
+        (2, pci_case([PLACED], pci_request("r"), pci_request("r1"), mappings={"r-0": ["a"],
                                                                       "r1-0": ["a"]})),
-        (2, question([PLACED], request(None), mappings={"None-0": ["a"]})),
+        (2, pci_case([PLACED], pci_request(None), mappings={"None-0": ["a"]})),
     ],
 )  # fmt: skip
-def test_every_explanation_has_a_case_that_it_alone_explains(duel, number, differing):
-    (ours, theirs), names, left = duel.see(differing)
+def test_every_explanation_has_a_case_only_it_explains(comparison, number, differing):
+    (ours, theirs), names, left = comparison.compare_answers(differing)
     assert ours != theirs
     assert left == {}
     assert names == [EXPLANATIONS[number].name]
 
 
 @pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda one: one.name)
-def test_what_is_explained_is_documented(explanation):
+def test_explanations_are_documented(explanation):
     words = " ".join(DOCUMENTED.read_text().split())
     assert explanation.name in words
     assert explanation.reason in words
@@ -70,20 +70,20 @@ def test_what_is_explained_is_documented(explanation):
 
 #: Of the six steps, that which heeds placement has a test of its own.
 @pytest.mark.parametrize("missing", [0, 1, 2, 3, 5])
-def test_rule_that_is_forgotten_is_found(duel, monkeypatch, missing):
+def test_missing_device_rule_is_found(comparison, monkeypatch, missing):
     steps = pci_devices._STEPS
     monkeypatch.setattr(pci_devices, "_STEPS", (*steps[:missing], *steps[missing + 1 :]))
-    assert duel.run(SEED, 600).findings
+    assert comparison.run(SEED, 600).findings
 
 
-def test_placements_choice_that_is_not_heeded_is_found(duel, monkeypatch):
+def test_ignored_placement_mapping_is_found(comparison, monkeypatch):
     monkeypatch.setattr(pci_devices, "providers_of", lambda _request, _mappings: Counter())
-    assert duel.run(SEED, 600).findings
+    assert comparison.run(SEED, 600).findings
 
 
-def test_seed_makes_the_same_questions_every_time():
-    def made():
+def test_seed_makes_equal_cases():
+    def draw_cases():
         dice = Dice(Random(SEED))
-        return [asked(dice) for _ in range(50)]
+        return [random_case(dice) for _ in range(50)]
 
-    assert made() == made()
+    assert draw_cases() == draw_cases()

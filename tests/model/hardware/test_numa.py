@@ -17,7 +17,7 @@ from placement_sched.schemas.node_report import numa_topology
 CELL = {"id": 0, "cpuset": [0, 1], "memory": 1024}
 
 
-def a_cell(**changes):
+def numa_cell(**changes):
     fields = {
         "id": 0,
         "pcpuset": frozenset(range(8)),
@@ -34,7 +34,7 @@ def a_cell(**changes):
 
 
 def test_free_cpus_and_memory_are_those_of_nova():
-    cell = a_cell()
+    cell = numa_cell()
     assert cell.free_pcpus == {0, 2, 3, 5, 6, 7}
     assert cell.free_siblings == ({0}, {5}, {2, 6}, {3, 7})
     assert cell.free_cores == ((0,), (5,), (2, 6), (3, 7))
@@ -56,19 +56,19 @@ def test_free_cpus_and_memory_are_those_of_nova():
     ],
 )
 def test_memory_fits_whole_free_pages(size, kib, free, total):
-    assert a_cell().can_fit_pagesize(size, kib) is free
-    assert a_cell().can_fit_pagesize(size, kib, use_free=False) is total
+    assert numa_cell().can_fit_pagesize(size, kib) is free
+    assert numa_cell().can_fit_pagesize(size, kib, use_free=False) is total
     with pytest.raises(ValueError, match="NUMA node 0 has no pages of 8 KiB"):
-        a_cell().can_fit_pagesize(8, 8)
+        numa_cell().can_fit_pagesize(8, 8)
 
 
 @pytest.mark.parametrize(
     ("siblings", "has_threads"), [([], False), ([{0}, {1}], False), ([{0}, {1, 2}], True)]
 )
 def test_host_has_threads_if_a_core_has_two_siblings(siblings, has_threads):
-    cell = a_cell(siblings=tuple(map(frozenset, siblings)))
+    cell = numa_cell(siblings=tuple(map(frozenset, siblings)))
     assert cell.has_threads is has_threads
-    assert NUMATopology([a_cell(siblings=()), cell]).has_threads is has_threads
+    assert NUMATopology([numa_cell(siblings=()), cell]).has_threads is has_threads
 
 
 def test_report_is_parsed_once_on_first_access(monkeypatch):
@@ -124,9 +124,9 @@ def test_each_key_of_a_report_is_parsed():
 def test_topology_without_nodes_is_false():
     assert not NUMATopology()
     assert not numa_topology({"cells": []}).topology
-    assert len(NUMATopology([a_cell()])) == 1
-    assert NUMATopology([a_cell()]) == NUMATopology([a_cell()]) != NUMATopology()
-    assert "NUMACell(id=0" in repr(NUMATopology([a_cell()]))
+    assert len(NUMATopology([numa_cell()])) == 1
+    assert NUMATopology([numa_cell()]) == NUMATopology([numa_cell()]) != NUMATopology()
+    assert "NUMACell(id=0" in repr(NUMATopology([numa_cell()]))
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ ACCEPTED = st.frozensets(st.frozensets(st.integers(0, 4), min_size=1, max_size=4
 
 
 @given(PLACES, ACCEPTED)
-def test_arrangement_is_that_of_a_search_through_all(places, accepted_sets):
+def test_arrangement_equals_that_of_an_exhaustive_search(places, accepted_sets):
     arrangements = (
         arrangement
         for arrangement in permutations(range(5), len(places))
@@ -54,7 +54,7 @@ def test_arrangement_is_that_of_a_search_through_all(places, accepted_sets):
     ) == next(arrangements, None)
 
 
-def test_each_set_of_places_is_judged_once():
+def test_each_set_of_places_is_evaluated_once():
     sets, budget = [], FitBudget(1_000_000)
     places = [list(range(16))] * 8
 
@@ -66,7 +66,7 @@ def test_each_set_of_places_is_judged_once():
 
 
 @given(PLACES, st.lists(st.sampled_from("abc"), min_size=5, max_size=5), st.data())
-def test_places_of_equal_kinds_stand_for_each_other(places, place_kinds, data):
+def test_equal_places_are_interchangeable(places, place_kinds, data):
     counts = st.lists(st.sampled_from("abc"), min_size=len(places), max_size=len(places))
     accepted_sets = data.draw(st.lists(counts.map(sorted), max_size=4))
 
@@ -82,21 +82,21 @@ def test_places_of_equal_kinds_stand_for_each_other(places, place_kinds, data):
     assert first_arrangement(places, accepts, lambda: place_kinds) == next(arrangements, None)
 
 
-def test_sets_of_alike_places_are_judged_once():
+def test_equal_sets_of_places_are_evaluated_once():
     sets = []
     place_kinds = ["near", *["far"] * 15]
     assert first_arrangement([range(16)] * 8, sets.append, lambda: place_kinds) is None
     assert len(sets) == 2
 
 
-def test_search_gives_up_when_its_effort_is_spent():
+def test_search_stops_at_its_effort_limit():
     sets, budget = [], FitBudget(1000)
     assert first_arrangement([list(range(64))] * 32, sets.append, effort=budget) is None
     assert (budget.gave_up, budget.remaining) == (True, 0)
     assert len(sets) <= 100
 
 
-def test_first_arrangement_is_tried_when_no_effort_is_left():
+def test_first_arrangement_is_tried_without_effort():
     budget = FitBudget(0)
     assert first_arrangement([range(16)] * 16, lambda _: True, effort=budget) == tuple(range(16))
     assert not budget.gave_up
@@ -105,7 +105,7 @@ def test_first_arrangement_is_tried_when_no_effort_is_left():
 
 
 @pytest.mark.parametrize(("steps", "sets", "number"), [(0, 10, 4), (0, 1000, 1), (1000, 245, 5)])
-def test_sets_after_the_first_cost_what_it_takes_to_judge_them(steps, sets, number):
+def test_effort_of_later_sets_is_counted(steps, sets, number):
     attempts: list[tuple[int, ...]] = []
     budget = FitBudget(steps)
     assert first_arrangement([range(8)] * 2, attempts.append, effort=budget, judged=sets) is None
@@ -141,9 +141,7 @@ SOCKETS = st.lists(st.sampled_from([0, 1]), min_size=4, max_size=4)
 
 
 @given(POOLS, REQUESTS, SOCKETS, st.integers(1, 4), st.sets(st.integers(0, 3)))
-def test_devices_are_found_wherever_a_search_through_all_sets_finds_them(
-    pools, requests, sockets, count, full
-):
+def test_devices_equal_those_of_an_exhaustive_search(pools, requests, sockets, count, full):
     numa = {"cells": [{"id": node, "socket": socket} for node, socket in enumerate(sockets)]}
     stats = PciPools.of(pools, numa)
     cells = [
@@ -203,7 +201,7 @@ def test_few_sets_of_sixteen_nodes_are_tried_for_devices(pools, count, nodes, fu
     assert devices.stats.asked == attempts
 
 
-def test_search_of_one_request_is_bounded_on_all_hosts_together(monkeypatch):
+def test_search_of_a_request_is_limited_over_all_hosts(monkeypatch):
     monkeypatch.setattr(f"{ARRANGEMENT}.MAX_NUMA_STEPS", 1000)
     cells = [build_cell(n, shared=[n], memory=512) for n in range(16)]
     instance = build_instance_topology(
@@ -222,7 +220,7 @@ def test_search_of_one_request_is_bounded_on_all_hosts_together(monkeypatch):
     assert max(attempts[1:]) <= 10
 
 
-def test_nodes_that_do_not_fit_at_once_are_seen_without_trying_all_ways():
+def test_unfitting_nodes_are_rejected_without_a_search():
     places = [list(range(15 - item)) for item in range(14, 0, -1)]
     places[-2:] = [[0], [0]]
     budget = FitBudget(100)
@@ -230,7 +228,7 @@ def test_nodes_that_do_not_fit_at_once_are_seen_without_trying_all_ways():
     assert (budget.has_no_room, budget.gave_up) == (True, False)
 
 
-def test_the_one_way_in_which_nodes_fit_is_found_in_few_steps():
+def test_the_only_arrangement_is_found_in_few_steps():
     # Without a look ahead the last two are found to lack room once for each set of the others.
     places = [list(range(16))] * 13 + [[0], [0, 1], [0, 1, 2]]
     budget = FitBudget(5_000)
@@ -238,7 +236,7 @@ def test_the_one_way_in_which_nodes_fit_is_found_in_few_steps():
     assert result == (*range(3, 16), 0, 1, 2)
 
 
-def test_search_for_candidates_beyond_the_first_is_bounded_for_all_hosts_together(monkeypatch):
+def test_search_for_further_candidates_is_limited_over_all_hosts(monkeypatch):
     monkeypatch.setattr(f"{ARRANGEMENT}.MAX_NUMA_CANDIDATES", 10)
     cells = [build_cell(n, shared=[n], memory=512) for n in range(16)]
     instance = build_instance_topology(
@@ -273,7 +271,7 @@ def test_search_for_candidates_beyond_the_first_is_bounded_for_all_hosts_togethe
     )
 
 
-def test_allocation_candidates_do_not_matter_to_nodes_without_room():
+def test_candidates_are_ignored_by_nodes_without_capacity():
     cells = [build_cell(0, shared=[0], memory=512), build_cell(1, shared=[1], memory=1)]
     instance = build_instance_topology(
         *(build_instance_cell(n, shared=[n], memory=512) for n in range(2))

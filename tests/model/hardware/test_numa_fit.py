@@ -86,7 +86,7 @@ def test_each_cell_gets_its_own_host_cell(host, instance, found):
     assert cell_ids(fit_to_host(host, instance)) == found
 
 
-def test_a_cell_is_not_judged_for_another_cell():
+def test_cell_is_evaluated_only_for_its_own_request():
     found = fit_to_host(
         host_with_memory(1024, 1024, 1024), instance_with_memory(512, 512, 2048), build_limits()
     )
@@ -192,7 +192,7 @@ ONE_CELL = build_instance_topology(build_instance_cell(shared=[0]))
 PINNED = build_instance_topology(build_instance_cell(pinned=[0]))
 
 
-def order(host, instance=ONE_CELL, devices=None, packing=False):
+def cell_order(host, instance=ONE_CELL, devices=None, packing=False):
     return [
         cell.id for cell in in_order(build_host_topology(*host), instance, devices, packing=packing)
     ]
@@ -217,8 +217,8 @@ def order(host, instance=ONE_CELL, devices=None, packing=False):
     ids=["memory", "amount of it", "cpus first", "equal", "unpinned", "pinned", "free ones"],
 )
 def test_cells_are_sorted_by_usage(host, instance, spread, packed):
-    assert order(host, instance) == spread
-    assert order(host, instance, packing=True) == packed
+    assert cell_order(host, instance) == spread
+    assert cell_order(host, instance, packing=True) == packed
 
 
 @pytest.mark.parametrize("packing", [False, True])
@@ -237,7 +237,7 @@ def test_cells_with_devices_come_first_only_for_device_requests(
     pools, has_requests, expected, packing
 ):
     devices = Devices(Stats(pools), ["request"] if has_requests else [])
-    assert order([build_cell(0), build_cell(1)], ONE_CELL, devices, packing) == expected
+    assert cell_order([build_cell(0), build_cell(1)], ONE_CELL, devices, packing) == expected
 
 
 def test_order_is_unchanged_if_each_cell_is_needed():
@@ -245,7 +245,7 @@ def test_order_is_unchanged_if_each_cell_is_needed():
         build_instance_cell(0, shared=[0]), build_instance_cell(1, shared=[1])
     )
     devices = Devices(Stats([(1, 2)]), ["request"])
-    assert order([build_cell(0, memory_usage=9), build_cell(1)], two, devices) == [0, 1]
+    assert cell_order([build_cell(0, memory_usage=9), build_cell(1)], two, devices) == [0, 1]
 
 
 NETWORKS = build_host_topology(

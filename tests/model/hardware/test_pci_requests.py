@@ -53,7 +53,7 @@ def test_too_many_requests_or_keys_are_refused(requests, message):
     assert len(parsed.requests) == MAX_PCI_REQUESTS
 
 
-def test_request_properties():
+def test_pci_request_has_the_properties_of_nova():
     from_port, from_alias = InstancePCIRequest(count=1), InstancePCIRequest(count=1, alias_name="a")
     assert from_port.source == InstancePCIRequest.NEUTRON_PORT == 1
     assert from_alias.source == InstancePCIRequest.FLAVOR_ALIAS == 0
@@ -72,14 +72,14 @@ ALIASES = aliases_of(
 KEY, NAME = "hw:pci_numa_affinity_policy", "hw_pci_numa_affinity_policy"
 
 
-def requests_of(value, properties=(), **extra_specs):
+def read_pci_requests(value, properties=(), **extra_specs):
     extra_specs = {"pci_passthrough:alias": value, **extra_specs}
     return hardware_of(extra_specs, properties).pci_requests(ALIASES)
 
 
 def test_requests_follow_their_aliases():
     assert hardware_of({}).pci_requests(ALIASES) == ()
-    nic, gpu = requests_of("nic:2, gpu: 1")
+    nic, gpu = read_pci_requests("nic:2, gpu: 1")
     assert (nic.alias_name, nic.count, nic.numa_policy) == ("nic", 2, "legacy")
     assert nic.spec == ({"vendor_id": "8086", "product_id": "1520"},)
     assert (gpu.alias_name, gpu.count, gpu.numa_policy) == ("gpu", 1, "required")
@@ -87,9 +87,9 @@ def test_requests_follow_their_aliases():
 
 
 def test_request_ids_are_unique_and_reproducible():
-    ids = [request.request_id for request in requests_of("nic:1,nic:1,gpu:1")]
+    ids = [request.request_id for request in read_pci_requests("nic:1,nic:1,gpu:1")]
     assert len(set(ids)) == len(ids)
-    assert ids == [request.request_id for request in requests_of("nic:2,nic:3,gpu:4")]
+    assert ids == [request.request_id for request in read_pci_requests("nic:2,nic:3,gpu:4")]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_request_ids_are_unique_and_reproducible():
     ],
 )
 def test_affinity_policy_takes_precedence_over_the_alias(by_flavor, by_image, policy):
-    requests = requests_of("gpu:1", by_image, **by_flavor)
+    requests = read_pci_requests("gpu:1", by_image, **by_flavor)
     assert [request.numa_policy for request in requests] == [policy or "required"]
 
 
@@ -111,7 +111,7 @@ def test_affinity_policy_takes_precedence_over_the_alias(by_flavor, by_image, po
     [({KEY: "far"}, {}, (KEY,)), ({KEY: "socket"}, {NAME: "legacy"}, (KEY, NAME))],
 )
 def test_unknown_or_different_affinity_policies_are_refused(by_flavor, by_image, named):
-    read_error(lambda: requests_of("gpu:1", by_image, **by_flavor), *named)
+    read_error(lambda: read_pci_requests("gpu:1", by_image, **by_flavor), *named)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_unknown_or_different_affinity_policies_are_refused(by_flavor, by_image,
 )
 def test_invalid_requests_are_refused_naming_the_key(value):
     with pytest.raises(Invalid, match=r"^flavor extra spec 'pci_passthrough:alias': "):
-        requests_of(value)
+        read_pci_requests(value)
 
 
 @pytest.mark.parametrize(
@@ -163,13 +163,13 @@ IDS = {"vendor_id": "8086", "product_id": "1520"}
 VF = {**IDS, "device_type": "type-VF"}
 
 
-def read(*specs, in_placement=False):
+def read_aliases(*specs, in_placement=False):
     """Return the aliases of these objects."""
     return aliases_of([json.dumps(spec) for spec in specs], in_placement=in_placement)
 
 
-def test_there_are_no_aliases_by_default():
-    assert read() == {}
+def test_alias_list_is_empty_by_default():
+    assert read_aliases() == {}
 
 
 @pytest.mark.parametrize("in_placement", [False, True])
@@ -191,23 +191,23 @@ def test_alias_has_the_keys_of_the_device(in_placement):
         "traits": "a,b",
         "live_migratable": "true",
     }
-    assert read(every, in_placement=in_placement) == {
+    assert read_aliases(every, in_placement=in_placement) == {
         "nic": Alias(name="nic", numa_policy="required", specs=(spec,))
     }
 
 
 def test_default_affinity_of_an_alias_is_legacy():
-    assert read({"name": "a", **IDS})["a"].numa_policy == "legacy"
+    assert read_aliases({"name": "a", **IDS})["a"].numa_policy == "legacy"
 
 
 def test_aliases_of_one_name_are_alternatives():
     other = {**VF, "product_id": "10ed"}
-    alias = read({"name": "a", **VF}, {"name": "b", **IDS}, {"name": "a", **other})["a"]
+    alias = read_aliases({"name": "a", **VF}, {"name": "b", **IDS}, {"name": "a", **other})["a"]
     assert [spec["product_id"] for spec in alias.specs] == ["1520", "10ed"]
 
 
 def test_alias_in_placement_may_have_a_resource_class_for_ids():
-    assert read({"name": "a", "resource_class": "x"}, in_placement=True)
+    assert read_aliases({"name": "a", "resource_class": "x"}, in_placement=True)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_alias_in_placement_may_have_a_resource_class_for_ids():
 )
 def test_invalid_aliases_are_refused_with_the_reason(specs, in_placement, why):
     with pytest.raises(ConfigurationError, match=rf"^\[pci\] alias .*{why}"):
-        read(*specs, in_placement=in_placement)
+        read_aliases(*specs, in_placement=in_placement)
 
 
 @pytest.mark.parametrize("text", ["", "{", "nic", "[" * 100_000])

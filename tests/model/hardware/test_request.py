@@ -34,7 +34,7 @@ def one_node(**fields):
         ({"hw:cpu_thread_policy": ""}, {}),
     ],
 )
-def test_topology_is_none_where_nothing_asks_for_one(extra_specs, properties):
+def test_topology_is_none_without_a_numa_request(extra_specs, properties):
     assert hardware_of(extra_specs, properties).numa_topology is None
 
 
@@ -63,7 +63,7 @@ def test_topology_is_none_where_nothing_asks_for_one(extra_specs, properties):
         ),
     ],
 )
-def test_topology_of_one_node_is_implied_or_said(extra_specs, properties, node):
+def test_single_node_topology_is_implied_or_explicit(extra_specs, properties, node):
     result = hardware_of(extra_specs, properties).numa_topology
     assert result == InstanceNUMATopology(cells=(node,))
 
@@ -96,9 +96,7 @@ def test_topology_spreads_pinned_cpus_over_its_nodes():
         ({"hw:numa_nodes": "1"}, {"hw_numa_nodes": "1"}),
     ],
 )
-def test_topology_refuses_contradictions_though_nothing_else_asks_for_nodes(
-    extra_specs, properties
-):
+def test_contradictions_are_refused_without_a_numa_request(extra_specs, properties):
     hardware = hardware_of(extra_specs, properties)
     read_error(lambda: hardware.numa_topology, *extra_specs, *properties)
 
@@ -113,7 +111,7 @@ def test_topology_of_an_empty_thread_policy_or_too_many_cpus_is_refused():
 NODES, NAME = "hw:numa_nodes", "hw_numa_nodes"
 
 
-def cells_of(extra_specs, properties=(), **flavor):
+def read_cells(extra_specs, properties=(), **flavor):
     """Return CPUs and memory of each node."""
     topology = hardware_of(extra_specs, properties, **flavor).numa_topology
     return topology and [(set(cell.cpuset), cell.memory) for cell in topology.cells]
@@ -123,16 +121,16 @@ def cells_of(extra_specs, properties=(), **flavor):
     ("by_flavor", "by_image", "count"),
     [({}, {}, None), ({NODES: ""}, {}, None), ({NODES: "2"}, {}, 2), ({}, {NAME: "4"}, 4)],
 )
-def test_number_of_nodes_is_that_of_flavor_or_image(by_flavor, by_image, count):
-    result = cells_of(by_flavor, by_image)
+def test_number_of_nodes_is_read_from_flavor_or_image(by_flavor, by_image, count):
+    result = read_cells(by_flavor, by_image)
     assert (result and len(result)) == count
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "02", "two", "999999999", "9" * 5000])
 def test_invalid_or_repeated_number_of_nodes_is_refused(value):
-    read_error(lambda: cells_of({NODES: value}, {}), NODES)
-    read_error(lambda: cells_of({}, {NAME: "0"}), NAME)
-    read_error(lambda: cells_of({NODES: "2"}, {NAME: "2"}), NODES, NAME)
+    read_error(lambda: read_cells({NODES: value}, {}), NODES)
+    read_error(lambda: read_cells({}, {NAME: "0"}), NAME)
+    read_error(lambda: read_cells({NODES: "2"}, {NAME: "2"}), NODES, NAME)
 
 
 def node_keys(cpus, memory, prefix="hw:numa"):
@@ -142,13 +140,13 @@ def node_keys(cpus, memory, prefix="hw:numa"):
 
 
 def test_shares_are_equal_unless_flavor_or_image_set_them():
-    assert cells_of({NODES: "2"}) == [({0, 1}, 2048), ({2, 3}, 2048)]
+    assert read_cells({NODES: "2"}) == [({0, 1}, 2048), ({2, 3}, 2048)]
     for vcpus in (0, 4):
-        assert cells_of({NODES: "1"}, vcpus=vcpus) == [(set(range(vcpus)), 4096)]
+        assert read_cells({NODES: "1"}, vcpus=vcpus) == [(set(range(vcpus)), 4096)]
     extra_specs = node_keys(["0,2-3", "1"], ["1024", "3072"]) | {"hw:numa_mem.3": "junk"}
-    assert cells_of({NODES: "2", **extra_specs}) == [({0, 2, 3}, 1024), ({1}, 3072)]
+    assert read_cells({NODES: "2", **extra_specs}) == [({0, 2, 3}, 1024), ({1}, 3072)]
     properties = node_keys(["0", "1-3"], ["4096", "0"], "hw_numa")
-    assert cells_of({NODES: "2"}, properties) == [({0}, 4096), ({1, 2, 3}, 0)]
+    assert read_cells({NODES: "2"}, properties) == [({0}, 4096), ({1, 2, 3}, 0)]
 
 
 @pytest.mark.parametrize(
@@ -177,7 +175,7 @@ def test_shares_are_equal_unless_flavor_or_image_set_them():
 )
 def test_shares_that_do_not_add_up_are_refused(extra_specs, properties, named):
     number = {} if NODES in extra_specs or NAME in properties else {NODES: "2"}
-    read_error(lambda: cells_of(number | extra_specs, properties), *named)
+    read_error(lambda: read_cells(number | extra_specs, properties), *named)
 
 
 TIS, CRB = "COMPUTE_SECURITY_TPM_TIS", "COMPUTE_SECURITY_TPM_CRB"
@@ -202,7 +200,7 @@ def read_device(name, extra_specs, properties=()):
 
 
 @pytest.mark.parametrize(("name", "key", "value", "other"), SHARED_VALUES)
-def test_value_is_that_of_flavor_or_image_and_one_that_is_known(name, key, value, other):
+def test_value_is_read_from_flavor_or_image_and_checked(name, key, value, other):
     image_key = key.replace(":", "_")
     assert read_device(name, {}) is None
     assert read_device(name, {key: value}) == read_device(name, {}, {image_key: value}) == value
@@ -211,7 +209,7 @@ def test_value_is_that_of_flavor_or_image_and_one_that_is_known(name, key, value
     assert "expected" in read_error(lambda: read_device(name, {key: "junk"}), key)
 
 
-def test_error_names_the_values_that_are_known():
+def test_error_lists_the_valid_values():
     message = read_error(lambda: read_device("secure_boot", {"os:secure_boot": "yes"}))
     assert message == (
         "flavor extra spec 'os:secure_boot': expected required or disabled or optional, got 'yes'"
@@ -219,7 +217,7 @@ def test_error_names_the_values_that_are_known():
 
 
 @pytest.mark.parametrize(("name", "key"), FLAGS)
-def test_flag_is_that_of_flavor_or_image(name, key):
+def test_flag_is_read_from_flavor_or_image(name, key):
     image_key = key.replace(":", "_")
     assert read_device(name, {}) is read_device(name, {key: "false"}, {image_key: "no"}) is False
     assert read_device(name, {key: "true"}) is read_device(name, {}, {image_key: "yes"}) is True
@@ -316,7 +314,7 @@ LOCKED, LOCKED_NAME = "hw:locked_memory", "hw_locked_memory"
         ({PAGE_SIZE: "any"}, {PAGE_SIZE_PROPERTY: "any"}, PAGES_ANY),
     ],
 )
-def test_page_size_is_in_kib_or_a_word(by_flavor, by_image, size):
+def test_page_size_is_in_kib_or_a_keyword(by_flavor, by_image, size):
     assert hardware_of(by_flavor, by_image).memory.page_size == size
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.nova.cloud.cloud import Cloud, running_cloud
-from tests.nova.cloud.operating import operator_of
+from tests.nova.cloud.operating import running_operator
 from tests.support.servers import BIN
 
 USE = """
@@ -44,44 +44,48 @@ def main() -> int:
     chosen = parser.parse_args()
     # What is running is ended by leaving the blocks below, whichever signal comes.
     for number in ENDS:
-        signal.signal(number, _end)
+        signal.signal(number, _raise_keyboard_interrupt)
     try:
         with tempfile.TemporaryDirectory(prefix="nova-cloud-") as folder:
-            _run(Path(folder), chosen.scheduler == "nova", chosen.database)
+            _run_cloud(Path(folder), chosen.scheduler == "nova", chosen.database)
     except KeyboardInterrupt:
-        _say("ended")
+        _print_line("ended")
         return 0
     except (AssertionError, pytest.skip.Exception) as failure:
-        _say(f"nova-cloud: {failure}")
+        _print_line(f"nova-cloud: {failure}")
         return 1
     return 0
 
 
-def _end(*_arguments: object) -> None:
+def _raise_keyboard_interrupt(*_arguments: object) -> None:
     for number in ENDS:
         signal.signal(number, signal.SIG_IGN)
-    _say("ending")
+    _print_line("ending")
     raise KeyboardInterrupt
 
 
-def _run(folder: Path, theirs: bool, database: str) -> None:
+def _run_cloud(folder: Path, theirs: bool, database: str) -> None:
     start = time.monotonic()
 
     def tell(step: str) -> None:
-        _say(f"{time.monotonic() - start:4.0f} s  {step}")
+        _print_line(f"{time.monotonic() - start:4.0f} s  {step}")
 
     with running_cloud(folder, database, tell) as cloud:
         tell("the scheduler, flavors and images")
         scheduler = cloud.nova_scheduler if theirs else cloud.our_scheduler
         cloud.start_scheduler(scheduler)
-        with operator_of(cloud) as operator:
+        with running_operator(cloud) as operator:
             operator.prepare()
         tell("ready")
-        _say(_use(cloud, "nova-scheduler" if theirs else "placement-sched nova-scheduler"))
+        _print_line(
+            _usage_instructions(
+                cloud, "nova-scheduler" if theirs else "placement-sched nova-scheduler"
+            )
+        )
         signal.pause()
 
 
-def _use(cloud: Cloud, scheduler: str) -> str:
+def _usage_instructions(cloud: Cloud, scheduler: str) -> str:
     places = cloud.places
     return USE.format(
         scheduler=scheduler,
@@ -93,7 +97,7 @@ def _use(cloud: Cloud, scheduler: str) -> str:
     )
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

@@ -16,14 +16,14 @@ from sqlalchemy import make_url
 from tests.differential.duel import PEER_PYTHON, needs_peer
 from tests.nova.cloud.files import (
     API_PASTE,
-    Places,
+    CloudAddresses,
     clouds_yaml,
     compute_conf,
     nova_conf,
-    own_conf,
+    placement_sched_conf,
     write_options,
 )
-from tests.nova.cloud.neutron import no_networks
+from tests.nova.cloud.neutron import answer_without_networks
 from tests.nova.cloud.processes import Program
 from tests.nova.cloud.rabbitmq import RabbitMQ, private_broker
 from tests.support.empty_databases import empty_database
@@ -45,10 +45,10 @@ PAUSE = 0.2
 class Cloud:
     """The running whole; its programs can be stopped and started one by one."""
 
-    def __init__(self, folder: Path, places: Places, broker: RabbitMQ) -> None:
+    def __init__(self, folder: Path, places: CloudAddresses, broker: RabbitMQ) -> None:
         self.folder, self.places, self.broker = folder, places, broker
         self.nova_conf = write_options(folder / "nova.conf", nova_conf(places, folder))
-        self.own_conf = write_options(folder / "own.conf", own_conf(places))
+        self.own_conf = write_options(folder / "own.conf", placement_sched_conf(places))
         (folder / "api-paste.ini").write_text(API_PASTE)
         (folder / "clouds.yaml").write_text(clouds_yaml(places))
         self._variables = {"PYTHONPATH": str(PEER), "HOME": str(folder)}
@@ -75,7 +75,7 @@ class Cloud:
         tell("nova's databases")
         job = self._peer("databases", PEER / "prepare.py", "databases", self.nova_conf, cell0)
         job.run()
-        self.broker.until_ready()
+        self.broker.wait_until_ready()
         tell("nova-api, nova-conductor and two nova-computes")
         for program in (self.conductor, self.api, *self.computes.values()):
             program.start()
@@ -91,7 +91,7 @@ class Cloud:
         scheduler.start()
         wait_for(f"{scheduler.name} is up", lambda: self.services("nova-scheduler"), self)
 
-    def compute(self, method: str, path: str, body: Any = None) -> Any:
+    def request_compute_api(self, method: str, path: str, body: Any = None) -> Any:
         return self._ask(method, self.places.compute + path, body, f"compute {COMPUTE_VERSION}")
 
     def post_server(self, server: Any) -> tuple[Mapping[str, str], Any]:
@@ -99,40 +99,42 @@ class Cloud:
         headers, answer = self._exchange("POST", url, {"server": server}, version)
         return headers, answer["server"]
 
-    def ours(self, method: str, path: str, body: Any = None) -> Any:
+    def request_our_api(self, method: str, path: str, body: Any = None) -> Any:
         version = f"placement {PLACEMENT_VERSION}"
         return self._ask(method, self.places.sched + path, body, version)
 
     def hypervisors(self) -> dict[str, str]:
-        found = self.compute("GET", "/os-hypervisors")["hypervisors"]
+        found = self.request_compute_api("GET", "/os-hypervisors")["hypervisors"]
         return {one["hypervisor_hostname"]: one["id"] for one in found}
 
     def services(self, binary: str) -> dict[str, dict[str, Any]]:
-        found = self.compute("GET", f"/os-services?binary={binary}")["services"]
+        found = self.request_compute_api("GET", f"/os-services?binary={binary}")["services"]
         return {one["host"]: one for one in found}
 
-    def services_seen(self) -> dict[str, str]:
-        found = self.compute("GET", "/os-services")["services"]
+    def last_seen_by_service(self) -> dict[str, str]:
+        found = self.request_compute_api("GET", "/os-services")["services"]
         return {f"{one['binary']} {one['host']}": one["updated_at"] or "" for one in found}
 
-    def all_seen_since(self, before: Mapping[str, str]) -> bool:
-        seen = self.services_seen()
+    def all_services_reported_since(self, before: Mapping[str, str]) -> bool:
+        seen = self.last_seen_by_service()
         return all(seen[name] > when for name, when in before.items())
 
-    def what_happened(self) -> str:
+    def last_log_lines(self) -> str:
         return "\n".join(one.last_lines() for one in [*self.programs, self.broker.server])
 
     def _hosts_registered(self) -> bool:
-        self.check()
+        self.check_programs_run()
         try:
             services = self.services("nova-compute")
-            providers = self.ours("GET", "/placement/resource_providers")["resource_providers"]
+            providers = self.request_our_api("GET", "/placement/resource_providers")[
+                "resource_providers"
+            ]
         except OSError:
             return False
         up = {host for host, one in services.items() if one["state"] == "up"}
         return up == set(HOSTS) and len(providers) == len(HOSTS)
 
-    def check(self) -> None:
+    def check_programs_run(self) -> None:
         for program in self.programs:
             ended = program.process is not None and program.process.poll() is not None
             assert not ended, program.last_lines()
@@ -182,7 +184,7 @@ class Cloud:
 def wait_for(what: str, true: Callable[[], object], cloud: Cloud, seconds: float = 240) -> None:
     end = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < end, f"not in {seconds} s: {what}\n{cloud.what_happened()}"
+        assert time.monotonic() < end, f"not in {seconds} s: {what}\n{cloud.last_log_lines()}"
         time.sleep(PAUSE)
 
 
@@ -195,13 +197,13 @@ def running_cloud(
         tell("RabbitMQ")
         broker = stack.enter_context(private_broker(folder / "rabbitmq"))
         urls = [stack.enter_context(empty_database(kind, folder)) for _ in range(4)]
-        network = stack.enter_context(serve_application(no_networks))
+        network = stack.enter_context(serve_application(answer_without_networks))
         compute, sched = (
             f"http://127.0.0.1:{stack.enter_context(reserve_port()).getsockname()[1]}"
             for _ in range(2)
         )
-        api, cell0, cell1 = (_as_nova_writes(url) for url in urls[:3])
-        places = Places(api, cell1, urls[3], broker.url, f"{compute}/v2.1", sched, network)
+        api, cell0, cell1 = (_url_in_nova_form(url) for url in urls[:3])
+        places = CloudAddresses(api, cell1, urls[3], broker.url, f"{compute}/v2.1", sched, network)
         cloud = Cloud(folder, places, broker)
         for program in cloud.programs:
             stack.callback(program.kill)
@@ -209,7 +211,7 @@ def running_cloud(
         yield cloud
 
 
-def _as_nova_writes(url: str) -> str:
+def _url_in_nova_form(url: str) -> str:
     parsed = make_url(url)
     if parsed.get_backend_name() == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg2")

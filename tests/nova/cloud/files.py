@@ -52,7 +52,7 @@ paste.app_factory = nova.api.openstack.compute.versions:VersionsV2.factory
 
 
 @dataclass(frozen=True)
-class Places:
+class CloudAddresses:
     """Where the parts of a cloud are: URLs of databases, of the broker, and of the services."""
 
     api_database: str
@@ -72,7 +72,7 @@ def write_options(file: Path, options: Options) -> Path:
     return file
 
 
-def nova_conf(places: Places, folder: Path) -> Options:
+def nova_conf(places: CloudAddresses, folder: Path) -> Options:
     return {
         **compute_conf(places, folder),
         "api_database": {"connection": places.api_database},
@@ -80,7 +80,7 @@ def nova_conf(places: Places, folder: Path) -> Options:
     }
 
 
-def compute_conf(places: Places, folder: Path) -> Options:
+def compute_conf(places: CloudAddresses, folder: Path) -> Options:
     service = {"auth_type": "admin_token", "token": "admin"}
     placement = {**service, "endpoint": f"{places.sched}/placement"}
     network = {**service, "endpoint": places.network, "endpoint_override": places.network}
@@ -115,7 +115,7 @@ def compute_conf(places: Places, folder: Path) -> Options:
     }
 
 
-def own_conf(places: Places) -> Options:
+def placement_sched_conf(places: CloudAddresses) -> Options:
     return {
         "DEFAULT": {"service_down_time": "120"},
         "placement_database": {"connection": places.placement_database, "sync_on_startup": "true"},
@@ -123,7 +123,7 @@ def own_conf(places: Places) -> Options:
     }
 
 
-def clouds_yaml(places: Places) -> str:
+def clouds_yaml(places: CloudAddresses) -> str:
     cloud = {
         "auth_type": "admin_token",
         "auth": {"endpoint": f"{places.sched}/placement", "token": "admin"},

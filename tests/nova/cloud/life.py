@@ -15,224 +15,228 @@ CN1, CN2 = HOSTS
 Outcome = Any
 
 
-def boot(operator: Operator) -> Outcome:
+def boot_server(operator: Operator) -> Outcome:
     server = operator.wait(operator.boot("one"), "ACTIVE")
-    operator.account_for_servers()
+    operator.check_usages_of_servers()
     return server["OS-EXT-AZ:availability_zone"]
 
 
-def three_at_once(operator: Operator) -> Outcome:
+def boot_three_servers(operator: Operator) -> Outcome:
     operator.boot("many", "--min 3 --max 3")
     servers = operator.servers()
     for one in servers:
         operator.wait(one["id"], "ACTIVE")
-    operator.account_for_servers()
+    operator.check_usages_of_servers()
     return sorted(Counter(operator.host(one["id"]) for one in servers).values())
 
 
-def no_valid_host(operator: Operator) -> Outcome:
+def boot_without_valid_host(operator: Operator) -> Outcome:
     server = operator.boot("giant", flavor="m1.giant")
     fault = operator.fault(server)
-    assert operator.holds(server) == {}
+    assert operator.allocations_of(server) == {}
     return fault
 
 
-def named_host(operator: Operator) -> Outcome:
-    forced = operator.booted("forced", f"--availability-zone nova:{CN1}")
-    asked = operator.booted("asked", f"--host {CN2}")
+def boot_on_named_host(operator: Operator) -> Outcome:
+    forced = operator.boot_active_server("forced", f"--availability-zone nova:{CN1}")
+    asked = operator.boot_active_server("asked", f"--host {CN2}")
     too_large = operator.boot("giant", f"--host {CN1}", "m1.giant")
     fault = operator.fault(too_large)
-    operator.account_for_servers()
+    operator.check_usages_of_servers()
     return operator.host(forced), operator.host(asked), fault
 
 
-def anti_affinity(operator: Operator) -> Outcome:
+def boot_anti_affinity_group(operator: Operator) -> Outcome:
     group = operator.show("server group create --policy anti-affinity apart")["id"]
-    hosts = {operator.host(operator.booted(name, f"--hint group={group}")) for name in "ab"}
+    hosts = {
+        operator.host(operator.boot_active_server(name, f"--hint group={group}")) for name in "ab"
+    }
     third = operator.boot("c", f"--hint group={group}")
     fault = operator.fault(third)
-    operator.account_for_servers()
+    operator.check_usages_of_servers()
     return sorted(map(str, hosts)), fault
 
 
-def affinity(operator: Operator) -> Outcome:
+def boot_affinity_group(operator: Operator) -> Outcome:
     group = operator.show("server group create --policy affinity together")["id"]
-    hosts = {operator.host(operator.booted(name, f"--hint group={group}")) for name in "ab"}
-    operator.account_for_servers()
+    hosts = {
+        operator.host(operator.boot_active_server(name, f"--hint group={group}")) for name in "ab"
+    }
+    operator.check_usages_of_servers()
     return len(hosts)
 
 
-def disabled_host(operator: Operator) -> Outcome:
+def boot_with_disabled_host(operator: Operator) -> Outcome:
     operator.run(f"compute service set --disable {CN1} nova-compute")
     wait_for("disabled", lambda: operator.disabled_in_placement(CN1), operator.cloud)
-    hosts = [operator.host(operator.booted(name)) for name in "ab"]
+    hosts = [operator.host(operator.boot_active_server(name)) for name in "ab"]
     asked = operator.fault(operator.boot("c", f"--host {CN1}"))
     operator.run(f"compute service set --enable {CN1} nova-compute")
     wait_for("enabled", lambda: not operator.disabled_in_placement(CN1), operator.cloud)
-    again = operator.host(operator.booted("d"))
-    operator.account_for_servers()
+    again = operator.host(operator.boot_active_server("d"))
+    operator.check_usages_of_servers()
     return hosts, asked, again
 
 
-def zone(operator: Operator) -> Outcome:
+def boot_in_zone(operator: Operator) -> Outcome:
     operator.run("aggregate create --zone north racks")
     operator.run(f"aggregate add host racks {CN2}")
-    server = operator.booted("north", "--availability-zone north")
+    server = operator.boot_active_server("north", "--availability-zone north")
     told = operator.server(server)
-    other = operator.host(operator.booted("south", "--availability-zone nova"))
-    operator.account_for_servers()
+    other = operator.host(operator.boot_active_server("south", "--availability-zone nova"))
+    operator.check_usages_of_servers()
     operator.delete_all()
     operator.run(f"aggregate remove host racks {CN2}")
     operator.run("aggregate delete racks")
     return told["OS-EXT-SRV-ATTR:host"], told["OS-EXT-AZ:availability_zone"], other
 
 
-def cold_migration(operator: Operator) -> Outcome:
-    server = operator.booted("walker", f"--availability-zone nova:{CN1}")
+def migrate_server(operator: Operator) -> Outcome:
+    server = operator.boot_active_server("walker", f"--availability-zone nova:{CN1}")
     operator.run(f"server migrate {server}")
     operator.wait(server, "VERIFY_RESIZE")
-    operator.account({CN1: ["m1.tiny"], CN2: ["m1.tiny"]})
+    operator.check_usages({CN1: ["m1.tiny"], CN2: ["m1.tiny"]})
     operator.run(f"server migration confirm {server}")
     operator.wait(server, "ACTIVE")
     confirmed = operator.host(server)
-    operator.account_for_servers()
+    operator.check_usages_of_servers()
     operator.run(f"server migrate {server}")
     operator.wait(server, "VERIFY_RESIZE")
     operator.run(f"server migration revert {server}")
     operator.wait(server, "ACTIVE")
-    operator.account_for_servers()
+    operator.check_usages_of_servers()
     return confirmed, operator.host(server)
 
 
-def live_migration(operator: Operator) -> Outcome:
-    server = operator.booted("runner", f"--availability-zone nova:{CN1}")
+def live_migrate_server(operator: Operator) -> Outcome:
+    server = operator.boot_active_server("runner", f"--availability-zone nova:{CN1}")
     operator.run(f"server migrate --live-migration {server}")
     operator.wait_for_host(server, CN2)
-    operator.account_for_servers()
+    operator.check_usages_of_servers()
     operator.run(f"server migrate --live-migration --host {CN1} {server}")
     operator.wait_for_host(server, CN1)
-    operator.account_for_servers()
+    operator.check_usages_of_servers()
     return operator.host(server)
 
 
-def resize(operator: Operator) -> Outcome:
-    server = operator.booted("grower", f"--availability-zone nova:{CN1}")
+def resize_server(operator: Operator) -> Outcome:
+    server = operator.boot_active_server("grower", f"--availability-zone nova:{CN1}")
     operator.run(f"server resize --flavor m1.small {server}")
     operator.wait(server, "VERIFY_RESIZE")
-    operator.account({CN1: ["m1.tiny"], CN2: ["m1.small"]})
+    operator.check_usages({CN1: ["m1.tiny"], CN2: ["m1.small"]})
     operator.run(f"server resize confirm {server}")
     told = operator.wait(server, "ACTIVE")
-    operator.account_for_servers()
+    operator.check_usages_of_servers()
     operator.run(f"server resize --flavor m1.giant {server}")
     event = _failed_event(operator, server, "resize")
     after = operator.wait(server, "ACTIVE")
-    operator.account_for_servers()
+    operator.check_usages_of_servers()
     return told["OS-EXT-SRV-ATTR:host"], event, after["flavor"]["original_name"]
 
 
-def shelve(operator: Operator) -> Outcome:
-    server = operator.booted("sleeper")
+def shelve_and_unshelve_server(operator: Operator) -> Outcome:
+    server = operator.boot_active_server("sleeper")
     operator.run(f"server shelve {server}")
     operator.wait(server, "SHELVED_OFFLOADED")
-    operator.account({})
+    operator.check_usages({})
     operator.run(f"server unshelve {server}")
     operator.wait(server, "ACTIVE")
-    operator.account_for_servers()
+    operator.check_usages_of_servers()
     operator.run(f"server shelve {server}")
     operator.wait(server, "SHELVED_OFFLOADED")
     operator.run(f"server unshelve --host {CN2} {server}")
     operator.wait(server, "ACTIVE")
-    operator.account_for_servers()
+    operator.check_usages_of_servers()
     return operator.host(server)
 
 
-def rebuild(operator: Operator) -> Outcome:
-    server = operator.booted("phoenix", f"--availability-zone nova:{CN1}")
+def rebuild_server(operator: Operator) -> Outcome:
+    server = operator.boot_active_server("phoenix", f"--availability-zone nova:{CN1}")
     operator.run(f"server rebuild --image ubuntu {server}")
     operator.wait(server, "ACTIVE")
     image = operator.server(server)["image"]["id"]
     name = operator.show(f"image show {image}")["name"]
-    operator.account_for_servers()
+    operator.check_usages_of_servers()
     operator.run(f"server rebuild --image power {server}")
     fault = operator.fault(server)
-    operator.account_for_servers()
+    operator.check_usages_of_servers()
     return name, operator.host(server), fault
 
 
-def evacuation(operator: Operator) -> Outcome:
+def evacuate_server(operator: Operator) -> Outcome:
     cloud, compute = operator.cloud, operator.cloud.computes[CN1]
-    server = operator.booted("refugee", f"--availability-zone nova:{CN1}")
+    server = operator.boot_active_server("refugee", f"--availability-zone nova:{CN1}")
     compute.kill()
     service = cloud.services("nova-compute")[CN1]["id"]
-    cloud.compute("PUT", f"/os-services/{service}", {"forced_down": True})
-    elsewhere = operator.host(operator.booted("bystander"))
+    cloud.request_compute_api("PUT", f"/os-services/{service}", {"forced_down": True})
+    elsewhere = operator.host(operator.boot_active_server("bystander"))
     operator.run(f"server evacuate {server}")
     # nova leaves it stopped, since 2.95.
     operator.wait_for_host(server, CN2, "SHUTOFF")
-    operator.account({CN1: ["m1.tiny"], CN2: ["m1.tiny", "m1.tiny"]})
-    held = sorted(operator.holds(server))
+    operator.check_usages({CN1: ["m1.tiny"], CN2: ["m1.tiny", "m1.tiny"]})
+    held = sorted(operator.allocations_of(server))
     compute.start()
-    operator.account({CN2: ["m1.tiny", "m1.tiny"]})
+    operator.check_usages({CN2: ["m1.tiny", "m1.tiny"]})
     # Until then nova does not let the host be up.
     wait_for("cleaned up", lambda: operator.newest_migration(server) == "completed", cloud)
-    cloud.compute("PUT", f"/os-services/{service}", {"forced_down": False})
+    cloud.request_compute_api("PUT", f"/os-services/{service}", {"forced_down": False})
     wait_for("up", lambda: cloud.services("nova-compute")[CN1]["state"] == "up", cloud)
     return elsewhere, held, operator.host(server)
 
 
-def alternate(operator: Operator) -> Outcome:
+def boot_on_alternate_host(operator: Operator) -> Outcome:
     mark = operator.cloud.folder / CN1 / "out_of_order"
-    operator.booted("ballast", f"--host {CN2}", "m1.small")
+    operator.boot_active_server("ballast", f"--host {CN2}", "m1.small")
     mark.touch()
     try:
-        server = operator.booted("persistent")
+        server = operator.boot_active_server("persistent")
     finally:
         mark.unlink()
-    operator.account_for_servers()
+    operator.check_usages_of_servers()
     tried = operator.host(server)
     # A start that succeeds lets nova forget those that failed.
-    operator.booted("healthy", f"--host {CN1}")
+    operator.boot_active_server("healthy", f"--host {CN1}")
     return tried
 
 
 STEPS: tuple[Callable[[Operator], Outcome], ...] = (
-    boot,
-    three_at_once,
-    no_valid_host,
-    named_host,
-    anti_affinity,
-    affinity,
-    disabled_host,
-    zone,
-    cold_migration,
-    live_migration,
-    resize,
-    shelve,
-    rebuild,
-    alternate,
-    evacuation,
+    boot_server,
+    boot_three_servers,
+    boot_without_valid_host,
+    boot_on_named_host,
+    boot_anti_affinity_group,
+    boot_affinity_group,
+    boot_with_disabled_host,
+    boot_in_zone,
+    migrate_server,
+    live_migrate_server,
+    resize_server,
+    shelve_and_unshelve_server,
+    rebuild_server,
+    boot_on_alternate_host,
+    evacuate_server,
 )
 
 
-def lived(operator: Operator) -> Iterator[tuple[str, Outcome]]:
+def run_steps(operator: Operator) -> Iterator[tuple[str, Outcome]]:
     for step in STEPS:
-        yield step.__name__, _outcome(operator, step)
+        yield step.__name__, _outcome_of_step(operator, step)
 
 
-def _outcome(operator: Operator, step: Callable[[Operator], Outcome]) -> Outcome:
+def _outcome_of_step(operator: Operator, step: Callable[[Operator], Outcome]) -> Outcome:
     try:
         outcome = step(operator)
         operator.delete_all()
     except (AssertionError, OSError):
         failure = traceback.format_exc()
-        with _whatever():
+        with _ignore_failures():
             operator.delete_all()
         return f"FAILED: {failure}"
     return outcome
 
 
 @contextmanager
-def _whatever() -> Iterator[None]:
+def _ignore_failures() -> Iterator[None]:
     try:
         yield
     except (AssertionError, OSError):
@@ -244,7 +248,7 @@ def _failed_event(operator: Operator, server: str, action: str) -> str:
 
     def failed() -> bool:
         path = f"/servers/{server}/os-instance-actions"
-        actions = operator.cloud.compute("GET", path)["instanceActions"]
+        actions = operator.cloud.request_compute_api("GET", path)["instanceActions"]
         newest = next(one for one in actions if one["action"] == action)
         seen.append(str(newest["message"]))
         return newest["message"] is not None

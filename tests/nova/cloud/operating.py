@@ -44,7 +44,7 @@ class Operator:
     def show(self, command: str, *more: str) -> Any:
         return json.loads(self.run(command, *more, "-f", "json"))
 
-    def refused(self, command: str) -> str:
+    def run_refused_command(self, command: str) -> str:
         done = self._openstack.run(*command.split())
         assert done.returncode != 0, done.stdout
         return done.stderr
@@ -62,21 +62,21 @@ class Operator:
         command = f"server create --image cirros --flavor {flavor} --nic none {how} {name}"
         return str(self.show(command)["id"])
 
-    def booted(self, name: str, how: str = "", flavor: str = "m1.tiny") -> str:
+    def boot_active_server(self, name: str, how: str = "", flavor: str = "m1.tiny") -> str:
         server = self.boot(name, how, flavor)
         self.wait(server, "ACTIVE")
         return server
 
-    def requested(self, name: str, flavor: str = "m1.tiny") -> tuple[str, str]:
+    def request_server(self, name: str, flavor: str = "m1.tiny") -> tuple[str, str]:
         server = {"name": name, "flavorRef": flavor, "imageRef": self._image, "networks": "none"}
         headers, answer = self.cloud.post_server(server)
         return str(answer["id"]), headers["x-openstack-request-id"]
 
     def server(self, server: str) -> dict[str, Any]:
-        return dict(self.cloud.compute("GET", f"/servers/{server}")["server"])
+        return dict(self.cloud.request_compute_api("GET", f"/servers/{server}")["server"])
 
     def servers(self) -> list[dict[str, Any]]:
-        found = self.cloud.compute("GET", "/servers/detail?all_tenants=1")["servers"]
+        found = self.cloud.request_compute_api("GET", "/servers/detail?all_tenants=1")["servers"]
         return sorted(found, key=lambda one: str(one["name"]))
 
     def host(self, server: str) -> str | None:
@@ -105,18 +105,20 @@ class Operator:
 
     def newest_migration(self, server: str) -> str:
         path = f"/os-migrations?instance_uuid={server}"
-        return str(self.cloud.compute("GET", path)["migrations"][0]["status"])
+        return str(self.cloud.request_compute_api("GET", path)["migrations"][0]["status"])
 
-    def holds(self, consumer: str) -> dict[str, dict[str, int]]:
-        found = self.cloud.ours("GET", f"/placement/allocations/{consumer}")["allocations"]
+    def allocations_of(self, consumer: str) -> dict[str, dict[str, int]]:
+        found = self.cloud.request_our_api("GET", f"/placement/allocations/{consumer}")[
+            "allocations"
+        ]
         names = {uuid: host for host, uuid in self.providers.items()}
         return {names.get(uuid, uuid): one["resources"] for uuid, one in found.items()}
 
-    def taken(self) -> dict[str, dict[str, int]]:
+    def usages_by_host(self) -> dict[str, dict[str, int]]:
         return {
             host: {
                 name: amount
-                for name, amount in self.cloud.ours(
+                for name, amount in self.cloud.request_our_api(
                     "GET", f"/placement/resource_providers/{uuid}/usages"
                 )["usages"].items()
                 if amount
@@ -124,12 +126,12 @@ class Operator:
             for host, uuid in self.providers.items()
         }
 
-    def account(self, taken: Taken) -> None:
-        expected = {host: _sum(taken.get(host, ())) for host in HOSTS}
+    def check_usages(self, taken: Taken) -> None:
+        expected = {host: _sum_of_flavors(taken.get(host, ())) for host in HOSTS}
         found: list[Any] = [None]
 
         def equal() -> bool:
-            found[0] = self.taken()
+            found[0] = self.usages_by_host()
             return bool(found[0] == expected)
 
         try:
@@ -137,30 +139,32 @@ class Operator:
         except AssertionError as failure:
             raise AssertionError(f"allocated is {found[0]}: {failure}") from None
 
-    def account_for_servers(self) -> None:
+    def check_usages_of_servers(self) -> None:
         servers = [one for one in self.servers() if one["OS-EXT-SRV-ATTR:host"]]
         taken: dict[str, list[str]] = {host: [] for host in HOSTS}
         for one in servers:
             taken[one["OS-EXT-SRV-ATTR:host"]].append(one["flavor"]["original_name"])
-        self.account(taken)
+        self.check_usages(taken)
         for one in servers:
             flavor = FLAVORS[one["flavor"]["original_name"]]
-            assert self.holds(one["id"]) == {one["OS-EXT-SRV-ATTR:host"]: flavor}, one["name"]
+            assert self.allocations_of(one["id"]) == {one["OS-EXT-SRV-ATTR:host"]: flavor}, one[
+                "name"
+            ]
 
     def delete_all(self) -> None:
         for one in self.servers():
-            self.cloud.compute("DELETE", f"/servers/{one['id']}")
+            self.cloud.request_compute_api("DELETE", f"/servers/{one['id']}")
         wait_for("all servers are gone", lambda: self.servers() == [], self.cloud)
-        for group in self.cloud.compute("GET", "/os-server-groups")["server_groups"]:
-            self.cloud.compute("DELETE", f"/os-server-groups/{group['id']}")
-        self.account({})
+        for group in self.cloud.request_compute_api("GET", "/os-server-groups")["server_groups"]:
+            self.cloud.request_compute_api("DELETE", f"/os-server-groups/{group['id']}")
+        self.check_usages({})
 
     def disabled_in_placement(self, host: str) -> bool:
         path = f"/placement/resource_providers/{self.providers[host]}/traits"
-        return "COMPUTE_STATUS_DISABLED" in self.cloud.ours("GET", path)["traits"]
+        return "COMPUTE_STATUS_DISABLED" in self.cloud.request_our_api("GET", path)["traits"]
 
 
-def _sum(flavors: Sequence[str]) -> dict[str, int]:
+def _sum_of_flavors(flavors: Sequence[str]) -> dict[str, int]:
     total: Counter[str] = Counter()
     for flavor in flavors:
         total.update(FLAVORS[flavor])
@@ -168,7 +172,7 @@ def _sum(flavors: Sequence[str]) -> dict[str, int]:
 
 
 @contextmanager
-def operator_of(cloud: Cloud) -> Iterator[Operator]:
+def running_operator(cloud: Cloud) -> Iterator[Operator]:
     variables = {
         "OS_CLOUD": "nova-cloud",
         "OS_CLIENT_CONFIG_FILE": str(cloud.folder / "clouds.yaml"),

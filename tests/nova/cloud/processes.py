@@ -38,7 +38,7 @@ class Program:
                 start_new_session=True,
             )
 
-    def halt(self) -> None:
+    def suspend(self) -> None:
         assert self.process is not None
         os.killpg(self.process.pid, signal.SIGSTOP)
 

@@ -54,13 +54,13 @@ class RabbitMQ:
     def start(self) -> None:
         self.server.start()
 
-    def until_ready(self) -> None:
+    def wait_until_ready(self) -> None:
         assert wait_until(self._answers, 180), self.server.last_lines()
 
     def restart(self) -> None:
         self.server.kill()
         self.start()
-        self.until_ready()
+        self.wait_until_ready()
 
     def _answers(self) -> bool:
         process = self.server.process

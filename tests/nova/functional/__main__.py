@@ -12,35 +12,43 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.nova.functional.running import Results, collected, ours_alone, table
-from tests.nova.functional.selection import known_to_fail, sound, whole
-from tests.nova.functional.worker import FAILED, OURS, PASSED, SKIPPED, THEIRS, Ended, working
+from tests.nova.functional.running import Results, collect_results, failed_only_here, format_table
+from tests.nova.functional.selection import known_to_fail, sound_tests, whole_modules
+from tests.nova.functional.worker import (
+    FAILED,
+    OURS,
+    PASSED,
+    SKIPPED,
+    THEIRS,
+    TestResult,
+    running_worker,
+)
 
 
 def main() -> int:
     asked = _arguments()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with working(THEIRS, folder / "list") as worker:
+        with running_worker(THEIRS, folder / "list") as worker:
             tests = [
                 test
-                for test in worker.tests_of(whole())
+                for test in worker.tests_of(whole_modules())
                 if not asked.only or any(part in test for part in asked.only)
             ]
         results = {}
         for service in (OURS, THEIRS) if asked.beside else (OURS,):
             progress = _Progress(len(tests))
-            results[service] = collected(service, tests, asked.processes, folder, progress)
-        failed = ours_alone(results[OURS], known_to_fail())
+            results[service] = collect_results(service, tests, asked.processes, folder, progress)
+        failed = failed_only_here(results[OURS], known_to_fail())
         again = results.get(THEIRS)
         if failed and again is None:
             names = [one.test for one in failed]
-            again = collected(THEIRS, names, 1, folder, lambda _: None)
-    print(*table(results), sep="\n")
+            again = collect_results(THEIRS, names, 1, folder, lambda _: None)
+    print(*format_table(results), sep="\n")
     _print_failed(failed, again or {})
     _print_skipped(results[OURS])
-    _print_unsteady(results[OURS])
-    _print_known(results[OURS])
+    _print_unsteady_tests(results[OURS])
+    _print_known_failures(results[OURS])
     _print_requests(results[OURS])
     return 1 if failed else 0
 
@@ -60,7 +68,7 @@ class _Progress:
         self._tests = tests
         self._done = 0
 
-    def __call__(self, ended: Ended) -> None:
+    def __call__(self, ended: TestResult) -> None:
         self._done += 1
         if ended.outcome == FAILED:
             print(f"failed: {ended.test}", file=sys.stderr, flush=True)
@@ -68,7 +76,7 @@ class _Progress:
             print(f"{self._done} of {self._tests}", end="\r", file=sys.stderr, flush=True)
 
 
-def _print_failed(failed: list[Ended], theirs: Results) -> None:
+def _print_failed(failed: list[TestResult], theirs: Results) -> None:
     for one in failed:
         beside = theirs[one.test].outcome
         print(f"\n--- {one.test}: {beside} with openstack-placement\n{one.text}")
@@ -80,13 +88,13 @@ def _print_skipped(ours: Results) -> None:
             print(f"skipped: {ended.test}: {ended.text.strip()}")
 
 
-def _print_unsteady(ours: Results) -> None:
+def _print_unsteady_tests(ours: Results) -> None:
     for ended in ours.values():
         if ended.outcome == PASSED and ended.text:
             print(f"passed the second time: {ended.test}: {ended.text.strip().splitlines()[-1]}")
 
 
-def _print_known(ours: Results) -> None:
+def _print_known_failures(ours: Results) -> None:
     for test in known_to_fail():
         if test in ours and ours[test].outcome == PASSED:
             print(f"passes, yet it is in failing_with_placement.yaml: {test}")
@@ -94,7 +102,7 @@ def _print_known(ours: Results) -> None:
 
 def _print_requests(ours: Results) -> None:
     sent = {request for ended in ours.values() for request in ended.requests}
-    for request in sorted(sent.difference(*sound().values())):
+    for request in sorted(sent.difference(*sound_tests().values())):
         print(f"not in sound_selection.yaml: {request}")
 
 

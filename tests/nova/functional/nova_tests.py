@@ -52,13 +52,13 @@ class Lines:
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)
 
-    def say(self, answer):
+    def send(self, answer):
         self._answers.write(answer if isinstance(answer, str) else json.dumps(answer))
         self._answers.write("\n")
         self._answers.flush()
 
     def ask(self, question):
-        self.say(question)
+        self.send(question)
         return json.loads(sys.stdin.readline())
 
 
@@ -110,7 +110,7 @@ class ServedPlacement(fixtures.Fixture):
         return self.urls[wanted]
 
 
-def installed():
+def configure_installed_package():
     """Let the tests run from an installed package, with the newest SQLAlchemy.
 
     They look for ``api-paste.ini`` where it is in the source code, and take SQLAlchemy's own
@@ -154,42 +154,42 @@ def main():
     if sys.argv[1] == "ours":
         ServedPlacement.lines = lines
         placement_fixtures.PlacementFixture = ServedPlacement
-    installed()
+    configure_installed_package()
     requests = Requests()
     # Collecting garbage as often as by default takes a sixth of the time of nova's tests.
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
-    lines.say("ready")
+    lines.send("ready")
     for line in sys.stdin:
-        lines.say(answer(json.loads(line), requests))
+        lines.send(answer_question(json.loads(line), requests))
 
 
-def answer(question, requests):
+def answer_question(question, requests):
     if "list" in question:
-        return {"tests": list(listed(question["list"]))}
+        return {"tests": list(list_tests(question["list"]))}
     requests.seen.clear()
     ServedPlacement.emptied = 0
-    return {**run(question["run"]), "requests": sorted(requests.seen)}
+    return {**run_test(question["run"]), "requests": sorted(requests.seen)}
 
 
-def listed(names):
+def list_tests(names):
     for name in names:
         module = importlib.import_module(name)
         inner = pkgutil.walk_packages(getattr(module, "__path__", ()), f"{name}.")
         for one in [name, *(found.name for found in inner)]:
-            for test in flat(unittest.defaultTestLoader.loadTestsFromName(one)):
+            for test in flatten_suite(unittest.defaultTestLoader.loadTestsFromName(one)):
                 yield test.id()
 
 
-def flat(suite):
+def flatten_suite(suite):
     for test in suite:
         if isinstance(test, unittest.TestSuite):
-            yield from flat(test)
+            yield from flatten_suite(test)
         else:
             yield test
 
 
-def run(name):
+def run_test(name):
     result, since = TestResult(), time.monotonic()
     try:
         module, one, method = name.rsplit(".", 2)

@@ -10,19 +10,29 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from tests.nova.functional.selection import group_of
-from tests.nova.functional.worker import FAILED, OURS, PASSED, THEIRS, Ended, Worker, working
+from tests.nova.functional.worker import (
+    FAILED,
+    OURS,
+    PASSED,
+    THEIRS,
+    TestResult,
+    Worker,
+    running_worker,
+)
 
 #: How a test ended, by its name.
-Results = Mapping[str, Ended]
+Results = Mapping[str, TestResult]
 
 
-def ran(service: str, tests: Sequence[str], processes: int, folder: Path) -> Iterator[Ended]:
+def run_tests(
+    service: str, tests: Sequence[str], processes: int, folder: Path
+) -> Iterator[TestResult]:
     with ExitStack() as stack:
         idle: SimpleQueue[Worker] = SimpleQueue()
         for number in range(min(processes, len(tests))):
-            idle.put(stack.enter_context(working(service, folder / f"{service}{number}")))
+            idle.put(stack.enter_context(running_worker(service, folder / f"{service}{number}")))
 
-        def run(test: str) -> Ended:
+        def run(test: str) -> TestResult:
             worker = idle.get()
             try:
                 return worker.run(test)
@@ -34,24 +44,24 @@ def ran(service: str, tests: Sequence[str], processes: int, folder: Path) -> Ite
             yield done.result()
 
 
-def collected(
+def collect_results(
     service: str,
     tests: Sequence[str],
     processes: int,
     folder: Path,
-    progress: Callable[[Ended], None],
+    progress: Callable[[TestResult], None],
 ) -> Results:
     results = {}
-    for ended in ran(service, tests, processes, folder):
+    for ended in run_tests(service, tests, processes, folder):
         results[ended.test] = ended
         progress(ended)
     failed = [one.test for one in results.values() if one.outcome == FAILED]
-    for ended in ran(service, failed, 1, folder):
+    for ended in run_tests(service, failed, 1, folder):
         results[ended.test] = replace(ended, text=ended.text or results[ended.test].text)
     return results
 
 
-def table(results: Mapping[str, Results]) -> Iterator[str]:
+def format_table(results: Mapping[str, Results]) -> Iterator[str]:
     services = list(results)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for service, ends in results.items():
@@ -67,6 +77,6 @@ def table(results: Mapping[str, Results]) -> Iterator[str]:
         yield f"{group:44}{tests[group] // len(services):>8}{passed}"
 
 
-def ours_alone(ours: Results, known: Iterable[str]) -> list[Ended]:
+def failed_only_here(ours: Results, known: Iterable[str]) -> list[TestResult]:
     expected = set(known)
     return [one for one in ours.values() if one.outcome == FAILED and one.test not in expected]

@@ -41,18 +41,20 @@ MODULES = (
 _TOGETHER = ("regressions", "wsgi")
 
 
-def whole() -> list[str]:
+def whole_modules() -> list[str]:
     return [f"{BASE}.{module}" for module in MODULES]
 
 
-def sound() -> Mapping[str, list[str]]:
-    classes = _read("sound_selection.yaml")
+def sound_tests() -> Mapping[str, list[str]]:
+    classes = _read_yaml_file("sound_selection.yaml")
     return {f"{one}.{test}": why for one, tests in classes.items() for test, why in tests.items()}
 
 
 def known_to_fail() -> Mapping[str, str]:
     return {
-        test: row["why"] for row in _read("failing_with_placement.yaml") for test in row["tests"]
+        test: row["why"]
+        for row in _read_yaml_file("failing_with_placement.yaml")
+        for test in row["tests"]
     }
 
 
@@ -61,5 +63,5 @@ def group_of(test: str) -> str:
     return next((name for name in _TOGETHER if module.startswith(f"{name}.")), module)
 
 
-def _read(name: str) -> Any:
+def _read_yaml_file(name: str) -> Any:
     return yaml.safe_load((FOLDER / name).read_text())

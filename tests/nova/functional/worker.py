@@ -27,7 +27,7 @@ FIXTURE = {"api": {"auth_strategy": "noauth2"}, "oslo_policy": {"enforce_new_def
 
 
 @dataclass(frozen=True)
-class Ended:
+class TestResult:
     """How a test ended: its outcome, and the requests to placement, as ``GET /traits/{name}``."""
 
     test: str
@@ -55,7 +55,7 @@ class Servers:
         key = json.dumps(options, sort_keys=True)
         if key not in self._running:
             path = self._folder / f"placement{len(self._running)}.conf"
-            path.write_text("\n".join(_lines({**FIXTURE, **options})) + "\n")
+            path.write_text("\n".join(_config_lines({**FIXTURE, **options})) + "\n")
             self._running[key] = self._serve(
                 "--config-file", str(path), OS_PLACEMENT_DATABASE__CONNECTION=self._database
             )
@@ -73,7 +73,7 @@ class Worker:
     def tests_of(self, modules: Iterable[str]) -> list[str]:
         return list(self._lines.ask({"list": list(modules)})["tests"])
 
-    def run(self, test: str) -> Ended:
+    def run(self, test: str) -> TestResult:
         if self._servers is not None:
             self._servers.empty()
         try:
@@ -82,9 +82,9 @@ class Worker:
                 answer = self._lines.ask({"url": self._servers.url_of(answer["options"])})
         except (OSError, ValueError) as failure:
             self.close()
-            return Ended(test, FAILED, f"the test ended its process: {failure!r}", 0, ())
+            return TestResult(test, FAILED, f"the test ended its process: {failure!r}", 0, ())
         requests = tuple(answer.pop("requests"))
-        return Ended(test, **answer, requests=requests)
+        return TestResult(test, **answer, requests=requests)
 
     def close(self) -> None:
         if self._started is not None:
@@ -100,7 +100,7 @@ class Worker:
 
 
 @contextmanager
-def working(service: str, folder: Path) -> Iterator[Worker]:
+def running_worker(service: str, folder: Path) -> Iterator[Worker]:
     folder.mkdir(exist_ok=True)
     with start_servers(folder) as serve:
         servers = Servers(serve, folder) if service == OURS else None
@@ -108,7 +108,7 @@ def working(service: str, folder: Path) -> Iterator[Worker]:
             yield worker
 
 
-def _lines(options: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _config_lines(options: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for group, values in options.items():
         yield f"[{group}]"
         for name, value in values.items():

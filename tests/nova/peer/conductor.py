@@ -35,7 +35,7 @@ def connect(url, cap):
     rpc.init(CONF)
 
 
-def spec_of(uuids, memory_mb):
+def build_request_spec(uuids, memory_mb):
     flavor = objects.Flavor(
         id=1, flavorid="1", name="m1.tiny", memory_mb=memory_mb, extra_specs={}, **SIZES
     )
@@ -67,7 +67,11 @@ def select(uuids, memory_mb, whole):
     whose = context.RequestContext("ann", "demo")
     try:
         found = SchedulerQueryClient().select_destinations(
-            whose, spec_of(uuids, memory_mb), uuids, return_objects=whole, return_alternates=whole
+            whose,
+            build_request_spec(uuids, memory_mb),
+            uuids,
+            return_objects=whole,
+            return_alternates=whole,
         )
     except exception.NovaException as failure:
         kind = type(failure).__mro__[1]  # the library adds a class of its own

@@ -44,7 +44,7 @@ from tests.conftest import make_settings
 from tests.differential.duel import PEER_PYTHON, needs_peer
 from tests.nova.cloud.processes import Program
 from tests.nova.cloud.rabbitmq import private_broker
-from tests.nova.shadow.drawing import GPU, SSD, Drawing
+from tests.nova.shadow.drawing import GPU, SSD, RequestGenerator
 from tests.support.empty_databases import empty_database
 from tests.support.nova_clouds import NovaCloud
 from tests.support.servers import BIN, serve_database, wait_until
@@ -62,12 +62,12 @@ BATCH = 25
 
 
 @dataclass(eq=False)
-class Stage:
+class ShadowCloud:
     """The running cloud, and what sends to it."""
 
     nova: NovaCloud
     database: Database
-    drawing: Drawing
+    drawing: RequestGenerator
     caller: Any
     nodes: dict[str, str] = field(default_factory=dict)
     free: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -161,12 +161,12 @@ class Stage:
         for uuid, host in zip(uuids, hosts, strict=True):
             self.nova.add_instance(host, uuid=uuid)
             self.flavors[uuid] = host, described["flavor"]
-            self.drawing.note(uuid, host)
+            self.drawing.record_placement(uuid, host)
         for host in set(hosts):
             self._report(host)
 
-    def remove_one(self) -> None:
-        uuid = self.drawing.forget()
+    def remove_instance(self) -> None:
+        uuid = self.drawing.remove_placement()
         if uuid is None:
             return
         host, _ = self.flavors.pop(uuid)
@@ -174,11 +174,11 @@ class Stage:
         self.database.write(lambda connection: allocations.remove(connection, [uuid]))
         self._report(host)
 
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         with self.database.read() as connection:
             return not shadow_results.pending(connection)
 
-    def waiting(self) -> list[Any]:
+    def pending_results(self) -> list[Any]:
         with self.database.read() as connection:
             return list(shadow_results.pending(connection))
 
@@ -249,13 +249,13 @@ class Conductor:
 
 
 @contextmanager
-def staged(folder: Path, *, hosts: int, seed: int) -> Iterator[Stage]:
+def running_shadow_cloud(folder: Path, *, hosts: int, seed: int) -> Iterator[ShadowCloud]:
     needs_peer()
     with ExitStack() as stack:
         broker = stack.enter_context(private_broker(folder / "rabbitmq"))
         urls = [stack.enter_context(empty_database("mysql", folder)) for _ in range(4)]
         written = [make_url(url).render_as_string(hide_password=False) for url in urls]
-        peer_job("tables", *written[:3])
+        run_peer_job("tables", *written[:3])
         nova = NovaCloud(written[0], written[1])
         stack.callback(nova.close)
         nova.add_cell("one", written[2])
@@ -263,15 +263,15 @@ def staged(folder: Path, *, hosts: int, seed: int) -> Iterator[Stage]:
         server = stack.enter_context(serve_database(folder, written[3]))
         database = Database(make_settings(written[3]))
         stack.callback(database.dispose)
-        broker.until_ready()
+        broker.wait_until_ready()
         caller = Conductor(broker.url)
         stack.callback(caller.close)
-        stage = Stage(nova, database, Drawing(seed, hosts), caller)
+        stage = ShadowCloud(nova, database, RequestGenerator(seed, hosts), caller)
         stage.add_hosts()
         nova_conf = folder / "nova.conf"
         nova_conf.write_text(_nova_conf(folder, broker.url, written, server.url))
         own_conf = folder / "own.conf"
-        own_conf.write_text("[placement_database]\n" + _lines(own))
+        own_conf.write_text("[placement_database]\n" + _config_lines(own))
         theirs = Program(
             "nova-scheduler",
             [PEER_PYTHON.parent / "nova-scheduler", "--config-file", nova_conf],
@@ -294,7 +294,7 @@ def staged(folder: Path, *, hosts: int, seed: int) -> Iterator[Stage]:
         assert ours.stop() == 0, ours.last_lines(30)
 
 
-def peer_job(*arguments: str, given: Any = None) -> Any:
+def run_peer_job(*arguments: str, given: Any = None) -> Any:
     text = None if given is None else json.dumps(given)
     done = subprocess.run(
         [PEER_PYTHON, JOBS, *arguments],
@@ -308,19 +308,21 @@ def peer_job(*arguments: str, given: Any = None) -> Any:
     return json.loads(done.stdout) if done.stdout else None
 
 
-def compared(stage: Stage, requests: int) -> dict[str, Any]:
+def compare_requests(stage: ShadowCloud, requests: int) -> dict[str, Any]:
     left = requests
     while left:
         described = [stage.drawing.request() for _ in range(min(BATCH, left))]
-        for one, primitive in zip(described, peer_job("specs", given=described), strict=True):
+        for one, primitive in zip(described, run_peer_job("specs", given=described), strict=True):
             stage.place(one, primitive)
         # What is removed before the shadow has seen where nova put it cannot be compared.
-        assert wait_until(stage.settled, 120), f"the shadow still waits: {stage.waiting()}"
+        assert wait_until(stage.is_settled, 120), (
+            f"the shadow still waits: {stage.pending_results()}"
+        )
         # Between requests that are drawn: conductor names no instance that is deleted.
         for _ in range(len(stage.flavors) - 2 * len(stage.drawing.hosts)):
-            stage.remove_one()
+            stage.remove_instance()
         left -= len(described)
-    assert wait_until(stage.settled, 60), "the shadow still waits for some requests"
+    assert wait_until(stage.is_settled, 60), "the shadow still waits for some requests"
     return stage.report()
 
 
@@ -345,10 +347,10 @@ def _nova_conf(folder: Path, broker: str, urls: list[str], server: str) -> str:
         "filter_scheduler": {"enabled_filters": ",".join(FILTERS)},
         "oslo_concurrency": {"lock_path": str(folder / "locks")},
     }
-    return "".join(f"[{group}]\n{_lines(options)}" for group, options in groups.items())
+    return "".join(f"[{group}]\n{_config_lines(options)}" for group, options in groups.items())
 
 
-def _lines(options: Mapping[str, str]) -> str:
+def _config_lines(options: Mapping[str, str]) -> str:
     return "".join(f"{name} = {value}\n" for name, value in options.items())
 
 
@@ -362,10 +364,10 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with (
         tempfile.TemporaryDirectory(prefix="shadow-") as folder,
-        staged(Path(folder), hosts=chosen.hosts, seed=chosen.seed) as stage,
+        running_shadow_cloud(Path(folder), hosts=chosen.hosts, seed=chosen.seed) as stage,
     ):
         began = monotonic()
-        report = compared(stage, chosen.requests)
+        report = compare_requests(stage, chosen.requests)
         seconds = monotonic() - began
     sys.stdout.writelines(f"{line}\n" for line in format_report(report))
     sys.stdout.write(f"\n{seconds:.0f} s, seed {chosen.seed}\n")

@@ -30,7 +30,7 @@ ROOM = {"VCPU": 8, "MEMORY_MB": 8192, "DISK_GB": 1000}
 REQUEST_ID = "req-00000000-0000-4000-8000-000000000001"
 
 
-def primitive(**changes: Any) -> dict[str, Any]:
+def build_request_spec(**changes: Any) -> dict[str, Any]:
     flavor = json.loads(build_flavor_json(extra_specs={}))["cur"]
     return wrap_object(
         "RequestSpec",
@@ -39,18 +39,18 @@ def primitive(**changes: Any) -> dict[str, Any]:
     )
 
 
-def message(*uuids: str, **changes: Any) -> dict[str, Any]:
+def build_message(*uuids: str, **changes: Any) -> dict[str, Any]:
     inside = {
         "method": "select_destinations",
         "version": "4.5",
-        "args": {"spec_obj": primitive(**changes), "instance_uuids": list(uuids)},
+        "args": {"spec_obj": build_request_spec(**changes), "instance_uuids": list(uuids)},
         "_context_request_id": REQUEST_ID,
         "_context_global_request_id": None,
     }
     return {"oslo.version": "2.0", "oslo.message": json.dumps(inside)}
 
 
-class Shadowed:
+class ShadowSetup:
     """A cloud with a shadow, whose parts a test calls one after the other."""
 
     def __init__(
@@ -74,12 +74,12 @@ class Shadowed:
     def add_host(self, name: str, *, free: int = 8192) -> None:
         self.nodes[name] = uuid = self.nova.add_host(name, free_ram_mb=free)
 
-        def work(connection: Any) -> None:
+        def write_rows(connection: Any) -> None:
             ids = resource_providers.create_many(connection, [NewProvider(uuid, name)], utcnow())
             stock = [Inventory(resource_class=key, total=total) for key, total in ROOM.items()]
             inventories.replace_many(connection, {ids[uuid]: stock}, utcnow())
 
-        self.database.write(work)
+        self.database.write(write_rows)
 
     def claim(self, uuid: str, *hosts: str, memory: int = 2048) -> None:
         amounts = {"VCPU": 1, "MEMORY_MB": memory, "DISK_GB": 20}
@@ -92,21 +92,21 @@ class Shadowed:
             generation=None,
         )
 
-        def work(connection: Any) -> None:
+        def write_rows(connection: Any) -> None:
             allocations.remove(connection, [uuid])
             allocations.replace(connection, [claim], utcnow())
 
-        self.database.write(work)
+        self.database.write(write_rows)
 
-    def hear(self, *uuids: str, **changes: Any) -> AwaitedRequest | None:
-        call = read_call(message(*uuids, **changes))
+    def receive_request(self, *uuids: str, **changes: Any) -> AwaitedRequest | None:
+        call = read_call(build_message(*uuids, **changes))
         assert call is not None
         asked = self.evaluator.evaluate(call)
         if asked is not None:
             self.awaiting.add(asked)
         return asked
 
-    def look(self) -> list[ShadowResult]:
+    def evaluate_pending(self) -> list[ShadowResult]:
         self.awaiting.step()
         return self.results()
 
@@ -114,7 +114,9 @@ class Shadowed:
         with self.database.read() as connection:
             return list(shadow_results.since(connection, None))
 
-    def act(self, cell: Any, uuid: str, *events: tuple[str, str | None, str | None, str]) -> None:
+    def record_nova_action(
+        self, cell: Any, uuid: str, *events: tuple[str, str | None, str | None, str]
+    ) -> None:
         action = cell.add(
             "instance_actions", instance_uuid=uuid, request_id=REQUEST_ID, action="create"
         )
@@ -133,17 +135,17 @@ class Shadowed:
 
 
 @pytest.fixture
-def shadowed(
+def shadow_setup(
     nova: NovaCloud,
     database: Database,
     settings: Settings,
     make_follower: Callable[..., Follower],
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Shadowed]:
+) -> Iterator[ShadowSetup]:
     # nova's databases are asked at each look, and at once.
     monkeypatch.setattr(outcomes, "RECORDS_PAUSE", 0.0)
     monkeypatch.setattr(outcomes, "_FIRST", 0.0)
-    one = Shadowed(nova, database, settings, make_follower(nova))
+    one = ShadowSetup(nova, database, settings, make_follower(nova))
     one.add_host("cn1", free=8192)
     one.add_host("cn2", free=4096)
     one.follower.full()

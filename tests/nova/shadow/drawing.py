@@ -14,7 +14,7 @@ _FLAVORS = ((1, 512, 1), (1, 2048, 20), (2, 4096, 40), (4, 8192, 80), (8, 16_384
 _TOO_LARGE = (64, 500_000, 10)
 
 
-class Drawing:
+class RequestGenerator:
     """Draws hosts and requests; ``hosts`` are the names of all hosts."""
 
     def __init__(self, seed: int, hosts: int) -> None:
@@ -36,10 +36,10 @@ class Drawing:
     def uuid(self) -> str:
         return str(UUID(int=self._random.getrandbits(128), version=4))
 
-    def note(self, uuid: str, host: str) -> None:
+    def record_placement(self, uuid: str, host: str) -> None:
         self._placed[uuid] = host
 
-    def forget(self) -> str | None:
+    def remove_placement(self) -> str | None:
         if len(self._placed) < 10:
             return None
         uuid = self._random.choice(sorted(self._placed))
@@ -144,6 +144,11 @@ class Drawing:
 
 
 _PARTS = (
-    *(Drawing.zone, Drawing.ignored, Drawing.forced, Drawing.destination),
-    *(Drawing.hints, Drawing.group),
+    *(
+        RequestGenerator.zone,
+        RequestGenerator.ignored,
+        RequestGenerator.forced,
+        RequestGenerator.destination,
+    ),
+    *(RequestGenerator.hints, RequestGenerator.group),
 )

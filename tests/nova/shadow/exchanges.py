@@ -13,7 +13,7 @@ from kombu import Connection
 from placement_sched.config.options.notifications import oslo_messaging
 
 
-def amqp(url: str) -> str:
+def amqp_url(url: str) -> str:
     return url.replace("rabbit://", "amqp://")
 
 
@@ -38,29 +38,29 @@ class Caller:
 
 
 @contextmanager
-def calling(url: str, exchange: str) -> Iterator[Caller]:
+def running_caller(url: str, exchange: str) -> Iterator[Caller]:
     caller = Caller(url, exchange)
     try:
         yield caller
     finally:
         caller.close()
-        with Connection(amqp(url)) as connection:
+        with Connection(amqp_url(url)) as connection:
             connection.default_channel.exchange_delete(exchange)
 
 
-def waiting_in(url: str, queue: str) -> int | None:
-    with Connection(amqp(url)) as connection:
+def count_messages(url: str, queue: str) -> int | None:
+    with Connection(amqp_url(url)) as connection:
         try:
             return connection.default_channel.queue_declare(queue, passive=True).message_count
         except connection.channel_errors:
             return None
 
 
-class Line:
+class BrokerProxy:
     """A line to the broker that can be cut: a port of the test's own that leads there."""
 
     def __init__(self, url: str) -> None:
-        address = urlsplit(amqp(url))
+        address = urlsplit(amqp_url(url))
         self._broker = (address.hostname or "127.0.0.1", address.port or 5672)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._open: list[socket.socket] = []
@@ -76,7 +76,7 @@ class Line:
                 one.shutdown(socket.SHUT_RDWR)
         self._open.clear()
 
-    def mend(self) -> None:
+    def restore(self) -> None:
         self._refusing.clear()
 
     def close(self) -> None:
@@ -97,10 +97,10 @@ class Line:
             broker = socket.create_connection(self._broker)
             self._open += [client, broker]
             for ends in ((client, broker), (broker, client)):
-                threading.Thread(target=_forward, args=ends, daemon=True).start()
+                threading.Thread(target=_forward_bytes, args=ends, daemon=True).start()
 
 
-def _forward(source: socket.socket, target: socket.socket) -> None:
+def _forward_bytes(source: socket.socket, target: socket.socket) -> None:
     with suppress(OSError):
         while data := source.recv(65536):
             target.sendall(data)

@@ -9,21 +9,21 @@ from placement_sched.nova.shadow.comparing import (
 )
 
 
-def host(name: str) -> HostName:
+def host_name(name: str) -> HostName:
     return HostName(name, name)
 
 
-def step(*best: str, weight: float = 1.0, more: int = 0) -> InstanceStep:
+def instance_step(*best: str, weight: float = 1.0, more: int = 0) -> InstanceStep:
     if not best:
         return InstanceStep(None)
-    return InstanceStep(host(best[0]), weight, frozenset(map(host, best)), more)
+    return InstanceStep(host_name(best[0]), weight, frozenset(map(host_name, best)), more)
 
 
-def notes(*steps: InstanceStep, **facts: object) -> EvaluationRecord:
+def evaluation_record(*steps: InstanceStep, **facts: object) -> EvaluationRecord:
     for name in ("passed", "refused"):
-        facts[name] = {host(key): value for key, value in dict(facts.get(name, {})).items()}
+        facts[name] = {host_name(key): value for key, value in dict(facts.get(name, {})).items()}
     return EvaluationRecord(steps=steps, **facts)
 
 
-def on(name: str | None, **facts: object) -> NovaOutcome:
-    return NovaOutcome(None if name is None else host(name), **facts)
+def outcome_on(name: str | None, **facts: object) -> NovaOutcome:
+    return NovaOutcome(None if name is None else host_name(name), **facts)

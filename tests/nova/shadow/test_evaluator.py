@@ -14,7 +14,7 @@ SPEC = {"nova_object.name": "RequestSpec", "nova_object.data": {}}
 SECRET = "s3cret"  # noqa: S105 - of nothing
 
 
-def message(**changes):
+def build_message(**changes):
     inside = {
         "method": "select_destinations",
         "version": "4.5",
@@ -33,12 +33,12 @@ def message(**changes):
     return {"oslo.version": "2.0", "oslo.message": json.dumps(inside)}
 
 
-def arguments(**changes):
+def call_arguments(**changes):
     return {"args": {"spec_obj": SPEC, "instance_uuids": [instance(1)], **changes}}
 
 
-def test_call_is_read_with_its_instances_and_ids():
-    call = read_call(message())
+def test_call_is_parsed_with_instances_and_request_ids():
+    call = read_call(build_message())
     assert call.spec == SPEC
     assert call.instances == (instance(1),)
     assert call.ids == RequestIds("req-1", "req-2")
@@ -46,26 +46,26 @@ def test_call_is_read_with_its_instances_and_ids():
 
 
 @pytest.mark.parametrize("form", [json.dumps, lambda body: json.dumps(body).encode()])
-def test_body_may_be_a_text(form):
-    assert read_call(form(message())).instances == (instance(1),)
+def test_message_body_can_be_text(form):
+    assert read_call(form(build_message())).instances == (instance(1),)
 
 
-def test_call_without_envelope_is_read():
-    assert read_call(json.loads(message()["oslo.message"])).spec == SPEC
+def test_call_without_envelope_is_parsed():
+    assert read_call(json.loads(build_message()["oslo.message"])).spec == SPEC
 
 
-def test_alternates_need_objects_to_be_asked_for():
-    call = read_call(message(**arguments(return_objects=False, return_alternates=True)))
+def test_alternates_require_return_objects():
+    call = read_call(build_message(**call_arguments(return_objects=False, return_alternates=True)))
     assert not call.alternates
 
 
-def test_call_of_an_old_conductor_names_no_instances():
-    assert read_call(message(**arguments(instance_uuids=None))).instances is None
+def test_old_conductor_call_has_no_instance_uuids():
+    assert read_call(build_message(**call_arguments(instance_uuids=None))).instances is None
 
 
 @pytest.mark.parametrize("method", ["update_aggregates", "sync_instance_info", "ping"])
-def test_other_methods_are_not_calls_for_a_host(method):
-    assert read_call(message(method=method)) is None
+def test_other_rpc_methods_are_ignored(method):
+    assert read_call(build_message(method=method)) is None
 
 
 @pytest.mark.parametrize(
@@ -78,18 +78,21 @@ def test_other_methods_are_not_calls_for_a_host(method):
         ({"oslo.version": "2.0", "oslo.message": SECRET}, "the message is not JSON"),
         ({"oslo.version": "9.1", "oslo.message": "{}"}, "the envelope has version 9.1, not 2.x"),
         ({"password": SECRET}, "the message names no method"),
-        (message(version="5.0"), "the call has version 5.0 of nova's scheduler API, not 4.x"),
+        (build_message(version="5.0"), "the call has version 5.0 of nova's scheduler API, not 4.x"),
         (
-            message(version=SECRET * 9),
+            build_message(version=SECRET * 9),
             "the call has version unknown of nova's scheduler API, not 4.x",
         ),
-        (message(args=SECRET), "the call has no arguments"),
-        (message(args={"request_spec": SECRET}), "the call has no RequestSpec (spec_obj)"),
-        (message(**arguments(instance_uuids=SECRET)), "instance_uuids is not a list"),
-        (message(**arguments(instance_uuids=[SECRET])), "instance_uuids contains an invalid uuid"),
+        (build_message(args=SECRET), "the call has no arguments"),
+        (build_message(args={"request_spec": SECRET}), "the call has no RequestSpec (spec_obj)"),
+        (build_message(**call_arguments(instance_uuids=SECRET)), "instance_uuids is not a list"),
+        (
+            build_message(**call_arguments(instance_uuids=[SECRET])),
+            "instance_uuids contains an invalid uuid",
+        ),
     ],
 )
-def test_unreadable_message_is_described_without_its_content(body, said):
+def test_unreadable_message_is_reported_without_content(body, said):
     with pytest.raises(Invalid) as refused:
         read_call(body)
     assert refused.value.detail == said

@@ -14,7 +14,7 @@ from tests.support.scheduling import instance
 AT = datetime(2026, 11, 22, 12, 0, 0)
 
 
-def result(number, verdict, position=0, **facts):
+def build_result(number, verdict, position=0, **facts):
     return ShadowResult(
         decision=f"d{number}",
         position=position,
@@ -27,16 +27,16 @@ def result(number, verdict, position=0, **facts):
     )
 
 
-def test_every_verdict_has_words():
+def test_every_verdict_has_a_description():
     assert set(WORDS) == set(shadow_result.VERDICTS)
 
 
-def test_every_verdict_agrees_or_not_or_is_open():
+def test_every_verdict_is_agreement_disagreement_or_undecided():
     three = (shadow_result.AGREEING, shadow_result.DISAGREEING, shadow_result.OPEN)
     assert sorted(one for some in three for one in some) == sorted(shadow_result.VERDICTS)
 
 
-def test_agreement_is_of_the_requests_that_could_be_compared():
+def test_agreement_ratio_counts_comparable_requests_only():
     verdicts = [
         shadow_result.SAME_HOST,
         shadow_result.EQUAL_WEIGHT,
@@ -44,7 +44,7 @@ def test_agreement_is_of_the_requests_that_could_be_compared():
         shadow_result.OTHER_HOST,
     ]
     verdicts += [shadow_result.PENDING, shadow_result.UNKNOWN]
-    report = report_of(result(number, one) for number, one in enumerate(verdicts))
+    report = report_of(build_result(number, one) for number, one in enumerate(verdicts))
     assert (report["requests"], report["compared"], report["agreement"]) == (6, 4, 75.0)
     assert report["verdicts"] == dict.fromkeys(verdicts, 1)
 
@@ -52,9 +52,9 @@ def test_agreement_is_of_the_requests_that_could_be_compared():
 def test_request_of_several_instances_counts_once():
     report = report_of(
         [
-            result(1, shadow_result.SAME_HOST),
-            result(1, shadow_result.ONLY_OURS, 1),
-            result(2, shadow_result.SAME_HOST),
+            build_result(1, shadow_result.SAME_HOST),
+            build_result(1, shadow_result.ONLY_OURS, 1),
+            build_result(2, shadow_result.SAME_HOST),
         ]
     )
     assert (report["requests"], report["instances"]) == (2, 3)
@@ -62,10 +62,10 @@ def test_request_of_several_instances_counts_once():
     assert [one["instance"] for one in report["disagreements"]] == [instance(11)]
 
 
-def test_disagreement_names_both_hosts_and_why():
+def test_disagreement_names_both_hosts_and_the_reason():
     facts = {"our_host": "cn1", "nova_host": "cn2"}
     detail = {"our_weight": 2.0, "nova_weight": 1.25, "why": "cn2 weighs 1.25 here"}
-    report = report_of([result(1, shadow_result.OTHER_HOST, detail=detail, **facts)])
+    report = report_of([build_result(1, shadow_result.OTHER_HOST, detail=detail, **facts)])
     assert list(format_report(report)) == [
         "1 request for 1 instance",
         "0 % of 1 compared request agree with nova's choice",
@@ -80,7 +80,7 @@ def test_disagreement_names_both_hosts_and_why():
     ]
 
 
-def test_request_that_could_not_be_evaluated_has_no_decision():
+def test_unevaluated_request_has_no_decision():
     failed = ShadowResult(
         decision="d",
         position=0,
@@ -94,7 +94,7 @@ def test_request_that_could_not_be_evaluated_has_no_decision():
 
 
 @pytest.mark.parametrize("since", [None, AT])
-def test_no_request_is_said_so(since):
+def test_report_without_requests_is_explicit(since):
     (line,) = format_report(report_of([], since))
     assert line.startswith("no request was evaluated alongside nova-scheduler")
     assert report_of([], since)["agreement"] is None

@@ -5,7 +5,7 @@ import pytest
 
 from placement_sched.model import shadow_result
 from placement_sched.store import shadow_results
-from tests.nova.shadow.agreement import compared, staged
+from tests.nova.shadow.agreement import compare_requests, running_shadow_cloud
 
 pytestmark = pytest.mark.system
 
@@ -13,9 +13,9 @@ pytestmark = pytest.mark.system
 REQUESTS = 50
 
 
-def test_requests_drawn_at_random_are_placed_alike(tmp_path):
-    with staged(tmp_path, hosts=20, seed=18) as stage:
-        report = compared(stage, REQUESTS)
+def test_random_requests_are_placed_like_nova_scheduler(tmp_path):
+    with running_shadow_cloud(tmp_path, hosts=20, seed=18) as stage:
+        report = compare_requests(stage, REQUESTS)
         with stage.database.read() as connection:
             results = list(shadow_results.since(connection, None))
     assert report["disagreements"] == []

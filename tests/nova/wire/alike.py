@@ -4,18 +4,20 @@
 from typing import Any
 
 
-def alike(ours: Any, theirs: Any) -> Any:
+def unify_empty_values(ours: Any, theirs: Any) -> Any:
     if isinstance(theirs, dict) and isinstance(ours, dict):
-        return {key: alike(ours.get(key), value) for key, value in theirs.items()}
+        return {key: unify_empty_values(ours.get(key), value) for key, value in theirs.items()}
     if isinstance(theirs, list) and isinstance(ours, list) and len(ours) == len(theirs):
-        return [alike(one, other) for one, other in zip(ours, theirs, strict=True)]
+        return [unify_empty_values(one, other) for one, other in zip(ours, theirs, strict=True)]
     return theirs if not ours and not theirs else ours
 
 
-def in_order(primitive: Any) -> Any:
+def with_sorted_sets(primitive: Any) -> Any:
     if isinstance(primitive, dict):
         return {
-            key: sorted(value) if key == "nova_object.changes" else in_order(value)
+            key: sorted(value) if key == "nova_object.changes" else with_sorted_sets(value)
             for key, value in primitive.items()
         }
-    return [in_order(one) for one in primitive] if isinstance(primitive, list) else primitive
+    return (
+        [with_sorted_sets(one) for one in primitive] if isinstance(primitive, list) else primitive
+    )

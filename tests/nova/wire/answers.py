@@ -17,7 +17,7 @@ NUMA_LIMITS = {
 }
 
 
-def selection(number: int, **changed: Any) -> dict[str, Any]:
+def build_selection(number: int, **changed: Any) -> dict[str, Any]:
     uuid = NODES[number]
     return {
         "service_host": f"cn{number + 1}",
@@ -36,15 +36,17 @@ def selection(number: int, **changed: Any) -> dict[str, Any]:
     }
 
 
-def answer(*selections: list[dict[str, Any]]) -> dict[str, Any]:
+def build_answer(*selections: list[dict[str, Any]]) -> dict[str, Any]:
     return {"decision": NODES[0], "policy": "default", "selections": list(selections)}
 
 
-WHOLE = answer(
+WHOLE = build_answer(
     [
-        selection(0, limits={"numa_topology": NUMA_LIMITS, "vcpu": 8.0, "of_the_house": "x"}),
-        selection(1, limits={"memory_mb": 4096, "disk_gb": 10.5}),
+        build_selection(0, limits={"numa_topology": NUMA_LIMITS, "vcpu": 8.0, "of_the_house": "x"}),
+        build_selection(1, limits={"memory_mb": 4096, "disk_gb": 10.5}),
     ],
-    [selection(2, limits={"numa_topology": {**NUMA_LIMITS, "network_metadata": None}})],
+    [build_selection(2, limits={"numa_topology": {**NUMA_LIMITS, "network_metadata": None}})],
 )
-REBUILD = answer([selection(0, allocation_request=None, allocation_request_version=None)])
+REBUILD = build_answer(
+    [build_selection(0, allocation_request=None, allocation_request_version=None)]
+)

@@ -12,22 +12,22 @@ _RECORDED = json.loads((Path(__file__).parent / "recorded.json").read_text())
 Path_ = tuple[str | int, ...]
 
 
-def recorded(name: str) -> Any:
+def recorded_object(name: str) -> Any:
     return deepcopy(_RECORDED[name])
 
 
-def places(value: Any, path: Path_ = ()) -> Iterator[Path_]:
+def paths_in(value: Any, path: Path_ = ()) -> Iterator[Path_]:
     yield path
     if isinstance(value, dict):
         for key, one in value.items():
             if not key.endswith(".changes"):
-                yield from places(one, (*path, key))
+                yield from paths_in(one, (*path, key))
     elif isinstance(value, list):
         for position, one in enumerate(value):
-            yield from places(one, (*path, position))
+            yield from paths_in(one, (*path, position))
 
 
-def changed(value: Any, path: Path_, new: Any) -> Any:
+def with_changed(value: Any, path: Path_, new: Any) -> Any:
     if not path:
         return new
     copy = deepcopy(value)
@@ -38,7 +38,7 @@ def changed(value: Any, path: Path_, new: Any) -> Any:
     return copy
 
 
-def without(value: Any, path: Path_) -> Any:
+def with_removed(value: Any, path: Path_) -> Any:
     copy = deepcopy(value)
     within = copy
     for step in path[:-1]:
@@ -47,7 +47,7 @@ def without(value: Any, path: Path_) -> Any:
     return copy
 
 
-def object_at(spec: Any, *fields: str | int) -> Path_:
+def path_of_object(spec: Any, *fields: str | int) -> Path_:
     path: Path_ = ()
     for name in fields:
         path += (name,) if isinstance(name, int) else ("nova_object.data", name)

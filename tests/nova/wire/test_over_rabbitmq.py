@@ -19,8 +19,8 @@ from placement_sched.nova.objects import (
 )
 from placement_sched.nova.request_spec import document_of
 from placement_sched.nova.selections import dictionaries_of, primitives_of
-from tests.nova.wire.alike import alike
-from tests.nova.wire.answers import answer, selection
+from tests.nova.wire.alike import unify_empty_values
+from tests.nova.wire.answers import build_answer, build_selection
 
 pytestmark = pytest.mark.system
 
@@ -47,7 +47,7 @@ class Endpoint:
         self.documents.append(document)
         if document.get("project_id") is None:
             raise no_valid_host("It is of no project.")
-        chosen = answer([selection(0), selection(1)])
+        chosen = build_answer([build_selection(0), build_selection(1)])
         return primitives_of(chosen) if return_objects else dictionaries_of(chosen)
 
     def update_aggregates(self, _context, aggregates):
@@ -91,11 +91,11 @@ def call(nova, broker, serving):
     return call
 
 
-def test_novas_client_is_answered(call):
+def test_nova_client_is_answered(call):
     for seed in range(20):
         document, told = call(seed)
         flavor = told["held"]["flavor"]
-        assert alike(document["flavor"], flavor) == flavor
+        assert unify_empty_values(document["flavor"], flavor) == flavor
         if document.get("project_id") is None:
             assert "nova.exception.NoValidHost" in told["classes"]
             assert told["words"] == "No valid host was found. It is of no project."
@@ -105,20 +105,20 @@ def test_novas_client_is_answered(call):
 
 
 @pytest.mark.parametrize("cap", ["pike", "ocata"])
-def test_clients_of_older_releases_are_answered_with_dictionaries(call, cap):
+def test_older_clients_are_answered_with_dictionaries(call, cap):
     document, told = call(OF_A_PROJECT, cap)
     assert told["legacy"] == [{"host": "cn1", "nodename": "node1", "limits": {}}]
     assert document["flavor"]["memory_mb"] == told["held"]["flavor"]["memory_mb"]
 
 
-def test_clients_that_send_dictionaries_are_told_of_the_option(call):
+def test_clients_that_send_dictionaries_get_an_error_naming_the_option(call):
     document, told = call(OF_A_PROJECT, "liberty")
     assert document is None
     assert "builtins.ValueError" in told["classes"]
     assert "[upgrade_levels] scheduler" in told["text"]
 
 
-def test_announcements_are_read(nova, broker, serving):
+def test_notifications_are_parsed(nova, broker, serving):
     exchange, endpoint = serving
     told = nova("announce", broker, exchange, 3)
     heard = [endpoint.announced.get(timeout=60) for _ in range(3)]

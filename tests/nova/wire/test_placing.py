@@ -12,7 +12,7 @@ from placement_sched.nova.objects import primitive_of
 from placement_sched.nova.request_spec import document_of
 from placement_sched.nova.selections import primitives_of
 from tests.conftest import make_settings
-from tests.nova.wire.recorded import recorded
+from tests.nova.wire.recorded import recorded_object
 from tests.support.scheduling import instance, report
 
 GROUP = "99999999-0000-4000-8000-000000000001"
@@ -20,7 +20,7 @@ REQUEST = "99999999-0000-4000-8000-000000000002"
 ALIAS = json.dumps({"name": "nic", "vendor_id": "8086", "product_id": "1520"})
 
 
-def a_request(**fields):
+def build_request(**fields):
     flavor = {
         "id": 1,
         "flavorid": "1",
@@ -47,8 +47,8 @@ def a_request(**fields):
     return primitive_of("RequestSpec", data)
 
 
-def test_a_request_of_nova_has_the_form_that_the_http_api_takes():
-    whole = document_of(recorded("spec"), [instance(1)])
+def test_request_of_nova_matches_the_http_api_schema():
+    whole = document_of(recorded_object("spec"), [instance(1)])
     assert {"instance_group", "security_groups", "requested_networks", "limits"} <= whole.keys()
     jsonschema.validate(whole, REQUEST_SPEC)
 
@@ -67,20 +67,20 @@ def scheduler(sqlite_url, make_app):
 
 
 def hosts_of(scheduler, number, **fields):
-    document = document_of(a_request(**fields), [instance(number)])
+    document = document_of(build_request(**fields), [instance(number)])
     (some,) = primitives_of(scheduler.select_destinations(document, alternates=True))
     return [one["nova_object.data"]["service_host"] for one in some]
 
 
-def test_a_request_of_nova_is_placed_with_alternates(scheduler):
+def test_request_of_nova_is_placed_with_alternates(scheduler):
     assert hosts_of(scheduler, 1) == ["cn1", "cn2", "cn3"]
 
 
-def test_a_request_sent_again_is_answered_again(scheduler):
+def test_repeated_request_gets_the_same_answer(scheduler):
     assert hosts_of(scheduler, 1) == hosts_of(scheduler, 1)
 
 
-def test_a_group_that_only_nova_keeps_is_heeded_as_nova_describes_it(scheduler):
+def test_server_group_of_nova_is_honoured(scheduler):
     group = {"uuid": GROUP, "policy": "anti-affinity", "_rules": {}, "members": [instance(9)]}
     for number, held, free in ((1, ["cn1"], ["cn2", "cn3"]), (2, ["cn1", "cn2"], ["cn3"])):
         told = primitive_of("InstanceGroup", {**group, "hosts": held})
@@ -90,11 +90,11 @@ def test_a_group_that_only_nova_keeps_is_heeded_as_nova_describes_it(scheduler):
         hosts_of(scheduler, 3, instance_group=full)
 
 
-def test_the_hint_of_a_group_that_was_deleted_has_no_effect(scheduler):
+def test_hint_of_a_deleted_group_has_no_effect(scheduler):
     assert hosts_of(scheduler, 1, scheduler_hints={"group": [GROUP]})[0] == "cn1"
 
 
-def test_groups_of_devices_that_nova_has_made_are_not_made_again(scheduler):
+def test_request_groups_for_devices_are_not_duplicated(scheduler):
     device = {"vendor_id": "8086", "product_id": "1520"}
     request = primitive_of(
         "InstancePCIRequest",
@@ -107,7 +107,7 @@ def test_groups_of_devices_that_nova_has_made_are_not_made_again(scheduler):
     ]
     requests = primitive_of("InstancePCIRequests", {"requests": [request]})
     for there in ([], groups[:1], groups):
-        primitive = a_request(pci_requests=requests, requested_resources=there)
+        primitive = build_request(pci_requests=requests, requested_resources=there)
         spec = scheduler.reader.read(document_of(primitive, [instance(1)])).spec
         names = [group.requester_id for group in spec.requested_resources]
         assert sorted(names) == [f"{REQUEST}-0", f"{REQUEST}-1"]

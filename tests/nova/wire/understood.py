@@ -11,7 +11,7 @@ _LISTS = ("ignore_hosts", "force_hosts", "force_nodes", "security_groups")
 _PLAIN = ("project_id", "user_id", "availability_zone", "is_bfv", "num_instances")
 
 
-def understood(primitive: Any) -> dict[str, Any]:
+def spec_as_document(primitive: Any) -> dict[str, Any]:
     document = document_of(primitive)
     spec = request_spec_from(document)
     found = {name: getattr(spec, name) for name in _PLAIN}
@@ -23,11 +23,11 @@ def understood(primitive: Any) -> dict[str, Any]:
     return found
 
 
-def image(one: Image) -> dict[str, Any]:
+def image_as_document(one: Image) -> dict[str, Any]:
     properties = one.properties.to_dict()
     if "hw_numa_cpus" in properties:
         properties["hw_numa_cpus"] = [sorted(cpus) for cpus in properties["hw_numa_cpus"]]
-    return {**_of(one, _IMAGE), "tags": list(one.tags), "properties": properties}
+    return {**_fields_of(one, _IMAGE), "tags": list(one.tags), "properties": properties}
 
 
 _IMAGE = [
@@ -55,14 +55,14 @@ _NETWORK = [
 _PCI = ("count", "alias_name", "request_id", "requester_id", "numa_policy")
 
 
-def _of(one: Any, names: Any) -> dict[str, Any]:
+def _fields_of(one: Any, names: Any) -> dict[str, Any]:
     return {name: getattr(one, name) for name in names}
 
 
 def _destination(spec: RequestSpec) -> Any:
     one = spec.requested_destination
     return one and {
-        **_of(one, ("host", "node", "cell", "allow_cross_cell_move")),
+        **_fields_of(one, ("host", "node", "cell", "allow_cross_cell_move")),
         "aggregates": list(one.aggregates),
         "forbidden_aggregates": list(one.forbidden_aggregates),
     }
@@ -73,13 +73,15 @@ def _retry(spec: RequestSpec) -> Any:
 
 
 def _limits(spec: RequestSpec) -> Any:
-    return spec.limits and _of(spec.limits, ("vcpu", "memory_mb", "disk_gb", "numa_topology"))
+    return spec.limits and _fields_of(
+        spec.limits, ("vcpu", "memory_mb", "disk_gb", "numa_topology")
+    )
 
 
 def _group(spec: RequestSpec) -> Any:
     one = spec.instance_group
     return one and {
-        **_of(one, ("policy", "uuid", "name", "project_id")),
+        **_fields_of(one, ("policy", "uuid", "name", "project_id")),
         "rules": dict(one.rules),
         "members": list(one.members),
         "hosts": list(one.hosts),
@@ -89,7 +91,7 @@ def _group(spec: RequestSpec) -> Any:
 def _requested_resources(spec: RequestSpec) -> Any:
     return [
         {
-            **_of(one, ("requester_id", "in_tree", "use_same_provider")),
+            **_fields_of(one, ("requester_id", "in_tree", "use_same_provider")),
             "resources": dict(one.resources),
             "required_traits": sorted(one.required_traits),
             "forbidden_traits": sorted(one.forbidden_traits),
@@ -114,7 +116,7 @@ def _topology(spec: RequestSpec) -> Any:
         "emulator_threads_policy": one.emulator_threads_policy,
         "cells": [
             {
-                **_of(cell, ("id", "memory", "pagesize", "cpu_policy", "cpu_thread_policy")),
+                **_fields_of(cell, ("id", "memory", "pagesize", "cpu_policy", "cpu_thread_policy")),
                 "cpuset": sorted(cell.cpuset),
                 "pcpuset": sorted(cell.pcpuset),
             }
@@ -127,21 +129,23 @@ def _pci(spec: RequestSpec) -> Any:
     if spec.pci_requests is None:
         return None
     return [
-        {**_of(one, _PCI), "spec": [dict(some) for some in one.spec]}
+        {**_fields_of(one, _PCI), "spec": [dict(some) for some in one.spec]}
         for one in spec.pci_requests.requests
     ]
 
 
 _PARTS = {
     # Without an image a request has one without properties.
-    "image": lambda spec: None if spec.image == Image() else image(spec.image),
+    "image": lambda spec: None if spec.image == Image() else image_as_document(spec.image),
     "requested_destination": _destination,
     "retry": _retry,
     "limits": _limits,
     "instance_group": _group,
     "requested_resources": _requested_resources,
     "request_level_params": _level,
-    "requested_networks": lambda spec: [_of(one, _NETWORK) for one in spec.requested_networks],
+    "requested_networks": lambda spec: [
+        _fields_of(one, _NETWORK) for one in spec.requested_networks
+    ],
     "network_metadata": lambda spec: spec.network_metadata,
     "numa_topology": _topology,
     "pci_requests": _pci,

@@ -39,7 +39,7 @@ def place_until_full(app: TestApp, after=lambda _selection: None, **fields: obje
     raise AssertionError("the cloud is not full after many instances")
 
 
-def told(answer: dict) -> str:
+def read_error(answer: dict) -> str:
     """Return the detail of an error."""
     (error,) = answer["errors"]
     return str(error["detail"])

@@ -13,9 +13,9 @@ from webtest import TestApp
 
 from tests.conftest import make_settings
 from tests.scheduler.capacity.placed import place_until_full, read_capacity
-from tests.scheduler.capacity.test_report import in_zone
+from tests.scheduler.capacity.test_report import make_zone
 from tests.scheduler.providers import add_provider, share_pool
-from tests.scheduler.test_server_groups import make
+from tests.scheduler.test_server_groups import create_group
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, instance, report
 
@@ -27,14 +27,14 @@ DEVICE = {"vendor_id": "10de", "product_id": "1db4", "numa_node": None, "count":
 
 
 @dataclass
-class Hosts:
+class HostReports:
     """Hosts that report their instances, as nova-compute does."""
 
     app: TestApp
     reports: dict[str, dict[str, Any]]
     spec: dict[str, Any]
 
-    def built(self, selection: dict[str, Any]) -> None:
+    def report_instance(self, selection: dict[str, Any]) -> None:
         """Report one more instance of the flavor on the host of a selection."""
         entry, extra = self.reports[selection["service_host"]], self.spec["flavor"]["extra_specs"]
         entry["stats"] = {"num_instances": str(int(entry["stats"]["num_instances"]) + 1)}
@@ -54,7 +54,7 @@ class Hosts:
         self.app.post_json(NODES, [entry])
 
 
-def cells(random: Random, vcpus: int, memory: int) -> list[dict[str, Any]]:
+def random_cells(random: Random, vcpus: int, memory: int) -> list[dict[str, Any]]:
     """Return two NUMA cells with random parts of the CPUs and of the memory."""
     cpus, part = random.randint(1, vcpus - 1), random.randint(1, memory // 512 - 1) * 512
     empty = {"cpu_usage": 0, "memory_usage": 0, "pinned_cpus": [], "siblings": [], "mempages": []}
@@ -75,7 +75,7 @@ def draw_hosts(random: Random) -> dict[str, dict[str, Any]]:
             vcpus=vcpus,
             memory_mb=memory,
             stats={"num_instances": str(random.randint(0, 3))},
-            numa_topology={"cells": cells(random, vcpus, memory)},
+            numa_topology={"cells": random_cells(random, vcpus, memory)},
             pci_device_pools=[{**DEVICE, "count": random.randint(0, 3)}],
             **seen,
         )
@@ -96,7 +96,7 @@ def draw_request(random: Random, app: TestApp, *, has_hardware: bool) -> dict[st
     policy = random.choice([None, None, "affinity", "anti-affinity", "soft-affinity"])
     if policy is not None:
         rules = {"max_server_per_host": 2} if policy == "anti-affinity" else {}
-        spec["instance_group"] = make(app, policy=policy, **rules)
+        spec["instance_group"] = create_group(app, policy=policy, **rules)
     return spec
 
 
@@ -104,21 +104,21 @@ def compare_with_placing(app: TestApp, random: Random, *, has_hardware: bool) ->
     """Compare the capacity with the number of instances placed until nothing fits."""
     reports = draw_hosts(random)
     app.post_json(NODES, list(reports.values()))
-    in_zone(app, "az1", *random.sample(sorted(reports), random.randint(1, len(reports))))
+    make_zone(app, "az1", *random.sample(sorted(reports), random.randint(1, len(reports))))
     spec = draw_request(random, app, has_hardware=has_hardware)
     per = random.choice(["zone", "host", "aggregate", "cell"])
     before = read_capacity(app, query={"per": per}, **spec)
     assert before["exact"] is True
     # Each compute node counts once.
     assert sum(entry["hosts"] for entry in before["limited_by"]) == len(reports)
-    hosts = place_until_full(app, after=Hosts(app, reports, spec).built, **spec)
+    hosts = place_until_full(app, after=HostReports(app, reports, spec).report_instance, **spec)
     assert len(hosts) == before["capacity"]
     if per in {"zone", "host", "cell"}:
         assert sum(item["capacity"] for item in before["per"]) == before["capacity"]
     assert read_capacity(app, **spec)["capacity"] == 0
 
 
-def options(random: Random) -> dict[str, Any]:
+def random_options(random: Random) -> dict[str, Any]:
     """Return settings with few or many filters and a random limit."""
     return {
         "filter_scheduler__enabled_filters": random.choice([FILTERS, ALL_FILTERS]),
@@ -135,7 +135,7 @@ def options(random: Random) -> dict[str, Any]:
 @given(seed=st.integers(min_value=0, max_value=2**32))
 def test_capacity_equals_placements_in_any_cloud(make_new_app, seed):
     random = Random(seed)
-    values = options(random)
+    values = random_options(random)
     has_hardware = values["filter_scheduler__enabled_filters"] is ALL_FILTERS
     compare_with_placing(make_new_app(**values), random, has_hardware=has_hardware)
 
@@ -143,7 +143,7 @@ def test_capacity_equals_placements_in_any_cloud(make_new_app, seed):
 @pytest.mark.parametrize("seed", [3, 8])
 def test_capacity_equals_placements_on_every_database(database_url, make_app, seed):
     random = Random(seed)
-    app = make_app(make_settings(database_url, **options(random)))
+    app = make_app(make_settings(database_url, **random_options(random)))
     compare_with_placing(app, random, has_hardware=False)
 
 

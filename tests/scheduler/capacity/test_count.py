@@ -15,7 +15,7 @@ from tests.conftest import make_settings
 from tests.exploring import draws
 from tests.scheduler.capacity.placed import CAPACITY, read_capacity
 from tests.scheduler.capacity.test_capacity_is_placing import ALL_FILTERS, GPU, NODES, draw_hosts
-from tests.scheduler.capacity.test_report import in_zone
+from tests.scheduler.capacity.test_report import make_zone
 from tests.scheduler.providers import PROVIDERS
 from tests.support.scheduling import flavor, report, spec
 from tests.support.versions import LATEST_HEADERS
@@ -78,7 +78,7 @@ def test_count_of_several_flavors_equals_that_of_each(make_new_app, seed, flavor
     app = make_new_app(filter_scheduler__enabled_filters=ALL_FILTERS, pci__alias=[GPU])
     reports = draw_hosts(random)
     app.post_json(NODES, list(reports.values()))
-    in_zone(app, "az1", *random.sample(sorted(reports), random.randint(1, len(reports))))
+    make_zone(app, "az1", *random.sample(sorted(reports), random.randint(1, len(reports))))
     extra = [{}, {"hw:numa_nodes": "1"}, {"pci_passthrough:alias": "gpu:1"}]
     several = [flavor(**sizes, extra_specs=random.choice(extra)) for sizes in flavors]
     per = random.choice(["zone", "host", "aggregate", "cell"])
@@ -94,7 +94,7 @@ def test_flavors_are_counted_on_every_database(database_url, log_of_changes, mak
     app = make_app(settings, in_memory=in_memory)
     hosts = [report("cn1", memory_mb=4096), report("cn2", vcpus=1), report("cn3", memory_mb=512)]
     app.post_json(NODES, hosts)
-    in_zone(app, "az1", "cn1", "cn3")
+    make_zone(app, "az1", "cn1", "cn3")
     body = {
         "request_spec": {"availability_zone": "az1"},
         "flavors": [flavor(), flavor(vcpus=2, memory_mb=512), flavor(memory_mb=131072)],

@@ -8,11 +8,11 @@ import pytest
 from placement_sched.scheduler.capacity import report as report_module
 from placement_sched.scheduler.capacity.count import Deadline, count_capacity
 from tests.conftest import make_settings
-from tests.scheduler.capacity.placed import place_until_full, read_capacity, told
+from tests.scheduler.capacity.placed import place_until_full, read_capacity, read_error
 from tests.scheduler.capacity.test_capacity_is_placing import DEVICE, GPU
-from tests.scheduler.capacity.test_report import NODES, in_zone, store_flavor
+from tests.scheduler.capacity.test_report import NODES, make_zone, store_flavor
 from tests.scheduler.providers import add_provider, set_totals
-from tests.scheduler.test_server_groups import make
+from tests.scheduler.test_server_groups import create_group
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, instance, report, spec
 
@@ -20,7 +20,7 @@ DEDICATED = {"flavor": flavor(vcpus=2, extra_specs={"hw:cpu_policy": "dedicated"
 CELLS = ("11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222")
 
 
-def hosts_by(answer):
+def hosts_by_reason(answer):
     return {
         (entry["reason"], entry.get("detail", "")): entry["hosts"] for entry in answer["limited_by"]
     }
@@ -35,12 +35,12 @@ def test_each_node_of_a_host_counts_but_a_group_counts_hosts(sqlite_app, policy)
         sqlite_app.post_json(NODES, [node])
     sqlite_app.post_json(NODES, [report("cn1", memory_mb=1024)])
     if policy:
-        fields["instance_group"] = make(sqlite_app, policy=policy)
+        fields["instance_group"] = create_group(sqlite_app, policy=policy)
     answer = read_capacity(sqlite_app, query={"per": "host"}, **fields)
     expected = {"cn1": 1, "ironic": 1 if policy else 3}
     assert {entry["name"]: entry["capacity"] for entry in answer["per"]} == expected
     assert answer["exact"] is True
-    assert sum(hosts_by(answer).values()) == 4
+    assert sum(hosts_by_reason(answer).values()) == 4
     assert Counter(place_until_full(sqlite_app, **fields)) == expected
 
 
@@ -59,7 +59,7 @@ def test_disabled_cell_has_no_capacity(sqlite_url, make_app):
         CELLS[0]: 4,
         CELLS[1]: 0,
     }
-    assert hosts_by(answer) == {("MEMORY_MB", ""): 3, ("enabled_cells", ""): 1}
+    assert hosts_by_reason(answer) == {("MEMORY_MB", ""): 3, ("enabled_cells", ""): 1}
     assert Counter(place_until_full(app)) == {"cn1": 4, "cn4": 2}
 
 
@@ -79,7 +79,7 @@ def test_hosts_with_pcpu_and_vcpu_count_once(sqlite_url, make_app, falls_back):
     expected = {"cn1": 3 + 2, "cn2": 4, "cn3": 1} if falls_back else {"cn1": 3, "cn2": 0, "cn3": 1}
     assert {entry["name"]: entry["capacity"] for entry in answer["per"]} == expected
     assert answer["exact"] is True
-    assert sum(hosts_by(answer).values()) == 3
+    assert sum(hosts_by_reason(answer).values()) == 3
     assert Counter(place_until_full(app, **DEDICATED)) == +Counter(expected)
 
 
@@ -103,7 +103,7 @@ def test_devices_in_placement_are_counted_by_their_providers(sqlite_url, make_ap
     request = {"flavor": flavor(extra_specs={"pci_passthrough:alias": "gpu:1"})}
     answer = read_capacity(app, **request)
     assert (answer["capacity"], answer["exact"]) == (4, True)
-    assert sum(hosts_by(answer).values()) == 2
+    assert sum(hosts_by_reason(answer).values()) == 2
 
 
 @pytest.mark.parametrize("driver", ["caching_scheduler", "chance_scheduler"])
@@ -118,7 +118,7 @@ def test_capacity_of_other_drivers_equals_their_placements(sqlite_url, make_app,
     down = {"last_seen_up": "2020-01-01T00:00:00Z"}
     hosts = [report("cn1", memory_mb=2048), report("cn2", memory_mb=3072), report("cn3", **down)]
     app.post_json(NODES, hosts)
-    fields = {"instance_group": make(app, policy=policy)} if policy else {}
+    fields = {"instance_group": create_group(app, policy=policy)} if policy else {}
     answer = read_capacity(app, query={"per": "host"}, **fields)
     has_anti_affinity = policy is not None and driver == "caching_scheduler"
     expected = {"cn1": 1, "cn2": 1} if has_anti_affinity else {"cn1": 2, "cn2": 3}
@@ -192,10 +192,10 @@ def test_flavors_of_a_query_share_its_budget(sqlite_url, make_app, monkeypatch):
 )
 def test_error_for_an_unknown_name_has_the_nearest(sqlite_app, changes, status, words):
     sqlite_app.post_json(NODES, [report("cn1")])
-    in_zone(sqlite_app, "az1", "cn1")
+    make_zone(sqlite_app, "az1", "cn1")
     store_flavor(sqlite_app, "small")
-    assert words in told(read_capacity(sqlite_app, status=status, **changes))
+    assert words in read_error(read_capacity(sqlite_app, status=status, **changes))
     body = {"request_spec": {"flavor": "small"}, "changes": [{"drain": ["cn11"]}]}
     answer = sqlite_app.post_json("/scheduler/v1/capacity", body, status="*")
     assert answer.status_int in {400, 404}
-    assert "did you mean 'cn1'" in told(answer.json)
+    assert "did you mean 'cn1'" in read_error(answer.json)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import make_settings
 from tests.scheduler.capacity.placed import place_until_full, read_capacity
-from tests.scheduler.test_server_groups import make
+from tests.scheduler.test_server_groups import create_group
 from tests.support.scheduling import flavor, report
 from tests.support.statements import record_statements
 
@@ -17,7 +17,7 @@ AGGREGATES = "/compute/v2.1/os-aggregates"
 ADMIN = {"OpenStack-API-Version": "compute 2.96"}
 
 
-def in_zone(app, name, *hosts):
+def make_zone(app, name, *hosts):
     body = {"aggregate": {"name": f"agg-{name}", "availability_zone": name}}
     number = app.post_json(AGGREGATES, body, headers=ADMIN).json["aggregate"]["id"]
     for host in hosts:
@@ -39,8 +39,8 @@ def cloud(app):
         report("cn3", vcpus=16, memory_mb=512),
     ]
     app.post_json(NODES, hosts)
-    in_zone(app, "az1", "cn1")
-    in_zone(app, "az2", "cn2", "cn3")
+    make_zone(app, "az1", "cn1")
+    make_zone(app, "az2", "cn2", "cn3")
     return app
 
 
@@ -62,16 +62,16 @@ def test_capacity_equals_the_number_of_placed_instances(cloud):
 
 
 def test_capacity_per_zone_aggregate_host_and_cell(cloud):
-    def per(kind):
+    def read_capacities(kind):
         return {
             entry["name"]: entry["capacity"]
             for entry in read_capacity(cloud, query={"per": kind})["per"]
         }
 
-    assert per("zone") == {"az1": 4, "az2": 8}
-    assert per("aggregate") == {"agg-az1": 4, "agg-az2": 8}
-    assert per("host") == {"cn1": 4, "cn2": 8, "cn3": 0}
-    assert per("cell") == {"": 12}
+    assert read_capacities("zone") == {"az1": 4, "az2": 8}
+    assert read_capacities("aggregate") == {"agg-az1": 4, "agg-az2": 8}
+    assert read_capacities("host") == {"cn1": 4, "cn2": 8, "cn3": 0}
+    assert read_capacities("cell") == {"": 12}
 
 
 def test_hosts_outside_the_zone_are_limited_by_member_of(cloud):
@@ -149,7 +149,7 @@ def test_several_flavors_are_in_order(cloud):
 def test_capacity_of_a_server_group(app, policy, rules, expected):
     hosts = [report(f"cn{number}", memory_mb=12288) for number in (1, 2, 3)]
     app.post_json(NODES, hosts)
-    group = make(app, policy=policy, **rules)
+    group = create_group(app, policy=policy, **rules)
     assert read_capacity(app, instance_group=group)["capacity"] == expected
     assert len(place_until_full(app, instance_group=group)) == expected
     assert read_capacity(app, instance_group=group)["capacity"] == 0
@@ -169,7 +169,7 @@ def test_hosts_beyond_the_limit_count(sqlite_url, make_app, lots):
     answer = read_capacity(app)
     if lots:
         assert answer["exact"] is False
-        assert "an undetermined part" in answer["inexact_because"][0]
+        assert "may see fewer" in answer["inexact_because"][0]
     else:
         assert (answer["capacity"], answer["exact"]) == (2, True)
         assert answer["limited_by"][0]["reason"] == "limit"

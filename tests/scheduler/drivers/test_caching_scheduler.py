@@ -28,7 +28,7 @@ class Clock:
 
 
 @pytest.fixture
-def make(database_url):
+def make_cloud(database_url):
     """Make an application on a clock of its own; its hosts, cn1 with more memory than cn2."""
     result = []
 
@@ -49,7 +49,7 @@ def make(database_url):
         application.close()
 
 
-def fill(app, **changes):
+def fill_host(app, **changes):
     app.post_json(
         NODES, [report("cn1", memory_mb=65536, **changes), report("cn2", memory_mb=60000)]
     )
@@ -59,12 +59,12 @@ def explain(app, *instances, path=EXPLAIN, **changes):
     return app.post_json(path, {"request_spec": spec(*instances, **changes)}).json
 
 
-def test_reports_are_read_again_after_the_interval(make):
-    app, clock = make(periodic_task_interval=30)
-    fill(app)
+def test_reports_are_read_again_after_the_interval(make_cloud):
+    app, clock = make_cloud(periodic_task_interval=30)
+    fill_host(app)
     first = explain(app)
     assert (selected_hosts(first), first["funnel"]["host_states"]) == (["cn1"], {"age_s": 0.0})
-    fill(app, free_ram_mb=2000)
+    fill_host(app, free_ram_mb=2000)
     clock.advance(29.5)
     stale = explain(app)
     assert (selected_hosts(stale), stale["funnel"]["host_states"]) == (["cn1"], {"age_s": 29.5})
@@ -74,18 +74,18 @@ def test_reports_are_read_again_after_the_interval(make):
 
 
 @pytest.mark.parametrize(("interval", "host"), [(0, "cn2"), (-1, "cn1")])
-def test_interval_of_0_disables_the_cache(make, interval, host):
-    app, clock = make(periodic_task_interval=interval)
-    fill(app)
+def test_interval_of_0_disables_the_cache(make_cloud, interval, host):
+    app, clock = make_cloud(periodic_task_interval=interval)
+    fill_host(app)
     explain(app)
-    fill(app, free_ram_mb=2000)
+    fill_host(app, free_ram_mb=2000)
     clock.advance(100_000)
     assert selected_hosts(explain(app)) == [host]
 
 
-def test_placed_instances_count_until_the_next_report(make):
-    app, clock = make()
-    fill(app)
+def test_placed_instances_count_until_the_next_report(make_cloud):
+    app, clock = make_cloud()
+    fill_host(app)
     big = flavor(memory_mb=4000)
     for _ in range(3):
         explain(app, flavor=big)
@@ -101,20 +101,20 @@ def test_placed_instances_count_until_the_next_report(make):
     assert weights == {"cn1": 65536, "cn2": 60000}
 
 
-def test_full_host_is_no_candidate_despite_its_cached_report(make):
-    app, _ = make()
+def test_full_host_is_no_candidate_despite_its_cached_report(make_cloud):
+    app, _ = make_cloud()
     app.post_json(
         NODES, [report("cn1", vcpus=1, cpu_allocation_ratio=1.0), report("cn2", memory_mb=9999)]
     )
     explain(app)
-    other, _ = make()
+    other, _ = make_cloud()
     assert selected_hosts(explain(other, instance(1), path=SELECT)) == ["cn1"]
     assert selected_hosts(explain(app, instance(2), path=SELECT)) == ["cn2"]
 
 
-def test_failed_claim_does_not_count(make):
-    app, _ = make()
-    fill(app)
+def test_failed_claim_does_not_count(make_cloud):
+    app, _ = make_cloud()
+    fill_host(app)
     explain(app, instance(1), path=SELECT)
     body = {"request_spec": spec(instance(1), flavor=flavor(vcpus=2))}
     app.post_json(SELECT, body, status=409)
@@ -125,9 +125,9 @@ def test_failed_claim_does_not_count(make):
 
 
 @pytest.mark.all_databases
-def test_new_and_down_hosts_are_known_at_once(make):
-    app, _ = make()
-    fill(app)
+def test_new_and_down_hosts_are_known_at_once(make_cloud):
+    app, _ = make_cloud()
+    fill_host(app)
     explain(app)
     app.post_json(NODES, [report("cn3", memory_mb=99999)])
     assert selected_hosts(explain(app)) == ["cn3"]
@@ -138,5 +138,5 @@ def test_new_and_down_hosts_are_known_at_once(make):
 
 
 def test_other_drivers_have_no_age_of_host_states(app):
-    fill(app)
+    fill_host(app)
     assert "host_states" not in explain(app)["funnel"]

@@ -63,7 +63,7 @@ hosts:
 FORBIDDING = {"scheduler.enable_forbidden_aggregates_filter": True}
 
 
-def small(disk=1, **extra_specs):
+def small_flavor(disk=1, **extra_specs):
     return flavor(vcpus=1, memory_mb=512, root_gb=disk, extra_specs=extra_specs)
 
 
@@ -82,7 +82,7 @@ def advice_of(verdict):
 
 
 def test_reason_names_the_pool_outside_the_zone(sqlite_app):
-    request = spec(flavor=small(10), availability_zone="az1")
+    request = spec(flavor=small_flavor(10), availability_zone="az1")
     verdict = verdict_on(sqlite_app, POOL, request)
     assert "pool" in text_of(verdict)
     assert "each of" not in text_of(verdict)
@@ -95,30 +95,34 @@ def test_reason_names_the_pool_outside_the_zone(sqlite_app):
     ids=["trait", "aggregate"],
 )
 def test_forbidden_trait_or_aggregate_is_that_of_the_host(sqlite_app, extra_specs, overrides):
-    request = spec(flavor=small(**{"resources:VGPU": "1"}, **extra_specs))
+    request = spec(flavor=small_flavor(**{"resources:VGPU": "1"}, **extra_specs))
     verdict = verdict_on(sqlite_app, TREE, request, overrides=overrides)
     assert "each of" not in text_of(verdict)
 
 
 def test_suggestion_is_evaluated_with_the_request_filters(sqlite_app):
     load_fleet(sqlite_app, FLAT)
-    request = spec(flavor=small(**{"trait:CUSTOM_WIN": "required"}))
+    request = spec(flavor=small_flavor(**{"trait:CUSTOM_WIN": "required"}))
     explanation = explain(sqlite_app, request, overrides=FORBIDDING)
     words = [entry["words"] for entry in explanation["funnel"].get("would_fit", ())]
     assert "cn1 would fit without trait CUSTOM_WIN" not in words
 
 
 def test_advice_for_a_group_names_the_provider(sqlite_app):
-    request = spec(flavor=small(**{"resources1:VGPU": "1", "trait1:CUSTOM_FAST": "required"}))
+    request = spec(
+        flavor=small_flavor(**{"resources1:VGPU": "1", "trait1:CUSTOM_FAST": "required"})
+    )
     words = advice_of(verdict_on(sqlite_app, GRANULAR, request))
     assert "child" in words or "CUSTOM_FAST" in words
 
 
 def test_pools_are_not_hosts(sqlite_app):
     load_fleet(sqlite_app, POOL)
-    steps = explain(sqlite_app, spec(flavor=small(10)))["funnel"]["allocation_candidates"]["steps"]
+    steps = explain(sqlite_app, spec(flavor=small_flavor(10)))["funnel"]["allocation_candidates"][
+        "steps"
+    ]
     assert steps[0]["before"] == 2
-    explanation = explain(sqlite_app, spec(flavor=small(10), force_hosts=["cn2"]))
+    explanation = explain(sqlite_app, spec(flavor=small_flavor(10), force_hosts=["cn2"]))
     steps = explanation["funnel"]["allocation_candidates"]["steps"]
     (step,) = [step for step in steps if step["constraint"] == "in_tree"]
     assert [rejection["reason"] for rejection in step["rejected"]] == [

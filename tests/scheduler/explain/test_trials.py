@@ -28,25 +28,25 @@ def cloud(sqlite_app):
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
     sqlite_app.put(f"/placement/traits/{LICENSED}", headers=LATEST_HEADERS)
 
-    def make(connection):
+    def write_aggregates(connection):
         reserved = aggregates.create(connection, uuid_of("win-lic"), "win-lic", None, NOW)
         aggregates.set_metadata(connection, reserved.id, {f"trait:{LICENSED}": "required"}, NOW)
         aggregates.add_hosts(connection, reserved.id, ["cn3"], NOW)
 
-    sqlite_app.app.services.database.write(make)
+    sqlite_app.app.services.database.write(write_aggregates)
     return sqlite_app
 
 
-def verdict(app, host, request=None, **more):
+def find_verdict(app, host, request=None, **more):
     (entry,) = explain(app, request or spec(), hosts=[host], **more)["verdicts"]
     return entry
 
 
-def changes(verdict_, index=0):
+def reason_changes(verdict_, index=0):
     return verdict_["reasons"][index]["changes"]
 
 
-def names(verdict_):
+def reason_names(verdict_):
     return [reason["name"] for reason in verdict_["reasons"]]
 
 
@@ -54,8 +54,8 @@ def test_change_of_an_amount_to_request_or_to_free(cloud):
     uuid = spec()["instance_uuids"][0]
     select(cloud, spec(uuid, force_hosts=["cn1"], flavor=flavor(memory_mb=60000)))
     request = spec(flavor=flavor(memory_mb=8192))
-    item = verdict(cloud, "cn1", request)
-    free, ask = changes(item)
+    item = find_verdict(cloud, "cn1", request)
+    free, ask = reason_changes(item)
     assert free == {
         "action": "free",
         "words": "free 2656 MB of MEMORY_MB",
@@ -66,10 +66,10 @@ def test_change_of_an_amount_to_request_or_to_free(cloud):
     assert ask["words"] == "request at most 5536 MB of MEMORY_MB"
     assert item["would_pass"] is True
     # The amount that may be requested passes, one more does not.
-    smaller = [verdict(cloud, "cn1", spec(flavor=flavor(memory_mb=n))) for n in (5536, 5537)]
+    smaller = [find_verdict(cloud, "cn1", spec(flavor=flavor(memory_mb=n))) for n in (5536, 5537)]
     assert [entry["verdict"] for entry in smaller] == ["passed", "rejected"]
     cloud.delete(f"/placement/allocations/{uuid}", headers=LATEST_HEADERS)
-    assert verdict(cloud, "cn1", request)["verdict"] == "passed"
+    assert find_verdict(cloud, "cn1", request)["verdict"] == "passed"
 
 
 def test_disabled_and_silent_host_needs_its_service_and_a_report(cloud):
@@ -77,54 +77,56 @@ def test_disabled_and_silent_host_needs_its_service_and_a_report(cloud):
     path = "/compute/v2.1/os-services"
     (service,) = cloud.get(f"{path}?host=cn2", headers=headers).json["services"]
     cloud.put_json(f"{path}/{service['id']}", {"status": "disabled"}, headers=headers)
-    entry = verdict(cloud, "cn2")
-    assert changes(entry)[0]["words"] == "enable its compute service"
-    assert changes(entry, 1)[0]["steps"] == ["enable_service", "report_in"]
+    entry = find_verdict(cloud, "cn2")
+    assert reason_changes(entry)[0]["words"] == "enable its compute service"
+    assert reason_changes(entry, 1)[0]["steps"] == ["enable_service", "report_in"]
     assert entry["would_pass"] is True
     cloud.put_json(f"{path}/{service['id']}", {"status": "enabled"}, headers=headers)
-    entry = verdict(cloud, "cn2")
-    (change,) = changes(entry)
+    entry = find_verdict(cloud, "cn2")
+    (change,) = reason_changes(entry)
     assert (change["action"], change["words"]) == ("report_in", "make it report again")
-    assert (names(entry), entry["would_pass"]) == (["ComputeFilter"], True)
+    assert (reason_names(entry), entry["would_pass"]) == (["ComputeFilter"], True)
     cloud.post_json("/scheduler/v1/compute_nodes", [report("cn2")])
-    assert verdict(cloud, "cn2")["verdict"] == "passed"
+    assert find_verdict(cloud, "cn2")["verdict"] == "passed"
 
 
 def test_changes_for_a_reserved_aggregate(cloud):
     overrides = {"scheduler.enable_isolated_aggregate_filtering": True}
-    entry = verdict(cloud, "cn3", overrides=overrides)
-    leave, ask = changes(entry)
+    entry = find_verdict(cloud, "cn3", overrides=overrides)
+    leave, ask = reason_changes(entry)
     assert leave["words"] == "remove it from aggregate win-lic"
     assert leave["aggregates"] == [{"uuid": uuid_of("win-lic"), "name": "win-lic"}]
     assert (ask["action"], ask["traits"]) == ("ask_traits", [LICENSED])
     assert entry["would_pass"] is True
 
     cloud.post_json("/compute/v2.1/os-aggregates/1/action", {"remove_host": {"host": "cn3"}})
-    assert verdict(cloud, "cn3", overrides=overrides)["verdict"] == "passed"
+    assert find_verdict(cloud, "cn3", overrides=overrides)["verdict"] == "passed"
 
 
 def test_changes_for_a_missing_trait(cloud):
     request = spec(flavor=flavor(extra_specs={f"trait:{LICENSED}": "required"}))
-    item = verdict(cloud, "cn1", request)
-    assert [entry["action"] for entry in changes(item)] == ["add_trait", "drop_constraint"]
+    item = find_verdict(cloud, "cn1", request)
+    assert [entry["action"] for entry in reason_changes(item)] == ["add_trait", "drop_constraint"]
     assert item["would_pass"] is True
     change_provider(cloud, uuid_of("cn1"), "traits", [LICENSED])
-    assert verdict(cloud, "cn1", request)["verdict"] == "passed"
+    assert find_verdict(cloud, "cn1", request)["verdict"] == "passed"
 
 
 def test_host_of_another_zone_cannot_join_the_zone(cloud):
-    def make(connection):
+    def write_aggregates(connection):
         for zone, host in (("az1", "cn1"), ("az2", "cn4")):
             result = aggregates.create(connection, uuid_of(zone), zone, zone, NOW)
             aggregates.add_hosts(connection, result.id, [host], NOW)
 
-    cloud.app.services.database.write(make)
+    cloud.app.services.database.write(write_aggregates)
     request = spec(availability_zone="az1")
-    other, without_zone = (changes(verdict(cloud, host, request)) for host in ("cn4", "cn3"))
+    other, without_zone = (
+        reason_changes(find_verdict(cloud, host, request)) for host in ("cn4", "cn3")
+    )
     assert [change["action"] for change in other] == ["drop_constraint"]
     assert [change["action"] for change in without_zone] == ["join_aggregate", "drop_constraint"]
     select(cloud, spec(uuid_of("i1"), force_hosts=["cn3"]))
-    with_instances = changes(verdict(cloud, "cn3", request))
+    with_instances = reason_changes(find_verdict(cloud, "cn3", request))
     assert [change["action"] for change in with_instances] == ["drop_constraint"]
     response = cloud.post_json(
         "/compute/v2.1/os-aggregates/2/action", {"add_host": {"host": "cn3"}}, status=409
@@ -135,7 +137,7 @@ def test_host_of_another_zone_cannot_join_the_zone(cloud):
 def test_disabled_host_needs_its_service_also_for_pinned_cpus(cloud):
     cloud.put_json("/compute/v2.1/os-services/disable", {"host": "cn1", "binary": "nova-compute"})
     pinned = spec(flavor=flavor(extra_specs={"hw:cpu_policy": "dedicated"}))
-    entry = verdict(cloud, "cn1", pinned)
+    entry = find_verdict(cloud, "cn1", pinned)
     assert {change["action"] for reason in entry["reasons"] for change in reason["changes"]} == {
         "enable_service"
     }
@@ -144,11 +146,11 @@ def test_disabled_host_needs_its_service_also_for_pinned_cpus(cloud):
 
 def test_every_reason_has_changes_unless_a_request_filter_rejects(cloud):
     request = spec(flavor=flavor(memory_mb=70000, vcpus=17), ignore_hosts=["cn2"])
-    entry = verdict(cloud, "cn2", request)
+    entry = find_verdict(cloud, "cn2", request)
     assert len(entry["reasons"]) == 4
-    assert all(changes(entry, index) for index in range(4))
+    assert all(reason_changes(entry, index) for index in range(4))
     assert entry["would_pass"] is True
-    assert verdict(cloud, "cn1", spec(availability_zone="mars"))["would_pass"] is None
+    assert find_verdict(cloud, "cn1", spec(availability_zone="mars"))["would_pass"] is None
 
 
 def test_changes_for_too_many_instances(cloud):
@@ -156,13 +158,13 @@ def test_changes_for_too_many_instances(cloud):
         "filter_scheduler.enabled_filters": ["NumInstancesFilter"],
         "filter_scheduler.max_instances_per_host": 1,
     }
-    entry = verdict(cloud, "cn4", overrides=overrides)
-    fewer, more = changes(entry)
+    entry = find_verdict(cloud, "cn4", overrides=overrides)
+    fewer, more = reason_changes(entry)
     assert (fewer["action"], fewer["instances"]) == ("remove_instances", 2)
     assert (more["option"], more["value"]) == ("max_instances_per_host", 3)
     assert entry["would_pass"] is True
     overrides["filter_scheduler.max_instances_per_host"] = 3
-    assert verdict(cloud, "cn4", overrides=overrides)["verdict"] == "passed"
+    assert find_verdict(cloud, "cn4", overrides=overrides)["verdict"] == "passed"
 
 
 def test_stages_are_unique_and_in_order(cloud):

@@ -227,11 +227,11 @@ def test_rank_is_that_of_the_first_instance(cloud):
 
 
 def test_verdict_on_a_host_of_another_zone_lists_the_changes(cloud):
-    def make(connection):
+    def write_rows(connection):
         zone = aggregates.create(connection, uuid_of("zone"), "zone", "az1", NOW)
         aggregates.add_hosts(connection, zone.id, ["cn1"], NOW)
 
-    cloud.app.services.database.write(make)
+    cloud.app.services.database.write(write_rows)
     (verdict,) = verdicts(cloud, "cn2", request=spec(availability_zone="az1"))
     (reason,) = verdict["reasons"]
     assert reason["name"].split()[0] == "member_of"
@@ -330,7 +330,7 @@ def test_explanation_is_the_same_with_the_provider_cache(database_url, make_app,
 
 
 @pytest.fixture
-def large(cloud, monkeypatch):
+def huge_spec(cloud, monkeypatch):
     """A request so large that only two of the hosts that it rejects are told everything."""
     monkeypatch.setattr(module, "LEAST", 2)
     monkeypatch.setattr(module, "_BUDGET", 1000)
@@ -338,38 +338,38 @@ def large(cloud, monkeypatch):
     return spec(flavor=flavor(memory_mb=200000, vcpus=17, extra_specs=specs))
 
 
-def test_only_the_first_hosts_of_a_large_request_have_all_reasons(cloud, large):
-    first, second, third = verdicts(cloud, "cn6", "cn8", "cn7", request=large)
-    assert [first, second] == verdicts(cloud, "cn6", "cn8", request=large)
+def test_only_the_first_hosts_of_a_large_request_have_all_reasons(cloud, huge_spec):
+    first, second, third = verdicts(cloud, "cn6", "cn8", "cn7", request=huge_spec)
+    assert [first, second] == verdicts(cloud, "cn6", "cn8", request=huge_spec)
     assert len(first["reasons"]) == 3
     stored, text = reasons(third)
-    assert stored == reasons(verdicts(cloud, "cn7", request=large)[0])[0]
+    assert stored == reasons(verdicts(cloud, "cn7", request=huge_spec)[0])[0]
     assert text == ("filters", "", module.NOT_SOUGHT.format(2))
     assert [reason["changes"] for reason in third["reasons"]] == [[], []]
     assert third["would_pass"] is None
 
 
-def test_each_name_of_a_host_counts_as_a_host(cloud, large):
+def test_each_name_of_a_host_counts_as_a_host(cloud, huge_spec):
     names = ["cn7", uuid_of("cn7"), uuid_of("cn7").upper(), uuid_of("cn7").replace("-", "")]
-    answer = verdicts(cloud, *names, request=large)
+    answer = verdicts(cloud, *names, request=huge_spec)
     assert [len(item["reasons"]) for item in answer] == [3, 3, 2, 2]
     assert [entry["asked"] for entry in answer] == names
 
 
-def test_first_reason_does_not_depend_on_max_rejected(cloud, large):
+def test_first_reason_does_not_depend_on_max_rejected(cloud, huge_spec):
     names = [f"cn{n}" for n in range(1, 11)]
-    few = verdicts(cloud, *names, request=large, max_rejected=1)
-    assert few == verdicts(cloud, *names, request=large, max_rejected=0)
+    few = verdicts(cloud, *names, request=huge_spec, max_rejected=1)
+    assert few == verdicts(cloud, *names, request=huge_spec, max_rejected=0)
     assert {reasons(entry)[0][1] for entry in few} == {"resources MEMORY_MB:200000"}
 
 
-def test_first_reason_is_the_stage_that_rejected_the_host(cloud, large):
-    ignoring = spec(flavor=large["flavor"] | {"memory_mb": 1, "vcpus": 1}, ignore_hosts=["cn7"])
+def test_first_reason_is_the_stage_that_rejected_the_host(cloud, huge_spec):
+    ignoring = spec(flavor=huge_spec["flavor"] | {"memory_mb": 1, "vcpus": 1}, ignore_hosts=["cn7"])
     answer = verdicts(cloud, "cn1", "cn2", "cn7", "cn5", request=ignoring)
     assert [reasons(entry)[0][1] for entry in answer[2:]] == ["ignore_hosts", "ComputeFilter"]
 
 
-def test_verdict_on_a_host_beyond_the_limit_says_that_it_was_not_evaluated(cloud, large):
+def test_verdict_on_a_host_beyond_the_limit_says_that_it_was_not_evaluated(cloud, huge_spec):
     item = {"scheduler.max_placement_results": 1}
     request = spec(flavor=flavor(), ignore_hosts=["q"] * 2000)
     answer = verdicts(cloud, *(f"cn{n}" for n in range(1, 11)), request=request, overrides=item)

@@ -44,12 +44,12 @@ def cloud(sqlite_app):
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
     sqlite_app.put(f"/placement/traits/{LICENSED}", headers=LATEST_HEADERS)
 
-    def make(connection):
+    def write_rows(connection):
         result = aggregates.create(connection, uuid_of("win-lic"), "win-lic", None, NOW)
         aggregates.set_metadata(connection, result.id, {f"trait:{LICENSED}": "required"}, NOW)
         aggregates.add_hosts(connection, result.id, ["cn5", "cn6"], NOW)
 
-    sqlite_app.app.services.database.write(make)
+    sqlite_app.app.services.database.write(write_rows)
     return sqlite_app
 
 

@@ -40,18 +40,18 @@ UNKNOWN = (
 
 
 @pytest.mark.parametrize(("key", "value"), GOOD.items())
-def test_valid_value(key, value):
+def test_valid_value_is_accepted(key, value):
     check(key, value)
 
 
 @pytest.mark.parametrize(("key", "value"), BAD.items())
-def test_error_for_an_invalid_value(key, value):
+def test_invalid_value_is_reported(key, value):
     with pytest.raises(Invalid, match=f"^Validation failed; '{value}' is "):
         check(key, value)
 
 
 @pytest.mark.parametrize("key", UNKNOWN)
-def test_error_for_an_unknown_key(key):
+def test_unknown_key_is_reported(key):
     with pytest.raises(Invalid) as error:
         check(key, "1")
     assert error.value.detail == (

@@ -111,7 +111,7 @@ def validator(name="acme:x", parameters=None, **value):
         (validator(type=str, pattern="[0-9]+"), "12"),
     ],
 )
-def test_valid_values(entry, value):
+def test_valid_values_are_accepted(entry, value):
     entry.check(value)
 
 

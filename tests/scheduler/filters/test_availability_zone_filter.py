@@ -22,31 +22,31 @@ def rejection(zone, *metadata, **options):
     return find_rejection(plugin, host, spec)
 
 
-def in_zones(*zones):
+def zone_metadata(*zones):
     return [{"availability_zone": zone} for zone in zones]
 
 
 @pytest.mark.parametrize(
     ("zone", "metadata", "reason"),
     [
-        (None, in_zones("az1"), None),
-        ("", in_zones("az1"), None),
-        (",", in_zones("az1"), None),
-        ("az1", in_zones("az1"), None),
-        ("az1", [{"ssd": "true"}, *in_zones("az1")], None),
-        ("az2", in_zones("az1, az2"), None),
-        ("az1,az2", in_zones("az2"), None),
-        ("az3 , az2", in_zones("az1,az2"), None),
+        (None, zone_metadata("az1"), None),
+        ("", zone_metadata("az1"), None),
+        (",", zone_metadata("az1"), None),
+        ("az1", zone_metadata("az1"), None),
+        ("az1", [{"ssd": "true"}, *zone_metadata("az1")], None),
+        ("az2", zone_metadata("az1, az2"), None),
+        ("az1,az2", zone_metadata("az2"), None),
+        ("az3 , az2", zone_metadata("az1,az2"), None),
         ("nova", [], None),
         ("nova", [{"ssd": "true"}], None),
-        ("nova", in_zones(""), None),
+        ("nova", zone_metadata(""), None),
         ("az1,nova", [], None),
-        ("nova", in_zones("nova"), None),
-        ("az1", in_zones("az2"), "zone az1 requested, the host is in az2"),
+        ("nova", zone_metadata("nova"), None),
+        ("az1", zone_metadata("az2"), "zone az1 requested, the host is in az2"),
         ("az1", [], "zone az1 requested, the host is in nova"),
-        ("nova", in_zones("az1"), "zone nova requested, the host is in az1"),
-        ("AZ1", in_zones("az1"), "zone AZ1 requested, the host is in az1"),
-        ("az3,az1", in_zones("az4,az2"), "zone az1 or az3 requested, the host is in az2, az4"),
+        ("nova", zone_metadata("az1"), "zone nova requested, the host is in az1"),
+        ("AZ1", zone_metadata("az1"), "zone AZ1 requested, the host is in az1"),
+        ("az3,az1", zone_metadata("az4,az2"), "zone az1 or az3 requested, the host is in az2, az4"),
     ],
 )
 def test_host_in_other_zones_is_rejected(zone, metadata, reason):

@@ -22,7 +22,7 @@ def rejection(host, **options):
     return find_rejection(plugin, host, build_spec())
 
 
-def silent_for(seconds, **changes):
+def silent_host(seconds, **changes):
     service = build_service(last_seen_up=NOW - timedelta(seconds=seconds), **changes)
     return build_host_state(service=service)
 
@@ -38,7 +38,7 @@ def silent_for(seconds, **changes):
     ],
 )
 def test_silent_host_is_rejected_after_the_configured_time(seconds, options, reason):
-    assert rejection(silent_for(seconds), **options) == reason
+    assert rejection(silent_host(seconds), **options) == reason
 
 
 def test_service_may_be_unknown_or_a_dictionary():

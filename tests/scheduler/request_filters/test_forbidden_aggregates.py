@@ -22,7 +22,7 @@ WINDOWS = {"trait:CUSTOM_WINDOWS_LICENSED": "required"}
 XYZ = {"trait:CUSTOM_XYZ": "required"}
 
 
-def forbidden(metadata, extra_specs=None, properties=None, **fields):
+def forbidden_numbers(metadata, extra_specs=None, properties=None, **fields):
     """Return the numbers of the aggregates that the request may not use."""
     request = build_spec(extra_specs, properties, **fields)
     outcome = ForbiddenAggregates().apply(request, FakeCloud.with_metadata(*metadata))
@@ -75,19 +75,19 @@ BOTH = WINDOWS | XYZ
 def test_aggregate_is_forbidden_unless_the_request_requires_all_its_traits(
     metadata, extra_specs, properties, expected
 ):
-    assert forbidden(metadata, extra_specs, properties) == expected
+    assert forbidden_numbers(metadata, extra_specs, properties) == expected
 
 
 @pytest.mark.parametrize("value", ["forbidden", "Required", "required ", "preferred", "", "true"])
-def test_only_the_value_required_counts(value):
-    assert forbidden([{"trait:CUSTOM_XYZ": value}]) == []
-    assert forbidden([XYZ], {"trait:CUSTOM_XYZ": value}) == [1]
-    assert forbidden([XYZ], properties={"trait:CUSTOM_XYZ": value}) == [1]
+def test_only_the_value_required_reserves_an_aggregate(value):
+    assert forbidden_numbers([{"trait:CUSTOM_XYZ": value}]) == []
+    assert forbidden_numbers([XYZ], {"trait:CUSTOM_XYZ": value}) == [1]
+    assert forbidden_numbers([XYZ], properties={"trait:CUSTOM_XYZ": value}) == [1]
 
 
 @pytest.mark.parametrize("key", ["traits:CUSTOM_XYZ", "CUSTOM_XYZ", "Trait:CUSTOM_XYZ"])
 def test_metadata_without_the_prefix_forbid_nothing(key):
-    assert forbidden([{key: "required"}]) == []
+    assert forbidden_numbers([{key: "required"}]) == []
 
 
 @pytest.mark.parametrize(
@@ -95,15 +95,15 @@ def test_metadata_without_the_prefix_forbid_nothing(key):
     ["custom_xyz", "CUSTOM_xyz", "CUSTOM_XYZ ", " CUSTOM_XYZ", "CUSTOM_XY", "CUSTOM_XYZ2", ""],
 )
 def test_trait_names_are_compared_exactly(name):
-    assert forbidden([{f"trait:{name}": "required"}], XYZ, XYZ) == [1]
+    assert forbidden_numbers([{f"trait:{name}": "required"}], XYZ, XYZ) == [1]
 
 
 @pytest.mark.parametrize(
     "key", ["trait1:CUSTOM_XYZ", "trait_DISK:CUSTOM_XYZ", "trait-a_9:CUSTOM_XYZ"]
 )
 def test_trait_of_a_suffixed_group_allows_the_aggregate(key):
-    assert forbidden([XYZ], {key: "required"}) == []
-    assert forbidden([XYZ], properties={key: "required"}) == []
+    assert forbidden_numbers([XYZ], {key: "required"}) == []
+    assert forbidden_numbers([XYZ], properties={key: "required"}) == []
 
 
 @pytest.mark.parametrize(
@@ -112,11 +112,11 @@ def test_trait_of_a_suffixed_group_allows_the_aggregate(key):
 )
 def test_required_traits_of_ports_allow_the_aggregate(traits, expected):
     port = {"requester_id": "port", "resources": {"CUSTOM_BW": 1}, **traits}
-    assert forbidden([XYZ, BOTH], requested_resources=[port]) == expected
+    assert forbidden_numbers([XYZ, BOTH], requested_resources=[port]) == expected
 
 
 def test_traits_of_the_root_from_callers_allow_nothing_as_in_nova():
-    assert forbidden([XYZ], request_level_params={"root_required": ["CUSTOM_XYZ"]}) == [1]
+    assert forbidden_numbers([XYZ], request_level_params={"root_required": ["CUSTOM_XYZ"]}) == [1]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_traits_of_the_root_from_callers_allow_nothing_as_in_nova():
 )
 def test_trait_with_an_invalid_name_is_an_error(extra_specs, properties, place):
     with pytest.raises(Invalid, match=f"{place}: "):
-        forbidden([XYZ], extra_specs, properties)
+        forbidden_numbers([XYZ], extra_specs, properties)
 
 
 UEFI = {"hw_firmware_type": "uefi"}
@@ -153,14 +153,14 @@ UEFI = {"hw_firmware_type": "uefi"}
 )
 def test_trait_that_a_key_is_translated_to_allows_the_aggregate(trait, extra_specs, properties):
     reserved = [{f"trait:{trait}": "required"}]
-    assert forbidden(reserved, extra_specs, properties) == []
-    assert forbidden(reserved) == [1]
+    assert forbidden_numbers(reserved, extra_specs, properties) == []
+    assert forbidden_numbers(reserved) == [1]
 
 
 def test_aggregates_forbidden_before_stay_forbidden():
     fields = {"requested_destination": {"forbidden_aggregates": [str(UUID(int=9))]}}
-    assert forbidden([WINDOWS], **fields) == [9, 1]
-    assert forbidden([WINDOWS], properties=WINDOWS, **fields) == [9]
+    assert forbidden_numbers([WINDOWS], **fields) == [9, 1]
+    assert forbidden_numbers([WINDOWS], properties=WINDOWS, **fields) == [9]
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_forbidden_aggregates_equal_those_of_a_naive_model(metadata, extra_specs
         aggregate_traits = {key.removeprefix("trait:") for key in entry if entry[key] == "required"}
         if not aggregate_traits <= required_traits:
             expected.append(number)
-    assert forbidden(metadata, extra_specs, properties) == expected
+    assert forbidden_numbers(metadata, extra_specs, properties) == expected
 
 
 SWITCH = "scheduler__enable_isolated_aggregate_filtering"

@@ -24,7 +24,7 @@ CLOUD = (
 )
 
 
-def apply(zone, **fields):
+def apply_filter(zone, **fields):
     plugin = MapAZToPlacementAggregate.with_settings(settings_with())
     assert plugin.enabled(plugin.settings)
     return plugin.apply(
@@ -52,36 +52,36 @@ def uuids(*numbers):
     ],
 )
 def test_request_requires_the_aggregates_of_its_zones(zone, numbers):
-    outcome = apply(zone)
+    outcome = apply_filter(zone)
     assert outcome.spec.destination.aggregates == (",".join(uuids(*numbers)),)
     assert outcome.changes == {"aggregates": uuids(*numbers)}
 
 
 def test_aggregates_of_the_request_are_required_too():
-    outcome = apply("az2", requested_destination={"aggregates": ["x,y"]})
+    outcome = apply_filter("az2", requested_destination={"aggregates": ["x,y"]})
     assert outcome.spec.destination.aggregates == ("x,y", *uuids(2))
 
 
 @pytest.mark.parametrize("zone", [None, ""])
 def test_request_without_a_zone_does_not_change(zone):
-    assert apply(zone) is None
+    assert apply_filter(zone) is None
 
 
 @pytest.mark.parametrize("zone", ["az9", "AZ1", "az", "az9,az8", " , "])
 def test_unknown_zone_is_rejected_by_name(zone):
-    outcome = apply(zone)
+    outcome = apply_filter(zone)
     assert isinstance(outcome, Rejection)
     assert repr(zone) in outcome.reason
 
 
 def test_default_zone_forbids_the_aggregates_of_other_zones():
-    outcome = apply("nova")
+    outcome = apply_filter("nova")
     assert outcome.spec.destination.aggregates == ()
     assert list(outcome.spec.destination.forbidden_aggregates) == uuids(1, 2, 3, 5)
     assert outcome.changes == {"forbidden_aggregates": uuids(1, 2, 3, 5)}
-    outcome = apply("nova,az1")
+    outcome = apply_filter("nova,az1")
     assert list(outcome.spec.destination.forbidden_aggregates) == uuids(2, 5)
-    outcome = apply("nova", requested_destination={"forbidden_aggregates": uuids(1, 9)})
+    outcome = apply_filter("nova", requested_destination={"forbidden_aggregates": uuids(1, 9)})
     assert list(outcome.spec.destination.forbidden_aggregates) == uuids(1, 9, 2, 3, 5)
     assert outcome.changes == {"forbidden_aggregates": uuids(2, 3, 5)}
 
@@ -124,12 +124,12 @@ TARGETS = {
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 @pytest.mark.parametrize("zone", ["nova", "gone"])
 def test_unknown_zone_does_not_reject_requested_hosts_and_moves(zone, target):
-    assert apply(zone, **target) is None
+    assert apply_filter(zone, **target) is None
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 def test_known_zone_also_applies_to_requested_hosts_and_moves(target):
-    assert apply("az2", **target).changes == {"aggregates": uuids(2)}
+    assert apply_filter("az2", **target).changes == {"aggregates": uuids(2)}
 
 
 @pytest.fixture

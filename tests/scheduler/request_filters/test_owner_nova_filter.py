@@ -19,11 +19,11 @@ REQUEST, PORT = str(UUID(int=7)), str(UUID(int=8))
 NEWEST = {"OpenStack-API-Version": "compute 2.96"}
 
 
-def a_group(requester_id, **fields):
+def request_group(requester_id, **fields):
     return {"requester_id": requester_id, "resources": {"CUSTOM_PCI_GPU": 1}, **fields}
 
 
-def devices(*requested, requests=()):
+def device_request(*requested, requests=()):
     """Return a request for these groups, and for these PCI devices."""
     request = InstancePCIRequests.from_document({"requests": list(requests)})
     return replace(build_spec(requested_resources=list(requested)), pci_requests=request)
@@ -43,9 +43,9 @@ def test_root_trait_is_required_if_all_nodes_have_it():
 
 
 def test_trait_is_required_in_groups_of_pci_devices():
-    request = devices(
-        a_group(f"{REQUEST}-0"),
-        a_group(f"{REQUEST}-1", required_traits=["CUSTOM_FAST"]),
+    request = device_request(
+        request_group(f"{REQUEST}-0"),
+        request_group(f"{REQUEST}-1", required_traits=["CUSTOM_FAST"]),
         requests=[BY_ALIAS],
     )
     outcome = run_filter(OwnerNovaFilter, request, MARKED)
@@ -71,7 +71,7 @@ def test_trait_is_required_in_groups_of_pci_devices():
     ids=["no PCI requests", "accelerator", "no device of it", "port", "nobody"],
 )
 def test_other_groups_do_not_change(requester, requests):
-    request = devices(a_group(requester), requests=requests)
+    request = device_request(request_group(requester), requests=requests)
     outcome = run_filter(OwnerNovaFilter, request, MARKED)
     assert outcome.spec.requested_resources == request.requested_resources
     assert outcome.changes == {"root_required": [OWNER]}

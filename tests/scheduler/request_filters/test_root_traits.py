@@ -154,18 +154,18 @@ def test_error_for_a_contradiction_has_its_keys(kind, extra_specs, properties, k
 DISK_FORMATS = ("aki", "ami", "ari", "iso", "ploop", "qcow2", "raw", "vdi", "vhd", "vhdx", "vmdk")
 
 
-def an_image(disk_format, **fields):
+def image_spec(disk_format, **fields):
     return build_spec(image={"disk_format": disk_format}, **fields)
 
 
 @pytest.mark.parametrize(
     ("request_spec", "traits"),
     [
-        *((an_image(name), [f"COMPUTE_IMAGE_TYPE_{name.upper()}"]) for name in DISK_FORMATS),
-        (an_image("qcow2", is_bfv=True), []),
-        (an_image("parchment"), []),
-        (an_image(""), []),
-        (an_image(None), []),
+        *((image_spec(name), [f"COMPUTE_IMAGE_TYPE_{name.upper()}"]) for name in DISK_FORMATS),
+        (image_spec("qcow2", is_bfv=True), []),
+        (image_spec("parchment"), []),
+        (image_spec(""), []),
+        (image_spec(None), []),
         (build_spec(image=None), []),
     ],
 )

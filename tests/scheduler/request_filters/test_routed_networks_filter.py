@@ -31,7 +31,7 @@ class Cloud:
         return {uuid: AGGREGATES[uuid] for uuid in uuids if uuid in AGGREGATES}
 
 
-def apply(*networks, cloud=None, **fields):
+def apply_filter(*networks, cloud=None, **fields):
     plugin = RoutedNetworksFilter.with_settings(settings_with(**{OPTION: True}))
     assert plugin.enabled(plugin.settings)
     return plugin.apply(build_spec(requested_networks=list(networks), **fields), cloud or Cloud())
@@ -72,7 +72,7 @@ def network_on(*segments, **fields):
     ],
 )
 def test_aggregates_of_the_segments_are_required(networks, aggregates):
-    outcome = apply(*networks)
+    outcome = apply_filter(*networks)
     assert outcome.spec.destination.aggregates == tuple(aggregates)
     assert outcome.changes == {"aggregates": aggregates}
 
@@ -89,12 +89,12 @@ def test_aggregates_of_the_segments_are_required(networks, aggregates):
     ],
 )
 def test_networks_without_segments_require_nothing(networks):
-    assert apply(*networks) is None
+    assert apply_filter(*networks) is None
 
 
 def test_aggregates_of_all_segments_are_read_at_once():
     cloud = Cloud()
-    apply(
+    apply_filter(
         network_on(RACK_1, RACK_2), network_on(), network_on(RACK_3, network_id=NET_2), cloud=cloud
     )
     assert cloud.queries == [{RACK_1, RACK_2, RACK_3}]
@@ -111,7 +111,9 @@ def test_aggregates_of_all_segments_are_read_at_once():
     ids=["one of several segments", "second network", "subnet", "port"],
 )
 def test_segment_without_an_aggregate_rejects_the_request(networks, about):
-    assert apply(*networks) == Rejection(f"{about}: its segment {LOST} is in no aggregate", LOST)
+    assert apply_filter(*networks) == Rejection(
+        f"{about}: its segment {LOST} is in no aggregate", LOST
+    )
 
 
 @pytest.mark.parametrize(
@@ -124,7 +126,7 @@ def test_segment_without_an_aggregate_rejects_the_request(networks, about):
     ],
 )
 def test_unknown_segments_reject_the_request(networks, about):
-    refusal = apply(*networks)
+    refusal = apply_filter(*networks)
     assert isinstance(refusal, Rejection)
     assert refusal.reason == (
         f"the segments of {about} are not known: set [neutron] auth_type, or give them in "
@@ -135,7 +137,7 @@ def test_unknown_segments_reject_the_request(networks, about):
 def test_host_and_aggregates_of_the_request_remain():
     assert not RoutedNetworksFilter().enabled(settings_with())
     fields = {"host": "cn1", "aggregates": ["x,y"], "forbidden_aggregates": ["z"]}
-    destination = apply(network_on(RACK_1), requested_destination=fields).spec.destination
+    destination = apply_filter(network_on(RACK_1), requested_destination=fields).spec.destination
     assert destination.host == "cn1"
     assert destination.aggregates == ("x,y", "agg1")
     assert destination.forbidden_aggregates == ("z",)

@@ -104,7 +104,7 @@ def cloud(sqlite_app):
     return sqlite_app
 
 
-def select(app, policy, *uuids, **fields):
+def select_hosts(app, policy, *uuids, **fields):
     """Return the hosts for these instances of a group that has instance 1 as its member."""
     group = {"policy": policy, "members": [instance(1)]}
     body = {"request_spec": spec(*uuids, instance_group=group, **fields)}
@@ -115,16 +115,20 @@ def select(app, policy, *uuids, **fields):
 def test_instances_of_a_request_count_for_each_other(cloud):
     cloud.put_json(f"/scheduler/v1/instances/{instance(1)}", {"host": "cn3", "node": "cn3"})
     three = tuple(map(instance, (2, 3, 4)))
-    assert selected_hosts(select(cloud, "soft-affinity", *three)) == ["cn3"] * 3
-    assert selected_hosts(select(cloud, "soft-anti-affinity", *three)) == ["cn1", "cn2", "cn3"]
+    assert selected_hosts(select_hosts(cloud, "soft-affinity", *three)) == ["cn3"] * 3
+    assert selected_hosts(select_hosts(cloud, "soft-anti-affinity", *three)) == [
+        "cn1",
+        "cn2",
+        "cn3",
+    ]
     two = {"instance_uuids": None, "num_instances": 2}
-    assert selected_hosts(select(cloud, "soft-affinity", **two)) == ["cn3", "cn3"]
-    assert selected_hosts(select(cloud, "soft-anti-affinity", **two)) == ["cn1", "cn2"]
+    assert selected_hosts(select_hosts(cloud, "soft-affinity", **two)) == ["cn3", "cn3"]
+    assert selected_hosts(select_hosts(cloud, "soft-anti-affinity", **two)) == ["cn1", "cn2"]
 
 
 def test_members_are_read_in_one_statement_if_needed(cloud):
     cloud.put_json(f"/scheduler/v1/instances/{instance(1)}", {"host": "cn3", "node": "cn3"})
-    select(cloud, "soft-affinity", instance(2))  # what is kept from one request to the next
+    select_hosts(cloud, "soft-affinity", instance(2))  # what is kept from one request to the next
     counts = {}
     for policy in ("soft-affinity", "soft-anti-affinity", None):
         group = {"policy": policy, "members": [instance(1)]} if policy else None

@@ -58,7 +58,7 @@ class Clamped(BaseHostWeigher):
         return host_state.free_ram_mb
 
 
-def weigh(plugin, *figures):
+def weigh_with(plugin, *figures):
     hosts = [WeighedHost(build_host_state(free_ram_mb=figure)) for figure in figures]
     return list(plugin.weigh_objects(hosts, build_spec()))
 
@@ -67,8 +67,8 @@ def test_weights_are_limited_to_fixed_ends():
     class Unlimited(Clamped):
         minval = maxval = None
 
-    assert weigh(Clamped(), 1, 3, 5) == [2, 3, 4]
-    assert weigh(Unlimited(), 1, 3, 5) == [1, 3, 5]
+    assert weigh_with(Clamped(), 1, 3, 5) == [2, 3, 4]
+    assert weigh_with(Unlimited(), 1, 3, 5) == [1, 3, 5]
     host = build_host_state(aggregates=build_aggregates({"clamped_weight_multiplier": "5"}))
     assert Clamped().weight_multiplier(host) == 1.0
     assert Clamped().multipliers([host, host]) == [1.0, 1.0]
@@ -79,9 +79,9 @@ def test_column_weighs_all_hosts_unless_a_subclass_weighs_each_host():
         def _weigh_object(self, host_state, spec):
             return 2 * super()._weigh_object(host_state, spec)
 
-    assert weigh(Column(), 1, 3, 5) == [2, 3, 5]
+    assert weigh_with(Column(), 1, 3, 5) == [2, 3, 5]
     assert Column()._weigh_object(build_host_state(free_ram_mb=1), build_spec()) == 1
-    assert weigh(Twice(), 1, 3, 5) == [2, 6, 10]
+    assert weigh_with(Twice(), 1, 3, 5) == [2, 6, 10]
 
 
 class Column(BaseHostWeigher):
@@ -93,7 +93,7 @@ class Column(BaseHostWeigher):
 
 def test_weigher_without_a_method_is_an_error():
     with pytest.raises(NotImplementedError, match="BaseHostWeigher"):
-        weigh(BaseHostWeigher(), 1)
+        weigh_with(BaseHostWeigher(), 1)
 
 
 MULTIPLIERS = [

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from placement_sched.scheduler.weighing import run_weighers
 from placement_sched.scheduler.weights.compute import BuildFailureWeigher
 from placement_sched.scheduler.weights.ram import RAMWeigher
-from tests.scheduler.weights.weighing import raw_weights, run, weigh_hosts
+from tests.scheduler.weights.weighing import raw_weights, weigh, weigh_hosts
 from tests.support.explanations import weight
 from tests.support.states import build_aggregates, build_host_state, build_spec, settings_with
 
@@ -28,7 +28,7 @@ def test_hosts_with_more_failures_have_lower_weights():
 
 
 def test_multiplier_is_reported_with_its_sign():
-    answer = run(BuildFailureWeigher, HOSTS)
+    answer = weigh(BuildFailureWeigher, HOSTS)
     assert asdict(answer.reports[0]) == {"name": NAME, "multiplier": -1000000.0}
     assert answer.host_reports()[-1].weights[NAME].as_json() == weight(1.0, 4, -1000000.0)
 

@@ -11,7 +11,7 @@ from placement_sched.model.compute_node import Metric
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from placement_sched.scheduler.weights.metrics import MetricsWeigher
-from tests.scheduler.weights.weighing import raw_weights, run, weigh_hosts
+from tests.scheduler.weights.weighing import raw_weights, weigh, weigh_hosts
 from tests.support.scheduling import report, spec
 from tests.support.states import build_aggregates, build_host_state
 
@@ -66,7 +66,7 @@ def test_greatest_sum_is_best_unless_the_multiplier_is_negative():
 def test_missing_metric_is_an_error_or_has_the_configured_weight(host_without_metric):
     options = {SETTING: ["cpu.percent=1"]}
     with pytest.raises(PluginFailed, match=r"MetricsWeigher failed: host cn4, node cn4 does not"):
-        run(MetricsWeigher, [*HOSTS, host_without_metric], **options)
+        weigh(MetricsWeigher, [*HOSTS, host_without_metric], **options)
     answer = raw_weights(
         MetricsWeigher, [*HOSTS, host_without_metric], **options, **{REQUIRED: False}
     )
@@ -99,7 +99,7 @@ def test_missing_metric_with_ratio_0_is_ignored(setting, multiplier, expected):
     options = {SETTING: setting, REQUIRED: False}
     assert raw_weights(MetricsWeigher, [*HOSTS, host_without_metric], **options)["cn4"] == expected
     with pytest.raises(PluginFailed, match=r"does not report cpu"):
-        run(MetricsWeigher, [*HOSTS, host_without_metric], **{SETTING: setting})
+        weigh(MetricsWeigher, [*HOSTS, host_without_metric], **{SETTING: setting})
 
 
 @pytest.mark.parametrize("required", [True, False])
@@ -109,7 +109,7 @@ def test_metric_by_numa_node_is_an_error_as_in_nova(required):
     for ratio in ("1", "0"):
         options = {SETTING: [f"numa.membw.current={ratio}"], REQUIRED: required}
         with pytest.raises(PluginFailed, match=r"cn4 reports numa\.membw\.current by NUMA node"):
-            run(MetricsWeigher, hosts, **options)
+            weigh(MetricsWeigher, hosts, **options)
     # A metric before it in the setting that is missing decides first.
     setting = {SETTING: ["cpu.percent=1", "numa.membw.current=1"], REQUIRED: False}
     assert raw_weights(MetricsWeigher, hosts, **setting)["cn4"] == -10000.0

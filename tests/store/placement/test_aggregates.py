@@ -16,7 +16,7 @@ LATER = NOW + timedelta(hours=1)
 
 
 @pytest.fixture
-def ids(database):
+def provider_ids(database):
     """The ids of three providers."""
     uuids = make_providers(database, [[], [], []])
     with database.read() as connection:
@@ -24,56 +24,65 @@ def ids(database):
     return [found[uuid].id for uuid in uuids]
 
 
-def generations(database, ids):
+def provider_generations(database, ids):
     return list(
         database.write(lambda connection: resource_providers.lock(connection, ids)).values()
     )
 
 
-def members(database, ids, aggregate):
+def membership_of(database, ids, aggregate):
     with database.read() as connection:
         return [aggregate in aggregates.of_provider(connection, number) for number in ids]
 
 
-def test_members_join_and_leave_once(database, ids):
+def test_members_are_added_and_removed_once(database, provider_ids):
     rack = str(uuid4())
-    first = [ids[0]]
-    assert database.write(lambda c: aggregates.add_members(c, rack, first, NOW)) == {ids[0]}
-    both = ids[:2]
-    assert database.write(lambda c: aggregates.add_members(c, rack, both, LATER)) == {ids[1]}
-    assert members(database, ids, rack) == [True, True, False]
-    assert generations(database, ids) == [1, 1, 0]
-    gone = database.write(lambda c: aggregates.remove_members(c, rack, ids[1:], LATER))
-    assert gone == {ids[1]}
-    assert members(database, ids, rack) == [True, False, False]
-    assert generations(database, ids) == [1, 2, 0]
+    first = [provider_ids[0]]
+    assert database.write(lambda c: aggregates.add_members(c, rack, first, NOW)) == {
+        provider_ids[0]
+    }
+    both = provider_ids[:2]
+    assert database.write(lambda c: aggregates.add_members(c, rack, both, LATER)) == {
+        provider_ids[1]
+    }
+    assert membership_of(database, provider_ids, rack) == [True, True, False]
+    assert provider_generations(database, provider_ids) == [1, 1, 0]
+    gone = database.write(lambda c: aggregates.remove_members(c, rack, provider_ids[1:], LATER))
+    assert gone == {provider_ids[1]}
+    assert membership_of(database, provider_ids, rack) == [True, False, False]
+    assert provider_generations(database, provider_ids) == [1, 2, 0]
 
 
-def test_nobody_joins_or_leaves_nothing(database, ids):
+def test_empty_member_list_changes_nothing(database, provider_ids):
     rack = str(uuid4())
     assert database.write(lambda c: aggregates.add_members(c, rack, [], NOW)) == frozenset()
-    assert database.write(lambda c: aggregates.remove_members(c, rack, ids, NOW)) == frozenset()
-    assert generations(database, ids) == [0, 0, 0]
+    assert (
+        database.write(lambda c: aggregates.remove_members(c, rack, provider_ids, NOW))
+        == frozenset()
+    )
+    assert provider_generations(database, provider_ids) == [0, 0, 0]
 
 
-def test_who_is_gone_does_not_join(database, ids):
+def test_deleted_provider_is_not_added(database, provider_ids):
     rack = str(uuid4())
-    joined = database.write(lambda c: aggregates.add_members(c, rack, [ids[0], 2**31 - 1], NOW))
-    assert joined == {ids[0]}
+    joined = database.write(
+        lambda c: aggregates.add_members(c, rack, [provider_ids[0], 2**31 - 1], NOW)
+    )
+    assert joined == {provider_ids[0]}
 
 
-def test_a_providers_aggregates_are_replaced(database, ids):
+def test_aggregates_of_a_provider_are_replaced(database, provider_ids):
     one, two, three = (str(uuid4()) for _ in range(3))
     changes = [
-        database.write(lambda c, uuids=uuids: aggregates.replace(c, ids[0], uuids, NOW))
+        database.write(lambda c, uuids=uuids: aggregates.replace(c, provider_ids[0], uuids, NOW))
         for uuids in ([one, two], [two, three], [three, two], [])
     ]
     assert changes == [True, True, False, True]
-    assert members(database, ids, two) == [False, False, False]
+    assert membership_of(database, provider_ids, two) == [False, False, False]
 
 
-def test_many_members_take_as_many_statements_as_one(database):
-    def statements(count):
+def test_statement_count_is_independent_of_members(database):
+    def count_statements(count):
         uuids = make_providers(database, [[]] * count)
         with database.read() as connection:
             found = resource_providers.by_uuids(connection, uuids)
@@ -84,4 +93,4 @@ def test_many_members_take_as_many_statements_as_one(database):
             database.write(lambda c: aggregates.remove_members(c, rack, numbers, NOW))
         return len(seen)
 
-    assert statements(1) == statements(150)
+    assert count_statements(1) == count_statements(150)

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.all_databases
 OWNER = {"project_id": "project", "user_id": "user"}
 
 
-def claim(consumer=None, generation=UNCHECKED, owner=OWNER, consumer_type=None, **amounts):
+def build_claim(consumer=None, generation=UNCHECKED, owner=OWNER, consumer_type=None, **amounts):
     """A claim; ``amounts`` are given as ``{provider: {class: amount}}`` under ``on``."""
     return ConsumerClaim(
         consumer=consumer or str(uuid4()),
@@ -39,11 +39,11 @@ def claim(consumer=None, generation=UNCHECKED, owner=OWNER, consumer_type=None, 
     )
 
 
-def replace(database, *claims):
+def replace_allocations(database, *claims):
     database.write(lambda connection: allocations.replace(connection, claims, NOW))
 
 
-def held(database, *consumers):
+def read_allocations(database, *consumers):
     """What these consumers have, as ``{(consumer, provider, class): used}``."""
     with database.read() as connection:
         return {
@@ -62,17 +62,20 @@ def generation_of(database, provider):
         return resource_providers.by_uuid(connection, provider).generation
 
 
-def consumers_kept(database):
+def stored_consumers(database):
     with database.read() as connection:
         return set(connection.scalars(select(tables.consumers.c.uuid)))
 
 
-def test_replace_makes_consumers_hold_exactly_what_is_claimed(database):
+def test_replace_stores_exactly_the_claimed_allocations(database):
     one, two = make_provider(database, VCPU=8, DISK_GB=10), make_provider(database, VCPU=8)
-    first, second = claim(on={one: {"VCPU": 2, "DISK_GB": 3}}), claim(on={two: {"VCPU": 4}})
-    replace(database, first, second)
-    replace(database, claim(first.consumer, on={two: {"VCPU": 1}}))
-    assert held(database, first.consumer, second.consumer) == {
+    first, second = (
+        build_claim(on={one: {"VCPU": 2, "DISK_GB": 3}}),
+        build_claim(on={two: {"VCPU": 4}}),
+    )
+    replace_allocations(database, first, second)
+    replace_allocations(database, build_claim(first.consumer, on={two: {"VCPU": 1}}))
+    assert read_allocations(database, first.consumer, second.consumer) == {
         (first.consumer, two, "VCPU"): 1,
         (second.consumer, two, "VCPU"): 4,
     }
@@ -80,47 +83,50 @@ def test_replace_makes_consumers_hold_exactly_what_is_claimed(database):
 
 def test_replace_sets_owner_type_and_generations(database):
     provider = make_provider(database, VCPU=8)
-    first = claim(on={provider: {"VCPU": 2}}, consumer_type="INSTANCE")
-    replace(database, first)
+    first = build_claim(on={provider: {"VCPU": 2}}, consumer_type="INSTANCE")
+    replace_allocations(database, first)
     made = consumer_of(database, first.consumer)
     assert (made.generation, made.project_id, made.user_id) == (1, "project", "user")
     assert made.consumer_type == "INSTANCE"
     other = {"project_id": "other", "user_id": "somebody"}
-    replace(database, claim(first.consumer, 1, other, on={provider: {"VCPU": 1}}))
+    replace_allocations(database, build_claim(first.consumer, 1, other, on={provider: {"VCPU": 1}}))
     changed = consumer_of(database, first.consumer)
     assert (changed.generation, changed.project_id, changed.user_id) == (2, "other", "somebody")
     assert changed.consumer_type == "INSTANCE", "a claim that names no type leaves it"
     assert generation_of(database, provider) == 2
 
 
-def test_generations_of_providers_moved_away_from_stay_and_of_those_given_up_rise(database):
+def test_only_generations_of_released_providers_rise(database):
     old, new = make_provider(database, VCPU=8), make_provider(database, VCPU=8)
-    moving = claim(on={old: {"VCPU": 1}})
-    replace(database, moving)
-    replace(database, claim(moving.consumer, on={new: {"VCPU": 1}}))
+    moving = build_claim(on={old: {"VCPU": 1}})
+    replace_allocations(database, moving)
+    replace_allocations(database, build_claim(moving.consumer, on={new: {"VCPU": 1}}))
     assert (generation_of(database, old), generation_of(database, new)) == (1, 1)
-    replace(database, claim(moving.consumer))
+    replace_allocations(database, build_claim(moving.consumer))
     assert (generation_of(database, old), generation_of(database, new)) == (1, 2)
 
 
-def test_consumer_left_without_allocations_is_forgotten(database):
+def test_consumer_without_allocations_is_deleted(database):
     provider = make_provider(database, VCPU=8)
-    leaving, staying = claim(on={provider: {"VCPU": 1}}), claim(on={provider: {"VCPU": 2}})
-    replace(database, leaving, staying)
-    replace(database, claim(leaving.consumer, 1), claim(generation=None))
-    assert consumers_kept(database) == {staying.consumer}
-    replace(database, claim(leaving.consumer, None, on={provider: {"VCPU": 1}}))
+    leaving, staying = (
+        build_claim(on={provider: {"VCPU": 1}}),
+        build_claim(on={provider: {"VCPU": 2}}),
+    )
+    replace_allocations(database, leaving, staying)
+    replace_allocations(database, build_claim(leaving.consumer, 1), build_claim(generation=None))
+    assert stored_consumers(database) == {staying.consumer}
+    replace_allocations(database, build_claim(leaving.consumer, None, on={provider: {"VCPU": 1}}))
     assert consumer_of(database, leaving.consumer).generation == 1
 
 
-def test_remove_frees_and_forgets_and_raises_no_provider_generation(database):
+def test_remove_deletes_allocations_and_keeps_provider_generations(database):
     provider = make_provider(database, VCPU=8)
-    one, two = claim(on={provider: {"VCPU": 1}}), claim(on={provider: {"VCPU": 2}})
-    replace(database, one, two)
+    one, two = build_claim(on={provider: {"VCPU": 1}}), build_claim(on={provider: {"VCPU": 2}})
+    replace_allocations(database, one, two)
     gone = [one.consumer, str(uuid4())]
     assert database.write(lambda connection: allocations.remove(connection, gone)) == 1
     assert database.write(lambda connection: allocations.remove(connection, gone)) == 0
-    assert consumers_kept(database) == {two.consumer}
+    assert stored_consumers(database) == {two.consumer}
     assert generation_of(database, provider) == 1
 
 
@@ -128,28 +134,30 @@ def test_remove_frees_and_forgets_and_raises_no_provider_generation(database):
     ("given", "expected"),
     [(None, "expected 1 but got null"), (0, "expected 1 but got 0"), (2, "expected 1 but got 2")],
 )
-def test_wrong_generation_of_a_holder_conflicts(sqlite_database, given, expected):
+def test_wrong_consumer_generation_is_a_conflict(sqlite_database, given, expected):
     provider = make_provider(sqlite_database, VCPU=8)
-    first = claim(on={provider: {"VCPU": 1}})
-    replace(sqlite_database, first)
+    first = build_claim(on={provider: {"VCPU": 1}})
+    replace_allocations(sqlite_database, first)
     with pytest.raises(ConcurrentUpdate, match=expected):
-        replace(sqlite_database, claim(first.consumer, given, on={provider: {"VCPU": 2}}))
-    assert list(held(sqlite_database, first.consumer).values()) == [1]
+        replace_allocations(
+            sqlite_database, build_claim(first.consumer, given, on={provider: {"VCPU": 2}})
+        )
+    assert list(read_allocations(sqlite_database, first.consumer).values()) == [1]
 
 
-def test_generation_for_an_unknown_consumer_conflicts_before_anything_else_is_looked_at(
-    sqlite_database,
-):
+def test_generation_of_an_unknown_consumer_is_checked_first(sqlite_database):
     with pytest.raises(ConcurrentUpdate, match="expected null but got 4"):
-        replace(sqlite_database, claim(generation=4, on={str(uuid4()): {"NO_SUCH": 1}}))
-    assert consumers_kept(sqlite_database) == set()
+        replace_allocations(
+            sqlite_database, build_claim(generation=4, on={str(uuid4()): {"NO_SUCH": 1}})
+        )
+    assert stored_consumers(sqlite_database) == set()
 
 
-def test_consumer_that_another_service_left_without_allocations_is_as_good_as_new(database):
+def test_existing_consumer_without_allocations_counts_as_new(database):
     provider, uuid = make_provider(database, VCPU=8), str(uuid4())
     row = {"uuid": uuid, "project_id": 1, "user_id": 1, "generation": 0}
     database.write(lambda connection: connection.execute(insert(tables.consumers), row))
-    replace(database, claim(uuid, None, on={provider: {"VCPU": 1}}))
+    replace_allocations(database, build_claim(uuid, None, on={provider: {"VCPU": 1}}))
     assert consumer_of(database, uuid).generation == 1
 
 
@@ -173,70 +181,77 @@ def test_consumer_that_another_service_left_without_allocations_is_as_good_as_ne
     ],
     ids=["no inventory", "capacity", "min_unit", "max_unit", "step_size", "unknown class"],
 )
-def test_what_does_not_fit_is_refused_whole(sqlite_database, amounts, error, words):
+def test_claim_exceeding_capacity_is_rejected_entirely(sqlite_database, amounts, error, words):
     memory = Inventory(
         resource_class="MEMORY_MB", total=1024, min_unit=64, max_unit=512, step_size=64
     )
     provider = make_provider(sqlite_database, memory, VCPU=8)
-    good = claim(on={provider: {"VCPU": 1}})
+    good = build_claim(on={provider: {"VCPU": 1}})
     with pytest.raises(error, match=words):
-        replace(sqlite_database, good, claim(on={provider: amounts}))
-    assert held(sqlite_database, good.consumer) == {}
-    assert consumers_kept(sqlite_database) == set()
+        replace_allocations(sqlite_database, good, build_claim(on={provider: amounts}))
+    assert read_allocations(sqlite_database, good.consumer) == {}
+    assert stored_consumers(sqlite_database) == set()
     assert generation_of(sqlite_database, provider) == 0
 
 
-def test_unknown_provider_is_named(sqlite_database):
+def test_unknown_provider_is_named_in_the_error(sqlite_database):
     unknown = str(uuid4())
     with pytest.raises(Invalid, match=f"provider '{unknown}' that does not exist"):
-        replace(sqlite_database, claim(on={unknown: {"VCPU": 1}}))
+        replace_allocations(sqlite_database, build_claim(on={unknown: {"VCPU": 1}}))
 
 
-def test_claims_of_one_write_are_counted_together(database):
+def test_claims_of_one_write_share_capacity(database):
     provider = make_provider(database, VCPU=8)
     with pytest.raises(CapacityExceeded, match="10 requested"):
-        replace(database, claim(on={provider: {"VCPU": 5}}), claim(on={provider: {"VCPU": 5}}))
-    first = claim(on={provider: {"VCPU": 8}})
-    replace(database, first)
+        replace_allocations(
+            database,
+            build_claim(on={provider: {"VCPU": 5}}),
+            build_claim(on={provider: {"VCPU": 5}}),
+        )
+    first = build_claim(on={provider: {"VCPU": 8}})
+    replace_allocations(database, first)
     # What one gives up, the other may have in the same write.
-    second = claim(on={provider: {"VCPU": 8}})
-    replace(database, claim(first.consumer, 1), second)
-    assert held(database, first.consumer, second.consumer) == {
+    second = build_claim(on={provider: {"VCPU": 8}})
+    replace_allocations(database, build_claim(first.consumer, 1), second)
+    assert read_allocations(database, first.consumer, second.consumer) == {
         (second.consumer, provider, "VCPU"): 8
     }
 
 
-def test_over_full_provider_may_change_only_for_the_not_worse(database):
+def test_overcommitted_provider_accepts_only_reductions(database):
     provider = make_provider(database, VCPU=8)
-    one, two = claim(on={provider: {"VCPU": 4}}), claim(on={provider: {"VCPU": 4}})
-    replace(database, one, two)
+    one, two = build_claim(on={provider: {"VCPU": 4}}), build_claim(on={provider: {"VCPU": 4}})
+    replace_allocations(database, one, two)
     set_inventory(database, provider, Inventory(resource_class="VCPU", total=4))
-    replace(database, claim(one.consumer, on={provider: {"VCPU": 4}}))
-    replace(database, claim(one.consumer, on={provider: {"VCPU": 3}}))
+    replace_allocations(database, build_claim(one.consumer, on={provider: {"VCPU": 4}}))
+    replace_allocations(database, build_claim(one.consumer, on={provider: {"VCPU": 3}}))
     with pytest.raises(CapacityExceeded):
-        replace(database, claim(one.consumer, on={provider: {"VCPU": 4}}))
+        replace_allocations(database, build_claim(one.consumer, on={provider: {"VCPU": 4}}))
     with pytest.raises(CapacityExceeded):
-        replace(database, claim(on={provider: {"VCPU": 1}}))
-    assert sorted(held(database, one.consumer, two.consumer).values()) == [3, 4]
+        replace_allocations(database, build_claim(on={provider: {"VCPU": 1}}))
+    assert sorted(read_allocations(database, one.consumer, two.consumer).values()) == [3, 4]
 
 
-def test_names_that_differ_in_case_find_their_owner_on_every_database(database):
+def test_owner_differing_in_case_is_found_on_every_database(database):
     provider = make_provider(database, VCPU=8)
     for project in ("Alpha", "alpha", "ALPHA"):
-        replace(database, claim(owner={**OWNER, "project_id": project}, on={provider: {"VCPU": 1}}))
+        replace_allocations(
+            database,
+            build_claim(owner={**OWNER, "project_id": project}, on={provider: {"VCPU": 1}}),
+        )
     with database.read() as connection:
         owners = select(tables.projects.c.external_id)
         assert {name.lower() for name in connection.scalars(owners)} == {"alpha"}
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["new consumers", "known consumers"])
-def test_number_of_statements_depends_on_no_number_of_rows(database, known):
+def test_statement_count_is_independent_of_rows(database, known):
     counts = []
     for size in (1, 20):
         stocks = [[Inventory(resource_class=name, total=99) for name in ("VCPU", "DISK_GB")]]
         where = make_providers(database, stocks * size)
         claims = [
-            claim(
+            build_claim(
                 owner={"project_id": f"project-{size}-{number}", "user_id": f"user-{number}"},
                 consumer_type=f"TYPE_{size}_{number}",
                 on={provider: {"VCPU": 1, "DISK_GB": 2} for provider in where},
@@ -244,9 +259,9 @@ def test_number_of_statements_depends_on_no_number_of_rows(database, known):
             for number in range(size)
         ]
         if known:
-            replace(database, *claims)
+            replace_allocations(database, *claims)
         with record_statements(database) as seen:
-            replace(database, *claims)
+            replace_allocations(database, *claims)
         counts.append(len(seen))
     assert counts[0] == counts[1]
 
@@ -270,9 +285,7 @@ writes = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40)), max_size=6)
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_a_write_is_let_in_exactly_when_the_capacity_rule_says_so(
-    database, first, then, before, after
-):
+def test_writes_follow_the_capacity_rule(database, first, then, before, after):
     """Writes of three consumers, with the inventory changed between, against a plain model."""
     provider = make_provider(database, first)
     consumers = [str(uuid4()) for _ in range(3)]
@@ -287,13 +300,13 @@ def test_a_write_is_let_in_exactly_when_the_capacity_rule_says_so(
             )
             on = {provider: {"VCPU": amount}} if amount else {}
             try:
-                replace(database, claim(consumers[who], on=on))
+                replace_allocations(database, build_claim(consumers[who], on=on))
             except CapacityExceeded:
                 assert not allowed
             else:
                 assert allowed
                 model[who] = amount
-    assert sum(held(database, *consumers).values()) == sum(model.values())
+    assert sum(read_allocations(database, *consumers).values()) == sum(model.values())
 
 
 @pytest.mark.parametrize(
@@ -304,5 +317,5 @@ def test_a_write_is_let_in_exactly_when_the_capacity_rule_says_so(
         ("A" * 36, "a" * 36),
     ],
 )
-def test_a_consumer_has_one_spelling(spelling, kept):
+def test_consumer_uuid_is_normalized(spelling, kept):
     assert canonical_uuid(spelling) == kept

@@ -82,7 +82,7 @@ def claim_each_whole(barrier, which, url, providers):
     return told
 
 
-def create_the_same(barrier, which, url, provider, consumers):
+def create_same_consumers(barrier, which, url, provider, consumers):
     """Create the same consumers as everybody else."""
     claimant = Claimant(url)
     told = []
@@ -92,7 +92,7 @@ def create_the_same(barrier, which, url, provider, consumers):
     return told
 
 
-def shuffle(barrier, which, url, providers, writes):
+def move_consumers_at_random(barrier, which, url, providers, writes):
     """Move consumers, own and shared ones, about between nearly full providers at random."""
     claimant, dice = Claimant(url), random.Random(which)
     names = [str(UUID(int=number)) for number in (1, 2, 100 + which, 200 + which)]
@@ -115,7 +115,7 @@ def shuffle(barrier, which, url, providers, writes):
 
 
 @pytest.mark.parametrize("claimants", [2, 6])
-def test_of_several_who_claim_a_whole_provider_exactly_one_wins(
+def test_one_of_concurrent_claims_on_a_whole_provider_succeeds(
     database, database_url, claimants, record_property
 ):
     providers = [make_provider(database, VCPU=8) for _ in range(ROUNDS)]
@@ -125,45 +125,43 @@ def test_of_several_who_claim_a_whole_provider_exactly_one_wins(
         assert answers == {(204, None): 1, (409, "placement.undefined_code"): claimants - 1}, (
             f"round {number}"
         )
-        assert used(database, provider) == [8]
+        assert used_amounts(database, provider) == [8]
     assert_invariants(database)
-    record_property(TRIED, tried(database, results, "claims of whole providers"))
+    record_property(TRIED, describe_results(database, results, "claims of whole providers"))
 
 
-def test_of_several_who_create_one_consumer_exactly_one_wins(
+def test_one_of_concurrent_creations_of_a_consumer_succeeds(
     database, database_url, record_property
 ):
     provider = make_provider(database, VCPU=1000)
     consumers = [str(uuid4()) for _ in range(ROUNDS)]
-    results = run_in_processes(3, create_the_same, database_url, provider, consumers)
+    results = run_in_processes(3, create_same_consumers, database_url, provider, consumers)
     for number in range(ROUNDS):
         answers = Counter(result[1:] for result in results if result[0] == number)
         assert answers == {(204, None): 1, (409, "placement.concurrent_update"): 2}
-    assert used(database, provider) == [1] * ROUNDS
+    assert used_amounts(database, provider) == [1] * ROUNDS
     assert_invariants(database)
-    record_property(TRIED, tried(database, results, "claims of one consumer by all"))
+    record_property(TRIED, describe_results(database, results, "claims of one consumer by all"))
 
 
-def test_consumers_that_move_about_at_random_never_overfill_and_never_block(
-    database, database_url, record_property
-):
+def test_random_concurrent_moves_never_overcommit_or_block(database, database_url, record_property):
     providers = [make_provider(database, VCPU=8) for _ in range(4)]
-    results = run_in_processes(4, shuffle, database_url, providers, ROUNDS * 2)
+    results = run_in_processes(4, move_consumers_at_random, database_url, providers, ROUNDS * 2)
     assert {(status, code) for _, status, code in results} <= {
         (204, None),
         (409, "placement.undefined_code"),
     }
     assert any(status == 204 for _, status, _ in results)
     for provider in providers:
-        assert sum(used(database, provider)) <= 8
+        assert sum(used_amounts(database, provider)) <= 8
     assert_invariants(database)
-    record_property(TRIED, tried(database, results, "moves at random"))
+    record_property(TRIED, describe_results(database, results, "moves at random"))
 
 
-def tried(database: Database, results: list[Result], what: str) -> str:
+def describe_results(database: Database, results: list[Result], what: str) -> str:
     return f"{len(results)} {what} on {database.reader.dialect.name}"
 
 
-def used(database: Database, provider: str) -> list[int]:
+def used_amounts(database: Database, provider: str) -> list[int]:
     with database.read() as connection:
         return [one.used for one in allocations.of_provider(connection, provider)[1]]

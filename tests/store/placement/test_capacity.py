@@ -37,10 +37,10 @@ def stocks(draw):
     return inventory, draw(st.integers(0, 60))
 
 
-def use(database, by_uuid):
+def allocate_vcpus(database, by_uuid):
     """Allocate that much VCPU of each provider, whatever fits."""
 
-    def work(connection):
+    def write_rows(connection):
         (class_id,) = resource_classes.ids_by_name(connection, ["VCPU"]).values()
         found = resource_providers.by_uuids(connection, by_uuid)
         rows = [
@@ -57,10 +57,10 @@ def use(database, by_uuid):
         if rows:
             connection.execute(allocations.insert(), rows)
 
-    database.write(work)
+    database.write(write_rows)
 
 
-def free(database, amount):
+def providers_with_capacity(database, amount):
     """Return the uuids of the providers that a list of those with room for ``amount`` shows."""
     with database.read() as connection:
         query = ProviderQuery(resources={"VCPU": amount})
@@ -75,25 +75,25 @@ def free(database, amount):
 @given(st.lists(stocks(), min_size=1, max_size=30), st.lists(st.integers(1, 120), max_size=5))
 def test_sql_and_python_agree_on_what_fits(database, made, amounts):
     uuids = make_providers(database, [[inventory] for inventory, _ in made])
-    use(database, {uuid: used for uuid, (_, used) in zip(uuids, made, strict=True)})
+    allocate_vcpus(database, {uuid: used for uuid, (_, used) in zip(uuids, made, strict=True)})
     for amount in amounts:
         expected = {
             uuid
             for uuid, (inventory, used) in zip(uuids, made, strict=True)
             if fits(inventory, used, amount)
         }
-        assert free(database, amount) & set(uuids) == expected
+        assert providers_with_capacity(database, amount) & set(uuids) == expected
 
 
 @pytest.mark.parametrize("ratio", [1.9, 16.1, 0.7, 4.3])
-def test_the_last_unit_of_an_odd_ratio_fits(database, ratio):
+def test_last_unit_of_a_fractional_ratio_fits(database, ratio):
     inventory = Inventory(resource_class="VCPU", total=10, allocation_ratio=ratio)
     uuids = set(make_providers(database, [[inventory]]))
-    assert free(database, inventory.capacity) == uuids
-    assert free(database, inventory.capacity + 1) == set()
+    assert providers_with_capacity(database, inventory.capacity) == uuids
+    assert providers_with_capacity(database, inventory.capacity + 1) == set()
 
 
-def test_more_than_any_inventory_holds_is_found_nowhere(database):
+def test_amount_above_every_inventory_has_no_provider(database):
     make_providers(database, [[Inventory(resource_class="VCPU", total=MAX_INT)]])
-    assert len(free(database, MAX_INT)) == 1
-    assert free(database, MAX_INT + 1) == set()
+    assert len(providers_with_capacity(database, MAX_INT)) == 1
+    assert providers_with_capacity(database, MAX_INT + 1) == set()

@@ -13,7 +13,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.request_stats import begin_stats, request_stats
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
-from tests.support.placement_copy import Copy
+from tests.support.placement_copy import ChangeLogCopy
 from tests.support.versions import LATEST_HEADERS
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.usefixtures("log_of_changes")]
@@ -86,14 +86,14 @@ WRITES = {
 }
 
 
-def do(database, *statements):
+def execute_statements(database, *statements):
     """Execute statements in one transaction."""
 
-    def work(connection):
+    def write_rows(connection):
         for statement in statements:
             connection.execute(text(statement))
 
-    database.write(work)
+    database.write(write_rows)
 
 
 def allocate(connection, *providers):
@@ -103,75 +103,77 @@ def allocate(connection, *providers):
 
 
 @pytest.fixture
-def following(database):
+def read_new_changes(database):
     """A function that tells what was written since it was last called."""
-    do(database, *BEFORE)
-    copy = Copy(database)
+    execute_statements(database, *BEFORE)
+    copy = ChangeLogCopy(database)
 
-    def written():
+    def read_written():
         changes = copy.follow()
-        assert copy.is_right()
+        assert copy.equals_tables()
         assert not copy.doubts
         return set(changes.providers) | ({"names"} if changes.names else set())
 
-    return written
+    return read_written
 
 
 @pytest.mark.parametrize("statement", WRITES)
-def test_each_statement_is_logged_with_its_providers_and_no_others(database, following, statement):
-    do(database, statement)
-    assert following() == WRITES[statement]
-    assert following() == set()
+def test_each_statement_logs_its_providers_only(database, read_new_changes, statement):
+    execute_statements(database, statement)
+    assert read_new_changes() == WRITES[statement]
+    assert read_new_changes() == set()
 
 
-def test_a_row_inserted_over_another_is_logged(database, following):
+def test_replaced_row_is_logged(database, read_new_changes):
     """As MariaDB's REPLACE and all upserts have it."""
     if database.url.get_backend_name() == "mysql":
-        do(
+        execute_statements(
             database,
             f"REPLACE INTO resource_provider_aggregates (resource_provider_id, aggregate_id) "
             f"VALUES ({A}, 900001)",
         )
-        assert following() == {A}
+        assert read_new_changes() == {A}
         conflict = "ON DUPLICATE KEY UPDATE total = 5"
     else:
         conflict = "ON CONFLICT (resource_provider_id, resource_class_id) DO UPDATE SET total = 5"
     values = f"({B}, 0, 8, 0, 1, 8, 1, 1.0)"
-    do(database, f"INSERT INTO inventories ({INVENTORY}) VALUES {values} {conflict}")
-    assert following() == {B}
+    execute_statements(
+        database, f"INSERT INTO inventories ({INVENTORY}) VALUES {values} {conflict}"
+    )
+    assert read_new_changes() == {B}
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
-def test_truncated_table_is_read_again_as_a_whole(database, following):
+def test_truncated_table_is_reloaded(database, read_new_changes):
     with database.read() as connection:
         position = change_log.begin(connection)
-        do(database, "TRUNCATE allocations")
+        execute_statements(database, "TRUNCATE allocations")
         assert change_log.read(connection, position).is_in_doubt
 
 
-def test_nothing_is_logged_before_its_commit_nor_after_a_rollback(database, following):
+def test_only_committed_changes_are_logged(database, read_new_changes):
     with database.writer.connect() as connection:
         allocate(connection, A)
-        assert following() == set()
+        assert read_new_changes() == set()
         connection.rollback()
-        assert following() == set()
+        assert read_new_changes() == set()
         allocate(connection, B)
         connection.commit()
-        assert following() == {B}
+        assert read_new_changes() == {B}
 
 
-def test_what_a_savepoint_took_back_is_not_logged(database, following):
+def test_changes_rolled_back_to_a_savepoint_are_not_logged(database, read_new_changes):
     with database.writer.begin() as connection:
         allocate(connection, A)
         with connection.begin_nested() as savepoint:
             allocate(connection, B, C)
             savepoint.rollback()
         allocate(connection, A)
-    assert following() == {A}
+    assert read_new_changes() == {A}
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_transaction_that_ends_after_many_later_ones_is_logged(database, following):
+def test_long_transaction_is_logged(database, read_new_changes):
     with database.writer.connect() as long:
         allocate(long, A)
         for _ in range(30):
@@ -180,42 +182,42 @@ def test_transaction_that_ends_after_many_later_ones_is_logged(database, followi
             with database.writer.connect() as connection:
                 allocate(connection, B)
                 connection.rollback()
-            assert following() == {B}
+            assert read_new_changes() == {B}
         long.commit()
-    assert following() == {A}
+    assert read_new_changes() == {A}
 
 
-def test_many_rows_of_one_statement_are_one_row_of_the_log_on_postgresql(database, following):
+def test_statement_is_one_log_row_on_postgresql(database, read_new_changes):
     rows = ", ".join(f"({A}, 'many', {number}, 1)" for number in range(1000))
     with database.read() as connection:
         count = select(func.count()).select_from(tables.provider_changes)
         before = connection.scalar(count)
-        do(
+        execute_statements(
             database,
             "INSERT INTO allocations (resource_provider_id, consumer_id, resource_class_id, used) "
             f"VALUES {rows}",
         )
         if database.url.get_backend_name() == "postgresql":
             assert connection.scalar(count) == before + 1
-    assert following() == {A}
+    assert read_new_changes() == {A}
 
 
-def test_reading_is_one_statement(database, following):
-    following()
+def test_reading_the_log_takes_one_statement(database, read_new_changes):
+    read_new_changes()
     with database.read() as connection:
         position = change_log.begin(connection)
-        do(database, f"DELETE FROM allocations WHERE resource_provider_id = {A}")
+        execute_statements(database, f"DELETE FROM allocations WHERE resource_provider_id = {A}")
         begin_stats()
         change_log.read(connection, position)
         assert request_stats().statements == 1
 
 
-def test_what_this_service_writes_is_logged(database, database_url, make_app):
+def test_writes_of_this_service_are_logged(database, database_url, make_app):
     """Each kind of write of the Placement API, and a reshape."""
     settings = make_settings(database_url, placement__providers_in_memory=True)
     app = make_app(settings, in_memory=True)
     provider, child = str(uuid4()), str(uuid4())
-    copy, at = Copy(database), "/placement/resource_providers"
+    copy, at = ChangeLogCopy(database), "/placement/resource_providers"
     consumer = {"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE"}
     inventories = {"VCPU": {"total": 8}, "DISK_GB": {"total": 100}}
     headers = {**LATEST_HEADERS, "X-Roles": "admin,service"}
@@ -223,7 +225,7 @@ def test_what_this_service_writes_is_logged(database, database_url, make_app):
     def write(method, path, *body):
         getattr(app, method)(path, *body, headers=headers)
         changes = copy.follow()
-        assert copy.is_right()
+        assert copy.equals_tables()
         return len(changes.providers), changes.names
 
     steps = [
@@ -302,41 +304,43 @@ def clock(monkeypatch):
     return now
 
 
-def change(database, number=7):
-    do(database, f"UPDATE allocations SET used = {number} WHERE resource_provider_id = {A}")
+def change_allocation(database, number=7):
+    execute_statements(
+        database, f"UPDATE allocations SET used = {number} WHERE resource_provider_id = {A}"
+    )
 
 
-def test_lost_rows_are_noticed(database, following):
+def test_lost_log_rows_are_detected(database, read_new_changes):
     """A dump that is restored has other rows under the same ids, or none."""
     with database.read() as connection:
-        change(database)
+        change_allocation(database)
         position = change_log.begin(connection)
         assert change_log.read(connection, position).position == position
         last = f"WHERE id = {max(position.rows.values())}"
-        do(database, f"UPDATE sched_provider_changes SET provider_id = 77 {last}")
+        execute_statements(database, f"UPDATE sched_provider_changes SET provider_id = 77 {last}")
         assert change_log.read(connection, position).lacks_rows
-        do(database, f"DELETE FROM sched_provider_changes {last}")
+        execute_statements(database, f"DELETE FROM sched_provider_changes {last}")
         assert change_log.read(connection, position).lacks_rows
 
 
-def test_row_that_comes_back_is_no_loss(database, following):
+def test_reappearing_log_row_is_not_lost(database, read_new_changes):
     """A node of a Galera cluster may be behind another for a moment."""
     with database.read() as connection:
-        change(database)
+        change_allocation(database)
         position = change_log.begin(connection)
         last = max(position.rows.values())
-        do(database, f"UPDATE sched_provider_changes SET id = -1 WHERE id = {last}")
+        execute_statements(database, f"UPDATE sched_provider_changes SET id = -1 WHERE id = {last}")
         assert change_log.read(connection, position).lacks_rows
-        do(database, f"UPDATE sched_provider_changes SET id = {last} WHERE id = -1")
-        change(database, 8)
+        execute_statements(database, f"UPDATE sched_provider_changes SET id = {last} WHERE id = -1")
+        change_allocation(database, 8)
         assert change_log.read(connection, position).providers == {A}
 
 
-def test_old_rows_are_counted_and_not_read_again(database, following, clock):
+def test_old_log_rows_are_counted_without_being_read(database, read_new_changes, clock):
     with database.read() as connection:
         position = change_log.begin(connection)
         for number in range(5):
-            change(database, number)
+            change_allocation(database, number)
             changes = change_log.read(connection, position)
             assert changes.providers == {A}
             position = changes.position
@@ -349,28 +353,28 @@ def test_old_rows_are_counted_and_not_read_again(database, following, clock):
         assert change_log.read_late_rows(connection, position).position == position
 
 
-def test_reader_begins_after_a_transaction_that_wrote_more_than_is_read_again(
-    database, following, clock, monkeypatch
-):
+def test_reader_starts_after_a_large_transaction(database, read_new_changes, clock, monkeypatch):
     monkeypatch.setattr(change_log, "MAX_ROWS", 6)
     for number in range(20):
-        change(database, number)
+        change_allocation(database, number)
     with database.read() as connection:
         position = change_log.begin(connection)
         assert len(position.rows) == 3
-        change(database, 21)
+        change_allocation(database, 21)
         changes = change_log.read(connection, position)
         assert changes.providers == {A}
         assert change_log.read_late_rows(connection, changes.position).position == changes.position
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_late_rows_are_found_by_their_number(database, following, clock):
+def test_late_rows_are_found_by_id(database, read_new_changes, clock):
     with database.read() as connection, database.writer.connect() as long:
         position = change_log.begin(connection)
         allocate(long, A)
         for _ in range(3):
-            do(database, "UPDATE allocations SET used = used + 1 WHERE consumer_id = 'y'")
+            execute_statements(
+                database, "UPDATE allocations SET used = used + 1 WHERE consumer_id = 'y'"
+            )
             clock[0] += change_log.OVERLAP + 1
             position = change_log.read(connection, position).position
         assert change_log.read_late_rows(connection, position).providers == set()
@@ -382,7 +386,9 @@ def test_late_rows_are_found_by_their_number(database, following, clock):
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_long_transaction_of_this_service_is_found_at_once(database_url, following, monkeypatch):
+def test_long_transaction_of_this_service_is_read_at_once(
+    database_url, read_new_changes, monkeypatch
+):
     monkeypatch.setattr("placement_sched.db.transaction.LONG_TRANSACTION", 0.0)
     own = Database(make_settings(database_url, placement__providers_in_memory=True))
     own.marks_commits = True
@@ -395,13 +401,13 @@ def test_long_transaction_of_this_service_is_found_at_once(database_url, followi
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_late_rows_of_transactions_that_were_open_at_the_start_are_found(
-    database, following, clock
-):
+def test_late_rows_of_transactions_open_at_start_are_found(database, read_new_changes, clock):
     with database.read() as connection, database.writer.connect() as long:
         allocate(long, A)
         for number in range(3):
-            do(database, f"UPDATE allocations SET used = {number} WHERE resource_provider_id = {B}")
+            execute_statements(
+                database, f"UPDATE allocations SET used = {number} WHERE resource_provider_id = {B}"
+            )
         position = change_log.begin(connection)
         long.commit()
         first = change_log.read(connection, position)
@@ -410,11 +416,15 @@ def test_late_rows_of_transactions_that_were_open_at_the_start_are_found(
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_late_rows_of_open_transactions_are_found_after_a_quiet_hour(database, following):
-    do(database, "UPDATE sched_provider_changes SET created_at = '2020-01-01 00:00:00'")
+def test_late_rows_of_open_transactions_are_found_after_a_quiet_hour(database, read_new_changes):
+    execute_statements(
+        database, "UPDATE sched_provider_changes SET created_at = '2020-01-01 00:00:00'"
+    )
     with database.read() as connection, database.writer.connect() as long:
         allocate(long, A)
-        do(database, f"UPDATE allocations SET used = 3 WHERE resource_provider_id = {B}")
+        execute_statements(
+            database, f"UPDATE allocations SET used = 3 WHERE resource_provider_id = {B}"
+        )
         position = change_log.begin(connection)
         long.commit()
         first = change_log.read(connection, position)
@@ -422,11 +432,11 @@ def test_late_rows_of_open_transactions_are_found_after_a_quiet_hour(database, f
         assert A in first.providers | late.providers
 
 
-def test_points_of_the_last_hour_follow(database, following, clock):
+def test_hourly_positions_advance(database, read_new_changes, clock):
     with database.read() as connection:
         position = change_log.begin(connection)
         for number in range(40):
-            change(database, number)
+            change_allocation(database, number)
             clock[0] += change_log.LATE_STEP
             position = change_log.read(connection, position).position
             assert change_log.read_late_rows(connection, position).position == position
@@ -437,40 +447,40 @@ def test_points_of_the_last_hour_follow(database, following, clock):
 class TestTrimming:
     NOW = timedelta(0)
 
-    def test_young_rows_stay(self, database, following):
+    def test_recent_rows_are_kept(self, database, read_new_changes):
         with database.read() as connection:
             position = change_log.begin(connection)
-            do(database, "UPDATE allocations SET used = 7")
+            execute_statements(database, "UPDATE allocations SET used = 7")
             assert change_log.trim(connection) == 0
             assert change_log.read(connection, position).providers == {A, B}
 
-    def test_old_rows_go_but_the_newest(self, database, following):
+    def test_old_rows_are_deleted_except_the_newest(self, database, read_new_changes):
         with database.read() as connection:
-            do(database, "UPDATE allocations SET used = 7")
+            execute_statements(database, "UPDATE allocations SET used = 7")
             position = change_log.begin(connection)
             time.sleep(0.01)  # SQLite's time has milliseconds
             assert change_log.trim(connection, self.NOW) > 0
             assert change_log.trim(connection, self.NOW) == 0
             count = select(func.count()).select_from(tables.provider_changes)
             assert connection.scalar(count) == 1
-            change(database, 8)
+            change_allocation(database, 8)
             changes = change_log.read(connection, change_log.begin(connection))
             assert not changes.providers
             # What was read lately is not as old.
             assert change_log.read(connection, position).lacks_rows == (len(position.rows) > 1)
 
-    def test_reader_that_starts_again_is_right(self, database):
-        do(database, *BEFORE)
+    def test_restarted_reader_is_correct_after_trimming(self, database):
+        execute_statements(database, *BEFORE)
         with database.read() as connection:
             for number in range(5):
-                do(database, f"UPDATE allocations SET used = {number}")
+                execute_statements(database, f"UPDATE allocations SET used = {number}")
                 change_log.trim(connection, self.NOW)
-                copy = Copy(database)
-                do(database, f"UPDATE inventories SET total = {number + 1}")
+                copy = ChangeLogCopy(database)
+                execute_statements(database, f"UPDATE inventories SET total = {number + 1}")
                 copy.follow()
-                assert copy.is_right()
+                assert copy.equals_tables()
 
 
-def test_the_log_is_kept(database):
+def test_log_is_active(database):
     with database.read() as connection:
         assert change_log.reason_without_log(connection) is None

@@ -17,7 +17,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
 from tests.exploring import draws
-from tests.support.placement_copy import Copy
+from tests.support.placement_copy import ChangeLogCopy
 from tests.support.processes import run_in_processes
 
 pytestmark = [
@@ -58,7 +58,7 @@ class Writer:
         self._each(ALLOCATIONS.delete())
         self.rows = self.rows[:-1]
 
-    def take_back(self, provider):
+    def roll_back_to_savepoint(self, provider):
         rows = self.rows
         savepoint = self.connection.begin_nested()
         self.insert(provider)
@@ -78,7 +78,16 @@ class Writer:
             self.connection.execute(statement.where(ALLOCATIONS.c.id == number))
 
 
-WRITING = ("insert", "insert", "change", "move", "remove", "take_back", "commit", "roll_back")
+WRITING = (
+    "insert",
+    "insert",
+    "change",
+    "move",
+    "remove",
+    "roll_back_to_savepoint",
+    "commit",
+    "roll_back",
+)
 steps = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(WRITING), st.integers(0, 3), st.integers(1, 4)),
@@ -100,12 +109,12 @@ def overlap(request, monkeypatch):
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_copy_that_follows_equals_the_tables_after_each_reading(database, overlap, steps):
+def test_copy_equals_the_tables_after_each_read(database, overlap, steps):
     cloud = Cloud(database)
     try:
         for name, *arguments in steps:
             cloud.step(name, *arguments)
-        cloud.end()
+        cloud.finish_writers()
     finally:
         for writer in cloud.writers:
             writer.connection.close()
@@ -116,18 +125,18 @@ class Cloud:
 
     def __init__(self, database):
         self.database = database
-        self.prompt, self.late = Copy(database), Copy(database)
+        self.prompt, self.late = ChangeLogCopy(database), ChangeLogCopy(database)
         self.writers = [Writer(database) for _ in range(4)]
 
     def step(self, name, *arguments):
         if name == "trim":
             self.trim()
         elif name == "begin":
-            self.late = Copy(self.database)
+            self.late = ChangeLogCopy(self.database)
         elif name in {"follow", "follow late"}:
             copy = self.prompt if name == "follow" else self.late
             copy.follow()
-            assert copy.is_right()
+            assert copy.equals_tables()
         else:
             number, provider = arguments
             if self.may_write(self.writers[number]):
@@ -144,12 +153,12 @@ class Cloud:
         others = (one for one in self.writers if one is not writer)
         return not (alone and any(one.is_open for one in others))
 
-    def end(self):
+    def finish_writers(self):
         for writer in self.writers:
             writer.commit()
         for copy in (self.prompt, self.late):
             copy.follow()
-            assert copy.is_right()
+            assert copy.equals_tables()
             assert not copy.follow().providers
 
 
@@ -157,7 +166,7 @@ class Cloud:
 TRANSACTIONS, WRITERS = {"sqlite": 150, "postgresql": 700, "mysql": 700}, 3
 
 
-def write(barrier, which, url, transactions):
+def write_transactions(barrier, which, url, transactions):
     """Insert rows of a new provider in each transaction, and remove some of earlier ones."""
     database, dice, left = Database(make_settings(url)), random.Random(which), []
     barrier.wait(timeout=120)
@@ -189,12 +198,14 @@ def write(barrier, which, url, transactions):
     return [which]
 
 
-def test_reader_beside_writers_of_several_processes_misses_nothing(database, database_url):
+def test_reader_misses_no_change_of_concurrent_processes(database, database_url):
     """No provider is written twice but by its removal: nothing that is missed comes again."""
-    copy, done = Copy(database), []
+    copy, done = ChangeLogCopy(database), []
     number = TRANSACTIONS[database.url.get_backend_name()]
     racing = Thread(
-        target=lambda: done.extend(run_in_processes(WRITERS, write, database_url, number))
+        target=lambda: done.extend(
+            run_in_processes(WRITERS, write_transactions, database_url, number)
+        )
     )
     racing.start()
     readings = 0
@@ -204,7 +215,7 @@ def test_reader_beside_writers_of_several_processes_misses_nothing(database, dat
     racing.join(timeout=60)
     copy.follow()
     assert sorted(done) == list(range(WRITERS))
-    assert copy.is_right()
+    assert copy.equals_tables()
     assert copy.doubts == 0
     assert len(copy.rows) > WRITERS * number / 3
     assert readings > 20

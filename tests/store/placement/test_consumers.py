@@ -21,16 +21,16 @@ def provider(sqlite_app):
 
 
 @pytest.fixture
-def consumers(sqlite_app, provider, monkeypatch):
+def full_consumers(sqlite_app, provider, monkeypatch):
     """Two consumers that hold one amount more than a request of several may change."""
     found = [str(uuid4()) for _ in range(2)]
     for one in found:
-        send(sqlite_app, {one: build_body(LATEST, {provider: AMOUNTS})})
+        post_allocations(sqlite_app, {one: build_body(LATEST, {provider: AMOUNTS})})
     monkeypatch.setattr(holders, "MAX_HELD_AMOUNTS", 3)
     return found
 
 
-def send(app, claims, status=204):
+def post_allocations(app, claims, status=204):
     return app.post_json(PATH, claims, headers=headers(LATEST), status=status)
 
 
@@ -40,52 +40,55 @@ def generation_of(app, consumer):
 
 
 @pytest.mark.parametrize("left", [{}, {"VCPU": 1}], ids=["freed", "replaced"])
-def test_more_held_than_a_second_of_work_is_refused_of_several_and_changed_of_each(
-    sqlite_app, provider, consumers, left
+def test_too_many_allocations_of_several_consumers_are_rejected(
+    sqlite_app, provider, full_consumers, left
 ):
     claim = build_body(LATEST, {provider: left} if left else {}, generation=1)
-    refused = send(sqlite_app, dict.fromkeys(consumers, claim), status=400)
+    refused = post_allocations(sqlite_app, dict.fromkeys(full_consumers, claim), status=400)
     assert "the consumers hold more than 3 amounts, which is the limit of one" in refused.text
     assert "(at $)" in refused.text
-    assert [generation_of(sqlite_app, one) for one in consumers] == [1, 1]
-    for one in consumers:
-        send(sqlite_app, {one: claim})
+    assert [generation_of(sqlite_app, one) for one in full_consumers] == [1, 1]
+    for one in full_consumers:
+        post_allocations(sqlite_app, {one: claim})
         assert generation_of(sqlite_app, one) == (2 if left else None)
 
 
-def test_as_much_as_may_be_changed_of_several_is_changed(sqlite_app, consumers, monkeypatch):
+def test_maximum_allocations_of_several_consumers_are_changed(
+    sqlite_app, full_consumers, monkeypatch
+):
     monkeypatch.setattr(holders, "MAX_HELD_AMOUNTS", 4)
-    send(sqlite_app, dict.fromkeys(consumers, build_body(LATEST, {}, generation=1)))
-    assert [generation_of(sqlite_app, one) for one in consumers] == [None, None]
+    post_allocations(
+        sqlite_app, dict.fromkeys(full_consumers, build_body(LATEST, {}, generation=1))
+    )
+    assert [generation_of(sqlite_app, one) for one in full_consumers] == [None, None]
 
 
-def test_one_consumer_may_hold_any_number_of_amounts_and_change_them(
-    sqlite_app, provider, consumers, monkeypatch
+def test_single_consumer_can_change_any_number_of_allocations(
+    sqlite_app, provider, full_consumers, monkeypatch
 ):
     monkeypatch.setattr(holders, "MAX_HELD_AMOUNTS", 1)
-    path, asked = f"{PATH}/{consumers[0]}", build_body(LATEST, {provider: AMOUNTS}, generation=1)
+    path, asked = (
+        f"{PATH}/{full_consumers[0]}",
+        build_body(LATEST, {provider: AMOUNTS}, generation=1),
+    )
     sqlite_app.put_json(path, asked, headers=headers(LATEST), status=204)
-    assert generation_of(sqlite_app, consumers[0]) == 2
+    assert generation_of(sqlite_app, full_consumers[0]) == 2
     sqlite_app.delete(path, headers=headers(LATEST), status=204)
 
 
-def test_more_held_than_a_second_of_work_is_refused_by_the_reshaper(
-    sqlite_app, provider, consumers
-):
+def test_too_many_allocations_are_rejected_by_the_reshaper(sqlite_app, provider, full_consumers):
     stock = {"inventories": {"VCPU": {"total": 9}}, "resource_provider_generation": 2}
-    claims = dict.fromkeys(consumers, build_body(LATEST, {}, generation=1))
+    claims = dict.fromkeys(full_consumers, build_body(LATEST, {}, generation=1))
     body = {"inventories": {provider: stock}, "allocations": claims}
     path = "/placement/reshaper"
     service = {**headers(LATEST), "X-Roles": "admin,service"}
     refused = sqlite_app.post_json(path, body, headers=service, status=400)
     assert "(at $.allocations)" in refused.text
-    assert [generation_of(sqlite_app, one) for one in consumers] == [1, 1]
+    assert [generation_of(sqlite_app, one) for one in full_consumers] == [1, 1]
 
 
 @pytest.mark.parametrize("claim", ["new", "add"])
-def test_more_held_than_a_second_of_work_is_refused_of_several_instances(
-    sqlite_app, monkeypatch, claim
-):
+def test_too_many_allocations_of_several_instances_are_rejected(sqlite_app, monkeypatch, claim):
     reports, path = [report("cn1"), report("cn2")], "/scheduler/v1/select_destinations"
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
     body = {"request_spec": spec(instance(1), instance(2))}

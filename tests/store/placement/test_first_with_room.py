@@ -8,21 +8,26 @@ import pytest
 from placement_sched.errors import CapacityExceeded, Invalid
 from placement_sched.model.provider import ConsumerClaim
 from placement_sched.store.placement import allocations, consumers, resource_providers
-from tests.store.placement.test_allocations import claim, consumers_kept, generation_of, held
-from tests.store.placement.test_allocations import replace as replaced
+from tests.store.placement.test_allocations import (
+    build_claim,
+    generation_of,
+    read_allocations,
+    stored_consumers,
+)
+from tests.store.placement.test_allocations import replace_allocations as replaced
 from tests.support.providers import NOW, make_provider, make_providers
 from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
 
-def on(consumer: str, *amounts: tuple[str, int]) -> ConsumerClaim:
+def vcpu_claim(consumer: str, *amounts: tuple[str, int]) -> ConsumerClaim:
     """A new consumer's claim of VCPU, by provider."""
     asked = {provider: {"VCPU": amount} for provider, amount in amounts}
-    return claim(consumer, None, on=asked)
+    return build_claim(consumer, None, on=asked)
 
 
-def placed(database, *claims) -> int:
+def write_first_fitting_claim(database, *claims) -> int:
     """Let the first claim be written that there is room for; return its number."""
     first, *others = claims
     return database.write(
@@ -31,10 +36,10 @@ def placed(database, *claims) -> int:
 
 
 @pytest.fixture
-def full(database) -> str:
+def full_provider(database) -> str:
     """The provider with the lowest id, of whose 4 VCPU all are used."""
     provider = make_provider(database, VCPU=4)
-    replaced(database, on(str(uuid4()), (provider, 4)))
+    replaced(database, vcpu_claim(str(uuid4()), (provider, 4)))
     return provider
 
 
@@ -43,96 +48,123 @@ def consumer() -> str:
     return str(uuid4())
 
 
-def test_what_there_is_room_for_is_written_and_nothing_else(database, full, consumer):
+def test_first_fitting_claim_is_written(database, full_provider, consumer):
     free = make_provider(database, VCPU=4)
-    assert placed(database, on(consumer, (free, 2)), on(consumer, (full, 2))) == 0
-    assert held(database, consumer) == {(consumer, free, "VCPU"): 2}
+    assert (
+        write_first_fitting_claim(
+            database, vcpu_claim(consumer, (free, 2)), vcpu_claim(consumer, (full_provider, 2))
+        )
+        == 0
+    )
+    assert read_allocations(database, consumer) == {(consumer, free, "VCPU"): 2}
 
 
-def test_first_with_room_is_taken_where_others_took_what_was_asked(database, full, consumer):
+def test_next_claim_is_used_if_the_first_provider_filled_up(database, full_provider, consumer):
     small, free = make_provider(database, VCPU=1), make_provider(database, VCPU=4)
     last = make_provider(database, VCPU=4)
-    claims = [on(consumer, (uuid, 2)) for uuid in (full, small, free, last)]
-    assert placed(database, *claims) == 2
-    assert held(database, consumer) == {(consumer, free, "VCPU"): 2}
+    claims = [vcpu_claim(consumer, (uuid, 2)) for uuid in (full_provider, small, free, last)]
+    assert write_first_fitting_claim(database, *claims) == 2
+    assert read_allocations(database, consumer) == {(consumer, free, "VCPU"): 2}
 
 
-def test_only_the_generation_of_the_provider_that_is_taken_rises(database, full, consumer):
+def test_only_the_used_providers_generation_rises(database, full_provider, consumer):
     free, last = make_provider(database, VCPU=4), make_provider(database, VCPU=4)
-    before = {uuid: generation_of(database, uuid) for uuid in (full, free, last)}
-    placed(database, *(on(consumer, (uuid, 2)) for uuid in before))
+    before = {uuid: generation_of(database, uuid) for uuid in (full_provider, free, last)}
+    write_first_fitting_claim(database, *(vcpu_claim(consumer, (uuid, 2)) for uuid in before))
     after = {uuid: generation_of(database, uuid) for uuid in before}
     assert after == {**before, free: before[free] + 1}
 
 
-def test_nothing_is_written_where_none_has_room(database, full, consumer):
+def test_nothing_is_written_without_capacity(database, full_provider, consumer):
     small = make_provider(database, VCPU=1)
-    with pytest.raises(CapacityExceeded, match=full):
-        placed(database, on(consumer, (full, 2)), on(consumer, (small, 2)))
-    assert held(database, consumer) == {}
-    assert consumer not in consumers_kept(database)
+    with pytest.raises(CapacityExceeded, match=full_provider):
+        write_first_fitting_claim(
+            database, vcpu_claim(consumer, (full_provider, 2)), vcpu_claim(consumer, (small, 2))
+        )
+    assert read_allocations(database, consumer) == {}
+    assert consumer not in stored_consumers(database)
 
 
-def test_provider_that_is_gone_is_passed_over(database, full, consumer):
+def test_deleted_provider_is_skipped(database, full_provider, consumer):
     free = make_provider(database, VCPU=4)
-    claims = [on(consumer, (uuid, 2)) for uuid in (full, str(uuid4()), free)]
-    assert placed(database, *claims) == 2
+    claims = [vcpu_claim(consumer, (uuid, 2)) for uuid in (full_provider, str(uuid4()), free)]
+    assert write_first_fitting_claim(database, *claims) == 2
 
 
-def test_first_choice_that_is_gone_is_an_error(database, full, consumer):
+def test_deleted_first_provider_is_an_error(database, full_provider, consumer):
     with pytest.raises(Invalid, match="does not exist"):
-        placed(database, on(consumer, (str(uuid4()), 2)), on(consumer, (full, 2)))
+        write_first_fitting_claim(
+            database,
+            vcpu_claim(consumer, (str(uuid4()), 2)),
+            vcpu_claim(consumer, (full_provider, 2)),
+        )
 
 
-def test_class_that_a_provider_has_not_is_no_room(database, full, consumer):
+def test_missing_resource_class_counts_as_no_capacity(database, full_provider, consumer):
     disk, free = make_provider(database, DISK_GB=10), make_provider(database, VCPU=4)
-    claims = [on(consumer, (uuid, 2)) for uuid in (full, disk, free)]
-    assert placed(database, *claims) == 2
+    claims = [vcpu_claim(consumer, (uuid, 2)) for uuid in (full_provider, disk, free)]
+    assert write_first_fitting_claim(database, *claims) == 2
 
 
-def test_provider_with_a_lower_id_is_locked_as_well(database, consumer):
+def test_provider_with_a_lower_id_is_locked(database, consumer):
     free, full = make_provider(database, VCPU=4), make_provider(database, VCPU=1)
-    assert placed(database, *(on(consumer, (uuid, 2)) for uuid in (full, full, free))) == 2
-    assert held(database, consumer) == {(consumer, free, "VCPU"): 2}
+    assert (
+        write_first_fitting_claim(
+            database, *(vcpu_claim(consumer, (uuid, 2)) for uuid in (full, full, free))
+        )
+        == 2
+    )
+    assert read_allocations(database, consumer) == {(consumer, free, "VCPU"): 2}
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_provider_with_a_lower_id_that_another_has_locked_is_passed_over(database, consumer):
+def test_locked_provider_with_a_lower_id_is_skipped(database, consumer):
     """To wait for it could be a deadlock. SQLite has one writer at a time."""
     taken, full = make_provider(database, VCPU=4), make_provider(database, VCPU=1)
     free = make_provider(database, VCPU=4)
     with database.writer.begin() as other:
         (number,) = consumers.ids_of(other, {consumers.PROVIDER: [taken]}).values()
         assert resource_providers.lock(other, [number])
-        assert placed(database, *(on(consumer, (uuid, 2)) for uuid in (full, taken, free))) == 2
-    assert held(database, consumer) == {(consumer, free, "VCPU"): 2}
+        assert (
+            write_first_fitting_claim(
+                database, *(vcpu_claim(consumer, (uuid, 2)) for uuid in (full, taken, free))
+            )
+            == 2
+        )
+    assert read_allocations(database, consumer) == {(consumer, free, "VCPU"): 2}
 
 
-def test_provider_that_is_locked_already_may_be_part_of_the_next_best(database, full, consumer):
+def test_already_locked_provider_can_be_used_by_the_next_claim(database, full_provider, consumer):
     """As a disk that several hosts share."""
     shared = make_provider(database, VCPU=4)
     free = make_provider(database, VCPU=4)
-    first, other = on(consumer, (full, 2), (shared, 1)), on(consumer, (shared, 1), (free, 2))
-    assert placed(database, first, other) == 1
-    assert held(database, consumer) == {(consumer, shared, "VCPU"): 1, (consumer, free, "VCPU"): 2}
+    first, other = (
+        vcpu_claim(consumer, (full_provider, 2), (shared, 1)),
+        vcpu_claim(consumer, (shared, 1), (free, 2)),
+    )
+    assert write_first_fitting_claim(database, first, other) == 1
+    assert read_allocations(database, consumer) == {
+        (consumer, shared, "VCPU"): 1,
+        (consumer, free, "VCPU"): 2,
+    }
 
 
-def test_what_a_consumer_holds_itself_counts_as_room(database, full, consumer):
+def test_own_allocations_count_as_free_capacity(database, full_provider, consumer):
     own = make_provider(database, VCPU=4)
-    replaced(database, on(consumer, (own, 3)))
-    claims = [claim(consumer, 1, on={uuid: {"VCPU": 4}}) for uuid in (full, own)]
-    assert placed(database, *claims) == 1
-    assert held(database, consumer) == {(consumer, own, "VCPU"): 4}
+    replaced(database, vcpu_claim(consumer, (own, 3)))
+    claims = [build_claim(consumer, 1, on={uuid: {"VCPU": 4}}) for uuid in (full_provider, own)]
+    assert write_first_fitting_claim(database, *claims) == 1
+    assert read_allocations(database, consumer) == {(consumer, own, "VCPU"): 4}
 
 
-def test_statements_do_not_follow_the_number_of_hosts_passed_over(database, full):
+def test_statement_count_is_independent_of_skipped_hosts(database, full_provider):
     smalls = make_providers(database, [[] for _ in range(15)])
     free = make_provider(database, VCPU=100)
     counts = []
     for others in ([], smalls[:1], smalls):
         new = str(uuid4())
-        claims = [on(new, (uuid, 2)) for uuid in (full, *others, free)]
+        claims = [vcpu_claim(new, (uuid, 2)) for uuid in (full_provider, *others, free)]
         with record_statements(database) as seen:
-            placed(database, *claims)
+            write_first_fitting_claim(database, *claims)
         counts.append(len(seen))
     assert len(set(counts[1:] if database.url.get_backend_name() == "mysql" else counts)) == 1

@@ -10,7 +10,7 @@ import pytest
 from placement_sched.errors import InUse
 from placement_sched.model.provider import Inventory
 from placement_sched.store.placement import inventories, resource_providers
-from tests.store.placement.test_capacity import use
+from tests.store.placement.test_capacity import allocate_vcpus
 from tests.support.providers import NOW, make_provider, make_providers
 from tests.support.statements import record_statements
 
@@ -26,7 +26,7 @@ def provider_of(database, uuid):
         return resource_providers.by_uuid(connection, uuid)
 
 
-def held(database, uuid):
+def read_inventories(database, uuid):
     """Return what a provider has, without times, by class."""
     with database.read() as connection:
         provider = resource_providers.by_uuid(connection, uuid)
@@ -34,7 +34,7 @@ def held(database, uuid):
     return {one.resource_class: replace(one, created_at=None, updated_at=None) for one in found}
 
 
-def times(database, uuid):
+def inventory_times(database, uuid):
     """Return when each of a provider's inventories was made and written last, by class."""
     with database.read() as connection:
         provider = resource_providers.by_uuid(connection, uuid)
@@ -42,7 +42,7 @@ def times(database, uuid):
     return {one.resource_class: (one.created_at, one.updated_at) for one in found}
 
 
-def replace_many(database, by_uuid):
+def replace_inventories(database, by_uuid):
     """Make the inventories match; return the uuids of the providers that changed."""
     with database.read() as connection:
         found = resource_providers.by_uuids(connection, by_uuid)
@@ -51,46 +51,46 @@ def replace_many(database, by_uuid):
     return {uuid for uuid in by_uuid if found[uuid].id in changed}
 
 
-def test_what_differs_is_written_and_told(database):
+def test_differing_inventories_are_written_and_returned(database):
     new, old, same = make_providers(database, [[], [VCPU, DISK], [VCPU]])
     more = replace(VCPU, total=16)
-    assert replace_many(database, {new: [VCPU], old: [more], same: [VCPU]}) == {new, old}
-    assert held(database, new) == {"VCPU": VCPU}
-    assert held(database, old) == {"VCPU": more, "DISK_GB": DISK}
+    assert replace_inventories(database, {new: [VCPU], old: [more], same: [VCPU]}) == {new, old}
+    assert read_inventories(database, new) == {"VCPU": VCPU}
+    assert read_inventories(database, old) == {"VCPU": more, "DISK_GB": DISK}
 
 
 @pytest.mark.parametrize("ratio", [16.123456, 1.9, 0.1, 1e-3, 1e20])
-def test_an_odd_ratio_changes_nothing_the_second_time(database, ratio):
+def test_fractional_ratio_is_unchanged_the_second_time(database, ratio):
     uuid = make_provider(database)
     odd = replace(VCPU, allocation_ratio=ratio)
-    assert replace_many(database, {uuid: [odd]}) == {uuid}
-    assert replace_many(database, {uuid: [odd]}) == set()
+    assert replace_inventories(database, {uuid: [odd]}) == {uuid}
+    assert replace_inventories(database, {uuid: [odd]}) == set()
 
 
-def test_many_providers_take_as_many_statements_as_one(database):
-    def statements(count):
+def test_statement_count_is_independent_of_providers(database):
+    def count_statements(count):
         uuids = make_providers(database, [[VCPU, DISK]] * count)
         by_uuid = {uuid: [replace(VCPU, total=9), replace(DISK, total=9)] for uuid in uuids}
         with record_statements(database) as seen:
-            assert replace_many(database, by_uuid) == set(uuids)
+            assert replace_inventories(database, by_uuid) == set(uuids)
         return len(seen)
 
-    assert statements(1) == statements(150)
+    assert count_statements(1) == count_statements(150)
 
 
-def test_all_are_replaced(database):
+def test_all_inventories_are_replaced(database):
     uuid = make_provider(database, VCPU, DISK)
     provider = provider_of(database, uuid)
     memory = Inventory(resource_class="MEMORY_MB", total=1)
     database.write(
         lambda connection: inventories.replace(connection, provider, [DISK, memory], NOW)
     )
-    assert held(database, uuid) == {"DISK_GB": DISK, "MEMORY_MB": memory}
+    assert read_inventories(database, uuid) == {"DISK_GB": DISK, "MEMORY_MB": memory}
 
 
 @pytest.mark.parametrize("ratio", [4.0, 16.123456])
 @pytest.mark.parametrize("more", [[], [Inventory(resource_class="MEMORY_MB", total=1)]])
-def test_what_is_put_as_it_was_keeps_its_time(database, ratio, more):
+def test_unchanged_inventory_keeps_its_update_time(database, ratio, more):
     same = replace(VCPU, allocation_ratio=ratio)
     uuid, other = make_providers(database, [[same, DISK], [same]])
     provider = provider_of(database, uuid)
@@ -98,47 +98,49 @@ def test_what_is_put_as_it_was_keeps_its_time(database, ratio, more):
         lambda connection: inventories.put(connection, {provider.id: [same, *more]}, LATER)
     )
     new = dict.fromkeys((one.resource_class for one in more), (LATER, LATER))
-    assert times(database, uuid) == {"VCPU": (NOW, NOW), "DISK_GB": (NOW, NOW), **new}
+    assert inventory_times(database, uuid) == {"VCPU": (NOW, NOW), "DISK_GB": (NOW, NOW), **new}
     wanted = [same, replace(DISK, total=99), *more]
     database.write(lambda connection: inventories.replace(connection, provider, wanted, LATER))
-    assert times(database, uuid) == {"VCPU": (NOW, NOW), "DISK_GB": (NOW, LATER), **new}
-    assert times(database, other) == {"VCPU": (NOW, NOW)}
+    assert inventory_times(database, uuid) == {"VCPU": (NOW, NOW), "DISK_GB": (NOW, LATER), **new}
+    assert inventory_times(database, other) == {"VCPU": (NOW, NOW)}
 
 
-def test_what_differs_nowhere_keeps_its_time(database):
+def test_unchanged_inventories_keep_their_update_times(database):
     uuid = make_provider(database, VCPU)
-    before = times(database, uuid)
-    assert replace_many(database, {uuid: [VCPU]}) == set()
-    assert times(database, uuid) == before
+    before = inventory_times(database, uuid)
+    assert replace_inventories(database, {uuid: [VCPU]}) == set()
+    assert inventory_times(database, uuid) == before
 
 
-def test_what_is_used_stays_with_all_the_rest(database):
+def test_inventory_in_use_prevents_the_replacement(database):
     uuid = make_provider(database, VCPU, DISK)
     provider = provider_of(database, uuid)
-    use(database, {uuid: 1})
+    allocate_vcpus(database, {uuid: 1})
     with pytest.raises(InUse, match=f"'VCPU' on resource provider '{uuid}' in use") as refusal:
         database.write(lambda connection: inventories.replace(connection, provider, [], NOW))
     assert refusal.value.code == "placement.inventory.inuse"
-    assert set(held(database, uuid)) == {"VCPU", "DISK_GB"}
+    assert set(read_inventories(database, uuid)) == {"VCPU", "DISK_GB"}
 
 
-def test_what_is_used_may_shrink(database):
+def test_inventory_in_use_can_shrink(database):
     uuid = make_provider(database, VCPU)
-    use(database, {uuid: 30})
-    assert replace_many(database, {uuid: [replace(VCPU, total=1)]}) == {uuid}
+    allocate_vcpus(database, {uuid: 30})
+    assert replace_inventories(database, {uuid: [replace(VCPU, total=1)]}) == {uuid}
 
 
-def test_many_are_removed_where_they_are(database):
+def test_inventories_are_removed_from_providers_having_them(database):
     one, two = make_providers(database, [[VCPU, DISK], [DISK]])
     with database.read() as connection:
         ids = {uuid: resource_providers.by_uuid(connection, uuid).id for uuid in (one, two)}
     wanted = {ids[one]: {"VCPU"}, ids[two]: {"VCPU"}}
     gone = database.write(lambda connection: inventories.remove(connection, wanted))
     assert gone == {ids[one]}
-    assert set(held(database, one)) == set(held(database, two)) == {"DISK_GB"}
+    assert (
+        set(read_inventories(database, one)) == set(read_inventories(database, two)) == {"DISK_GB"}
+    )
 
 
-def test_classes_that_go_from_the_same_providers_go_in_one_statement(database):
+def test_equal_removals_take_one_statement(database):
     counts = []
     for names in (["VCPU"], ["VCPU", "MEMORY_MB", "DISK_GB", "PCPU"]):
         amounts = dict.fromkeys(names, 8)

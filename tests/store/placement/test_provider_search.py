@@ -33,26 +33,26 @@ def cloud(database):
     full = make_provider(database)
     make_provider(database)
 
-    def fill(connection):
+    def write_rows(connection):
         number = resource_providers.by_uuid(connection, full).id
         traits.replace_many(connection, {number: TRAITS}, NOW)
         aggregates.replace_many(connection, {number: AGGREGATES}, NOW)
         for name in CLASSES:
             resource_classes.add(connection, name, NOW)
 
-    database.write(fill)
+    database.write(write_rows)
     return database, full
 
 
-def each(names):
+def single_name_sets(names):
     return tuple(frozenset({name}) for name in names)
 
 
-def pairs(names):
+def neighbouring_pairs(names):
     return tuple(map(frozenset, pairwise(names)))
 
 
-def found(database, **asked):
+def search_providers(database, **asked):
     """Return the uuids of the providers found, and how many queries and joins that took."""
     with record_statements(database) as seen, database.read() as connection:
         uuids = {one.uuid for one in provider_search.search(connection, ProviderQuery(**asked))}
@@ -60,7 +60,9 @@ def found(database, **asked):
     return uuids, {word: words.count(word) for word in ("SELECT", "JOIN", "AND", "OR", "CASE")}
 
 
-@pytest.mark.parametrize("sets", [each, pairs], ids=["one of each", "any of two"])
+@pytest.mark.parametrize(
+    "sets", [single_name_sets, neighbouring_pairs], ids=["one of each", "any of two"]
+)
 def test_hundreds_of_required_sets_are_evaluated_row_by_row(cloud, sets):
     """Planning a join for each takes minutes."""
     database, full = cloud
@@ -71,35 +73,35 @@ def test_hundreds_of_required_sets_are_evaluated_row_by_row(cloud, sets):
     for question in questions:
         (terms,) = question.values()
         number = len(terms.required if "traits" in question else terms.member_of)
-        uuids, words = found(database, **question)
+        uuids, words = search_providers(database, **question)
         assert uuids == {full}
         assert words["CASE"] >= number - provider_search.MAX_PLANNED
 
 
-def test_the_statement_is_the_same_for_two_forbidden_and_for_hundreds(cloud):
+def test_statement_is_equal_for_two_or_hundreds_forbidden(cloud):
     database, full = cloud
     questions = [
         [{"traits": TraitTerms(forbidden=frozenset(TRAITS[:most]))} for most in (2, 200)],
         [{"aggregates": AggregateTerms(forbidden=frozenset(AGGREGATES[:n]))} for n in (2, 250)],
     ]
     for few, many in questions:
-        uuids, words = found(database, **few)
+        uuids, words = search_providers(database, **few)
         assert full not in uuids
         assert len(uuids) == 1
-        assert found(database, **many) == (uuids, words)
+        assert search_providers(database, **many) == (uuids, words)
 
 
 def test_hundreds_of_classes_are_evaluated_row_by_row(cloud):
     database, _ = cloud
     full = make_provider(database, **dict.fromkeys(CLASSES, 4))
     make_provider(database, **dict.fromkeys(CLASSES[1:], 4))
-    uuids, words = found(database, resources=dict.fromkeys(CLASSES, 4))
+    uuids, words = search_providers(database, resources=dict.fromkeys(CLASSES, 4))
     assert uuids == {full}
     assert words["CASE"] >= len(CLASSES) // provider_search.MAX_PLANNED
-    assert found(database, resources=dict.fromkeys(CLASSES, 5))[0] == set()
+    assert search_providers(database, resources=dict.fromkeys(CLASSES, 5))[0] == set()
 
 
-def test_each_class_has_room_for_its_own_amount(database):
+def test_each_class_is_checked_for_its_own_amount(database):
     stocks = [(2, 9), (9, 2), (5, 5), (9, 9)]
     made = make_providers(
         database,
@@ -118,17 +120,17 @@ def test_each_class_has_room_for_its_own_amount(database):
             for uuid, stock in zip(made, stocks, strict=True)
             if all(has >= amount for has, amount in zip(stock, asked, strict=True))
         }
-        assert found(database, resources=amounts)[0] == expected
+        assert search_providers(database, resources=amounts)[0] == expected
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_provider_is_found_that_has_one_of_every_set(database, seed):
+def test_provider_with_a_trait_of_every_set_is_found(database, seed):
     dice = Dice.of(seed)
     made = make_providers(database, [[] for _ in range(20)])
     names, places = TRAITS[:6], AGGREGATES[:6]
     chosen = {uuid: set(dice.sample(range(6), dice.randint(0, 6))) for uuid in made}
 
-    def fill(connection):
+    def write_rows(connection):
         ids = {uuid: one.id for uuid, one in resource_providers.by_uuids(connection, made).items()}
         for replace, labels in ((traits.replace_many, names), (aggregates.replace_many, places)):
             replace(
@@ -136,7 +138,7 @@ def test_a_provider_is_found_that_has_one_of_every_set(database, seed):
             )
         traits.add_missing(connection, names, NOW)
 
-    database.write(fill)
+    database.write(write_rows)
     for _ in range(10):
         sets = [set(dice.sample(range(6), dice.randint(1, 3))) for _ in range(dice.randint(0, 4))]
         sets = list({frozenset(one) for one in sets})
@@ -152,4 +154,4 @@ def test_a_provider_is_found_that_has_one_of_every_set(database, seed):
         ):
             named = tuple(frozenset(labels[n] for n in one) for one in sets)
             terms = {required: named, "forbidden": frozenset(labels[n] for n in forbidden)}
-            assert found(database, **{key: kind(**terms)})[0] == expected
+            assert search_providers(database, **{key: kind(**terms)})[0] == expected

@@ -14,46 +14,46 @@ from tests.support.providers import NOW, make_provider
 pytestmark = pytest.mark.all_databases
 
 
-def add(database, name):
+def add_class(database, name):
     database.write(lambda connection: resource_classes.add(connection, name, NOW))
 
 
-def ids(database, *names):
+def class_ids(database, *names):
     with database.read() as connection:
         return resource_classes.ids_by_name(connection, names)
 
 
-def test_standard_classes_have_the_numbers_of_their_library(database):
+def test_standard_classes_have_the_ids_of_os_resource_classes(database):
     with database.read() as connection:
         found = resource_classes.all_by_id(connection)
     assert [found[number] for number in range(len(found))] == os_resource_classes.STANDARDS
 
 
-def test_custom_classes_are_numbered_from_10000_on(database):
-    add(database, "CUSTOM_A")
-    add(database, "CUSTOM_B")
-    assert ids(database, "CUSTOM_A", "CUSTOM_B", "CUSTOM_C") == {
+def test_custom_class_ids_start_at_10000(database):
+    add_class(database, "CUSTOM_A")
+    add_class(database, "CUSTOM_B")
+    assert class_ids(database, "CUSTOM_A", "CUSTOM_B", "CUSTOM_C") == {
         "CUSTOM_A": 10000,
         "CUSTOM_B": 10001,
     }
 
 
-def test_a_name_is_used_once(database):
-    add(database, "CUSTOM_A")
+def test_class_name_is_unique(database):
+    add_class(database, "CUSTOM_A")
     with pytest.raises(Duplicate, match="CUSTOM_A"):
-        add(database, "CUSTOM_A")
+        add_class(database, "CUSTOM_A")
 
 
-def test_made_at_once_each_has_its_number(database):
+def test_concurrently_created_classes_have_distinct_ids(database):
     names = [f"CUSTOM_{letter}" for letter in "ABCDEFGH"]
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda name: add(database, name), names))
-    assert sorted(ids(database, *names).values()) == list(range(10000, 10008))
+        list(pool.map(lambda name: add_class(database, name), names))
+    assert sorted(class_ids(database, *names).values()) == list(range(10000, 10008))
 
 
-def test_a_class_is_renamed_to_a_free_name(database):
-    add(database, "CUSTOM_A")
-    add(database, "CUSTOM_B")
+def test_class_is_renamed_to_an_unused_name(database):
+    add_class(database, "CUSTOM_A")
+    add_class(database, "CUSTOM_B")
 
     def rename(connection, name):
         old = resource_classes.by_name(connection, "CUSTOM_A")
@@ -62,11 +62,11 @@ def test_a_class_is_renamed_to_a_free_name(database):
     with pytest.raises(Duplicate, match="CUSTOM_B"):
         database.write(lambda connection: rename(connection, "CUSTOM_B"))
     database.write(lambda connection: rename(connection, "CUSTOM_C"))
-    assert ids(database, "CUSTOM_A", "CUSTOM_C") == {"CUSTOM_C": 10000}
+    assert class_ids(database, "CUSTOM_A", "CUSTOM_C") == {"CUSTOM_C": 10000}
 
 
-def test_a_class_in_use_stays(database):
-    add(database, "CUSTOM_A")
+def test_class_in_use_is_not_deleted(database):
+    add_class(database, "CUSTOM_A")
     make_provider(database, Inventory(resource_class="CUSTOM_A", total=1))
     with pytest.raises(InUse, match="CUSTOM_A"):
         database.write(
@@ -74,6 +74,6 @@ def test_a_class_in_use_stays(database):
         )
 
 
-def test_names_are_exact(database):
+def test_class_names_are_matched_exactly(database):
     with database.read() as connection, pytest.raises(NotFound):
         resource_classes.by_name(connection, "vcpu")

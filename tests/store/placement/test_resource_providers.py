@@ -19,8 +19,7 @@ pytestmark = pytest.mark.all_databases
 LATER = NOW + timedelta(hours=1)
 
 
-def make(database, name, parent_uuid=None):
-    """Create a provider and return it."""
+def create_provider(database, name, parent_uuid=None):
     return database.write(
         lambda connection: provider_trees.create(
             connection, uuid=str(uuid4()), name=name, parent_uuid=parent_uuid, now=NOW
@@ -28,12 +27,12 @@ def make(database, name, parent_uuid=None):
     )
 
 
-def read(database, provider):
+def read_provider(database, provider):
     with database.read() as connection:
         return resource_providers.by_uuid(connection, provider.uuid)
 
 
-def move(database, provider, parent, *, anywhere=True):
+def move_provider(database, provider, parent, *, anywhere=True):
     database.write(
         lambda connection: provider_trees.move(
             connection, provider.uuid, parent and parent.uuid, anywhere=anywhere, now=LATER
@@ -41,16 +40,16 @@ def move(database, provider, parent, *, anywhere=True):
     )
 
 
-def test_a_new_provider_is_the_root_of_its_own_tree(database):
-    provider = make(database, "root")
+def test_new_provider_is_its_own_root(database):
+    provider = create_provider(database, "root")
     assert (provider.root_uuid, provider.parent_uuid) == (provider.uuid, None)
     assert (provider.generation, provider.created_at) == (0, NOW)
 
 
 @pytest.mark.parametrize("is_made", [True, False], ids=["create", "move"])
-def test_parent_that_was_made_again_before_its_lock_is_none(database, monkeypatch, is_made):
-    root, other = make(database, "root"), make(database, "other")
-    parent = make(database, "parent", root.uuid)
+def test_parent_recreated_before_its_lock_is_not_found(database, monkeypatch, is_made):
+    root, other = create_provider(database, "root"), create_provider(database, "other")
+    parent = create_provider(database, "parent", root.uuid)
     lock = resource_providers.lock
 
     def lock_too_late(connection, ids):
@@ -62,13 +61,15 @@ def test_parent_that_was_made_again_before_its_lock_is_none(database, monkeypatc
 
     monkeypatch.setattr(resource_providers, "lock", lock_too_late)
     with pytest.raises(ConcurrentUpdate, match="has just been changed"):
-        make(database, "child", parent.uuid) if is_made else move(database, other, parent)
+        create_provider(database, "child", parent.uuid) if is_made else move_provider(
+            database, other, parent
+        )
 
 
-def test_many_are_made_in_as_many_statements_as_one(database):
-    parent = make(database, "parent")
+def test_statement_count_is_independent_of_created_providers(database):
+    parent = create_provider(database, "parent")
 
-    def statements(count):
+    def count_statements(count):
         rows = [NewProvider(str(uuid4()), f"n{uuid4()}") for _ in range(count)]
         rows.append(NewProvider(str(uuid4()), f"c{uuid4()}", parent))
         with record_statements(database) as seen:
@@ -78,11 +79,11 @@ def test_many_are_made_in_as_many_statements_as_one(database):
         assert set(ids) == {row.uuid for row in rows}
         return len(seen)
 
-    assert statements(2) == statements(200)
+    assert count_statements(2) == count_statements(200)
 
 
-def test_made_in_one_go_they_stand_in_their_trees(database):
-    parent = make(database, "parent")
+def test_providers_created_together_form_their_trees(database):
+    parent = create_provider(database, "parent")
     rows = [NewProvider(str(uuid4()), "a"), NewProvider(str(uuid4()), "b", parent)]
     database.write(lambda connection: resource_providers.create_many(connection, rows, NOW))
     with database.read() as connection:
@@ -93,41 +94,41 @@ def test_made_in_one_go_they_stand_in_their_trees(database):
 
 
 @pytest.mark.parametrize("taken", ["name", "uuid"])
-def test_what_is_taken_is_named(database, taken):
-    old = make(database, "old")
+def test_duplicate_name_or_uuid_is_named_in_the_error(database, taken):
+    old = create_provider(database, "old")
     row = replace(NewProvider(str(uuid4()), "new"), **{taken: getattr(old, taken)})
     with pytest.raises(Duplicate, match=f"{taken}: {getattr(old, taken)} already exists"):
         database.write(lambda connection: resource_providers.create_many(connection, [row], NOW))
 
 
-def test_a_name_that_is_taken_is_not_given(database):
-    make(database, "old")
-    new = make(database, "new")
+def test_rename_to_an_existing_name_is_rejected(database):
+    create_provider(database, "old")
+    new = create_provider(database, "new")
     with pytest.raises(Duplicate, match="name: old already exists"):
         database.write(
             lambda connection: resource_providers.rename(connection, new, name="old", now=LATER)
         )
-    assert read(database, new).name == "new"
+    assert read_provider(database, new).name == "new"
 
 
-def test_a_lock_tells_the_generations_of_those_that_are_there(database):
-    one, two = make(database, "one"), make(database, "two")
+def test_lock_returns_generations_of_existing_providers(database):
+    one, two = create_provider(database, "one"), create_provider(database, "two")
 
-    def work(connection):
+    def write_rows(connection):
         resource_providers.bump_generations(connection, [two.id], LATER)
         return resource_providers.lock(connection, [two.id, one.id, 2**31 - 1])
 
-    assert database.write(work) == {one.id: 0, two.id: 1}
-    assert read(database, two).updated_at == LATER
+    assert database.write(write_rows) == {one.id: 0, two.id: 1}
+    assert read_provider(database, two).updated_at == LATER
 
 
 def spellings(uuid):
     return [uuid.upper(), uuid.replace("-", ""), f"{{{uuid}}}", f"urn:uuid:{uuid}", uuid]
 
 
-def test_a_provider_is_found_in_any_spelling_on_every_database(database):
-    provider = make(database, "one")
-    make(database, "another")
+def test_provider_is_found_by_any_uuid_spelling(database):
+    provider = create_provider(database, "one")
+    create_provider(database, "another")
     for uuid in spellings(provider.uuid):
         with database.read() as connection:
             assert resource_providers.by_uuid(connection, uuid) == provider
@@ -137,14 +138,14 @@ def test_a_provider_is_found_in_any_spelling_on_every_database(database):
         assert locked == provider
 
 
-def test_what_only_looks_like_the_spelling_of_a_uuid_is_not_found(database):
-    provider = make(database, "one")
+def test_invalid_uuid_spelling_is_not_found(database):
+    provider = create_provider(database, "one")
     for text in (f"{provider.uuid} ", provider.uuid[:-1], "ONE", ""):
         with pytest.raises(NotFound), database.read() as connection:
             resource_providers.by_uuid(connection, text)
 
 
-def test_a_provider_kept_in_capitals_is_found_as_it_is_kept(database):
+def test_provider_stored_in_uppercase_is_found(database):
     uuid = str(uuid4()).upper()
     database.write(
         lambda connection: resource_providers.create_many(
@@ -158,25 +159,25 @@ def test_a_provider_kept_in_capitals_is_found_as_it_is_kept(database):
     assert (found.uuid, found.name) == (uuid, "theirs")
 
 
-def test_another_generation_than_the_one_given_is_a_conflict(database):
-    one = make(database, "one")
+def test_stale_generation_is_a_conflict(database):
+    one = create_provider(database, "one")
     with pytest.raises(ConcurrentUpdate, match="generation conflict"):
         database.write(lambda connection: resource_providers.lock_by_uuid(connection, one.uuid, 1))
 
 
-def locked_and_bumped(connection, provider):
+def lock_and_bump_generation(connection, provider):
     found = resource_providers.lock_by_uuid(connection, provider.uuid, 0)
     resource_providers.bump_generations(connection, [found.id], LATER)
 
 
-def read_and_bumped(connection, provider):
+def read_and_bump_generation(connection, provider):
     found = resource_providers.by_uuid(connection, provider.uuid)
     resource_providers.bump_generation_from(connection, found.id, found.uuid, 0, LATER)
 
 
-@pytest.mark.parametrize("work", [locked_and_bumped, read_and_bumped])
-def test_of_many_writers_with_one_generation_one_wins(database, work):
-    provider = make(database, "host")
+@pytest.mark.parametrize("work", [lock_and_bump_generation, read_and_bump_generation])
+def test_one_of_concurrent_writers_with_equal_generation_succeeds(database, work):
+    provider = create_provider(database, "host")
 
     def write(_number):
         try:
@@ -187,9 +188,9 @@ def test_of_many_writers_with_one_generation_one_wins(database, work):
 
     with ThreadPoolExecutor(4) as pool:
         assert sum(pool.map(write, range(8))) == 1
-    assert read(database, provider).generation == 1
+    assert read_provider(database, provider).generation == 1
 
 
-def test_what_is_not_there_is_not_found(database):
+def test_unknown_provider_is_not_found(database):
     with database.read() as connection, pytest.raises(NotFound, match="uuid nobody found"):
         resource_providers.by_uuid(connection, "nobody")

@@ -13,7 +13,7 @@ GOLD = "CUSTOM_GOLD"
 
 
 @pytest.fixture
-def ids(database):
+def provider_ids(database):
     """The ids of two providers."""
     uuids = make_providers(database, [[], []])
     with database.read() as connection:
@@ -21,31 +21,40 @@ def ids(database):
     return [found[uuid].id for uuid in uuids]
 
 
-def names(database, provider_id):
+def trait_names(database, provider_id):
     with database.read() as connection:
         return {trait.name for trait in traits.of_provider(connection, provider_id)}
 
 
-def generations(database, ids):
+def provider_generations(database, ids):
     return list(
         database.write(lambda connection: resource_providers.lock(connection, ids)).values()
     )
 
 
-def test_a_trait_is_put_on_and_taken_off_once(database, ids):
-    assert database.write(lambda c: traits.put_on(c, GOLD, [ids[0]], NOW)) == {ids[0]}
-    assert database.write(lambda c: traits.put_on(c, GOLD, ids, NOW)) == {ids[1]}
-    assert names(database, ids[0]) == names(database, ids[1]) == {GOLD}
-    assert database.write(lambda c: traits.take_off(c, GOLD, ids, NOW)) == set(ids)
-    assert database.write(lambda c: traits.take_off(c, GOLD, ids, NOW)) == frozenset()
-    assert generations(database, ids) == [2, 2]
+def test_trait_is_added_and_removed_once(database, provider_ids):
+    assert database.write(lambda c: traits.put_on(c, GOLD, [provider_ids[0]], NOW)) == {
+        provider_ids[0]
+    }
+    assert database.write(lambda c: traits.put_on(c, GOLD, provider_ids, NOW)) == {provider_ids[1]}
+    assert (
+        trait_names(database, provider_ids[0]) == trait_names(database, provider_ids[1]) == {GOLD}
+    )
+    assert database.write(lambda c: traits.take_off(c, GOLD, provider_ids, NOW)) == set(
+        provider_ids
+    )
+    assert database.write(lambda c: traits.take_off(c, GOLD, provider_ids, NOW)) == frozenset()
+    assert provider_generations(database, provider_ids) == [2, 2]
 
 
-def test_an_unknown_trait_is_on_nobody(database, ids):
-    assert database.write(lambda c: traits.take_off(c, "CUSTOM_LEAD", ids, NOW)) == frozenset()
+def test_unknown_trait_has_no_providers(database, provider_ids):
+    assert (
+        database.write(lambda c: traits.take_off(c, "CUSTOM_LEAD", provider_ids, NOW))
+        == frozenset()
+    )
 
 
-def test_names_are_exact(database):
+def test_trait_names_are_matched_exactly(database):
     with database.read() as connection:
         assert traits.ids_by_name(connection, ["hw_cpu_x86_avx", "NOPE"]).keys() <= {
             "HW_CPU_X86_AVX"
@@ -55,7 +64,7 @@ def test_names_are_exact(database):
             traits.by_name(connection, "hw_cpu_x86_avx")
 
 
-def test_a_prefix_has_no_wildcards(database):
+def test_prefix_wildcards_are_escaped(database):
     with database.read() as connection:
         assert traits.search(connection, prefix="HW%") == ()
         assert traits.search(connection, prefix="HW_CPU_X86_AVX512F%") == ()
@@ -63,11 +72,11 @@ def test_a_prefix_has_no_wildcards(database):
     assert found == {"HW_CPU_X86_AVX512F"}
 
 
-def test_a_trait_in_use_stays(database, ids):
-    database.write(lambda c: traits.put_on(c, GOLD, ids, NOW))
+def test_trait_in_use_is_not_deleted(database, provider_ids):
+    database.write(lambda c: traits.put_on(c, GOLD, provider_ids, NOW))
     with pytest.raises(InUse, match=GOLD):
         database.write(lambda c: traits.remove(c, traits.by_name(c, GOLD)))
-    database.write(lambda c: traits.take_off(c, GOLD, ids, NOW))
+    database.write(lambda c: traits.take_off(c, GOLD, provider_ids, NOW))
     database.write(lambda c: traits.remove(c, traits.by_name(c, GOLD)))
     with database.read() as connection, pytest.raises(NotFound):
         traits.by_name(connection, GOLD)

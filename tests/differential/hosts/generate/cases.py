@@ -6,9 +6,9 @@ from typing import Any
 from tests.differential.generate.dice import Dice
 from tests.differential.hosts.case import FILTERS, Case
 from tests.differential.hosts.generate import places
-from tests.differential.hosts.generate.hosts import hosts
+from tests.differential.hosts.generate.hosts import random_hosts
 from tests.differential.hosts.generate.pools import HOSTS, IMAGES, METRICS, OTHERS, PROPERTIES
-from tests.differential.hosts.generate.requests import request
+from tests.differential.hosts.generate.requests import random_request
 
 _OPTIONS = {
     "DEFAULT.service_down_time": (30, 60, 120),
@@ -25,37 +25,37 @@ _OPTIONS = {
 _NOT_NEGATIVE = ("soft_affinity", "soft_anti_affinity")
 
 
-def case(dice: Dice) -> Case:
-    here = places.instances(dice)
-    spec, options = request(dice, here), _options(dice)
+def random_case(dice: Dice) -> Case:
+    here = places.random_instances(dice)
+    spec, options = random_request(dice, here), _options(dice)
     # What nova puts on a host in a request of several has no image that could be looked at.
     if dice.chance(0.5) and not options.get("filter_scheduler.image_props_weight_multiplier"):
-        spec["instance_uuids"] += OTHERS[: dice.number(1, 3)]
+        spec["instance_uuids"] += OTHERS[: dice.integer(1, 3)]
     return Case(
-        hosts=hosts(dice),
+        hosts=random_hosts(dice),
         request_spec=spec,
-        aggregates=places.aggregates(dice),
+        aggregates=places.random_aggregates(dice),
         instances=here,
         options=options,
-        chain=tuple(dice.some(FILTERS, 0, 4)),
+        chain=tuple(dice.sample(FILTERS, 0, 4)),
     )
 
 
 def _options(dice: Dice) -> dict[str, Any]:
     options: dict[str, Any] = {
-        name: dice.one(_OPTIONS[name]) for name in dice.some(sorted(_OPTIONS), 0, 4)
+        name: dice.choice(_OPTIONS[name]) for name in dice.sample(sorted(_OPTIONS), 0, 4)
     }
-    for name in dice.some(places.MULTIPLIERS, 0, 4):
+    for name in dice.sample(places.MULTIPLIERS, 0, 4):
         group, option = ("metrics", "") if name == "metrics" else ("filter_scheduler", f"{name}_")
-        value = dice.one([0.0, 1.0, 2.5, 1000.0])
-        sign = dice.one([1, 1, -1]) if name not in _NOT_NEGATIVE else 1
+        value = dice.choice([0.0, 1.0, 2.5, 1000.0])
+        sign = dice.choice([1, 1, -1]) if name not in _NOT_NEGATIVE else 1
         options[f"{group}.{option}weight_multiplier"] = sign * value
     if dice.chance(0.4):
-        options["filter_scheduler.image_props_weight_multiplier"] = dice.one([1.0, -2.0])
+        options["filter_scheduler.image_props_weight_multiplier"] = dice.choice([1.0, -2.0])
     if dice.chance(0.3):
-        options["filter_scheduler.isolated_images"] = dice.some(IMAGES, 0, 2)
+        options["filter_scheduler.isolated_images"] = dice.sample(IMAGES, 0, 2)
     if dice.chance(0.3):
-        options["filter_scheduler.isolated_hosts"] = dice.some(HOSTS, 0, 2)
+        options["filter_scheduler.isolated_hosts"] = dice.sample(HOSTS, 0, 2)
     if dice.chance(0.6):
         options["metrics.weight_setting"] = _ratios(dice, METRICS)
         if dice.chance(0.7):
@@ -66,7 +66,9 @@ def _options(dice: Dice) -> dict[str, Any]:
 
 
 def _ratios(dice: Dice, names: tuple[str, ...]) -> list[str]:
-    ratios = [f"{name}={dice.one(['1', '-0.5', '2.5', '0'])}" for name in dice.some(names, 1, 3)]
+    ratios = [
+        f"{name}={dice.choice(['1', '-0.5', '2.5', '0'])}" for name in dice.sample(names, 1, 3)
+    ]
     if dice.chance(0.1):
-        ratios.append(dice.one(["broken", "=1", f"{names[0]}=x", f"{names[0]}=3"]))
+        ratios.append(dice.choice(["broken", "=1", f"{names[0]}=x", f"{names[0]}=3"]))
     return ratios

@@ -26,87 +26,100 @@ _MAXIMA = ("0", "1", "3", "20", " 5 ", "1.5", "many", "-1", "", "1_0", "3,1")
 _POLICIES = ("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity")
 
 
-def aggregates(dice: Dice) -> tuple[Document, ...]:
-    many = dice.number(0, 5)
+def random_aggregates(dice: Dice) -> tuple[Document, ...]:
+    many = dice.integer(0, 5)
     return tuple(
-        {"metadata": _metadata(dice), "hosts": sorted(dice.some(HOSTS, 1))} for _ in range(many)
+        {"metadata": _metadata(dice), "hosts": sorted(dice.sample(HOSTS, 1))} for _ in range(many)
     )
 
 
 def _metadata(dice: Dice) -> Document:
     metadata: Document = {}
-    for subject in dice.some((_tenants, _flavors, _maxima, _multipliers, _specs, _images), 0, 3):
+    for subject in dice.sample(
+        (
+            _tenant_metadata,
+            _flavor_metadata,
+            _maximum_metadata,
+            _multiplier_metadata,
+            _extra_spec_metadata,
+            _image_metadata,
+        ),
+        0,
+        3,
+    ):
         metadata |= subject(dice)
     return metadata
 
 
-def _joined(dice: Dice, values: tuple[str, ...], most: int = 2) -> str:
-    return dice.one([",", ", "]).join(dice.some(values, 1, most))
+def _joined_values(dice: Dice, values: tuple[str, ...], most: int = 2) -> str:
+    return dice.choice([",", ", "]).join(dice.sample(values, 1, most))
 
 
-def _tenants(dice: Dice) -> Document:
-    key = dice.one(["filter_tenant_id", "filter_tenant_id2", "filter_tenant_idX", "tenant"])
-    return {key: _joined(dice, PROJECTS)}
+def _tenant_metadata(dice: Dice) -> Document:
+    key = dice.choice(["filter_tenant_id", "filter_tenant_id2", "filter_tenant_idX", "tenant"])
+    return {key: _joined_values(dice, PROJECTS)}
 
 
-def _flavors(dice: Dice) -> Document:
-    return {"instance_type": _joined(dice, FLAVORS)}
+def _flavor_metadata(dice: Dice) -> Document:
+    return {"instance_type": _joined_values(dice, FLAVORS)}
 
 
-def _maxima(dice: Dice) -> Document:
-    key = dice.one(["max_io_ops_per_host", "max_instances_per_host"])
-    return {key: dice.one(_MAXIMA) if dice.chance(0.5) else dice.one(_MAXIMA[:5])}
+def _maximum_metadata(dice: Dice) -> Document:
+    key = dice.choice(["max_io_ops_per_host", "max_instances_per_host"])
+    return {key: dice.choice(_MAXIMA) if dice.chance(0.5) else dice.choice(_MAXIMA[:5])}
 
 
-def _multipliers(dice: Dice) -> Document:
-    names = dice.some(MULTIPLIERS, 1, 4)
+def _multiplier_metadata(dice: Dice) -> Document:
+    names = dice.sample(MULTIPLIERS, 1, 4)
     return {
-        f"{name}_weight_multiplier": dice.one(_NUMBERS if dice.chance(0.2) else _NUMBERS[:8])
+        f"{name}_weight_multiplier": dice.choice(_NUMBERS if dice.chance(0.2) else _NUMBERS[:8])
         for name in names
     }
 
 
-def _specs(dice: Dice) -> Document:
-    return {key: dice.one(SPECS[key]) for key in dice.some(sorted(SPECS), 1, 2)}
+def _extra_spec_metadata(dice: Dice) -> Document:
+    return {key: dice.choice(SPECS[key]) for key in dice.sample(sorted(SPECS), 1, 2)}
 
 
-def _images(dice: Dice) -> Document:
-    return {key: _joined(dice, PROPERTIES[key]) for key in dice.some(sorted(PROPERTIES), 1, 2)}
+def _image_metadata(dice: Dice) -> Document:
+    return {
+        key: _joined_values(dice, PROPERTIES[key]) for key in dice.sample(sorted(PROPERTIES), 1, 2)
+    }
 
 
-def properties(dice: Dice, most: int = 4) -> Document:
-    return {key: dice.one(PROPERTIES[key]) for key in dice.some(sorted(PROPERTIES), 0, most)}
+def random_properties(dice: Dice, most: int = 4) -> Document:
+    return {key: dice.choice(PROPERTIES[key]) for key in dice.sample(sorted(PROPERTIES), 0, most)}
 
 
-def instances(dice: Dice) -> tuple[Document, ...]:
-    uuids = dice.some(INSTANCES, 0)
+def random_instances(dice: Dice) -> tuple[Document, ...]:
+    uuids = dice.sample(INSTANCES, 0)
     if dice.chance(0.1):
         uuids.append(OWN_INSTANCE)
     return tuple(_instance(dice, uuid) for uuid in uuids)
 
 
 def _instance(dice: Dice, uuid: str) -> Document:
-    image = {"id": dice.one(IMAGES), "min_disk": 1, "properties": properties(dice, 6)}
+    image = {"id": dice.choice(IMAGES), "min_disk": 1, "properties": random_properties(dice, 6)}
     return {
         "uuid": uuid,
-        "host": dice.one(HOSTS),
-        "project_id": dice.one(PROJECTS),
+        "host": dice.choice(HOSTS),
+        "project_id": dice.choice(PROJECTS),
         "image": image if dice.chance(0.9) else None,
     }
 
 
-def group(dice: Dice, here: tuple[Document, ...]) -> Document:
-    members = dice.some(here, 0, 4) if here else []
+def random_group(dice: Dice, here: tuple[Document, ...]) -> Document:
+    members = dice.sample(here, 0, 4) if here else []
     # Who is moved about is a member already.
     members += [one for one in here if one["uuid"] == OWN_INSTANCE and one not in members]
-    policy = dice.one(_POLICIES)
+    policy = dice.choice(_POLICIES)
     told: Document = {
         "policy": policy,
         "members": [one["uuid"] for one in members],
         "hosts": sorted({one["host"] for one in members}),
     }
     if policy == "anti-affinity" and dice.chance(0.5):
-        told["rules"] = {"max_server_per_host": dice.number(1, 3)}
+        told["rules"] = {"max_server_per_host": dice.integer(1, 3)}
     if dice.chance(0.05):  # of a member that is recorded nowhere
-        told["hosts"] = sorted({*told["hosts"], dice.one(HOSTS)})
+        told["hosts"] = sorted({*told["hosts"], dice.choice(HOSTS)})
     return told

@@ -28,29 +28,29 @@ _TEXTS = {
 }
 
 
-def query(dice: Dice) -> str:
+def random_query(dice: Dice) -> str:
     if dice.chance(0.05):
-        return dice.one(["", "[", "[]", '["=="]', '{"=": 1}', '["and"]', '"x"', '["not"]', "{}"])
-    return json.dumps(_condition(dice, dice.number(0, 2)))
+        return dice.choice(["", "[", "[]", '["=="]', '{"=": 1}', '["and"]', '"x"', '["not"]', "{}"])
+    return json.dumps(_condition(dice, dice.integer(0, 2)))
 
 
 def _condition(dice: Dice, depth: int) -> list[Any]:
     if depth == 0:
         return _comparison(dice)
-    many = dice.number(0 if dice.chance(0.05) else 1, 3)
+    many = dice.integer(0 if dice.chance(0.05) else 1, 3)
     return [
-        dice.one(["and", "or", "not"]),
-        *(_condition(dice, dice.number(0, depth - 1)) for _ in range(many)),
+        dice.choice(["and", "or", "not"]),
+        *(_condition(dice, dice.integer(0, depth - 1)) for _ in range(many)),
     ]
 
 
 def _comparison(dice: Dice) -> list[Any]:
     pool = _NUMBERS if dice.chance(0.5) else _TEXTS
-    name = dice.one(sorted(pool))
+    name = dice.choice(sorted(pool))
     operators = ["=", "in", "<", ">", "<=", ">="] if pool is _NUMBERS else ["=", "in"]
     if dice.chance(0.03):
         operators = ["<", ">="]
-    values = dice.some(pool[name], 0 if dice.chance(0.05) else 1, 2)
+    values = dice.sample(pool[name], 0 if dice.chance(0.05) else 1, 2)
     if dice.chance(0.1):
-        values.append(dice.one(sorted(pool)))
-    return [dice.one(operators), name, *values]
+        values.append(dice.choice(sorted(pool)))
+    return [dice.choice(operators), name, *values]

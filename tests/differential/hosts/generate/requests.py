@@ -16,20 +16,20 @@ from tests.differential.hosts.generate.pools import (
     PROJECTS,
     SPECS,
 )
-from tests.differential.hosts.generate.queries import query
+from tests.differential.hosts.generate.queries import random_query
 
 Document = dict[str, Any]
 Subject = Callable[[Dice, Document], None]
 
 
-def _unscoped(dice: Dice, spec: Document) -> None:
-    key = dice.one(sorted(SPECS))
-    spec["flavor"]["extra_specs"][key] = _wanted(dice, SPECS[key])
+def _add_unscoped_extra_spec(dice: Dice, spec: Document) -> None:
+    key = dice.choice(sorted(SPECS))
+    spec["flavor"]["extra_specs"][key] = _random_comparison(dice, SPECS[key])
 
 
-def _of_aggregates(dice: Dice, spec: Document) -> None:
-    key = dice.one(sorted(SPECS))
-    wanted = _wanted(dice, SPECS[key])
+def _add_aggregate_extra_spec(dice: Dice, spec: Document) -> None:
+    key = dice.choice(sorted(SPECS))
+    wanted = _random_comparison(dice, SPECS[key])
     spec["flavor"]["extra_specs"][f"aggregate_instance_extra_specs:{key}"] = wanted
 
 
@@ -63,25 +63,27 @@ _CAPABILITIES = {
 _ATTRIBUTES = ("vcpus_total", "free_ram_mb", "hypervisor_type", "host", "cpu_info", "nothing")
 
 
-def _capabilities(dice: Dice, spec: Document) -> None:
-    key = dice.one(sorted(_CAPABILITIES))
-    spec["flavor"]["extra_specs"][f"capabilities:{key}"] = _wanted(dice, _CAPABILITIES[key])
+def _add_capability_extra_spec(dice: Dice, spec: Document) -> None:
+    key = dice.choice(sorted(_CAPABILITIES))
+    spec["flavor"]["extra_specs"][f"capabilities:{key}"] = _random_comparison(
+        dice, _CAPABILITIES[key]
+    )
 
 
-def _attribute(dice: Dice, spec: Document) -> None:
-    key = dice.one(_ATTRIBUTES)
+def _add_trusted_or_other_attribute(dice: Dice, spec: Document) -> None:
+    key = dice.choice(_ATTRIBUTES)
     values = _CAPABILITIES.get(key, ("avx", "1"))
-    spec["flavor"]["extra_specs"][key] = _wanted(dice, values)
+    spec["flavor"]["extra_specs"][key] = _random_comparison(dice, values)
 
 
-def _address_bits(dice: Dice, spec: Document) -> None:
-    spec["flavor"]["extra_specs"]["hw:maxphysaddr_bits"] = dice.one(["40", "42", "48"])
+def _add_address_bits(dice: Dice, spec: Document) -> None:
+    spec["flavor"]["extra_specs"]["hw:maxphysaddr_bits"] = dice.choice(["40", "42", "48"])
     if dice.chance(0.7):
         spec["flavor"]["extra_specs"]["hw:maxphysaddr_mode"] = "emulate"
 
 
-def _address_bits_of_the_image(dice: Dice, spec: Document) -> None:
-    spec["image"]["properties"]["hw_maxphysaddr_bits"] = dice.one([40, 42, 48])
+def _add_image_address_bits(dice: Dice, spec: Document) -> None:
+    spec["image"]["properties"]["hw_maxphysaddr_bits"] = dice.choice([40, 42, 48])
 
 
 _ODD = (
@@ -91,93 +93,93 @@ _ODD = (
 )  # fmt: skip
 
 
-def _wanted(dice: Dice, values: tuple[str, ...]) -> str:
-    kind = dice.number(0, 9)
+def _random_comparison(dice: Dice, values: tuple[str, ...]) -> str:
+    kind = dice.integer(0, 9)
     if kind < 3:
-        return dice.one(values)
+        return dice.choice(values)
     if kind == 3:
-        return " ".join(f"<or> {dice.one(values)}" for _ in range(dice.number(1, 3)))
+        return " ".join(f"<or> {dice.choice(values)}" for _ in range(dice.integer(1, 3)))
     if kind == 4:
-        return f"<all-in> {' '.join(dice.some(values, 1, 2))}"
+        return f"<all-in> {' '.join(dice.sample(values, 1, 2))}"
     if dice.chance(0.1):
-        return dice.one(_ODD)
-    return f"{dice.one(OPERATORS)} {dice.one(values)}"
+        return dice.choice(_ODD)
+    return f"{dice.choice(OPERATORS)} {dice.choice(values)}"
 
 
-def _properties(dice: Dice, spec: Document) -> None:
-    spec["image"]["properties"] |= places.properties(dice)
+def _add_image_properties(dice: Dice, spec: Document) -> None:
+    spec["image"]["properties"] |= places.random_properties(dice)
 
 
-def _host_hint(dice: Dice, spec: Document) -> None:
-    uuids = dice.some(INSTANCES, 1, 3)
+def _add_host_hint(dice: Dice, spec: Document) -> None:
+    uuids = dice.sample(INSTANCES, 1, 3)
     if dice.chance(0.05):
         uuids = [uuid.upper() for uuid in uuids]
     single = uuids[0] if dice.chance(0.4) else uuids
-    spec["scheduler_hints"][dice.one(["same_host", "different_host"])] = single
+    spec["scheduler_hints"][dice.choice(["same_host", "different_host"])] = single
 
 
-def _query(dice: Dice, spec: Document) -> None:
-    spec["scheduler_hints"]["query"] = query(dice)
+def _add_query_hint(dice: Dice, spec: Document) -> None:
+    spec["scheduler_hints"]["query"] = random_query(dice)
 
 
-def _near_address(dice: Dice, spec: Document) -> None:
-    near = dice.one(["10.0.0.5", "10.0.1.1", "192.168.3.4", "fd00::2"])
+def _add_near_address_hint(dice: Dice, spec: Document) -> None:
+    near = dice.choice(["10.0.0.5", "10.0.1.1", "192.168.3.4", "fd00::2"])
     spec["scheduler_hints"]["build_near_host_ip"] = near
     if dice.chance(0.6):
-        spec["scheduler_hints"]["cidr"] = dice.one(["/24", "/16", "/31", "/32", "/8", "/0"])
+        spec["scheduler_hints"]["cidr"] = dice.choice(["/24", "/16", "/31", "/32", "/8", "/0"])
     if dice.chance(0.05):
-        odd = dice.one([("build_near_host_ip", "nowhere"), ("cidr", "24"), ("cidr", "/200")])
+        odd = dice.choice([("build_near_host_ip", "nowhere"), ("cidr", "24"), ("cidr", "/200")])
         spec["scheduler_hints"][odd[0]] = odd[1]
 
 
-def _rebuild(dice: Dice, spec: Document) -> None:
-    spec["scheduler_hints"]["_nova_check_type"] = dice.one(["rebuild", "rebuild", "other"])
+def _add_rebuild_hint(dice: Dice, spec: Document) -> None:
+    spec["scheduler_hints"]["_nova_check_type"] = dice.choice(["rebuild", "rebuild", "other"])
 
 
-def _other_cell(dice: Dice, spec: Document) -> None:
+def _add_requested_cell(dice: Dice, spec: Document) -> None:
     spec["requested_destination"] = {
-        "cell": dice.one(CELLS),
+        "cell": dice.choice(CELLS),
         "allow_cross_cell_move": dice.chance(0.8),
     }
 
 
 #: How often each subject comes up, in parts of all.
 _SUBJECTS: dict[Subject, int] = {
-    _unscoped: 4,
-    _of_aggregates: 4,
-    _capabilities: 6,
-    _attribute: 2,
-    _address_bits: 2,
-    _address_bits_of_the_image: 1,
-    _properties: 8,
-    _host_hint: 5,
-    _query: 5,
-    _near_address: 3,
-    _rebuild: 1,
-    _other_cell: 3,
+    _add_unscoped_extra_spec: 4,
+    _add_aggregate_extra_spec: 4,
+    _add_capability_extra_spec: 6,
+    _add_trusted_or_other_attribute: 2,
+    _add_address_bits: 2,
+    _add_image_address_bits: 1,
+    _add_image_properties: 8,
+    _add_host_hint: 5,
+    _add_query_hint: 5,
+    _add_near_address_hint: 3,
+    _add_rebuild_hint: 1,
+    _add_requested_cell: 3,
 }
 
 
-def request(dice: Dice, here: tuple[Document, ...]) -> Document:
+def random_request(dice: Dice, here: tuple[Document, ...]) -> Document:
     spec: Document = {
         "instance_uuids": [OWN_INSTANCE],
-        "project_id": dice.one(PROJECTS),
+        "project_id": dice.choice(PROJECTS),
         "user_id": "u1",
         "flavor": {
-            "name": dice.one(FLAVORS),
-            "vcpus": dice.one([1, 4]),
-            "memory_mb": dice.one([512, 8192]),
-            "root_gb": dice.one([0, 10]),
+            "name": dice.choice(FLAVORS),
+            "vcpus": dice.choice([1, 4]),
+            "memory_mb": dice.choice([512, 8192]),
+            "root_gb": dice.choice([0, 10]),
             "extra_specs": {},
         },
         "image": {"properties": {}},
         "scheduler_hints": {},
     }
     if dice.chance(0.9):
-        spec["image"]["id"] = dice.one(IMAGES)
+        spec["image"]["id"] = dice.choice(IMAGES)
     if dice.chance(0.4):
-        spec["instance_group"] = places.group(dice, here)
-    drawn = dice.random.choices([*_SUBJECTS], [*_SUBJECTS.values()], k=dice.number(0, 4))
+        spec["instance_group"] = places.random_group(dice, here)
+    drawn = dice.random.choices([*_SUBJECTS], [*_SUBJECTS.values()], k=dice.integer(0, 4))
     for subject in drawn:
         subject(dice, spec)
     return spec

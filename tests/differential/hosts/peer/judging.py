@@ -47,12 +47,12 @@ class Nova:
         if "classes" in told:
             return {"filters": [*self._filter_classes], "weighers": [*self._weigher_classes]}
         timeutils.set_time_override(datetime.fromisoformat(told["now"]))
-        with _options(told["options"]), _no_databases():
+        with _option_overrides(told["options"]), _mocked_databases():
             hosts = states.states_of(told)
-            request = _caught(lambda: self._request(told))
+            request = _result_or_failure(lambda: self._request(told))
             if isinstance(request, str):
-                return _refused(told, request, len(hosts))
-            filters = _made(self._filter_classes, told["filters"])
+                return _answer_all_rejected(told, request, len(hosts))
+            filters = _create_plugins(self._filter_classes, told["filters"])
             answer = {
                 "filters": {
                     name: [self._verdict(one, host, request) for host in hosts]
@@ -60,8 +60,8 @@ class Nova:
                 }
             }
             chain = [filters[name] for name in told["chain"]]
-            answer["chain"] = _caught(lambda: self._places(chain, hosts, request))
-            answer["weighed"] = _weighed(answer["chain"], len(hosts))
+            answer["chain"] = _result_or_failure(lambda: self._places(chain, hosts, request))
+            answer["weighed"] = _hosts_to_weigh(answer["chain"], len(hosts))
             left = [hosts[place] for place in answer["weighed"]]
             answer |= self._weigh(left, request, told["weighers"], answer["weighed"])
             return {**answer, "rounds": [*self._rounds(told)]}
@@ -77,20 +77,24 @@ class Nova:
         return request
 
     def _verdict(self, plugin, host, request):
-        return _caught(lambda: bool(self._filters.get_filtered_objects([plugin], [host], request)))
+        return _result_or_failure(
+            lambda: bool(self._filters.get_filtered_objects([plugin], [host], request))
+        )
 
     def _places(self, chain, hosts, request):
         left = self._filters.get_filtered_objects(chain, hosts, request)
         return [place for place, host in enumerate(hosts) if any(host is one for one in left)]
 
     def _weigh(self, hosts, request, names, places):
-        by_name = _made(self._weigher_classes, names)
+        by_name = _create_plugins(self._weigher_classes, names)
         return {
             "weighers": {
-                name: _caught(lambda one=one: self._said(one, hosts, request))
+                name: _result_or_failure(lambda one=one: self._said(one, hosts, request))
                 for name, one in by_name.items()
             },
-            "weights": _caught(lambda: self._sorted([*by_name.values()], hosts, request, places)),
+            "weights": _result_or_failure(
+                lambda: self._sorted([*by_name.values()], hosts, request, places)
+            ),
         }
 
     def _said(self, weigher, hosts, request):
@@ -108,8 +112,8 @@ class Nova:
         return [[place_of[id(one.obj)], one.weight] for one in best]
 
     def _rounds(self, told):
-        chain = [*_made(self._filter_classes, told["chain"]).values()]
-        chosen_by = [*_made(self._weigher_classes, told["weighers"]).values()]
+        chain = [*_create_plugins(self._filter_classes, told["chain"]).values()]
+        chosen_by = [*_create_plugins(self._weigher_classes, told["weighers"]).values()]
         every, request = states.states_of(told), self._request(told)
         left = every
         for index, uuid in enumerate(told["request_spec"]["instance_uuids"]):
@@ -122,29 +126,29 @@ class Nova:
             if not best:
                 yield {"left": [], "weights": [], "chosen": None}
                 return
-            weights = [[_place(every, one.obj), one.weight] for one in best]
-            chosen = _first(every, weights)
+            weights = [[_index_of_host(every, one.obj), one.weight] for one in best]
+            chosen = _heaviest_host(every, weights)
             yield {"left": sorted(place for place, _ in weights), "weights": weights,
                    "chosen": chosen}  # fmt: skip
             manager.SchedulerManager._consume_selected_host(every[chosen], request, uuid)
             left = [one.obj for one in best]
 
 
-def _made(classes, names):
+def _create_plugins(classes, names):
     return {name: classes[name]() for name in names}
 
 
-def _place(hosts, host):
+def _index_of_host(hosts, host):
     return next(place for place, one in enumerate(hosts) if one is host)
 
 
-def _first(hosts, weights):
+def _heaviest_host(hosts, weights):
     most = weights[0][1]
     heaviest = [place for place, weight in weights if math.isclose(weight, most, rel_tol=1e-9)]
     return min(heaviest, key=lambda place: (hosts[place].host, hosts[place].nodename))
 
 
-def _refused(told, refusal, many):
+def _answer_all_rejected(told, refusal, many):
     return {
         "filters": {name: [refusal] * many for name in told["filters"]},
         "chain": refusal,
@@ -155,11 +159,11 @@ def _refused(told, refusal, many):
     }
 
 
-def _weighed(chain, many):
+def _hosts_to_weigh(chain, many):
     return chain if isinstance(chain, list) and chain else list(range(many))
 
 
-def _caught(run):
+def _result_or_failure(run):
     try:
         return run()
     except Exception as failure:  # noqa: BLE001 - whatever nova raises is what is asked
@@ -167,7 +171,7 @@ def _caught(run):
 
 
 @contextmanager
-def _no_databases():
+def _mocked_databases():
     with (
         mock.patch.object(objects.CellMapping, "get_by_uuid"),
         mock.patch.object(nova_context, "target_cell"),
@@ -176,7 +180,7 @@ def _no_databases():
 
 
 @contextmanager
-def _options(told):
+def _option_overrides(told):
     for name, value in told.items():
         group, _, option = name.rpartition(".")
         CONF.set_override(option, value, None if group == "DEFAULT" else group)

@@ -40,7 +40,7 @@ def states_of(told):
     for each in told["instances"]:
         instances.setdefault(each["host"], {})[each["uuid"]] = _instance(each)
     return [
-        _state(
+        _host_state(
             one["report"],
             one["service"],
             [made for hosts, made in aggregates if one["report"]["host"] in hosts],
@@ -50,7 +50,7 @@ def states_of(told):
     ]
 
 
-def _state(report, service, aggregates, instances):
+def _host_state(report, service, aggregates, instances):
     state = HostState(report["host"], report["hypervisor_hostname"], report["cell_uuid"])
     state.update(_node(report), _service(report, service), aggregates, instances)
     if state.metrics is not None:
@@ -73,17 +73,17 @@ def _node(report):
         supported_hv_specs=[objects.HVSpec.from_list(one) for one in report["supported_hv_specs"]],
         stats=report["stats"],
         metrics=None,
-        pci_device_pools=_pools(report["pci_device_pools"]),
-        numa_topology=_cells(report["numa_topology"]),
+        pci_device_pools=_pci_pools(report["pci_device_pools"]),
+        numa_topology=_numa_topology(report["numa_topology"]),
         updated_at=None,
     )
 
 
-def _pools(told):
+def _pci_pools(told):
     return objects.PciDevicePoolList(objects=[objects.PciDevicePool.from_dict(one) for one in told])
 
 
-def _cells(told):
+def _numa_topology(told):
     if told is None:
         return None
     cells = [

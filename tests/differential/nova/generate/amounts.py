@@ -9,44 +9,44 @@ _DEVICES = ("VGPU", "PGPU", "FPGA", "SRIOV_NET_VF", "CUSTOM_GOLD", "CUSTOM_A100"
 _WORDS = ("required", "required", "required", "forbidden")
 
 
-def resources(dice: Dice, draft: Draft) -> None:
-    for name in dice.some(("MEMORY_MB", "DISK_GB", "CUSTOM_GOLD", "VGPU"), 1, 2):
-        draft.extra_specs[f"resources:{name}"] = dice.one(["1", "2", "0", "64"])
+def add_resources(dice: Dice, draft: Draft) -> None:
+    for name in dice.sample(("MEMORY_MB", "DISK_GB", "CUSTOM_GOLD", "VGPU"), 1, 2):
+        draft.extra_specs[f"resources:{name}"] = dice.choice(["1", "2", "0", "64"])
 
 
-def vcpus_by_name(dice: Dice, draft: Draft) -> None:
-    name = dice.one(["VCPU", "PCPU", "PCPU"])
+def add_vcpus_by_name(dice: Dice, draft: Draft) -> None:
+    name = dice.choice(["VCPU", "PCPU", "PCPU"])
     many = draft.vcpus if dice.chance(0.8) else draft.vcpus + 1
     draft.extra_specs[f"resources:{name}"] = str(many)
     if dice.chance(0.1):
         draft.extra_specs["hw:emulator_threads_policy"] = "isolate"
 
 
-def bare_metal(dice: Dice, draft: Draft) -> None:
+def add_bare_metal_resources(dice: Dice, draft: Draft) -> None:
     for name in ("VCPU", "MEMORY_MB", "DISK_GB"):
         draft.extra_specs[f"resources:{name}"] = "0"
     if dice.chance(0.9):
         draft.extra_specs["resources:CUSTOM_BAREMETAL"] = "1"
 
 
-def traits(dice: Dice, draft: Draft) -> None:
-    for name in dice.some(TRAITS, 1, 3):
-        draft.extra_specs[f"trait:{name}"] = dice.one(_WORDS)
+def add_traits(dice: Dice, draft: Draft) -> None:
+    for name in dice.sample(TRAITS, 1, 3):
+        draft.extra_specs[f"trait:{name}"] = dice.choice(_WORDS)
 
 
-def groups(dice: Dice, draft: Draft) -> None:
-    chosen = dice.some(SUFFIXES, 1, 3)
+def add_request_groups(dice: Dice, draft: Draft) -> None:
+    chosen = dice.sample(SUFFIXES, 1, 3)
     for suffix in chosen:
         if dice.chance(0.95):
-            amount = dice.one(["1", "1", "2", "0"])
-            draft.extra_specs[f"resources{suffix}:{dice.one(_DEVICES)}"] = amount
+            amount = dice.choice(["1", "1", "2", "0"])
+            draft.extra_specs[f"resources{suffix}:{dice.choice(_DEVICES)}"] = amount
         if dice.chance(0.4):
-            draft.extra_specs[f"trait{suffix}:{dice.one(TRAITS)}"] = dice.one(_WORDS)
+            draft.extra_specs[f"trait{suffix}:{dice.choice(TRAITS)}"] = dice.choice(_WORDS)
     if dice.chance(0.85 if len(chosen) > 1 else 0.2):
-        draft.extra_specs["group_policy"] = dice.one(["none", "isolate"])
+        draft.extra_specs["group_policy"] = dice.choice(["none", "isolate"])
 
 
-def grouped_vcpus(dice: Dice, draft: Draft) -> None:
-    name = dice.one(["VCPU", "PCPU", "MEMORY_MB", "DISK_GB"])
+def add_vcpus_in_group(dice: Dice, draft: Draft) -> None:
+    name = dice.choice(["VCPU", "PCPU", "MEMORY_MB", "DISK_GB"])
     amount = {"VCPU": draft.vcpus, "PCPU": draft.vcpus}.get(name, 128)
-    draft.extra_specs[f"resources{dice.one(SUFFIXES)}:{name}"] = str(amount)
+    draft.extra_specs[f"resources{dice.choice(SUFFIXES)}:{name}"] = str(amount)

@@ -48,8 +48,8 @@ class Cloud:
         }
 
 
-def cloud(dice: Dice) -> Cloud:
-    many = dice.number(0 if dice.chance(0.3) else 3, len(AGGREGATES))
+def random_cloud(dice: Dice) -> Cloud:
+    many = dice.integer(0 if dice.chance(0.3) else 3, len(AGGREGATES))
     return Cloud(
         tuple(_aggregate(dice, uuid) for uuid in AGGREGATES[:many]), owned=dice.chance(0.6)
     )
@@ -58,15 +58,15 @@ def cloud(dice: Dice) -> Cloud:
 def _aggregate(dice: Dice, uuid: str) -> dict[str, Any]:
     metadata: dict[str, str] = {}
     if dice.chance(0.6):
-        metadata["availability_zone"] = dice.one(ZONES)
+        metadata["availability_zone"] = dice.choice(ZONES)
     if dice.chance(0.3):
-        key = dice.one(["filter_tenant_id", "filter_tenant_id2", "filter_tenant_idX"])
-        metadata[key] = dice.one(PROJECTS)
+        key = dice.choice(["filter_tenant_id", "filter_tenant_id2", "filter_tenant_idX"])
+        metadata[key] = dice.choice(PROJECTS)
     if dice.chance(0.1):  # says nothing of tenants, though its value is one
-        metadata["owner"] = dice.one(PROJECTS)
+        metadata["owner"] = dice.choice(PROJECTS)
     if dice.chance(0.5):
-        for name in dice.some(TRAITS, 1, 2):
+        for name in dice.sample(TRAITS, 1, 2):
             metadata[f"trait:{name}"] = "required" if dice.chance(0.85) else "forbidden"
     # A host is in one zone only: who has a zone has no hosts here, of which no query tells.
-    hosts = [] if "availability_zone" in metadata else dice.some(HOSTS, 0, 2)
+    hosts = [] if "availability_zone" in metadata else dice.sample(HOSTS, 0, 2)
     return {"uuid": uuid, "metadata": metadata, "hosts": hosts}

@@ -5,46 +5,48 @@ from tests.differential.generate.dice import Dice
 from tests.differential.nova.generate.draft import FALSE, TRUE, Draft
 
 
-def pinned(dice: Dice, draft: Draft) -> None:
-    draft.either(dice, "cpu_policy", "dedicated")
+def add_pinned_cpus(dice: Dice, draft: Draft) -> None:
+    draft.set_in_flavor_or_image(dice, "cpu_policy", "dedicated")
     if dice.chance(0.5):
-        draft.either(dice, "cpu_thread_policy", dice.one(["prefer", "isolate", "require"]))
+        draft.set_in_flavor_or_image(
+            dice, "cpu_thread_policy", dice.choice(["prefer", "isolate", "require"])
+        )
     if dice.chance(0.3):
-        draft.extra_specs["hw:emulator_threads_policy"] = dice.one(["isolate", "share"])
+        draft.extra_specs["hw:emulator_threads_policy"] = dice.choice(["isolate", "share"])
 
 
-def mixed(dice: Dice, draft: Draft) -> None:
+def add_mixed_cpus(dice: Dice, draft: Draft) -> None:
     draft.extra_specs["hw:cpu_policy"] = "mixed"
     if dice.chance(0.7):
-        draft.extra_specs["hw:cpu_dedicated_mask"] = _mask(dice, draft)
+        draft.extra_specs["hw:cpu_dedicated_mask"] = _random_cpu_mask(dice, draft)
     else:
-        real_time(dice, draft)
+        add_real_time_cpus(dice, draft)
     if dice.chance(0.3):
-        draft.extra_specs["hw:emulator_threads_policy"] = dice.one(["isolate", "share"])
+        draft.extra_specs["hw:emulator_threads_policy"] = dice.choice(["isolate", "share"])
     if dice.chance(0.3):
-        draft.extra_specs["hw:cpu_thread_policy"] = dice.one(["prefer", "isolate", "require"])
+        draft.extra_specs["hw:cpu_thread_policy"] = dice.choice(["prefer", "isolate", "require"])
 
 
-def shared(dice: Dice, draft: Draft) -> None:
-    draft.either(dice, "cpu_policy", "shared")
+def add_shared_cpus(dice: Dice, draft: Draft) -> None:
+    draft.set_in_flavor_or_image(dice, "cpu_policy", "shared")
     if dice.chance(0.1):
-        draft.extra_specs["hw:cpu_thread_policy"] = dice.one(["prefer", "require"])
+        draft.extra_specs["hw:cpu_thread_policy"] = dice.choice(["prefer", "require"])
     if dice.chance(0.1):
-        draft.extra_specs["hw:emulator_threads_policy"] = dice.one(["isolate", "share"])
+        draft.extra_specs["hw:emulator_threads_policy"] = dice.choice(["isolate", "share"])
 
 
-def real_time(dice: Dice, draft: Draft) -> None:
-    draft.extra_specs["hw:cpu_realtime"] = dice.one(TRUE if dice.chance(0.85) else FALSE)
+def add_real_time_cpus(dice: Dice, draft: Draft) -> None:
+    draft.extra_specs["hw:cpu_realtime"] = dice.choice(TRUE if dice.chance(0.85) else FALSE)
     if dice.chance(0.3):
-        draft.properties["hw_cpu_realtime_mask"] = _mask(dice, draft)
+        draft.properties["hw_cpu_realtime_mask"] = _random_cpu_mask(dice, draft)
     else:
-        draft.extra_specs["hw:cpu_realtime_mask"] = _mask(dice, draft)
+        draft.extra_specs["hw:cpu_realtime_mask"] = _random_cpu_mask(dice, draft)
     if dice.chance(0.7):
         draft.extra_specs.setdefault("hw:cpu_policy", "dedicated")
 
 
-def hyperthreading(dice: Dice, draft: Draft) -> None:
-    word = dice.one(["required", "forbidden"])
+def add_thread_policy(dice: Dice, draft: Draft) -> None:
+    word = dice.choice(["required", "forbidden"])
     if dice.chance(0.7):
         draft.extra_specs["trait:HW_CPU_HYPERTHREADING"] = word
     else:
@@ -53,13 +55,13 @@ def hyperthreading(dice: Dice, draft: Draft) -> None:
         draft.extra_specs["resources:PCPU"] = str(draft.vcpus)
 
 
-def topology_told(dice: Dice, draft: Draft) -> None:
+def add_given_numa_topology(dice: Dice, draft: Draft) -> None:
     cell = {"id": 0, "cpuset": list(range(draft.vcpus)), "memory": draft.flavor["memory_mb"]}
-    draft.spec["numa_topology"] = dice.one([None, {"cells": [cell]}])
+    draft.spec["numa_topology"] = dice.choice([None, {"cells": [cell]}])
 
 
-def numa_of_the_image(dice: Dice, draft: Draft) -> None:
-    nodes = dice.one([1, 2])
+def add_numa_of_image(dice: Dice, draft: Draft) -> None:
+    nodes = dice.choice([1, 2])
     draft.properties["hw_numa_nodes"] = str(nodes)
     for cell in range(nodes if dice.chance(0.5) else 0):
         cpus = range(cell * draft.vcpus // nodes, (cell + 1) * draft.vcpus // nodes)
@@ -68,12 +70,12 @@ def numa_of_the_image(dice: Dice, draft: Draft) -> None:
         draft.properties[f"hw_numa_mem.{cell}"] = str(memory if dice.chance(0.9) else memory + 1)
 
 
-def numa(dice: Dice, draft: Draft) -> None:
-    nodes = dice.one([1, 2, 2, 4])
+def add_numa_nodes(dice: Dice, draft: Draft) -> None:
+    nodes = dice.choice([1, 2, 2, 4])
     if dice.chance(0.9):
         draft.extra_specs["hw:numa_nodes"] = str(nodes)
     else:
-        draft.either(dice, "numa_nodes", str(nodes))
+        draft.set_in_flavor_or_image(dice, "numa_nodes", str(nodes))
     if nodes == 1 or dice.chance(0.6):
         return
     for cell in range(nodes):
@@ -83,24 +85,24 @@ def numa(dice: Dice, draft: Draft) -> None:
         draft.extra_specs[f"hw:numa_mem.{cell}"] = str(memory)
 
 
-def pages(dice: Dice, draft: Draft) -> None:
-    draft.extra_specs["hw:mem_page_size"] = dice.one(
+def add_page_size(dice: Dice, draft: Draft) -> None:
+    draft.extra_specs["hw:mem_page_size"] = dice.choice(
         ["small", "large", "any", "2048", "2MB", "1GB"]
     )
     if dice.chance(0.2):
-        draft.properties["hw_mem_page_size"] = dice.one(["large", "2048"])
+        draft.properties["hw_mem_page_size"] = dice.choice(["large", "2048"])
 
 
-def locked_memory(dice: Dice, draft: Draft) -> None:
-    draft.either(dice, "locked_memory", dice.one(TRUE))
+def add_locked_memory(dice: Dice, draft: Draft) -> None:
+    draft.set_in_flavor_or_image(dice, "locked_memory", dice.choice(TRUE))
     if dice.chance(0.8):
         draft.extra_specs.setdefault("hw:mem_page_size", "large")
 
 
-def pages_of_the_image(dice: Dice, draft: Draft) -> None:
+def add_page_size_of_image(dice: Dice, draft: Draft) -> None:
     draft.properties["hw_mem_page_size"] = "large"
 
 
-def _mask(dice: Dice, draft: Draft) -> str:
+def _random_cpu_mask(dice: Dice, draft: Draft) -> str:
     last = draft.vcpus - 1
-    return dice.one(["^0", "^0", f"^{last}", "0", f"0-{last}", f"0-{last},^0", "^0-1", "99"])
+    return dice.choice(["^0", "^0", f"^{last}", "0", f"0-{last}", f"0-{last},^0", "^0-1", "99"])

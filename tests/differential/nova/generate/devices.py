@@ -22,7 +22,7 @@ _OTHER_NIC = {**_NIC, "product_id": "1503"}
 _ALIASES = (_NIC, _GPU, _WITH_POLICY, _LIVELY)
 
 
-def pci(dice: Dice, draft: Draft) -> None:
+def add_pci_alias(dice: Dice, draft: Draft) -> None:
     aliases = list(_ALIASES)
     if dice.chance(0.9):
         draft.options["filter_scheduler.pci_in_placement"] = True
@@ -31,34 +31,34 @@ def pci(dice: Dice, draft: Draft) -> None:
         aliases.append(_OTHER_NIC)
     draft.options["pci.alias"] = [json.dumps(one) for one in aliases]
     if dice.chance(0.15):
-        _told(dice, draft)
+        _add_given_pci_requests(dice, draft)
         return
     if dice.chance(0.05):
         return
-    names = dice.some([one["name"] for one in aliases], 1, 2)
+    names = dice.sample([one["name"] for one in aliases], 1, 2)
     if dice.chance(0.04):
         names.append("nobody")
-    wanted = ",".join(f"{name}:{dice.one([1, 1, 2])}" for name in names)
+    wanted = ",".join(f"{name}:{dice.choice([1, 1, 2])}" for name in names)
     draft.extra_specs["pci_passthrough:alias"] = wanted
 
 
-def pci_affinity(dice: Dice, draft: Draft) -> None:
-    policy = dice.one(["socket", "socket", "required", "preferred", "legacy"])
-    draft.either(dice, "pci_numa_affinity_policy", policy)
+def add_pci_affinity_policy(dice: Dice, draft: Draft) -> None:
+    policy = dice.choice(["socket", "socket", "required", "preferred", "legacy"])
+    draft.set_in_flavor_or_image(dice, "pci_numa_affinity_policy", policy)
 
 
-def _told(dice: Dice, draft: Draft) -> None:
+def _add_given_pci_requests(dice: Dice, draft: Draft) -> None:
     spec = {"vendor_id": "8086", "product_id": "1502"}
     if dice.chance(0.3):
         spec = {"resource_class": "CUSTOM_A100", "traits": "CUSTOM_GPU_BIG"}
     draft.spec["pci_requests"] = {
         "requests": [
             {
-                "count": dice.one([1, 2]),
+                "count": dice.choice([1, 2]),
                 "spec": [spec],
                 "alias_name": "nic",
                 "request_id": f"f0000000-0000-4000-8000-00000000000{number}",
             }
-            for number in range(dice.one([0, 1, 1, 2]))
+            for number in range(dice.choice([0, 1, 1, 2]))
         ]
     }

@@ -49,8 +49,10 @@ class Draft:
     def vcpus(self) -> int:
         return self.flavor["vcpus"]
 
-    def either(self, dice: Dice, name: str, value: str, *, prefix: str = "hw") -> None:
-        where = dice.number(0, 9)
+    def set_in_flavor_or_image(
+        self, dice: Dice, name: str, value: str, *, prefix: str = "hw"
+    ) -> None:
+        where = dice.integer(0, 9)
         if where < 9 and where != 4:
             self.extra_specs[f"{prefix}:{name}"] = value
         if where >= 4:

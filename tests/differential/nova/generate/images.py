@@ -31,20 +31,20 @@ _OTHERS = {
 }
 
 
-def image(dice: Dice, draft: Draft) -> None:
+def add_image_properties(dice: Dice, draft: Draft) -> None:
     draft.image = {"id": IMAGE, "name": "cirros", "container_format": "bare"}
     if dice.chance(0.97):
-        draft.image["disk_format"] = dice.one(_FORMATS[:3] if dice.chance(0.6) else _FORMATS)
-    for key in dice.some(tuple(_OTHERS), 0, 2):
+        draft.image["disk_format"] = dice.choice(_FORMATS[:3] if dice.chance(0.6) else _FORMATS)
+    for key in dice.sample(tuple(_OTHERS), 0, 2):
         draft.properties[key] = _OTHERS[key]
 
 
-def models(dice: Dice, draft: Draft) -> None:
-    for key in dice.some(tuple(_MODELS), 1, 3):
-        draft.properties[key] = dice.one(_MODELS[key])
+def add_device_models(dice: Dice, draft: Draft) -> None:
+    for key in dice.sample(tuple(_MODELS), 1, 3):
+        draft.properties[key] = dice.choice(_MODELS[key])
 
 
-def traits(dice: Dice, draft: Draft) -> None:
-    for name in dice.some(TRAITS, 1, 2):
-        word = "required" if dice.chance(0.9) else dice.one(["forbidden", "Required"])
+def add_image_traits(dice: Dice, draft: Draft) -> None:
+    for name in dice.sample(TRAITS, 1, 2):
+        word = "required" if dice.chance(0.9) else dice.choice(["forbidden", "Required"])
         draft.properties[f"trait:{name}"] = word

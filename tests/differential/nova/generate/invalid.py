@@ -37,9 +37,9 @@ _ODD_KEYS = {
 
 def make_invalid(dice: Dice, draft: Draft) -> None:
     if dice.chance(0.3):
-        key = dice.one(sorted(_ODD_KEYS))
+        key = dice.choice(sorted(_ODD_KEYS))
         draft.extra_specs[key] = _ODD_KEYS[key]
         return
-    said = dice.one([one for one in (draft.extra_specs, draft.properties) if one] or [{}])
+    said = dice.choice([one for one in (draft.extra_specs, draft.properties) if one] or [{}])
     if said:
-        said[dice.one(sorted(said))] = dice.one(_ODD)
+        said[dice.choice(sorted(said))] = dice.choice(_ODD)

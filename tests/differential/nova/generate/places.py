@@ -10,24 +10,24 @@ _CELL = "8c8c8c8c-0000-4000-8000-000000000001"
 _PORTS = ("9a9a9a9a-0000-4000-8000-000000000001", "port_2", "9a9a9a9a-0000-4000-8000-000000000003")
 
 
-def zone(dice: Dice, draft: Draft) -> None:
-    draft.spec["availability_zone"] = dice.one(ZONES)
+def add_zone(dice: Dice, draft: Draft) -> None:
+    draft.spec["availability_zone"] = dice.choice(ZONES)
 
 
-def odd_zone(dice: Dice, draft: Draft) -> None:
-    draft.spec["availability_zone"] = dice.one(["nowhere", "nova"])
+def add_unknown_zone(dice: Dice, draft: Draft) -> None:
+    draft.spec["availability_zone"] = dice.choice(["nowhere", "nova"])
 
 
-def destination(dice: Dice, draft: Draft) -> None:
-    node = dice.one(NODES)
+def add_destination(dice: Dice, draft: Draft) -> None:
+    node = dice.choice(NODES)
     told = draft.spec.setdefault("requested_destination", {})
-    kind = dice.number(0, 4)
+    kind = dice.integer(0, 4)
     if dice.chance(0.1):
         told["cell"] = _CELL
     if kind < 2:
-        told["aggregates"] = [",".join(dice.some(AGGREGATES, 1, 2)) for _ in range(kind + 1)]
+        told["aggregates"] = [",".join(dice.sample(AGGREGATES, 1, 2)) for _ in range(kind + 1)]
     if kind in (1, 2):
-        told["forbidden_aggregates"] = dice.some(AGGREGATES, 1, 2)
+        told["forbidden_aggregates"] = dice.sample(AGGREGATES, 1, 2)
     if kind in (2, 3):
         told["host"] = node.host
     if kind == 3 and dice.chance(0.7):
@@ -36,34 +36,34 @@ def destination(dice: Dice, draft: Draft) -> None:
         told |= {"node": node.node, "host": node.host if dice.chance(0.9) else "nobody"}
 
 
-def forced(dice: Dice, draft: Draft) -> None:
-    node = dice.one(NODES)
+def add_forced_host(dice: Dice, draft: Draft) -> None:
+    node = dice.choice(NODES)
     if dice.chance(0.7):
         draft.spec["force_hosts"] = [node.host if dice.chance(0.9) else "nobody"]
     if dice.chance(0.3):
         draft.spec["force_nodes"] = [node.node]
 
 
-def hints(dice: Dice, draft: Draft) -> None:
-    key = dice.one(["group", "same_host", "different_host", "build_near_host_ip", "mine"])
+def add_hints(dice: Dice, draft: Draft) -> None:
+    key = dice.choice(["group", "same_host", "different_host", "build_near_host_ip", "mine"])
     named = SERVER_GROUP if key == "group" else _OTHER_INSTANCE
-    draft.spec["scheduler_hints"] = {key: dice.one([named, [named]])}
+    draft.spec["scheduler_hints"] = {key: dice.choice([named, [named]])}
 
 
-def root(dice: Dice, draft: Draft) -> None:
+def add_root_traits(dice: Dice, draft: Draft) -> None:
     told = draft.spec.setdefault("request_level_params", {})
     if dice.chance(0.6):
-        told["root_required"] = dice.some((*TRAITS, "OWNER_NOVA"), 1, 2)
+        told["root_required"] = dice.sample((*TRAITS, "OWNER_NOVA"), 1, 2)
     if dice.chance(0.4):
-        told["root_forbidden"] = dice.some(TRAITS, 1, 2)
+        told["root_forbidden"] = dice.sample(TRAITS, 1, 2)
 
 
-def ports(dice: Dice, draft: Draft) -> None:
-    chosen = dice.some(_PORTS, 1, 2)
-    draft.spec["requested_resources"] = [_port(dice, name) for name in chosen]
+def add_ports(dice: Dice, draft: Draft) -> None:
+    chosen = dice.sample(_PORTS, 1, 2)
+    draft.spec["requested_resources"] = [_random_port(dice, name) for name in chosen]
     if dice.chance(0.05):
         draft.spec["requested_resources"].append(
-            dice.one([{"requester_id": "empty"}, {"resources": {"VCPU": 1}}])
+            dice.choice([{"requester_id": "empty"}, {"resources": {"VCPU": 1}}])
         )
     if dice.chance(0.05):
         draft.extra_specs["resourcesport_2:CUSTOM_GOLD"] = "1"
@@ -72,19 +72,19 @@ def ports(dice: Dice, draft: Draft) -> None:
         told["same_subtree"] = [chosen]
 
 
-def _port(dice: Dice, name: str) -> dict[str, object]:
+def _random_port(dice: Dice, name: str) -> dict[str, object]:
     port: dict[str, object] = {"requester_id": name, "use_same_provider": True}
     if dice.chance(0.9):
-        amount = dice.one([100, 1000])
+        amount = dice.choice([100, 1000])
         port["resources"] = {"NET_BW_EGR_KILOBIT_PER_SEC": amount, "NET_BW_IGR_KILOBIT_PER_SEC": 5}
     if dice.chance(0.6):
-        port["required_traits"] = dice.some(("CUSTOM_PHYSNET_1", "HW_NIC_OFFLOAD_TSO"), 1)
+        port["required_traits"] = dice.sample(("CUSTOM_PHYSNET_1", "HW_NIC_OFFLOAD_TSO"), 1)
     if dice.chance(0.1):
-        port["forbidden_traits"] = dice.some(("CUSTOM_PHYSNET_1", "CUSTOM_BLUE"), 1, 1)
+        port["forbidden_traits"] = dice.sample(("CUSTOM_PHYSNET_1", "CUSTOM_BLUE"), 1, 1)
     if dice.chance(0.2):
-        port["aggregates"] = [",".join(dice.some(AGGREGATES, 1, 2))]
+        port["aggregates"] = [",".join(dice.sample(AGGREGATES, 1, 2))]
     if dice.chance(0.1):
-        port["forbidden_aggregates"] = dice.some(AGGREGATES, 1, 1)
+        port["forbidden_aggregates"] = dice.sample(AGGREGATES, 1, 1)
     if dice.chance(0.1):
-        port["in_tree"] = dice.one(NODES).uuid
+        port["in_tree"] = dice.choice(NODES).uuid
     return port

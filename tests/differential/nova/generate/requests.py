@@ -12,45 +12,45 @@ from tests.differential.nova.generate.invalid import make_invalid
 
 #: How often each subject comes up, in parts of all.
 _SUBJECTS: dict[Subject, int] = {
-    amounts.resources: 6,
-    amounts.vcpus_by_name: 2,
-    amounts.bare_metal: 1,
-    amounts.traits: 6,
-    amounts.groups: 8,
-    amounts.grouped_vcpus: 1,
-    cpus.pinned: 5,
-    cpus.mixed: 3,
-    cpus.shared: 1,
-    cpus.real_time: 2,
-    cpus.hyperthreading: 2,
-    cpus.numa: 4,
-    cpus.numa_of_the_image: 2,
-    cpus.topology_told: 1,
-    cpus.pages: 2,
-    cpus.locked_memory: 1,
-    cpus.pages_of_the_image: 1,
-    guests.memory_encryption: 4,
-    guests.ephemeral_encryption: 3,
-    guests.persistent_memory: 2,
-    guests.tpm: 4,
-    guests.secure_boot: 3,
-    guests.stateless_firmware: 2,
-    guests.address_bits: 2,
-    guests.sound: 2,
-    guests.packed_ring: 2,
-    guests.accelerator: 1,
-    guests.noise: 2,
-    devices.pci: 6,
-    devices.pci_affinity: 2,
-    images.models: 6,
-    images.traits: 4,
-    places.zone: 5,
-    places.odd_zone: 1,
-    places.destination: 4,
-    places.forced: 3,
-    places.hints: 2,
-    places.root: 3,
-    places.ports: 4,
+    amounts.add_resources: 6,
+    amounts.add_vcpus_by_name: 2,
+    amounts.add_bare_metal_resources: 1,
+    amounts.add_traits: 6,
+    amounts.add_request_groups: 8,
+    amounts.add_vcpus_in_group: 1,
+    cpus.add_pinned_cpus: 5,
+    cpus.add_mixed_cpus: 3,
+    cpus.add_shared_cpus: 1,
+    cpus.add_real_time_cpus: 2,
+    cpus.add_thread_policy: 2,
+    cpus.add_numa_nodes: 4,
+    cpus.add_numa_of_image: 2,
+    cpus.add_given_numa_topology: 1,
+    cpus.add_page_size: 2,
+    cpus.add_locked_memory: 1,
+    cpus.add_page_size_of_image: 1,
+    guests.add_memory_encryption: 4,
+    guests.add_ephemeral_encryption: 3,
+    guests.add_persistent_memory: 2,
+    guests.add_tpm: 4,
+    guests.add_secure_boot: 3,
+    guests.add_stateless_firmware: 2,
+    guests.add_address_bits: 2,
+    guests.add_sound_model: 2,
+    guests.add_packed_ring: 2,
+    guests.add_accelerator: 1,
+    guests.add_unrelated_specs: 2,
+    devices.add_pci_alias: 6,
+    devices.add_pci_affinity_policy: 2,
+    images.add_device_models: 6,
+    images.add_image_traits: 4,
+    places.add_zone: 5,
+    places.add_unknown_zone: 1,
+    places.add_destination: 4,
+    places.add_forced_host: 3,
+    places.add_hints: 2,
+    places.add_root_traits: 3,
+    places.add_ports: 4,
 }
 
 _SWITCHES = {
@@ -66,7 +66,7 @@ _SWITCHES = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestCase:
     """A request, its options, and the cloud that it is made in."""
 
     cloud: Cloud
@@ -76,7 +76,7 @@ class Asked:
     def as_json(self) -> dict[str, Any]:
         return {"request_spec": self.request_spec, "options": self.options, **self.cloud.as_json()}
 
-    def kept(self) -> dict[str, Any]:
+    def as_saved(self) -> dict[str, Any]:
         return {
             "request_spec": self.request_spec,
             "options": self.options,
@@ -85,46 +85,46 @@ class Asked:
         }
 
 
-def asked_from(kept: dict[str, Any]) -> Asked:
+def case_from_json(kept: dict[str, Any]) -> RequestCase:
     cloud = Cloud(tuple(kept["aggregates"]), owned=kept["owned"])
-    return Asked(cloud, kept["request_spec"], kept["options"])
+    return RequestCase(cloud, kept["request_spec"], kept["options"])
 
 
-def request(dice: Dice, cloud: Cloud) -> Asked:
-    draft = Draft(flavor=_flavor(dice))
+def random_request_case(dice: Dice, cloud: Cloud) -> RequestCase:
+    draft = Draft(flavor=_random_flavor(dice))
     if dice.chance(0.9):
-        images.image(dice, draft)
-    many = dice.one([0, 1, 1, 2, 2, 2, 3, 3, 4])
-    for subject in _chosen(dice, many):
+        images.add_image_properties(dice, draft)
+    many = dice.choice([0, 1, 1, 2, 2, 2, 3, 3, 4])
+    for subject in _random_subjects(dice, many):
         subject(dice, draft)
-    for name in dice.some(tuple(_SWITCHES), 0, 4):
-        draft.options.setdefault(name, dice.one(_SWITCHES[name]))
+    for name in dice.sample(tuple(_SWITCHES), 0, 4):
+        draft.options.setdefault(name, dice.choice(_SWITCHES[name]))
     if dice.chance(0.05):
         make_invalid(dice, draft)
-    return Asked(cloud, _spec(dice, draft), draft.options)
+    return RequestCase(cloud, _random_request_spec(dice, draft), draft.options)
 
 
-def _flavor(dice: Dice) -> dict[str, Any]:
+def _random_flavor(dice: Dice) -> dict[str, Any]:
     return {
         "name": "m1",
-        "vcpus": dice.one([1, 2, 4, 4, 8]),
-        "memory_mb": dice.one([256, 1024, 2048, 8192]),
-        "root_gb": dice.one([0, 1, 10]),
-        "ephemeral_gb": dice.one([0, 0, 0, 5]),
-        "swap": dice.one([0, 0, 0, 1, 1024, 1025]),
+        "vcpus": dice.choice([1, 2, 4, 4, 8]),
+        "memory_mb": dice.choice([256, 1024, 2048, 8192]),
+        "root_gb": dice.choice([0, 1, 10]),
+        "ephemeral_gb": dice.choice([0, 0, 0, 5]),
+        "swap": dice.choice([0, 0, 0, 1, 1024, 1025]),
     }
 
 
-def _chosen(dice: Dice, many: int) -> list[Subject]:
+def _random_subjects(dice: Dice, many: int) -> list[Subject]:
     subjects, parts = list(_SUBJECTS), list(_SUBJECTS.values())
     drawn = dice.random.choices(subjects, parts, k=many)
     return sorted(set(drawn), key=drawn.index)
 
 
-def _spec(dice: Dice, draft: Draft) -> dict[str, Any]:
+def _random_request_spec(dice: Dice, draft: Draft) -> dict[str, Any]:
     image = {**draft.image, "properties": draft.properties}
     return {
-        "project_id": dice.one(PROJECTS),
+        "project_id": dice.choice(PROJECTS),
         "user_id": "u1",
         "flavor": {**draft.flavor, "extra_specs": draft.extra_specs},
         "image": image if draft.image or draft.properties else None,

@@ -34,16 +34,16 @@ class Nova:
         self._context = nova_context.RequestContext("u1", "p1")
 
     def answer(self, told):
-        with _options(told["options"]):
-            answer = _caught(lambda: self._queries(told), lambda told: {"error": told})
-            unsaid = _caught(lambda: _looked_at(told["request_spec"]), dict)
+        with _option_overrides(told["options"]):
+            answer = _result_or_failure(lambda: self._queries(told), lambda told: {"error": told})
+            unsaid = _result_or_failure(lambda: _check_request_spec(told["request_spec"]), dict)
             return {**answer, "unsaid": unsaid}
 
     def _queries(self, told):
         spec, facts = told["request_spec"], Facts(told)
         flavor, image = building.flavor_of(spec), building.image_of(spec)
         request = building.request_of(self._context, spec, flavor, image)
-        with facts.in_place(), facts.version_in_place():
+        with facts.patched_aggregates(), facts.patched_service_version():
             request_filter.process_reqspec(self._context, request)
             first = utils.resources_from_request_spec(self._context, request, facts)
             answer = {"query": first.to_querystring()}
@@ -55,10 +55,10 @@ class Nova:
             return answer
 
 
-def _looked_at(spec):
+def _check_request_spec(spec):
     refusals = {}
     for key, value in spec["flavor"].get("extra_specs", {}).items():
-        refusal = _caught(partial(validators.validate, key, value), dict)
+        refusal = _result_or_failure(partial(validators.validate, key, value), dict)
         if refusal:
             refusals[key] = refusal
     if refusals:
@@ -70,7 +70,7 @@ def _looked_at(spec):
     return None
 
 
-def _caught(run, tell):
+def _result_or_failure(run, tell):
     try:
         return run()
     except Exception as failure:  # noqa: BLE001 - whatever nova raises is what is asked
@@ -78,7 +78,7 @@ def _caught(run, tell):
 
 
 @contextmanager
-def _options(told):
+def _option_overrides(told):
     pci_request.get_alias_from_config.cache_clear()
     for name, value in told.items():
         group, _, option = name.rpartition(".")

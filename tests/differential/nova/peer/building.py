@@ -41,7 +41,9 @@ def request_of(context, spec, flavor, image):
         availability_zone=spec.get("availability_zone"),
         project_id=spec.get("project_id"),
         user_id=spec.get("user_id"),
-        port_resource_requests=[_group(one) for one in spec.get("requested_resources") or ()],
+        port_resource_requests=[
+            _request_group(one) for one in spec.get("requested_resources") or ()
+        ],
         request_level_params=objects.RequestLevelParams(
             root_required=set(level.get("root_required") or ()),
             root_forbidden=set(level.get("root_forbidden") or ()),
@@ -86,7 +88,7 @@ def _destination(told):
     return objects.Destination(**kept)
 
 
-def _group(told):
+def _request_group(told):
     kept = {key: value for key, value in told.items() if value is not None}
     for key in ("required_traits", "forbidden_traits", "forbidden_aggregates"):
         if key in kept:

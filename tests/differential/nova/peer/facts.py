@@ -24,14 +24,14 @@ class Facts:
         ]
         self._version = NEW if told["owned"] else OLD
 
-    def in_place(self):
+    def patched_aggregates(self):
         return mock.patch.multiple(
             objects.AggregateList,
             get_by_metadata=self._by_metadata,
-            get_non_matching_by_metadata_keys=self._not_named,
+            get_non_matching_by_metadata_keys=self._aggregates_without_metadata,
         )
 
-    def version_in_place(self):
+    def patched_service_version(self):
         return mock.patch.object(
             objects.service, "get_minimum_version_all_cells", return_value=self._version
         )
@@ -50,7 +50,7 @@ class Facts:
             if any(key in (None, k) and value in (None, v) for k, v in one.metadata.items())
         ]
 
-    def _not_named(self, _context, named, prefix, value):
+    def _aggregates_without_metadata(self, _context, named, prefix, value):
         return [
             one
             for one in self._aggregates

@@ -76,10 +76,10 @@ def request_spec(told):
         force_hosts=told.get("force_hosts"),
         force_nodes=told.get("force_nodes"),
         ignore_hosts=told.get("ignore_hosts"),
-        numa_topology=made(numa_topology, told.get("numa_topology")),
-        pci_requests=made(pci_requests, told.get("pci_requests")),
-        requested_destination=made(destination, told.get("requested_destination")),
-        retry=made(retry, told.get("retry")),
+        numa_topology=make_or_none(numa_topology, told.get("numa_topology")),
+        pci_requests=make_or_none(pci_requests, told.get("pci_requests")),
+        requested_destination=make_or_none(destination, told.get("requested_destination")),
+        retry=make_or_none(retry, told.get("retry")),
         limits=objects.SchedulerLimits(),
         scheduler_hints={
             name: [value] if isinstance(value, str) else value
@@ -88,13 +88,13 @@ def request_spec(told):
         security_groups=objects.SecurityGroupList(
             objects=[objects.SecurityGroup(name=name) for name in told.get("security_groups", [])]
         ),
-        instance_group=made(group, told.get("instance_group")),
+        instance_group=make_or_none(group, told.get("instance_group")),
         request_level_params=objects.RequestLevelParams(),
         requested_resources=[],
     )
 
 
-def made(make, told):
+def make_or_none(make, told):
     return None if told is None else make(told)
 
 

@@ -44,7 +44,7 @@ class Nova:
         return {
             "supports": supports,
             "applies": applies,
-            "left": [_plain(pool) for pool in stats.pools],
+            "left": [_sorted_pool(pool) for pool in stats.pools],
             "weight": self._weigher._weigh_object(host, spec),
             "passes": self._filter.host_passes(host, spec),
             "candidates": [one["number"] for one in host.allocation_candidates],
@@ -71,5 +71,5 @@ def _cells(ids):
     return [objects.InstanceNUMACell(id=one, cpuset=set(), pcpuset=set(), memory=1) for one in ids]
 
 
-def _plain(pool):
+def _sorted_pool(pool):
     return dict(sorted(pool.items()))

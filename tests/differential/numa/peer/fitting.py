@@ -40,7 +40,7 @@ class Nova:
 
     def answer(self, case):
         CONF.set_override(_PACKING, case["packing"], "compute")
-        state, rounds = _state(case), []
+        state, rounds = _host_state(case), []
         for _ in range(case["instances"]):
             try:
                 rounds.append(self._round(case, state))
@@ -51,9 +51,9 @@ class Nova:
         return rounds
 
     def _round(self, case, state):
-        if not self._filter.host_passes(state, _spec(case)):
+        if not self._filter.host_passes(state, _request_spec(case)):
             return {"passes": False}
-        spec = _spec(case)  # anew, because nova writes into the one that it is asked about
+        spec = _request_spec(case)  # anew, because nova writes into the one that it is asked about
         requests = spec.pci_requests and spec.pci_requests.requests
         fitted = hardware.numa_fit_instance_to_host(
             state.numa_topology,
@@ -66,17 +66,17 @@ class Nova:
         told = {
             "passes": True,
             "candidates": [one["number"] for one in state.allocation_candidates],
-            "cells": [_cell_told(cell) for cell in fitted.cells],
+            "cells": [_instance_cell_document(cell) for cell in fitted.cells],
         }
         try:
             host = hardware.numa_usage_from_instance_numa(state.numa_topology, fitted)
         except exception.CPUPinningInvalid:
             return {**told, "lost": True}
         state.numa_topology = host
-        return {**told, "host": [_host_cell_told(cell) for cell in host.cells]}
+        return {**told, "host": [_host_cell_document(cell) for cell in host.cells]}
 
 
-def _state(case):
+def _host_state(case):
     return SimpleNamespace(
         host="cn1",
         nodename="cn1",
@@ -98,16 +98,16 @@ def _host_cell(told):
             **sets,
             "siblings": [set(one) for one in told["siblings"]],
             "mempages": pages,
-            "network_metadata": _networks(told["network_metadata"]),
+            "network_metadata": _network_metadata(told["network_metadata"]),
         }
     )
 
 
-def _networks(told):
+def _network_metadata(told):
     return objects.NetworkMetadata(physnets=set(told["physnets"]), tunneled=told["tunneled"])
 
 
-def _spec(case):
+def _request_spec(case):
     asked = case["instance"]
     flavor = objects.Flavor(
         id=1, flavorid="1", name="m1", vcpus=1, memory_mb=1, root_gb=0, ephemeral_gb=0, swap=0,
@@ -130,14 +130,14 @@ def _spec(case):
         instance_uuid=INSTANCE,
     )
     if case["network_metadata"] is not None:
-        spec.network_metadata = _networks(case["network_metadata"])
+        spec.network_metadata = _network_metadata(case["network_metadata"])
     if case["asks_devices"]:
         request = objects.InstancePCIRequest(count=1, spec=[{"vendor_id": "8086"}], request_id=None)
         spec.pci_requests = objects.InstancePCIRequests(requests=[request])
     return spec
 
 
-def _cell_told(cell):
+def _instance_cell_document(cell):
     return {
         "id": cell.id,
         "pinning": sorted((cell.cpu_pinning or {}).items()),
@@ -149,7 +149,7 @@ def _cell_told(cell):
     }
 
 
-def _host_cell_told(cell):
+def _host_cell_document(cell):
     return {
         "id": cell.id,
         "cpu_usage": cell.cpu_usage,

@@ -2,21 +2,33 @@
 """Serves nova's compute API by the standard library's WSGI server: ``api.py PORT``."""
 
 import sys
+from importlib.metadata import version
+
+# Before release 32 nova's threads are green: the server's threads have to be, too.
+if int(version("nova").partition(".")[0]) < 32:
+    import nova.monkey_patch  # noqa: F401
+
 from socketserver import ThreadingMixIn
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 port = int(sys.argv.pop())
 
-from nova.wsgi.osapi_compute import application  # noqa: E402 - it reads the arguments
+# They read the arguments.
+try:
+    from nova.wsgi.osapi_compute import application
+except ImportError:  # before release 31
+    from nova.api.openstack.wsgi_app import init_application
+
+    application = init_application("osapi_compute")
 
 
 class Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
 
-class Quiet(WSGIRequestHandler):
+class QuietHandler(WSGIRequestHandler):
     def log_message(self, *_arguments):
         """Leave the log to nova."""
 
 
-make_server("127.0.0.1", port, application, Server, Quiet).serve_forever()
+make_server("127.0.0.1", port, application, Server, QuietHandler).serve_forever()

@@ -7,7 +7,7 @@ from nova import config, objects
 from nova.cmd.manage import ApiDbCommands, CellV2Commands, DbCommands
 
 
-def databases(cell0: str) -> int:
+def sync_databases(cell0: str) -> int:
     cells = CellV2Commands()
     return (
         ApiDbCommands().sync()
@@ -18,7 +18,7 @@ def databases(cell0: str) -> int:
     )
 
 
-def hosts() -> int:
+def discover_hosts() -> int:
     return CellV2Commands().discover_hosts(verbose=True) or 0
 
 
@@ -26,6 +26,6 @@ if __name__ == "__main__":
     job, file, *rest = sys.argv[1:]
     config.parse_args(["nova-manage", "--config-file", file])
     objects.register_all()
-    outcome = databases(*rest) if job == "databases" else hosts()
+    outcome = sync_databases(*rest) if job == "databases" else discover_hosts()
     # cell_v2 create_cell prints nothing and returns None or 0 where it succeeds.
     sys.exit(outcome)

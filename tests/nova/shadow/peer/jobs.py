@@ -16,7 +16,7 @@ from oslo_serialization import jsonutils  # noqa: E402
 from sqlalchemy import create_engine  # noqa: E402
 
 
-def tables(api, *cells):
+def create_tables(api, *cells):
     api_models.BASE.metadata.create_all(create_engine(api))
     # nova's own history of changes shortens its indexes for MariaDB.
     cell_models.BASE.metadata.tables["migrations"].indexes.clear()
@@ -24,7 +24,7 @@ def tables(api, *cells):
         cell_models.BASE.metadata.create_all(create_engine(cell))
 
 
-def spec(described):
+def build_request_spec(described):
     group, destination = described.get("group"), described.get("destination")
     properties = {
         name: described.get(name) for name in ("ignore_hosts", "force_hosts", "scheduler_hints")
@@ -56,7 +56,7 @@ if __name__ == "__main__":
     job, *arguments = sys.argv[1:]
     objects.register_all()
     if job == "tables":
-        tables(*arguments)
+        create_tables(*arguments)
     else:
         context.get_admin_context()
-        json.dump([spec(one) for one in json.load(sys.stdin)], sys.stdout)
+        json.dump([build_request_spec(one) for one in json.load(sys.stdin)], sys.stdout)

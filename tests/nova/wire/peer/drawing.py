@@ -77,14 +77,15 @@ PROPERTIES = {
 
 def known_properties():
     known = {
-        name: [one for one in values if _taken(name, one)] for name, values in PROPERTIES.items()
+        name: [one for one in values if _is_accepted(name, one)]
+        for name, values in PROPERTIES.items()
     }
     fields = objects.ImageMetaProps.fields
     newer = {name for name in known if name.startswith("hw_") and name not in fields}
     return {name: values for name, values in known.items() if values and name not in newer}
 
 
-def _taken(name, value):
+def _is_accepted(name, value):
     try:
         objects.ImageMeta.from_dict({"properties": {name: value}})
     except ValueError:
@@ -92,7 +93,7 @@ def _taken(name, value):
     return True
 
 
-class Drawing:
+class ObjectGenerator:
     """Draws objects; ``random`` decides."""
 
     def __init__(self, random):
@@ -102,32 +103,32 @@ class Drawing:
     def uuid(self):
         return str(uuid.UUID(int=self.random.getrandbits(128), version=4))
 
-    def some(self, values, most=3):
+    def sample(self, values, most=3):
         return self.random.sample(values, self.random.randint(0, min(most, len(values))))
 
-    def one(self, *values):
+    def choice(self, *values):
         return self.random.choice(values)
 
     def raw_image(self):
-        number = self.one(0, 2, 5, len(self.properties))
+        number = self.choice(0, 2, 5, len(self.properties))
         named = self.random.sample(sorted(self.properties), number)
-        properties = {name: self.one(*self.properties[name]) for name in named}
-        for node in range(self.one(0, 0, 1, 3)):
-            properties[f"hw_numa_cpus.{node}"] = self.one(
+        properties = {name: self.choice(*self.properties[name]) for name in named}
+        for node in range(self.choice(0, 0, 1, 3)):
+            properties[f"hw_numa_cpus.{node}"] = self.choice(
                 "0-1", f"{2 * node},{2 * node + 1}", "0-3,^2"
             )
-            properties[f"hw_numa_mem.{node}"] = self.one("512", 1024)
+            properties[f"hw_numa_mem.{node}"] = self.choice("512", 1024)
         image = {
-            "name": self.one("cirros", None),
+            "name": self.choice("cirros", None),
             "status": "active",
-            "disk_format": self.one("qcow2", "raw", None),
-            "container_format": self.one("bare", None),
-            "min_ram": self.one(0, 512),
-            "min_disk": self.one(0, 1),
-            "size": self.one(None, 4096),
+            "disk_format": self.choice("qcow2", "raw", None),
+            "container_format": self.choice("bare", None),
+            "min_ram": self.choice(0, 512),
+            "min_disk": self.choice(0, 1),
+            "size": self.choice(None, 4096),
             "properties": properties,
         }
-        if self.one(True, False):
+        if self.choice(True, False):
             image |= {
                 "id": self.uuid(),
                 "visibility": "public",
@@ -138,28 +139,28 @@ class Drawing:
 
     def flavor(self):
         return objects.Flavor(
-            id=self.one(1, 77),
-            name=self.one("m1.tiny", "gpu"),
-            flavorid=self.one("1", "gpu-large"),
-            vcpus=self.one(1, 8),
-            memory_mb=self.one(512, 8192),
-            root_gb=self.one(0, 20),
-            ephemeral_gb=self.one(0, 5),
-            swap=self.one(0, 512),
-            rxtx_factor=self.one(1.0, 2.5),
-            vcpu_weight=self.one(None, 0, 10),
+            id=self.choice(1, 77),
+            name=self.choice("m1.tiny", "gpu"),
+            flavorid=self.choice("1", "gpu-large"),
+            vcpus=self.choice(1, 8),
+            memory_mb=self.choice(512, 8192),
+            root_gb=self.choice(0, 20),
+            ephemeral_gb=self.choice(0, 5),
+            swap=self.choice(0, 512),
+            rxtx_factor=self.choice(1.0, 2.5),
+            vcpu_weight=self.choice(None, 0, 10),
             disabled=False,
-            is_public=self.one(True, False),
-            description=self.one(None, "small"),
-            extra_specs=self.one(
+            is_public=self.choice(True, False),
+            description=self.choice(None, "small"),
+            extra_specs=self.choice(
                 {}, {"hw:cpu_policy": "dedicated"}, {"trait:CUSTOM_A": "required", "a": "b"}
             ),
         )
 
     def numa_topology(self):
         cells = []
-        for number in range(self.one(1, 2)):
-            policy = self.one(None, "shared", "dedicated", "mixed")
+        for number in range(self.choice(1, 2)):
+            policy = self.choice(None, "shared", "dedicated", "mixed")
             cpus = {2 * number, 2 * number + 1}
             pinned = {"dedicated": cpus, "mixed": {2 * number}}.get(policy, set())
             cells.append(
@@ -167,72 +168,72 @@ class Drawing:
                     id=number,
                     cpuset=cpus - pinned,
                     pcpuset=pinned,
-                    memory=self.one(512, 1024),
-                    pagesize=self.one(None, 4, 2048, -1),
+                    memory=self.choice(512, 1024),
+                    pagesize=self.choice(None, 4, 2048, -1),
                     cpu_policy=policy,
-                    cpu_thread_policy=self.one(None, "prefer", "isolate"),
+                    cpu_thread_policy=self.choice(None, "prefer", "isolate"),
                 )
             )
         topology = objects.InstanceNUMATopology(cells=cells)
-        if self.one(True, False):
-            topology.emulator_threads_policy = self.one(None, "isolate", "share")
+        if self.choice(True, False):
+            topology.emulator_threads_policy = self.choice(None, "isolate", "share")
         return topology
 
     def pci_requests(self):
         requests = []
-        for _ in range(self.one(0, 1, 2)):
+        for _ in range(self.choice(0, 1, 2)):
             request = objects.InstancePCIRequest(
-                count=self.one(1, 2),
-                spec=self.one(
+                count=self.choice(1, 2),
+                spec=self.choice(
                     [{"vendor_id": "8086", "product_id": "1572", "dev_type": "type-VF"}],
                     [{"resource_class": "CUSTOM_GPU", "traits": None}, {"vendor_id": "10de"}],
                 ),
-                alias_name=self.one("gpu", None),
-                request_id=self.one(self.uuid(), None),
-                requester_id=self.one(self.uuid(), None),
+                alias_name=self.choice("gpu", None),
+                request_id=self.choice(self.uuid(), None),
+                requester_id=self.choice(self.uuid(), None),
             )
-            if self.one(True, False):
-                request.numa_policy = self.one(None, "legacy", "socket")
+            if self.choice(True, False):
+                request.numa_policy = self.choice(None, "legacy", "socket")
             requests.append(request)
         return objects.InstancePCIRequests(instance_uuid=self.uuid(), requests=requests)
 
     def limits(self):
         limits = objects.SchedulerLimits(
-            vcpu=self.one(None, 8), memory_mb=self.one(None, 4096), disk_gb=None
+            vcpu=self.choice(None, 8), memory_mb=self.choice(None, 4096), disk_gb=None
         )
-        limits.numa_topology = self.one(None, self.numa_limits())
+        limits.numa_topology = self.choice(None, self.numa_limits())
         return limits
 
     def numa_limits(self):
         limits = objects.NUMATopologyLimits(cpu_allocation_ratio=16.0, ram_allocation_ratio=1.5)
-        if self.one(True, False):
+        if self.choice(True, False):
             limits.network_metadata = self.network_metadata()
         return limits
 
     def network_metadata(self):
-        physnets = set(self.some(["physnet0", "physnet1", "physnet2"]))
-        return objects.NetworkMetadata(physnets=physnets, tunneled=self.one(True, False))
+        physnets = set(self.sample(["physnet0", "physnet1", "physnet2"]))
+        return objects.NetworkMetadata(physnets=physnets, tunneled=self.choice(True, False))
 
     def instance_group(self):
         group = objects.InstanceGroup(
-            policy=self.one("affinity", "anti-affinity", "soft-affinity"),
-            members=self.one(None, [self.uuid(), self.uuid()]),
-            hosts=self.one(None, self.some(_HOSTS)),
+            policy=self.choice("affinity", "anti-affinity", "soft-affinity"),
+            members=self.choice(None, [self.uuid(), self.uuid()]),
+            hosts=self.choice(None, self.sample(_HOSTS)),
         )
-        if self.one(True, True, False):
+        if self.choice(True, True, False):
             group.uuid, group.name, group.project_id = self.uuid(), "together", "p"
-            group._rules = self.one({}, {"max_server_per_host": "2"})
+            group._rules = self.choice({}, {"max_server_per_host": "2"})
         return group
 
     def destination(self):
         destination = objects.Destination(
-            aggregates=self.one(None, [f"{self.uuid()},{self.uuid()}", self.uuid()]),
-            forbidden_aggregates=self.one(None, {self.uuid(), self.uuid()}),
-            allow_cross_cell_move=self.one(True, False),
+            aggregates=self.choice(None, [f"{self.uuid()},{self.uuid()}", self.uuid()]),
+            forbidden_aggregates=self.choice(None, {self.uuid(), self.uuid()}),
+            allow_cross_cell_move=self.choice(True, False),
         )
-        if self.one(True, False):
-            destination.host, destination.node = "cn1", self.one(None, "node1")
-        if self.one(True, False):
+        if self.choice(True, False):
+            destination.host, destination.node = "cn1", self.choice(None, "node1")
+        if self.choice(True, False):
             destination.cell = objects.CellMapping(
                 uuid=self.uuid(),
                 name="cell1",
@@ -243,48 +244,48 @@ class Drawing:
 
     def request_group(self):
         return objects.RequestGroup(
-            requester_id=self.one(None, self.uuid(), "gpu1"),
-            resources={name: self.one(1, 1000) for name in self.some(_CLASSES)},
-            required_traits=set(self.some(_TRAITS)),
-            forbidden_traits=set(self.some(_TRAITS)),
-            aggregates=self.one([], [[self.uuid()], [self.uuid(), self.uuid()]]),
-            forbidden_aggregates=self.one(set(), {self.uuid()}),
-            in_tree=self.one(None, self.uuid()),
-            use_same_provider=self.one(True, False),
+            requester_id=self.choice(None, self.uuid(), "gpu1"),
+            resources={name: self.choice(1, 1000) for name in self.sample(_CLASSES)},
+            required_traits=set(self.sample(_TRAITS)),
+            forbidden_traits=set(self.sample(_TRAITS)),
+            aggregates=self.choice([], [[self.uuid()], [self.uuid(), self.uuid()]]),
+            forbidden_aggregates=self.choice(set(), {self.uuid()}),
+            in_tree=self.choice(None, self.uuid()),
+            use_same_provider=self.choice(True, False),
         )
 
     def level_params(self):
-        required = set(self.some(_TRAITS, 2))
+        required = set(self.sample(_TRAITS, 2))
         return objects.RequestLevelParams(
             root_required=required,
-            root_forbidden=set(self.some(_TRAITS)) - required,
-            same_subtree=self.one([], [["a", "b"], ["c", "d"]]),
+            root_forbidden=set(self.sample(_TRAITS)) - required,
+            same_subtree=self.choice([], [["a", "b"], ["c", "d"]]),
         )
 
     def network(self):
         return objects.NetworkRequest(
-            network_id=self.one(None, self.uuid()),
-            port_id=self.one(None, self.uuid()),
-            address=self.one(None, "10.0.0.5"),
-            tag=self.one(None, "nic1"),
-            device_profile=self.one(None, "fpga"),
-            arq_uuid=self.one(None, self.uuid()),
-            pci_request_id=self.one(None, self.uuid()),
+            network_id=self.choice(None, self.uuid()),
+            port_id=self.choice(None, self.uuid()),
+            address=self.choice(None, "10.0.0.5"),
+            tag=self.choice(None, "nic1"),
+            device_profile=self.choice(None, "fpga"),
+            arq_uuid=self.choice(None, self.uuid()),
+            pci_request_id=self.choice(None, self.uuid()),
         )
 
     def retry(self):
         tried = [
             objects.ComputeNode(host=host, hypervisor_hostname=f"{host}.local")
-            for host in self.some(_HOSTS)
+            for host in self.sample(_HOSTS)
         ]
         return objects.SchedulerRetries(
-            num_attempts=self.one(1, 2), hosts=objects.ComputeNodeList(objects=tried)
+            num_attempts=self.choice(1, 2), hosts=objects.ComputeNodeList(objects=tried)
         )
 
     def spec(self):
         image = objects.ImageMeta.from_dict(self.raw_image())
         spec = objects.RequestSpec(
-            flavor=self.flavor(), num_instances=self.one(1, 1, 3), instance_uuid=self.uuid()
+            flavor=self.flavor(), num_instances=self.choice(1, 1, 3), instance_uuid=self.uuid()
         )
         hints = {
             "group": [self.uuid()],
@@ -295,31 +296,33 @@ class Drawing:
             objects=[objects.SecurityGroup(name="default"), objects.SecurityGroup(uuid=self.uuid())]
         )
         drawn = {
-            "image": self.one(None, image, image),
-            "project_id": self.one(None, "p"),
-            "user_id": self.one(None, "u"),
-            "availability_zone": self.one(None, "az1"),
-            "is_bfv": self.one(True, False),
+            "image": self.choice(None, image, image),
+            "project_id": self.choice(None, "p"),
+            "user_id": self.choice(None, "u"),
+            "availability_zone": self.choice(None, "az1"),
+            "is_bfv": self.choice(True, False),
             **{
-                name: self.one(None, [], self.some(_HOSTS))
+                name: self.choice(None, [], self.sample(_HOSTS))
                 for name in ("ignore_hosts", "force_hosts", "force_nodes")
             },
-            "requested_destination": self.one(None, self.destination()),
-            "retry": self.one(None, self.retry()),
-            "limits": self.one(None, self.limits()),
-            "instance_group": self.one(None, self.instance_group()),
-            "scheduler_hints": self.one(
-                None, {}, {name: hints[name] for name in self.some(sorted(hints))}
+            "requested_destination": self.choice(None, self.destination()),
+            "retry": self.choice(None, self.retry()),
+            "limits": self.choice(None, self.limits()),
+            "instance_group": self.choice(None, self.instance_group()),
+            "scheduler_hints": self.choice(
+                None, {}, {name: hints[name] for name in self.sample(sorted(hints))}
             ),
-            "requested_resources": self.one(None, [], [self.request_group(), self.request_group()]),
+            "requested_resources": self.choice(
+                None, [], [self.request_group(), self.request_group()]
+            ),
             "request_level_params": self.level_params(),
             "requested_networks": objects.NetworkRequestList(
                 objects=[self.network(), self.network()]
             ),
             "security_groups": groups,
             "network_metadata": self.network_metadata(),
-            "numa_topology": self.one(None, self.numa_topology()),
-            "pci_requests": self.one(None, self.pci_requests()),
+            "numa_topology": self.choice(None, self.numa_topology()),
+            "pci_requests": self.choice(None, self.pci_requests()),
         }
         for name, value in drawn.items():
             if self.random.random() < 0.8:
@@ -329,15 +332,15 @@ class Drawing:
     def instance(self):
         raw = self.raw_image()
         instance = objects.Instance(
-            uuid=self.uuid(), host="cn1", node="node1", vm_state=self.one("active", "stopped")
+            uuid=self.uuid(), host="cn1", node="node1", vm_state=self.choice("active", "stopped")
         )
         drawn = {
             "id": 12,
             "project_id": "p",
-            "user_id": self.one("u", None),
-            "display_name": self.one("vm", None),
-            "task_state": self.one(None, "migrating"),
-            "image_ref": self.one(self.uuid(), ""),
+            "user_id": self.choice("u", None),
+            "display_name": self.choice("vm", None),
+            "task_state": self.choice(None, "migrating"),
+            "image_ref": self.choice(self.uuid(), ""),
             "flavor": self.flavor(),
             "old_flavor": None,
             "new_flavor": self.flavor(),
@@ -353,9 +356,9 @@ class Drawing:
             },
             "metadata": {"of": "user"},
             "created_at": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
-            "updated_at": self.one(None, datetime(2026, 1, 2, 3, 4, 6, tzinfo=UTC)),
+            "updated_at": self.choice(None, datetime(2026, 1, 2, 3, 4, 6, tzinfo=UTC)),
             "deleted": False,
-            "numa_topology": self.one(None, self.numa_topology()),
+            "numa_topology": self.choice(None, self.numa_topology()),
             "pci_requests": self.pci_requests(),
             "info_cache": objects.InstanceInfoCache(instance_uuid=self.uuid()),
             "security_groups": objects.SecurityGroupList(objects=[]),
@@ -369,9 +372,9 @@ class Drawing:
 
     def aggregate(self):
         return objects.Aggregate(
-            id=self.one(1, 12),
+            id=self.choice(1, 12),
             uuid=self.uuid(),
             name="gpus",
-            hosts=self.some(_HOSTS),
-            metadata=self.one({}, {"availability_zone": "az1", "trait:CUSTOM_A": "required"}),
+            hosts=self.sample(_HOSTS),
+            metadata=self.choice({}, {"availability_zone": "az1", "trait:CUSTOM_A": "required"}),
         )

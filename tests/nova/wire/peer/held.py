@@ -4,7 +4,7 @@
 from nova import objects
 
 
-def spec(one):
+def spec_fields(one):
     found = _set(one, ("project_id", "user_id", "availability_zone", "is_bfv", "num_instances"))
     found |= _set(one, ("ignore_hosts", "force_hosts", "force_nodes", "scheduler_hints"))
     found["flavor"] = _set(one.flavor, FLAVOR)
@@ -67,7 +67,7 @@ def _set(one, names):
     return {name: getattr(one, name) for name in names if one.obj_attr_is_set(name)}
 
 
-def instance(one):
+def instance_fields(one):
     names = ("uuid", "host", "node", "project_id", "user_id", "display_name", "vm_state")
     found = _set(one, (*names, "task_state"))
     for name in ("created_at", "updated_at"):
@@ -78,11 +78,11 @@ def instance(one):
     if "flavor" not in one and one.obj_attr_is_set("memory_mb"):
         found["flavor"] = _set(one, ("vcpus", "memory_mb", "root_gb", "ephemeral_gb"))
     if one.obj_attr_is_set("image_ref") and one.obj_attr_is_set("system_metadata"):
-        found["image"] = image(objects.ImageMeta.from_instance(one))
+        found["image"] = image_fields(objects.ImageMeta.from_instance(one))
     return found
 
 
-def image(one):
+def image_fields(one):
     properties = {
         name: getattr(one.properties, name)
         for name in one.properties.fields
@@ -111,11 +111,11 @@ def _networks(one):
 def _limits(one):
     found = _set(one, ("vcpu", "memory_mb", "disk_gb"))
     if one.numa_topology is not None:
-        found["numa_topology"] = numa_limits(one.numa_topology)
+        found["numa_topology"] = numa_limits_fields(one.numa_topology)
     return found
 
 
-def numa_limits(one):
+def numa_limits_fields(one):
     found = _set(one, ("cpu_allocation_ratio", "ram_allocation_ratio"))
     if one.obj_attr_is_set("network_metadata"):
         found["network_metadata"] = _networks(one.network_metadata)
@@ -155,7 +155,7 @@ def _topology(one):
 
 
 _PARTS = {
-    "image": image,
+    "image": image_fields,
     "requested_destination": _destination,
     "retry": lambda one: one.to_dict(),
     "limits": _limits,

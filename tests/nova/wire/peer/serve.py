@@ -12,7 +12,7 @@ warnings.simplefilter("ignore")
 
 import held  # noqa: E402
 import nova.conf  # noqa: E402
-from drawing import Drawing  # noqa: E402
+from drawing import ObjectGenerator  # noqa: E402
 from nova import context, exception, objects, rpc, version  # noqa: E402
 from nova.objects import base  # noqa: E402
 from nova.scheduler import utils as scheduler_utils  # noqa: E402
@@ -37,23 +37,25 @@ def over_the_wire(entity):
 
 
 def specs(seed, number):
-    drawing = Drawing(Random(seed))
+    drawing = ObjectGenerator(Random(seed))
     drawn = [drawing.spec() for _ in range(number)]
-    return [{"primitive": over_the_wire(one), "held": held.spec(one)} for one in drawn]
+    return [{"primitive": over_the_wire(one), "held": held.spec_fields(one)} for one in drawn]
 
 
 def images(seed, number):
-    drawing = Drawing(Random(seed))
+    drawing = ObjectGenerator(Random(seed))
     found = []
     for _ in range(number):
         raw = drawing.raw_image()
         image = objects.ImageMeta.from_dict(raw)
-        found.append({"raw": raw, "primitive": over_the_wire(image), "held": held.image(image)})
+        found.append(
+            {"raw": raw, "primitive": over_the_wire(image), "held": held.image_fields(image)}
+        )
     return found
 
 
 def older(seed, number):
-    drawing = Drawing(Random(seed))
+    drawing = ObjectGenerator(Random(seed))
     newest = versioned.obj_tree_get_versions("RequestSpec")
     found = []
     for _ in range(number):
@@ -73,21 +75,24 @@ def older(seed, number):
                 {
                     "versions": manifest,
                     "primitive": json.loads(jsonutils.dumps(primitive)),
-                    "held": held.spec(read),
+                    "held": held.spec_fields(read),
                 }
             )
     return found
 
 
 def instances(seed, number):
-    drawing = Drawing(Random(seed))
+    drawing = ObjectGenerator(Random(seed))
     drawn = [drawing.instance() for _ in range(number)]
     listed = objects.InstanceList(objects=drawn)
-    return {"primitive": over_the_wire(listed), "held": [held.instance(one) for one in drawn]}
+    return {
+        "primitive": over_the_wire(listed),
+        "held": [held.instance_fields(one) for one in drawn],
+    }
 
 
 def recorded():
-    drawing = Drawing(Random(1))
+    drawing = ObjectGenerator(Random(1))
     drawn = [drawing.spec() for _ in range(200)]
     spec = drawn[0]
     for name in spec.fields:
@@ -98,7 +103,7 @@ def recorded():
     listed = objects.InstanceList(objects=[drawing.instance(), drawing.instance()])
     return {
         "spec": over_the_wire(spec),
-        "spec_held": held.spec(spec),
+        "spec_held": held.spec_fields(spec),
         "aggregate": over_the_wire(drawing.aggregate()),
         "instances": over_the_wire(listed),
     }
@@ -118,7 +123,7 @@ def selections(primitives, requester_ids):
             {
                 "fields": {name: getattr(one, name) for name in names},
                 "limits": {name: getattr(one.limits, name) for name in LIMITS},
-                "numa": numa and held.numa_limits(numa),
+                "numa": numa and held.numa_limits_fields(numa),
                 "legacy": jsonutils.to_primitive(one.to_dict()),
                 "providers": [group.provider_uuids for group in spec.requested_resources],
                 "sent_again": over_the_wire(one),
@@ -128,10 +133,10 @@ def selections(primitives, requester_ids):
 
 
 def raised(told):
-    return described(common.deserialize_remote_exception(told, rpc.get_allowed_exmods()))
+    return describe_exception(common.deserialize_remote_exception(told, rpc.get_allowed_exmods()))
 
 
-def described(failure):
+def describe_exception(failure):
     nova_own = isinstance(failure, exception.NovaException)
     first = str(failure.args[0]) if failure.args else ""
     return {
@@ -145,23 +150,23 @@ def described(failure):
 def call(url, exchange, seed, cap=None):
     _connect(url, exchange)
     CONF.set_override("scheduler", cap, group="upgrade_levels")
-    spec = Drawing(Random(seed)).spec()
+    spec = ObjectGenerator(Random(seed)).spec()
     whose = context.RequestContext("u", "p")
     try:
         found = SchedulerAPI().select_destinations(
             whose, spec, [spec.instance_uuid], return_objects=cap is None
         )
     except Exception as failure:  # noqa: BLE001 - it is told
-        return described(failure) | {"held": held.spec(spec)}
+        return describe_exception(failure) | {"held": held.spec_fields(spec)}
     if cap is not None:
-        return {"legacy": found, "held": held.spec(spec)}
+        return {"legacy": found, "held": held.spec_fields(spec)}
     hosts = [[one.service_host for one in some] for some in found]
-    return {"hosts": hosts, "held": held.spec(spec)}
+    return {"hosts": hosts, "held": held.spec_fields(spec)}
 
 
 def announce(url, exchange, seed):
     _connect(url, exchange)
-    drawing = Drawing(Random(seed))
+    drawing = ObjectGenerator(Random(seed))
     CONF.set_override("scheduler", None, group="upgrade_levels")
     client, whose = SchedulerAPI(), context.RequestContext("u", "p")
     aggregate, instance = drawing.aggregate(), drawing.instance()
@@ -199,7 +204,7 @@ def fields(name):
 
 
 def aggregates(seed, number):
-    drawing = Drawing(Random(seed))
+    drawing = ObjectGenerator(Random(seed))
     drawn = [drawing.aggregate() for _ in range(number)]
     return [
         {"primitive": over_the_wire(one), "held": {n: getattr(one, n) for n in HELD if n in one}}
@@ -210,7 +215,7 @@ def aggregates(seed, number):
 HELD = ("id", "uuid", "name", "hosts", "metadata")
 
 
-def tell(line):
+def write_answer(line):
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
@@ -218,11 +223,11 @@ def tell(line):
 def main():
     logging.disable(logging.CRITICAL)
     objects.register_all()
-    tell("ready")
+    write_answer("ready")
     for line in sys.stdin:
         name, arguments = json.loads(line)
         answer = globals()[name](*arguments)
-        tell(jsonutils.dumps(answer))
+        write_answer(jsonutils.dumps(answer))
 
 
 main()
