@@ -358,12 +358,12 @@ REQUESTS = (
     SampleRequest(
         name="impossible",
         title="A request without a valid host: a confidential server",
-        asks="32 vCPUs, 256 GiB, on SSD, its memory encrypted by AMD SEV-SNP.",
+        asks="32 vCPUs, 256 GiB, on SSD, its memory encrypted by AMD SEV-ES.",
         look_at="The last line names the only constraint that keeps hosts from fitting.",
         spec=_spec(
             "impossible",
             ("c.confidential", 32, 262_144, 500),
-            _ON_SSD | {"trait:HW_CPU_X86_AMD_SEV_SNP": "required"},
+            _ON_SSD | {"trait:HW_CPU_X86_AMD_SEV_ES": "required"},
         ),
     ),
 )

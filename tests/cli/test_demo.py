@@ -27,7 +27,7 @@ LICENSED = re.compile(r"az\d-r06-win\d\d")
 GPU = re.compile(r"az\d-r07-gpu\d\d")
 #: What a newcomer has, all of it empty.
 PLACES = ("home", "work", "tmp")
-SNP = "HW_CPU_X86_AMD_SEV_SNP"
+SEV_ES = "HW_CPU_X86_AMD_SEV_ES"
 
 
 @dataclass
@@ -190,10 +190,10 @@ def test_impossible_request_has_a_single_obstacle(demo_json):
     impossible = find_request(demo_json, "impossible")
     candidates = impossible["explanation"]["funnel"]["allocation_candidates"]
     (miss,) = candidates["nearest_misses"]
-    assert (miss["constraint"], miss["detail"]) == ("required", SNP)
+    assert (miss["constraint"], miss["detail"]) == ("required", SEV_ES)
     assert miss["hosts"] > 0
     assert impossible["claimed"] == []
-    assert SNP in impossible["refused"]
+    assert SEV_ES in impossible["refused"]
 
 
 def test_stage_counts_are_consistent(demo_json):
@@ -242,7 +242,7 @@ def test_impossible_request_names_its_obstacle(demo_output, demo_json):
         "allocation_candidates"
     ]["nearest_misses"]
     assert (
-        f"No valid host {miss['hosts']} hosts meet all constraints but required {SNP}"
+        f"No valid host {miss['hosts']} hosts meet all constraints but required {SEV_ES}"
     ) in request_section(demo_output, 5)
 
 

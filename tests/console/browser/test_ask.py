@@ -10,7 +10,7 @@ pytestmark = pytest.mark.exhaustive
 
 ASK = "/console/ask"
 IN_ZONE = f"{ASK}?vcpus=32&ram=16384&disk=100&zone=az1"
-REFUSED = f"{IN_ZONE}&property=trait:HW_CPU_X86_AMD_SEV_SNP%3Drequired"
+REFUSED = f"{IN_ZONE}&property=trait:HW_CPU_X86_AMD_SEV_ES%3Drequired"
 RAM = "filter_scheduler.ram_weight_multiplier"
 VIEWS = {
     "form": ASK,
