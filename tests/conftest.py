@@ -21,7 +21,7 @@ from sqlalchemy.exc import OperationalError
 from webtest import TestApp
 
 from placement_sched.app import Application, create_app
-from placement_sched.candidates.cache import UPKEEP_THREAD
+from placement_sched.candidates.cache import CHECK_THREAD
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
 from placement_sched.db.migrate import sync_schema
@@ -231,7 +231,7 @@ def make_app() -> Iterator[Callable[..., Client]]:
     yield make
     for thread in threading.enumerate():
         # An application's, beside its requests.
-        if thread.name in {"policy ratios", "capacity of flavors", UPKEEP_THREAD}:
+        if thread.name in {"policy ratios", "capacity of flavors", CHECK_THREAD}:
             thread.join(timeout=60)
     for application in made:
         application.close()

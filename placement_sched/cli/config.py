@@ -5,7 +5,6 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Sequence
 
 from oslo_config import cfg, generator
 
@@ -13,7 +12,6 @@ from placement_sched.api import auth
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import open_database, url_without_password
 from placement_sched.cli.terminal import print_result, show_waiting
-from placement_sched.config.conf import read_files
 from placement_sched.config.options.api import KEYSTONE_GROUP
 from placement_sched.config.options.notifications import oslo_messaging
 from placement_sched.config.opts import Conf
@@ -94,44 +92,33 @@ def _problems(arguments: argparse.Namespace, conf: Conf) -> list[Problem]:
     try:
         settings = read_settings(files, conf)
     except ConfigurationError as error:
-        # An error in the files is reported once, with its line if there is one. An error of a
-        # plugin is reported in addition to errors with lines.
         problems = config_check.check_files(with_directories(files), os.environ, conf)
-        by_line = any(problem.fatal for problem in problems) and not _can_be_read(files, conf)
-        return problems if by_line else [*problems, Problem(None, error.detail)]
+        is_reported = error.place in {problem.place for problem in problems if problem.place}
+        return problems if is_reported else [*problems, Problem(error.place, error.problem)]
     finally:
         oslo.setLevel(level)
     value_problems = config_check.check_settings(settings)  # creates the plugins
     unlisted = config_check.unlisted_policies(settings)
-    files = list_files(conf)
-    problems = config_check.check_files(files, os.environ, conf, unlisted)
-    texts = {problem.text for problem in problems}
-    problems += [problem for problem in value_problems if problem.text not in texts]
+    problems = config_check.check_files(list_files(conf), os.environ, conf, unlisted)
+    wrong_groups = {problem.group for problem in problems if problem.fatal}
+    value_problems += _check_keystone(settings)
+    wrong_groups.discard("")
+    # The client of a service cannot be created if a line of its group is wrong.
+    problems += [problem for problem in value_problems if problem.group not in wrong_groups]
     problems += config_check.check_policies(settings)
     if not any(problem.fatal for problem in problems):
         problems += [Problem(None, str(finding)) for finding in check_enabled(settings)]
-    problems += _check_keystone(settings, problems)
     if arguments.database and not any(problem.fatal for problem in problems):
         problems += _check_database(settings)
     return problems
 
 
-def _can_be_read(files: Sequence[str], conf: Conf) -> bool:
-    try:
-        Settings.from_conf(read_files(conf, files))
-    except ConfigurationError:
-        return False
-    return True
-
-
-def _check_keystone(settings: Settings, problems: Sequence[Problem]) -> list[Problem]:
-    """Return the error of the keystone settings, unless a problem with a line has it."""
-    by_line = any(problem.fatal and f"[{KEYSTONE_GROUP}]" in problem.text for problem in problems)
-    if settings.api.auth_strategy == "keystone" and not by_line:
+def _check_keystone(settings: Settings) -> list[Problem]:
+    if settings.api.auth_strategy == "keystone":
         try:
             auth.check_keystone(settings.conf)
         except ConfigurationError as error:
-            return [Problem(None, error.detail)]
+            return [Problem(None, error.detail, group=KEYSTONE_GROUP)]
     return []
 
 
@@ -143,15 +130,11 @@ def _check_database(settings: Settings) -> list[Problem]:
         ):
             with database.read() as connection:
                 mismatches = find_mismatches(connection)
-            problems = [
-                Problem(None, describe_mismatches(group), fatal=is_refused)
-                for is_refused in (True, False)
-                if (
-                    group := [
-                        mismatch for mismatch in mismatches if mismatch.is_refused is is_refused
-                    ]
-                )
-            ]
+            problems = []
+            for is_refused in (True, False):
+                group = [each for each in mismatches if each.is_refused is is_refused]
+                if group:
+                    problems.append(Problem(None, describe_mismatches(group), fatal=is_refused))
             if current_revision(database) != newest_revision():
                 # the schema may lack the columns of aggregates
                 return problems + _check_schema(settings, database)

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryFile
 from threading import Thread
-from traceback import TracebackException
-from types import TracebackType
 from typing import Any
 
 from oslo_config import cfg
@@ -23,8 +21,7 @@ from placement_sched.errors import ConfigurationError, escaped
 LOG = log.getLogger(__name__)
 
 PRODUCT = "placement_sched"
-#: Prefixes of library messages that are useless to operators, by logger. (``serve`` has its own
-#: warning about more workers than cores.)
+#: Prefixes of library messages that are useless to operators, by logger.
 _USELESS_PREFIXES = {
     "alembic.runtime.migration": ("Context impl ", "Will assume "),
     "_granian": ("Configured number of workers ",),
@@ -80,30 +77,8 @@ def _log_stacks() -> None:
             LOG.warning("%s", line)
 
 
-def report_missing_handler(conf: cfg.ConfigOpts) -> None:
-    """Report a ``log_config_append`` without a handler for this service's errors."""
-    if conf.log_config_append and not _has_error_handler(logging.getLogger(PRODUCT)):
-        sys.stderr.write(
-            f"[DEFAULT] log_config_append {conf.log_config_append}: no handler shows errors of "
-            f"the logger {PRODUCT}; add a handler to it or to the root logger\n"
-        )
-
-
-def _has_error_handler(logger: logging.Logger) -> bool:
-    """Return whether a handler of ``logger`` or its parents accepts errors."""
-    current: logging.Logger | None = logger
-    if not logger.isEnabledFor(logging.ERROR) or logger.disabled:
-        return False
-    while current is not None:
-        for handler in current.handlers:
-            if handler.level <= logging.ERROR and not isinstance(handler, logging.NullHandler):
-                return True
-        current = current.parent if current.propagate else None
-    return False
-
-
 def drop_unhelpful() -> None:
-    """Drop library messages that are useless to operators."""
+    """Drop messages of libraries that are useless to operators."""
     for name in _USELESS_PREFIXES:
         logging.getLogger(name).addFilter(_is_useful)
 
@@ -113,10 +88,7 @@ def _is_useful(record: logging.LogRecord) -> bool:
 
 
 class EscapingFormatter(ContextFormatter):
-    """oslo.log's formatter with escaped texts, so that no request can forge a log line.
-
-    A traceback keeps its lines, but each exception message in it is a single line.
-    """
+    """oslo.log's formatter with escaped texts, so that no request can forge a log line."""
 
     @classmethod
     def like(cls, original: ContextFormatter) -> "EscapingFormatter":
@@ -143,44 +115,9 @@ class EscapingFormatter(ContextFormatter):
     def formatException(  # noqa: N802 - as above
         self, ei: Any, *, record: logging.LogRecord | None = None
     ) -> str:
-        """Return a traceback, each line with the operator's prefix."""
-        lines = _traceback(ei[1], ei[2])
-        if record is None:
-            return "\n".join(lines)
-        empty = super().formatException((None, None, None), record=record)
-        prefix = empty.partition("NoneType: None\n")[2]
-        # oslo.log adds an empty line.
-        return "\n".join(prefix + line for line in [*lines, ""])
-
-
-def _traceback(failure: BaseException | None, frames: TracebackType | None) -> list[str]:
-    """Return the lines of a traceback.
-
-    The messages and notes of the exception, its causes and the members of a group are escaped.
-    """
-    if failure is None:  # logged outside of an exception handler
-        return ["NoneType: None"]
-    report = TracebackException(type(failure), failure, frames)
-    pending: list[TracebackException | None] = [report]
-    while pending:
-        current = pending.pop()
-        if current is not None:
-            _escape(current)
-            pending += [current.__cause__, current.__context__, *(current.exceptions or ())]
-    return "".join(report.format()).removesuffix("\n").split("\n")
-
-
-def _escape(report: TracebackException) -> None:
-    """Escape the message and notes of an exception, and the source of a SyntaxError."""
-    # ``_str`` is the message; ``filename``, ``text`` and ``msg`` belong to a SyntaxError.
-    for name in ("_str", "filename", "text", "msg"):
-        text = getattr(report, name, None)
-        if isinstance(text, str):
-            setattr(report, name, escaped(text.removesuffix("\n")))
-    notes: Any = report.__notes__  # a plugin may have set any value
-    if notes is not None:
-        values = notes if isinstance(notes, list | tuple) else [notes]
-        report.__notes__ = [escaped(str(note)) for note in values]
+        """Return a traceback with escaped lines, each with the operator's prefix."""
+        text: str = super().formatException(ei, record=record)
+        return "\n".join(map(escaped, text.split("\n")))
 
 
 @contextmanager

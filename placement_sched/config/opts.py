@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""oslo.config objects with the extensions of this service.
+"""oslo.config objects and options with the extensions of this service.
 
 oslo.config has no public way to read older option names from the environment, nor to give an option
 two names without deprecating either. This module contains the code that uses private parts of
 oslo.config (see doc/decisions/0006).
 """
 
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from oslo_config import cfg
@@ -14,16 +16,53 @@ from oslo_config.sources import ConfigurationSource
 
 #: Maximum value of options for seconds (68 years), retries or list sizes. Python and system calls
 #: would reject larger values only when they are used.
-LARGEST = 2**31 - 1
+MAX_INT = 2**31 - 1
 #: Maximum seconds (20 days) of database timeouts, which PostgreSQL reads as milliseconds in 32-bit
 #: integers.
-LONGEST_WAIT = 20 * 24 * 3600
+MAX_WAIT = 20 * 24 * 3600
+
+#: The :class:`~placement_sched.config.Settings` of the running plugin, or None outside of a run.
+SETTINGS_IN_EFFECT: ContextVar[Any] = ContextVar("settings in effect", default=None)
+#: Command-line options of oslo.config itself, which are not options of a file.
+_OF_OSLO_CONFIG = {"config_file", "config_dir", "shell_completion"}
+
+
+class OptionGroup:
+    """The options of a group, as attributes: ``settings.scheduler.max_attempts``."""
+
+    __slots__ = ("_name", "_values")
+
+    def __init__(self, name: str, values: Mapping[str, Any]) -> None:
+        self._name, self._values = name, values
+
+    def __getattr__(self, option: str) -> Any:
+        """Return the value in effect, or raise :class:`AttributeError`."""
+        try:
+            return self._values[option]
+        except KeyError:
+            raise AttributeError(f"no option [{self._name}] {option}") from None
+
+    __getitem__ = __getattr__
+
+    def __contains__(self, option: str) -> bool:
+        return option in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def with_fallback(self, group: Mapping[str, Any]) -> "OptionGroup":
+        """Return a group with the options of ``group`` that this group lacks."""
+        return OptionGroup(self._name, ChainMap(self._values, group))  # type: ignore[arg-type]
 
 
 class Conf(cfg.ConfigOpts):
-    """An oslo.config object that lists its options and reads their older environment names."""
+    """An oslo.config object that lists its options and reads their older environment names.
 
-    def __init__(self) -> None:
+    With ``follows_plugins``, it returns the settings of the running plugin while a plugin runs.
+    """
+
+    def __init__(self, *, follows_plugins: bool = False) -> None:
+        self._follows_plugins = follows_plugins
         self._options: dict[str, dict[str, cfg.Opt]] = {"DEFAULT": {}}
         #: Options of oslo.log for the command lines of services, all in ``[DEFAULT]``.
         self.command_line_options: list[cfg.Opt] = []
@@ -31,6 +70,17 @@ class Conf(cfg.ConfigOpts):
         self.environment_is_read = True
         super().__init__()
         self._env_driver: Any = _Environment(self._env_driver)
+
+    def __getattr__(self, name: str) -> Any:
+
+        settings = SETTINGS_IN_EFFECT.get() if self._follows_plugins else None
+        if settings is None:
+            return super().__getattr__(name)
+        if name in settings.DEFAULT:
+            return getattr(settings.DEFAULT, name)
+        own = super().__getattr__(name)
+        is_group = isinstance(own, self.GroupAttr) and settings.has_group(name)
+        return getattr(settings, name).with_fallback(own) if is_group else own
 
     @property
     def registered(self) -> Mapping[str, Mapping[str, cfg.Opt]]:
@@ -40,20 +90,29 @@ class Conf(cfg.ConfigOpts):
     def register_opt(self, opt: cfg.Opt, group: Any = None, cli: bool = False, **more: Any) -> bool:
         """Register an option, and return False if it was registered before."""
         is_new = bool(super().register_opt(opt, group, cli=cli, **more))
-        if is_new:
+        if is_new and opt.dest not in _OF_OSLO_CONFIG:
             self._options.setdefault(_group_name(group), {})[opt.dest] = opt
-            if cli and opt.dest not in _OF_OSLO_CONFIG:
+            if cli:
                 self.command_line_options.append(opt)
         return is_new
+
+    def register_missing(self, other: "Conf") -> None:
+        """Register the options of ``other`` that this object lacks."""
+        for group, members in other.registered.items():
+            for name, option in members.items():
+                if name not in self._options.get(group, {}):
+                    self.register_opt(option, None if group == "DEFAULT" else group)
 
     def unregister_opt(self, opt: cfg.Opt, group: Any = None, **cache: Any) -> None:
         """Unregister an option."""
         super().unregister_opt(opt, group, **cache)
         self._options.get(_group_name(group), {}).pop(opt.dest, None)
 
-
-#: Command-line options of oslo.config itself, which the commands have in their own form or not.
-_OF_OSLO_CONFIG = {"config_file", "config_dir", "shell_completion"}
+    def import_opt(self, name: str, module_str: str, group: Any = None) -> None:
+        """Check that an option of nova exists, without an import of its module."""
+        is_nova = module_str.partition(".")[0] == "nova"
+        if not is_nova or name not in self._options.get(str(group or "DEFAULT"), {}):
+            super().import_opt(name, module_str, group)
 
 
 def _group_name(group: Any) -> str:

@@ -6,14 +6,14 @@ and environment, defaults. Mappings have the first two layers, and oslo.config t
 """
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Self
 
 from oslo_config import cfg
 
 from placement_sched.config import sources
-from placement_sched.config.opts import Conf, location_of, names_of
+from placement_sched.config.opts import Conf, OptionGroup, location_of, names_of
 from placement_sched.config.sources import (
     NO_SECTIONS,
     OF_REQUEST,
@@ -23,29 +23,11 @@ from placement_sched.config.sources import (
     Sections,
 )
 from placement_sched.errors import ConfigurationError, Invalid
+from placement_sched.model.document import build_json_path
 from placement_sched.model.names import suggest_name
 
 #: Minimum similarity of a suggested option name. It is high, since many names share long parts.
 _MIN_SIMILARITY = 0.8
-
-
-class OptionGroup:
-    """The options of a group, as attributes: ``settings.scheduler.max_attempts``."""
-
-    __slots__ = ("_name", "_values")
-
-    def __init__(self, name: str, values: Mapping[str, Any]) -> None:
-        self._name, self._values = name, values
-
-    def __getattr__(self, option: str) -> Any:
-        """Return the value in effect, or raise :class:`AttributeError`."""
-        try:
-            return self._values[option]
-        except KeyError:
-            raise AttributeError(f"no option [{self._name}] {option}") from None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
 
 
 class Settings:
@@ -145,8 +127,11 @@ class Settings:
         for key, value in overrides.items():
             group, name = self.resolve_option(key, source)
             option = self._options[group][name]
-            place = f"{source}: {key}"
-            typed = option.default if value is None else sources.convert_value(place, option, value)
+            try:
+                typed = option.default if value is None else sources.convert_value(option, value)
+            except ValueError as error:
+                path = build_json_path([OF_REQUEST, key])
+                raise Invalid(str(error), source=f"{source}: {key}", json_path=path) from None
             groups[group][name] = typed
             overridden[group, name] = source
         return Settings(self.conf, self._options, groups, self.sections, overridden)
@@ -157,24 +142,17 @@ class Settings:
             (group, name)
             for group, options in self._options.items()
             for name in options
-            if name in getattr(other, group, ())
+            if other.has(group, name)
             and getattr(getattr(self, group), name) != getattr(getattr(other, group), name)
         )
 
     def with_values_of(self, other: "Settings", options: Collection[tuple[str, str]]) -> "Settings":
-        """Return these settings with the values of ``options`` from ``other``.
-
-        Options that only ``other`` has belong to plugins that were loaded later. They keep the
-        values from ``other``.
-        """
-        groups = {name: dict(group._values) for name, group in other._groups.items()}  # noqa: SLF001 - own class
-        for group, members in self._groups.items():
-            for name in members:
-                if (group, name) not in options:
-                    groups.setdefault(group, {})[name] = getattr(members, name)
-        merged = {**self._options, **other._options}  # noqa: SLF001 - own class
-        by_group = {group: {**self._options.get(group, {}), **merged[group]} for group in merged}
-        return Settings(other.conf, by_group, groups, other.sections)
+        """Return these settings with the values of ``options`` from ``other``, if it has them."""
+        groups = {name: dict(group._values) for name, group in self._groups.items()}  # noqa: SLF001 - own class
+        for group, name in options:
+            if other.has(group, name) and self.has(group, name):
+                groups[group][name] = getattr(getattr(other, group), name)
+        return Settings(self.conf, self._options, groups, self.sections)
 
     def resolve_option(self, key: str, source: str = OF_REQUEST) -> tuple[str, str]:
         """Resolve an override's key to group and name, or raise :class:`Invalid`."""
@@ -192,7 +170,8 @@ class Settings:
             for name in members
         ]
         suggestion = suggest_name("option", key, names, alike=_MIN_SIMILARITY)
-        raise Invalid(f"{source}: there is no option {key!r}{suggestion}")
+        problem = f"there is no option {key!r}{suggestion}"
+        raise Invalid(problem, source=source, json_path=f"$.{OF_REQUEST}")
 
 
 def _read(conf: Conf, group: str, name: str, option: cfg.Opt) -> Any:
@@ -203,8 +182,8 @@ def _read(conf: Conf, group: str, name: str, option: cfg.Opt) -> Any:
         cause = failure.__context__ if isinstance(failure.__context__, ValueError) else failure
         line = _find_assignment(conf, names_of(option, group, name))
         if line is not None:
-            message = f"{line.place}: {sources.wrong_value(line, option, cause)}"
-            raise ConfigurationError(message) from None
+            message = sources.wrong_value(line, option, sources.describe_reason(line.value, cause))
+            raise ConfigurationError(message, place=line.place) from None
         reason = sources.describe_reason(option.default, cause)
         raise ConfigurationError(f"[{group}] {name} has a wrong value: {reason}") from None
 

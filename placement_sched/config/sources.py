@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from oslo_config import cfg, iniparser, types
 from oslo_log import log
 
-from placement_sched.errors import ConfigurationError, Invalid
+from placement_sched.errors import ConfigurationError
 
 DEFAULT = "default"
 CONFIGURATION = "configuration"
@@ -73,19 +73,18 @@ def with_directories(names: Iterable[str]) -> list[str]:
     After ``placement.conf`` follow the files ``*.conf`` of ``placement.conf.d``, by name, as in
     oslo.config. Raises :class:`ConfigurationError` if a directory cannot be read.
     """
-    files: list[str] = []
+    files: dict[str, None] = {}
     for name in names:
-        files += [name, *(_list_files(f"{name}.d") if Path(f"{name}.d").is_dir() else ())]
-    return list(dict.fromkeys(files))
-
-
-def _list_files(directory: str) -> list[str]:
-    try:
-        files = sorted(Path(directory).iterdir())
+        files[name] = None
+        directory = Path(f"{name}.d")
+        try:
+            inside = sorted(directory.iterdir()) if directory.is_dir() else []
+        except OSError as wrong:
+            message = f"configuration directory {directory}: {wrong.strerror}"
+            raise ConfigurationError(message) from None
         # oslo.config ignores hidden files, such as an editor's locks.
-        return [str(file) for file in files if file.suffix == ".conf" and file.name[0] != "."]
-    except OSError as wrong:
-        raise ConfigurationError(f"configuration directory {directory}: {wrong.strerror}") from None
+        files |= {str(file): None for file in inside if file.match("[!.]*.conf")}
+    return list(files)
 
 
 def list_files(conf: cfg.ConfigOpts) -> list[str]:
@@ -101,26 +100,23 @@ def named_files(conf: cfg.ConfigOpts) -> str:
 
 
 def last_assignment(sections: Sections, names: Iterable[tuple[str, str]]) -> Assignment | None:
-    """Return the assignment that sets an option.
+    """Return the assignment that sets an option, or None.
 
     ``names`` are group and name of the option, first the current names, then older names. The
     assignment is in the last file with any of the names. Within a file the first of the names takes
     precedence, and the last assignment to it.
     """
-    candidates = [
-        [line for line in sections.get(group, ()) if _normalize(line.name) == _normalize(name)]
-        for group, name in names
-    ]
     files = dict.fromkeys(line.place.file for lines in sections.values() for line in lines)
+    candidates = [
+        line
+        for group, name in reversed(list(names))
+        for line in sections.get(group, ())
+        if line.name.replace("-", "_") == name.replace("-", "_")
+    ]
     for file in reversed(files):
-        for lines in candidates:
-            if matching := [line for line in lines if line.place.file == file]:
-                return matching[-1]
+        if matching := [line for line in candidates if line.place.file == file]:
+            return matching[-1]
     return None
-
-
-def _normalize(name: str) -> str:
-    return name.replace("-", "_")
 
 
 def sections_of(files: Iterable[str]) -> Sections:
@@ -145,12 +141,12 @@ def _parse(file: str) -> "_Parser":
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as failure:
         reason = getattr(failure, "strerror", None) or str(failure)
-        raise ConfigurationError(f"{file}: {reason}") from None
+        raise ConfigurationError(reason, place=Place(file, 0)) from None
     parser = _Parser(file)
     try:
         parser.parse(parser.watched(lines))
     except iniparser.ParseError as wrong:
-        raise ConfigurationError(f"{Place(file, wrong.lineno)}: {wrong.msg}") from None
+        raise ConfigurationError(wrong.msg, place=Place(file, wrong.lineno)) from None
     return parser
 
 
@@ -191,10 +187,9 @@ def describe_reason(value: object, wrong: Exception) -> str:
     return reason if noun is None else f"{text} is not {noun}"
 
 
-def wrong_value(line: Assignment, option: cfg.Opt, why: Exception) -> str:
-    """Return the message about an assignment whose value raised ``why``."""
-    reason = "" if option.secret else f": {describe_reason(line.value, why)}"
-    return f"[{line.group}] {line.name} has a wrong value{reason}"
+def wrong_value(line: Assignment, option: cfg.Opt, reason: object) -> str:
+    """Return the message about a wrong value, without the reason if the value is secret."""
+    return f"[{line.group}] {line.name} has a wrong value{'' if option.secret else f': {reason}'}"
 
 
 def check_number(option: cfg.Opt, value: Value) -> Value:
@@ -210,22 +205,22 @@ def check_number(option: cfg.Opt, value: Value) -> Value:
     return value
 
 
-def convert_value(place: str, option: cfg.Opt, value: Any) -> Any:
-    """Convert a JSON value to the type of an option.
+def convert_value(option: cfg.Opt, value: Any) -> Any:
+    """Convert a JSON value, or the text of a file, to the type of an option.
 
-    A text is read as a line of a file: commas separate the items of a list option, and for a
-    repeatable option the text is a single value. Raises :class:`Invalid`.
+    In a text, commas separate the items of a list option, and for a repeatable option the text is a
+    single value. Raises :class:`ValueError` with a readable reason.
     """
     is_repeatable = isinstance(option, cfg.MultiOpt)
     if isinstance(value, list) and not is_repeatable and not isinstance(option.type, types.List):
-        raise Invalid(f"{place}: the option takes a single value, not a list")
+        raise ValueError("the option takes a single value, not a list")
     texts = [str(item) for item in (value if isinstance(value, list) else [value])]
     try:
         if is_repeatable:
             return [option.type(text) for text in texts]
         return check_number(option, option.type(texts if isinstance(value, list) else texts[0]))
     except (TypeError, ValueError) as wrong:
-        raise Invalid(f"{place}: {describe_reason(value, wrong)}") from None
+        raise ValueError(describe_reason(value, wrong)) from None
 
 
 def named_ratios(option: str, items: Iterable[str]) -> tuple[tuple[str, float], ...]:

@@ -29,8 +29,7 @@ from placement_sched.notifications.announcer import announcer_of
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.live_settings import with_options_file
 from placement_sched.scheduler.plugins import plugins_for
-from placement_sched.scheduler.policies import registry
-from placement_sched.scheduler.policies.registry import OptionNames, policies_for
+from placement_sched.scheduler.policies.registry import OptionNames, lines_of, policies_for
 from placement_sched.scheduler.request import neutron_of
 
 #: The namespace of oslo.messaging.
@@ -86,6 +85,8 @@ class Catalogue:
     def __init__(self, conf: Conf, *, messaging: bool = True) -> None:
         self.options: dict[str, dict[str, cfg.Opt]] = {}
         self.deprecated: dict[tuple[str, str], tuple[str, cfg.Opt]] = {}
+        for group, names in _list_global_options():
+            self._add(group, map(cfg.Opt, names))
         for namespace in NAMESPACES:
             if namespace != MESSAGING:
                 self._add_namespace(namespace)
@@ -94,16 +95,47 @@ class Catalogue:
         if messaging:
             self.add_messaging()
 
-    def knows(self, group: str, name: str) -> bool:
+    def has_option(self, group: str, name: str) -> bool:
         """Return whether the option exists, by its current or a deprecated name."""
-        return (
-            self.find(group, name) is not None or (group, with_underscores(name)) in self.deprecated
-        )
+        key = group, with_underscores(name)
+        return self.find(group, name) is not None or key in self.deprecated
+
+    def has_group(self, group: str) -> bool:
+        """Return whether ``group`` has an option, by its current or a deprecated name."""
+        others = (other for other, _ in chain(self.deprecated, WITHOUT_MEANING))
+        return group in self.options or group in others
+
+    def find(self, group: str, name: str) -> cfg.Opt | None:
+        """Return the option with this current name, or None."""
+        return self.options.get(group, {}).get(with_underscores(name))
+
+    def groups_with(self, name: str) -> list[str]:
+        """Return the groups of this service with this option, except groups of keystoneauth."""
+        key = with_underscores(name)
+        return [
+            group
+            for group, options in self.options.items()
+            # Options of libraries in ``cfg.CONF`` have no type of their own.
+            if key in options and group not in KEYSTONE_GROUPS and type(options[key]) is not cfg.Opt
+        ]
 
     def add_messaging(self) -> None:
         """Add the options of oslo.messaging, which is slow to import."""
         oslo_messaging()  # imports it without its warnings
         self._add_namespace(MESSAGING)
+
+    def add_keystone_plugin(self, group: str, auth_type: str) -> None:
+        """Add the options of a group's ``auth_type``.
+
+        Raises :class:`ConfigurationError` if the plugin of keystoneauth cannot be loaded.
+        """
+        check_installed(group, auth_type)
+        try:
+            options = keystone_loading.get_auth_plugin_conf_options(auth_type)
+        except Exception as broken:
+            reason = " ".join(str(broken).split())
+            raise ConfigurationError(f"[{group}] auth_type {auth_type}: {reason}") from broken
+        self._add(group, options)
 
     def _add_namespace(self, namespace: str) -> None:
         for announced in entry_points(group="oslo.config.opts", name=namespace):
@@ -121,36 +153,16 @@ class Catalogue:
                 else:
                     self.deprecated[old.group or group, name] = (group, option)
 
-    def add_keystone_plugin(self, group: str, auth_type: str) -> None:
-        """Add the options of a group's ``auth_type``.
 
-        Raises :class:`ConfigurationError` if the plugin of keystoneauth cannot be loaded.
-        """
-        check_installed(group, auth_type)
+def _list_global_options() -> Iterator[tuple[str, list[str]]]:
+    """Yield groups and option names of plugins in ``cfg.CONF``, which does not list the types."""
+    for name in cfg.CONF:
         try:
-            options = keystone_loading.get_auth_plugin_conf_options(auth_type)
-        except Exception as broken:
-            reason = " ".join(str(broken).split())
-            raise ConfigurationError(f"[{group}] auth_type {auth_type}: {reason}") from broken
-        self._add(group, options)
-
-    def find(self, group: str, name: str) -> cfg.Opt | None:
-        """Return the option with this current name, or None."""
-        return self.options.get(group, {}).get(with_underscores(name))
-
-    def knows_group(self, group: str) -> bool:
-        """Return whether ``group`` has an option, by its current or a deprecated name."""
-        return group in self.options or any(
-            group == known_group for known_group, _ in chain(self.deprecated, WITHOUT_MEANING)
-        )
-
-    def groups_with(self, name: str) -> list[str]:
-        """Return the groups with this option, except groups of keystoneauth."""
-        return [
-            group
-            for group, options in self.options.items()
-            if with_underscores(name) in options and group not in KEYSTONE_GROUPS
-        ]
+            members = cfg.CONF[name]
+        except (cfg.Error, ValueError):  # an option with a wrong value
+            members = None
+        is_group = isinstance(members, cfg.ConfigOpts.GroupAttr)
+        yield (name, list(members or ())) if is_group else ("DEFAULT", [name])
 
 
 def with_underscores(name: str) -> str:
@@ -163,13 +175,15 @@ class Problem:
     """A problem that an operator should fix.
 
     It is ``fatal`` if the service cannot start. A line ``without_effect`` sets nothing, so that the
-    service may not work as the operator intended.
+    service may not work as the operator intended. A name ``is_misspelt`` if it resembles another.
     """
 
     place: Place | None
     text: str
     fatal: bool = True
     without_effect: bool = False
+    is_misspelt: bool = False
+    group: str = ""
 
     def __str__(self) -> str:
         kind = "error" if self.fatal else "warning"
@@ -187,7 +201,7 @@ def check_files(
     ``conf`` has the options of third-party plugins. ``unlisted`` maps each section that may be
     the policy of an aggregate to the reason why it is invalid, or None.
     """
-    CONF.register_noted(conf)  # some plugins register options when they are instantiated
+    conf.register_missing(CONF)  # some plugins register options when they are instantiated
     catalogue = Catalogue(conf, messaging=False)
     problems: list[Problem] = []
     written: list[Assignment] = []
@@ -195,59 +209,13 @@ def check_files(
         try:
             written += sources.read_assignments(file)
         except ConfigurationError as wrong:
-            problems.append(Problem(None, wrong.detail))
+            problems.append(_problem(wrong))
     if any(variable.startswith(_MESSAGING_PREFIX) for variable in environment) or not all(
-        catalogue.knows(line.group, line.name) for line in written
+        catalogue.has_option(line.group, line.name) for line in written
     ):
         catalogue.add_messaging()
     written += _read_environment(environment, catalogue)
-    problems += _add_keystone_options(written, catalogue)
-    problems += _find_unknown_groups(written, catalogue, unlisted)
-    for assignment in written:
-        problems += _check_line(assignment, catalogue)
-    order = [*files, *(f"environment {variable}" for variable in sorted(environment))]
-
-    def position(problem: Problem) -> tuple[int, int]:
-        place = problem.place
-        return (-1, 0) if place is None else (order.index(place.file), place.line)
-
-    return sorted(problems, key=position)
-
-
-def _find_fault(check: Callable[..., object], *args: object) -> str | None:
-    try:
-        check(*args)
-    except ConfigurationError as wrong:
-        return wrong.detail
-    return None
-
-
-def check_settings(settings: Settings) -> list[Problem]:
-    """Check the meaning of values that have the right type.
-
-    Checks the URLs of databases, plugins, extra spec validators, PCI aliases, neutron's address,
-    notifications and, if these options are valid, ``[scheduler] json_config_location``.
-    """
-    in_placement = settings.filter_scheduler.pci_in_placement
-    faults = (
-        _find_fault(database_url, settings),
-        *(
-            _find_fault(parse_url, url, f"[{group}] connection")
-            for group in _NOVA_DATABASES
-            if (url := getattr(settings, group).connection)
-        ),
-        _find_fault(plugins_for, settings),
-        _find_fault(all_validators),
-        _find_fault(partial(aliases_of, in_placement=in_placement), settings.pci.alias),
-        _find_fault(neutron_of, settings),
-        _find_fault(announcer_of, settings),
-    )
-    if problems := [Problem(None, fault) for fault in faults if fault]:
-        return problems
-    try:
-        return [Problem(None, line, fatal=False) for line in with_options_file(settings).ignored]
-    except ConfigurationError as wrong:
-        return [Problem(None, wrong.detail)]
+    return [*problems, *_check_lines(written, catalogue, unlisted)]
 
 
 def _read_environment(environment: Mapping[str, str], catalogue: Catalogue) -> Iterator[Assignment]:
@@ -257,51 +225,52 @@ def _read_environment(environment: Mapping[str, str], catalogue: Catalogue) -> I
         if not (variable.startswith("OS_") and separator):
             continue
         group = "DEFAULT" if group == "DEFAULT" else group.lower()
-        if catalogue.knows_group(group):
+        if catalogue.has_group(group):
             place = Place(f"environment {variable}", 0)
             yield Assignment(place, place, group, name.lower(), value)
 
 
-def _add_keystone_options(written: Iterable[Assignment], catalogue: Catalogue) -> Iterator[Problem]:
-    for line in written:
-        by_plugin = line.group in KEYSTONE_GROUPS
-        if not by_plugin or with_underscores(line.name) != "auth_type":
-            continue
-        if fault := _find_fault(catalogue.add_keystone_plugin, line.group, line.value):
-            yield Problem(line.place, fault)
-
-
-def _find_unknown_groups(
+def _check_lines(
     written: Sequence[Assignment], catalogue: Catalogue, unlisted: Mapping[str, str | None]
 ) -> Iterator[Problem]:
-    """Yield each unknown group, as an error if it looks misspelt."""
-    listed = [
-        line.value
-        for line in written
-        if (line.group, with_underscores(line.name)) == ("scheduler", "policies")
-    ]
-    # The last line overrides the lines above it.
-    policy_names = {name.strip().lower() for name in "".join(listed[-1:]).split(",")}
+    """Yield the problems in the order of the lines, and each unknown group once."""
+    faults: dict[Place, Problem] = {}
+    listed = ""  # the last line overrides the lines above it
     for line in written:
-        if line.group in policy_names or catalogue.knows_group(line.group):
+        name = with_underscores(line.name)
+        if (line.group, name) == ("scheduler", "policies"):
+            listed = line.value
+        if line.group not in KEYSTONE_GROUPS or name != "auth_type":
             continue
-        policy_names.add(line.group)
-        foreign = line.group in MESSAGING_GROUPS
-        near = () if foreign else nearest(line.group, catalogue.options, alike=_MIN_SIMILARITY)
-        if near:
-            text = f"unknown group [{line.group}]{did_you_mean(near, '[{}]'.format)}"
-        elif reason := unlisted.get(line.group, ""):
-            text = f"unknown group [{line.group}], and it cannot be a policy: {reason}"
-        elif reason is None:
-            continue
-        else:
-            text = f"unknown group [{line.group}], its options are not used"
-        yield Problem(line.heading, text, fatal=bool(near), without_effect=True)
+        if fault := _find_fault(catalogue.add_keystone_plugin, line.group, line.value):
+            faults[line.place] = Problem(line.place, fault.problem, group=line.group)
+    sections = {name.strip().lower() for name in listed.split(",")}
+    for line in written:
+        if catalogue.has_group(line.group):
+            yield from filter(None, [faults.get(line.place)])
+            yield from _check_line(line, catalogue)
+        elif line.group not in sections:
+            sections.add(line.group)
+            yield from _check_unknown_group(line, catalogue, unlisted)
+
+
+def _check_unknown_group(
+    line: Assignment, catalogue: Catalogue, unlisted: Mapping[str, str | None]
+) -> Iterator[Problem]:
+    """Yield an error if the group looks misspelt, else a warning unless it may be a policy."""
+    text, is_foreign = f"unknown group [{line.group}]", line.group in MESSAGING_GROUPS
+    near = () if is_foreign else nearest(line.group, catalogue.options, alike=_MIN_SIMILARITY)
+    problem = partial(Problem, line.heading, without_effect=True)
+    if near:
+        yield problem(f"{text}{did_you_mean(near, '[{}]'.format)}", is_misspelt=True)
+    elif line.group not in unlisted:
+        yield problem(f"{text}, its options are not used", fatal=False)
+    elif reason := unlisted[line.group]:
+        text += f", and it cannot be a policy: {reason}"
+        yield problem(text, fatal=False, is_misspelt=True)
 
 
 def _check_line(line: Assignment, catalogue: Catalogue) -> Iterator[Problem]:
-    if not catalogue.knows_group(line.group):
-        return
     option = catalogue.find(line.group, line.name)
     if option is None:
         today = catalogue.deprecated.get((line.group, with_underscores(line.name)))
@@ -315,27 +284,69 @@ def _check_line(line: Assignment, catalogue: Catalogue) -> Iterator[Problem]:
         reason = f": {option.deprecated_reason}" if option.deprecated_reason else ""
         text = f"[{line.group}] {line.name} will be removed{reason}"
         yield Problem(line.place, text, fatal=False)
-    if "$" in line.value:
-        return  # oslo.config replaces $name by the value of another option on access
+    if "$" not in line.value:  # oslo.config replaces $name by the value of another option on access
+        yield from _check_value(line, option)
+
+
+def _check_value(line: Assignment, option: cfg.Opt) -> Iterator[Problem]:
     try:
-        sources.check_number(option, option.type(line.value))
-    except (TypeError, ValueError) as wrong:
-        yield Problem(line.place, sources.wrong_value(line, option, wrong))
+        sources.convert_value(option, line.value)
+    except ValueError as wrong:
+        text = sources.wrong_value(line, option, wrong)
+        yield Problem(line.place, text, group=line.group)
 
 
 def _describe_unknown_option(line: Assignment, catalogue: Catalogue) -> Problem:
+    problem = partial(Problem, line.place, without_effect=True, group=line.group)
     unused = WITHOUT_MEANING.get((line.group, with_underscores(line.name)))
     if unused is not None:
-        text = f"[{line.group}] {line.name} is ignored: {unused}"
-        return Problem(line.place, text, fatal=False, without_effect=True)
+        return problem(f"[{line.group}] {line.name} is ignored: {unused}", fatal=False)
     text = f"there is no option [{line.group}] {line.name}"
     if elsewhere := catalogue.groups_with(line.name):
         places = " and ".join(f"[{group}]" for group in elsewhere)
-        return Problem(line.place, f"{text}; it exists in {places}", without_effect=True)
+        return problem(f"{text}; it exists in {places}")
     names = catalogue.options.get(line.group, ())
     if near := nearest(with_underscores(line.name), names, alike=_MIN_SIMILARITY):
-        return Problem(line.place, f"{text}{did_you_mean(near, str)}", without_effect=True)
-    return Problem(line.place, f"{text} here, so it is not used", fatal=False, without_effect=True)
+        return problem(f"{text}{did_you_mean(near, str)}", is_misspelt=True)
+    return problem(f"{text} here, so it is not used", fatal=False)
+
+
+def _find_fault(check: Callable[..., object], *args: object) -> ConfigurationError | None:
+    try:
+        check(*args)
+    except ConfigurationError as wrong:
+        return wrong
+    return None
+
+
+def _problem(wrong: ConfigurationError, group: str = "") -> Problem:
+    return Problem(wrong.place, wrong.problem, group=group)
+
+
+def check_settings(settings: Settings) -> list[Problem]:
+    """Check the meaning of values that have the right type.
+
+    Checks the URLs of databases, plugins, extra spec validators, PCI aliases, neutron's address,
+    notifications and, if these options are valid, ``[scheduler] json_config_location``.
+    """
+    in_placement = settings.filter_scheduler.pci_in_placement
+    urls = [(name, getattr(settings, name).connection) for name in _NOVA_DATABASES]
+    checks: list[tuple[str, Callable[[], object]]] = [
+        ("", partial(database_url, settings)),
+        *(("", partial(parse_url, url, f"[{name}] connection")) for name, url in urls if url),
+        ("", partial(plugins_for, settings)),
+        ("", all_validators),
+        ("", partial(aliases_of, settings.pci.alias, in_placement=in_placement)),
+        ("neutron", partial(neutron_of, settings)),
+        ("", partial(announcer_of, settings)),
+    ]
+    faults = [(_find_fault(check), group) for group, check in checks]
+    if problems := [_problem(fault, group) for fault, group in faults if fault]:
+        return problems
+    try:
+        return [Problem(None, line, fatal=False) for line in with_options_file(settings).ignored]
+    except ConfigurationError as wrong:
+        return [_problem(wrong)]
 
 
 def check_policies(settings: Settings) -> list[Problem]:
@@ -343,16 +354,41 @@ def check_policies(settings: Settings) -> list[Problem]:
     try:
         names = OptionNames(settings)
     except ConfigurationError as wrong:
-        place = settings.place_in_files("scheduler", "policy_overrides")
-        return [_problem(wrong.detail, place)]
+        return [_problem(wrong)]
     policies = policies_for(settings)
-    if not policies.named:
-        return []
-    return [
-        problem
-        for name in dict.fromkeys(policies.names)
-        for problem in _check_policy(name, settings, names)
-    ]
+    listed = dict.fromkeys(policies.names) if policies.named else ()
+    return [problem for name in listed for problem in _check_policy(name, settings, names)]
+
+
+def _check_policy(name: str, settings: Settings, names: OptionNames) -> Iterator[Problem]:
+    try:
+        lines = lines_of(name, settings)
+    except ConfigurationError as wrong:
+        yield _problem(wrong)
+        return
+    problems = [problem for line in lines for problem in _check_policy_line(line, settings, names)]
+    yield from problems
+    if any(problem.fatal for problem in problems):
+        return
+    # All values have the right type, but the plugins of the policy may be impossible to create.
+    if fault := _find_fault(policies_for(settings).get, name):
+        yield _problem(fault)
+
+
+def _check_policy_line(
+    line: Assignment, settings: Settings, names: OptionNames
+) -> Iterator[Problem]:
+    try:
+        group, name = names.resolve_option(line)
+    except ConfigurationError as wrong:
+        yield _problem(wrong)
+        return
+    option = settings.conf.registered[group][name]
+    written = with_underscores(line.name).replace(".", "_")
+    if written not in {name, f"{group}_{name}"} and not isinstance(option, AliasedBoolOpt):
+        text = f"[{line.group}] {line.name} is a deprecated name of [{group}] {name}"
+        yield Problem(line.place, text, fatal=False)
+    yield from _check_value(line, option)
 
 
 def unlisted_policies(settings: Settings) -> Mapping[str, str | None]:
@@ -366,51 +402,12 @@ def unlisted_policies(settings: Settings) -> Mapping[str, str | None]:
         names = OptionNames(settings)
     except ConfigurationError:
         return {}
-    return {
+    sections = {
         name: _find_fault(policies.get, name)
         for name in (() if policies.named else policies.unlisted)
         if any(map(names.has_meaning, settings.sections[name]))
     }
-
-
-def _check_policy(name: str, settings: Settings, names: OptionNames) -> Iterator[Problem]:
-    try:
-        lines = registry.lines_of(name, settings)
-    except ConfigurationError as wrong:
-        yield _problem(wrong.detail, settings.place_in_files("scheduler", "policies"))
-        return
-    problems = [problem for line in lines for problem in _check_policy_line(line, settings, names)]
-    yield from problems
-    if any(problem.fatal for problem in problems):
-        return
-    if fault := _find_fault(policies_for(settings).get, name):
-        # All values have the right type, but the plugins of the policy cannot be created.
-        places = [line.place for line in lines if fault.startswith(f"{line.place}: ")]
-        yield _problem(fault, places[0] if places else None)
-
-
-def _check_policy_line(
-    line: Assignment, settings: Settings, names: OptionNames
-) -> Iterator[Problem]:
-    try:
-        group, name = names.resolve_option(line)
-    except ConfigurationError as wrong:
-        yield _problem(wrong.detail, line.place)
-        return
-    option = settings.conf.registered[group][name]
-    written = with_underscores(line.name).replace(".", "_")
-    aliased = isinstance(option, AliasedBoolOpt)
-    if written not in {name, f"{group}_{name}"} and not aliased:
-        text = f"[{line.group}] {line.name} is a deprecated name of [{group}] {name}"
-        yield Problem(line.place, text, fatal=False)
-    override = registry.Override(group, name, line.value, line.place)
-    if fault := _find_fault(registry.settings_of_policy, settings, [override]):
-        reason = "" if option.secret else f": {fault.partition(f'{group}.{name}: ')[2]}"
-        yield Problem(line.place, f"[{line.group}] {line.name} has a wrong value{reason}")
-
-
-def _problem(detail: str, place: Place | None) -> Problem:
-    return Problem(place, detail.removeprefix(f"{place}: "))
+    return {name: fault.detail if fault else None for name, fault in sections.items()}
 
 
 def lines_without_effect(settings: Settings) -> list[Problem]:
@@ -435,8 +432,7 @@ def log_start(settings: Settings, *, of_nova: bool = False) -> None:
     """
     every = lines_without_effect(settings)
     logs.setup(CONF)
-    logs.report_missing_handler(CONF)
-    relevant = [problem for problem in every if not of_nova or "did you mean" in problem.text]
+    relevant = [problem for problem in every if not of_nova or problem.is_misspelt]
     if len(relevant) < len(every):
         LOG.info("%d lines of the configuration are for other services", len(every) - len(relevant))
     for problem in relevant[:_MAX_LOGGED]:

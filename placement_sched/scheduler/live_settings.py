@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of requests: configuration files, options file and overrides.
 
-On SIGHUP the service reads its configuration files again, for options that may vary per request.
-The options file is named by ``[scheduler] json_config_location`` (in nova up to Newton:
-``scheduler_json_config_location``). It is read again when it changes. Its options override the
-configuration, with the same rules as the overrides of a request. Source: "Description of scheduler
-configuration options", OpenStack Configuration Reference, Icehouse to Newton.
+On SIGHUP the service reads its files again, for options that may vary per request. The options file
+is named by ``[scheduler] json_config_location`` (in nova up to Newton:
+``scheduler_json_config_location``). Its options override the configuration, with the same rules as
+the overrides of a request. Source: "Description of scheduler configuration options", OpenStack
+Configuration Reference, Icehouse to Newton.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from mmap import mmap
 from pathlib import Path
 from threading import Lock
-from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from oslo_log import log
@@ -22,19 +20,15 @@ from oslo_log import log
 from placement_sched.config.conf import restart_options, server_options
 from placement_sched.config.settings import Settings
 from placement_sched.config.sources import OF_REQUEST, list_files
-from placement_sched.config.watch import FileWatcher
 from placement_sched.errors import ConfigurationError, Error, Invalid, one_line
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.model.document import with_whole_numbers
+from placement_sched.model.document import build_json_path, with_whole_numbers
 from placement_sched.model.names import did_you_mean, nearest
 from placement_sched.scheduler import plugins
 from placement_sched.scheduler.plugin import path_of
 from placement_sched.scheduler.policies.registry import check_plugins, policies_for
 
 LOG = log.getLogger(__name__)
-
-#: Seconds between two checks of the options file.
-PAUSE = 1.0
 
 _FIXED = "{!r} is not read per request, but when the server starts"
 _OURS = tuple(
@@ -59,29 +53,23 @@ class LiveSettings:
         self,
         settings: Settings,
         clock: Clock = utcnow,
-        elapsed: Callable[[], float] = monotonic,
         in_use: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self.configured = self._in_effect = settings
         self._clock, self._in_use = clock, in_use
         self._reloads = _REACHED[0]
-        self._watch = FileWatcher(self._options_files, PAUSE, elapsed)
         self._reading = Lock()
-        self._read_again(whole=False, at_start=True)
+        self._read_again(at_start=True)
 
     def settings(self) -> Settings:
-        """Return the settings in effect, after a reload if one is due.
+        """Return the settings in effect, after a reload if the parent process had one.
 
         While a thread reads the files, other threads use the previous settings.
         """
-        is_due = self._reloads != _RELOADS[0] or self._watch.is_due()
-        if is_due and self._reading.acquire(blocking=False):
+        if self._reloads != _RELOADS[0] and self._reading.acquire(blocking=False):
             try:
-                is_reload = self._reloads != _RELOADS[0]
                 self._reloads = _RELOADS[0]
-                changed = self._watch.changed()
-                if (is_reload or changed) and self._read_again(whole=is_reload) and changed:
-                    LOG.info("%s: changes applied", ", ".join(changed))
+                self._read_again()
             finally:
                 self._reading.release()
         return self._in_effect
@@ -92,29 +80,21 @@ class LiveSettings:
         If they are valid, the child processes also read them again.
         """
         with self._reading:
-            self._watch.changed()
-            if self._read_again(whole=True, is_reported=True):
-                LOG.info("configuration read again: %s", ", ".join(self._files()) or "no files")
+            if self._read_again(is_reported=True):
+                file = self.configured.scheduler.json_config_location
+                files = [*list_files(self.configured.conf), *([file] if file else [])]
+                LOG.info("configuration read again: %s", ", ".join(files) or "no files")
                 _RELOADS[0] = _REACHED[0] = self._reloads = (_RELOADS[0] + 1) % 256
 
-    def _files(self) -> list[str]:
-        return [*list_files(self.configured.conf), *self._options_files()]
+    def _read_again(self, *, is_reported: bool = False, at_start: bool = False) -> bool:
+        """Read the files, and return whether they are valid.
 
-    def _options_files(self) -> list[str]:
-        path = self.configured.scheduler.json_config_location
-        return [path] if path else []
-
-    def _read_again(
-        self, *, whole: bool, is_reported: bool = False, at_start: bool = False
-    ) -> bool:
-        """Read files again, and return whether they are valid.
-
-        With ``whole``, all files are read, else only the options file. Changes that need a restart
-        are logged if ``is_reported``.
+        Changes that need a restart are logged if ``is_reported``. ``at_start`` the configuration
+        files have been read, and only the options file is read.
         """
         problem = ""
         try:
-            configured = _with_files(self.configured, is_reported) if whole else self.configured
+            configured = self.configured if at_start else _with_files(self.configured, is_reported)
             in_effect = _with_options_file(configured, self._clock)
             if not at_start:
                 policies = policies_for(self._in_effect, self._clock)
@@ -138,10 +118,9 @@ def _with_files(running: Settings, is_reported: bool) -> Settings:
     # A configuration directory is listed again, as at the start.
     fresh = plugins.read_settings(running.conf.config_file or (), plugins.make_full_conf())
     fixed = restart_options()
-    changed = running.diff(fresh)
-    for group, name in sorted(changed & fixed) if is_reported else ():
+    for group, name in sorted(running.diff(fresh) & fixed) if is_reported else ():
         LOG.warning("[%s] %s has changed: restart the server to apply it", group, name)
-    return running.with_values_of(fresh, changed - fixed)
+    return fresh.with_values_of(running, fixed)
 
 
 def _with_options_file(configured: Settings, clock: Clock) -> Settings:
@@ -162,7 +141,7 @@ def with_overrides(
     """
     for key in overrides:
         if running.resolve_option(key, source) in server_options():
-            raise Invalid(f"{source}: {_FIXED.format(key)}")
+            raise Invalid(_FIXED.format(key), source=source, json_path=f"$.{OF_REQUEST}")
     settings = running.with_overrides(overrides, source)
     _check_code(running, settings, source)
     return settings
@@ -180,14 +159,15 @@ def _check_code(running: Settings, overridden: Settings, source: str) -> None:
         nova_prefixes = (plugins.NOVA_DRIVERS,) if option == "driver" else plugins.NOVA
         for path in new_names - old_names - trusted:
             if "." in path and not path.startswith((*nova_prefixes, *_OURS)):
+                key = f"{group}.{option}"
                 raise Invalid(
-                    f"{source}: {group}.{option}: {path!r} is neither a shipped class nor named by "
-                    "the configuration"
+                    f"{path!r} is neither a shipped class nor named by the configuration",
+                    source=f"{source}: {key}",
+                    json_path=build_json_path([OF_REQUEST, key]),
                 )
 
 
-@dataclass(frozen=True, slots=True)
-class WithOptionsFile:
+class WithOptionsFile(NamedTuple):
     """Settings with the options of a file, and the reasons why some options are ignored."""
 
     settings: Settings

@@ -6,7 +6,15 @@ from threading import Thread
 import pytest
 from oslo_config import cfg
 
-from placement_sched.config.conf import CONF, in_effect, read_files, settings_in_effect
+from placement_sched.config.conf import (
+    CONF,
+    in_effect,
+    new_conf,
+    read_files,
+    settings_in_effect,
+    share_files,
+)
+from placement_sched.config.opts import Conf
 from tests.support.states import settings_with
 
 OPTIONS = {"DEFAULT__service_down_time": 7, "scheduler__max_attempts": 9}
@@ -59,3 +67,30 @@ def test_missing_options_fall_back_to_conf():
             _ = CONF.no_such_option
         with pytest.raises(cfg.NoSuchOptError):
             _ = CONF.scheduler.no_such_option
+
+
+def test_options_that_plugins_register_are_added_to_other_objects():
+    CONF.register_opts([cfg.IntOpt("brought_racks", default=3)], "brought_by_module")
+    CONF.register_opts([cfg.IntOpt("brought_rows", default=2)])
+    fresh = new_conf()
+    fresh.register_missing(CONF)
+    fresh.register_missing(CONF)
+    assert (fresh.brought_by_module.brought_racks, fresh.brought_rows) == (3, 2)
+
+
+def test_own_option_of_equal_name_is_kept():
+    conf, other = new_conf(), Conf()
+    other.register_opts([cfg.FloatOpt("cpu_allocation_ratio", default=99.0)])
+    conf.register_missing(other)
+    assert conf.cpu_allocation_ratio != 99.0
+
+
+def test_global_object_has_values_of_the_files_only(tmp_path):
+    file = tmp_path / "a.conf"
+    file.write_text("[brought_globally]\nracks = 8\n")
+    share_files(read_files(new_conf(), [str(file)]))
+    cfg.CONF.register_opts([cfg.IntOpt("racks", default=3)], "brought_globally")
+    with in_effect(settings_with(**OPTIONS)):
+        assert cfg.CONF.brought_globally.racks == 8
+    assert type(cfg.CONF) is cfg.ConfigOpts
+    read_files(cfg.CONF)

@@ -4,7 +4,7 @@
 from oslo_config import cfg
 from oslo_middleware import cors, http_proxy_to_wsgi
 
-from placement_sched.config.opts import LARGEST, with_help
+from placement_sched.config.opts import MAX_INT, with_help
 
 #: The option for the authentication of callers.
 STRATEGY = "auth_strategy"
@@ -35,16 +35,16 @@ API = with_help(
     "with 400. A thousand aggregates take 40 KB. The server of placement-sched serve answers a "
     "URL of 65535 bytes or more with 414, without a body; a larger value is useful only with "
     "another server.",
-    cfg.FloatOpt("queue_timeout", default=30.0, min=0, max=LARGEST),
+    cfg.FloatOpt("queue_timeout", default=30.0, min=0, max=MAX_INT),
     "Maximum seconds that a request waits in the queue of an overloaded placement-sched serve. "
     "After that it is answered with 503 and Retry-After, so that the server works for clients that "
     "still wait. 0: no limit. Other servers have limits of their own.",
-    cfg.FloatOpt("shutdown_delay", default=0.0, min=0, max=LARGEST),
+    cfg.FloatOpt("shutdown_delay", default=0.0, min=0, max=MAX_INT),
     "Seconds for which placement-sched serve continues to answer after SIGTERM, while "
     "/healthz/ready answers 503 and each response closes its connection, so that load balancers "
     "use other servers before this server closes its port. Set it to more than the time in which a "
     "load balancer notices. A second signal stops the server immediately.",
-    cfg.FloatOpt("slow_request_seconds", default=10.0, min=0, max=LARGEST),
+    cfg.FloatOpt("slow_request_seconds", default=10.0, min=0, max=MAX_INT),
     "Requests that take at least this many seconds are logged as warnings, with the number of SQL "
     "statements and candidates, the time of each stage of scheduling, and the number of hosts that "
     "passed each stage of the funnel. 0 logs none.",
@@ -55,6 +55,8 @@ CONSOLE = with_help(
     "Whether to serve the console to browsers, at / and under /console/. Unset, it is served only "
     "to browsers on this machine that use a loopback address or localhost. With "
     "[api] auth_strategy = noauth2 everyone who can open the console acts as administrator.",
+    cfg.StrOpt("cloud_name"),
+    "Name of the cloud in the bar of all pages.",
     cfg.URIOpt("auth_url"),
     "URL of the identity API for signing in (http://HOST:5000/v3). Unset, it is "
     "[keystone_authtoken] www_authenticate_uri, else its auth_url.",

@@ -5,7 +5,7 @@ from socket import gethostname
 
 from oslo_config import cfg
 
-from placement_sched.config.opts import LARGEST, deprecated_in_default, with_help
+from placement_sched.config.opts import MAX_INT, deprecated_in_default, with_help
 
 #: The allocation ratios of hosts that report none. A scheduling policy may set them for the hosts
 #: of its aggregates.
@@ -32,7 +32,7 @@ DEFAULT = with_help(
     "Memory ratio if neither the report nor ram_allocation_ratio sets it.",
     cfg.FloatOpt("initial_disk_allocation_ratio", default=1.0, min=0.0),
     "Disk ratio if neither the report nor disk_allocation_ratio sets it.",
-    cfg.IntOpt("service_down_time", default=60, min=1, max=LARGEST, mutable=True),
+    cfg.IntOpt("service_down_time", default=60, min=1, max=MAX_INT, mutable=True),
     "Seconds without a report after which a host's compute service is considered down.",
     cfg.StrOpt("default_availability_zone", default="nova", mutable=True),
     "Availability zone of hosts that are in no aggregate with a zone.",

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from oslo_config import cfg
 
-from placement_sched.config.opts import LARGEST, deprecated_in_default, with_help
+from placement_sched.config.opts import MAX_INT, deprecated_in_default, with_help
 from placement_sched.config.sources import named_ratios
 
 FILTER_SCHEDULER = with_help(
@@ -42,7 +42,7 @@ FILTER_SCHEDULER = with_help(
         "host_subset_size",
         default=1,
         min=1,
-        max=LARGEST,
+        max=MAX_INT,
         mutable=True,
         **deprecated_in_default("scheduler_host_subset_size"),
     ),

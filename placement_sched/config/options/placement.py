@@ -3,7 +3,7 @@
 
 from oslo_config import cfg
 
-from placement_sched.config.opts import LARGEST, LONGEST_WAIT, with_help
+from placement_sched.config.opts import MAX_INT, MAX_WAIT, with_help
 
 #: The database of a first run: a file in the working directory.
 EMBEDDED = "sqlite:///placement_sched.db"
@@ -12,7 +12,7 @@ PLACEMENT = with_help(
     cfg.BoolOpt("randomize_allocation_candidates", default=False, mutable=True),
     "Answer GET /allocation_candidates with a uniform random sample of the candidates instead of "
     "the first by provider id. Without a limit only the order changes.",
-    cfg.IntOpt("max_allocation_candidates", default=-1, min=-1, max=LARGEST, mutable=True),
+    cfg.IntOpt("max_allocation_candidates", default=-1, min=-1, max=MAX_INT, mutable=True),
     "Maximum number of candidates in a response, even if the caller sets a higher limit; -1: no "
     "maximum.",
     cfg.StrOpt(
@@ -25,7 +25,7 @@ PLACEMENT = with_help(
         mutable=True,
     ),
     "Order of the trees from which candidates are generated, if a limit truncates them.",
-    cfg.IntOpt("allocation_conflict_retry_count", default=10, min=0, max=LARGEST),
+    cfg.IntOpt("allocation_conflict_retry_count", default=10, min=0, max=MAX_INT),
     "Maximum number of retries, with jitter, of any write after a deadlock or a concurrent update, "
     "before it is answered with 409 or 503.",
     cfg.IntOpt("allocation_candidates_budget", default=1_000_000, min=0, mutable=True),
@@ -64,21 +64,21 @@ PLACEMENT_DATABASE = with_help(
     cfg.BoolOpt("sync_on_startup", default=False),
     "Create or upgrade the schema when the server starts (always done for SQLite). Otherwise run "
     "placement-sched db sync.",
-    cfg.IntOpt("max_pool_size", default=5, min=0, max=LARGEST),
+    cfg.IntOpt("max_pool_size", default=5, min=0, max=MAX_INT),
     "Number of connections that each worker keeps open, for reading and for writing each; 0: all "
     "that it has opened.",
-    cfg.IntOpt("max_overflow", default=50, min=0, max=LARGEST),
+    cfg.IntOpt("max_overflow", default=50, min=0, max=MAX_INT),
     "Maximum number of temporary connections above max_pool_size.",
-    cfg.IntOpt("pool_timeout", default=30, min=0, max=LARGEST),
+    cfg.IntOpt("pool_timeout", default=30, min=0, max=MAX_INT),
     "Maximum seconds that a request waits for a free connection, before it is answered with 503.",
     cfg.IntOpt(
-        "connection_recycle_time", default=3600, min=-1, max=LARGEST, deprecated_name="idle_timeout"
+        "connection_recycle_time", default=3600, min=-1, max=MAX_INT, deprecated_name="idle_timeout"
     ),
     "Seconds after which an idle connection is replaced; -1: never.",
-    cfg.IntOpt("lock_timeout", default=10, min=1, max=LONGEST_WAIT),
+    cfg.IntOpt("lock_timeout", default=10, min=1, max=MAX_WAIT),
     "Maximum seconds that a statement waits for the lock of another writer (SQLite's busy timeout, "
     "lock_timeout of PostgreSQL, innodb_lock_wait_timeout of MariaDB).",
-    cfg.IntOpt("read_timeout", default=60, min=0, max=LONGEST_WAIT),
+    cfg.IntOpt("read_timeout", default=60, min=0, max=MAX_WAIT),
     "Maximum seconds of a reading statement, before the database aborts it and the request is "
     "answered with 503 (statement_timeout of PostgreSQL, max_statement_time of MariaDB); 0: no "
     "limit. Most statements take milliseconds. It is also the maximum time of a candidate search "

@@ -3,7 +3,7 @@
 
 from oslo_config import cfg
 
-from placement_sched.config.opts import LARGEST, LONGEST_WAIT, deprecated_in_default, with_help
+from placement_sched.config.opts import MAX_INT, MAX_WAIT, deprecated_in_default, with_help
 
 #: Mutable options that cannot differ between requests: the scheduling policies, and the flavors of
 #: the capacity metrics.
@@ -25,12 +25,12 @@ SCHEDULER = with_help(
         "max_attempts",
         default=3,
         min=1,
-        max=LARGEST,
+        max=MAX_INT,
         mutable=True,
         **deprecated_in_default("scheduler_max_attempts"),
     ),
     "Maximum number of hosts to try for an instance, the selected host and its alternates.",
-    cfg.IntOpt("max_placement_results", default=1000, min=1, max=LARGEST, mutable=True),
+    cfg.IntOpt("max_placement_results", default=1000, min=1, max=MAX_INT, mutable=True),
     "Maximum number of allocation candidates that are filtered and weighed.",
     cfg.ListOpt("request_filters", default=[], mutable=True),
     "Request filters in the order in which they run: names of shipped filters, or dotted paths of "
@@ -40,8 +40,8 @@ SCHEDULER = with_help(
     cfg.StrOpt("json_config_location", **deprecated_in_default("scheduler_json_config_location")),
     "Path of a JSON file of options that are read per request, as "
     '{"filter_scheduler.ram_weight_multiplier": -1.0}. They take precedence over the '
-    "configuration, except the section of a scheduling policy. The file is read again when it "
-    "changes; while it is invalid, the previous settings remain in effect.",
+    "configuration, except the section of a scheduling policy. The file is read at the start and "
+    "at SIGHUP; while it is invalid, the previous settings remain in effect.",
     cfg.BoolOpt("strict_extra_specs", default=False, mutable=True),
     "Reject a request (400) if its flavor has an invalid extra spec resources:, trait: or "
     "group_policy, which nova logs and ignores. If false, the extra spec is ignored here, too, "
@@ -73,12 +73,12 @@ SCHEDULER = with_help(
     cfg.BoolOpt("default_policy_avoids_policy_aggregates", default=False, mutable=True),
     "Reject the hosts of aggregates that have a policy for requests under the default policy. "
     "If false, only the enabled filters decide.",
-    cfg.IntOpt("what_if_timeout", default=10, min=1, max=LONGEST_WAIT, mutable=True),
+    cfg.IntOpt("what_if_timeout", default=10, min=1, max=MAX_WAIT, mutable=True),
     "Maximum seconds of a simulation (changes of explain and capacity, plan, rebalance). On "
     "PostgreSQL and MariaDB, writers of the rows that it changes wait at most this long.",
-    cfg.IntOpt("decision_retention", default=7 * 24 * 3600, min=0, max=LARGEST),
+    cfg.IntOpt("decision_retention", default=7 * 24 * 3600, min=0, max=MAX_INT),
     "Seconds after which decisions are deleted; 0: never.",
-    cfg.FloatOpt("capacity_budget", default=5.0, min=0, max=LARGEST, mutable=True),
+    cfg.FloatOpt("capacity_budget", default=5.0, min=0, max=MAX_INT, mutable=True),
     "Maximum seconds of a capacity request to count instances of its flavors, if a division is not "
     "enough; after that the answer is a lower bound. 0: no limit. Each flavor of /metrics has the "
     "same limit.",

@@ -8,16 +8,16 @@ the address of the service, they could obtain ``attestation_auth_blob``.
 from keystoneauth1 import loading
 from oslo_config import cfg
 
-from placement_sched.config.opts import LARGEST, with_help
+from placement_sched.config.opts import MAX_INT, with_help
 
 #: Maximum seconds to wait for a response; nova has no limit by default.
 TIMEOUT = 10
 
 NEUTRON = with_help(
-    cfg.IntOpt("http_retries", default=3, min=0, max=LARGEST),
+    cfg.IntOpt("http_retries", default=3, min=0, max=MAX_INT),
     "Maximum number of retries if neutron or its proxy does not answer, and connect_retries and "
     "status_code_retries are unset.",
-    cfg.IntOpt("extension_sync_interval", default=600, min=0, max=LARGEST),
+    cfg.IntOpt("extension_sync_interval", default=600, min=0, max=MAX_INT),
     "Seconds between two checks whether neutron has the segment extension.",
 )
 
@@ -36,7 +36,7 @@ TRUSTED_COMPUTING = with_help(
     cfg.StrOpt("attestation_auth_blob", secret=True, deprecated_name="auth_blob"),
     "Value of the header x-auth-blob for the attestation service.",
     cfg.IntOpt(
-        "attestation_auth_timeout", default=60, min=0, max=LARGEST, deprecated_name="auth_timeout"
+        "attestation_auth_timeout", default=60, min=0, max=MAX_INT, deprecated_name="auth_timeout"
     ),
     "Seconds for which a reported trust level is valid.",
     cfg.BoolOpt("attestation_insecure_ssl", default=False),
