@@ -33,6 +33,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+#: The mark in the middle of a shortened text.
+_CUT = " [...] "
+
 
 class Error(Exception):
     """An error for users, with a message and a machine-readable code."""
@@ -45,17 +48,19 @@ class Error(Exception):
         *,
         code: str | None = None,
         extra: Mapping[str, Any] | None = None,
-        at: str | None = None,
+        json_path: str | None = None,
+        source: str | None = None,
         fault: Mapping[str, Any] | None = None,
     ) -> None:
         """Create an error, optionally with another code and extra error fields.
 
-        ``at`` is the JSON path of the invalid value, which is appended to ``detail``. ``fault`` is
-        the error as data (``schemas.faults.FaultData``), for front ends with other messages.
+        ``json_path`` is the JSON path of the invalid value. The message shows it after ``detail``,
+        or the name ``source`` of the value before ``detail``. ``fault`` is the error as data
+        (``schemas.faults.FaultData``), for front ends that render it in another way.
         """
-        if at is not None:
-            fault = {"problem": detail, "path": at}
-            detail = f"{detail} (at {at})"
+        if json_path is not None:
+            fault = {"problem": detail, "path": json_path, **(fault or {})}
+            detail = f"{detail} (at {json_path})" if source is None else f"{source}: {detail}"
         super().__init__(detail)
         self.detail = detail
         self.extra = dict(extra or {})
@@ -125,9 +130,13 @@ class CapacityExceeded(Conflict):
 
 
 class NoValidHost(Conflict):
-    """No host passes, for the reasons in ``extra['funnel']``."""
+    """No host passes, for the reasons in ``extra['funnel']``.
+
+    ``result`` is the ``SchedulingResult`` without a selection.
+    """
 
     code = "scheduler.no_valid_host"
+    result: Any = None
 
 
 class ManagedByNova(Conflict):
@@ -179,7 +188,15 @@ class ServiceFailed(Unavailable):
 
 
 class ConfigurationError(Error):
-    """An option, section or configuration file is wrong."""
+    """An option, section or configuration file is wrong.
+
+    ``place`` is the file and line, or None. ``problem`` is the message without the place.
+    ``option`` is the option at fault, as ``[group] name``, or empty.
+    """
+
+    def __init__(self, problem: str, *, place: Any = None, option: str = "") -> None:
+        super().__init__(f"{place}: {problem}" if place else problem)
+        self.problem, self.place, self.option = problem, place, option
 
 
 def sentence(error: Error) -> str:
@@ -196,6 +213,14 @@ def sentence(error: Error) -> str:
 def one_line(failure: BaseException | str) -> str:
     """Return a failure's text as a single line, or the class name if it is empty."""
     return " ".join(str(failure).split()) or type(failure).__name__
+
+
+def shorten(text: str, max_length: int) -> str:
+    """Shorten ``text`` to at most ``max_length`` characters, with a mark in its middle."""
+    if len(text) <= max_length:
+        return text
+    half = (max_length - len(_CUT)) // 2
+    return f"{text[:half]}{_CUT}{text[-half:]}"
 
 
 def escaped(text: str) -> str:

@@ -30,7 +30,6 @@ from placement_sched.errors import Error, Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
 from placement_sched.operations import demo as demos
-from placement_sched.operations import demo as sample
 
 _LOOPBACK, _PORT = "127.0.0.1", 8778
 #: Seconds until a lost interrupt is repeated.
@@ -40,24 +39,24 @@ _SERVER = f"http://{_LOOPBACK}:{_PORT}"
 
 def _introduction(cloud: Json) -> RenderableType:
     hardware = _rows("right", "left", "left")
-    for generation in sample.GENERATIONS:
-        count = len(sample.ZONES) * sum(generation.racks.values())
+    for generation in demos.GENERATIONS:
+        count = len(demos.ZONES) * sum(generation.racks.values())
         hardware.add_row(str(count), Text(generation.kind, style="cyan"), generation.about)
     states = _rows("left", "left")
     required = "an aggregate of the {} hosts, trait:{}=required"
     for name, state in (
-        (sample.FULL_RACK, "a full rack: its hosts have no free memory"),
-        (sample.SILENT_HOST, f"a host that is down: last report {sample.SILENCE.days} days ago"),
-        (sample.DISABLED_HOST, f"a disabled host: {sample.DISABLED_REASON}"),
-        ("licensed-windows", required.format("win", sample.WINDOWS_TRAIT)),
-        ("gpu", required.format("gpu", sample.GPU_TRAIT)),
+        (demos.FULL_RACK, "a full rack: its hosts have no free memory"),
+        (demos.SILENT_HOST, f"a host that is down: last report {demos.SILENCE.days} days ago"),
+        (demos.DISABLED_HOST, f"a disabled host: {demos.DISABLED_REASON}"),
+        ("licensed-windows", required.format("win", demos.WINDOWS_TRAIT)),
+        ("gpu", required.format("gpu", demos.GPU_TRAIT)),
     ):
         states.add_row(Text(name, style="cyan"), state)
     return Group(
         Rule("[bold]A sample cloud", align="left", style="cyan"),
-        f"{len(cloud['hosts'])} hosts in the zones {', '.join(sample.ZONES)}; "
+        f"{len(cloud['hosts'])} hosts in the zones {', '.join(demos.ZONES)}; "
         f"{len(cloud['instances'])} instances run on them. A host is named by zone, rack, kind "
-        f"and number, such as {sample.SILENT_HOST}.",
+        f"and number, such as {demos.SILENT_HOST}.",
         Padding(hardware, (1, 0)),
         states,
         "",
@@ -98,7 +97,7 @@ def _closing(keep: Path | None, *, console: bool) -> RenderableType:
             "",
             "openstack --os-auth-type admin_token --os-token admin \\",
             f"  --os-endpoint {_SERVER}/placement \\",
-            f"  resource provider list --name {sample.SILENT_HOST}",
+            f"  resource provider list --name {demos.SILENT_HOST}",
         ),
     )
 
@@ -222,8 +221,8 @@ def _show(demo: demos.Demo, keep: Path | None, *, console: bool) -> None:
     for number, request in enumerate(demos.REQUESTS, start=1):
         title = f"[bold]{number}/{len(demos.REQUESTS)}  {request.title}"
         rows = _rows("left", "left")
-        rows.add_row(Text("Request", style="bold"), request.asks)
-        rows.add_row(Text("Look at", style="bold"), request.look_at)
+        rows.add_row(Text("Request", style="bold"), request.description)
+        rows.add_row(Text("Look at", style="bold"), request.hint)
         screen.print(Group(Rule(title, align="left", style="cyan"), rows, ""))
         placing = demo.place(request)
         render(placing.explanation, screen, placing.selected, names=names)
@@ -247,8 +246,8 @@ def _document(cloud: Json, placings: Sequence[demos.DemoPlacement], keep: Path |
             {
                 "name": placing.request.name,
                 "title": placing.request.title,
-                "asks": placing.request.asks,
-                "look_at": placing.request.look_at,
+                "asks": placing.request.description,
+                "look_at": placing.request.hint,
                 "request_spec": placing.request.spec,
                 "explanation": placing.explanation,
                 "claimed": list(placing.selected),

@@ -16,8 +16,9 @@ from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
+from placement_sched.model.names import shorten_names
 from placement_sched.operations.fleet.load import CHANGED, GONE, NEW, STEPS, Difference, Fleet
-from placement_sched.operations.fleet.names import folded_line
+from placement_sched.operations.fleet.names import fold
 from placement_sched.operations.fleet.yaml_file import end_of
 from placement_sched.operations.prepare import sync
 
@@ -61,7 +62,7 @@ def run_load(arguments: argparse.Namespace) -> int:
         changes = fleet.load(text, name, dry_run=dry_run, progress=progress)
     documents = [
         {
-            "change": change.what,
+            "change": change.action,
             "kind": change.kind,
             "name": change.name,
             "details": {field: {"from": old, "to": new} for field, old, new in change.details},
@@ -123,10 +124,11 @@ def _read(file: str) -> tuple[str, str]:
 def _lines(changes: Sequence[Difference], place: str, *, dry_run: bool) -> Iterator[str]:
     """Yield the changes as lines, each for all objects with the same change."""
     for (change_type, kind, _), group in groupby(
-        changes, lambda change: (change.what, change.kind, repr(change.details))
+        changes, lambda change: (change.action, change.kind, repr(change.details))
     ):
         same = list(group)
-        yield f"{_SIGNS[change_type]} {kind} {folded_line([change.name for change in same])}"
+        names = shorten_names(fold([change.name for change in same]), 10)
+        yield f"{_SIGNS[change_type]} {kind} {names}"
         for field, old, new in same[0].details:
             yield f"    {field}: {_cut(old)} -> {_cut(new)}"
     would = "would change" if dry_run else "changed"

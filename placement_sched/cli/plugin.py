@@ -15,6 +15,7 @@ from placement_sched.operations.plugin_check import (
     check_source,
     describe_interface,
     dry_run,
+    find_missing_methods,
     load_classes,
     source_of,
 )
@@ -46,15 +47,15 @@ def run_check(arguments: argparse.Namespace) -> int:
     findings: dict[Finding, None] = {}
     kinds: dict[type, None] = {}
     for target in _expand(arguments.targets):
-        if target.endswith(".py"):
-            findings |= dict.fromkeys(check_source(target, settings.conf))
+        files, failures = [target] if target.endswith(".py") else [], []
         try:
             loaded = load_classes(target)
         except ConfigurationError as error:
-            findings[Finding(target, 0, "import", "fails", error.detail)] = None
-            continue
-        for file in dict.fromkeys(map(source_of, loaded)):
+            loaded, failures = [], [Finding(target, 0, "import", "fails", error.detail)]
+        # After the import: plugin and helpers have declared their options.
+        for file in dict.fromkeys([*files, *map(source_of, loaded)]):
             findings |= dict.fromkeys(check_source(file, settings.conf))
+        findings |= dict.fromkeys([*failures, *find_missing_methods(loaded)])
         kinds |= dict.fromkeys(loaded)
     findings |= dict.fromkeys(dry_run(kinds, settings))
     documents = [

@@ -47,7 +47,7 @@ from placement_sched.errors import ConfigurationError, Unavailable, sentence
 from placement_sched.operations.aggregates import policies_in_use
 from placement_sched.operations.config_check import log_start
 from placement_sched.operations.prepare import warm_up
-from placement_sched.scheduler.live_settings import PAUSE, LiveSettings
+from placement_sched.scheduler.live_settings import LiveSettings
 from placement_sched.scheduler.plugins import plugins_for, read_settings
 
 LOG = logging.getLogger(__name__)
@@ -64,6 +64,8 @@ START = 5.5
 HANGS_AFTER = 15
 #: Number of the times of the last run that workers share, each by its process id modulo this.
 _BEATS = 1024
+#: Seconds between two of these times, and between two runs of the periodic work of a worker.
+_BEAT_PAUSE = 1.0
 #: Number of the parameter of glibc (malloc.h) that limits memory arenas.
 _M_ARENA_MAX = -8
 #: Logging configuration of granian: messages go to the log of the service, with their times.
@@ -304,7 +306,7 @@ class _Worker:
         if away and not self._is_away.value:
             self._is_away.value = True
             LOG.warning("starting without the database: %s", away)
-        _run_every_second(services.keep_up, "upkeep")
+        _run_every_second(services.run_periodic_tasks, "upkeep")
         return AsgiToWsgi(
             app.wrap_for_worker(application),
             limit=settings.api.max_request_body_size,
@@ -315,7 +317,7 @@ class _Worker:
 
     def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
         self._beats[os.getpid() % _BEATS] = time.monotonic()
-        loop.call_later(PAUSE, self._beat, loop)
+        loop.call_later(_BEAT_PAUSE, self._beat, loop)
 
     def _leave_without_parent(self) -> None:
         """Exit if the server process is gone, as an orphan would keep serving its port."""
@@ -354,7 +356,6 @@ def _prepare(services: Services) -> str:
         warm_up(
             services.database,
             services.scheduler.memory.provider_source,
-            services.summaries,
             services.settings,
             services.random,
         )
@@ -368,7 +369,7 @@ def _run_every_second(work: Callable[[], None], name: str) -> None:
 
     def work_on() -> None:
         while True:
-            time.sleep(PAUSE)
+            time.sleep(_BEAT_PAUSE)
             try:
                 work()
             except Exception as failure:  # noqa: BLE001 - retried later

@@ -1,26 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults that the JSON Schema validator (jsonschema_rs) finds in a document."""
+"""JSON Schemas, and the faults that they find in documents."""
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import jsonschema_rs
 
-from placement_sched.model.document import Json, is_larger
+from placement_sched.errors import Invalid, shorten
+from placement_sched.model import names
+from placement_sched.model.document import Json, PathStep, build_json_path, is_larger
+from placement_sched.schemas.formats import CHECKS, MAX_VALUE_LENGTH, show_value
 
-#: Maximum number of values and keys of a document for which all faults are compared, because the
-#: validator collects all of them first.
+#: Maximum number of values and keys of a document for which all faults are compared, because
+#: jsonschema_rs collects all of them first.
 MAX_COMPARED = 1000
 #: Maximum number of faults that are compared.
 MAX_FAULTS = 100
+#: Maximum length of the problem in a message (characters).
+_MAX_PROBLEM_LENGTH = 400
+#: Maximum number of unknown keys that an error names as data, and with suggestions.
+_MAX_UNKNOWN_KEYS = 10
+_MAX_SUGGESTED = 3
 
-Keys = tuple[str | int, ...]
-#: A fault in an error and in responses of the scheduler API, with its ``problem`` in words and its
-#: ``path``. A fault of a schema also has ``keyword``, ``value`` and ``expected``.
+#: A fault in an error and in responses of the scheduler API: its ``problem`` in words and its
+#: JSON ``path``. A fault of a schema also has ``keyword``, ``value`` (as text), ``expected`` and,
+#: if a key is unknown, ``suggestion``.
 FaultData = Mapping[str, Any]
+
 _COUNTED = {"Length": "characters", "Items": "items", "Properties": "properties"}
+_SINGULAR = {"characters": "character", "items": "item", "properties": "property"}
 #: The phrases of the library jsonschema, by keyword.
 _PHRASES = {
     "minimum": "{value} is less than the minimum of {expected!r}",
@@ -33,33 +43,31 @@ _PHRASES = {
     "uniqueItems": "{value} has non-unique elements",
     "anyOf": "{value} is not valid under any of the given schemas",
 }
-_TYPES = {
+_NOUNS = {
     "array": "a list",
-    "boolean": "true or false",
-    "integer": "a whole number",
-    "null": "null",
+    "boolean": "a boolean",
+    "integer": "an integer",
     "number": "a number",
-    "object": "keys with values",
-    "string": "a text",
+    "object": "an object",
+    "string": "a string",
 }
-_FORMATS = {"uuid": "a UUID", "date-time": "a time"}
-#: Descriptions of the patterns of values that are entered in forms.
+#: The problem of a text that does not match a pattern.
 _PATTERNS = {
-    "^[^\\x00-\\x1f\\x7f]*$": "a text without control characters",
-    "^[A-Z0-9_]+$": "capital letters, digits and _",
-    "^[1-9][0-9]{0,8}$": "a whole number, 1 or more",
+    "^[^\\x00-\\x1f\\x7f]*$": "has control characters",
+    "^[A-Z0-9_]+$": "is not a valid name (A-Z, 0-9, _)",
+    "^[1-9][0-9]{0,8}$": "is not an integer of 1 or more",
+    "^$": "is not an integer",
+    names.HOST: "is not a valid host name (letters, digits, _ . -)",
+    names.ZONE: "has a colon, which no availability zone may have",
+    names.KEY: "is not a valid key (letters, digits, : _ . - and, inside, blanks)",
+    names.FLAVOR_ID: "is not a valid id (letters, digits, _ . - and, inside, blanks)",
+    names.UUID: "is not a uuid",
 }
-#: Plain descriptions by keyword. The second table is for keywords with the value 1.
+#: Plain descriptions, by keyword.
 _PLAIN = {
-    "required": "the key {expected!r} is missing",
+    "required": "{expected!r} is required",
+    "format": "{value} is not a {expected}",
     "anyOf": "{value} has none of the accepted forms",
-    "pattern": "{value} is not of the form {expected!r}",
-}
-_PLAIN_OF_ONE = {
-    "minLength": "expected a text that is not empty",
-    "minItems": "expected at least one entry, not {value}",
-    "minProperties": "expected at least one entry, not {value}",
-    "maxProperties": "expected one key, not the keys of {value}",
 }
 
 
@@ -71,33 +79,69 @@ class Fault(NamedTuple):
     ``additionalProperties`` the unknown keys.
     """
 
-    keys: Keys
+    keys: tuple[PathStep, ...]
     keyword: str
     value: Any
     expected: Any
-    schema_path: Keys
+    schema_path: tuple[PathStep, ...]
     schema: Json
-    #: The message of the validator.
+    #: The message of jsonschema_rs.
     message: str
     #: The faults of the alternatives of ``anyOf``.
     alternatives: "tuple[Fault, ...]" = ()
 
+    def as_data(self) -> dict[str, Any]:
+        """Return the fault as data for front ends."""
+        data = {
+            "path": shorten(build_json_path(self.keys), MAX_VALUE_LENGTH),
+            "keyword": self.keyword,
+            "value": show_value(self.value),
+            "expected": self.expected,
+        }
+        problem = phrase(self, data["value"])
+        if self.keyword == "additionalProperties":
+            unknown_keys = self.expected[:_MAX_UNKNOWN_KEYS]
+            data["expected"] = [shorten(key, MAX_VALUE_LENGTH) for key in unknown_keys]
+            data["suggestion"] = _suggest_keys(self)
+            problem += data["suggestion"]
+        return {"problem": shorten(problem, _MAX_PROBLEM_LENGTH), **data}
 
-def faults_in(
-    checker: Any, document: Any, root: Json, compared: int = MAX_COMPARED
-) -> Iterator[Fault]:
-    """Yield the faults of a document, or the first fault of a large document.
 
-    ``root`` is the schema. A document of more than ``compared`` values and keys is large.
-    """
-    if not is_larger(document, compared):
-        for error in islice(checker.iter_errors(document), MAX_FAULTS):
-            yield _build_fault(error, document, root)
-        return
-    try:
-        checker.validate(document)
-    except jsonschema_rs.ValidationError as first:
-        yield _build_fault(first, document, root)
+class Schema:
+    """A compiled JSON Schema."""
+
+    def __init__(self, definition: Json, *, validate_formats: bool = True) -> None:
+        self.definition = definition
+        self._compiled = jsonschema_rs.validator_for(
+            dict(definition), formats=dict(CHECKS), validate_formats=validate_formats
+        )
+        self.is_valid = self._compiled.is_valid
+
+    def check(self, document: Any, words: str) -> None:
+        """Raise :class:`Invalid`, beginning with ``words``, if ``document`` is invalid.
+
+        The message names the problem, the JSON path and the keyword of the schema.
+        """
+        if self.is_valid(document) or not (fault := most_helpful(self.find_faults(document))):
+            return
+        data = fault.as_data()
+        steps = shorten("".join(f"[{step!r}]" for step in fault.schema_path), MAX_VALUE_LENGTH)
+        raise Invalid(
+            f"{words}: {data['problem']} (at {data['path']}). "
+            f"Failed validating {fault.keyword!r} in schema{steps}",
+            fault=data,
+        )
+
+    def find_faults(self, document: Any) -> Iterator[Fault]:
+        """Yield the faults of a document, or the first fault of a large document."""
+        if not is_larger(document, MAX_COMPARED):
+            for error in islice(self._compiled.iter_errors(document), MAX_FAULTS):
+                yield _build_fault(error, document, self.definition)
+            return
+        try:
+            self._compiled.validate(document)
+        except jsonschema_rs.ValidationError as first:
+            yield _build_fault(first, document, self.definition)
 
 
 def most_helpful(faults: Iterable[Fault]) -> Fault | None:
@@ -123,8 +167,8 @@ def _rank(fault: Fault) -> tuple[Any, ...]:
 def _build_fault(error: Any, document: Any, root: Json) -> Fault:
     keys, value = _locate(error, document)
     kind = error.kind
-    *path, keyword = error.schema_path
-    schema = _find_schema(root, path)
+    *schema_path, keyword = error.schema_path
+    schema = _find_schema(root, schema_path)
     expected = schema.get(keyword)
     if kind.name == "propertyNames":
         value = kind.error.instance
@@ -134,23 +178,26 @@ def _build_fault(error: Any, document: Any, root: Json) -> Fault:
         expected = list(kind.unexpected)
     alternatives = chain(*kind.context) if kind.name in {"anyOf", "oneOf"} else ()
     return Fault(
-        keys=tuple(keys),
+        keys=keys,
         keyword=str(keyword),
         value=value,
         expected=expected,
-        schema_path=tuple(path),
+        schema_path=tuple(schema_path),
         schema=schema,
         message=error.message,
         alternatives=tuple(_build_fault(inner, document, root) for inner in alternatives),
     )
 
 
-def _find_schema(root: Json, path: Sequence[str | int]) -> Json:
+def _find_schema(root: Json, path: Iterable[PathStep]) -> Json:
     schema: Any = root
     for step in path:
-        schema = (
-            resolve_reference(root, schema[step]) if step == "$ref" else _step_into(schema, step)
-        )
+        if step == "$ref":
+            schema = resolve_reference(root, schema[step])
+        elif isinstance(schema, list):
+            schema = schema[int(step)]
+        else:
+            schema = next(value for key, value in schema.items() if _is_step(key, step))
     return schema if isinstance(schema, dict) else {}
 
 
@@ -162,171 +209,117 @@ def resolve_reference(root: Json, reference: str) -> Json:
     return dict(schema)
 
 
-def _locate(error: Any, document: Any) -> tuple[list[str | int], Any]:
+def _locate(error: Any, document: Any) -> tuple[tuple[PathStep, ...], Any]:
     """Return the keys that lead to the value of an error, and the value.
 
-    A path may be read as different keys. A reading with the right value is preferred.
+    Several values may have the path of the error. An equal value is preferred.
     """
-    readings = _yield_readings(error.instance_path, document)
-    first = next(readings)
-    matches = [candidate for candidate in readings if candidate[1] == error.instance]
-    return matches[0] if matches and first[1] != error.instance else first
+    candidates = list(_yield_values(tuple(error.instance_path), document, ()))
+    return next((each for each in candidates if each[1] == error.instance), candidates[0])
 
 
-def _step_into(container: Any, step: str | int) -> Any:
-    return container[next(_keys_of(container, step))]
+def _yield_values(
+    path: tuple[PathStep, ...], value: Any, keys: tuple[PathStep, ...]
+) -> Iterator[tuple[tuple[PathStep, ...], Any]]:
+    """Yield keys and value of each value that may have this path.
 
-
-def _yield_readings(path: Sequence[str | int], value: Any) -> Iterator[tuple[list[str | int], Any]]:
-    """Yield the keys that a path may stand for, with the value that they lead to.
-
-    The validator omits empty keys from its paths.
+    jsonschema_rs omits empty keys from paths.
     """
-    if path:
-        step, *remaining_path = path
-        for key in _keys_of(value, step):
-            for keys, inner in _yield_readings(remaining_path, value[key]):
-                yield [key, *keys], inner
-    else:
-        yield [], value
-    if isinstance(value, dict) and "" in value:
-        for keys, inner in _yield_readings(path, value[""]):
-            yield ["", *keys], inner
+    if not path:
+        yield keys, value
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key == "":
+                yield from _yield_values(path, inner, (*keys, key))
+            elif path and _is_step(key, path[0]):
+                yield from _yield_values(path[1:], inner, (*keys, key))
+    elif path and isinstance(value, list | tuple):
+        for index in [step for step in path[:1] if isinstance(step, int) and step < len(value)]:
+            yield from _yield_values(path[1:], value[index], (*keys, index))
 
 
-def _keys_of(container: Any, step: str | int) -> Iterator[str | int]:
-    """Yield the keys that a step may stand for. In a list, a step is an index."""
+def _is_step(key: str, step: PathStep) -> bool:
+    """Return whether jsonschema_rs reports a key as ``step``.
+
+    In paths, it reports the keys "1", "+1" and "01" as the number 1, as if they were indexes.
+    """
     if isinstance(step, str):
-        if isinstance(container, dict) and step in container:
-            yield step
-    elif isinstance(container, dict):
-        yield from (key for key in container if _is_index(key, step))
-    elif isinstance(container, list | tuple) and step < len(container):
-        yield step
-
-
-def _is_index(key: Any, step: int) -> bool:
-    """Return whether the validator reports a key as the number ``step``.
-
-    In the path of an error, it reports the keys "1", "+1" and "01" as the number 1, as if they were
-    indexes of a list.
-    """
-    if not isinstance(key, str):
-        return False
-    digits = key.removeprefix("+")
+        return key == step
     # Compared as text, since Python rejects integers of more than 4300 digits.
-    return digits.isascii() and digits.isdigit() and (digits.lstrip("0") or "0") == str(step)
+    is_number = re.fullmatch(r"\+?[0-9]+", key) is not None
+    return is_number and key.lstrip("+0") == str(step).lstrip("0")
 
 
-def phrase(fault: Fault, show: Callable[[Any], str]) -> str:
+def phrase(fault: Fault, value: str) -> str:
     """Describe a fault in the words of the library jsonschema, as OpenStack's placement does.
 
-    ``show`` formats a value for the message. Clients match these phrases.
+    ``value`` is the text of its value. Clients match these phrases.
     """
-    value, expected, keyword = show(fault.value), fault.expected, fault.keyword
+    keyword, expected = fault.keyword, fault.expected
     if keyword == "type":
         return f"{value} is not of type {', '.join(map(repr, _as_list(expected)))}"
     if keyword == "enum":
-        return f"{value} is not one of [{', '.join(map(in_json, expected))}]"
+        return f"{value} is not one of [{', '.join(map(show_value, expected))}]"
     if keyword == "additionalProperties":
         return _describe_unknown_keys(fault)
     if keyword in _PHRASES:
         return _PHRASES[keyword].format(value=value, expected=expected)
-    return _describe_size(keyword, value, expected) or fault.message
+    if keyword[3:] in _COUNTED:
+        return f"{value} {_describe_size(keyword, expected)}"
+    return fault.message
 
 
-def _describe_size(keyword: str, value: str, expected: int) -> str | None:
-    bound, noun = keyword[:3], _COUNTED.get(keyword[3:])
-    if noun is None:
-        return None
-    if bound == "min" and expected == 1:
-        return f"{value} should be non-empty"
-    if bound == "max" and expected == 0:
-        words = "is expected to be empty"
-    elif noun == "properties":
-        words = "does not have enough properties" if bound == "min" else "has too many properties"
-    else:
-        words = "is too short" if bound == "min" else "is too long"
-    at_most = f"; {_format_limit(expected, noun)}" if bound == "max" else ""
-    return f"{value} {words}{at_most}"
-
-
-def _format_limit(limit: int, noun: str) -> str:
-    singular = noun.removesuffix("s").replace("propertie", "property")
-    return f"at most {limit} {singular if limit == 1 else noun}"
+def _describe_size(keyword: str, limit: int) -> str:
+    noun = _COUNTED[keyword[3:]]
+    if keyword.startswith("min"):
+        words = "does not have enough properties" if noun == "properties" else "is too short"
+        return "should be non-empty" if limit == 1 else f"{words}; at least {limit} {noun}"
+    words = "has too many properties" if noun == "properties" else "is too long"
+    limited = noun if limit != 1 else _SINGULAR[noun]
+    return f"{words if limit else 'is expected to be empty'}; at most {limit} {limited}"
 
 
 def _describe_unknown_keys(fault: Fault) -> str:
     keys, patterns = sorted(fault.expected), fault.schema.get("patternProperties")
-    names = ", ".join(map(repr, keys))
+    unknown = ", ".join(map(repr, keys))
     if patterns:
         verb = "does" if len(keys) == 1 else "do"
         forms = ", ".join(map(repr, sorted(patterns)))
-        return f"{names} {verb} not match any of the regexes: {forms}"
+        return f"{unknown} {verb} not match any of the regexes: {forms}"
     verb = "was" if len(keys) == 1 else "were"
-    return f"Additional properties are not allowed ({names} {verb} unexpected)"
+    return f"Additional properties are not allowed ({unknown} {verb} unexpected)"
 
 
-def in_json(value: Any) -> str:
-    """Return a value as JSON, but text in single quotes, as in other messages."""
-    return repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def _suggest_keys(fault: Fault) -> str:
+    """Return the nearest valid keys for unknown keys, or all valid keys if there are few."""
+    valid = fault.schema.get("properties", {})
+    unknown = sorted(fault.expected)[:_MAX_SUGGESTED]
+    suggestions = [near for key in unknown for near in names.nearest(key[:MAX_VALUE_LENGTH], valid)]
+    alternatives = () if suggestions else names.names_if_few(valid)
+    return names.suggest_names("key", dict.fromkeys(suggestions), alternatives) if valid else ""
 
 
 def _as_list(values: Any) -> list[Any]:
     return values if isinstance(values, list) else [values]
 
 
-_EXPECTED: Mapping[str, Callable[[Any], str | None]] = {
-    "type": lambda kinds: join_with_or([_TYPES[kind] for kind in _as_list(kinds)]),
-    "format": lambda name: _FORMATS.get(name, f"a {name}"),
-    "minimum": "{} or more".format,
-    "maximum": "{} or less".format,
-    "exclusiveMinimum": "more than {}".format,
-    "maxLength": lambda limit: _format_limit(limit, "characters"),
-    "maxItems": lambda limit: _format_limit(limit, "items"),
-    "enum": lambda choices: join_with_or([str(choice) for choice in choices if choice is not None]),
-    "pattern": _PATTERNS.get,
-}
-
-
-class Expectation(NamedTuple):
-    """An invalid value as text, and a description of the valid values.
-
-    For example, ``expected`` is ``a whole number``.
-    """
-
-    value: str
-    expected: str
-
-
-def expectation(fault: FaultData) -> Expectation | None:
-    """Return the value and the expected value of a fault, if it has them."""
-    describe = _EXPECTED.get(fault.get("keyword", ""))
-    expected = describe(fault["expected"]) if describe else None
-    return None if expected is None else Expectation(fault["value"], expected)
-
-
 def plain_reason(fault: FaultData) -> str:
-    """Describe a fault in plain words."""
-    keyword, expected = fault.get("keyword", ""), fault.get("expected")
+    """Describe a fault in plain words, for people."""
+    keyword, expected = fault.get("keyword"), fault.get("expected")
+    if keyword == "type":
+        kinds = [_NOUNS[kind] for kind in _as_list(expected) if kind != "null"]
+        *others, last = kinds or ["null"]
+        return f"{fault['value']} is not {', '.join(others)}{' or ' * bool(others)}{last}"
+    if keyword == "pattern" and expected in _PATTERNS:
+        return f"{fault['value']} {_PATTERNS[expected]}"
+    if keyword in _PLAIN:
+        return _PLAIN[keyword].format(**fault)
+    if keyword == "enum":
+        choices = [str(choice) for choice in _as_list(expected) if choice is not None]
+        return f"{fault['value']} is not one of {', '.join(choices)}"
+    if keyword == "additionalProperties":
+        unknown = _as_list(expected)
+        keys = ", ".join(map(repr, unknown))
+        return f"unknown key{'s' * (len(unknown) > 1)} {keys}{fault.get('suggestion', '')}"
     problem: str = fault["problem"]
-    if keyword in {"type", "format"} and (details := expectation(fault)):
-        return f"expected {details.expected}, not {details.value}"
-    if keyword == "additionalProperties" and problem.startswith("Additional"):
-        suffix = problem.partition(")")[2]  # the valid keys or the nearest valid key
-        names = _as_list(expected)
-        return f"unknown key{'s' * (len(names) > 1)} {', '.join(map(repr, names))}{suffix}"
-    words = _PLAIN.get(keyword) or (_PLAIN_OF_ONE.get(keyword) if expected == 1 else None)
-    return problem if words is None else words.format(**fault)
-
-
-def join_with_or(names: list[str]) -> str:
-    """Join names with commas and a final or: ``a, b or c``."""
-    *leading, last = names
-    return f"{', '.join(leading)} or {last}" if leading else last
-
-
-def unquote(value: str) -> str:
-    """Return a value without the quotes around text in messages."""
-    quoted = len(value) > 1 and value[0] == value[-1] == "'"
-    return value[1:-1] if quoted else value
+    return problem

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readers of the formats that JSON Schemas name."""
+"""Readers of the formats that JSON Schemas name, and errors of documents."""
 
+import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -9,14 +10,15 @@ from functools import partial
 from ipaddress import ip_address
 from typing import Any, TypeVar
 
-from placement_sched.errors import Invalid
+from placement_sched.errors import Invalid, shorten
 from placement_sched.model import names
+from placement_sched.model.document import PathStep, build_json_path
 from placement_sched.model.names import canonical_uuid, read_uuid
 
 T = TypeVar("T")
 
-_MAX_SHOWN = 60
-_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+#: Maximum length of a value in a message (characters).
+MAX_VALUE_LENGTH = 120
 _LIKE_UUID = re.compile(names.LIKE_UUID)
 #: No host reports an earlier time, and MariaDB's earliest date is only a little earlier.
 _EARLIEST = datetime(1970, 1, 1)  # noqa: DTZ001 - naive UTC, as the tables keep it
@@ -25,47 +27,53 @@ _EARLIEST = datetime(1970, 1, 1)  # noqa: DTZ001 - naive UTC, as the tables keep
 class DocumentError(Exception):
     """An invalid value in a document, with the keys that lead to it.
 
-    With ``at_key``, the last key itself is invalid, not its value.
+    With ``at_key``, the last key itself is invalid, not its value. ``fault`` is the error as data
+    if the value does not match a schema.
     """
 
-    def __init__(self, what: str, *keys: str | int, at_key: bool = False) -> None:
+    def __init__(
+        self,
+        what: str,
+        *keys: PathStep,
+        at_key: bool = False,
+        fault: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__(what)
         self.what = what
         self.keys = keys
         self.at_key = at_key
+        self.fault = fault
 
-    def prefixed(self, *keys: str | int) -> "DocumentError":
-        """Return the error with these keys before its own keys."""
-        return DocumentError(self.what, *keys, *self.keys, at_key=self.at_key)
-
-    def at_path(self, start: str = "$") -> Invalid:
-        """Return the error with its JSON path, with the document itself at ``start``."""
-        for key in self.keys:
-            start += f".{key}" if _PLAIN_KEY.fullmatch(str(key)) else f"[{key!r}]"
-        return Invalid(self.what, at=start, code="scheduler.bad_value")
+    def at_path(self, root: str = "$") -> Invalid:
+        """Return the error with its JSON path, with the document itself at ``root``."""
+        path = build_json_path(self.keys, root)
+        fault = {**(self.fault or {}), "problem": self.what, "path": path}
+        return Invalid(self.what, json_path=path, code="scheduler.bad_value", fault=fault)
 
 
 @contextmanager
-def prefix_errors(*keys: str | int) -> Iterator[None]:
+def prefix_errors(*keys: PathStep) -> Iterator[None]:
     """Prefix the path of errors raised in a ``with`` block with these keys."""
     try:
         yield
     except DocumentError as error:
-        raise error.prefixed(*keys) from None
+        error.keys = (*keys, *error.keys)
+        raise
 
 
 def show_value(value: Any) -> str:
-    """Return a value as text for a message, cut if it is long."""
-    text = repr(value)
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+    """Return a value as JSON, shortened for a message, with text in single quotes."""
+    if isinstance(value, str):
+        return shorten(repr(value), MAX_VALUE_LENGTH)
+    return shorten(json.dumps(value, ensure_ascii=False, default=repr), MAX_VALUE_LENGTH)
 
 
-def read(reader: Callable[[Any], T], value: Any, path: str = "$") -> T:
+def read(reader: Callable[[Any], T], value: Any, json_path: str = "$") -> T:
     """Convert a value with a reader. Raises :class:`Invalid` with its JSON path."""
     try:
         return reader(value)
     except DocumentError as error:
-        raise error.at_path(path) from None
+        raise error.at_path(json_path) from None
 
 
 def uuid(value: Any) -> str:

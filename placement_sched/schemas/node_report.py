@@ -192,13 +192,13 @@ _DEFAULTS: Json = {
 }
 
 
-def parse(document: Any, defaults: Defaults, at: str = "$") -> NodeReport:
-    """Parse ``document``, decoded JSON at the JSON path ``at``.
+def parse(document: Any, defaults: Defaults, json_path: str = "$") -> NodeReport:
+    """Parse ``document``, decoded JSON at the JSON path ``json_path``.
 
     Raises :class:`Invalid` with the JSON path of a value that is unknown, has a wrong type or is
     out of range.
     """
-    return read(partial(read_report, defaults=defaults), document, at)
+    return read(partial(read_report, defaults=defaults), document, json_path)
 
 
 def read_report(document: Any, defaults: Defaults) -> NodeReport:

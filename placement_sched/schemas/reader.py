@@ -5,12 +5,9 @@ from collections.abc import Callable, Mapping
 from itertools import chain, repeat
 from typing import Any
 
-import jsonschema_rs
-
-from placement_sched.model import names
 from placement_sched.model.document import Json
-from placement_sched.schemas.faults import Fault, faults_in, resolve_reference
-from placement_sched.schemas.formats import READERS, DocumentError, show_value
+from placement_sched.schemas.faults import Fault, Schema, plain_reason, resolve_reference
+from placement_sched.schemas.formats import READERS, DocumentError
 
 #: Converts a valid value.
 Conversion = Callable[[Any], Any]
@@ -19,29 +16,6 @@ Keyword = Callable[[Any, Callable[[Json | None], Conversion | None]], Conversion
 
 #: Marks a schema whose values, including nested values, are not converted.
 AS_GIVEN = "x-as-given"
-#: Maximum number of values and keys of a document for which all faults are compared.
-_MAX_COMPARED = 5000
-
-_NOUNS = {
-    "string": "a string",
-    "integer": "an integer",
-    "number": "a number",
-    "boolean": "a boolean",
-    "object": "an object",
-    "array": "a list",
-}
-#: Messages for text that does not match a pattern.
-_PATTERNS = {
-    "^[^\\x00-\\x1f\\x7f]*$": "has control characters",
-    "^[A-Z0-9_]+$": "is not a valid name (A-Z, 0-9, _)",
-    "^$": "is not an integer",
-    names.HOST: "is not a valid host name (letters, digits, _ . -)",
-    names.ZONE: "has a colon, which no availability zone may have",
-    names.KEY: "is not a valid key (letters, digits, : _ . - and, inside, blanks)",
-    names.FLAVOR_ID: "is not a valid id (letters, digits, _ . - and, inside, blanks)",
-    names.UUID: "is not a uuid",
-}
-_COUNTED = {"Length": "characters", "Items": "items"}
 
 
 class Reader:
@@ -61,8 +35,8 @@ class Reader:
         *,
         digits_as_text: bool = False,
     ) -> None:
-        self._schema = schema
-        self._checker = jsonschema_rs.validator_for(schema, validate_formats=False)
+        # Formats are checked by the conversion.
+        self._schema = Schema(schema, validate_formats=False)
         self._texts = (
             _ConversionBuilder(schema, _accept_digits, {}).of(schema) if digits_as_text else None
         )
@@ -73,21 +47,28 @@ class Reader:
         if self._texts is not None:
             document = self._texts(document)
         try:
-            valid = self._checker.is_valid(document)
+            is_valid = self._schema.is_valid(document)
         except UnicodeEncodeError:
             raise DocumentError("the text has characters that cannot be encoded") from None
-        if not valid:
-            error = _explain(self._fault(document))
-            if self._texts is not None and error.what.endswith("is not a string"):
-                error.what += "; put it in quotes"
-            raise error
+        if not is_valid:
+            # A missing key may be present under a wrong name, which is the better message.
+            faults = self._schema.find_faults(document)
+            raise self._error(min(faults, key=lambda fault: fault.keyword == "required"))
         return document if self._convert is None else self._convert(document)
 
-    def _fault(self, document: Any) -> Fault:
-        """Return the most helpful fault, or the first fault of a large document."""
-        # A missing key may be present under a wrong name, which is the better message.
-        faults = faults_in(self._checker, document, self._schema, _MAX_COMPARED)
-        return min(faults, key=lambda fault: fault.keyword == "required")
+    def _error(self, fault: Fault) -> DocumentError:
+        data = fault.as_data()
+        problem, keys, is_key = plain_reason(data), fault.keys, True
+        if fault.keyword == "additionalProperties":
+            keys = (*keys, fault.expected[0])
+        elif fault.schema_path[-1:] == ("propertyNames",):
+            keys = (*keys, fault.value)
+        else:
+            is_key = False
+        takes_only_text = set(_list_types(fault.schema)) - {"null"} == {"string"}
+        if self._texts is not None and fault.keyword == "type" and takes_only_text:
+            problem += "; put it in quotes"
+        return DocumentError(problem, *keys, at_key=is_key, fault=data)
 
 
 def _accept_digits(schema: Json) -> Conversion | None:
@@ -138,55 +119,44 @@ class _ConversionBuilder:
         for keyword, make in self._keywords.items():
             if keyword in schema:
                 return make(schema[keyword], self.of)
-        return self._object(schema) or self._list(schema) or self._leaf(schema)
+        return self._of_parts(schema) or self._leaf(schema)
 
-    def _object(self, schema: Json) -> Conversion | None:
-        own = {key: self.of(inner) for key, inner in schema.get("properties", {}).items()}
-        name_conversion = self._leaf(schema.get("propertyNames", {}))
+    def _of_parts(self, schema: Json) -> Conversion | None:
+        """Return the conversion of objects and lists, None if no part of them is converted."""
+        properties = {key: self.of(inner) for key, inner in schema.get("properties", {}).items()}
         additional = self.of(schema.get("additionalProperties"))
-        if not (any(own.values()) or name_conversion or additional):
+        name_conversion = self._leaf(schema.get("propertyNames", {}))
+        first = [self.of(inner) for inner in schema.get("prefixItems", ())]
+        items = self.of(schema.get("items"))
+        if not (any([*properties.values(), *first]) or additional or name_conversion or items):
             return None
+        if items is int and not first:  # CPUs of NUMA nodes: many numbers
+            return lambda value: value if value is None else list(map(int, value))
+        leaf = self._leaf(schema) or (lambda value: value)
 
         def convert(value: Any) -> Any:
-            if not isinstance(value, dict):
-                return value
-            converted = dict(value)
-            key = None
+            converted: Any
+            if isinstance(value, dict):
+                converted = dict(value)
+                parts: Any = [(key, properties.get(key, additional)) for key in value]
+                if name_conversion is not None:
+                    _check_names(value, name_conversion)
+            elif isinstance(value, list | tuple):
+                converted = list(value)
+                parts = zip(range(len(value)), chain(first, repeat(items)), strict=False)
+            else:
+                return leaf(value)
+            key: str | int = ""
             try:
-                for key, item in value.items():
-                    inner = own.get(key, additional)
-                    if inner is not None:
-                        converted[key] = inner(item)
+                for key, conversion in parts:
+                    if conversion is not None:
+                        converted[key] = conversion(value[key])
             except DocumentError as error:
-                raise error.prefixed(str(key)) from None
-            if name_conversion is not None:
-                _check_names(value, name_conversion)
+                error.keys = (key, *error.keys)
+                raise
             return converted
 
         return convert
-
-    def _list(self, schema: Json) -> Conversion | None:
-        first = [self.of(inner) for inner in schema.get("prefixItems", ())]
-        items = self.of(schema.get("items"))
-        leaf = self._leaf(schema)
-        if not (any(first) or items):
-            return None
-
-        def convert(value: Any) -> Any:
-            if not isinstance(value, list | tuple):
-                return value if leaf is None else leaf(value)
-            converted: list[Any] = []
-            try:
-                for inner, item in zip(chain(first, repeat(items)), value, strict=False):
-                    converted.append(item if inner is None else inner(item))
-            except DocumentError as error:
-                raise error.prefixed(len(converted)) from None
-            return converted
-
-        def convert_numbers(value: Any) -> Any:
-            return value if value is None else list(map(int, value))
-
-        return convert_numbers if items is int and not first else convert
 
     def _reference(self, reference: str) -> Conversion:
         """Return the conversion of a referenced schema, built at its first use."""
@@ -206,42 +176,3 @@ def _check_names(value: Json, reader: Conversion) -> None:
             reader(name)
         except DocumentError as error:
             raise DocumentError(error.what, name, at_key=True) from None
-
-
-def _explain(fault: Fault) -> DocumentError:
-    if fault.keyword == "additionalProperties":
-        return DocumentError("the key is unknown", *fault.keys, fault.expected[0], at_key=True)
-    at_key = fault.schema_path[-1:] == ("propertyNames",)
-    keys = (*fault.keys, fault.value) if at_key else fault.keys
-    return DocumentError(_describe(fault) or fault.message, *keys, at_key=at_key)
-
-
-def _describe(fault: Fault) -> str | None:
-    """Return the problem of a value, None to use the validator's message."""
-    name, value, expected, schema = fault.keyword, fault.value, fault.expected, fault.schema
-    if name == "required":
-        return f"{expected!r} is required"
-    if name == "pattern":
-        problem = _PATTERNS.get(expected, f"does not match {expected}")
-    elif name == "type":
-        *leading, last = (_NOUNS[kind] for kind in _list_types(schema) if kind in _NOUNS)
-        problem = f"is not {', '.join(leading)} or {last}" if leading else f"is not {last}"
-    elif name == "enum":
-        choices = [str(choice) for choice in expected if choice is not None]
-        problem = f"is not one of {', '.join(choices)}"
-    elif name == "exclusiveMinimum":
-        problem = f"is not greater than {expected}"
-    elif name in {"minimum", "maximum"} and {"minimum", "maximum"} <= schema.keys():
-        problem = f"is not within {schema['minimum']} and {schema['maximum']}"
-    elif noun := _COUNTED.get(name[3:]):
-        span = _format_range(schema.get(f"min{name[3:]}"), schema.get(f"max{name[3:]}"))
-        problem = f"has {len(value)} {noun}, not {span}"
-    else:
-        return None
-    return f"{show_value(value)} {problem}"
-
-
-def _format_range(minimum: int | None, maximum: int | None) -> str:
-    if maximum is None:
-        return f"at least {minimum}"
-    return str(minimum) if minimum == maximum else f"{minimum or 0} to {maximum}"

@@ -2,6 +2,7 @@
 """``[scheduler] json_config_location``, as operators of a running server meet it."""
 
 import json
+import signal
 
 import pytest
 
@@ -40,8 +41,10 @@ def test_running_server_applies_changes_and_ignores_errors(serve, tmp_path, work
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
     assert first_host(server) == "cn1"
     rewrite(file, '{"ram_weight_multiplier": 1.0}')
+    server.process.send_signal(signal.SIGHUP)
     assert wait_until(lambda: first_hosts_of_workers(server) == {"cn2"})
     rewrite(file, '{"ram_weight_multiplier": -1.0')
+    server.process.send_signal(signal.SIGHUP)
     assert wait_until(lambda: first_host(server) and "keeping the" in server.log.read_text())
     assert first_hosts_of_workers(server) == {"cn2"}
     assert f"{NAME}: {file}: it is not JSON: " in server.log.read_text()

@@ -67,9 +67,9 @@ def read_line(
         yield asked
 
 
-@pytest.mark.parametrize(("method", "path", "who", "face", "route", "status"), REQUESTS)
+@pytest.mark.parametrize(("method", "path", "who", "api", "route", "status"), REQUESTS)
 def test_log_line_has_ids_caller_route_status_and_time(
-    read_line, method, path, who, face, route, status
+    read_line, method, path, who, api, route, status
 ):
     line, own = read_line(method, path, who)
     context, about = line["context"], line["extra"]
@@ -77,7 +77,7 @@ def test_log_line_has_ids_caller_route_status_and_time(
     caller = {"admin": "ann", "reader": "bob"}.get(who)
     assert (context["user"], context["project_id"]) == (caller, caller and "shop")
     assert (about["method"], about["path"]) == (method, path)
-    assert (about["face"], about["route"], about["status"]) == (face, route, status)
+    assert (about["api"], about["route"], about["status"]) == (api, route, status)
     assert 0 < about["duration_ms"] < 60_000
     assert about["client"] == "127.0.0.1"
 

@@ -36,13 +36,13 @@ def test_other_values_are_not_integers(value):
 
 @pytest.mark.parametrize("value", [-1, 11])
 def test_integer_out_of_range_names_the_range(value):
-    with pytest.raises(Invalid, match="is not within 0 and 10"):
+    with pytest.raises(Invalid, match=r"(less|greater) than the (minimum of 0|maximum of 10)"):
         read(INTEGER, value)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1])
 def test_number_is_finite_and_in_range(value):
-    with pytest.raises(Invalid, match=r"is not (within|a number)"):
+    with pytest.raises(Invalid, match=r"is (less than the minimum of 0.0|not a number)"):
         read(NUMBER, value)
 
 
@@ -64,7 +64,9 @@ def test_error_within_what_refers_to_itself_has_its_path():
     tree = {"$ref": "#/$defs/tree"}
     schema = {**tree, "$defs": {"tree": object_schema({"n": INTEGER, "below": list_schema(tree)})}}
     assert read(schema, {"below": [{"n": 4.0}]}) == {"below": [{"n": 4}]}
-    with pytest.raises(Invalid, match=r"11 is not within 0 and 10 \(at \$\.below\[0\]\.n\)"):
+    with pytest.raises(
+        Invalid, match=r"11 is greater than the maximum of 10 \(at \$\.below\[0\]\.n\)"
+    ):
         read(schema, {"below": [{"n": 11}]})
 
 
@@ -75,7 +77,7 @@ def test_long_value_is_shown_shortened():
 
 
 def test_unknown_key_is_named_by_path():
-    with pytest.raises(Invalid, match=r"the key is unknown \(at \$\.b\)"):
+    with pytest.raises(Invalid, match=r"unknown key 'b'; there are: a \(at \$\.b\)"):
         read(object_schema({"a": parts.BOOLEAN}), {"a": True, "b": 1})
 
 
@@ -102,10 +104,10 @@ def test_names_of_enumerations_may_have_aliases_and_either_case():
         (map_schema(KEY, {}), {"/": 1}, "'/' is not a valid key (letters, digits, : _ . - and"),
         ({"enum": ["a", None]}, "b", "'b' is not one of a"),
         ({"type": ["object", "null"]}, 1, "1 is not an object"),
-        ({"exclusiveMinimum": 0}, 0, "0 is not greater than 0"),
-        (list_schema({}, minItems=1, maxItems=1), [], "[] has 0 items, not 1"),
-        (list_schema({}, minItems=2), [1], "[1] has 1 items, not at least 2"),
-        ({"pattern": "^x"}, "y", "'y' does not match ^x"),
+        ({"exclusiveMinimum": 0}, 0, "0 is less than or equal to the minimum of 0"),
+        (list_schema({}, minItems=1, maxItems=1), [], "[] should be non-empty"),
+        (list_schema({}, minItems=2), [1], "[1] is too short; at least 2 items"),
+        ({"pattern": "^x"}, "y", "'y' does not match '^x'"),
         ({"const": 1}, 2, "1 was expected"),
     ],
 )
@@ -121,7 +123,7 @@ def test_digits_are_text_where_only_text_may_be():
     )
     given = {"a": 1, "b": [2], "c": 3, "d": 4}
     assert read(schema, given, digits_as_text=True) == {"a": "1", "b": ["2"], "c": 3, "d": "4"}
-    with pytest.raises(Invalid, match=r"True is not a string; put it in quotes \(at \$\.a\)"):
+    with pytest.raises(Invalid, match=r"true is not a string; put it in quotes \(at \$\.a\)"):
         read(schema, {"a": True}, digits_as_text=True)
 
 

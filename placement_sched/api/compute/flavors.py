@@ -8,9 +8,9 @@ from uuid import uuid4
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
-from placement_sched.api.compute import conventions
 from placement_sched.api.compute import microversions as mv
-from placement_sched.api.compute.conventions import LARGEST, TEXT, wrap_schema
+from placement_sched.api.compute import value_formats
+from placement_sched.api.compute.value_formats import LARGEST, TEXT, wrap_schema
 from placement_sched.api.paging import at_most, next_links
 from placement_sched.api.validation import Schemas
 from placement_sched.errors import Invalid
@@ -43,7 +43,7 @@ _NUMBERS = {
 _FLAVOR: Json = {
     "name": NAME,
     "id": {**FLAVOR_ID, "type": ["string", "integer", "null"]},
-    **{key: conventions.number(minimum) for key, (_, minimum) in _NUMBERS.items()},
+    **{key: value_formats.number(minimum) for key, (_, minimum) in _NUMBERS.items()},
     "rxtx_factor": {
         "type": ["number", "string"],
         "pattern": r"^[0-9]+(\.[0-9]+)?$(?!\n)",
@@ -66,9 +66,9 @@ CREATE = Schemas(
 UPDATE = Schemas(wrap_schema("flavor", object_schema(_DESCRIPTION, "description")))
 ADD_TENANT_ACCESS = Schemas(wrap_schema("addTenantAccess", wrap_schema("tenant", NAME)))
 REMOVE_TENANT_ACCESS = Schemas(wrap_schema("removeTenantAccess", wrap_schema("tenant", NAME)))
-LIST = conventions.query_schema(
+LIST = value_formats.query_schema(
     {
-        "limit": conventions.PAGE,
+        "limit": value_formats.PAGE,
         **dict.fromkeys(("marker", "is_public", "minRam", "minDisk"), TEXT),
         "sort_key": {"type": "string", "enum": sorted(SORT_KEYS)},
         "sort_dir": {"type": "string", "enum": ["asc", "desc"]},
@@ -106,7 +106,7 @@ def create(call: ApiCall) -> ApiResponse:
 @blueprint.get(_ONE, policy=_READ)
 def show(call: ApiCall, flavor_id: str) -> ApiResponse:
     """Show a flavor that the caller may see."""
-    flavor = call.read(flavors.get, flavor_id, conventions.visible_project(call))
+    flavor = call.read(flavors.get, flavor_id, value_formats.visible_project(call))
     return ApiResponse(body={"flavor": _document(call, flavor)})
 
 
@@ -164,21 +164,21 @@ def _parse_flavor(body: Json) -> Flavor:
     flavorid = uuid4() if body.get("id") is None else body["id"]
     factor = float(body.get("rxtx_factor", 1.0))
     numbers: Json = {
-        name: conventions.bounded(body[key], minimum, f"$.flavor.{key}")
+        name: value_formats.bounded(body[key], minimum, f"$.flavor.{key}")
         for key, (name, minimum) in _NUMBERS.items()
         if key in body
     }
     if not 0 < factor <= MAX_FLOAT:
         raise Invalid(
             f"rxtx_factor must be more than 0 and at most {MAX_FLOAT}, got {factor}",
-            at="$.flavor.rxtx_factor",
+            json_path="$.flavor.rxtx_factor",
         )
     return Flavor(
         flavorid=str(int(flavorid)) if isinstance(flavorid, float) else str(flavorid),
         name=body["name"],
         **numbers,
         rxtx_factor=factor,
-        is_public=conventions.boolean(
+        is_public=value_formats.boolean(
             body.get(_PUBLIC, True),
             f"'{body.get(_PUBLIC)}' is not a boolean (at $.flavor['{_PUBLIC}'])",
         ),
@@ -187,7 +187,7 @@ def _parse_flavor(body: Json) -> Flavor:
 
 
 def _summarize(call: ApiCall, flavor: Flavor) -> Json:
-    links = conventions.links(call, f"flavors/{quote(str(flavor.flavorid))}")
+    links = value_formats.links(call, f"flavors/{quote(str(flavor.flavorid))}")
     document: Json = {"id": flavor.flavorid, "name": flavor.name, "links": links}
     if call.version.has(mv.FLAVOR_DESCRIPTION):
         document["description"] = flavor.description
@@ -215,12 +215,12 @@ def _parse_query(call: ApiCall) -> FlavorsWanted:
 
     Callers that are not administrators see public flavors and the flavors of their project.
     """
-    is_confined = conventions.visible_project(call) is not None
+    is_confined = value_formats.visible_project(call) is not None
     value = call.value("is_public")
     is_public: bool | None = True
     if value is not None and not is_confined:
         message = f"Invalid is_public filter [{value}]"
-        is_public = None if value.lower() == "none" else conventions.boolean(value, message)
+        is_public = None if value.lower() == "none" else value_formats.boolean(value, message)
     return FlavorsWanted(
         is_public=is_public,
         confined=is_confined,

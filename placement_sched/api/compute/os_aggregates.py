@@ -8,7 +8,7 @@ from uuid import uuid4
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.compute import microversions as mv
-from placement_sched.api.compute.conventions import LARGEST, in_microseconds, wrap_schema
+from placement_sched.api.compute.value_formats import LARGEST, in_microseconds, wrap_schema
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Version
 from placement_sched.errors import Invalid, NotFound
@@ -123,7 +123,7 @@ def cache_images(call: ApiCall, aggregate_id: str) -> ApiResponse:
     number = _parse_id(aggregate_id)
     image_ids = [image["id"] for image in call.body["cache"]]
     if len(set(image_ids)) != len(image_ids):
-        raise Invalid("Duplicate images in request", at="$.cache")
+        raise Invalid("Duplicate images in request", json_path="$.cache")
     call.read(aggregates.get, number)
     return ApiResponse(status=202)
 

@@ -3,7 +3,7 @@
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
-from placement_sched.api.compute.conventions import in_microseconds
+from placement_sched.api.compute.value_formats import in_microseconds
 from placement_sched.model.document import Json
 from placement_sched.operations import aggregates
 from placement_sched.operations.aggregates import Zone

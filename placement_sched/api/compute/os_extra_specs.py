@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.compute import microversions as mv
-from placement_sched.api.compute.conventions import visible_project, wrap_schema
+from placement_sched.api.compute.value_formats import visible_project, wrap_schema
 from placement_sched.api.validation import Schemas
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_EXTRA_SPECS

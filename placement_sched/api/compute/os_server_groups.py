@@ -5,15 +5,15 @@ from uuid import uuid4
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
-from placement_sched.api.compute import conventions
 from placement_sched.api.compute import microversions as mv
-from placement_sched.api.compute.conventions import PAGE, TEXT, require, wrap_schema
+from placement_sched.api.compute import value_formats
+from placement_sched.api.compute.value_formats import PAGE, TEXT, require, wrap_schema
 from placement_sched.api.paging import at_most
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Version
 from placement_sched.db.transaction import Connection
 from placement_sched.limits import MAX_PAGE
-from placement_sched.model.aggregates import MOST_PER_HOST, POLICIES, ServerGroup
+from placement_sched.model.aggregates import MAX_SERVER_PER_HOST, POLICIES, ServerGroup
 from placement_sched.model.document import Json
 from placement_sched.operations import services
 from placement_sched.operations.nova_cloud import NovaNoun
@@ -37,7 +37,7 @@ def _with_policies(*policies: str) -> Json:
     )
 
 
-_RULES: Json = object_schema({MOST_PER_HOST: conventions.number(1)})
+_RULES: Json = object_schema({MAX_SERVER_PER_HOST: value_formats.number(1)})
 _GROUP: Json = object_schema(
     {"name": NAME, "policy": GROUP_POLICY, "rules": _RULES}, "name", "policy"
 )
@@ -46,7 +46,7 @@ CREATE = Schemas(
     (mv.SOFT_AFFINITY, _with_policies(*POLICIES)),
     (mv.SERVER_GROUP_RULES, wrap_schema("server_group", _GROUP)),
 )
-LIST = conventions.query_schema(
+LIST = value_formats.query_schema(
     {"all_projects": TEXT, "limit": PAGE, "offset": PAGE, "marker": TEXT}
 )
 
@@ -56,7 +56,7 @@ def index(call: ApiCall) -> ApiResponse:
     """List the groups of the caller's project, or of all projects for an administrator."""
     project_id: str | None = call.identity.project_id
     # As in nova, other callers see only the groups of their own project.
-    if call.value("all_projects") is not None and call.may(conventions.ADMINISTRATOR):
+    if call.value("all_projects") is not None and call.may(value_formats.ADMINISTRATOR):
         require(call, f"{_POLICY}:index:all_projects", None)
         project_id = None
     # nova ignores the marker. openstacksdk, which uses it, would read the first page forever.
@@ -65,7 +65,7 @@ def index(call: ApiCall) -> ApiResponse:
         store.search,
         project_id=project_id,
         marker=None if marker is None else usual_uuid(marker),
-        offset=0 if marker else min(int(call.value("offset") or 0), conventions.LARGEST),
+        offset=0 if marker else min(int(call.value("offset") or 0), value_formats.LARGEST),
         limit=at_most(call) or MAX_PAGE,  # as in nova, limit=0 means no limit
     )
     return ApiResponse(body={"server_groups": [_document(group, call.version) for group in groups]})
@@ -77,7 +77,7 @@ def create(call: ApiCall) -> ApiResponse:
     body = call.body["server_group"]
     # Schemas do not check the range of numbers that are sent as text.
     rules = {
-        name: conventions.bounded(value, 1, f"$.server_group.rules.{name}")
+        name: value_formats.bounded(value, 1, f"$.server_group.rules.{name}")
         for name, value in body.get("rules", {}).items()
     }
     group = ServerGroup(

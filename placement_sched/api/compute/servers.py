@@ -12,7 +12,7 @@ from urllib.parse import quote
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.compute import microversions as mv
-from placement_sched.api.compute.conventions import (
+from placement_sched.api.compute.value_formats import (
     PAGE,
     TEXT,
     bookmark_link,
@@ -274,10 +274,10 @@ def show(call: ApiCall, server_id: str) -> ApiResponse:
         if not rows or project_id not in {None, rows[0].project_id}:
             raise NotFound(f"Instance {server_id} could not be found.")
         hosts = _read_hosts(connection, call, rows)
-        group = server_groups.of_instance(connection, rows[0].uuid)
+        groups = server_groups.of_instances(connection, [rows[0].uuid])
     document = _document(call, rows[0], hosts)
     if call.version.has(mv.SERVER_GROUPS_OF_SERVER):
-        document["server_groups"] = [] if group is None else [group]
+        document["server_groups"] = list(groups.values())
     return ApiResponse(body={"server": document})
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes of image data, which this service does not store, and of import methods."""
+"""Routes of image data and members, which are not stored here, and of import methods."""
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
-from placement_sched.api.image.conventions import apply_change, viewer_of
-from placement_sched.errors import Forbidden, LimitExceeded
+from placement_sched.api.image.image_document import apply_change, viewer_of
+from placement_sched.errors import Forbidden, LimitExceeded, NotFound
 from placement_sched.model.image import DEACTIVATED
 from placement_sched.operations import images
 
@@ -36,6 +36,23 @@ def upload(call: ApiCall, image_id: str) -> ApiResponse:
             "scheduler. Create the image without data, or upload it to glance."
         )
     return apply_change(call, images.activate_empty, image_id, call.now())
+
+
+@blueprint.route(
+    "/v2/images/<image_id>/members", methods=("GET", "POST"), policy="get_image", success=()
+)
+@blueprint.route(
+    "/v2/images/<image_id>/members/<member_id>",
+    methods=("GET", "PUT", "DELETE"),
+    policy="get_image",
+    success=(),
+)
+def reject_members(_call: ApiCall, **_names: str) -> ApiResponse:
+    """Answer 404 with the alternatives to sharing an image."""
+    raise NotFound(
+        "Images have no members here. Set the visibility of the image to community or public, or "
+        "create a copy of the image that the other project owns."
+    )
 
 
 @blueprint.get("/v2/info/import", policy="get_image")

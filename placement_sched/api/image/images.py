@@ -14,15 +14,10 @@ from uuid import uuid4
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
-from placement_sched.api.image.conventions import (
-    ATTRIBUTES,
-    apply_change,
-    change,
-    image_document,
-    viewer_of,
-)
+from placement_sched.api.image.image_document import apply_change, change, image_document, viewer_of
+from placement_sched.api.image.image_schemas import ATTRIBUTES
 from placement_sched.api.paging import pairs_after
-from placement_sched.api.validation import Schema, Schemas
+from placement_sched.api.validation import Schemas
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_IMAGES_PER_PAGE
 from placement_sched.model import image as model
@@ -31,6 +26,7 @@ from placement_sched.model.image import ACTIVE, DEACTIVATED, StoredImage
 from placement_sched.model.provider import MAX_INT
 from placement_sched.operations import images
 from placement_sched.operations.images import SETTABLE, ImageChange, check_settable
+from placement_sched.schemas.faults import Schema
 from placement_sched.schemas.fields import PROPERTY, PROPERTY_NAME, TAG
 from placement_sched.schemas.formats import moment, read
 from placement_sched.store.images import (

@@ -9,9 +9,9 @@ from typing import Any
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
-from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.conventions import INTEGER, UUID, strict_object, unique_list
+from placement_sched.api.placement import responses
+from placement_sched.api.placement.responses import INTEGER, UUID, strict_object, unique_list
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.limits import MAX_PROVIDER_ITEMS
@@ -53,11 +53,11 @@ def show(call: ApiCall, uuid: str) -> ApiResponse:
     _PATH,
     policy=f"{_POLICY}:update",
     body=PUT,
-    subject=shared.existing_provider,
+    subject=responses.existing_provider,
     refusals=(409,),
     answer=ANSWER,
 )
-@shared.generation_changed()
+@responses.generation_changed()
 @in_transaction
 def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Replace the aggregates of a provider. Unknown aggregates are created.
@@ -82,4 +82,4 @@ def _build_response(call: ApiCall, uuids: Iterable[str], generation: int) -> Api
     if call.version.has(mv.AGGREGATE_GENERATIONS):
         body["resource_provider_generation"] = generation
     # The removal of a membership leaves no time, so Last-Modified is always the current time.
-    return shared.with_last_modified(call, body)
+    return responses.with_last_modified(call, body)

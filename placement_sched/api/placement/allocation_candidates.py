@@ -11,9 +11,10 @@ import orjson
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
-from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.conventions import (
+from placement_sched.api.placement import responses
+from placement_sched.api.placement.params import query_of
+from placement_sched.api.placement.responses import (
     AMOUNTS,
     INTEGER,
     TEXT,
@@ -21,11 +22,10 @@ from placement_sched.api.placement.conventions import (
     strict_map,
     strict_object,
 )
-from placement_sched.api.placement.params import query_of
 from placement_sched.api.validation import REPEATED, Schemas
 from placement_sched.api.versions import Version
-from placement_sched.candidates.search import Search, find, prepare
-from placement_sched.candidates.summaries import SummaryFields
+from placement_sched.candidates.search import find, prepare
+from placement_sched.candidates.summaries import SummaryFields, render_summaries
 from placement_sched.db.sql import AT_ONCE, batches, grouped
 from placement_sched.model.candidates_query import AllocationRequest, CandidatesQuery, Layout
 from placement_sched.model.document import Json
@@ -40,7 +40,7 @@ _ANY_SUFFIX = "([a-zA-Z0-9_-]{1,64})?"
 
 
 def _build_query_schemas() -> Iterator[tuple[Version, Json]]:
-    for since, parameters in shared.by_version(
+    for since, parameters in responses.by_version(
         (mv.ALLOCATION_CANDIDATES, {"resources": TEXT}),
         (mv.LIMIT, {"limit": {"type": "string", "pattern": "^[1-9][0-9]*$", "minLength": 1}}),
         (mv.REQUIRED_ON_CANDIDATES, {"required": TEXT}),
@@ -67,21 +67,22 @@ GET = Schemas(*_build_query_schemas())
 
 _BY_PROVIDER = strict_map(LIKE_UUID, strict_object(resources=AMOUNTS))
 _REQUEST_1_10 = strict_object(
-    allocations=shared.unique_list(
+    allocations=responses.unique_list(
         strict_object(resource_provider=strict_object(uuid=UUID), resources=AMOUNTS)
     )
 )
 _REQUEST_1_12 = strict_object(allocations=_BY_PROVIDER)
 _REQUEST_1_34 = strict_object(
-    allocations=_BY_PROVIDER, mappings=strict_map("^[a-zA-Z0-9_-]{0,64}$", shared.unique_list(UUID))
+    allocations=_BY_PROVIDER,
+    mappings=strict_map("^[a-zA-Z0-9_-]{0,64}$", responses.unique_list(UUID)),
 )
 _SUMMARY_1_10 = {
-    "resources": strict_map(shared.NAME, strict_object(capacity=INTEGER, used=INTEGER))
+    "resources": strict_map(responses.NAME, strict_object(capacity=INTEGER, used=INTEGER))
 }
-_SUMMARY_1_17 = {**_SUMMARY_1_10, "traits": shared.unique_list(shared.UPPER_CASE)}
+_SUMMARY_1_17 = {**_SUMMARY_1_10, "traits": responses.unique_list(responses.UPPER_CASE)}
 _SUMMARY_1_29 = {
     **_SUMMARY_1_17,
-    "parent_provider_uuid": shared.UUID_OR_NULL,
+    "parent_provider_uuid": responses.UUID_OR_NULL,
     "root_provider_uuid": UUID,
 }
 
@@ -115,7 +116,7 @@ def list_candidates(call: ApiCall) -> ApiResponse:
     query = query_of(call)
     count, body = _find_and_render(call, query)
     request_stats().candidates = count
-    return shared.with_last_modified(call, body)
+    return responses.with_last_modified(call, body)
 
 
 def _find_and_render(call: ApiCall, query: CandidatesQuery) -> tuple[int, bytes]:
@@ -126,14 +127,12 @@ def _find_and_render(call: ApiCall, query: CandidatesQuery) -> tuple[int, bytes]
         source = services.scheduler.memory.provider_source(connection)
         search = prepare(source, query)
         result = find(
-            source, search, services.settings, services.random, one_of_a_tree=not shows_trees
+            source, search, services.settings, services.random, single_per_tree=not shows_trees
         )
         providers = result.providers
         if shows_trees and search.names.topology.nested:
             providers = source.whole_trees(providers) if result.trees is None else result.trees
-        summaries = services.summaries.render(
-            source, providers, search.names.class_names, _get_summary_fields(call, search)
-        )
+        summaries = render_summaries(source, providers, _get_summary_fields(call, query))
     requests = render(result.requests, call.version)
     body = b"".join(
         (b'{"allocation_requests":', requests, b',"provider_summaries":', *summaries, b"}")
@@ -141,11 +140,9 @@ def _find_and_render(call: ApiCall, query: CandidatesQuery) -> tuple[int, bytes]
     return len(result.requests), body
 
 
-def _get_summary_fields(call: ApiCall, search: Search) -> SummaryFields:
+def _get_summary_fields(call: ApiCall, query: CandidatesQuery) -> SummaryFields:
     """Return the fields of provider summaries: fewer before 1.17, 1.27 and 1.29."""
-    requested = frozenset(
-        search.names.classes[name] for group in search.query.groups for name, _ in group.resources
-    )
+    requested = frozenset(name for group in query.groups for name, _ in group.resources)
     shows_all_classes = call.version.has(mv.ALL_CLASSES_IN_SUMMARIES)
     return SummaryFields(
         classes=None if shows_all_classes else requested,

@@ -6,9 +6,9 @@ from typing import Any
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
-from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.conventions import INTEGER, TEXT, UUID, strict_map, strict_object
+from placement_sched.api.placement import responses
+from placement_sched.api.placement.responses import INTEGER, TEXT, UUID, strict_map, strict_object
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Version
 from placement_sched.db.transaction import Connection
@@ -26,7 +26,7 @@ blueprint = Blueprint("allocations", __name__)
 _OF_CONSUMER = "/allocations/<consumer_uuid>"
 
 
-_RESOURCES = strict_map(shared.NAME, {"type": "integer", "minimum": 1}, minProperties=1)
+_RESOURCES = strict_map(responses.NAME, {"type": "integer", "minimum": 1}, minProperties=1)
 _LIST = list_schema(
     strict_object(resource_provider=strict_object(uuid=UUID), resources=_RESOURCES), minItems=1
 )
@@ -38,11 +38,11 @@ _MAPPINGS: Json = {
     "minProperties": 1,
     "patternProperties": {"^[a-zA-Z0-9_-]+$": list_schema(UUID, minItems=1)},
 }
-_TYPE = {"type": "string", "pattern": shared.NAME, "minLength": 1, "maxLength": 255}
+_TYPE = {"type": "string", "pattern": responses.NAME, "minLength": 1, "maxLength": 255}
 
 #: Properties of a claim other than its allocations, by version.
 _CLAIM = dict(
-    shared.by_version(
+    responses.by_version(
         (mv.OLDEST, {}),
         (mv.CONSUMER_PROJECT_AND_USER, {"project_id": OWNER, "user_id": OWNER}),
         (mv.ALLOCATIONS_BY_PROVIDER_UUID, {}),
@@ -79,7 +79,7 @@ PUT = Schemas(
     *((since, _claim_schema(_PUT_BODY.get(since, _BY_PROVIDER), since)) for since in _CLAIM)
 )
 
-_ALLOCATIONS = strict_map(LIKE_UUID, strict_object(generation=INTEGER, resources=shared.AMOUNTS))
+_ALLOCATIONS = strict_map(LIKE_UUID, strict_object(generation=INTEGER, resources=responses.AMOUNTS))
 
 # Only a consumer with allocations has an owner.
 OF_CONSUMER_ANSWER = Schemas(
@@ -91,7 +91,7 @@ OF_CONSUMER_ANSWER = Schemas(
                 "dependentRequired": {name: list(owner) for name in owner},
             },
         )
-        for since, owner in shared.by_version(
+        for since, owner in responses.by_version(
             (mv.OLDEST, {}),
             (mv.ALLOCATIONS_BY_PROVIDER_UUID, {"project_id": TEXT, "user_id": TEXT}),
             (mv.CONSUMER_GENERATIONS, {"consumer_generation": INTEGER}),
@@ -102,7 +102,7 @@ OF_CONSUMER_ANSWER = Schemas(
 
 
 def _provider_answer_schema(**properties: Json) -> Json:
-    by_consumer = strict_map(LIKE_UUID, strict_object(resources=shared.AMOUNTS, **properties))
+    by_consumer = strict_map(LIKE_UUID, strict_object(resources=responses.AMOUNTS, **properties))
     return strict_object(allocations=by_consumer, resource_provider_generation=INTEGER)
 
 
@@ -123,7 +123,7 @@ def list_of_consumer(call: ApiCall, consumer_uuid: str) -> ApiResponse:
         )
         entry["resources"][row.resource_class] = row.used
     owner = _build_owner(call, rows[0]) if rows else {}
-    return shared.with_last_modified(call, {"allocations": by_provider, **owner}, rows)
+    return responses.with_last_modified(call, {"allocations": by_provider, **owner}, rows)
 
 
 @blueprint.get(
@@ -148,7 +148,7 @@ def list_of_provider(call: ApiCall, uuid: str) -> ApiResponse:
                 entry["consumer_generation"] = row.generation
         entry["resources"][row.resource_class] = row.used
     body = {"allocations": by_consumer, "resource_provider_generation": generation}
-    return shared.with_last_modified(call, body, rows)
+    return responses.with_last_modified(call, body, rows)
 
 
 @blueprint.put(

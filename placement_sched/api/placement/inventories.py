@@ -10,9 +10,9 @@ from typing import Any
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
-from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.conventions import INTEGER, UPPER_CASE, strict_object
+from placement_sched.api.placement import responses
+from placement_sched.api.placement.responses import INTEGER, UPPER_CASE, strict_object
 from placement_sched.api.response import MethodNotAllowed
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
@@ -60,7 +60,7 @@ _SHOWN: Json = {**dict.fromkeys(_INTEGERS, INTEGER), "allocation_ratio": {"type"
 ANSWER = Schemas(
     strict_object(
         resource_provider_generation=INTEGER,
-        inventories=shared.strict_map(shared.NAME, strict_object(**_SHOWN)),
+        inventories=responses.strict_map(responses.NAME, strict_object(**_SHOWN)),
     )
 )
 
@@ -71,7 +71,7 @@ ONE_ANSWER = Schemas(strict_object(**_SHOWN, resource_provider_generation=INTEGE
 def index(call: ApiCall, uuid: str) -> ApiResponse:
     """List the inventories of a provider by resource class."""
     generation, stored = call.read(inventories.by_provider_uuid, uuid)
-    return _build_list_response(stored, generation, shared.latest_change(call, stored))
+    return _build_list_response(stored, generation, responses.latest_change(call, stored))
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show", answer=ONE_ANSWER)
@@ -81,14 +81,14 @@ def show(call: ApiCall, uuid: str, resource_class: str) -> ApiResponse:
     inventory = _find_class(stored, resource_class)
     if inventory is None:
         raise NotFound(f"No inventory of class {resource_class} for {uuid}")
-    return shared.with_last_modified(call, _show_document(inventory, generation), [inventory])
+    return responses.with_last_modified(call, _show_document(inventory, generation), [inventory])
 
 
 @blueprint.post(
     _ALL,
     policy=f"{_POLICY}:create",
     body=POST,
-    subject=shared.existing_provider,
+    subject=responses.existing_provider,
     success=(201,),
     refusals=(409,),
     located=True,
@@ -113,7 +113,7 @@ def create(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     _ONE,
     policy=f"{_POLICY}:update",
     body=PUT_ONE,
-    subject=shared.existing_provider,
+    subject=responses.existing_provider,
     refusals=(409,),
     answer=ONE_ANSWER,
 )
@@ -137,11 +137,11 @@ def update(call: ApiCall, connection: Connection, uuid: str, resource_class: str
     _ALL,
     policy=f"{_POLICY}:update",
     body=PUT,
-    subject=shared.existing_provider,
+    subject=responses.existing_provider,
     refusals=(409,),
     answer=ANSWER,
 )
-@shared.update_conflict()
+@responses.update_conflict()
 @in_transaction
 def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     """Replace the inventories of a provider."""
@@ -155,7 +155,7 @@ def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     inventories.replace(connection, provider, new_inventories, call.now())
     resource_providers.bump_generations(connection, [provider.id], call.now())
     return _build_list_response(
-        new_inventories, provider.generation + 1, shared.latest_change(call)
+        new_inventories, provider.generation + 1, responses.latest_change(call)
     )
 
 
@@ -249,7 +249,7 @@ def _write(
     """Write an inventory, increment the provider's generation and build the response."""
     inventories.put(connection, {provider.id: [inventory]}, call.now())
     resource_providers.bump_generations(connection, [provider.id], call.now())
-    return shared.with_last_modified(
+    return responses.with_last_modified(
         call, _show_document(inventory, provider.generation + 1), **more
     )
 

@@ -9,7 +9,7 @@ from placement_sched.api import openapi
 from placement_sched.api.blueprint import Api, Blueprint, Route
 from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.conventions import INTEGER, TEXT, UPPER_CASE, UUID, strict_object
+from placement_sched.api.placement.responses import INTEGER, TEXT, UPPER_CASE, UUID, strict_object
 from placement_sched.api.validation import Schemas
 from placement_sched.model.document import Json
 from placement_sched.schemas.parts import list_schema, object_schema

@@ -3,8 +3,7 @@
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
-from placement_sched.api.placement import allocations
-from placement_sched.api.placement import conventions as shared
+from placement_sched.api.placement import allocations, responses
 from placement_sched.api.placement import microversions as mv
 from placement_sched.api.placement.inventories import BY_CLASS, read_inventory, reject_unknown
 from placement_sched.api.validation import Schemas
@@ -18,9 +17,9 @@ from placement_sched.store.placement import reshape
 blueprint = Blueprint("reshaper", __name__)
 
 
-_INVENTORIES = shared.strict_map(
+_INVENTORIES = responses.strict_map(
     LIKE_UUID,
-    shared.strict_object(resource_provider_generation=shared.INTEGER, inventories=BY_CLASS),
+    responses.strict_object(resource_provider_generation=responses.INTEGER, inventories=BY_CLASS),
     minProperties=1,
     maxProperties=MAX_RESHAPER_INVENTORIES,
 )
@@ -31,7 +30,7 @@ POST = Schemas(
     *(
         (
             since,
-            shared.strict_object(inventories=_INVENTORIES, allocations={**claims, **_CONSUMERS}),
+            responses.strict_object(inventories=_INVENTORIES, allocations={**claims, **_CONSUMERS}),
         )
         for since, claims in allocations.BY_CONSUMER.items()
     )
@@ -47,7 +46,7 @@ POST = Schemas(
     success=(204,),
     refusals=(404, 409),
 )
-@shared.update_conflict()
+@responses.update_conflict()
 @in_transaction
 def post(call: ApiCall, connection: Connection) -> ApiResponse:
     """Replace inventories and allocations of several providers: all or nothing."""

@@ -11,16 +11,10 @@ import orjson
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse, in_transaction
-from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.conventions import (
-    INTEGER,
-    TEXT,
-    UUID,
-    UUID_OR_NULL,
-    strict_object,
-)
+from placement_sched.api.placement import responses
 from placement_sched.api.placement.params import parse_member_of, parse_resources, parse_traits
+from placement_sched.api.placement.responses import INTEGER, TEXT, UUID, UUID_OR_NULL, strict_object
 from placement_sched.api.validation import REPEATED, Schemas
 from placement_sched.api.versions import Version
 from placement_sched.db.transaction import Connection
@@ -74,7 +68,7 @@ PUT = _body_schemas(name=PROVIDER_NAME)
 LIST = Schemas(
     *(
         (since, object_schema(parameters))
-        for since, parameters in shared.by_version(
+        for since, parameters in responses.by_version(
             (mv.OLDEST, {"name": TEXT, "uuid": _HYPHENATED}),
             (mv.MEMBER_OF_ON_PROVIDERS, {"member_of": TEXT}),
             (mv.RESOURCES_ON_PROVIDERS, {"resources": TEXT}),
@@ -91,7 +85,7 @@ def _provider_schema(since: Version) -> Json:
     """Return the schema of a provider at a version."""
     relations = (rel for rel, added in _LINKS if since.has(added))
     tree = {**_PARENT, "root_provider_uuid": UUID} if since.has(mv.NESTED_PROVIDERS) else {}
-    links = shared.links("self", *relations)
+    links = responses.links("self", *relations)
     return strict_object(uuid=UUID, name=TEXT, generation=INTEGER, links=links, **tree)
 
 
@@ -101,7 +95,7 @@ ANSWER = Schemas(*((since, _provider_schema(since)) for since in _CHANGED_IN))
 
 LIST_ANSWER = Schemas(
     *(
-        (since, strict_object(resource_providers=shared.unique_list(_provider_schema(since))))
+        (since, strict_object(resource_providers=responses.unique_list(_provider_schema(since))))
         for since in _CHANGED_IN
     )
 )
@@ -122,7 +116,7 @@ def index(call: ApiCall) -> ApiResponse:
     )
     providers, links = call.read(provider_search.search, query), _render_links(call)
     documents = [_as_document(call, provider, links) for provider in providers]
-    return shared.with_last_modified(call, {"resource_providers": documents}, providers)
+    return responses.with_last_modified(call, {"resource_providers": documents}, providers)
 
 
 @blueprint.post(
@@ -171,7 +165,7 @@ def show(call: ApiCall, uuid: str) -> ApiResponse:
     _ONE,
     policy=f"{_POLICY}:update",
     body=PUT,
-    subject=shared.existing_provider,
+    subject=responses.existing_provider,
     refusals=(409,),
     answer=ANSWER,
 )
@@ -194,7 +188,7 @@ def remove(call: ApiCall, uuid: str) -> ApiResponse:
 
 
 def _build_response(call: ApiCall, provider: Provider, **more: Any) -> ApiResponse:
-    return shared.with_last_modified(
+    return responses.with_last_modified(
         call, _as_document(call, provider, _render_links(call)), [provider], **more
     )
 

@@ -3,14 +3,14 @@
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
-from placement_sched.api.placement.conventions import (
+from placement_sched.api.placement.microversions import VERSIONING
+from placement_sched.api.placement.responses import (
     TEXT,
     links,
     strict_object,
     unique_list,
     with_last_modified,
 )
-from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.validation import Schemas
 
 blueprint = Blueprint("root", __name__)

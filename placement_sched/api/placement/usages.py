@@ -8,7 +8,7 @@ from typing import Any
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.conventions import (
+from placement_sched.api.placement.responses import (
     AMOUNTS,
     INTEGER,
     NAME,

@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
             findings = follower.full(progress)
         with show_waiting("comparing with placement"), database.read() as connection:
             unread = None if findings.away else findings.unread
-            unfit = check_cloud(connection, settings, utcnow, unread=unread)
+            mismatches = check_cloud(connection, settings, utcnow, unread=unread)
     code = AdoptExit.CELL_AWAY if findings.away else AdoptExit.RECORDED
     document = {
         "database": place,
@@ -64,27 +64,27 @@ def run(arguments: argparse.Namespace) -> int:
         **document_of(findings),
         "unfit": [
             {
-                "kind": mismatch.kind.value,
+                "kind": mismatch.kind.key,
                 "number": mismatch.number,
                 "names": list(mismatch.names),
                 "what": mismatch.kind.what,
-                "remedy": mismatch.kind.remedy,
+                "remedy": mismatch.kind.fix,
             }
-            for mismatch in unfit
+            for mismatch in mismatches
         ],
     }
-    print_result(arguments, document, _lines(findings, unfit, place))
+    print_result(arguments, document, _lines(findings, mismatches, place))
     return code
 
 
-def _lines(findings: SyncReport, unfit: Sequence[Mismatch], place: str) -> Iterator[str]:
+def _lines(findings: SyncReport, mismatches: Sequence[Mismatch], place: str) -> Iterator[str]:
     yield from counts_of(findings)
     yield f"{place}: recorded in {findings.seconds:.1f} s"
     yield from faults_of(findings)
-    for mismatch in unfit:
+    for mismatch in mismatches:
         yield f"{mismatch.kind.what}: {mismatch.number} ({_names(mismatch)})"
-        yield f"    {mismatch.kind.remedy}"
-    if not unfit and not findings.misfits and not findings.away:
+        yield f"    {mismatch.kind.fix}"
+    if not mismatches and not findings.issues and not findings.away:
         yield "everything fits"
     yield "placement-sched nova sync --check lists later changes"
 

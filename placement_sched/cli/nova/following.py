@@ -73,7 +73,7 @@ def document_of(findings: SyncReport) -> Json:
         "read": {noun: asdict(count) for noun, count in findings.counts.items()},
         "differing": findings.differing,
         "away": list(findings.away),
-        "misfits": [{"place": row.place, "reason": row.reason} for row in findings.misfits],
+        "misfits": [{"place": row.place, "reason": row.reason} for row in findings.issues],
         "differences": [
             {"noun": row.noun, "change": row.kind, "name": row.name, "fields": list(row.fields)}
             for row in findings.differences
@@ -106,7 +106,7 @@ def faults_of(findings: SyncReport) -> Iterator[str]:
     """Yield the cells that did not answer and the objects that cannot be recorded."""
     for cell in findings.away:
         yield f"{cell}: its database does not answer; its records were not changed"
-    yield from map(str, findings.misfits)
+    yield from map(str, findings.issues)
 
 
 def with_noun(number: int, nouns: str) -> str:

@@ -17,8 +17,7 @@ from placement_sched.errors import Invalid
 from placement_sched.model.checks import Verified, Violation
 from placement_sched.model.clock import utcnow
 from placement_sched.model.names import shorten_names
-from placement_sched.operations import repair
-from placement_sched.operations.invariants import MOST, verify
+from placement_sched.operations.invariants import MAX_VIOLATIONS, verify
 from placement_sched.operations.repair import Audit, Auditor, UnverifiedConsumer, UnverifiedReason
 from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.schemas import formats
@@ -71,7 +70,7 @@ def _invariants_lines(result: Verified, *, verbose: bool) -> Iterator[str]:
     for violation in result.allowed:
         yield f"allowed: {violation.invariant}: {violation.detail}"
     for invariant in sorted(result.cut):
-        yield f"{invariant}: more violations exist; only the first {MOST} are listed"
+        yield f"{invariant}: more violations exist; only the first {MAX_VIOLATIONS} are listed"
     if not result.violations:
         yield "all invariants hold"
         return
@@ -182,9 +181,7 @@ def run(arguments: argparse.Namespace) -> int:
             provider_uuid=uuid,
             # An audit of a single provider is only about its allocations.
             policies=policies_for(settings) if uuid is None else None,
-            judge=repair.classify_all_recorded
-            if arguments.instances_are_all_recorded
-            else repair.classify_by_records,
+            all_recorded=arguments.instances_are_all_recorded,
             named=frozenset(arguments.consumer),
             down_time=settings.DEFAULT.service_down_time,
         )
@@ -193,20 +190,20 @@ def run(arguments: argparse.Namespace) -> int:
             audit = auditor.delete(audit, show)
     code = _code(audit, delete=arguments.delete)
     print_result(arguments, _document(audit, code), _lines(audit, arguments, uuid))
-    if arguments.delete and audit.doubtful:
+    if arguments.delete and audit.unverified:
         sys.stdout.flush()
-        sys.stderr.write(_hint(audit.doubtful))
+        sys.stderr.write(_hint(audit.unverified))
     return code
 
 
-def _hint(doubtful: Sequence[UnverifiedConsumer]) -> str:
+def _hint(unverified: Sequence[UnverifiedConsumer]) -> str:
     hint = (
-        f"placement-sched: not deleted: the allocations of {_consumers(len(doubtful))}, which may "
-        "be instances or migrations that are not recorded here. nova-manage placement audit "
+        f"placement-sched: not deleted: the allocations of {_consumers(len(unverified))}, which "
+        "may be instances or migrations that are not recorded here. nova-manage placement audit "
         "verifies the consumers of nova; to delete the allocations of a consumer anyway, name it "
         "with --consumer"
     )
-    if any(entry.has_type for entry in doubtful):
+    if any(entry.has_type for entry in unverified):
         hint += (
             f". If every instance of this cloud is recorded here, {shared.ALL_RECORDED} verifies "
             "all consumers of the type INSTANCE"
@@ -215,21 +212,21 @@ def _hint(doubtful: Sequence[UnverifiedConsumer]) -> str:
 
 
 def _code(audit: Audit, *, delete: bool) -> AuditCode:
-    if audit.doubtful and delete:
+    if audit.unverified and delete:
         return AuditCode.NOT_JUDGED
     if audit.policy_faults:
         return AuditCode.POLICIES
     if audit.orphaned:
         return AuditCode.DELETED if delete else AuditCode.FOUND
-    return AuditCode.NOT_JUDGED if audit.doubtful else AuditCode.CLEAN
+    return AuditCode.NOT_JUDGED if audit.unverified else AuditCode.CLEAN
 
 
 def _document(audit: Audit, code: AuditCode) -> dict[str, object]:
-    doubtful = [
-        {"consumer": entry.consumer, "reason": entry.doubt.value, "about": entry.about}
-        for entry in audit.doubtful
+    unverified = [
+        {"consumer": entry.consumer, "reason": entry.reason.value, "about": entry.about}
+        for entry in audit.unverified
     ]
-    optional = {"policies": audit.policy_faults, "not_judged": doubtful}
+    optional = {"policies": audit.policy_faults, "not_judged": unverified}
     return {
         "code": int(code),
         "orphaned": [
@@ -265,7 +262,7 @@ def _lines(audit: Audit, arguments: argparse.Namespace, uuid: str | None) -> Ite
     for consumer in sorted(set(arguments.consumer) - audit.consumers):
         yield f"consumer {consumer} is a recorded instance, has another type or has no allocations"
     yield from _unverified_lines(audit, verbose=arguments.verbose)
-    if not audit.orphaned and not audit.doubtful:
+    if not audit.orphaned and not audit.unverified:
         yield "no orphaned allocations"
     elif audit.orphaned:
         summary = f"orphaned: the allocations of {_consumers(len(audit.consumers))}"
@@ -274,15 +271,15 @@ def _lines(audit: Audit, arguments: argparse.Namespace, uuid: str | None) -> Ite
 
 def _unverified_lines(audit: Audit, *, verbose: bool) -> Iterator[str]:
     """Yield the unverified consumers: their number and reason, with ``verbose`` each of them."""
-    for doubt, reason in _REASONS.items():
-        consumers = [entry for entry in audit.doubtful if entry.doubt is doubt]
+    for reason, sentence in _REASONS.items():
+        consumers = [entry for entry in audit.unverified if entry.reason is reason]
         if not consumers:
             continue
         if verbose:
             for entry in consumers:
                 yield f"consumer {entry.consumer} cannot be verified ({', '.join(entry.about)})"
         about = shorten_names(sorted({name for entry in consumers for name in entry.about}))
-        yield f"not verified: {_consumers(len(consumers))} of {about}: {reason}"
+        yield f"not verified: {_consumers(len(consumers))} of {about}: {sentence}"
 
 
 def _consumers(number: int) -> str:

@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
             database=database, clock=utcnow, no_owner=settings.unknown_owner, wanted=request
         )
         with show_progress("healing") as progress:
-            total = healer.to_look_at()
+            total = healer.count()
             for healing in healer.heal():
                 healings.append(healing)
                 progress(len(healings), total)

@@ -10,13 +10,13 @@ from typing import Any
 
 import yaml
 
-from placement_sched.cli.scheduler.request_options import PathStep, keys_in
 from placement_sched.errors import Invalid
 from placement_sched.model import flat_request
-from placement_sched.model.document import Json
+from placement_sched.model.document import Json, PathStep, join_keys
 from placement_sched.model.flat_request import FORMS
 from placement_sched.model.names import suggest_name
 from placement_sched.operations.fleet.yaml_file import YamlFile
+from placement_sched.schemas.formats import show_value
 
 #: Valid keys of a file of changes.
 _KEYS = ("changes", "flavors", "overrides")
@@ -55,8 +55,7 @@ class ChangesFile:
         """Return the list at a key, or raise :class:`Invalid` for another type."""
         value = self.document.get(key) or []
         if not isinstance(value, list):
-            problem = f"{key}: expected a list, not {describe_changes(value)}"
-            raise Invalid(f"{self.place([key])}: {problem}")
+            raise Invalid(f"{self.place([key])}: {key}: {show_value(value)} is not a list")
         return value
 
     @property
@@ -64,7 +63,7 @@ class ChangesFile:
         """Return the option overrides, or raise :class:`Invalid` for another type."""
         value = self.document.get("overrides") or {}
         if not isinstance(value, dict):
-            problem = f"expected GROUP.OPTION: VALUE, not {describe_changes(value)}"
+            problem = f"expected GROUP.OPTION: VALUE, not {show_value(value)}"
             raise Invalid(f"{self.place(['overrides'])}: overrides: {problem}")
         return {str(name): option for name, option in value.items()}
 
@@ -115,7 +114,7 @@ class RequestedChanges:
             return None
         position = steps[1] - len(self.before)
         from_file = len(self.file.listed("changes"))
-        within = keys_in(steps[2:])
+        within = join_keys(steps[2:])
         if position < 0:
             return None
         if position < from_file:
@@ -178,8 +177,3 @@ def _file_label(name: str) -> str:
 def change_of(text: str) -> Json:
     """Return the change of a text in the short form or in JSON."""
     return flat_request.change_of(text, "--change")
-
-
-def describe_changes(value: object) -> str:
-    """Return a short form of a value for a message."""
-    return "keys with values" if isinstance(value, dict) else repr(value)

@@ -39,7 +39,7 @@ from placement_sched.cli.output import (
 )
 from placement_sched.cli.scheduler import render_explanation
 from placement_sched.cli.scheduler.render_explanation import render
-from placement_sched.cli.scheduler.request_options import PathStep, in_words_of, keys_in
+from placement_sched.cli.scheduler.request_options import in_words_of
 from placement_sched.cli.scheduler.scheduler_client import (
     SchedulerApi,
     add_server_arguments,
@@ -49,7 +49,7 @@ from placement_sched.cli.terminal import format_yaml, make_table, print_result, 
 from placement_sched.console.reports import decision_report
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.clock import AGE, parse_time, utcnow
-from placement_sched.model.document import Json
+from placement_sched.model.document import Json, PathStep, join_keys
 from placement_sched.model.explanation_reader import readable_value, with_all_keys, with_names
 from placement_sched.model.names import read_uuid
 from placement_sched.operations.retention import purge_decisions
@@ -408,7 +408,7 @@ def run_purge(arguments: argparse.Namespace) -> int:
 
 
 def _option_of(steps: Sequence[PathStep], _key: str | None) -> str | None:
-    return f"--{_OPTION_OF.get(keys_in(steps), keys_in(steps)).replace('_', '-')}"
+    return f"--{_OPTION_OF.get(join_keys(steps), join_keys(steps)).replace('_', '-')}"
 
 
 def _build_query(arguments: argparse.Namespace) -> dict[str, str]:

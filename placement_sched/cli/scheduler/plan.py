@@ -12,15 +12,12 @@ from placement_sched.cli.arguments import Commands, add_command, add_output
 from placement_sched.cli.output import MOVE_COLUMNS, Output, print_output
 from placement_sched.cli.scheduler import request_options
 from placement_sched.cli.scheduler.changes import NO_FILE, ChangesFile, RequestedChanges, read_file
-from placement_sched.cli.scheduler.request_options import PathStep, reword, rewording
+from placement_sched.cli.scheduler.request_options import in_words_of
 from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
 from placement_sched.cli.terminal import make_table, show_waiting
-from placement_sched.errors import Error, Invalid
-from placement_sched.model.document import Json
+from placement_sched.errors import Invalid
+from placement_sched.model.document import Json, PathStep
 from placement_sched.model.flat_request import FORMS
-
-#: Prefix of an error about an option; an unknown option has no JSON path.
-_OF_OVERRIDES = "overrides: "
 
 
 def register(commands: Commands) -> None:
@@ -69,13 +66,7 @@ def _run(arguments: argparse.Namespace) -> int:
         of_file = steps[1:] and int(steps[1]) < len(file.listed("flavors"))
         return f"{file.place(steps)}: flavors" if of_file else "--flavor"
 
-    def in_words(failure: Error) -> str:
-        if failure.detail.startswith(_OF_OVERRIDES):
-            place = _place_of_overrides(file, arguments)
-            return f"{place}: {failure.detail.removeprefix(_OF_OVERRIDES)}"
-        return reword(failure, place_of)
-
-    with open_scheduler(arguments) as scheduler, show_waiting("planning"), rewording(in_words):
+    with open_scheduler(arguments) as scheduler, show_waiting("planning"), in_words_of(place_of):
         plan = scheduler.post("plan", body)
     rows = [*plan["moves"], *({**row, "from": row["host"]} for row in plan["stuck"])]
     print_output(arguments, Output(plan, MOVE_COLUMNS, rows, partial(_print_plan, plan)))

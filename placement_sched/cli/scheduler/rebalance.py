@@ -9,11 +9,11 @@ from rich.console import Console
 
 from placement_sched.cli.arguments import Commands, add_command, add_output
 from placement_sched.cli.output import MOVE_COLUMNS, Output, print_output
-from placement_sched.cli.scheduler.request_options import PathStep, in_words_of, keys_in
+from placement_sched.cli.scheduler.request_options import in_words_of
 from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
 from placement_sched.cli.terminal import make_table, show_waiting
 from placement_sched.errors import Invalid
-from placement_sched.model.document import Json
+from placement_sched.model.document import Json, PathStep, join_keys
 
 #: Argument of each part of the request.
 _ARGUMENTS = {
@@ -76,7 +76,7 @@ def _print_proposal(proposal: Json, console: Console) -> None:
 
 
 def _place_of(steps: Sequence[PathStep], _key: str | None) -> str | None:
-    return _ARGUMENTS.get(keys_in(steps[:2]))
+    return _ARGUMENTS.get(join_keys(steps[:2]))
 
 
 def _body(arguments: argparse.Namespace) -> Json:

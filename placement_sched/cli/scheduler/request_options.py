@@ -2,7 +2,6 @@
 """Options that describe a request, and errors that name the options instead of JSON paths."""
 
 import argparse
-import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -13,33 +12,31 @@ from uuid import uuid4
 from placement_sched.errors import Error, Invalid, NotFound
 from placement_sched.limits import MAX_INSTANCES
 from placement_sched.model import flat_request
-from placement_sched.model.document import Json, decode
+from placement_sched.model.document import (
+    Json,
+    PathStep,
+    decode,
+    find_name,
+    join_keys,
+    split_json_path,
+)
 from placement_sched.model.flat_request import FlatRequest, hints, pairs
 from placement_sched.schemas.faults import plain_reason
 
-#: A key of an object or an index of a list in a JSON path.
-PathStep = str | int
 #: Returns the option, or file and line, of a value; None if there is neither. The arguments are the
 #: steps to the value and an unknown key in it.
 PlaceOf = Callable[[Sequence[PathStep], str | None], str | None]
 
-_STEP = re.compile(r"\['(?P<quoted>[^']*)'\]|\[(?P<position>\d+)\]|(?:^|\.)(?P<plain>[^.\[$]+)")
-
 
 @contextmanager
-def rewording(words: Callable[[Error], str]) -> Iterator[None]:
-    """Replace the detail of each error by the result of ``words``."""
+def in_words_of(place_of: PlaceOf) -> Iterator[None]:
+    """Reword errors about a document, with the source of the value as prefix."""
     try:
         yield
     except Error as failure:
-        failure.detail = words(failure)
+        failure.detail = reword(failure, place_of)
         failure.args = (failure.detail,)
         raise
-
-
-def in_words_of(place_of: PlaceOf) -> AbstractContextManager[None]:
-    """Reword errors about a document, with the source of the value as prefix."""
-    return rewording(lambda failure: reword(failure, place_of))
 
 
 def reword(failure: Error, place_of: PlaceOf) -> str:
@@ -51,22 +48,10 @@ def reword(failure: Error, place_of: PlaceOf) -> str:
     if fault is None:
         return failure.detail
     is_unknown_key = fault.get("keyword") == "additionalProperties" and fault["expected"]
-    place = place_of(steps_of(fault["path"]), fault["expected"][0] if is_unknown_key else None)
+    key = fault["expected"][0] if is_unknown_key else None
+    place = place_of(split_json_path(fault["path"]), key)
     reason, end = plain_reason(fault), fault.get("rest", "")
     return f"{reason} (at {fault['path']}){end}" if place is None else f"{place}: {reason}{end}"
-
-
-def steps_of(path: str) -> tuple[PathStep, ...]:
-    """Return the steps of a JSON path: ``a``, 1 and ``b`` for ``$.a[1].b``."""
-    return tuple(
-        step["quoted"] or step["plain"] if step["position"] is None else int(step["position"])
-        for step in _STEP.finditer(path)
-    )
-
-
-def keys_in(steps: Sequence[PathStep]) -> str:
-    """Return the keys among the steps, joined by dots: ``add.count``."""
-    return ".".join(step for step in steps if isinstance(step, str))
 
 
 _NUMBER = {"metavar": "N", "type": int}
@@ -233,21 +218,7 @@ def _read_object(name: str) -> Json:
 
 #: Option of each part of a request; the longest matching path counts.
 _OPTIONS = {
-    "request_spec.num_instances": "--count",
-    "request_spec.instance_uuids": "--count",
-    "request_spec.flavor": "--flavor",
-    "request_spec.flavor.vcpus": "--vcpus",
-    "request_spec.flavor.memory_mb": "--ram",
-    "request_spec.flavor.root_gb": "--disk",
-    "request_spec.flavor.extra_specs": "--property",
-    "request_spec.image": "--image",
-    "request_spec.image.properties": "--image-property",
-    "request_spec.availability_zone": "--zone",
-    "request_spec.project_id": "--project",
-    "request_spec.scheduler_hints": "--hint",
-    "request_spec.force_hosts": "--force-host",
-    "request_spec.ignore_hosts": "--ignore-host",
-    "flavors": "--flavor",
+    **{keys: OPTION_OF[value] for keys, value in flat_request.VALUE_OF.items()},
     "hosts": "--host",
     "overrides": "--override",
     "policy": "--policy",
@@ -255,22 +226,27 @@ _OPTIONS = {
 
 _HOST_KEYS = ("force_hosts", "force_nodes", "ignore_hosts")
 
-#: Prefix of messages without a path, the prefix that replaces it, and the kind of object that is
-#: not stored: a request file may contain the object, but options cannot.
-_BEGINNINGS = (
-    ("overrides: there is no option", "--override: there is no option", ""),
-    ("overrides: ", "--override ", ""),
-    ("policy: ", "{policy}: ", ""),
-    ("flavor extra spec ", "{extra_spec}flavor extra spec ", ""),
-    ("image property ", "{image_property}image property ", ""),
-    ("There is no stored flavor", "--flavor: there is no stored flavor", "flavor"),
-    ("There is no stored image", "--image: there is no stored image", "image"),
-)
-
 
 def with_option_names(arguments: argparse.Namespace) -> AbstractContextManager[None]:
-    """Reword errors about a request, with the option of the value as prefix."""
-    return rewording(lambda failure: _worded(failure, arguments))
+    """Reword errors about a request, with the option of the value as prefix.
+
+    The JSON path remains if the value is in a request file.
+    """
+    names = _OPTIONS
+    if getattr(arguments, "compare", None) is not None:  # not an option of ``select``
+        names = {**names, "policy": "--compare"}
+
+    def place_of(steps: Sequence[PathStep], key: str | None) -> str | None:
+        changes = getattr(arguments, "given_changes", None)  # only of commands with changes
+        if steps[:1] == ("changes",) and changes is not None:
+            place: str | None = changes.place_of(steps, key)
+            return place
+        if arguments.request is not None and steps[:1] == ("request_spec",):
+            return None
+        named = find_name(steps, names)
+        return named and f"{named[0]} {join_keys(named[1], ' ')}".strip()
+
+    return in_words_of(place_of)
 
 
 def check_hosts(funnel: Json, arguments: argparse.Namespace) -> None:
@@ -283,41 +259,3 @@ def check_hosts(funnel: Json, arguments: argparse.Namespace) -> None:
         if warning["key"] in _HOST_KEYS:
             path = f"{warning['source']}.{warning['key']}"
             raise NotFound(f"{options.get(path, path)}: {warning['detail']}")
-
-
-def _worded(failure: Error, arguments: argparse.Namespace) -> str:
-    """Return the reworded error: options replace JSON paths except for paths of a file."""
-    of_file = arguments.request is not None
-    compared = getattr(arguments, "compare", None) is not None  # not an option of ``select``
-    # Properties of a stored flavor or image do not come from an option.
-    options = {
-        "policy": "--compare" if compared else "--policy",
-        "extra_spec": "--property: " if arguments.property else "",
-        "image_property": "--image-property: " if arguments.image_property else "",
-    }
-    detail, fault = failure.detail, failure.fault or {}
-    if not of_file and fault:
-        detail = fault["problem"] + fault.get("rest", "")
-    for beginning, words, stored in _BEGINNINGS:
-        if detail.startswith(beginning) and not (of_file and stored):
-            end = detail.removeprefix(beginning).replace(f"; give the {stored} as an object", "")
-            return words.format(**options) + end
-    changes = getattr(arguments, "given_changes", None)  # only of commands with changes
-
-    def place_of(steps: Sequence[PathStep], key: str | None) -> str | None:
-        if steps[:1] == ("changes",) and changes is not None:
-            place: str | None = changes.place_of(steps, key)
-            return place
-        return _option_of(steps, of_file=of_file)
-
-    return reword(failure, place_of)
-
-
-def _option_of(steps: Sequence[PathStep], *, of_file: bool) -> str | None:
-    """Return the option of a value, with the key in its pair."""
-    if of_file and steps[:1] == ("request_spec",):
-        return None
-    for size in range(len(steps), 0, -1):
-        if (option := _OPTIONS.get(keys_in(steps[:size]))) is not None:
-            return " ".join([option, *(str(key) for key in steps[size:] if isinstance(key, str))])
-    return None

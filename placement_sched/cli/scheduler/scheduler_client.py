@@ -18,7 +18,7 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.exceptions import ClientException, EndpointNotFound
 from requests import ConnectTimeout
 
-from placement_sched.api.scheduler import capacity, hosts, recorded, request_schema
+from placement_sched.api.scheduler import capacity, decisions, hosts, request_schema
 from placement_sched.api.validation import Schemas, check_texts
 from placement_sched.api.versions import Version
 from placement_sched.app import make_services
@@ -58,7 +58,7 @@ _ACTIONS = {
     "rebalance": (request_schema.REBALANCE, request_schema.rebalance),
     "select_destinations": (request_schema.SELECT, request_schema.select),
 }
-_SHOWN = {"decisions": recorded.show_decision, "hosts": host_shown, "policies": show_policy}
+_SHOWN = {"decisions": decisions.show_decision, "hosts": host_shown, "policies": show_policy}
 
 
 class DirectScheduler:
@@ -98,8 +98,8 @@ class DirectScheduler:
 
     def decisions(self, query: Mapping[str, str]) -> Json:
         """Return recorded decisions and the marker of the ``next`` page."""
-        _check(recorded.LIST, dict(query))
-        return _as_json(recorded.list_decisions(self._scheduler, query))
+        _check(decisions.LIST, dict(query))
+        return _as_json(decisions.list_decisions(self._scheduler, query))
 
     def hosts(self, query: Sequence[tuple[str, str]]) -> Json:
         """Return the hosts that match the pairs of a query string."""
@@ -107,8 +107,8 @@ class DirectScheduler:
 
     def replay(self, uuid: str, body: Json) -> Json:
         """Return a recorded decision, its result now and the differences."""
-        _check(recorded.REPLAY, body)
-        return _as_json(recorded.replay_decision(self._scheduler, uuid, body))
+        _check(decisions.REPLAY, body)
+        return _as_json(decisions.replay_decision(self._scheduler, uuid, body))
 
 
 def _as_json(document: Json) -> Json:

@@ -83,7 +83,7 @@ def test_empty_plan_prints_a_message(run_cli):
         ),
         ("changes: []", "no changes: add a FILE of changes or --change"),
         ("- drain: [cn3]", "there is no host 'cn3'"),
-        ("- drain: cn1", "changes:1: drain: expected a list, not 'cn1'"),
+        ("- drain: cn1", "changes:1: drain: 'cn1' is not a list"),
     ],
 )
 def test_invalid_plan_is_reported_in_one_line(run_cli, tmp_path, text, words):

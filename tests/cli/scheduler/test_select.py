@@ -311,7 +311,7 @@ def test_request_is_read_from_stdin(run):
             "--image cannot be combined with --image-property",
         ),
         (("--flavor", "absent"), "no stored flavor 'absent'"),
-        (("absent",), "--flavor: there is no stored flavor 'absent'"),
+        (("absent",), "--flavor: There is no stored flavor 'absent'"),
         (("absent", "--flavor", "x"), "FLAVOR absent and --flavor x exclude each other"),
         (
             ("--flavor", "x", "--vcpus", "1"),
@@ -337,11 +337,11 @@ def test_request_is_read_from_stdin(run):
         (("--vcpus", "1", "--project", "x" * 256), "placement-sched: --project: "),
         (
             ("--flavor", "absent"),
-            "placement-sched: --flavor: there is no stored flavor 'absent'; there are none\n",
+            "placement-sched: --flavor: There is no stored flavor 'absent'; there are none\n",
         ),
         (
             ("--image", "absent"),
-            "placement-sched: --image: there is no stored image 'absent'; there are none\n",
+            "placement-sched: --image: There is no stored image 'absent'; there are none\n",
         ),
         (("--vcpus", "1", "--url", "http://[x"), "expected an http:// or https:// URL"),
         (("--vcpus", "1", "--url", "http://127.0.0.1:1/ü"), "/ü: not ASCII"),
@@ -385,8 +385,8 @@ def test_comparison_lists_policies_and_the_default(run_cli):
         (("--host", ""), "--host: "),
         (("--policy", "gold"), "--policy: there is no policy 'gold'; there are: default"),
         (("--compare", "gold,default"), "--compare: there is no policy 'gold'; there are: default"),
-        (("--property", "hw:cpu_policy=x"), "--property: flavor extra spec 'hw:cpu_policy'"),
-        (("--image-property", "hw_cpu_policy=x"), "--image-property: image property 'hw_cpu_pol"),
+        (("--property", "hw:cpu_policy=x"), "flavor extra spec 'hw:cpu_policy'"),
+        (("--image-property", "hw_cpu_policy=x"), "image property 'hw_cpu_policy'"),
     ],
 )
 def test_invalid_explain_option_is_reported_by_name(run_cli, arguments, words):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared parts of the Placement API: schemas, the Last-Modified header and error texts."""
+"""Responses of the Placement API: schemas, the Last-Modified header and error texts."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from typing import Any
 from placement_sched.api.call import ApiCall, ApiResponse, Services
 from placement_sched.api.placement.microversions import LAST_MODIFIED
 from placement_sched.api.versions import Version
-from placement_sched.errors import ConcurrentUpdate, InUse
+from placement_sched.errors import InUse
 from placement_sched.model.document import Json
 from placement_sched.model.provider import (
     Allocation,
@@ -21,7 +21,10 @@ from placement_sched.model.provider import (
 )
 from placement_sched.schemas.parts import object_schema
 from placement_sched.store.placement import resource_providers
-from placement_sched.store.placement.resource_providers import GENERATION_CHANGED
+from placement_sched.store.placement.resource_providers import (
+    GENERATION_CHANGED,
+    GenerationConflict,
+)
 
 #: The beginning of this error in OpenStack placement, which nova's tests expect in its log.
 _UPDATE_CONFLICT = (
@@ -118,10 +121,8 @@ def generation_changed() -> Iterator[None]:
     """
     try:
         yield
-    except ConcurrentUpdate as conflict:
-        if conflict.detail.endswith(GENERATION_CHANGED):
-            detail = conflict.detail.removesuffix(GENERATION_CHANGED).strip()
-            conflict.detail = f"{GENERATION_CHANGED} {detail}"
+    except GenerationConflict as conflict:
+        conflict.detail = f"{GENERATION_CHANGED} {conflict.generations}"
         raise
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared parts of the compute API: schemas, parsing, times, ids and policy checks."""
+"""Formats of values in the compute API: schemas, parsing, times, ids, links and access."""
 
 from datetime import datetime
 
@@ -60,7 +60,7 @@ def boolean(value: str | bool, message: str) -> bool:
 def bounded(value: str | float, minimum: int, json_path: str) -> int:
     """Parse a number or its text. Raises :class:`Invalid` if it is out of range."""
     if not minimum <= (number := int(value)) <= LARGEST:
-        raise Invalid(f"{number} is not from {minimum} to {LARGEST}", at=json_path)
+        raise Invalid(f"{number} is not from {minimum} to {LARGEST}", json_path=json_path)
     return number
 
 
