@@ -31,7 +31,7 @@ TIMEOUT = 10
 
 #: Minimum time between two polls of a host, even if its level has expired or the poll has failed,
 #: so that an unavailable service does not delay every host of every request.
-APART = timedelta(seconds=5)
+_MIN_POLL_INTERVAL = timedelta(seconds=5)
 
 _PATH = "/PollHosts"
 _SUCCESS = (200, 201, 202)
@@ -103,7 +103,7 @@ class AttestedLevel:
     """The level of a host, the time of its poll, and the reason of a failed poll."""
 
     level: Level
-    asked: datetime
+    polled_at: datetime
     failure: str | None = None
 
 
@@ -136,10 +136,10 @@ class AttestedHosts:
     def _is_valid(self, cached: AttestedLevel | None, now: datetime) -> bool:
         if cached is None:
             return False
-        if now - cached.asked < APART:
+        if now - cached.polled_at < _MIN_POLL_INTERVAL:
             return True
         # The level of an unknown host, or without a time, expires relative to the poll.
-        since = cached.asked if cached.level.since is None else cached.level.since
+        since = cached.polled_at if cached.level.since is None else cached.level.since
         return cached.failure is None and now - since <= self._lifetime
 
     def _poll_hosts(self, hosts: Collection[str]) -> tuple[Mapping[str, Level], str | None]:

@@ -11,10 +11,11 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -35,17 +36,20 @@ from placement_sched.model.retry import retrying
 
 _FORMAT = 2
 
+#: Minimum seconds between two writes of the record while a run changes traits.
+SAVE_INTERVAL = 1
+
 #: Maximum number of attempts to change a provider that other clients keep changing.
-TRIES = 10
+MAX_ATTEMPTS = 10
 #: Maximum seconds of the first pause before the next attempt; later pauses are longer.
-PAUSE = 0.05
+MAX_PAUSE = 0.05
 
 #: The query parameter that selects the providers with an aggregate or trait.
 _PARAMETERS = {"aggregates": "member_of", "traits": "required"}
 
 #: Hypervisors per request: nova's default maximum. With a lower [api] max_limit nova silently
 #: returns fewer.
-PAGE = 1000
+PAGE_SIZE = 1000
 
 
 class ProviderVersion(NamedTuple):
@@ -78,21 +82,30 @@ class TraitEntry(NamedTuple):
 class TraitFile:
     """The record of added traits, with their providers and aggregates, in a file.
 
-    ``placement`` is the URL of the placement API that the record is for. Raises :class:`Invalid`
-    for another file format, for another placement API, and if the file cannot be written.
+    ``placement`` is the URL of the placement API that the record is for, ``clock`` a monotonic
+    clock. Traits that a run is going to add are recorded before the first change, and changes are
+    written at most every :data:`SAVE_INTERVAL` seconds. A run that ends without a last write leaves
+    planned traits and removed traits in the file. The next run compares both with placement.
+
+    Raises :class:`Invalid` for another file format, for another placement API, and if the file
+    cannot be written.
     """
 
-    def __init__(self, path: Path, placement: str) -> None:
-        self._path, self._placement = path, placement
-        self.entries: Mapping[ProviderTrait, TraitEntry] = {}
+    def __init__(
+        self, path: Path, placement: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._path, self._placement, self._clock = path, placement, clock
+        self.entries: dict[ProviderTrait, TraitEntry] = {}
+        #: Entries of traits that this run has not begun to add.
+        self.planned: dict[ProviderTrait, TraitEntry] = {}
+        self._is_saved, self._saved_at = True, float("-inf")
         with _translate_os_errors(path):
             try:
                 text = path.read_bytes()
             except FileNotFoundError:
                 return
         try:
-            # Format 1 had a document per line, the first with the format.
-            document = orjson.loads(text.partition(b"\n")[0] or text)
+            document = orjson.loads(text)
             number, about = document["format"], document["placement"]
             if number == _FORMAT:
                 self.entries = dict(map(_parse_entry, document["traits"]))
@@ -103,14 +116,43 @@ class TraitFile:
         if about != placement:
             raise Invalid(f"--state {path}: the record of {about}, not of {placement}")
 
-    def replace(self, entries: Mapping[ProviderTrait, TraitEntry]) -> None:
-        """Replace the entries of the file, if they have changed."""
-        if entries == self.entries:
+    def replace(
+        self,
+        entries: Mapping[ProviderTrait, TraitEntry],
+        planned: Mapping[ProviderTrait, TraitEntry] = MappingProxyType({}),
+    ) -> None:
+        """Replace the entries, plan further entries and write the file if it differs."""
+        self._is_saved = self._is_saved and {**planned, **entries} == self.entries
+        self.entries, self.planned = dict(entries), dict(planned)
+        self.save()
+
+    def begin(self, pair: ProviderTrait) -> bool:
+        """Return whether a trait is planned, and make its entry valid from now on."""
+        entry = self.planned.pop(pair, None)
+        if entry is not None:
+            self.entries[pair] = entry
+        return entry is not None
+
+    def put(self, pair: ProviderTrait, entry: TraitEntry | None) -> None:
+        """Replace or, for None, remove an entry, and write the file if a write is due."""
+        if self.entries.get(pair) == entry:
+            return
+        self._is_saved = False
+        if entry is None:
+            del self.entries[pair]
+        else:
+            self.entries[pair] = entry
+        if self._clock() - self._saved_at >= SAVE_INTERVAL:
+            self.save()
+
+    def save(self) -> None:
+        """Write the file atomically, unless it is up to date."""
+        if self._is_saved:
             return
         traits = [
             {"provider": provider, "trait": trait, "aggregate": entry.aggregate}
             | (entry.seen._asdict() if entry.seen else {})
-            for (provider, trait), entry in sorted(entries.items())
+            for (provider, trait), entry in sorted({**self.planned, **self.entries}.items())
         ]
         document = {"format": _FORMAT, "placement": self._placement, "traits": traits}
         folder, prefix = self._path.parent, f".{self._path.name}."
@@ -126,12 +168,20 @@ class TraitFile:
             except BaseException:
                 Path(file.name).unlink(missing_ok=True)
                 raise
-        self.entries = entries
+        self._is_saved, self._saved_at = True, self._clock()
+
+    def close(self) -> None:
+        """Write the final entries, without traits that were planned and never tried."""
+        self._is_saved = self._is_saved and not self.planned
+        self.planned.clear()
+        self.save()
 
 
 @contextmanager
-def open_trait_file(path: Path, placement: str) -> Iterator[TraitFile]:
-    """Open the record in a file exclusively.
+def open_trait_file(
+    path: Path, placement: str, clock: Callable[[], float] = time.monotonic
+) -> Iterator[TraitFile]:
+    """Open the record in a file exclusively, and write it at the end.
 
     The file is created at the first change. Raises as :class:`TraitFile`, and :class:`Conflict`
     while another process has the file open.
@@ -144,7 +194,8 @@ def open_trait_file(path: Path, placement: str) -> Iterator[TraitFile]:
             fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Conflict(f"--state {path}: another sync_traits uses it") from None
-        yield TraitFile(path, placement)
+        with closing(TraitFile(path, placement, clock)) as record:
+            yield record
 
 
 def _parse_entry(document: Mapping[str, Any]) -> tuple[ProviderTrait, TraitEntry]:
@@ -167,7 +218,7 @@ def _translate_os_errors(path: Path) -> Iterator[None]:
 class RemotePlacement:
     """Client for the aggregates and traits of providers, with a record of added traits."""
 
-    #: Each change is recorded immediately, so that a failed run leaves a complete record.
+    #: A failure of placement ends a run, and the changes of the batches before are reported.
     batch = 1
 
     def __init__(
@@ -192,7 +243,7 @@ class RemotePlacement:
 
         def read(name: str) -> list[str]:
             return self._service.listed(
-                path, "resource_providers", lambda each: str(each["uuid"]), **{parameter: name}
+                path, "resource_providers", lambda item: str(item["uuid"]), **{parameter: name}
             )
 
         return {name: frozenset(read(name)) for name in sorted(names)}
@@ -212,31 +263,29 @@ class RemotePlacement:
 
     def change(self, change: ProviderChange) -> ChangeResult:
         """Add or remove an aggregate or trait of providers, and record changes of traits."""
+        record = self._record if change.attribute == "traits" else None
         changed, missing, failed = set(), set(), {}
-        for uuid in sorted(change.providers):
+        for uuid, aggregate in sorted(change.providers.items()):
+            pair = (uuid, change.name)
+            is_planned = record is not None and record.begin(pair)
             try:
                 attempt = partial(self._change, uuid, change)
-                if retrying(attempt, TRIES, between=self._wait):
+                if retrying(attempt, MAX_ATTEMPTS, between=self._wait):
                     changed.add(uuid)
             except NotFound:
                 missing.add(uuid)
             except (ConcurrentUpdate, Invalid) as failure:
                 failed[uuid] = failure.detail
-        if self._record is not None and change.attribute == "traits":
-            entries = dict(self._record.entries)
-            versions: dict[str, ProviderVersion] = {}
-            if change.adding:
+            if record is None:
+                continue
+            if change.adding and uuid in changed:
+                previous = record.entries.get(pair, TraitEntry("")).seen
                 # The next request reports a failing service.
                 with suppress(ServiceFailed):
-                    versions = self._read_versions(changed)
-                for uuid in changed:
-                    previous = entries.get((uuid, change.name), TraitEntry("")).seen
-                    entry = TraitEntry(change.providers[uuid], versions.get(uuid, previous))
-                    entries[uuid, change.name] = entry
-            else:
-                for uuid in change.providers.keys() - failed.keys():
-                    entries.pop((uuid, change.name), None)
-            self._record.replace(entries)
+                    previous = self._read_versions([uuid]).get(uuid, previous)
+                record.put(pair, TraitEntry(aggregate, previous))
+            elif is_planned or not (change.adding or uuid in failed):
+                record.put(pair, None)
         return ChangeResult(frozenset(changed), frozenset(missing), failed)
 
     def read_record(self) -> TraitRecord:
@@ -257,16 +306,22 @@ class RemotePlacement:
         outlived: Collection[ProviderTrait],
         rebound: Mapping[ProviderTrait, str],
         forgotten: Collection[ProviderTrait],
+        planned: Mapping[ProviderTrait, str],
     ) -> None:
-        """Remove pairs from the record, and update aggregates and provider versions."""
+        """Remove pairs from the record, update aggregates and versions, and plan additions."""
         if self._record is not None:
-            gone = {*outlived, *forgotten}
+            removed = {*outlived, *forgotten}
             entries = {
                 pair: TraitEntry(rebound.get(pair, aggregate), self._versions.get(pair[0], version))
                 for pair, (aggregate, version) in self._record.entries.items()
-                if pair not in gone
+                if pair not in removed
             }
-            self._record.replace(entries)
+            additions = {
+                pair: TraitEntry(aggregate)
+                for pair, aggregate in planned.items()
+                if pair not in entries
+            }
+            self._record.replace(entries, additions)
 
     def _read_versions(self, providers: Collection[str]) -> dict[str, ProviderVersion]:
         versions = {}
@@ -298,18 +353,18 @@ class RemotePlacement:
         if written.status == 400:
             raise Invalid(written.text)
         if written.status != 200:
-            raise ConcurrentUpdate(f"concurrent updates; gave up after {TRIES} attempts")
+            raise ConcurrentUpdate(f"concurrent updates; gave up after {MAX_ATTEMPTS} attempts")
         return True
 
     def _wait(self, attempt: int) -> None:
-        self._pause(random.uniform(0, PAUSE * attempt))  # noqa: S311 - jitter
+        self._pause(random.uniform(0, MAX_PAUSE * attempt))  # noqa: S311 - jitter
 
 
 def read_remote_hosts(service: RemoteService) -> HostMap:
     """Read a compute API's aggregates and hosts, or raise :class:`ServiceFailed`."""
     aggregates = service.listed("/os-aggregates", "aggregates", _parse_aggregate)
     service_hosts = service.listed(
-        "/os-services", "services", lambda each: str(each["host"]), binary="nova-compute"
+        "/os-services", "services", lambda item: str(item["host"]), binary="nova-compute"
     )
     nodes: dict[str, set[str]] = defaultdict(set)
     for uuid, host in _hypervisors(service).items():
@@ -329,7 +384,7 @@ def _hypervisors(service: RemoteService) -> dict[str, str]:
     """
     path, hosts, marker = "/os-hypervisors/detail", dict[str, str](), dict[str, str]()
     while True:
-        page = service.listed(path, "hypervisors", _parse_node, limit=PAGE, **marker)
+        page = service.listed(path, "hypervisors", _parse_node, limit=PAGE_SIZE, **marker)
         if hosts.keys() >= dict(page).keys():
             return hosts
         hosts = dict(page) | hosts

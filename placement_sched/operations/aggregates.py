@@ -11,11 +11,11 @@ of its inventories. Without ``policies``, policy names are not checked and ratio
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from threading import Lock, Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 from oslo_log import log
 
@@ -45,7 +45,7 @@ from placement_sched.store.placement import inventories, resource_providers
 LOG = log.getLogger(__name__)
 
 #: Maximum number of hosts per transaction, as other writers wait for its locks.
-BATCH = 500
+BATCH_SIZE = 500
 
 
 def policies_in_use(settings: Settings) -> frozenset[str]:
@@ -57,7 +57,7 @@ def policies_in_use(settings: Settings) -> frozenset[str]:
         database.dispose()
 
 
-def check(
+def _check_policy(
     connection: Connection,
     aggregate: HostAggregate,
     policy: str,
@@ -67,47 +67,43 @@ def check(
 ) -> None:
     """Raise :class:`Conflict` unless the policy is valid for all hosts."""
     about = f"{error_prefix} {aggregate.id}: {aggregate.name}"
-    if policies is not None:
-        try:
-            policies.get(policy)
-        except ConfigurationError as wrong:
-            problem = f"{about} cannot use policy {policy!r}: {wrong.detail}."
-            raise Conflict(problem) from None
+    if policies is not None and (fault := _find_fault(policy, policies)):
+        raise Conflict(f"{about} cannot use policy {policy!r}: {fault}.")
     conflicting: dict[Tag, list[str]] = defaultdict(list)
     for host, tags in sorted(host_aggregates.tags_of_hosts(connection, hosts).items()):
         for tag in tags:
             if tag.aggregate_id != aggregate.id and tag.policy != policy:
                 conflicting[tag].append(host)
-    if conflicting:
-        tag, theirs = next(iter(conflicting.items()))
+    for tag, names in conflicting.items():
         raise Conflict(
-            f"{about} names policy {policy!r}, but {_counted(theirs)} policy "
+            f"{about} names policy {policy!r}, but {_counted(names)} policy "
             f"{tag.policy!r} from aggregate {tag.aggregate_id} ({tag.aggregate_name})."
         )
 
 
+def _find_fault(policy: str, policies: Policies) -> str | None:
+    try:
+        policies.get(policy)
+    except ConfigurationError as wrong:
+        return wrong.detail
+    return None
+
+
 def find_faults(aggregates: Sequence[HostAggregate], policies: Policies) -> Iterator[str]:
     """Yield messages about unknown policies, and about hosts with several policies."""
+    members: dict[str, list[HostAggregate]] = defaultdict(list)
     for item in aggregates:
-        if item.policy is not None:
-            try:
-                policies.get(item.policy)
-            except ConfigurationError as wrong:
-                problem = f"aggregate {item.id} ({item.name}) names policy {item.policy!r}"
-                yield f"{problem}: {wrong.detail}"
-    tagged = {item.id: item for item in aggregates if item.policy}
-    by_host: dict[str, list[int]] = defaultdict(list)
-    for number, item in tagged.items():
-        for host in item.hosts:
-            by_host[host].append(number)
-    alike: dict[tuple[int, ...], list[str]] = defaultdict(list)
-    for host, numbers in by_host.items():
-        if len({tagged[number].policy for number in numbers}) > 1:
-            alike[tuple(numbers)].append(host)
-    for together, hosts in sorted(alike.items()):
-        members = [tagged[number] for number in together]
+        if item.policy and (fault := _find_fault(item.policy, policies)):
+            yield f"aggregate {item.id} ({item.name}) names policy {item.policy!r}: {fault}"
+        for host in item.hosts if item.policy else ():
+            members[host].append(item)
+    hosts_by_policies: dict[tuple[int, ...], list[str]] = defaultdict(list)
+    for host, items in members.items():
+        if len({item.policy for item in items}) > 1:
+            hosts_by_policies[tuple(item.id for item in items)].append(host)
+    for _, hosts in sorted(hosts_by_policies.items()):
         named = ", ".join(
-            f"{item.policy!r} from aggregate {item.id} ({item.name})" for item in members
+            f"{item.policy!r} from aggregate {item.id} ({item.name})" for item in members[hosts[0]]
         )
         yield f"{_counted(hosts)} several policies: {named}"
 
@@ -176,15 +172,15 @@ def apply(
     again. Finished batches are then not written again.
     """
 
-    def settle_batch(connection: Connection, hosts: Sequence[str]) -> frozenset[int]:
+    def update_batch(connection: Connection, hosts: Sequence[str]) -> frozenset[int]:
         change_counters.hold_version(connection, host_aggregates.SUBJECT)
         return update_ratios(connection, hosts, policies, clock())
 
     with database.read() as connection:
         hosts = host_aggregates.hosts_by_tag(connection)
     done = changed = 0
-    for batch in batches(hosts, BATCH):
-        changed += len(database.write(partial(settle_batch, hosts=batch)))
+    for batch in batches(hosts, BATCH_SIZE):
+        changed += len(database.write(partial(update_batch, hosts=batch)))
         done += len(batch)
         progress(done, len(hosts))
     return len(hosts), changed
@@ -217,7 +213,7 @@ class RatioUpdater:
 
     def __init__(self, database: Database, settings: Callable[[], Settings], clock: Clock) -> None:
         self._database, self._settings, self._clock = database, settings, clock
-        self._turn = Lock()
+        self._lock = Lock()
         self._done: Settings | None = None
         self._history: ServerEpoch = None
 
@@ -225,7 +221,7 @@ class RatioUpdater:
         """Apply the ratios of the current settings if they are outdated."""
         settings = self._settings()
         done = settings is self._done and self._database.history == self._history
-        if done or not self._turn.acquire(blocking=False):
+        if done or not self._lock.acquire(blocking=False):
             return
         if self._done is None:
             self._apply(settings)
@@ -250,7 +246,7 @@ class RatioUpdater:
             hosts, changed = apply(self._database, policies, self._clock)
             self._done, self._history = settings, history
         finally:
-            self._turn.release()
+            self._lock.release()
         if changed:
             LOG.info(
                 "allocation ratios of policies: the inventories of %d providers were updated; "
@@ -319,7 +315,7 @@ def set_metadata(
         _check_zone(connection, aggregate, changes[ZONE_KEY])
     if (policy := changes.get(POLICY_KEY)) is not None:
         policy, prefix = policy_name(policy), "Cannot update aggregate"
-        check(connection, aggregate, policy, aggregate.hosts, policies, prefix)
+        _check_policy(connection, aggregate, policy, aggregate.hosts, policies, prefix)
     host_aggregates.change_metadata(connection, aggregate_id, changes, now)
     if POLICY_KEY in changes:
         update_ratios(connection, aggregate.hosts, policies, now)
@@ -346,16 +342,16 @@ def add_hosts(
     aggregate = get(connection, aggregate_id)
     if present := sorted(aggregate.hosts.intersection(hosts)):
         raise Conflict(f"Aggregate {aggregate_id} already has host {', '.join(present)}.")
-    if (has := len(aggregate.hosts.union(hosts))) > MAX_AGGREGATE_HOSTS:
+    if (count := len(aggregate.hosts.union(hosts))) > MAX_AGGREGATE_HOSTS:
         raise Invalid(
-            f"Cannot add host to aggregate {aggregate_id}: it would have {has} hosts, at most "
+            f"Cannot add host to aggregate {aggregate_id}: it would have {count} hosts, at most "
             f"{MAX_AGGREGATE_HOSTS} allowed."
         )
     if aggregate.availability_zone is not None:
         _check_zone_of_added(connection, aggregate, hosts)
     if aggregate.policy is not None:
         prefix = "Cannot add host to aggregate"
-        check(connection, aggregate, aggregate.policy, hosts, policies, prefix)
+        _check_policy(connection, aggregate, aggregate.policy, hosts, policies, prefix)
     host_aggregates.add_hosts(connection, aggregate_id, hosts, now)
     providers = host_aggregates.provider_ids_of_hosts(connection, hosts)
     provider_aggregates.add_members(connection, aggregate.uuid, providers, now)
@@ -435,17 +431,19 @@ def _check_zone_of_added(
 ) -> None:
     prefix = f"Cannot add host to aggregate {aggregate.id}"
     zones = host_aggregates.zones_of_hosts(connection, hosts)
-    mine = aggregate.availability_zone
-    if other_zones := {name for named in zones.values() for name in named.values()} - {mine}:
-        there = [host for host, named in zones.items() if other_zones.intersection(named.values())]
+    zone = aggregate.availability_zone
+    if other_zones := {name for named in zones.values() for name in named.values()} - {zone}:
+        hosts_elsewhere = [
+            host for host, named in zones.items() if other_zones.intersection(named.values())
+        ]
         problem = "one or more hosts already in availability zone(s)"
         raise Conflict(
             f"{prefix}: {problem} {shorten_names(sorted(other_zones))}: "
-            f"{shorten_names(sorted(there))}."
+            f"{shorten_names(sorted(hosts_elsewhere))}."
         )
     if busy := host_aggregates.hosts_with_instances(connection, set(hosts) - set(zones)):
         raise Conflict(
-            f"{prefix}: hosts with instances would change to availability zone {mine}: "
+            f"{prefix}: hosts with instances would change to availability zone {zone}: "
             f"{shorten_names(sorted(busy))}; move the instances first."
         )
 
@@ -461,8 +459,7 @@ def _check_zone_of_removed(connection: Connection, aggregate: HostAggregate, hos
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Zone:
+class Zone(NamedTuple):
     """An availability zone, available if it has an enabled service.
 
     The service may be up or down. ``services`` are the enabled services of the zone, sorted. An
@@ -492,26 +489,23 @@ def zones(connection: Connection, settings: Settings) -> tuple[Zone, ...]:
     for service in sorted(all_services, key=lambda service: (service.host, service.binary)):
         if not service.disabled:
             enabled[named[service.id]].append(service)
-    found_zones = (
-        Zone(name=name, internal=name == internal, services=tuple(up))
-        for name, up in enabled.items()
-    )
-    return tuple(sorted(found_zones, key=lambda zone: (not zone.is_available, zone.name)))
+    all_zones = (Zone(name, name == internal, tuple(up)) for name, up in enabled.items())
+    return tuple(sorted(all_zones, key=lambda zone: (not zone.is_available, zone.name)))
 
 
 def zones_of_services(
-    connection: Connection, found: Collection[Service], settings: Settings
+    connection: Connection, members: Collection[Service], settings: Settings
 ) -> dict[int, str]:
     """Return the zones of services by service id, in one statement.
 
     A compute service has the zone of its host, any other service ``[DEFAULT]
     internal_service_availability_zone``.
     """
-    hosts = {service.host for service in found if service.is_compute}
+    hosts = {service.host for service in members if service.is_compute}
     named = zones_of_hosts(connection, hosts, settings)
     internal = settings.DEFAULT.internal_service_availability_zone
     return {
-        service.id: named[service.host] if service.is_compute else internal for service in found
+        service.id: named[service.host] if service.is_compute else internal for service in members
     }
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Demo of the scheduler on a sample cloud in its own database."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import KW_ONLY, asdict, dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -13,13 +13,12 @@ from uuid import NAMESPACE_URL, uuid5
 
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
-from placement_sched.db.transaction import Connection, Database
+from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid, NoValidHost
 from placement_sched.model.clock import Clock
 from placement_sched.model.document import Json
 from placement_sched.model.explanation import EVERYTHING
-from placement_sched.operations.fleet.apply import apply
-from placement_sched.operations.fleet.merge import merge
+from placement_sched.operations.fleet.load import load
 from placement_sched.operations.prepare import sync
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.plugins import make_full_conf
@@ -36,98 +35,58 @@ DISABLED_HOST = "az3-r05-epyc02"
 DISABLED_REASON = "replacing a faulty DIMM"
 WINDOWS_TRAIT = "CUSTOM_LICENSED_WINDOWS"
 GPU_TRAIT = "CUSTOM_GPU_A100"
-_X86 = frozenset({"HW_CPU_X86_AVX", "HW_CPU_X86_AVX2"})
-_AVX512 = _X86 | {"HW_CPU_X86_AVX512F", "HW_CPU_X86_AVX512VNNI"}
+_X86 = ("HW_CPU_X86_AVX", "HW_CPU_X86_AVX2")
 _SSD = "STORAGE_DISK_SSD"
 #: Memory that each host reserves for itself, in MB.
 _RESERVED_MB = 8192
 _SEED = 7
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class HardwareGeneration:
     """A generation of hardware, with its number of hosts per rack in each zone."""
 
     kind: str
     about: str
     racks: Mapping[int, int]
+    hypervisor_version: int = 6_002_000
+    _: KW_ONLY
     model: str
     vcpus: int
     memory_mb: int
     local_gb: int
     traits: frozenset[str]
-    hypervisor_version: int = 6_002_000
     arch: str = "x86_64"
     vgpus: int = 0
 
 
-_SSD_RACK = HardwareGeneration(
-    kind="ssd",
-    about="80 threads, 512 GiB, 3.8 TB SSD",
-    racks={3: 16},
-    model="Cascadelake-Server",
-    vcpus=80,
-    memory_mb=524_288,
-    local_gb=3_840,
-    traits=_AVX512 | {_SSD},
-)
+def _machine(
+    model: str, vcpus: int, memory_mb: int, local_gb: int, *traits: str, **others: str
+) -> Callable[..., HardwareGeneration]:
+    values: Json = {"vcpus": vcpus, "memory_mb": memory_mb, "local_gb": local_gb, **others}
+    return partial(HardwareGeneration, model=model, traits=frozenset(traits), **values)
+
+
+_AVX512 = (*_X86, "HW_CPU_X86_AVX512F", "HW_CPU_X86_AVX512VNNI", _SSD)
+_SSD_SIZES = ("Cascadelake-Server", 80, 524_288, 3_840)
+_HDD_HOST = _machine("Broadwell-IBRS", 56, 262_144, 12_000, *_X86, "STORAGE_DISK_HDD")
+_SSD_HOST = _machine(*_SSD_SIZES, *_AVX512)
+_EPYC_HOST = _machine("EPYC-Rome", 256, 1_048_576, 7_680, *_X86, "HW_CPU_X86_AMD_SEV", _SSD)
+_WINDOWS_HOST = _machine(*_SSD_SIZES, *_AVX512, WINDOWS_TRAIT)
+_GPU_HOST = _machine(*_SSD_SIZES, *_AVX512, GPU_TRAIT)
+_ARM_HOST = _machine("Neoverse-N1", 160, 524_288, 3_840, _SSD, arch="aarch64")
+#: Versions of QEMU before 6.2 and after it.
+_OLD, _NEW = 4_002_001, 8_002_002
+_HDD_RACKS = {1: 16, 2: 16}
 
 GENERATIONS = (
-    HardwareGeneration(
-        kind="hdd",
-        about="56 threads, 256 GiB, 12 TB spinning disk",
-        racks={1: 16, 2: 16},
-        model="Broadwell-IBRS",
-        vcpus=56,
-        memory_mb=262_144,
-        local_gb=12_000,
-        traits=_X86 | {"STORAGE_DISK_HDD"},
-        hypervisor_version=4_002_001,
-    ),
-    _SSD_RACK,
-    replace(
-        _SSD_RACK,
-        about="the same, with an older hypervisor",
-        racks={4: 16},
-        hypervisor_version=4_002_001,
-    ),
-    HardwareGeneration(
-        kind="epyc",
-        about="256 threads, 1 TiB, 7.7 TB SSD",
-        racks={5: 12},
-        model="EPYC-Rome",
-        vcpus=256,
-        memory_mb=1_048_576,
-        local_gb=7_680,
-        traits=_X86 | {"HW_CPU_X86_AMD_SEV", _SSD},
-        hypervisor_version=8_002_002,
-    ),
-    replace(
-        _SSD_RACK,
-        kind="win",
-        about="as ssd, licensed for Windows",
-        racks={6: 12},
-        traits=_SSD_RACK.traits | {WINDOWS_TRAIT},
-    ),
-    replace(
-        _SSD_RACK,
-        kind="gpu",
-        about="as ssd, with 8 virtual GPUs (A100)",
-        racks={7: 4},
-        traits=_SSD_RACK.traits | {GPU_TRAIT},
-        vgpus=8,
-    ),
-    HardwareGeneration(
-        kind="arm",
-        about="160 cores (aarch64), 512 GiB, 3.8 TB SSD",
-        racks={8: 8},
-        model="Neoverse-N1",
-        vcpus=160,
-        memory_mb=524_288,
-        local_gb=3_840,
-        traits=frozenset({_SSD}),
-        arch="aarch64",
-    ),
+    _HDD_HOST("hdd", "56 threads, 256 GiB, 12 TB spinning disk", _HDD_RACKS, _OLD),
+    _SSD_HOST("ssd", "80 threads, 512 GiB, 3.8 TB SSD", {3: 16}),
+    _SSD_HOST("ssd", "the same, with an older hypervisor", {4: 16}, _OLD),
+    _EPYC_HOST("epyc", "256 threads, 1 TiB, 7.7 TB SSD", {5: 12}, _NEW),
+    _WINDOWS_HOST("win", "as ssd, licensed for Windows", {6: 12}),
+    _GPU_HOST("gpu", "as ssd, with 8 virtual GPUs (A100)", {7: 4}, vgpus=8),
+    _ARM_HOST("arm", "160 cores (aarch64), 512 GiB, 3.8 TB SSD", {8: 8}),
 )
 
 
@@ -148,7 +107,6 @@ _SIZES = (
     _Size("m.xlarge", 8, 16_384, 160),
     _Size("m.large", 4, 8_192, 80),
 )
-
 _GPU_SIZE = _Size("g.large", 8, 49_152, 160, vgpus=1)
 
 
@@ -219,9 +177,9 @@ def _fill_host(hardware: HardwareGeneration) -> tuple[_Size, ...]:
 def _load_host(hardware: HardwareGeneration, random: Random) -> tuple[_Size, ...]:
     if hardware.vgpus:
         return (_GPU_SIZE,) * random.randint(3, hardware.vgpus)
-    wanted = random.uniform(0.2, 0.7) * hardware.memory_mb
+    load_mb = random.uniform(0.2, 0.7) * hardware.memory_mb
     load: list[_Size] = []
-    while sum(size.memory_mb for size in load) < wanted:
+    while sum(size.memory_mb for size in load) < load_mb:
         load.append(random.choice(_SIZES))
     return tuple(load)
 
@@ -272,14 +230,14 @@ def _instances(host: _Host) -> Iterator[Json]:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class SampleRequest:
-    """A request spec with a title, a summary and a hint."""
+    """A request spec with a title, a description and a hint about its explanation."""
 
     name: str
     title: str
-    asks: str
-    look_at: str
+    description: str
+    hint: str
     spec: Json
 
 
@@ -315,56 +273,50 @@ def _spec(
 
 
 _ON_SSD = {"trait:STORAGE_DISK_SSD": "required"}
+_TEN = _spec(
+    "ten",
+    ("r.2xlarge", 16, 65_536, 400),
+    _ON_SSD | {"capabilities:hypervisor_version": ">= 6002000"},
+    count=10,
+)
+_ENCRYPTED = _ON_SSD | {"trait:HW_CPU_X86_AMD_SEV_ES": "required"}
+_ON_GPU = {"resources:VGPU": "1", f"trait:{GPU_TRAIT}": "required"}
 #: The requests in the order of their placement.
 REQUESTS = (
     SampleRequest(
-        name="plain",
-        title="A plain Linux server",
-        asks="2 vCPUs, 4 GiB, 40 GB of disk; the image is built for x86_64.",
-        look_at="Each stage shows how many hosts it rejected and why, with an example.",
-        spec=_spec("plain", ("m.medium", 2, 4_096, 40)),
+        "plain",
+        "A plain Linux server",
+        "2 vCPUs, 4 GiB, 40 GB of disk; the image is built for x86_64.",
+        "Each stage shows how many hosts it rejected and why, with an example.",
+        _spec("plain", ("m.medium", 2, 4_096, 40)),
     ),
     SampleRequest(
-        name="windows",
-        title="A Windows server",
-        asks=f"4 vCPUs, 8 GiB; the image has trait:{WINDOWS_TRAIT}=required.",
-        look_at="The licensed-windows aggregate is open to it; only its hosts remain.",
-        spec=_spec("windows", ("m.large", 4, 8_192, 80), image=_WINDOWS),
+        "windows",
+        "A Windows server",
+        f"4 vCPUs, 8 GiB; the image has trait:{WINDOWS_TRAIT}=required.",
+        "The licensed-windows aggregate is open to it; only its hosts remain.",
+        _spec("windows", ("m.large", 4, 8_192, 80), image=_WINDOWS),
     ),
     SampleRequest(
-        name="gpu",
-        title="A GPU worker",
-        asks=f"The flavor has resources:VGPU=1 and trait:{GPU_TRAIT}=required.",
-        look_at="VGPU rejects hosts without GPUs, and hosts without a free GPU.",
-        spec=_spec(
-            "gpu",
-            ("g.large", 8, 49_152, 160),
-            {"resources:VGPU": "1", f"trait:{GPU_TRAIT}": "required"},
-        ),
+        "gpu",
+        "A GPU worker",
+        f"The flavor has resources:VGPU=1 and trait:{GPU_TRAIT}=required.",
+        "VGPU rejects hosts without GPUs, and hosts without a free GPU.",
+        _spec("gpu", ("g.large", 8, 49_152, 160), _ON_GPU),
     ),
     SampleRequest(
-        name="ten",
-        title="Ten database servers at once, all or none",
-        asks="16 vCPUs and 64 GiB each, on SSD, in az2, with QEMU 6.2 or newer.",
-        look_at="Each claim leaves less for the next, so they spread over many hosts.",
-        spec=_spec(
-            "ten",
-            ("r.2xlarge", 16, 65_536, 400),
-            _ON_SSD | {"capabilities:hypervisor_version": ">= 6002000"},
-            count=10,
-        )
-        | {"availability_zone": "az2"},
+        "ten",
+        "Ten database servers at once, all or none",
+        "16 vCPUs and 64 GiB each, on SSD, in az2, with QEMU 6.2 or newer.",
+        "Each claim leaves less for the next, so they spread over many hosts.",
+        _TEN | {"availability_zone": "az2"},
     ),
     SampleRequest(
-        name="impossible",
-        title="A request without a valid host: a confidential server",
-        asks="32 vCPUs, 256 GiB, on SSD, its memory encrypted by AMD SEV-ES.",
-        look_at="The last line names the only constraint that keeps hosts from fitting.",
-        spec=_spec(
-            "impossible",
-            ("c.confidential", 32, 262_144, 500),
-            _ON_SSD | {"trait:HW_CPU_X86_AMD_SEV_ES": "required"},
-        ),
+        "impossible",
+        "A request without a valid host: a confidential server",
+        "32 vCPUs, 256 GiB, on SSD, its memory encrypted by AMD SEV-ES.",
+        "The last line names the only constraint that keeps hosts from fitting.",
+        _spec("impossible", ("c.confidential", 32, 262_144, 500), _ENCRYPTED),
     ),
 )
 
@@ -415,9 +367,9 @@ class Demo:
 
     def place(self, request: SampleRequest) -> DemoPlacement:
         """Explain a request, then select hosts and claim on the same state of the cloud."""
-        explanation = self.scheduler.explain(request.spec, overrides={}, view=EVERYTHING)
+        explanation = self.scheduler.explain(request.spec, view=EVERYTHING).answer
         try:
-            answer = self.scheduler.select_destinations(request.spec)
+            answer = self.scheduler.select_destinations(request.spec).answer
         except NoValidHost as error:
             return DemoPlacement(request, explanation, refused=error.detail)
         pairs = zip(request.spec["instance_uuids"], answer["selections"], strict=True)
@@ -443,18 +395,13 @@ def open_demo(directory: Path, clock: Clock, random: Random) -> Iterator[Demo]:
             "images": [_LINUX, _WINDOWS],
         }
         sync(database, clock)
-        database.write(partial(load, cloud=cloud, settings=settings, now=now))
+        database.write(lambda connection: load(connection, cloud, settings, now))
         scheduler = Scheduler(
             database=database, settings=settings, clock=clock, random=random, memory=ProcessCaches()
         )
         yield Demo(cloud, scheduler)
     finally:
         database.dispose()
-
-
-def load(connection: Connection, cloud: Json, settings: Settings, now: datetime) -> None:
-    """Load a fleet document within the caller's write transaction."""
-    apply(connection, merge(connection, cloud, settings, now), lambda _what: None)
 
 
 def _write_config(directory: Path) -> Path:

@@ -27,11 +27,11 @@ LOG = log.getLogger(__name__)
 #: Counts the capacity for flavors of these names.
 CountFlavors = Callable[[Sequence[str]], CapacityFigures]
 #: Maximum age of cached figures, in seconds.
-KEPT = 60
+MAX_AGE = 60
 #: Maximum number of flavors, the first of the option.
-MOST = 50
+MAX_FLAVORS = 50
 #: The name of the thread that counts.
-THREAD = "capacity of flavors"
+THREAD_NAME = "capacity of flavors"
 _PREFIX = "placement_sched_scheduler_capacity"
 #: Reads the current figures. Raises :class:`Error` if it cannot.
 ReadFigures = Callable[[], CloudFigures]
@@ -39,13 +39,13 @@ _CLOUD_PREFIX = "placement_sched"
 
 
 class ReadGauges(Collector):
-    """Gauges that a scrape reads again if they are ``kept`` seconds old.
+    """Gauges that a scrape reads again if they are ``max_age`` seconds old.
 
     A single thread at a time reads the gauges. Other scrapes show the cached gauges.
     """
 
-    def __init__(self, kept: float) -> None:
-        self._kept = kept
+    def __init__(self, max_age: float) -> None:
+        self._max_age = max_age
         self._lock = Lock()
         self._read_at: float | None = None
 
@@ -64,7 +64,7 @@ class ReadGauges(Collector):
 
     def _read_if_due(self) -> None:
         now = time.monotonic()
-        if self._read_at is None or now - self._read_at >= self._kept:
+        if self._read_at is None or now - self._read_at >= self._max_age:
             age = self._read()
             self._read_at = None if age is None else now - age
 
@@ -140,7 +140,7 @@ class CapacityGauges(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the gauges of the latest count, or none before the first count."""
-        names = tuple(dict.fromkeys(self._flavors()))[:MOST]
+        names = tuple(dict.fromkeys(self._flavors()))[:MAX_FLAVORS]
         if not names:
             return
         self._read_file()
@@ -159,7 +159,9 @@ class CapacityGauges(Collector):
             return
         if self._turn.acquire(blocking=False):
             self._requested, self._tried_at = names, now
-            Thread(target=self._count_and_share, args=(names,), name=THREAD, daemon=True).start()
+            Thread(
+                target=self._count_and_share, args=(names,), name=THREAD_NAME, daemon=True
+            ).start()
 
     def _count_and_share(self, names: tuple[str, ...]) -> None:
         try:
@@ -185,19 +187,19 @@ class CapacityGauges(Collector):
     def _read_file(self) -> None:
         if (shared := self._file.read()) is None:
             return
-        theirs = CapacityFigures.from_json(shared)
+        shared_figures = CapacityFigures.from_json(shared)
         current = self._figures
         if (
             current is None
-            or theirs.counted_at > current.counted_at
+            or shared_figures.counted_at > current.counted_at
             or current.counted_at > time.time()
         ):
-            self._figures = theirs
+            self._figures = shared_figures
 
 
 def _is_young(since: float, now: float) -> bool:
     # A time in the future is from before the clock was set back.
-    return 0 <= now - since < KEPT
+    return 0 <= now - since < MAX_AGE
 
 
 def _gauges(figures: CapacityFigures, names: Sequence[str]) -> Iterator[GaugeMetricFamily]:
@@ -240,14 +242,14 @@ class CloudGauges(ReadGauges):
 
     def __init__(self, read: ReadFigures, directory: str | None) -> None:
         """Set the function that reads the figures, and the workers' directory."""
-        super().__init__(KEPT)
+        super().__init__(MAX_AGE)
         self._read_figures = read
         self._file = SharedFile(directory, "cloud_figures.json")
         self._figures: CloudFigures | None = None
 
     def _read(self) -> float | None:
         age = self._file.age()
-        if age is not None and age < KEPT:
+        if age is not None and age < MAX_AGE:
             if (shared := self._file.read()) is None:
                 return None
             self._figures = CloudFigures.from_json(shared)

@@ -93,10 +93,10 @@ def _check_limit(noun: str, count: int, limit: int) -> None:
 def _apply(image: StoredImage, change: ImageChange) -> StoredImage:
     name, value = change.name, change.value
     check_settable(name)
-    there = name in SETTABLE or name in image.properties
-    if change.operation == "add" and there and change.must_be_new:
+    exists = name in SETTABLE or name in image.properties
+    if change.operation == "add" and exists and change.must_be_new:
         raise Conflict(f"Property {name} already present.")
-    if change.operation != "add" and not there:
+    if change.operation != "add" and not exists:
         raise Conflict(f"Property {name} does not exist.")
     if name not in SETTABLE:
         properties = {**image.properties, name: value}

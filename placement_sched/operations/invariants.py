@@ -14,7 +14,7 @@ from placement_sched.model.provider import capacity_of
 from placement_sched.store import checks, row_counts
 
 #: Maximum number of violations that are listed per invariant.
-MOST = 1000
+MAX_VIOLATIONS = 1000
 
 _PROVIDER = "provider {name} ({provider})"
 _MESSAGES: Mapping[Invariant, str] = {
@@ -76,7 +76,7 @@ def verify(database: Database) -> Verified:
     with database.snapshot() as connection:
         counted = row_counts.count_rows(connection)
         try:
-            for invariant, row in checks.violations(connection, MOST + 1):
+            for invariant, row in checks.violations(connection, MAX_VIOLATIONS + 1):
                 violations.append(_describe(invariant, row))
         except ValueError as wrong:
             raise Invalid(f"the database has a time that cannot be read: {wrong}") from None
@@ -87,12 +87,12 @@ def verify(database: Database) -> Verified:
         key=lambda item: (order.index(Invariant(item.invariant)), item.allowed, item.detail)
     )
     by_invariant = groupby(violations, key=attrgetter("invariant"))
-    named = [violation for _, same in by_invariant for violation in islice(same, MOST)]
+    named = [violation for _, same in by_invariant for violation in islice(same, MAX_VIOLATIONS)]
     return Verified(
         violations=tuple(item for item in named if not item.allowed),
         allowed=tuple(item for item in named if item.allowed),
         checked={name: getattr(counted, name) for name in _CHECKED},
-        cut=frozenset(invariant for invariant in order if numbers[invariant] > MOST),
+        cut=frozenset(invariant for invariant in order if numbers[invariant] > MAX_VIOLATIONS),
     )
 
 

@@ -4,6 +4,7 @@
 import ast
 import inspect
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeGuard
 
 from placement_sched.config.conf import CONF
 from placement_sched.config.opts import Conf
@@ -40,7 +41,7 @@ _METHODS: Mapping[type, tuple[str, ...]] = {
     BaseHostFilter: ("rejection", "prepare", "verdicts", *NOVA_FILTER),
     BaseHostWeigher: ("column", "weights", *NOVA_WEIGHER),
 }
-_FLAVOR = {"id": "check", "name": "check", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
+_FLAVOR = {"id": 1, "name": "check", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
 _PLAIN = {"flavor": {**_FLAVOR, "extra_specs": {}}, "num_instances": 1, "project_id": "check"}
 #: The requests of the dry run: with and without extra specs, image and hints.
 REQUESTS: Mapping[str, Mapping[str, Any]] = {
@@ -181,6 +182,46 @@ def _implements(kind: type, base: type) -> bool:
     return any(getattr(kind, name) is not getattr(base, name) for name in _METHODS[base])
 
 
+def find_missing_methods(kinds: Iterable[type]) -> list[Finding]:
+    """Return a finding for each method that a class calls on itself and does not have.
+
+    The base class of a fork may have it. A dry run finds it only if a made-up host reaches the
+    call.
+    """
+    problem = (
+        "the class calls this method and lacks it: add it to the base class in a file "
+        "nova/scheduler/filters/__init__.py or nova/scheduler/weights/__init__.py"
+    )
+    return [
+        Finding(source_of(kind), 0, f"{kind.__name__}.{name}", "missing", problem)
+        for kind in kinds
+        for name in _missing_methods(kind)
+    ]
+
+
+def _missing_methods(kind: type) -> list[str]:
+    called, assigned = set(), set()
+    for base in kind.__mro__[:-1]:
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
+        except (OSError, TypeError, SyntaxError):  # made at run time
+            return []
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and base is kind and _is_of_self(node.func):
+                called.add(node.func.attr)
+            elif _is_of_self(node) and isinstance(node.ctx, ast.Store):
+                assigned.add(node.attr)
+    return sorted(name for name in called - assigned if not hasattr(kind, name))
+
+
+def _is_of_self(node: ast.AST) -> TypeGuard[ast.Attribute]:
+    return (
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    )
+
+
 def third_party_classes(settings: Settings) -> list[type]:
     """Return the enabled filters and weighers that do not belong to this package."""
     plugins = plugins_for(settings)
@@ -233,7 +274,7 @@ def _try(scheduler: Scheduler, kind: type) -> Finding:
         try:
             trial = replace(scheduler, settings=scheduler.settings.with_overrides(values))
             with tolerate_failures():
-                trial.explain(dict(request), overrides={}, view=ExplanationView())
+                trial.explain(dict(request), view=ExplanationView())
         except Error as error:
             return Finding(file, 0, path, "fails", f"fails for {title}: {error.detail}")
     return Finding(file, 0, path, "runs")
@@ -285,5 +326,5 @@ def check_enabled(settings: Settings) -> Sequence[Finding]:
     kinds = third_party_classes(settings)
     files = dict.fromkeys(source_of(kind) for kind in kinds)
     findings = [each for file in files for each in check_source(file, settings.conf)]
-    findings += dry_run(kinds, settings)
+    findings += [*find_missing_methods(kinds), *dry_run(kinds, settings)]
     return [finding for finding in findings if finding.problem]

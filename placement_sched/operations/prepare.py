@@ -12,7 +12,7 @@ from oslo_log import log
 
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.search import find, prepare
-from placement_sched.candidates.summaries import Summaries, SummaryFields
+from placement_sched.candidates.summaries import render_summaries
 from placement_sched.config.settings import Settings
 from placement_sched.db.migrate import (
     check_revision,
@@ -29,7 +29,7 @@ from placement_sched.operations.adopt import check_adopted, sync_standards
 LOG = log.getLogger(__name__)
 #: Maximum number of threads that prepare or wait for it. A server has more threads, so that others
 #: can answer health checks.
-PLACES = 3
+MAX_PREPARING = 3
 #: Seconds that a thread waits for another thread to prepare the database.
 _MAX_WAIT = 3.0
 #: Net allocations of objects that start a garbage collection (Python's default: 700).
@@ -39,7 +39,6 @@ _BUSY = "the database is being prepared; try again"
 _WARM_UP_QUERY = CandidatesQuery(
     groups=(RequestGroup(resources=(("VCPU", 1), ("MEMORY_MB", 1), ("DISK_GB", 1))),), limit=1000
 )
-_WARM_UP_FIELDS = SummaryFields(classes=None, traits=True, tree=True)
 
 
 def sync(database: Database, clock: Clock) -> None:
@@ -85,8 +84,8 @@ class Preparation:
     """Task before every request that prepares the database once per process.
 
     After the first success, a call only reads an attribute. While the database is unavailable, each
-    call tries again. While it is locked, at most :data:`PLACES` threads wait for it. After the
-    preparation, each call runs all tasks of ``upkeep``.
+    call tries again. While it is locked, at most :data:`MAX_PREPARING` threads wait for it. After
+    the preparation, each call runs all tasks of ``upkeep``.
 
     ``accepted`` is shared by the workers of a server, and becomes true when a worker finds the
     schema of this release. From then on, a server and its replaced workers also accept the schema
@@ -104,7 +103,7 @@ class Preparation:
         self._accepted = ctypes.c_bool(False) if accepted is None else accepted
         self._may_sync = may_sync(settings, database)
         self._database, self._clock, self._upkeep = database, clock, upkeep
-        self._slots, self._lock = Semaphore(PLACES), Lock()
+        self._slots, self._lock = Semaphore(MAX_PREPARING), Lock()
         self._done = False
 
     def __call__(self) -> None:
@@ -156,7 +155,6 @@ class Preparation:
 def warm_up(
     database: Database,
     sources: Callable[[Connection], ProviderSource],
-    summaries: Summaries,
     settings: Settings,
     random: Random,
 ) -> None:
@@ -170,7 +168,7 @@ def warm_up(
         search = prepare(source, _WARM_UP_QUERY)
         candidates = find(source, search, settings, random)
         providers = candidates.providers if candidates.trees is None else candidates.trees
-        summaries.render(source, providers, search.names.class_names, _WARM_UP_FIELDS)
+        render_summaries(source, providers)
 
 
 def freeze_loaded_objects() -> None:

@@ -148,6 +148,7 @@ class OwnPlacement:
         outlived: Collection[ProviderTrait],
         rebound: Mapping[ProviderTrait, str],
         forgotten: Collection[ProviderTrait],
+        planned: Mapping[ProviderTrait, str],  # noqa: ARG002 - recorded with their changes
     ) -> None:
         """Record another aggregate for some pairs, and remove others from the record.
 
@@ -223,13 +224,13 @@ class SyncRun:
         """Make a change and record its result."""
         if self.dry_run:
             done = self._existing if change.adding else frozenset(change.providers)
-            there = done & change.providers.keys()
-            changed = ChangeResult(there, frozenset(change.providers.keys() - there))
+            existing = done & change.providers.keys()
+            changed = ChangeResult(existing, frozenset(change.providers.keys() - existing))
         else:
             changed = self.placement.change(change)
         pairs = {(uuid, change.name) for uuid in changed.done}
-        mine, opposite = (self.added, self.removed) if change.adding else (self.removed, self.added)
-        mine |= pairs - opposite
+        same, opposite = (self.added, self.removed) if change.adding else (self.removed, self.added)
+        same |= pairs - opposite
         opposite -= pairs
         self._report(change, changed)
 
@@ -335,8 +336,8 @@ def _undo_outdated(run: SyncRun, read_hosts: ReadHosts) -> None:
         wanted = frozenset[str]() if current is None else now.nodes_in(current)
         if back := removed[uuid] & wanted:
             run.change(_change(uuid, back, adding=True))
-        if gone := (added[uuid] & now.host_of.keys()) - wanted:
-            run.change(_change(uuid, gone, adding=False))
+        if outdated := (added[uuid] & now.host_of.keys()) - wanted:
+            run.change(_change(uuid, outdated, adding=False))
 
 
 def _change(aggregate: str, providers: Iterable[str], *, adding: bool) -> ProviderChange:
@@ -410,7 +411,7 @@ def _synchronise(run: SyncRun, scope: Collection[HostAggregate], *, everything: 
     }
     run.problems += [*_report_rejected_traits(scope, rejected), *required_elsewhere.values()]
     if not run.dry_run:
-        placement.update_record(whole_record.outlived, rebound, over - carried.keys())
+        placement.update_record(whole_record.outlived, rebound, over - carried.keys(), lacking)
     for trait in sorted(named - existing - rejected):
         if not run.dry_run:
             placement.create_trait(trait)

@@ -10,18 +10,22 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
-from itertools import groupby
 
 from placement_sched.db import migrate
-from placement_sched.db.sql import batches
+from placement_sched.db.sql import batches, grouped, nested
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConcurrentUpdate, Conflict, Invalid, NotFound
 from placement_sched.model.clock import Clock
-from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.decision import Decision
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.instance import Instance
-from placement_sched.model.provider import INSTANCE_TYPE, UNCHECKED, Allocation, ConsumerClaim
+from placement_sched.model.provider import (
+    INSTANCE_TYPE,
+    SHARES,
+    UNCHECKED,
+    Allocation,
+    ConsumerClaim,
+)
 from placement_sched.model.retry import retrying
 from placement_sched.operations.aggregates import find_faults
 from placement_sched.scheduler.policies.registry import Policies
@@ -31,8 +35,6 @@ from placement_sched.store.checks import on_other_hosts, orphans, still_orphans
 from placement_sched.store.compute import compute_nodes, host_aggregates, instances, services
 from placement_sched.store.placement import allocations, resource_providers, traits
 
-#: Trait of providers that share their resources, and are not hosts (os-traits).
-_SHARES = "MISC_SHARES_VIA_AGGREGATE"
 #: Maximum number of consumers per transaction, as other writers wait for its locks.
 _BATCH = 500
 #: Maximum number of attempts to write a batch after concurrent changes of its consumers.
@@ -53,70 +55,24 @@ class UnverifiedReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class UnverifiedConsumer:
-    """A consumer that may be an instance, with the reason and its hosts.
+    """A consumer that may be an instance, with the reason and its hosts in ``about``.
 
     ``has_type`` is true if the consumer has a consumer type, which this service always sets.
     """
 
     consumer: str
-    doubt: UnverifiedReason
+    reason: UnverifiedReason
     about: tuple[str, ...]
     has_type: bool = True
 
 
-#: Classifies consumers that are not recorded instances by all their allocations. The value is the
-#: reason why a consumer may be an instance, or None for an instance that is gone.
-Judge = Callable[[Connection, Sequence[Allocation]], dict[str, UnverifiedConsumer | None]]
-
-
-def classify_all_recorded(
-    connection: Connection, rows: Sequence[Allocation]
-) -> dict[str, UnverifiedConsumer | None]:
-    """Classify consumers, given that all instances are recorded in this database.
-
-    Only a consumer without a type, which may be a migration of nova, remains unverified.
-    """
-    names = resource_providers.names_of(connection, {row.provider_uuid for row in rows})
-    doubts: dict[str, UnverifiedConsumer | None] = {}
-    for uuid, group in by_consumer(rows).items():
-        about = {names.get(row.provider_uuid, row.provider_uuid) for row in group}
-        doubt = UnverifiedConsumer(
-            uuid, UnverifiedReason.NO_TYPE, tuple(sorted(about)), has_type=False
-        )
-        doubts[uuid] = None if _has_type(group) else doubt
-    return doubts
-
-
-def classify_by_records(
-    connection: Connection, rows: Sequence[Allocation]
-) -> dict[str, UnverifiedConsumer | None]:
-    """Classify consumers by instance records, if the records are complete.
-
-    The records are incomplete in a database that OpenStack placement created, in a database without
-    any record, on a host that reports more instances than are recorded, and on a provider of a host
-    without reports. A consumer without a type was created by nova, for an instance or a migration.
-    The number of SQL statements depends only on the number of batches.
-    """
-    hosts = _RecordedHosts(connection, rows)
-    return {uuid: hosts.doubt(uuid, group) for uuid, group in by_consumer(rows).items()}
-
-
-def by_consumer(rows: Iterable[Allocation]) -> dict[str, list[Allocation]]:
+def _by_consumer(rows: Iterable[Allocation]) -> dict[str, list[Allocation]]:
     """Return allocations by consumer uuid, in the order of the uuids."""
-    ordered = sorted(rows, key=lambda row: row.consumer.uuid)
-    return {uuid: list(group) for uuid, group in groupby(ordered, lambda row: row.consumer.uuid)}
+    return grouped((row.consumer.uuid, row) for row in sorted(rows, key=lambda r: r.consumer.uuid))
 
 
-def amounts_by_provider(rows: Iterable[Allocation]) -> dict[str, dict[str, int]]:
-    """Return amounts by provider uuid and resource class for a consumer."""
-    amounts: dict[str, dict[str, int]] = {}
-    for row in rows:
-        amounts.setdefault(row.provider_uuid, {})[row.resource_class] = row.used
-    return amounts
-
-
-def _has_type(rows: Sequence[Allocation]) -> bool:
-    return rows[0].consumer.consumer_type == INSTANCE_TYPE
+def _amounts_by_provider(rows: Iterable[Allocation]) -> dict[str, dict[str, int]]:
+    return dict(nested((row.provider_uuid, row.resource_class, row.used) for row in rows))
 
 
 def may_be_outdated(database: Database) -> bool:
@@ -129,16 +85,26 @@ def may_be_outdated(database: Database) -> bool:
         return migrate.is_recorded(connection)
 
 
-class _RecordedHosts:
-    """The recorded hosts and instances that are needed to classify consumers."""
+class _InstanceRecords:
+    """The recorded hosts and instances, to verify that a consumer is no instance any more.
 
-    def __init__(self, connection: Connection, rows: Sequence[Allocation]) -> None:
+    The records are incomplete in a database that OpenStack placement created, in a database without
+    any record, on a host that reports more instances than are recorded, and on a provider of a host
+    without reports. With ``all_recorded`` they are complete. A consumer without a type was created
+    by nova, for an instance or a migration. The number of SQL statements depends only on the number
+    of batches.
+    """
+
+    def __init__(
+        self, connection: Connection, rows: Sequence[Allocation], *, all_recorded: bool
+    ) -> None:
+        self._all_recorded = all_recorded
         #: Reason why all consumers of the database may be instances, or None.
-        self._common_doubt: UnverifiedReason | None = None
-        if migrate.is_recorded(connection):
-            self._common_doubt = UnverifiedReason.ADOPTED
-        elif not instances.is_any(connection):
-            self._common_doubt = UnverifiedReason.NOTHING_RECORDED
+        self._common_reason: UnverifiedReason | None = None
+        if not all_recorded and migrate.is_recorded(connection):
+            self._common_reason = UnverifiedReason.ADOPTED
+        elif not all_recorded and not instances.is_any(connection):
+            self._common_reason = UnverifiedReason.NOTHING_RECORDED
         uuids = {row.provider_uuid for row in rows}
         providers = resource_providers.by_uuids(connection, uuids)
         roots = {provider.root_uuid for provider in providers.values()}
@@ -151,45 +117,43 @@ class _RecordedHosts:
         #: The hosts of providers, or the name of a provider without a host.
         self._names = {uuid: provider.name for uuid, provider in providers.items()}
         self._names |= {uuid: node.host for uuid, node in self._nodes.items()}
-        self._sharing = traits.carriers(connection, [_SHARES]).get(_SHARES, frozenset())
+        self._sharing = traits.carriers(connection, [SHARES]).get(SHARES, frozenset())
         hosts = {node.host for node in nodes.values()}
         self._recorded = instances.counts_on_hosts(connection, hosts)
 
-    def doubt(self, consumer: str, rows: Sequence[Allocation]) -> UnverifiedConsumer | None:
-        uuids = {row.provider_uuid for row in rows}
-        has_type = _has_type(rows)
-        if self._common_doubt is not None:
-            return UnverifiedConsumer(consumer, self._common_doubt, self._names_of(uuids), has_type)
-        if not has_type:
-            return UnverifiedConsumer(
-                consumer, UnverifiedReason.NO_TYPE, self._names_of(uuids), has_type
-            )
-        # Providers that may belong to a host without reports.
-        unreported = uuids - self._nodes.keys() - self._sharing
-        if unreported:
-            return UnverifiedConsumer(
-                consumer, UnverifiedReason.NOT_REPORTED, self._names_of(unreported)
-            )
-        on_nodes = {uuid: self._nodes[uuid] for uuid in uuids & self._nodes.keys()}
-        recorded = {uuid: self._recorded_on(node) for uuid, node in on_nodes.items()}
-        beyond = {
-            uuid
-            for uuid, node in on_nodes.items()
-            if int(node.stats.get("num_instances", 0)) > recorded[uuid]
-        }
-        return (
-            UnverifiedConsumer(consumer, UnverifiedReason.MORE_REPORTED, self._names_of(beyond))
-            if beyond
-            else None
-        )
+    def verify(self, consumer: str, rows: Sequence[Allocation]) -> UnverifiedConsumer | None:
+        """Return the reason why a consumer may be an instance, or None if it is gone."""
+        about = {row.provider_uuid for row in rows}
+        has_type = rows[0].consumer.consumer_type == INSTANCE_TYPE
+        reason = self._common_reason
+        if reason is None and not has_type:
+            reason = UnverifiedReason.NO_TYPE
+        elif reason is None and not self._all_recorded:
+            reason, about = self._find_incomplete(about)
+        if reason is None:
+            return None
+        names = {self._names.get(uuid, uuid) for uuid in about}
+        return UnverifiedConsumer(consumer, reason, tuple(sorted(names)), has_type)
 
-    def _recorded_on(self, node: ComputeNode) -> int:
+    def _find_incomplete(self, uuids: set[str]) -> tuple[UnverifiedReason | None, set[str]]:
+        """Return providers of hosts without reports, or with fewer records than instances."""
+        if unreported := uuids - self._nodes.keys() - self._sharing:
+            return UnverifiedReason.NOT_REPORTED, unreported
+        incomplete = {
+            uuid
+            for uuid in uuids & self._nodes.keys()
+            if self._count_reported(uuid) > self._count_recorded(uuid)
+        }
+        return (UnverifiedReason.MORE_REPORTED if incomplete else None), incomplete
+
+    def _count_reported(self, uuid: str) -> int:
+        return int(self._nodes[uuid].stats.get("num_instances", 0))
+
+    def _count_recorded(self, uuid: str) -> int:
         # An instance may be recorded on a host without its node.
+        node = self._nodes[uuid]
         names = (node.hypervisor_hostname, None)
         return sum(self._recorded.get((node.host, name), 0) for name in names)
-
-    def _names_of(self, providers: Iterable[str]) -> tuple[str, ...]:
-        return tuple(sorted({self._names.get(uuid, uuid) for uuid in providers}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +176,7 @@ class Audit:
 
     orphaned: tuple[OrphanAllocation, ...]
     #: Consumers without a record that may still be instances.
-    doubtful: tuple[UnverifiedConsumer, ...] = ()
+    unverified: tuple[UnverifiedConsumer, ...] = ()
     deleted: int = 0
     #: Messages about policies of aggregates. They are never fixed automatically.
     policy_faults: tuple[str, ...] = ()
@@ -227,10 +191,10 @@ class Audit:
 class Auditor:
     """Audit of the providers of all compute nodes, or only of ``provider_uuid``.
 
-    ``no_owner`` are the default project and user of consumers, ``policies`` the valid policies of
-    aggregates, and ``judge`` classifies consumers. Consumers in ``named``, listed by the operator,
-    are gone unless they are recorded instances. A host is down after ``down_time`` seconds without
-    a heartbeat.
+    ``no_owner`` are the default project and user of consumers, and ``policies`` the valid policies
+    of aggregates. With ``all_recorded``, all instances are recorded in this database. Consumers in
+    ``named``, listed by the operator, are gone unless they are recorded instances. A host is down
+    after ``down_time`` seconds without a heartbeat.
     """
 
     database: Database
@@ -238,36 +202,46 @@ class Auditor:
     no_owner: tuple[str, str]
     provider_uuid: str | None = None
     policies: Policies | None = None
-    judge: Judge = classify_by_records
+    all_recorded: bool = False
     named: frozenset[str] = frozenset()
     down_time: int = 60
 
     def find(self) -> Audit:
         """Find orphaned allocations, or raise :class:`NotFound` for an unknown provider."""
         with self.database.read() as connection:
-            consumers = orphans(connection, self._provider_id(connection))
-            rows = allocations.of_consumers(connection, consumers)
-            doubts = self._doubts(connection, rows)
-            mine = [row for row in rows if not doubts[row.consumer.uuid] and self._is_audited(row)]
-            names = resource_providers.by_uuids(connection, {row.provider_uuid for row in mine})
-            left_by_moves = self._find_left_over(connection)
+            orphaned, unverified = self._find_orphaned(connection)
             policy_faults: tuple[str, ...] = ()
             if self.policies is not None:
                 policy_faults = tuple(
                     find_faults(host_aggregates.snapshot(connection), self.policies)
                 )
-        return Audit(
-            orphaned=tuple(
-                OrphanAllocation(
-                    consumer, uuid, names[uuid].name if uuid in names else uuid, resources
-                )
-                for consumer, group in by_consumer(mine).items()
-                for uuid, resources in sorted(amounts_by_provider(group).items())
-            )
-            + left_by_moves,
-            doubtful=tuple(doubt for _, doubt in sorted(doubts.items()) if doubt),
-            policy_faults=policy_faults,
-        )
+        return Audit(orphaned=orphaned, unverified=unverified, policy_faults=policy_faults)
+
+    def _find_orphaned(
+        self, connection: Connection, consumers: Sequence[str] | None = None
+    ) -> tuple[tuple[OrphanAllocation, ...], tuple[UnverifiedConsumer, ...]]:
+        """Return orphaned allocations and unverified consumers, or only of ``consumers``."""
+        provider_id = None
+        if self.provider_uuid is not None:
+            provider_id = resource_providers.by_uuid(connection, self.provider_uuid).id
+        uuids: Collection[str]
+        if consumers is None:
+            uuids = orphans(connection, provider_id)
+        else:
+            uuids = still_orphans(connection, consumers, provider_id)
+        rows = allocations.of_consumers(connection, sorted(uuids))
+        records = _InstanceRecords(connection, rows, all_recorded=self.all_recorded)
+        unverified = {
+            uuid: reason
+            for uuid, group in _by_consumer(rows).items()
+            if uuid not in self.named and (reason := records.verify(uuid, group))
+        }
+        audited = [
+            row for row in rows if row.consumer.uuid not in unverified and self._is_audited(row)
+        ]
+        names = resource_providers.names_of(connection, {row.provider_uuid for row in audited})
+        left_over = self._find_left_over(connection, consumers)
+        return (*_group(audited, names), *left_over), tuple(unverified.values())
 
     def delete(self, audit: Audit, progress: Callable[[int, int | None], None]) -> Audit:
         """Delete the allocations that are still orphaned, in batches."""
@@ -290,31 +264,26 @@ class Auditor:
             ) from None
 
     def _free(self, connection: Connection, consumers: Sequence[str]) -> int:
-        orphan_uuids = still_orphans(connection, consumers, self._provider_id(connection))
-        rows = allocations.of_consumers(connection, sorted(orphan_uuids))
-        doubts = self._doubts(connection, rows)
+        orphaned, _ = self._find_orphaned(connection, consumers)
+        removed = {(item.consumer, item.provider_uuid) for item in orphaned}
+        rows = allocations.of_consumers(connection, sorted({uuid for uuid, _ in removed}))
         claims = [
-            self._claim(group, self._is_audited)
-            for uuid, group in by_consumer(rows).items()
-            if not doubts[uuid]
-        ]
-        left_over = {
-            (item.consumer, item.provider_uuid)
-            for item in self._find_left_over(connection, consumers)
-        }
-        rows = allocations.of_consumers(connection, sorted({uuid for uuid, _ in left_over}))
-        claims += [
-            self._claim(group, lambda row: (row.consumer.uuid, row.provider_uuid) in left_over)
-            for group in by_consumer(rows).values()
+            ConsumerClaim(
+                consumer=uuid.lower(),
+                allocations=_amounts_by_provider(
+                    row for row in group if (uuid, row.provider_uuid) not in removed
+                ),
+                project_id=group[0].consumer.project_id or self.no_owner[0],
+                user_id=group[0].consumer.user_id or self.no_owner[1],
+                # Very old databases have consumers with allocations but without a record.
+                generation=UNCHECKED
+                if group[0].consumer.generation is None
+                else group[0].consumer.generation,
+            )
+            for uuid, group in _by_consumer(rows).items()
         ]
         allocations.replace(connection, claims, self.clock())
         return len(claims)
-
-    def _doubts(
-        self, connection: Connection, rows: Sequence[Allocation]
-    ) -> dict[str, UnverifiedConsumer | None]:
-        doubts = self.judge(connection, rows)
-        return {uuid: None if uuid in self.named else doubt for uuid, doubt in doubts.items()}
 
     def _find_left_over(
         self, connection: Connection, uuids: Collection[str] | None = None
@@ -341,40 +310,27 @@ class Auditor:
         )
         providers = resource_providers.by_uuids(connection, {row.provider_uuid for row in rows})
         places = {item.uuid: item.host for item in instances.by_uuids(connection, roots)}
-        mine = [
+        audited = [
             row
             for row in rows
             if self._is_audited(row)
             and providers[row.provider_uuid].root_uuid in roots[row.consumer.uuid]
         ]
+        names = {uuid: provider.name for uuid, provider in providers.items()}
         return tuple(
-            OrphanAllocation(
-                consumer, uuid, providers[uuid].name, resources, runs_on=places[consumer]
-            )
-            for consumer, group in by_consumer(mine).items()
-            for uuid, resources in sorted(amounts_by_provider(group).items())
-        )
-
-    def _claim(
-        self, rows: Sequence[Allocation], is_removed: Callable[[Allocation], bool]
-    ) -> ConsumerClaim:
-        owner = rows[0].consumer
-        return ConsumerClaim(
-            consumer=owner.uuid.lower(),
-            allocations=amounts_by_provider(row for row in rows if not is_removed(row)),
-            project_id=owner.project_id or self.no_owner[0],
-            user_id=owner.user_id or self.no_owner[1],
-            # Very old databases have consumers with allocations but without a record.
-            generation=UNCHECKED if owner.generation is None else owner.generation,
+            replace(item, runs_on=places[item.consumer]) for item in _group(audited, names)
         )
 
     def _is_audited(self, row: Allocation) -> bool:
         return self.provider_uuid in {None, row.provider_uuid}
 
-    def _provider_id(self, connection: Connection) -> int | None:
-        if self.provider_uuid is None:
-            return None
-        return resource_providers.by_uuid(connection, self.provider_uuid).id
+
+def _group(rows: Iterable[Allocation], names: Mapping[str, str]) -> list[OrphanAllocation]:
+    return [
+        OrphanAllocation(consumer, uuid, names.get(uuid, uuid), resources)
+        for consumer, group in _by_consumer(rows).items()
+        for uuid, resources in sorted(_amounts_by_provider(group).items())
+    ]
 
 
 class HealOutcome(Enum):
@@ -439,7 +395,7 @@ class Healer:
             if self.wanted.limit is not None and healed >= self.wanted.limit:
                 return
 
-    def to_look_at(self) -> int:
+    def count(self) -> int:
         """Return the number of instances to examine."""
         if self.wanted.instance is not None:
             return 1
@@ -520,8 +476,8 @@ class Healer:
     ) -> list[tuple[Healing, ConsumerClaim | None]]:
         """Return results and claims for the instances, until ``limit`` are to be healed."""
         recorded = instances.by_uuids(connection, uuids, lock=lock)
-        allocations_by_consumer = by_consumer(allocations.of_consumers(connection, uuids))
-        held_of = {uuid.lower(): group for uuid, group in allocations_by_consumer.items()}
+        allocations_by_consumer = _by_consumer(allocations.of_consumers(connection, uuids))
+        rows_by_uuid = {uuid.lower(): group for uuid, group in allocations_by_consumer.items()}
         nodes = compute_nodes.uuids_by_name(connection, {item.host or "" for item in recorded})
         decided = decisions.of_instances(connection, uuids)
         results: list[tuple[Healing, ConsumerClaim | None]] = []
@@ -530,7 +486,9 @@ class Healer:
                 break
             node = nodes.get((instance.host or "", instance.node or ""))
             decision = decided.get(instance.uuid)
-            results.append(self._plan(instance, held_of.get(instance.uuid, ()), node, decision))
+            results.append(
+                self._plan(instance, rows_by_uuid.get(instance.uuid, ()), node, decision)
+            )
         return results
 
     def _plan(
@@ -544,7 +502,7 @@ class Healer:
         if reason := self._reason_to_skip(instance, rows):
             return end(outcome=HealOutcome.SKIPPED, reason=reason), None
         if rows and not self.wanted.force:
-            wanted = amounts_by_provider(rows)
+            wanted = _amounts_by_provider(rows)
         elif node is None:
             reason = f"there is no compute node {instance.node} of host {instance.host}"
             return end(outcome=HealOutcome.NO_NODE, reason=reason), None

@@ -86,18 +86,18 @@ def update(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) 
     by_id = {ids[uuid]: name for uuid, name in renamed.items()}
     resource_providers.rename_many(connection, by_id, now)
     locked = resource_providers.lock(connection, ids.values())
-    if gone := sorted(uuid for uuid, number in ids.items() if number not in locked):
+    if deleted := sorted(uuid for uuid, number in ids.items() if number not in locked):
         raise ConcurrentUpdate(
-            f"Resource provider {gone[0]} has just been deleted; try again.",
+            f"Resource provider {deleted[0]} has just been deleted; try again.",
             code="scheduler.concurrent_update",
         )
-    made = {ids[node.uuid]: inventories_of(node) for node in nodes}
+    reported = {ids[node.uuid]: inventories_of(node) for node in nodes}
     lacking = {
         number: classes
-        for number, rows in made.items()
+        for number, rows in reported.items()
         if (classes := set(REPORTED_CLASSES) - {inventory.resource_class for inventory in rows})
     }
-    changed = inventories.replace_many(connection, made, now)
+    changed = inventories.replace_many(connection, reported, now)
     changed |= inventories.remove(connection, lacking)
     resource_providers.bump_generations(connection, changed, now)
     return frozenset(new)
@@ -253,8 +253,8 @@ def _record_chunk(
     followed = [report.node for report in reports if report.inventories]
     following = aggregate_ops.with_policy_ratios(connection, followed, policies)
     new_providers = update(connection, following, now)
-    came = written.created | written.came_from.keys() | new_providers
-    hosts = {node.uuid: node.host for node in nodes if node.uuid in came}
+    joining = written.created | written.came_from.keys() | new_providers
+    hosts = {node.uuid: node.host for node in nodes if node.uuid in joining}
     join_aggregates(connection, hosts, written.came_from, now)
     disabled_uuids = {node.uuid for node in nodes if node.host in disabled}
     # Always, because replacing the traits of a provider may have removed the trait.

@@ -9,7 +9,7 @@ from time import monotonic
 from oslo_log import log
 
 from placement_sched.db.leases import Lease
-from placement_sched.db.transaction import Connection, Database, forget_old_marks
+from placement_sched.db.transaction import Database, forget_old_marks
 from placement_sched.errors import Error, sentence
 from placement_sched.model.decision import DecisionQuery
 from placement_sched.operations import Progress
@@ -80,14 +80,11 @@ def purge_decisions(
         return number
     # Without further conditions, the outcomes of nova without a decision are also deleted.
     narrower = None if wanted == DecisionQuery(until=until) else wanted
+    purge = partial(decisions.purge, before=until, limit=_BATCH, wanted=narrower)
     deleted = 0
     while True:
         progress(deleted, max(number, deleted))
-        batch_count = database.write(partial(_purge, until=until, wanted=narrower))
+        batch_count = database.write(purge)
         deleted += batch_count
         if batch_count < _BATCH:
             return deleted
-
-
-def _purge(connection: Connection, until: datetime, wanted: DecisionQuery | None) -> int:
-    return decisions.purge(connection, until, _BATCH, wanted)

@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from placement_sched.clients.placement import PAGE, read_remote_hosts
+from placement_sched.clients.placement import PAGE_SIZE, read_remote_hosts
 from placement_sched.errors import ServiceFailed
 from placement_sched.operations.provider_sync import read_own_hosts
 from tests.support.host_maps import add_aggregate
@@ -26,7 +26,7 @@ def hypervisor(number: int, host: str | None = None) -> dict:
     }
 
 
-def paged_answers(hypervisors: list[dict], max_limit: int = PAGE):
+def paged_answers(hypervisors: list[dict], max_limit: int = PAGE_SIZE):
     """Answer as nova does with ``limit`` and ``marker``, at most ``max_limit`` at a time."""
 
     def answer(target: str) -> dict:
@@ -87,7 +87,7 @@ def test_aggregates_hosts_and_their_nodes_are_read():
     }
 
 
-@pytest.mark.parametrize("number", [PAGE - 1, PAGE, PAGE + 1])
+@pytest.mark.parametrize("number", [PAGE_SIZE - 1, PAGE_SIZE, PAGE_SIZE + 1])
 def test_hypervisors_are_read_page_by_page(number):
     hosts = read_documents(nova_documents([hypervisor(each) for each in range(number)]))
     assert len(hosts.nodes) == number

@@ -14,7 +14,7 @@ from placement_sched.candidates.explain import SearchRun, explain
 from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders
 from placement_sched.candidates.search import find, prepare
-from placement_sched.candidates.summaries import Summaries, SummaryFields
+from placement_sched.candidates.summaries import render_summaries
 from placement_sched.db.migrate import sync_schema
 from placement_sched.db.transaction import Database
 from placement_sched.model import explanation
@@ -35,7 +35,6 @@ from tests.differential.sides import Ours, Peer
 pytestmark = pytest.mark.system
 
 CHANGES = 120
-EVERYTHING = SummaryFields(classes=None, traits=True, tree=True)
 AGGREGATES = tuple(str(uuid4()) for _ in range(3))
 TRAITS = ("HW_CPU_X86_AVX", "CUSTOM_GOLD", SHARES)
 QUERIES = (
@@ -122,8 +121,7 @@ def _render_answer(connection, source, query, settings):
     search = prepare(source, query)
     found = find(source, search, settings, Random(1))
     trees = source.whole_trees(found.providers) if found.trees is None else found.trees
-    names = search.names.class_names
-    shown = Summaries().render(source, trees, names, EVERYTHING)
+    shown = render_summaries(source, trees)
     run = SearchRun(connection, source, search, found, settings, NodeNames())
     return (
         render(found.requests, Version(1, 39)),

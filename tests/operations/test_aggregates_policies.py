@@ -248,7 +248,7 @@ def test_interrupted_job_continues(sqlite_cloud, sqlite_url, tmp_path, monkeypat
     sqlite_cloud.report(*(build_report(number) for number in hosts))
     sqlite_cloud.make(1, "everything", *(f"cn{number}" for number in hosts))
     after = reconfigured_cloud(sqlite_cloud, sqlite_url, tmp_path, "[everything]\n")
-    monkeypatch.setattr(aggregates, "BATCH", 2)
+    monkeypatch.setattr(aggregates, "BATCH_SIZE", 2)
 
     def stop(done, _all):
         if done == 4:

@@ -35,8 +35,8 @@ def run_check(app, clock=utcnow):
     """Return how many there are of each kind, and their names."""
     services = app.app.services
     with services.database.read() as connection:
-        unfit = check_cloud(connection, services.settings, clock)
-    return {one.kind: (one.number, one.names) for one in unfit}
+        mismatches = check_cloud(connection, services.settings, clock)
+    return {one.kind: (one.number, one.names) for one in mismatches}
 
 
 def uuid_of_node(app, host):
@@ -147,4 +147,4 @@ def test_statement_count_is_independent_of_hosts(cloud):
 
 
 def test_every_kind_has_a_description_and_advice():
-    assert all(kind.what and kind.remedy for kind in CloudFault)
+    assert all(kind.what and kind.fix for kind in CloudFault)

@@ -18,10 +18,10 @@ from placement_sched.operations.demo import (
     SILENT_HOST,
     WINDOWS_TRAIT,
     ZONES,
-    load,
     sample_cloud,
     uuid_of,
 )
+from placement_sched.operations.fleet.load import load
 from placement_sched.store.compute import host_aggregates, instances, services
 from placement_sched.store.placement import (
     aggregates,

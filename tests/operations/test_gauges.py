@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from placement_sched.errors import Unavailable
 from placement_sched.model.figures import OTHER, CapacityFigures, FlavorCapacity, Reliability
-from placement_sched.operations.gauges import KEPT, MOST, THREAD, CapacityGauges
+from placement_sched.operations.gauges import MAX_AGE, MAX_FLAVORS, THREAD_NAME, CapacityGauges
 from tests.conftest import make_settings
 from tests.scheduler.capacity.test_report import ADMIN, FLAVORS, NODES, make_zone, store_flavor
 from tests.support.scheduling import report
@@ -19,7 +19,7 @@ PREFIX = "placement_sched_scheduler_capacity"
 def wait_for_count():
     """Wait for the thread that counts."""
     for thread in threading.enumerate():
-        if thread.name == THREAD:
+        if thread.name == THREAD_NAME:
             thread.join(timeout=60)
 
 
@@ -60,7 +60,7 @@ def make_watching_app(settings, make_app):
 
 def test_chosen_flavors_are_shown_in_all_and_by_zone(make_watching_app):
     found = scrape_gauges(make_watching_app("small", "large"))
-    assert 0 <= found["_age_seconds",] < KEPT
+    assert 0 <= found["_age_seconds",] < MAX_AGE
     assert without_age(found) == {
         ("", "small"): 12,
         ("", "large"): 3,
@@ -76,7 +76,7 @@ def test_chosen_flavors_are_shown_in_all_and_by_zone(make_watching_app):
 def test_no_gauges_without_the_option(make_watching_app):
     app = make_watching_app()
     assert scrape_gauges(app) == {}
-    assert THREAD not in {thread.name for thread in threading.enumerate()}
+    assert THREAD_NAME not in {thread.name for thread in threading.enumerate()}
 
 
 def test_unknown_flavor_is_shown_and_logged_once(make_watching_app, caplog):
@@ -132,11 +132,13 @@ def collect_gauges(gauges):
 def test_flavors_are_counted_at_most_once_a_minute(gauge_clock):
     gauges = CapacityGauges(lambda: ["small"], count := CountedCapacity(gauge_clock), None)
     assert collect_gauges(gauges) == {}
-    gauge_clock[0] += KEPT - 1
+    gauge_clock[0] += MAX_AGE - 1
     found = collect_gauges(gauges)
-    assert (found["", "small"], found["_age_seconds",], count.calls) == (1, KEPT - 1, 1)
+    assert (found["", "small"], found["_age_seconds",], count.calls) == (1, MAX_AGE - 1, 1)
     gauge_clock[0] += 1
-    assert collect_gauges(gauges)["_age_seconds",] == KEPT  # what was counted last, while it counts
+    assert (
+        collect_gauges(gauges)["_age_seconds",] == MAX_AGE
+    )  # what was counted last, while it counts
     assert (collect_gauges(gauges)["", "small"], count.calls) == (2, 2)
 
 
@@ -168,11 +170,11 @@ def test_failed_count_keeps_the_last_values_and_is_retried(gauge_clock, failure)
     collect_gauges(gauges)
     count.failure = failure
     for _ in range(3):
-        gauge_clock[0] += KEPT
+        gauge_clock[0] += MAX_AGE
         assert collect_gauges(gauges)["", "small"] == 1
         collect_gauges(gauges)
     assert count.calls == 1 + 3
-    assert collect_gauges(gauges)["_age_seconds",] == 3 * KEPT
+    assert collect_gauges(gauges)["_age_seconds",] == 3 * MAX_AGE
 
 
 def test_workers_share_one_count(gauge_clock, tmp_path):
@@ -184,11 +186,11 @@ def test_workers_share_one_count(gauge_clock, tmp_path):
 
 
 def test_number_of_flavors_and_zones_is_limited(gauge_clock):
-    names = [f"f{number:03}" for number in range(2 * MOST)]
+    names = [f"f{number:03}" for number in range(2 * MAX_FLAVORS)]
     gauges = CapacityGauges(lambda: names, CountedCapacity(gauge_clock), None)
     collect_gauges(gauges)
     flavors = {labels[0] for name, *labels in collect_gauges(gauges) if name == ""}
-    assert flavors == set(names[:MOST])
+    assert flavors == set(names[:MAX_FLAVORS])
     zones = {f"az{number:03}": number for number in range(1, 60)}
     bounded = FlavorCapacity(Reliability.EXACT, sum(zones.values()), zones).bounded()
     assert len(bounded.zones) == 51

@@ -7,7 +7,12 @@ import pytest
 
 from placement_sched.errors import ConfigurationError
 from placement_sched.operations import plugin_check
-from placement_sched.operations.plugin_check import check_source, dry_run, load_classes
+from placement_sched.operations.plugin_check import (
+    check_source,
+    dry_run,
+    find_missing_methods,
+    load_classes,
+)
 from tests.support.states import settings_with
 
 FILTER = """
@@ -112,3 +117,23 @@ def test_a_full_disk_is_a_finding(write_filter, monkeypatch):
     monkeypatch.setattr(plugin_check, "sync", Mock(side_effect=OSError("No space left on device")))
     (finding,) = dry_run(kinds, settings_with())
     assert finding.problem.endswith("dry run failed: No space left on device")
+
+
+def test_a_missing_method_of_a_forks_base_class_is_reported(write_filter):
+    file = write_filter("acme_method", "spec_obj.vcpus < 99 or self.filter_reject(host_state)")
+    kinds = load_classes(file)
+    assert not [finding for finding in dry_run(kinds, settings_with()) if finding.problem]
+    (finding,) = find_missing_methods(kinds)
+    assert str(finding).startswith(f"{file}: CheckedFilter.filter_reject: the class calls this")
+
+
+def test_a_method_that_a_class_assigns_to_itself_is_not_missing(write_filter):
+    text = (
+        FILTER
+        + """
+    def __init__(self):
+        self.passes = bool
+"""
+    )
+    file = write_filter("acme_assigned", "self.passes(1)", text)
+    assert find_missing_methods(load_classes(file)) == []

@@ -9,7 +9,6 @@ from pymysql.constants import ER
 from sqlalchemy.exc import OperationalError
 
 from placement_sched.candidates.loader import LoadedProviders
-from placement_sched.candidates.summaries import Summaries
 from placement_sched.db.tables import resource_classes
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
@@ -31,19 +30,15 @@ def loading_statements(statements):
     return [one for one in statements if "UNION ALL" in one and "FROM inventories" in one]
 
 
-def test_prepared_statements_are_cached(database, settings, cloud):
-    summaries = Summaries()
-    with record_statements(database) as first:
-        warm_up(database, LoadedProviders, summaries, settings, Random(1))
-    with record_statements(database) as second:
-        warm_up(database, LoadedProviders, summaries, settings, Random(1))
-    assert loading_statements(first)
-    assert len(second) < len(first)
+def test_warm_up_loads_providers(database, settings, cloud):
+    with record_statements(database) as statements:
+        warm_up(database, LoadedProviders, settings, Random(1))
+    assert loading_statements(statements)
 
 
 def test_empty_cloud_is_prepared(database, settings):
     with record_statements(database) as asked:
-        warm_up(database, LoadedProviders, Summaries(), settings, Random(1))
+        warm_up(database, LoadedProviders, settings, Random(1))
     assert asked
     assert not loading_statements(asked)
 
@@ -57,7 +52,7 @@ def test_rejected_warmup_request_does_not_prevent_the_start(sqlite_database, sql
     sqlite_database.write(lambda connection: connection.execute(unknown))
     options = sqlite_settings.with_overrides({"placement.allocation_candidates_budget": 100})
     with record_statements(sqlite_database) as asked:
-        warm_up(sqlite_database, LoadedProviders, Summaries(), options, Random(1))
+        warm_up(sqlite_database, LoadedProviders, options, Random(1))
     # That the question is too dear is known once its trees are read.
     assert bool(loading_statements(asked)) == (name is None)
 
@@ -68,7 +63,7 @@ def test_unavailable_database_is_logged(settings):
         {"placement_database.connection": "postgresql://nobody@127.0.0.1:1/none"}
     )
     with pytest.raises(Unavailable):
-        warm_up(Database(away), LoadedProviders, Summaries(), settings, Random(1))
+        warm_up(Database(away), LoadedProviders, settings, Random(1))
 
 
 class SchemaCheckStub:

@@ -538,7 +538,7 @@ def test_inventory_shrunk_after_the_claim_is_allowed_and_reported(cloud, databas
 
 @pytest.mark.all_databases
 def test_many_shrunk_inventories_do_not_hide_violations(cloud, database, monkeypatch):
-    monkeypatch.setattr("placement_sched.operations.invariants.MOST", 1)
+    monkeypatch.setattr("placement_sched.operations.invariants.MAX_VIOLATIONS", 1)
     shrunk = update(tables.inventories).where(
         tables.inventories.c.resource_class_id.in_(
             [id_of_class("MEMORY_MB"), id_of_class("DISK_GB")]
@@ -787,7 +787,7 @@ def test_isolated_emulator_cpu_counts_as_pinned(app, database):
 
 
 def test_very_many_violations_are_truncated(sqlite_database, monkeypatch):
-    monkeypatch.setattr("placement_sched.operations.invariants.MOST", 3)
+    monkeypatch.setattr("placement_sched.operations.invariants.MAX_VIOLATIONS", 3)
     broken = [insert_allocation(ABSENT, id_of_class("VCPU"), FREE) for _ in range(5)]
     break_tables(sqlite_database, *broken)
     found = run_verifier(sqlite_database)

@@ -14,6 +14,7 @@ import os_resource_classes
 import os_traits
 
 from placement_sched.config.settings import Settings
+from placement_sched.db import sql
 from placement_sched.db.transaction import Connection
 from placement_sched.model.aggregates import HostAggregate, ServerGroup
 from placement_sched.model.compute_node import ComputeNode, Service
@@ -52,6 +53,7 @@ _CUSTOM = "CUSTOM_"
 
 K = TypeVar("K")
 V = TypeVar("V")
+T = TypeVar("T", str, tuple[str, str])
 
 STANDARD_CLASSES = frozenset(os_resource_classes.STANDARDS)
 STANDARD_TRAITS = frozenset(os_traits.get_traits())
@@ -214,40 +216,39 @@ def plain_flavor(document: Mapping[str, Any], rows: Mapping[str, Any]) -> Json:
 
 def read_providers(connection: Connection) -> dict[str, ProviderState]:
     """Return all providers by uuid."""
-    stocks = inventories.by_provider_id(connection)
-    names = traits.by_provider_id(connection)
-    joined = aggregates.by_provider_id(connection)
+    inventories_by_id = inventories.by_provider_id(connection)
+    traits_by_id = traits.by_provider_id(connection)
+    aggregates_by_id = aggregates.by_provider_id(connection)
     return {
         provider.uuid: ProviderState(
             uuid=provider.uuid,
             name=provider.name or "",
             parent=provider.parent_uuid,
-            inventories=stocks.get(provider.id, {}),
-            traits=frozenset(names.get(provider.id, ())),
-            aggregates=frozenset(joined.get(provider.id, ())),
+            inventories=inventories_by_id.get(provider.id, {}),
+            traits=frozenset(traits_by_id.get(provider.id, ())),
+            aggregates=frozenset(aggregates_by_id.get(provider.id, ())),
         )
         for provider in resource_providers.all_providers(connection)
     }
 
 
 def _read_consumers(connection: Connection, unknown_owner: tuple[str, str]) -> Json:
-    amounts: dict[str, dict[str, dict[str, int]]] = {}
-    owners = {}
-    for row in allocations.all_allocations(connection):
-        owners[row.consumer.uuid] = row.consumer
-        by_provider = amounts.setdefault(row.consumer.uuid, {})
-        by_provider.setdefault(row.provider_uuid, {})[row.resource_class] = row.used
-    claims = {
-        uuid: ConsumerClaim(
+    rows_by_consumer = sql.grouped(
+        (row.consumer.uuid, row) for row in allocations.all_allocations(connection)
+    )
+    claims, generations = {}, {}
+    for uuid, rows in rows_by_consumer.items():
+        owner = rows[0].consumer
+        amounts = sql.nested((row.provider_uuid, row.resource_class, row.used) for row in rows)
+        claims[uuid] = ConsumerClaim(
             consumer=uuid,
-            allocations=amounts[uuid],
+            allocations=dict(amounts),
             project_id=owner.project_id or unknown_owner[0],
             user_id=owner.user_id or unknown_owner[1],
             consumer_type=owner.consumer_type,
         )
-        for uuid, owner in owners.items()
-    }
-    return {"consumers": claims, "generations": {key: o.generation for key, o in owners.items()}}
+        generations[uuid] = owner.generation
+    return {"consumers": claims, "generations": generations}
 
 
 class MergeState:
@@ -288,6 +289,35 @@ class MergeState:
         if (kind, *names) in self._entries:
             raise DocumentError(f"the {kind} {' '.join(names)} is already in the file")
         self._entries[(kind, *names)] = self.entry
+
+    def claim_name(
+        self, kind: str, owners: dict[T, str], name: T, uuid: str, previous: T | None
+    ) -> None:
+        """Record an object's entry and its new name in place of the previous name.
+
+        ``owners`` has the uuid of the object with each name. Raises :class:`DocumentError` if
+        another object has the name.
+        """
+        self.note_entry(kind, uuid)
+        if (owner := owners.setdefault(name, uuid)) != uuid:
+            noun, text = ("name", name) if isinstance(name, str) else ("names", " ".join(name))
+            verb = "is" if isinstance(name, str) else "are"
+            raise DocumentError(f"the {noun} {text} {verb} already used by {kind} {owner}")
+        if previous is not None and previous != name:
+            owners.pop(previous, None)
+
+    def service_of(self, host: str, binary: str) -> Service:
+        """Return a service, or a new service."""
+        new = Service(0, derived_uuid("service", host, binary), host, binary)
+        return self.after.services.get((host, binary), new)
+
+    def put_service(self, service: Service) -> None:
+        """Store a service, or raise :class:`DocumentError` if another has its uuid."""
+        key = (service.host, service.binary)
+        host, binary = owner = self.service_keys.setdefault(service.uuid, key)
+        if owner != key:
+            raise DocumentError(f"uuid {service.uuid} already belongs to {binary} of {host}")
+        self.after.services[key] = service
 
     def entry_of(self, *thing: str) -> tuple[str | int, ...]:
         """Return the keys of an object's entry, or an empty tuple."""

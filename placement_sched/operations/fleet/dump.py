@@ -21,81 +21,68 @@ from placement_sched.model.provider import Amounts, ConsumerClaim, Inventory
 from placement_sched.operations.aggregates import with_ratios
 from placement_sched.operations.fleet import cloud, merge
 from placement_sched.operations.fleet.cloud import MergeState, ProviderState, State, derived_uuid
-from placement_sched.operations.fleet.names import (
-    escape,
-    fold,
-    natural_key,
-    parse_integer,
-    patterns_for,
-)
+from placement_sched.operations.fleet.names import escape, fold, natural_key, patterns_for
 from placement_sched.operations.fleet.schema import FLAVOR_KEYS, IMAGE_KEYS, VERSION
 from placement_sched.operations.reports import DISABLED_TRAIT
 from placement_sched.scheduler.policies.registry import NO_RATIOS
 from placement_sched.schemas.fields import INVENTORY
 from placement_sched.schemas.node_report import read_report
 
-#: Keys whose values need a special conversion.
+#: Keys of flavors and images that are written in another form.
 _NOT_PLAIN = frozenset({"name", "id", "extra_specs", "projects", "tags", "properties"})
-_FLAVOR = tuple(key for key in FLAVOR_KEYS if key not in _NOT_PLAIN)
-_IMAGE = tuple(key for key in IMAGE_KEYS if key not in _NOT_PLAIN)
-_INVENTORY = (*INVENTORY, "allocation_ratio")
+_FLAVOR = {key: key for key in FLAVOR_KEYS if key not in _NOT_PLAIN}
+_IMAGE = {key: key for key in IMAGE_KEYS if key not in _NOT_PLAIN}
+_INVENTORY = {key: key for key in (*INVENTORY, "allocation_ratio")}
 _NEW_INVENTORY = Inventory(resource_class="", total=0)
 _SIZES = ("vcpus", "memory_mb", "local_gb", "memory_mb_used", "local_gb_used")
 _RATIOS = tuple(compute_node.RATIOS.values())
 _NAMES = ("uuid", "host", "hypervisor_hostname", "host_ip", "last_seen_up")
-_OTHER_FIELDS = tuple(
-    name for name in compute_node.REPORT_KEYS if name not in {*_SIZES, *_RATIOS, *_NAMES}
-)
+_OTHER_FIELDS = {
+    key: key for key in compute_node.REPORT_KEYS if key not in {*_SIZES, *_RATIOS, *_NAMES}
+}
 
 
 def document_of(state: State, settings: Settings, now: datetime) -> Json:
     """Return the document of a cloud without empty sections."""
     writer = _Writer(MergeState(state, settings, now))
     return _nonempty(
-        {
-            "version": VERSION,
-            "resource_classes": sorted(state.resource_classes),
-            "traits": sorted(state.traits),
-            "flavors": list(map(_flavor, state.flavors.values())),
-            "images": list(map(writer.image, state.images.values())),
-            "server_groups": list(map(writer.group, state.server_groups.values())),
-            "aggregates": list(map(_aggregate, state.aggregates.values())),
-            "hosts": writer.hosts(),
-            "services": writer.services(),
-            "providers": writer.providers(),
-            "instances": writer.instances(),
-            "allocations": writer.allocations(),
-        }
+        version=VERSION,
+        resource_classes=sorted(state.resource_classes),
+        traits=sorted(state.traits),
+        flavors=list(map(_flavor, state.flavors.values())),
+        images=list(map(writer.image, state.images.values())),
+        server_groups=list(map(writer.group, state.server_groups.values())),
+        aggregates=list(map(_aggregate, state.aggregates.values())),
+        hosts=writer.hosts(),
+        services=writer.services(),
+        providers=writer.providers(),
+        instances=writer.instances(),
+        allocations=writer.allocations(),
     )
 
 
-def _differing(item: object, default: object, names: Iterable[str], *always: str) -> Json:
-    """Return the fields that differ from the default, and the fields in ``always``."""
-    return {
-        name: value
-        for name in names
-        if (value := getattr(item, name)) != getattr(default, name) or name in always
-    }
+def _differing(item: object, default: object, names: Mapping[str, str], *always: str) -> Json:
+    """Return the fields that differ from the default, and the fields in ``always``.
 
-
-def _differing_texts(item: object, default: object, names: Mapping[str, str]) -> Json:
+    ``names`` are the names of the fields by the keys of the file.
+    """
     return {
-        key: value and parse_integer(value)
+        key: value
         for key, name in names.items()
-        if (value := getattr(item, name)) != getattr(default, name)
+        if (value := getattr(item, name)) != getattr(default, name) or key in always
     }
 
 
-def _nonempty(values: Json) -> Json:
+def _nonempty(**values: Any) -> Json:
     return {key: value for key, value in values.items() if value}
 
 
-def _unquoted_values(values: Mapping[str, Any]) -> Json:
-    return {key: value and parse_integer(value) for key, value in sorted(values.items())}
+def _sorted(values: Mapping[str, Any]) -> Json:
+    return dict(sorted(values.items()))
 
 
 def _explicit_id(key: str, value: str, kind: str, *names: str) -> Json:
-    return {} if value == derived_uuid(kind, *names) else {key: parse_integer(value)}
+    return {} if value == derived_uuid(kind, *names) else {key: value}
 
 
 def _share_entries(objects: Iterable[tuple[dict[str, str], Json]]) -> list[Json]:
@@ -117,34 +104,32 @@ def _share_entries(objects: Iterable[tuple[dict[str, str], Json]]) -> list[Json]
 def _flavor(state: cloud.FlavorState) -> Json:
     flavor = state.flavor
     return {
-        "name": parse_integer(flavor.name),
+        "name": flavor.name,
         **_explicit_id("id", str(flavor.flavorid), "flavor", flavor.name),
         **_differing(flavor, Flavor(), _FLAVOR, "vcpus", "memory_mb"),
-        **_nonempty({"extra_specs": _unquoted_values(flavor.extra_specs)}),
-        **_nonempty({"projects": sorted(state.projects)}),
+        **_nonempty(extra_specs=_sorted(flavor.extra_specs), projects=sorted(state.projects)),
     }
 
 
 def _aggregate(aggregate: HostAggregate) -> Json:
-    metadata = _unquoted_values(aggregate.metadata)
-    zone = metadata.pop(ZONE_KEY) if is_zone(aggregate.metadata.get(ZONE_KEY) or ":") else None
+    metadata = _sorted(aggregate.metadata)
+    zone = metadata.pop(ZONE_KEY) if is_zone(metadata.get(ZONE_KEY) or ":") else None
+    hosts = fold(sorted(aggregate.hosts, key=natural_key))
     return {
-        "name": parse_integer(aggregate.name),
+        "name": aggregate.name,
         **_explicit_id("uuid", aggregate.uuid, "aggregate", aggregate.name),
         **({} if zone is None else {ZONE_KEY: zone}),
-        **_nonempty(
-            {"metadata": metadata, "hosts": fold(sorted(aggregate.hosts, key=natural_key))}
-        ),
+        **_nonempty(metadata=metadata, hosts=hosts),
     }
 
 
-def _provider_contents(provider: ProviderState) -> Json:
-    inventories = {
+def _inventories(provider: ProviderState, made: Mapping[str, Inventory] | None = None) -> Json:
+    """Return the inventories of a provider that differ from ``made``."""
+    return {
         name: _differing(item, _NEW_INVENTORY, _INVENTORY)
         for name, item in sorted(provider.inventories.items())
+        if not made or made.get(name) != item
     }
-    lists = {"traits": sorted(provider.traits), "aggregates": sorted(provider.aggregates)}
-    return _nonempty({"inventories": inventories, **lists})
 
 
 def _report_value(name: str, value: Any) -> Any:
@@ -154,8 +139,6 @@ def _report_value(name: str, value: Any) -> Any:
         note = fractions.append
         decoded = json.loads(value, parse_float=note, parse_constant=note)
         return decoded if not fractions and json.dumps(decoded) == value else value
-    if name == "stats":
-        return {key: parse_integer(text) for key, text in value.items()}
     return json.loads(json.dumps(value))
 
 
@@ -176,11 +159,11 @@ def _names_of_instance(instance: Instance) -> dict[str, str]:
 
 def _service(service: Service, reported: datetime | None) -> Json:
     """Return the entry of a service whose host last reported at ``reported``."""
-    entry: Json = {} if service.is_compute else {"binary": parse_integer(service.binary)}
+    entry: Json = {} if service.is_compute else {"binary": service.binary}
     if service.disabled:
         entry["status"] = "disabled"
         if service.disabled_reason is not None:
-            entry["disabled_reason"] = parse_integer(service.disabled_reason)
+            entry["disabled_reason"] = service.disabled_reason
     if service.forced_down:
         entry["forced_down"] = True
     if service.last_seen_up != reported:
@@ -189,16 +172,13 @@ def _service(service: Service, reported: datetime | None) -> Json:
 
 
 def _owner(consumer: ConsumerClaim) -> Json:
-    owner: Json = {
-        "project": parse_integer(consumer.project_id),
-        "user": parse_integer(consumer.user_id),
-    }
-    return owner if consumer.consumer_type is None else {**owner, "type": consumer.consumer_type}
+    owner = {"project": consumer.project_id, "user": consumer.user_id}
+    return owner | _nonempty(type=consumer.consumer_type)
 
 
-def _name_of(uuid: str, name: str | None, names: Counter[str | None]) -> Any:
+def _name_of(uuid: str, name: str | None, names: Counter[str | None]) -> str:
     """Return the name of an object if it is unique, else its uuid."""
-    return parse_integer(name) if name and names[name] == 1 and not read_uuid(name) else uuid
+    return name if name and names[name] == 1 and not read_uuid(name) else uuid
 
 
 class _Writer:
@@ -219,19 +199,16 @@ class _Writer:
         entry: Json = {} if name is None else {"name": name}
         if name is None or self._images[name] > 1 or image.uuid != derived_uuid("image", name):
             entry["id"] = image.uuid
-        lists = {"tags": sorted(image.tags), "properties": _unquoted_values(image.properties)}
-        return entry | _differing(image, StoredImage(uuid=""), _IMAGE) | _nonempty(lists)
+        lists = _nonempty(tags=sorted(image.tags), properties=_sorted(image.properties))
+        return entry | _differing(image, StoredImage(uuid=""), _IMAGE) | lists
 
     def group(self, group: ServerGroup) -> Json:
         name = str(group.name)
         uuid = _explicit_id("uuid", str(group.uuid), "server group", name, group.project_id or "")
         # Groups with the same name need a uuid.
-        entry = {
-            "name": parse_integer(name),
-            **({"uuid": group.uuid} if self._groups[name] > 1 else uuid),
-        }
-        entry |= {"policy": group.policy, **_nonempty({"rules": dict(group.rules)})}
-        return entry | _differing_texts(group, ServerGroup(policy=""), merge.OWNER)
+        uuid = {"uuid": group.uuid} if self._groups[name] > 1 else uuid
+        entry = {"name": name, **uuid, "policy": group.policy, **_nonempty(rules=dict(group.rules))}
+        return entry | _differing(group, ServerGroup(policy=""), merge.OWNER)
 
     def hosts(self) -> list[Json]:
         nodes = sorted(
@@ -252,15 +229,11 @@ class _Writer:
         # Ratios of a policy are omitted, because they follow from the aggregate.
         with_policy = with_ratios(node, self._ratios.get(node.host, NO_RATIOS))
         made = {item.resource_class: item for item in compute_node.inventories_of(with_policy)}
-        differing: Json = {
-            name: _differing(item, _NEW_INVENTORY, _INVENTORY)
-            for name, item in sorted(provider.inventories.items())
-            if made.get(name) != item
-        }
+        differing = _inventories(provider, made)
         # None removes an inventory that follows from the report but is missing.
         differing |= {name: None for name in made if name not in provider.inventories}
         traits = provider.traits - ({DISABLED_TRAIT} if node.host in self._disabled else set())
-        entry |= _nonempty({"inventories": differing, "traits": sorted(traits)})
+        entry |= _nonempty(inventories=differing, traits=sorted(traits))
         if provider.aggregates != self._aggregates.get(node.host, frozenset()):
             entry["provider_aggregates"] = sorted(provider.aggregates)
         return entry | self._children_of(provider, provider.name)
@@ -283,22 +256,20 @@ class _Writer:
         In the provider's name, the text ``{root}`` replaces ``root``, the name of the root provider
         of a host.
         """
-        prefix, root_name, suffix = (
-            provider.name.partition(root) if root else (provider.name, "", "")
-        )
-        pattern = (
-            f"{escape(prefix)}{{root}}{escape(suffix)}" if root_name else escape(provider.name)
-        )
+        pattern = escape(provider.name)
+        if root and root in provider.name:
+            pattern = "{root}".join(map(escape, provider.name.split(root, 1)))
         uuid = _explicit_id("uuid", provider.uuid, "provider", provider.name)
-        entry = {"name": pattern, **uuid, **_provider_contents(provider)}
+        lists = {"traits": sorted(provider.traits), "aggregates": sorted(provider.aggregates)}
+        entry = {"name": pattern, **uuid, **_nonempty(inventories=_inventories(provider), **lists)}
         if not root and provider.uuid in self._state.nodes:
             # Complete lists, so that nothing is derived from the host.
-            entry |= {"traits": sorted(provider.traits), "aggregates": sorted(provider.aggregates)}
+            entry |= lists
         return entry | self._children_of(provider, root)
 
     def _children_of(self, provider: ProviderState, root: str = "") -> Json:
         children = self._children[provider.uuid]
-        return _nonempty({"providers": [self._provider(child, root) for child in children]})
+        return _nonempty(providers=[self._provider(child, root) for child in children])
 
     def providers(self) -> list[Json]:
         hosts = {node.uuid for node in self._state.nodes.values() if self._has_root(node)}
@@ -336,7 +307,7 @@ class _Writer:
         entry: Json = {} if instance.host is not None else {"host": None}
         if instance.node != self._draft.only_node(instance.host):
             entry["node"] = None if instance.node is None else escape(instance.node)
-        entry |= _differing_texts(instance, merge.BLANK, merge.PLAIN)
+        entry |= _differing(instance, merge.BLANK, merge.PLAIN)
         if instance.server_group is not None:
             group = self._state.server_groups.get(instance.server_group)
             name = group.name if group else None
@@ -345,8 +316,8 @@ class _Writer:
             entry["flavor"] = self._flavor_of(instance.flavor)
         if instance.image is not None:
             entry["image"] = self._image_of(instance.image)
-        metadata = {name: getattr(instance, name) for name in InstanceMetadata._fields}
-        entry |= {name: _unquoted_values(values) for name, values in metadata.items() if values}
+        for name in InstanceMetadata._fields:
+            entry |= _nonempty(**{name: _sorted(getattr(instance, name))})
         consumer = self._state.consumers.get(instance.uuid)
         default = merge.default_allocations(self._draft, instance)
         if consumer is None:
@@ -366,7 +337,7 @@ class _Writer:
             return dict(document)
         # A name that is the id of another flavor would be read as that flavor.
         is_ambiguous = stored.name in flavors and stored.name != flavorid
-        return parse_integer(flavorid if is_ambiguous else stored.name)
+        return flavorid if is_ambiguous else stored.name
 
     def _image_of(self, document: Mapping[str, Any]) -> Any:
         uuid = str(document.get("id"))
@@ -378,7 +349,7 @@ class _Writer:
     def allocations(self) -> list[Json]:
         return [
             {
-                "consumer": parse_integer(uuid),
+                "consumer": uuid,
                 **_owner(consumer),
                 "allocations": self._amounts_by_name(consumer.allocations),
             }
@@ -392,5 +363,5 @@ class _Writer:
         for uuid, amounts in allocations.items():
             provider = self._state.providers.get(uuid)
             name = provider.name if provider and not read_uuid(provider.name) else ""
-            by_name[name or uuid] = dict(sorted(amounts.items()))
-        return dict(sorted(by_name.items()))
+            by_name[name or uuid] = _sorted(amounts)
+        return _sorted(by_name)

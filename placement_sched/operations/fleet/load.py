@@ -1,24 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads of fleet files, the changes they make, and dumps."""
+"""Loads of fleet files, within a single transaction, and the changes they make.
+
+The operations are the same as for reports of hosts and requests of operators. All objects of a kind
+are written together.
+
+Names that the collation of the database does not distinguish are rejected. MariaDB, for example,
+does not distinguish ``p``, ``P`` and ``"p "``.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, fields, is_dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.errors import ConcurrentUpdate
+from placement_sched.errors import ConcurrentUpdate, Conflict, Duplicate, Invalid, NotFound
+from placement_sched.model.aggregates import ZONE_KEY, HostAggregate
 from placement_sched.model.clock import Clock
-from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode, Service
-from placement_sched.model.provider import ConsumerClaim
+from placement_sched.model.compute_node import COMPUTE_BINARY, RATIOS, ComputeNode, Service
+from placement_sched.model.provider import ConsumerClaim, Inventory, Provider
 from placement_sched.model.retry import retrying
-from placement_sched.operations.fleet.apply import StepProgress, apply
-from placement_sched.operations.fleet.cloud import State, changed_entries, read_state
+from placement_sched.operations import aggregates as aggregate_ops
+from placement_sched.operations import reports
+from placement_sched.operations.fleet import cloud
+from placement_sched.operations.fleet.cloud import (
+    FlavorState,
+    MergeState,
+    ProviderState,
+    State,
+    changed_entries,
+    read_state,
+)
 from placement_sched.operations.fleet.dump import document_of
 from placement_sched.operations.fleet.merge import merge
-from placement_sched.operations.fleet.yaml_file import YamlFile, to_yaml
+from placement_sched.operations.fleet.yaml_file import EntryError, YamlFile, to_yaml
 from placement_sched.operations.nova_cloud import check_sections
-from placement_sched.store import change_counters
+from placement_sched.scheduler.policies.registry import NO_RATIOS
+from placement_sched.schemas.node_report import NodeReport
+from placement_sched.store import change_counters, images
+from placement_sched.store.compute import flavors, instances, server_groups, services
+from placement_sched.store.compute import host_aggregates as aggregate_rows
+from placement_sched.store.placement import (
+    aggregates,
+    allocations,
+    consumers,
+    inventories,
+    provider_trees,
+    resource_classes,
+    resource_providers,
+    traits,
+)
+from placement_sched.store.placement.consumers import PROJECT, USER
+from placement_sched.store.placement.resource_providers import NewProvider
 
 NEW, CHANGED, GONE = "new", "changed", "gone"
 
@@ -30,17 +65,353 @@ SUBJECT = "fleet"
 STEPS = 9
 #: Maximum number of attempts to load a file after concurrent updates.
 _MAX_ATTEMPTS = 10
+#: Callback with the name of the section that is being written.
+StepProgress = Callable[[str], None]
+
+
+@contextmanager
+def _locate_errors(label: str, *keys: str | int) -> Iterator[None]:
+    """Raise errors as :class:`EntryError` with the keys of the entry.
+
+    A concurrent update is not caused by an entry, and is raised unchanged.
+    """
+    try:
+        yield
+    except ConcurrentUpdate:
+        raise
+    except (Conflict, Invalid, NotFound) as error:
+        raise EntryError(error, f"{label}: {error.detail}", *keys) from None
+
+
+def apply(connection: Connection, draft: MergeState, progress: StepProgress) -> None:
+    """Write the changes of a draft that was read in the same transaction.
+
+    Raises :class:`EntryError` for an error that is caused by an entry, and other errors of the
+    operations unchanged.
+    """
+    before, after, now = draft.before, draft.after, draft.now
+    progress("resource classes and traits")
+    for name in sorted(after.resource_classes - before.resource_classes):
+        resource_classes.add(connection, name, now)
+    traits.add_missing(connection, sorted(after.traits - before.traits), now)
+    progress("flavors, images and server groups")
+    _write_flavors(connection, draft)
+    _write_images(connection, draft)
+    groups = changed_entries(before.server_groups, after.server_groups)
+    server_groups.put(connection, list(groups.values()), now)
+    # Every write of a member locks its group, so that the group is not deleted concurrently.
+    joined = {item.server_group for item in after.instances.values() if item.server_group}
+    server_groups.lock_many(connection, joined & after.server_groups.keys())
+    progress("hosts")
+    _write_nodes(connection, draft)
+    progress("aggregates")
+    _write_aggregates(connection, draft)
+    progress("providers")
+    superfluous = _write_providers(connection, draft)
+    progress("allocations")
+    _write_allocations(connection, draft)
+    inventories.remove(connection, superfluous)
+    progress("instances")
+    _write_instances(connection, draft)
+
+
+def _write_flavors(connection: Connection, draft: MergeState) -> None:
+    differing = changed_entries(draft.before.flavors, draft.after.flavors)
+    if not differing:
+        return
+    change_counters.bump(connection, flavors.SUBJECT)
+    new = [
+        item.flavor for flavorid, item in differing.items() if flavorid not in draft.before.flavors
+    ]
+    flavors.add_many(connection, new, draft.now)
+    ids = flavors.ids_by_flavorid(connection)
+    for flavorid in differing.keys() & draft.before.flavors.keys():
+        flavors.change(connection, ids[flavorid], differing[flavorid].flavor, draft.now)
+    projects = {ids[flavorid]: state.projects for flavorid, state in differing.items()}
+    flavors.replace_projects(connection, projects, draft.now)
+
+
+def _write_images(connection: Connection, draft: MergeState) -> None:
+    differing = changed_entries(draft.before.images, draft.after.images)
+    new = [image for uuid, image in differing.items() if uuid not in draft.before.images]
+    images.add_many(
+        connection, [replace(image, created_at=draft.now, updated_at=draft.now) for image in new]
+    )
+    for uuid in differing.keys() & draft.before.images.keys():
+        old = images.by_uuid(connection, uuid, lock=True)
+        if old is not None:
+            image = replace(differing[uuid], created_at=old.created_at, updated_at=draft.now)
+            images.change(connection, old, image)
+
+
+def _write_nodes(connection: Connection, draft: MergeState) -> None:
+    differing = changed_entries(draft.before.nodes, draft.after.nodes).values()
+    # Inventories are written with the providers.
+    reported = [NodeReport(node=node, inventories=False) for node in differing]
+    reports.record_reports(connection, reported, draft.now)
+    hosts = {node.host for node in differing}
+    rows = [
+        # The id and the time of the change are set by the store.
+        {key: value for key, value in service._asdict().items() if key not in {"id", "updated_at"}}
+        | {"disabled": int(service.disabled), "forced_down": int(service.forced_down)}
+        for key, service in draft.after.services.items()
+        # A report has created the service or set its heartbeat, which may differ from the file.
+        if draft.before.services.get(key) != service or service.host in hosts
+    ]
+    services.put(connection, rows, draft.now)
+    former, current = draft.before.disabled_hosts(), draft.after.disabled_hosts()
+    for disabled, changed in ((True, current - former), (False, former - current)):
+        uuids = [uuid for uuid, node in draft.after.nodes.items() if node.host in changed]
+        reports.mark_disabled(connection, uuids, disabled=disabled, now=draft.now)
+
+
+def _write_aggregates(connection: Connection, draft: MergeState) -> None:
+    now, policies = draft.now, draft.policies
+    triples = _create_aggregates(connection, draft)
+    # All hosts leave before any host joins, so that no host is in two zones.
+    for number, previous, aggregate in triples:
+        for host in sorted(previous.hosts - aggregate.hosts):
+            with _aggregate_errors(aggregate, draft, "hosts"):
+                aggregate_ops.remove_host(connection, number, host, now, policies)
+    for number, previous, aggregate in triples:
+        removed = previous.metadata.keys() - aggregate.metadata
+        changes: dict[str, str | None] = dict.fromkeys(removed)
+        changes |= changed_entries(previous.metadata, aggregate.metadata)
+        with _aggregate_errors(aggregate, draft, ZONE_KEY if ZONE_KEY in changes else "metadata"):
+            if previous.name != aggregate.name:
+                aggregate_ops.update(connection, number, {"name": aggregate.name}, now)
+            if changes:
+                aggregate_ops.set_metadata(connection, number, changes, now, policies)
+    for number, previous, aggregate in triples:
+        if joining := aggregate.hosts - previous.hosts:
+            with _aggregate_errors(aggregate, draft, "hosts"):
+                aggregate_ops.add_hosts(connection, number, joining, now, policies)
+
+
+def _create_aggregates(
+    connection: Connection, draft: MergeState
+) -> list[tuple[int, HostAggregate, HostAggregate]]:
+    """Create aggregates and return id, old and new state of each changed aggregate."""
+    former = draft.before.aggregates
+    differing = changed_entries(former, draft.after.aggregates)
+    for uuid, aggregate in differing.items():
+        if uuid not in former:
+            with _aggregate_errors(aggregate, draft, "name"):
+                aggregate_ops.create(connection, uuid, aggregate.name, None, draft.now)
+    ids = {item.uuid: item.id for item in aggregate_rows.snapshot(connection)} if differing else {}
+    return [
+        (ids[uuid], former.get(uuid) or cloud.new_aggregate(uuid, item.name), item)
+        for uuid, item in differing.items()
+    ]
+
+
+def _aggregate_errors(
+    aggregate: HostAggregate, draft: MergeState, key: str
+) -> AbstractContextManager[None]:
+    return _locate_errors(
+        f"aggregate {aggregate.name}", *draft.entry_of("aggregate", aggregate.uuid), key
+    )
+
+
+def _write_providers(connection: Connection, draft: MergeState) -> Mapping[int, frozenset[str]]:
+    """Write the changed providers and return their superfluous inventories.
+
+    They are returned by provider id, and must be deleted later, after their allocations. Raises
+    :class:`EntryError` if a name is in use, or a provider would be its own descendant.
+    """
+    # Lists in the file replace the effects of hosts and aggregates, which are written already.
+    written = {
+        *changed_entries(draft.before.providers, draft.after.providers),
+        *(uuid for uuid, _ in draft.given_lists),
+    }
+    present = cloud.read_providers(connection)
+    _complete_roots(draft, present)
+    wanted = {
+        uuid: provider
+        for uuid, provider in changed_entries(present, draft.after.providers).items()
+        if uuid in written
+    }
+    if not wanted:
+        return {}
+    existing = {uuid: state for uuid, state in wanted.items() if uuid in present}
+    _create_providers(connection, [wanted[uuid] for uuid in wanted if uuid not in existing], draft)
+    stored = resource_providers.by_uuids(connection, wanted)
+
+    def rename(states: list[ProviderState]) -> None:
+        names = {stored[state.uuid].id: state.name for state in states}
+        resource_providers.rename_many(connection, names, draft.now)
+
+    renamed = [item for uuid, item in existing.items() if present[uuid].name != item.name]
+    _write_named(connection, renamed, rename, draft)
+    for uuid, state in existing.items():
+        if present[uuid].parent != state.parent:
+            parent = draft.after.providers.get(state.parent or "")
+            below = "" if parent is None else f" below {parent.name}"
+            with _locate_errors(f"provider {state.name}{below}", *draft.entry_of("provider", uuid)):
+                provider_trees.move(connection, uuid, state.parent, anywhere=True, now=draft.now)
+    resource_providers.lock(connection, [state.id for state in stored.values()])
+    by_id = {stored[uuid].id: state for uuid, state in wanted.items()}
+    rows = {number: tuple(state.inventories.values()) for number, state in by_id.items()}
+    of_traits = {number: state.traits for number, state in by_id.items()}
+    joined = {number: state.aggregates for number, state in by_id.items()}
+    differing = inventories.replace_many(connection, rows, draft.now)
+    differing |= traits.replace_many(connection, of_traits, draft.now)
+    differing |= aggregates.replace_many(connection, joined, draft.now)
+    superfluous = {
+        stored[uuid].id: frozenset(removed)
+        for uuid, state in existing.items()
+        if (removed := present[uuid].inventories.keys() - state.inventories.keys())
+    }
+    resource_providers.bump_generations(connection, differing | superfluous.keys(), draft.now)
+    return superfluous
+
+
+def _complete_roots(draft: MergeState, present: Mapping[str, ProviderState]) -> None:
+    """Complete root providers by the aggregates, service and policy of their hosts.
+
+    The operations have changed providers that existed before. Only the lists and ratios in the file
+    replace their results.
+    """
+    after, given_lists = draft.after, draft.given_lists
+    joined, disabled_hosts = after.aggregates_by_host(), after.disabled_hosts()
+    ratios_by_host = after.ratios_by_host(draft.policies)
+    for uuid, node in after.nodes.items():
+        if (provider := after.providers.get(uuid)) is None:
+            continue
+        current, former = present.get(uuid), draft.before.providers.get(uuid)
+        members, traits_of_root = provider.aggregates, provider.traits
+        if (uuid, "aggregates") not in given_lists:
+            members = current.aggregates if current else joined.get(node.host, frozenset())
+        if current and (uuid, "traits") not in given_lists:
+            traits_of_root = current.traits
+        elif node.host in disabled_hosts:
+            traits_of_root |= {reports.DISABLED_TRAIT}
+        ratios = ratios_by_host.get(node.host, NO_RATIOS)
+        old, new = (state.inventories if state else {} for state in (former, current))
+        inventories_of_root = {
+            name: _with_ratio(item, ratios.get(RATIOS.get(name, "")), old.get(name), new.get(name))
+            for name, item in provider.inventories.items()
+        }
+        after.providers[uuid] = replace(
+            provider, aggregates=members, traits=traits_of_root, inventories=inventories_of_root
+        )
+
+
+def _with_ratio(
+    item: Inventory, ratio: float | None, former: Inventory | None, current: Inventory | None
+) -> Inventory:
+    """Return an inventory with the ratio of the policy, file or database."""
+    is_unchanged = former is not None and former.allocation_ratio == item.allocation_ratio
+    if ratio is None and is_unchanged and current:
+        ratio = current.allocation_ratio
+    return item if ratio is None else replace(item, allocation_ratio=ratio)
+
+
+def _create_providers(connection: Connection, new: list[ProviderState], draft: MergeState) -> None:
+    while new:
+        uuids = {state.uuid for state in new}
+        ready = [state for state in new if state.parent not in uuids]
+        above = {state.parent for state in ready if state.parent is not None}
+        parents = resource_providers.by_uuids(connection, above)
+        if not ready or len(parents) < len(above):
+            raise Invalid("a provider has a parent that does not exist")
+
+        def create(states: list[ProviderState], parents: Mapping[str, Provider] = parents) -> None:
+            rows = [
+                NewProvider(state.uuid, state.name, parents.get(state.parent or ""))
+                for state in states
+            ]
+            resource_providers.create_many(connection, rows, draft.now)
+
+        _write_named(connection, ready, create, draft)
+        new = [state for state in new if state.parent in uuids]
+
+
+def _write_named(
+    connection: Connection,
+    wanted: list[ProviderState],
+    write: Callable[[list[ProviderState]], None],
+    draft: MergeState,
+) -> None:
+    if not wanted:
+        return
+    try:
+        with connection.begin_nested():
+            write(wanted)
+    except Duplicate:
+        if len(wanted) > 1:
+            for state in wanted:
+                _write_named(connection, [state], write, draft)
+            return
+        (provider,) = wanted
+        names = {row.name for row in resource_providers.by_names(connection, [provider.name])}
+        message = f"another provider already has its {'name' if names else 'uuid'}"
+        if spelt := names - {provider.name}:
+            message = f"the database does not distinguish its name from {_quote(min(spelt))}"
+        message = f"provider {_quote(provider.name)}: {message}"
+        raise EntryError(
+            Duplicate(message), message, *draft.entry_of("provider", provider.uuid)
+        ) from None
+
+
+def _write_allocations(connection: Connection, draft: MergeState) -> None:
+    claims = list(changed_entries(draft.before.consumers, draft.after.consumers).values())
+    removed = [
+        claim for uuid, claim in draft.before.consumers.items() if uuid not in draft.after.consumers
+    ]
+    claims += [replace(claim, consumer_type=None, allocations={}) for claim in removed]
+    # The generations reject concurrent writes.
+    claims = [
+        replace(claim, generation=draft.before.generations.get(claim.consumer)) for claim in claims
+    ]
+    if claims:
+        # The file describes existing allocations, which may exceed a host that has shrunk.
+        allocations.replace(connection, claims, draft.now, recorded=True)
+        _check_owners(connection, claims, draft)
+
+
+def _check_owners(connection: Connection, claims: list[ConsumerClaim], draft: MergeState) -> None:
+    """Raise :class:`EntryError` if an owner was stored in another spelling."""
+    writing = [claim for claim in claims if claim.allocations]
+    owner_names = consumers.owner_names(writing)
+    stored_ids = consumers.ids_of(connection, {kind: owner_names[kind] for kind in (PROJECT, USER)})
+    for claim in writing:
+        for kind, name in ((PROJECT, claim.project_id), (USER, claim.user_id)):
+            if (kind, name) in stored_ids:
+                continue
+            stored_name = consumers.stored_name(connection, kind, name) or ""
+            message = f"the database does not distinguish its name from {_quote(stored_name)}"
+            message = f"{kind} {_quote(name)}: {message}"
+            raise EntryError(Duplicate(message), message, *draft.entry_of_consumer(claim.consumer))
+
+
+def _quote(name: str) -> str:
+    """Return a name, in quotation marks if it begins or ends with a blank."""
+    return name if name and name == name.strip() else repr(name)
+
+
+def _write_instances(connection: Connection, draft: MergeState) -> None:
+    differing = changed_entries(draft.before.instances, draft.after.instances).values()
+    ids = flavors.ids_by_flavorid(connection) if differing else {}
+
+    def with_row(flavor: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        if flavor is None or flavor.get("id") != cloud.FLAVOR_ROW:
+            return flavor
+        return {**flavor, "id": ids.get(str(flavor.get("flavorid")))}
+
+    rows = [replace(instance, flavor=with_row(instance.flavor)) for instance in differing]
+    instances.record(connection, rows, draft.now, with_metadata=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """An object that is new, changed or gone.
 
-    ``what`` is the change, ``kind`` the kind of object, and ``details`` has field, old and new
-    value of a changed object.
+    ``action`` is :data:`NEW`, :data:`CHANGED` or :data:`GONE`, ``kind`` the kind of object, and
+    ``details`` has field, old and new value of a changed object.
     """
 
-    what: str
+    action: str
     kind: str
     name: str
     details: tuple[tuple[str, Any, Any], ...] = ()
@@ -69,7 +440,8 @@ def differences(before: State, after: State) -> tuple[Difference, ...]:
     classes = sorted(after.resource_classes - before.resource_classes)
     changes = [Difference(NEW, "resource class", name) for name in classes]
     changes += [Difference(NEW, "trait", name) for name in sorted(after.traits - before.traits)]
-    implied = _find_implied(before, after)
+    new_nodes = {uuid: node for uuid, node in after.nodes.items() if uuid not in before.nodes}
+    implied: set[Any] = {*new_nodes, *((node.host, COMPUTE_BINARY) for node in new_nodes.values())}
 
     def consumer_name(consumer: ConsumerClaim) -> str:
         instance = after.instances.get(consumer.consumer)
@@ -80,58 +452,66 @@ def differences(before: State, after: State) -> tuple[Difference, ...]:
         former = getattr(before, field)
         for key, thing in changed_entries(former, getattr(after, field)).items():
             if key in former:
-                details = tuple(_compare("", former[key], thing))
-                changes.append(Difference(CHANGED, noun, name_of(thing), details))
-            elif (field, key) not in implied:
+                pair = (_as_document(item, hidden=_HIDDEN) for item in (former[key], thing))
+                changes.append(Difference(CHANGED, noun, name_of(thing), tuple(_compare(*pair))))
+            elif not _is_implied(field, key, thing, implied):
                 changes.append(Difference(NEW, noun, name_of(thing)))
-    gone = [thing for uuid, thing in before.consumers.items() if uuid not in after.consumers]
-    return (*changes, *(Difference(GONE, kind, consumer_name(thing)) for thing in gone))
+    removed = [thing for uuid, thing in before.consumers.items() if uuid not in after.consumers]
+    return (*changes, *(Difference(GONE, kind, consumer_name(thing)) for thing in removed))
 
 
-def _find_implied(before: State, after: State) -> set[tuple[str, Any]]:
-    new = {uuid: node for uuid, node in after.nodes.items() if uuid not in before.nodes}
-    services = {(node.host, COMPUTE_BINARY) for node in new.values()}
-    plain = {
-        ("services", key)
-        for key in services
-        if (service := after.services.get(key)) and not (service.disabled or service.forced_down)
-    }
-    return plain | {("providers", uuid) for uuid in new}
+def _is_implied(field: str, key: Any, thing: Any, implied: set[Any]) -> bool:
+    """Return whether a new object is the provider or an enabled service of a new host."""
+    is_special = field == "services" and (thing.disabled or thing.forced_down)
+    return field in {"services", "providers"} and key in implied and not is_special
 
 
-def _compare(place: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
-    if old == new:
-        return
-    if isinstance(old, Service):
-        old, new = old._asdict(), new._asdict()
-    if is_dataclass(old) and is_dataclass(new):
-        for field in fields(old):
-            if field.name not in _HIDDEN or not place:
-                under = field.name if not place else f"{place}.{field.name}"
-                shown_path = "" if field.name in {"flavor", "image"} and not place else under
-                yield from _compare(shown_path, getattr(old, field.name), getattr(new, field.name))
-    elif isinstance(old, Mapping) and isinstance(new, Mapping):
+def _compare(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield path, old and new value of the fields that differ between two documents."""
+    if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted({*old, *new}, key=str):
-            yield from _compare(f"{place}.{key}".lstrip("."), old.get(key), new.get(key))
-    else:
-        yield place, _as_json(old), _as_json(new)
+            yield from _compare(old.get(key), new.get(key), f"{path}.{key}".lstrip("."))
+    elif old != new:
+        yield path, old, new
 
 
-def _as_json(value: Any) -> Any:
-    if isinstance(value, frozenset | set | tuple):
-        return [_as_json(item) for item in (value if isinstance(value, tuple) else sorted(value))]
-    if isinstance(value, Mapping):
-        return {str(key): _as_json(item) for key, item in value.items()}
+def _as_document(value: Any, *, hidden: frozenset[str] = frozenset()) -> Any:
+    """Return an object as JSON values, without the ``hidden`` fields."""
+    if isinstance(value, FlavorState):
+        flavor = _as_document(value.flavor, hidden=hidden)
+        return {**flavor, "projects": sorted(value.projects)}
     if is_dataclass(value):
-        names = [
-            item.name for item in fields(value) if item.name not in {"created_at", "updated_at"}
-        ]
-        return {name: _as_json(getattr(value, name)) for name in names}
+        value = {item.name: getattr(value, item.name) for item in fields(value)}
+    elif isinstance(value, Service):
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        return {str(key): _as_document(item) for key, item in value.items() if key not in hidden}
+    if isinstance(value, frozenset):
+        return sorted(value)
+    if isinstance(value, list | tuple):
+        return [_as_document(item) for item in value]
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 class _DryRunError(Exception):
     """Rolls back a dry run. Its arguments are the differences."""
+
+
+def load(
+    connection: Connection,
+    document: Any,
+    settings: Settings,
+    now: datetime,
+    progress: StepProgress = lambda _what: None,
+) -> tuple[Difference, ...]:
+    """Load a decoded fleet file within the caller's write transaction.
+
+    Raises :class:`DocumentError`, and as :func:`apply`.
+    """
+    check_sections(document, settings)
+    draft = merge(connection, document, settings, now)
+    apply(connection, draft, progress)
+    return differences(draft.before, draft.after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,12 +531,14 @@ class Fleet:
         change of nova's objects, and :class:`Conflict` if the present cloud prevents a change.
         """
         progress("the file")
-        file = YamlFile(text, name)
+        file, settings = YamlFile(text, name), self.settings
 
         def work(connection: Connection) -> tuple[Difference, ...]:
             change_counters.bump(connection, SUBJECT)
             progress("the present cloud")
-            changes = file.read(lambda document: self._load(connection, document, progress))
+            changes = file.read(
+                lambda document: load(connection, document, settings, self.clock(), progress)
+            )
             if dry_run:
                 raise _DryRunError(*changes)
             return changes
@@ -168,14 +550,6 @@ class Fleet:
         except ConcurrentUpdate:
             message = f"concurrent updates; gave up after {_MAX_ATTEMPTS} attempts"
             raise ConcurrentUpdate(message) from None
-
-    def _load(
-        self, connection: Connection, document: Any, progress: StepProgress
-    ) -> tuple[Difference, ...]:
-        check_sections(document, self.settings)
-        draft = merge(connection, document, self.settings, self.clock())
-        apply(connection, draft, progress)
-        return differences(draft.before, draft.after)
 
     def dump(self) -> str:
         """Return a fleet file that recreates this cloud in an empty database."""

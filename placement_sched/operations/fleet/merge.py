@@ -12,7 +12,7 @@ from placement_sched.errors import Forbidden, Invalid, LimitExceeded
 from placement_sched.limits import MAX_METADATA_CHARACTERS
 from placement_sched.model import compute_node
 from placement_sched.model.aggregates import ANTI_AFFINITY, ZONE_KEY, ServerGroup
-from placement_sched.model.compute_node import RATIOS, ComputeNode, Service
+from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import StoredImage, Viewer
@@ -20,7 +20,7 @@ from placement_sched.model.instance import Instance, InstanceMetadata
 from placement_sched.model.provider import INSTANCE_TYPE, Amounts, ConsumerClaim, Inventory
 from placement_sched.operations.fleet import cloud
 from placement_sched.operations.fleet.cloud import MergeState, ProviderState, derived_uuid
-from placement_sched.operations.fleet.names import expand, expand_entries, expand_entry, fill_in
+from placement_sched.operations.fleet.names import expand, expand_entries, fill_in
 from placement_sched.operations.fleet.schema import (
     VERSION,
     read_file,
@@ -28,8 +28,6 @@ from placement_sched.operations.fleet.schema import (
     read_provider_name,
 )
 from placement_sched.operations.images import SETTABLE, check_allowed, check_settable
-from placement_sched.operations.reports import DISABLED_TRAIT
-from placement_sched.scheduler.policies.registry import NO_RATIOS, Ratios
 from placement_sched.scheduler.request_groups import amounts_of
 from placement_sched.schemas.formats import DocumentError, prefix_errors
 from placement_sched.schemas.node_report import read_report
@@ -60,7 +58,7 @@ BLANK = Instance(
 )
 
 
-def merge_hosts(draft: MergeState, entry: Json) -> None:
+def _merge_hosts(draft: MergeState, entry: Json) -> None:
     """Merge the nodes of an entry with their providers and services."""
     hosts, names = _read_host_names(entry)
     uuids = expand_entries(entry, "uuid", len(names))
@@ -80,23 +78,25 @@ def merge_hosts(draft: MergeState, entry: Json) -> None:
         node = replace(node, uuid=uuid, host=host, hypervisor_hostname=name, last_seen_up=seen_up)
         if "host_ip" in entry:
             node = replace(node, host_ip=address)
-        _put_node(draft, node)
-        service = _get_service(draft, host, compute_node.COMPUTE_BINARY)
+        former = (previous.host, previous.hypervisor_hostname) if previous else None
+        draft.claim_name("node", draft.node_uuids, (host, name), uuid, former)
+        draft.after.nodes[uuid] = node
+        service = draft.service_of(host, compute_node.COMPUTE_BINARY)
         if service.last_seen_up is None or service.last_seen_up < seen_up:
             service = service._replace(last_seen_up=seen_up)
-        _put_service(draft, service)
+        draft.put_service(service)
         if entry.get("provider", True):
             roots.append((_put_root(draft, entry, node, reported=reported is not None), name))
     _merge_below(draft, entry, roots)
 
 
 def _read_host_names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
-    hosts: list[str] = entry["host"]
+    key = "node" if "node" in entry else "host"
     with prefix_errors("host"):
-        names = entry["node"] if "node" in entry else [read_node_name(host) for host in hosts]
-        hosts_of_each = expand_entry(hosts, max(len(hosts), len(names)))
-    with prefix_errors("node" if "node" in entry else "host"):
-        return hosts_of_each, expand_entry(names, len(hosts_of_each), alone=False)
+        names = entry["node"] if "node" in entry else list(map(read_node_name, entry["host"]))
+    count = max(len(entry["host"]), len(names))
+    hosts = expand_entries(entry, "host", count, alone=True)
+    return hosts, expand_entries({key: names}, key, count)
 
 
 def _read_node_report(
@@ -110,44 +110,19 @@ def _read_node_report(
     return read_report({**reported, **names}, draft.defaults).node
 
 
-def _get_service(draft: MergeState, host: str, binary: str) -> Service:
-    uuid = derived_uuid("service", host, binary)
-    new = Service(0, uuid, host, binary)
-    return draft.after.services.get((host, binary), new)
-
-
-def _put_node(draft: MergeState, node: ComputeNode) -> None:
-    names, previous = (node.host, node.hypervisor_hostname), draft.after.nodes.get(node.uuid)
-    draft.note_entry("node", node.uuid)
-    owner = draft.node_uuids.setdefault(names, node.uuid)
-    if owner != node.uuid:
-        raise DocumentError(f"the names {' '.join(names)} are already used by node {owner}")
-    if previous is not None and (previous.host, previous.hypervisor_hostname) != names:
-        draft.node_uuids.pop((previous.host, previous.hypervisor_hostname), None)
-    draft.after.nodes[node.uuid] = node
-
-
-def _put_service(draft: MergeState, service: Service) -> None:
-    key = (service.host, service.binary)
-    host, binary = owner = draft.service_keys.setdefault(service.uuid, key)
-    if owner != key:
-        raise DocumentError(f"uuid {service.uuid} already belongs to {binary} of {host}")
-    draft.after.services[key] = service
-
-
 def _put_root(
     draft: MergeState, entry: Json, node: ComputeNode, *, reported: bool
 ) -> ProviderState:
     previous = draft.after.providers.get(node.uuid)
-    had = previous.inventories if previous else {}
-    made = {item.resource_class: item for item in compute_node.inventories_of(node)}
-    extra = {name: item for name, item in had.items() if name not in compute_node.REPORTED_CLASSES}
-    if not reported and previous:
-        made = {name: item for name, item in had.items() if name in compute_node.REPORTED_CLASSES}
+    extra = dict(previous.inventories) if previous else {}
+    existing = {name: extra.pop(name) for name in compute_node.REPORTED_CLASSES if name in extra}
+    reported_items = {item.resource_class: item for item in compute_node.inventories_of(node)}
     provider = replace(
         previous or ProviderState(uuid=node.uuid, name=""),
         name=node.hypervisor_hostname,
-        inventories=_merge_inventories(entry, extra, made),
+        inventories=_merge_inventories(
+            entry, extra, reported_items if reported or not previous else existing
+        ),
     )
     return _put_provider(draft, provider, entry, "provider_aggregates")
 
@@ -161,28 +136,24 @@ def _put_provider(
     lists: Json = {name: frozenset(values) for name, values in listed.items() if values is not None}
     provider = replace(provider, **lists)
     draft.given_lists.update((uuid, name) for name in lists)
-    draft.note_entry("provider", uuid)
-    owner = draft.provider_uuids.setdefault(provider.name, uuid)
-    if owner != uuid:
-        raise DocumentError(f"the name {provider.name} is already used by provider {owner}")
+    former = None if previous is None else previous.name
+    draft.claim_name("provider", draft.provider_uuids, provider.name, uuid, former)
     draft.add_classes(provider.inventories)
     draft.add_traits(provider.traits)
-    if previous is not None and previous.name != provider.name:
-        draft.provider_uuids.pop(previous.name, None)
     draft.after.providers[uuid] = provider
     return provider
 
 
 def _merge_inventories(
-    entry: Json, existing: Mapping[str, Inventory], made: Mapping[str, Inventory]
+    entry: Json, existing: Mapping[str, Inventory], reported: Mapping[str, Inventory]
 ) -> dict[str, Inventory]:
     """Merge the inventories of an entry into the inventories of a provider.
 
-    If the entry has inventories, they replace ``existing``. Inventories in ``made`` remain.
+    If the entry has inventories, they replace ``existing``. Inventories in ``reported`` remain.
     """
-    inventories = {**made, **existing}
+    inventories = {**reported, **existing}
     if "inventories" in entry:
-        inventories = dict(made)
+        inventories = dict(reported)
         for name, values in entry["inventories"].items():
             if values is None:
                 inventories.pop(name, None)
@@ -194,28 +165,23 @@ def _merge_inventories(
     return inventories
 
 
-def merge_providers(draft: MergeState, entry: Json) -> None:
-    """Merge provider trees that do not belong to hosts."""
-    _merge_entry(draft, entry, [None])
-
-
 def _merge_below(draft: MergeState, entry: Json, parents: Sequence[_ProviderAndRoot]) -> None:
     above = draft.entry
     for index, below in enumerate(entry.get("providers", ())):
         draft.entry = (*above, "providers", index)
         with prefix_errors("providers", index):
-            _merge_entry(draft, below, parents)
+            _merge_providers(draft, below, parents)
     draft.entry = above
 
 
-def _merge_entry(
-    draft: MergeState, entry: Json, parents: Sequence[_ProviderAndRoot | None]
+def _merge_providers(
+    draft: MergeState, entry: Json, parents: Sequence[_ProviderAndRoot | None] = (None,)
 ) -> None:
     """Merge the providers of an entry below each parent, or as roots for None."""
     with prefix_errors("name"):
         places = [(parent, name) for parent in parents for name in _expand_names(entry, parent)]
     uuids = expand_entries(entry, "uuid", len(places))
-    made: list[_ProviderAndRoot] = []
+    providers: list[_ProviderAndRoot] = []
     for (parent, name), entry_uuid in zip(places, uuids, strict=True):
         uuid = entry_uuid or draft.provider_uuids.get(name) or derived_uuid("provider", name)
         previous = draft.after.providers.get(uuid) or ProviderState(uuid=uuid, name=name)
@@ -226,8 +192,8 @@ def _merge_entry(
             inventories=_merge_inventories(entry, previous.inventories, {}),
         )
         _put_provider(draft, provider, entry)
-        made.append((provider, parent[1] if parent else name))
-    _merge_below(draft, entry, made)
+        providers.append((provider, parent[1] if parent else name))
+    _merge_below(draft, entry, providers)
 
 
 def _expand_names(entry: Json, parent: _ProviderAndRoot | None) -> list[str]:
@@ -239,13 +205,12 @@ def _expand_names(entry: Json, parent: _ProviderAndRoot | None) -> list[str]:
     return [read_provider_name(name) for pattern in patterns for name in expand(pattern)]
 
 
-def merge_services(draft: MergeState, entry: Json) -> None:
-    """Merge the services of an entry."""
+def _merge_services(draft: MergeState, entry: Json) -> None:
     hosts, binary = entry["host"], entry.get("binary", compute_node.COMPUTE_BINARY)
     values: Json = {key: entry[key] for key in ("forced_down", "last_seen_up") if key in entry}
     for host, uuid in zip(hosts, expand_entries(entry, "uuid", len(hosts)), strict=True):
         draft.note_entry("service", host, binary)
-        service = _get_service(draft, host, binary)._replace(**values)
+        service = draft.service_of(host, binary)._replace(**values)
         if "status" in entry:
             service = service._replace(disabled=entry["status"] == "disabled")
         reason = service.disabled_reason
@@ -257,94 +222,46 @@ def merge_services(draft: MergeState, entry: Json) -> None:
         if service.disabled_reason is not None and not service.disabled:
             raise DocumentError("only a disabled service has a reason", "disabled_reason")
         with prefix_errors(*(("uuid",) if uuid else ())):
-            _put_service(draft, service)
-
-
-def settle_roots(draft: MergeState) -> None:
-    """Update aggregates, traits and ratios of root providers for their hosts."""
-    before, after, policies = draft.before, draft.after, draft.policies
-    joined = before.aggregates_by_host(), after.aggregates_by_host()
-    disabled = before.disabled_hosts(), after.disabled_hosts()
-    ratios = before.ratios_by_host(policies), after.ratios_by_host(policies)
-    nothing = frozenset[str]()
-    for uuid, node in after.nodes.items():
-        if (provider := after.providers.get(uuid)) is None:
-            continue
-        old, old_provider = before.nodes.get(uuid), before.providers.get(uuid)
-        former_host = old.host if old and old_provider else ""
-        members, traits = provider.aggregates, provider.traits
-        if (uuid, "aggregates") not in draft.given_lists:
-            removed, added = joined[0].get(former_host, nothing), joined[1].get(node.host, nothing)
-            members = members - (removed - added) | (added - removed)
-        was_disabled, lists_traits = node.host in disabled[0], (uuid, "traits") in draft.given_lists
-        if node.host in disabled[1]:
-            if lists_traits or not was_disabled or old_provider is None:
-                traits |= {DISABLED_TRAIT}
-        elif was_disabled and not lists_traits:
-            traits -= {DISABLED_TRAIT}
-        had = NO_RATIOS if old is None else ratios[0].get(old.host, NO_RATIOS)
-        has = ratios[1].get(node.host, NO_RATIOS)
-        stock = _apply_policies(provider, old_provider, node, had, has)
-        after.providers[uuid] = replace(
-            provider, aggregates=members, traits=traits, inventories=stock
-        )
-
-
-def _apply_policies(
-    provider: ProviderState,
-    previous: ProviderState | None,
-    node: ComputeNode,
-    former_ratios: Ratios,
-    current_ratios: Ratios,
-) -> dict[str, Inventory]:
-    """Return inventories of a node with the ratios of its host's policy.
-
-    A ratio that only the former policy set is replaced by the reported ratio of the node, unless
-    the file changes the ratio.
-    """
-    inventories = dict(provider.inventories)
-    for name, ratio in RATIOS.items():
-        if name not in inventories:
-            continue
-        item, wanted = inventories[name], current_ratios.get(ratio)
-        old = None if previous is None else previous.inventories.get(name)
-        if wanted is None and ratio in former_ratios and old is not None:
-            is_unchanged = old.allocation_ratio == item.allocation_ratio
-            wanted = getattr(node, ratio) if is_unchanged else None
-        if wanted is not None:
-            inventories[name] = replace(item, allocation_ratio=wanted)
-    return inventories
+            draft.put_service(service)
 
 
 def _merge_flavor(draft: MergeState, entry: Json) -> None:
     flavors, name = draft.after.flavors, entry["name"]
-    named = [flavorid for flavorid, state in flavors.items() if state.flavor.name == name]
-    flavorid = _identify(draft, "flavor", entry, "id", named, name, unique=True)
+    names = {flavorid: state.flavor.name for flavorid, state in flavors.items()}
+    flavorid = _identify(draft, "flavor", entry, "id", names, name, unique=True)
     previous = flavors.get(flavorid)
     if previous is None:
         _require(entry, "flavor", "vcpus", "memory_mb")
         previous = cloud.FlavorState(flavor=Flavor(flavorid=flavorid))
     values = {key: value for key, value in entry.items() if key not in {"id", "projects"}}
+    projects = frozenset(entry.get("projects", previous.projects))
     flavors[flavorid] = cloud.FlavorState(
-        flavor=replace(previous.flavor, **values),
-        projects=frozenset(entry.get("projects", previous.projects)),
+        flavor=replace(previous.flavor, **values), projects=projects
     )
 
 
 def _identify(
-    draft: MergeState, kind: str, entry: Json, key: str, named: list[str], *names: str, unique: bool
+    draft: MergeState,
+    kind: str,
+    entry: Json,
+    key: str,
+    names: Mapping[str, str | None],
+    *name: str,
+    unique: bool = False,
 ) -> str:
     """Return the id of the object of an entry.
 
-    It is the id in the entry, else the id of the object with the same name, else a derived id.
+    It is the id in the entry, else the id of the object with the same name in ``names``, else an id
+    derived from ``name``.
     """
+    named = [uuid for uuid, other in names.items() if other == entry.get("name")]
     if key not in entry and len(named) > 1:
-        message = f"{len(named)} {kind}s are named {names[0]}; select one by its {key!r}"
+        message = f"{len(named)} {kind}s are named {name[0]}; select one by its {key!r}"
         raise DocumentError(message)
-    uuid = str(entry.get(key) or (named[0] if named else derived_uuid(kind, *names)))
+    uuid = str(entry.get(key) or (named[0] if named else derived_uuid(kind, *name)))
     draft.note_entry(kind, uuid)
     if unique and named and uuid not in named:
-        raise DocumentError(f"the name {names[0]} is already used by {kind} {named[0]}")
+        raise DocumentError(f"the name {name[0]} is already used by {kind} {named[0]}")
     return uuid
 
 
@@ -356,11 +273,11 @@ def _require(entry: Json, kind: str, *keys: str) -> None:
 
 
 def _merge_image(draft: MergeState, entry: Json) -> None:
-    images, name = draft.after.images, entry.get("name")
-    if name is None and "id" not in entry:
+    images = draft.after.images
+    if entry.get("name") is None and "id" not in entry:
         raise DocumentError("an image requires an 'id' or a 'name'")
-    named = [uuid for uuid, image in images.items() if image.name == name]
-    uuid = _identify(draft, "image", entry, "id", named, str(name), unique=False)
+    names = {uuid: image.name for uuid, image in images.items()}
+    uuid = _identify(draft, "image", entry, "id", names, str(entry.get("name")))
     previous = images.get(uuid) or StoredImage(uuid=uuid)
     _check_properties(entry.get("properties", {}))
     values = {key: value for key, value in entry.items() if key != "id"}
@@ -388,15 +305,13 @@ def _check_properties(names: Iterable[str]) -> None:
 
 
 def _merge_server_group(draft: MergeState, entry: Json) -> None:
-    """Merge a server group, identified by its uuid or its name (and project)."""
-    groups, name, project = draft.after.server_groups, entry["name"], entry.get("project")
-    named = [
-        uuid
+    groups, project = draft.after.server_groups, entry.get("project")
+    names = {
+        uuid: group.name
         for uuid, group in groups.items()
-        if group.name == name and ("project" not in entry or group.project_id == project)
-    ]
-    names = (name, project or "")
-    uuid = _identify(draft, "server group", entry, "uuid", named, *names, unique=False)
+        if "project" not in entry or group.project_id == project
+    }
+    uuid = _identify(draft, "server group", entry, "uuid", names, entry["name"], project or "")
     previous = groups.get(uuid)
     if previous is None:
         _require(entry, "server group", "policy")
@@ -412,8 +327,8 @@ def _merge_server_group(draft: MergeState, entry: Json) -> None:
 
 def _merge_aggregate(draft: MergeState, entry: Json) -> None:
     aggregates, name = draft.after.aggregates, entry["name"]
-    named = [uuid for uuid, aggregate in aggregates.items() if aggregate.name == name]
-    uuid = _identify(draft, "aggregate", entry, "uuid", named, name, unique=True)
+    names = {uuid: aggregate.name for uuid, aggregate in aggregates.items()}
+    uuid = _identify(draft, "aggregate", entry, "uuid", names, name, unique=True)
     previous = aggregates.get(uuid) or cloud.new_aggregate(uuid, name)
     metadata = dict(entry.get("metadata", previous.metadata))
     if ZONE_KEY in entry:
@@ -436,13 +351,13 @@ def _merge_instances(draft: MergeState, entry: Json) -> None:
     nodes = expand_entries(entry, "node", len(uuids), alone=True)
     values = {name: entry[key] for key, name in PLAIN.items() if key in entry}
     for key in InstanceMetadata._fields:
-        if key in entry:
-            values[key] = _check_metadata(key, entry[key])
-    finders = {"server_group": _find_group, "flavor": _find_flavor, "image": _find_image}
-    for key, find in finders.items():
+        values |= {key: entry[key]} if key in entry else {}
+        if len(serialize_metadata(entry.get(key)) or "") > MAX_METADATA_CHARACTERS:
+            raise DocumentError(f"more than {MAX_METADATA_CHARACTERS} characters", key)
+    for key in ("server_group", "flavor", "image"):
         if key in entry:
             with prefix_errors(key):
-                values[key] = None if entry[key] is None else find(draft, entry[key])
+                values[key] = None if entry[key] is None else _find(draft, key, entry[key])
     for index, uuid in enumerate(uuids):
         draft.note_entry("instance", uuid)
         changes = dict(values)
@@ -456,12 +371,6 @@ def _merge_instances(draft: MergeState, entry: Json) -> None:
         _put_instance(draft, uuid, changes, entry)
 
 
-def _check_metadata(key: str, metadata: Json) -> Json:
-    if len(serialize_metadata(metadata) or "") > MAX_METADATA_CHARACTERS:
-        raise DocumentError(f"more than {MAX_METADATA_CHARACTERS} characters", key)
-    return metadata
-
-
 def _read_instance_names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
     if "uuid" in entry:
         return expand_entries(entry, "name", len(entry["uuid"]), alone=True), entry["uuid"]
@@ -470,34 +379,32 @@ def _read_instance_names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
     return entry["name"], [derived_uuid("instance", name) for name in entry["name"]]
 
 
-def _find(noun: str, value: str, names: Mapping[str, str | None]) -> str:
+def _find(draft: MergeState, key: str, value: Json | str) -> Json | str:
+    """Return the uuid of a server group, or the recorded document of a flavor or image."""
+    after = draft.after
+    if isinstance(value, dict):
+        is_flavor = key == "flavor"
+        return cloud.plain_flavor(value, draft.before.flavor_rows) if is_flavor else value
+    if key == "server_group":
+        return _find_id(
+            key, value, {uuid: group.name for uuid, group in after.server_groups.items()}
+        )
+    if key == "flavor":
+        names = {flavorid: state.flavor.name for flavorid, state in after.flavors.items()}
+        flavor = after.flavors[_find_id(key, value, names)].flavor
+        return {**flavor.as_document(), "id": cloud.FLAVOR_ROW}
+    image_names = {uuid: image.name for uuid, image in after.images.items()}
+    return after.images[_find_id(key, value, image_names)].as_request_image()
+
+
+def _find_id(key: str, value: str, names: Mapping[str, str | None]) -> str:
     ids = [value] if value in names else [uuid for uuid, name in names.items() if name == value]
+    noun = key.replace("_", " ")
     if not ids:
         raise DocumentError(f"there is no {noun} {value}")
     if len(ids) > 1:
         raise DocumentError(f"{len(ids)} {noun}s are named {value}, use an id")
     return ids[0]
-
-
-def _find_group(draft: MergeState, value: str) -> str:
-    groups = draft.after.server_groups
-    return _find("server group", value, {uuid: group.name for uuid, group in groups.items()})
-
-
-def _find_flavor(draft: MergeState, value: Json | str) -> Json:
-    if isinstance(value, dict):
-        return cloud.plain_flavor(value, draft.before.flavor_rows)
-    flavors = draft.after.flavors
-    flavorid = _find("flavor", value, {key: state.flavor.name for key, state in flavors.items()})
-    return {**flavors[flavorid].flavor.as_document(), "id": cloud.FLAVOR_ROW}
-
-
-def _find_image(draft: MergeState, value: Json | str) -> Json:
-    if isinstance(value, dict):
-        return value
-    images = draft.after.images
-    uuid = _find("image", value, {uuid: image.name for uuid, image in images.items()})
-    return images[uuid].as_request_image()
 
 
 def _put_instance(draft: MergeState, uuid: str, changes: Json, entry: Json) -> None:
@@ -508,12 +415,12 @@ def _put_instance(draft: MergeState, uuid: str, changes: Json, entry: Json) -> N
     if owner is None or {"consumer", "project", "user"} & entry.keys():
         fields = {_CONSUMER[key]: value for key, value in entry.get("consumer", {}).items()}
         owner = replace(default_consumer(draft, instance), **fields)
-    stays = previous is not None and all(
+    is_unmoved = previous is not None and all(
         getattr(previous, name) == getattr(instance, name) for name in ("host", "node", "flavor")
     )
     if "allocations" in entry:
         _put_consumer(draft, owner, _read_allocations(draft, entry))
-    elif not stays:
+    elif not is_unmoved:
         _put_consumer(draft, owner, default_allocations(draft, instance))
     elif existing is not None:
         _put_consumer(draft, owner, existing.allocations)
@@ -603,9 +510,9 @@ _SECTIONS: tuple[tuple[str, Callable[[MergeState, Json], None]], ...] = (
     ("images", _merge_image),
     ("server_groups", _merge_server_group),
     ("aggregates", _merge_aggregate),
-    ("hosts", merge_hosts),
-    ("services", merge_services),
-    ("providers", merge_providers),
+    ("hosts", _merge_hosts),
+    ("services", _merge_services),
+    ("providers", _merge_providers),
     ("aggregates", _check_aggregate),
     # Instances depend on all sections above.
     ("instances", _merge_instances),
@@ -629,5 +536,4 @@ def merge(connection: Connection, document: Any, settings: Settings, now: dateti
             with prefix_errors(section, index):
                 merge_entry(draft, entry)
     _check_allocations(draft)
-    settle_roots(draft)
     return draft

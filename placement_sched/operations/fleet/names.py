@@ -10,15 +10,11 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import Any, TypeVar
+from typing import Any
 
 from placement_sched.limits import MAX_PATTERN_NAMES
 from placement_sched.model.document import Json
-from placement_sched.model.names import shorten_names
-from placement_sched.schemas.formats import DocumentError, prefix_errors
-
-T = TypeVar("T")
-
+from placement_sched.schemas.formats import DocumentError
 
 _PART = re.compile(
     r"\\(?P<plain>.)|\[(?P<ranges>[^\]]*)\]|(?P<text>[^\\\[]+)|(?P<wrong>.)", re.DOTALL
@@ -28,8 +24,6 @@ _SPECIAL = re.compile(r"([\\\[\]{}])")
 _LAST_NUMBER = re.compile(r"(.*?)([0-9]{1,17})([^0-9]*)", re.DOTALL)
 _PLACE = re.compile(r"\\.|\{(?P<name>[^}]*)\}", re.DOTALL)
 _NATURAL_PARTS = re.compile(r"[0-9]+|[^0-9]+")
-#: An integer that is written without quotes, and read as the text of its digits.
-_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
 def expand(pattern: str) -> list[str]:
@@ -112,11 +106,6 @@ def _pattern_of(run: Sequence[str]) -> str:
     return f"{escape(prefix)}[{first}-{last}]{escape(suffix)}"
 
 
-def parse_integer(text: str) -> str | int:
-    """Return the integer for a text of digits, which needs no quotes in YAML."""
-    return int(text) if _INTEGER.fullmatch(text) else text
-
-
 def patterns_for(names: Sequence[str], *, alone: bool = False) -> str | list[str]:
     """Return patterns for names, or a single name if ``alone`` and all are equal."""
     patterns = fold(names[:1] if alone and len(set(names)) == 1 else names)
@@ -132,26 +121,16 @@ def natural_key(name: str) -> tuple[Any, ...]:
     return tuple(parts), name
 
 
-def folded_line(names: Sequence[str]) -> str:
-    """Return patterns for names in a line, shortened after ten patterns."""
-    return shorten_names(fold(names), 10)
+def expand_entries(entry: Json, key: str, count: int, *, alone: bool = False) -> Sequence[Any]:
+    """Return ``count`` values of a key, or None for each without the key.
 
-
-def expand_entry(values: Sequence[T], count: int, *, alone: bool = True) -> Sequence[T]:
-    """Return ``count`` values, repeating a single value if ``alone``.
-
-    Raises :class:`DocumentError` for another number of values.
+    A single value is repeated if ``alone``. Raises :class:`DocumentError` for another number of
+    values.
     """
-    if alone and len(values) == 1:
+    values = [None] if entry.get(key) is None else entry[key]
+    if len(values) == 1 and (alone or values == [None]):
         return [values[0]] * count
     if len(values) != count:
-        raise DocumentError(f"the pattern expands to {len(values)} values, {count} expected")
+        message = f"the pattern expands to {len(values)} values, {count} expected"
+        raise DocumentError(message, key)
     return values
-
-
-def expand_entries(entry: Json, key: str, count: int, *, alone: bool = False) -> Sequence[Any]:
-    """Return ``count`` values of a key, or None for each without the key."""
-    if entry.get(key) is None:
-        return [None] * count
-    with prefix_errors(key):
-        return expand_entry(entry[key], count, alone=alone)

@@ -4,7 +4,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from placement_sched.model.aggregates import MOST_PER_HOST
+from placement_sched.model.aggregates import MAX_SERVER_PER_HOST
 from placement_sched.model.compute_node import REPORT_KEYS
 from placement_sched.model.document import Json
 from placement_sched.model.provider import MAX_FLOAT
@@ -129,7 +129,7 @@ _SERVER_GROUP = object_schema(
         "name": NAME,
         "uuid": parts.UUID,
         "policy": fields.GROUP_POLICY,
-        "rules": object_schema({MOST_PER_HOST: parts.COUNT}),
+        "rules": object_schema({MAX_SERVER_PER_HOST: parts.COUNT}),
         "project": _NULLABLE_TEXT,
         "user": _NULLABLE_TEXT,
     },

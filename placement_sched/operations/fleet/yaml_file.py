@@ -62,11 +62,10 @@ class YamlFile:
     def __init__(self, text: str, name: str) -> None:
         """Decode the text of the file ``name``, or raise :class:`Invalid`."""
         self._name = name
-        #: Ids of decoded nodes, and the number of values that aliases repeat.
-        self._decoded: set[int] = set()
-        self._repeated = 0
-        #: Nodes that are being decoded, outermost first, with the positions of repeated nodes.
-        self._open: dict[int, Position | None] = {}
+        #: Maximum number of values: each value that is no alias has at least a character.
+        self._max_values = len(text) + MAX_YAML_REPEATED
+        #: Ids of the nodes that are being decoded.
+        self._open: set[int] = set()
         try:
             self._check_depth(text)
             #: The root node, or None for an empty document.
@@ -108,13 +107,10 @@ class YamlFile:
             self._reject("an anchor is used within itself", _start(node))
         if node.tag.removeprefix(_PREFIX) not in _KINDS:
             self._reject(f"the tag {node.tag} is not supported", _start(node))
-        is_repeated = id(node) in self._decoded
-        self._decoded.add(id(node))
-        self._open[id(node)] = _start(node) if is_repeated else None
-        self._repeated += is_repeated
-        if self._repeated > MAX_YAML_REPEATED:
-            place = next(filter(None, self._open.values()))
-            self._reject(f"aliases repeat more than {MAX_YAML_REPEATED} values", place)
+        self._open.add(id(node))
+        self._max_values -= 1
+        if self._max_values < 0:
+            self._reject(f"aliases repeat more than {MAX_YAML_REPEATED} values", None)
         value: Any
         if isinstance(node, MappingNode):
             value = self._mapping(node)
@@ -122,7 +118,7 @@ class YamlFile:
             value = [self._value(item) for item in node.value]
         else:
             value = self._scalar(node)
-        del self._open[id(node)]
+        self._open.remove(id(node))
         return value
 
     def _mapping(self, node: MappingNode) -> dict[str, Any]:
