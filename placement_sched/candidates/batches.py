@@ -32,7 +32,7 @@ from placement_sched.model.candidates_query import AllocationRequest, Layout
 LayoutOf = Callable[[tuple[int, ...]], Layout]
 
 #: Number of characters of the response that cost one step of the budget.
-STEP = 40
+CHARACTERS_PER_STEP = 40
 #: Characters of a candidate, a provider, a slot and an amount in the response, without their names.
 _CANDIDATE, _PROVIDER, _SLOT, _AMOUNT = 34, 60, 46, 8
 
@@ -375,7 +375,10 @@ def step_prices(search: TreeSearch) -> Sequence[int]:
         _SLOT + len(slot.slot.suffix) + sum(len(name) + _AMOUNT for name, _ in slot.group.resources)
         for slot in search.slots
     )
-    return [(fixed + _PROVIDER * number) // STEP for number in range(len(search.slots) + 1)]
+    return [
+        (fixed + _PROVIDER * number) // CHARACTERS_PER_STEP
+        for number in range(len(search.slots) + 1)
+    ]
 
 
 def _compute_cost(shapes: Sequence[_Shape], numbers: _Numbers, counts: _Numbers, first: int) -> int:

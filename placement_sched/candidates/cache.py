@@ -23,11 +23,11 @@ LOG = log.getLogger(__name__)
 #: Seconds until the cache is tried again after it was disabled.
 _PAUSE = 60.0
 #: Seconds that a request waits for a reload by another request. Then it searches the database.
-PATIENCE = 0.2
+MAX_LOAD_WAIT = 0.2
 #: If more providers have changed, all are reloaded in parts, to bound the memory for their rows.
-MANY = 20_000
+MAX_CHANGED_PROVIDERS = 20_000
 #: Names of the background threads: a thread loads all providers, another checks the cache.
-THREAD, UPKEEP_THREAD = "load provider cache", "check provider cache"
+LOAD_THREAD, CHECK_THREAD = "load provider cache", "check provider cache"
 #: Seconds that rows of the change log which were read before may be missing, because Galera
 #: nodes may lag.
 MAX_LAG = 2.0
@@ -131,7 +131,7 @@ class ProviderCache:
                     self._position = changes.position
             return True
         must_wait = not self._load_lock.acquire(blocking=False)
-        if must_wait and not self._load_lock.acquire(timeout=PATIENCE):
+        if must_wait and not self._load_lock.acquire(timeout=MAX_LOAD_WAIT):
             return False
         is_handed_over = False
         try:
@@ -165,7 +165,7 @@ class ProviderCache:
         if elapsed >= LATE_PAUSE and self._opened and self._check_lock.acquire(blocking=False):
             self._late_rows_read_at = now
             arguments = (self._opened,)
-            Thread(target=self._run_checks, args=arguments, name=UPKEEP_THREAD, daemon=True).start()
+            Thread(target=self._run_checks, args=arguments, name=CHECK_THREAD, daemon=True).start()
         if (self._has_late_rows and elapsed >= MIN_LATE_PAUSE) or elapsed >= MAX_LATE_PAUSE:
             self._late_rows_read_at, self._has_late_rows = now, False
             return changes.and_then(self._log.read_late_rows(connection, changes.position))
@@ -237,7 +237,11 @@ class ProviderCache:
 
     def _reload(self, connection: Connection, changes: Changes) -> None:
         """Reload changed providers. The caller holds the load lock."""
-        if changes.is_in_doubt or self._cloud is None or len(changes.providers) > MANY:
+        if (
+            changes.is_in_doubt
+            or self._cloud is None
+            or len(changes.providers) > MAX_CHANGED_PROVIDERS
+        ):
             with self._lock:
                 self._position = None
             self._load_if_logged(connection)
@@ -286,7 +290,7 @@ class ProviderCache:
         if self._opened is None:
             self._load_if_logged(connection)
             return False
-        Thread(target=self._run_load, args=(self._opened,), name=THREAD, daemon=True).start()
+        Thread(target=self._run_load, args=(self._opened,), name=LOAD_THREAD, daemon=True).start()
         return True
 
     def _run_load(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
@@ -308,15 +312,14 @@ class ProviderCache:
 
     def _reload_changed(self, connection: Connection, changes: Changes) -> bool:
         cloud = self._cloud
-        if cloud is None or changes.is_in_doubt or len(changes.providers) > MANY:
+        if cloud is None or changes.is_in_doubt or len(changes.providers) > MAX_CHANGED_PROVIDERS:
             LOG.info("loading all providers: %s", _reload_reason(changes))
             return self._start_full_load(connection)
         names = provider_state.read_names(connection) if changes.names else cloud.names
         rows = provider_state.read_providers(connection, changes.providers)
         with self._lock_for_change():
-            cloud.names = names
-            if changes.names:
-                cloud.shape += 1
+            if names is not cloud.names:
+                cloud.set_names(names)
             cloud.replace(changes.providers, rows)
         self._position = changes.position
         self._report_figures(cloud, refreshes=self.figures.refreshes + 1)
@@ -334,7 +337,7 @@ class ProviderCache:
             self._disable("the change log lacks changes written while all providers were loaded")
             return
         if changes.names:
-            cloud.names = provider_state.read_names(connection)
+            cloud.set_names(provider_state.read_names(connection))
         cloud.replace(
             changes.providers, provider_state.read_providers(connection, changes.providers)
         )

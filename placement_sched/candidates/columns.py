@@ -33,9 +33,12 @@ _NO_ROWS: RowNumbers = np.empty(0, np.int32)
 INVENTORY: Mapping[str, type[np.number]] = {
     "capacity": np.float64,
     "used": np.int64,
+    "total": np.int32,
+    "reserved": np.int32,
     "min_unit": np.int32,
     "max_unit": np.int32,
     "step_size": np.int32,
+    "allocation_ratio": np.float64,
 }
 #: Bytes of a uuid string with its dictionary entry, and of an object reference.
 _TEXT, _OBJECT = 85 + 110, 8
@@ -141,7 +144,7 @@ class RowValues:
 class ClassColumns:
     """The inventories of a resource class. Capacities are not truncated."""
 
-    stock: RowValues = field(
+    inventories: RowValues = field(
         default_factory=lambda: RowValues(
             _NO_ROWS, {name: np.empty(0, kind) for name, kind in INVENTORY.items()}
         )
@@ -151,40 +154,50 @@ class ClassColumns:
     greatest_min_unit: int = 1
     has_steps: bool = False
 
-    def replace(self, changed: RowNumbers, stock: RowValues) -> None:
+    def replace(self, changed: RowNumbers, inventories: RowValues) -> None:
         """Replace the inventories of the ``changed`` rows."""
-        values = stock.values
+        values = inventories.values
         self.greatest_min_unit = int(values["min_unit"].max(initial=self.greatest_min_unit))
         self.has_steps = self.has_steps or bool((values["step_size"] != 1).any())
-        self.stock.replace(changed, stock)
+        self.inventories.replace(changed, inventories)
 
     def has_room(self, amount: int, rows: SomeRows) -> Mask:
         """Return for each row whether the remaining capacity fits this amount.
 
         The rule is the same as in :mod:`placement_sched.store.placement.capacity`.
         """
-        stock = self.stock
+        inventories = self.inventories
         if amount > MAX_INT:  # max_unit cannot exceed it
             return np.zeros(number_of(rows), np.bool_)
         if isinstance(rows, slice):
-            span = stock.span(rows)
+            span = inventories.span(rows)
             fits = self._fits(amount, span)
             if span.stop - span.start == rows.stop - rows.start:
                 return fits
             mask = np.zeros(rows.stop - rows.start, np.bool_)
-            mask[stock.rows[span][fits] - rows.start] = True
+            mask[inventories.rows[span][fits] - rows.start] = True
             return mask
-        positions, has_inventory = stock.places(rows)
-        return has_inventory & self._fits(amount, positions) if len(stock.rows) else has_inventory
+        positions, has_inventory = inventories.places(rows)
+        if not len(inventories.rows):
+            return has_inventory
+        return has_inventory & self._fits(amount, positions)
+
+    def values_of(
+        self, rows: RowNumbers, *names: str
+    ) -> tuple[Mask, tuple[NDArray[np.number], ...]]:
+        """Return which rows have an inventory, and these columns of their inventories."""
+        positions, has_inventory = self.inventories.places(rows)
+        selected = positions[has_inventory]
+        return has_inventory, tuple(self.inventories.values[name][selected] for name in names)
 
     def number_with_room(self, amount: int) -> int:
         """Return the number of rows whose remaining capacity fits this amount."""
         if amount > MAX_INT:
             return 0
-        return int(np.count_nonzero(self._fits(amount, slice(0, len(self.stock.rows)))))
+        return int(np.count_nonzero(self._fits(amount, slice(0, len(self.inventories.rows)))))
 
     def _fits(self, amount: int, selection: slice | NDArray[np.int64]) -> Mask:
-        values = self.stock.values
+        values = self.inventories.values
         fits: Mask = values["used"][selection] + float(amount) <= values["capacity"][selection]
         fits &= values["max_unit"][selection] >= amount
         if amount < self.greatest_min_unit or self.has_steps:
@@ -303,10 +316,16 @@ class ProviderColumns:
     def __len__(self) -> int:
         return len(self.providers.ids)
 
+    def set_names(self, names: KnownNames) -> None:
+        """Replace the names, which descriptions and the tree index may contain."""
+        self.names = names
+        self.shape += 1
+        self.providers.described[:] = None
+
     @property
     def nbytes(self) -> int:
         """Return the approximate size of all columns in bytes."""
-        columns = (column.stock.nbytes for column in self.classes.values())
+        columns = (column.inventories.nbytes for column in self.classes.values())
         return self.providers.nbytes + sum(columns) + self.traits.nbytes + self.memberships.nbytes
 
     def rows_of(self, ids: Iterable[int]) -> RowNumbers:
@@ -373,7 +392,7 @@ class ProviderColumns:
 
     def _renumber(self, numbers: _Ids) -> None:
         for columns in self.classes.values():
-            columns.stock.renumber(numbers)
+            columns.inventories.renumber(numbers)
         self.memberships.renumber(numbers)
         self.shape += 1
 
@@ -395,9 +414,12 @@ class ProviderColumns:
         ids, classes = numbers[:, 0].astype(np.int64), numbers[:, 1].astype(np.int64)
         values = {
             "capacity": (numbers[:, 2] - numbers[:, 3]) * numbers[:, 7],
+            "total": numbers[:, 2],
+            "reserved": numbers[:, 3],
             "min_unit": numbers[:, 4],
             "max_unit": numbers[:, 5],
             "step_size": numbers[:, 6],
+            "allocation_ratio": numbers[:, 7],
             "used": _match_used(ids, classes, loaded.used),
         }
         exists, _ = self.places_of(ids)
@@ -405,11 +427,11 @@ class ProviderColumns:
             own = np.flatnonzero((classes == class_id) & exists)
             rows = self.places_of(ids[own])[1]
             order = np.argsort(rows, kind="stable")
-            stock = RowValues(
+            inventories = RowValues(
                 rows[order],
                 {name: values[name][own][order].astype(kind) for name, kind in INVENTORY.items()},
             )
-            self.classes.setdefault(class_id, ClassColumns()).replace(positions, stock)
+            self.classes.setdefault(class_id, ClassColumns()).replace(positions, inventories)
 
     def _associate(self, positions: RowNumbers, loaded: ProviderRows) -> None:
         owners, traits = _expand_pairs(loaded.traits)
@@ -432,7 +454,7 @@ class ProviderColumns:
             return {}
         used = np.zeros(len(self), np.int64)
         for columns in self.classes.values():
-            np.add.at(used, columns.stock.rows, columns.stock.values["used"])
+            np.add.at(used, columns.inventories.rows, columns.inventories.values["used"])
         batches, first = np.unique(self.providers.ids // BATCH, return_index=True)
         counts = np.diff(np.append(first, len(self)))
         generations = np.add.reduceat(self.providers.generations, first)
@@ -463,12 +485,11 @@ class ProviderColumns:
         return differing
 
     def _used_of(self, key: int, class_id: int) -> int | None:
-        stock = self.classes[class_id].stock if class_id in self.classes else None
         rows = self.rows_of([key])
-        if stock is None or not len(rows):
+        if class_id not in self.classes or not len(rows):
             return None
-        positions, has_inventory = stock.places(rows)
-        return int(stock.values["used"][positions[0]]) if has_inventory[0] else None
+        has_inventory, (used,) = self.classes[class_id].values_of(rows, "used")
+        return int(used[0]) if has_inventory[0] else None
 
     def described(self, rows: RowNumbers) -> list[CandidateProvider]:
         """Return the descriptions of these providers, without providers that have no root.

@@ -295,7 +295,7 @@ def _yield_products(tree: ProviderTree, budget: WorkBudget) -> Iterator[Combinat
 
 def _can_choose_freely(tree: ProviderTree, rules: Rules) -> bool:
     """Return whether every choice of providers for the slots is a combination."""
-    if tree.free or rules.single_provider_per_tree or rules.subtrees or rules.trait_choices:
+    if tree.free or rules.single_per_tree or rules.subtrees or rules.trait_choices:
         return False
     if not rules.isolate:
         return True
@@ -311,7 +311,7 @@ def always_combine(rules: Rules) -> bool:
     """
     classes = [class_id for slot in rules.slots for class_id, _ in slot.amounts]
     is_contested = len(set(classes)) < len(classes)
-    is_tied = rules.isolate or rules.single_provider_per_tree or bool(rules.subtrees)
+    is_tied = rules.isolate or rules.single_per_tree or bool(rules.subtrees)
     return not (is_contested or is_tied or len(rules.trait_choices) > 1)
 
 
@@ -410,7 +410,7 @@ class _Chooser:
     def _fits(self, depth: int, provider: int) -> bool:
         return (
             not (self._is_isolated[depth] and provider in self._isolated_providers)
-            and (not self._rules.single_provider_per_tree or self._has_unused_tree(provider))
+            and (not self._rules.single_per_tree or self._has_unused_tree(provider))
             and (not self._tree.free or self._has_capacity(self._order[depth], provider))
             and (self._coverage is None or self._coverage.allows(depth, provider))
             and (self._subtrees is None or self._subtrees.allows(depth, provider))

@@ -9,7 +9,7 @@ provider that the tree can use: a provider in the tree, or a sharing provider.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
 from typing import NamedTuple, Self
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
-from placement_sched.candidates.columns import Mask
+from placement_sched.candidates.columns import Mask, ProviderColumns, whole_capacities
 from placement_sched.candidates.constraints import (
     Constraint,
     ConstraintEvaluator,
@@ -41,8 +41,8 @@ from placement_sched.store.placement.capacity import InventoryIds, UsedInventory
 _Numbers = NDArray[np.int64]
 #: Maximum number of providers that a reason names.
 _MAX_NAMED = 3
-#: The columns of an inventory that are read. The capacity takes the place of the total.
-_STOCK = ("capacity", "used", "min_unit", "max_unit", "step_size")
+#: The columns of an inventory that reasons name, in the order of their reading.
+_COLUMNS = ("capacity", "used", "min_unit", "max_unit", "step_size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,12 +426,12 @@ class Reasons:
 
     def _describe_shortage(self, outcome: StageOutcome, rejection: Rejection, root: int) -> str:
         constraint, uses = outcome.stage.constraint, rejection.uses
-        stocked = [use for use in uses if self.room(outcome, use) is not None]
-        if not stocked:
+        with_inventory = [use for use in uses if self.room(outcome, use) is not None]
+        if not with_inventory:
             words = f"{constraint.resource_class}: {describe_shortage(None, 0, constraint.amount)}"
             return words if root in uses else f"{words} on {self._list_names(uses)}"
-        words = "; ".join(self._describe(outcome, use, root) for use in stocked[:_MAX_NAMED])
-        omitted = len(stocked) - _MAX_NAMED
+        words = "; ".join(self._describe(outcome, use, root) for use in with_inventory[:_MAX_NAMED])
+        omitted = len(with_inventory) - _MAX_NAMED
         return f"{words}; and {omitted} more" if omitted > 0 else words
 
     def _describe(self, outcome: StageOutcome, use: int, root: int) -> str:
@@ -506,9 +506,8 @@ def read_inventories(
     with source.held(ids) as (cloud, _):
         rows = np.sort(cloud.rows_of(ids))
         for class_id in {class_id for _, class_id in places} & cloud.classes.keys():
-            stock = cloud.classes[class_id].stock
-            positions, has_inventory = stock.places(rows)
-            columns = [stock.values[name][positions[has_inventory]].tolist() for name in _STOCK]
+            has_inventory, values = cloud.classes[class_id].values_of(rows, *_COLUMNS)
+            columns = [column.tolist() for column in values]
             keys = cloud.providers.ids[rows[has_inventory]].tolist()
             for key, total, used, min_unit, max_unit, step in zip(keys, *columns, strict=True):
                 inventory = Inventory(
@@ -527,3 +526,84 @@ def names_of(connection: Connection, ids: Collection[int]) -> dict[int, str]:
     columns = tables.resource_providers.c
     rows = select_in_batches(connection, select(columns.id, columns.name), columns.id, ids)
     return {key: name or "one provider" for key, name in rows}
+
+
+def uuids_of(connection: Connection, ids: Collection[int]) -> dict[int, str]:
+    """Return the uuids of the providers with these ids."""
+    columns = tables.resource_providers.c
+    query = select(columns.id, columns.uuid)
+    return dict(map(tuple, select_in_batches(connection, query, columns.id, ids)))
+
+
+def nearest_amounts(
+    source: ProviderSource,
+    search: Search,
+    taken: Collection[str],
+    term: tuple[str, str],
+    limit: int,
+) -> Mapping[int, int]:
+    """Return for each tree the fitting amount nearest to the requested amount.
+
+    ``term`` is the name of the requested amount in the query, and ``taken`` are the uuids of roots
+    with candidates. The result maps root ids to amounts,
+    for the ``limit`` trees with the nearest amounts. The amount of a tree is the largest amount
+    below the requested amount that fits. If none fits, it is the smallest amount above. Only trees
+    without candidates that meet all other constraints are considered. With the new amount, their
+    providers may still not serve together.
+    """
+    checked = CheckedTrees.of(source, search)
+    stage = next(item for item in checked.stages if (item.kind, item.detail) == term)
+    uses, amount = checked.uses, stage.constraint.amount
+    class_id = search.names.classes[stage.constraint.resource_class]
+    with source.held(uses.ids.tolist()) as (cloud, _):
+        below, above = _fitting_amounts(cloud, uses.ids, class_id, amount)
+    amounts_by_tree = _find_best(checked, stage, below, np.maximum)
+    if not amounts_by_tree.any():
+        amounts_by_tree = _find_best(checked, stage, above, np.minimum)
+    amounts_by_tree[[uuid in taken for uuid in uses.root_uuids]] = 0
+    trees = np.flatnonzero(amounts_by_tree)
+    order = np.lexsort((uses.root_ids[trees], np.abs(amounts_by_tree[trees] - amount)))[:limit]
+    ids, amounts = uses.root_ids[trees[order]], amounts_by_tree[trees[order]]
+    return dict(zip(ids.tolist(), amounts.tolist(), strict=True))
+
+
+def _find_best(checked: CheckedTrees, stage: Stage, amounts: _Numbers, best: np.ufunc) -> _Numbers:
+    """Return for each tree the best amount that passes all stages, 0 for none."""
+    met = checked.met.copy()
+    met[stage.index] = amounts > 0
+    outcomes, remaining = replace(checked, met=met).outcomes()
+    uses, (slot,) = checked.uses, stage.slots
+    passing = np.flatnonzero(remaining[slot])
+    selected = np.zeros(len(uses), np.int64)
+    selected[uses.trees[passing]] = amounts[passing]
+    best.at(selected, uses.trees[passing], amounts[passing])
+    for outcome in outcomes:
+        selected[outcome.rejected] = 0
+    return selected
+
+
+def _fitting_amounts(
+    cloud: ProviderColumns, ids: _Numbers, class_id: int, requested: int
+) -> tuple[_Numbers, _Numbers]:
+    """Return for each provider the nearest smaller and larger fitting amount.
+
+    0 means that no amount fits. The rules are the same as in ``largest_below`` and
+    ``smallest_above`` of :mod:`placement_sched.candidates.explain`.
+    """
+    below, above = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
+    if class_id not in cloud.classes:
+        return below, above
+    is_present, rows = cloud.places_of(ids)
+    has_inventory, (capacities, *amounts) = cloud.classes[class_id].values_of(rows, *_COLUMNS)
+    uses = np.flatnonzero(is_present)[has_inventory]
+    used, min_unit, max_unit, step = (column.astype(np.int64) for column in amounts)
+    capacity = whole_capacities(capacities)
+    step = np.maximum(step, 1)
+    max_amount = np.minimum(capacity - used, max_unit)
+    largest = np.minimum(max_amount, requested - 1)
+    largest -= largest % step
+    below[uses] = np.where(largest >= np.maximum(min_unit, 1), largest, 0)
+    smallest = np.maximum(min_unit, requested + 1)
+    smallest += -smallest % step
+    above[uses] = np.where(smallest <= max_amount, smallest, 0)
+    return below, above

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, select
 
 from placement_sched.candidates.columns import ProviderColumns
-from placement_sched.candidates.providers import ProviderContents, ProviderSource
+from placement_sched.candidates.providers import InventoryValues, ProviderContents, ProviderSource
 from placement_sched.candidates.request import (
     ResolvedNames,
     SlotGroup,
@@ -29,8 +29,7 @@ from placement_sched.candidates.request import (
 from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.db import tables
 from placement_sched.db.collations import in_unicode
-from placement_sched.db.failover import epoch_of
-from placement_sched.db.sql import Condition, ids_by, select_in_batches
+from placement_sched.db.sql import Condition, ids_by, scalars_in_batches
 from placement_sched.db.tables import resource_providers
 from placement_sched.model.candidates_query import CandidateProvider, CandidatesQuery, RequestGroup
 from placement_sched.model.provider import MAX_INT, SHARES
@@ -55,27 +54,13 @@ _COLUMNS = resource_providers.c
 _CLASS, _TRAIT, _AGGREGATE, _TOPOLOGY = range(4)
 
 
-def find_single_providers(
-    connection: Connection,
-    query: CandidatesQuery,
-    names: ResolvedNames,
-    limit: int | None = None,
-    after: int = 0,
-) -> Sequence[int]:
-    """Return the ids, above ``after``, of providers that serve a request of a single group.
-
-    Every provider of the cloud must be a tree of its own.
-    """
-    (group,) = query.groups
-    if _has_unknown_aggregates(group, names):
-        return ()
-    return connection.scalars(select_single_providers(query, names, limit, after)).all()
-
-
 def select_single_providers(
     query: CandidatesQuery, names: ResolvedNames, limit: int | None = None, after: int = 0
 ) -> sa.Select[int]:
-    """Return the statement of :func:`find_single_providers`."""
+    """Return the statement for providers, with ids above ``after``, that serve a single group.
+
+    Every provider of the cloud must be a tree of its own.
+    """
     (group,) = query.groups
     conditions = [*meets_traits(query.root, names.traits), *_yield_conditions(group, names)]
     amounts = [*has_amounts((names.classes[name], amount) for name, amount in group.resources)]
@@ -100,43 +85,10 @@ def select_single_providers(
     return statement.where(*amounts).limit(limit)
 
 
-def roots(
-    connection: Connection, search: TreeSearch, limit: int | None = None, after: int = 0
-) -> list[int]:
-    """Return the ids, above ``after``, of the roots that have the required traits."""
-    statement = _select_roots(search, after).limit(limit)
-    # A provider without a parent is a root. This condition can use an index.
-    is_root = _TREE.parent_provider_id.is_(None), _TREE.root_provider_id.is_not(None)
-    return list(connection.scalars(statement.where(*is_root)))
-
-
-def serving_roots(
-    connection: Connection, search: TreeSearch, limit: int | None, after: int = 0
-) -> list[int]:
-    """Return the ids, above ``after``, of the roots of trees that may serve.
-
-    Each slot has an own or a sharing provider.
-    """
-    if any(_has_unknown_aggregates(slot.group, search.names) for slot in search.slots):
-        return []
-    has_sharing = search.names.topology.sharing
-    # A sharing provider can contribute the traits, so trees are not checked then.
-    sets = search.rules.trait_choices[: 0 if has_sharing else _MAX_TRAIT_SETS]
-    pairs = _select_sharing_pairs() if has_sharing else None
-    conditions = chain(
-        (_exists_in_tree(has_any_trait(_PROVIDER.id, trait_ids)) for trait_ids in sets),
-        (_build_slot_condition(slot, pairs) for slot in search.distinct_slots),
-    )
-    statement = _select_roots(search, after).where(
-        _TREE.id == _TREE.root_provider_id, *limit_planned(conditions)
-    )
-    return list(connection.scalars(statement.limit(limit)))
-
-
 def trees_of_sharers(
     connection: Connection, shares: int, aggregates: Collection[int]
 ) -> Iterator[int]:
-    """Yield the ids of all providers in the trees of sharing providers.
+    """Return the ids of all providers in the trees of sharing providers.
 
     Only sharing providers in any of these aggregates count. ``shares`` is the id of their trait.
     """
@@ -150,8 +102,7 @@ def trees_of_sharers(
         .join(_AGGREGATES, membership.resource_provider_id == sharer.c.id)
         .where(_TRAITS.c.trait_id == shares)
     )
-    for (key,) in select_in_batches(connection, statement, membership.aggregate_id, aggregates):
-        yield key
+    return scalars_in_batches(connection, statement, membership.aggregate_id, aggregates)
 
 
 def _select_roots(search: TreeSearch, after: int) -> sa.Select[int]:
@@ -252,11 +203,9 @@ class LoadedProviders(ProviderSource):
     """
 
     reads_cheaply = False
-    describes_once = False
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self.history = epoch_of(connection)
         self._cloud = ProviderColumns(provider_state.no_names(connection))
         self._shape: tuple[int, TreeIndex] | None = None
         self._loaded: set[int] = set()
@@ -307,13 +256,22 @@ class LoadedProviders(ProviderSource):
 
     def _find_members(self, roots: Collection[int]) -> list[int]:
         root = _COLUMNS.root_provider_id
-        return [
-            row[0] for row in select_in_batches(self._connection, select(_COLUMNS.id), root, roots)
-        ]
+        return list(scalars_in_batches(self._connection, select(_COLUMNS.id), root, roots))
 
     def resolve(self, query: CandidatesQuery) -> ResolvedNames:
         """Resolve all names of a query with a single SQL statement."""
-        names = resolve(self._connection, query)
+        wanted_traits = traits_of(query) | {SHARES}
+        wanted_aggregates = {uuid for group in query.groups for uuid in group.aggregates.uuids}
+        statement = _select_names(with_aggregates=bool(wanted_aggregates))
+        values = {"traits": sorted(wanted_traits), "aggregates": sorted(wanted_aggregates)}
+        ids_by_kind: tuple[dict[str, int], ...] = ({}, {}, {}, {})
+        for kind, number, name in self._connection.execute(statement, values).all():
+            ids_by_kind[kind][name] = number
+        classes, trait_ids, aggregates, topology_ids = ids_by_kind
+        topology = Topology(
+            nested=bool(topology_ids["nested"]), sharing=bool(topology_ids["sharing"])
+        )
+        names = check_names(query, ResolvedNames(classes, trait_ids, aggregates, topology))
         self._sharing_trait = names.traits.get(SHARES) if names.topology.sharing else None
         return names
 
@@ -334,14 +292,20 @@ class LoadedProviders(ProviderSource):
         after = 0
         while True:
             missing = None if limit is None else limit - len(providers)
-            ids = find_single_providers(self._connection, query, names, missing, after)
+            ids = self._find_ids_alone(query, names, missing, after)
             providers += self.serving_of(query, names, ids)
             if missing is None or len(ids) < missing or len(providers) == limit:
                 return tuple(providers)
             after = ids[-1]
 
-    def _find_ids_alone(self, query: CandidatesQuery, names: ResolvedNames) -> Sequence[int]:
-        return find_single_providers(self._connection, query, names)
+    def _find_ids_alone(
+        self, query: CandidatesQuery, names: ResolvedNames, limit: int | None = None, after: int = 0
+    ) -> Sequence[int]:
+        (group,) = query.groups
+        if _has_unknown_aggregates(group, names):
+            return ()
+        statement = select_single_providers(query, names, limit, after)
+        return self._connection.scalars(statement).all()
 
     def whole_trees(self, providers: Sequence[CandidateProvider]) -> tuple[CandidateProvider, ...]:
         """Return all providers of the trees of these providers."""
@@ -354,37 +318,43 @@ class LoadedProviders(ProviderSource):
 
     def roots(self, search: TreeSearch, limit: int | None = None, after: int = 0) -> list[int]:
         """Return the first roots above ``after`` that have the required traits."""
-        return roots(self._connection, search, limit, after)
+        statement = _select_roots(search, after).limit(limit)
+        # A provider without a parent is a root. This condition can use an index.
+        is_root = _TREE.parent_provider_id.is_(None), _TREE.root_provider_id.is_not(None)
+        return list(self._connection.scalars(statement.where(*is_root)))
 
     def serving_roots(
         self, search: TreeSearch, limit: int | None = None, after: int = 0
     ) -> list[int]:
         """Return the first roots above ``after`` whose trees may serve."""
-        return serving_roots(self._connection, search, limit, after)
+        if any(_has_unknown_aggregates(slot.group, search.names) for slot in search.slots):
+            return []
+        has_sharing = search.names.topology.sharing
+        # A sharing provider can contribute the traits, so trees are not checked then.
+        sets = search.rules.trait_choices[: 0 if has_sharing else _MAX_TRAIT_SETS]
+        pairs = _select_sharing_pairs() if has_sharing else None
+        conditions = chain(
+            (_exists_in_tree(has_any_trait(_PROVIDER.id, trait_ids)) for trait_ids in sets),
+            (_build_slot_condition(slot, pairs) for slot in search.distinct_slots),
+        )
+        statement = _select_roots(search, after).where(
+            _TREE.id == _TREE.root_provider_id, *limit_planned(conditions)
+        )
+        return list(self._connection.scalars(statement.limit(limit)))
 
     def contents(self, ids: Collection[int]) -> ProviderContents:
         """Return the values that summaries show of these providers."""
-        if not self._cloud.names.traits:
-            self._cloud.names = provider_state.read_names(self._connection, with_aggregates=False)
+        self._load_names()
         return super().contents(ids)
 
+    def inventories(self, ids: Collection[int]) -> Mapping[int, Mapping[str, InventoryValues]]:
+        """Return the inventories of these providers by id and class name."""
+        self._load_names()
+        return super().inventories(ids)
 
-def resolve(connection: Connection, query: CandidatesQuery) -> ResolvedNames:
-    """Return the ids of all names of a query, read with a single SQL statement.
-
-    Raises :class:`UnknownResourceClassOrTrait`, with all unknown names, if a class or trait does
-    not exist.
-    """
-    wanted_traits = traits_of(query) | {SHARES}
-    wanted_aggregates = {uuid for group in query.groups for uuid in group.aggregates.uuids}
-    statement = _select_names(with_aggregates=bool(wanted_aggregates))
-    values = {"traits": sorted(wanted_traits), "aggregates": sorted(wanted_aggregates)}
-    ids_by_kind: tuple[dict[str, int], ...] = ({}, {}, {}, {})
-    for kind, number, name in connection.execute(statement, values).all():
-        ids_by_kind[kind][name] = number
-    classes, trait_ids, aggregates, topology_ids = ids_by_kind
-    topology = Topology(nested=bool(topology_ids["nested"]), sharing=bool(topology_ids["sharing"]))
-    return check_names(query, ResolvedNames(classes, trait_ids, aggregates, topology))
+    def _load_names(self) -> None:
+        if not self._cloud.names.traits:
+            self._cloud.names = provider_state.read_names(self._connection, with_aggregates=False)
 
 
 # Cached, because building the statement takes longer than executing it.

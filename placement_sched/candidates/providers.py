@@ -6,11 +6,9 @@ code evaluates both.
 """
 
 from abc import ABC, abstractmethod
-from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from itertools import repeat
 from random import Random
 
 import numpy as np
@@ -23,41 +21,37 @@ from placement_sched.candidates.combine import FreeCapacity
 from placement_sched.candidates.constraints import ConstraintEvaluator, CountedRoot
 from placement_sched.candidates.request import ResolvedNames, Topology, TreeSearch, check_names
 from placement_sched.candidates.tree_index import TreeIndex
-from placement_sched.db.failover import ServerEpoch
 from placement_sched.db.sql import SIZE, batches
 from placement_sched.model.candidates_query import CandidateProvider, CandidatesQuery
 
 #: Number of rows evaluated first for each candidate that the limit allows, and the factor by which
 #: each further block grows.
 _BLOCK, _GROWTH = 8, 8
+#: The fields of an inventory in the Placement API.
+INVENTORY_FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
+InventoryValues = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderContents:
     """The values that summaries show of providers, by provider id.
 
-    ``capacities`` are by class id. ``traits`` are keys of ``trait_sets``, which has the names of
-    each set. ``ids_recur``: a new provider may get the id of a deleted provider.
+    ``amounts`` are resource class, capacity and used amount, by class id. ``traits`` are keys of
+    ``trait_sets``, which has the names of each set.
     """
 
-    capacities: Mapping[int, Mapping[int, int]]
+    amounts: Mapping[int, Sequence[tuple[str, int, int]]]
     traits: Mapping[int, Hashable]
     trait_sets: Mapping[Hashable, Sequence[str]]
-    ids_recur: bool
 
 
 class ProviderSource(ABC):
     """Source of provider columns for a candidate search, with its queries.
 
-    ``history`` is the server epoch of the data in the columns (``db/failover.py``).
     ``reads_cheaply``: all providers are in the columns, so that no query sends an SQL statement.
-    ``describes_once``: a provider is described by the same object until anything about it changes,
-    including used amounts.
     """
 
-    history: ServerEpoch
     reads_cheaply: bool
-    describes_once: bool
 
     @abstractmethod
     def held(
@@ -177,13 +171,10 @@ class ProviderSource(ABC):
                 columns = cloud.classes.get(class_id)
                 if columns is None:
                     continue
-                positions, has_inventory = columns.stock.places(rows)
-                values, positions = columns.stock.values, positions[has_inventory]
+                has_inventory, values = columns.values_of(rows, "capacity", "used", "max_unit")
                 for key, capacity, used, max_unit in zip(
                     _list_ids(cloud, rows[has_inventory]),
-                    values["capacity"][positions].tolist(),
-                    values["used"][positions].tolist(),
-                    values["max_unit"][positions].tolist(),
+                    *(column.tolist() for column in values),
                     strict=True,
                 ):
                     free[key, class_id] = FreeCapacity(int(capacity) - used, max_unit)
@@ -204,11 +195,8 @@ class ProviderSource(ABC):
             for class_id, column in free_by_class.items():
                 if (columns := cloud.classes.get(class_id)) is None:
                     continue
-                positions, has_inventory = columns.stock.places(rows)
-                values, positions = columns.stock.values, positions[has_inventory]
-                column[indexes[has_inventory]] = (
-                    np.trunc(values["capacity"][positions]) - values["used"][positions]
-                )
+                has_inventory, (capacity, used) = columns.values_of(rows, "capacity", "used")
+                column[indexes[has_inventory]] = np.trunc(capacity) - used
         return free_by_class
 
     def contents(self, ids: Collection[int]) -> ProviderContents:
@@ -216,18 +204,10 @@ class ProviderSource(ABC):
         with self.held(ids) as (cloud, _):
             return _build_contents(cloud, ids)
 
-    def used(self, classes: Mapping[int, tuple[int, ...]]) -> Mapping[int, tuple[int, ...]]:
-        """Return by provider the used amount of each of its ``classes``, in their order."""
-        by_classes: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        for key, class_ids in classes.items():
-            by_classes[class_ids].append(key)
-        used: dict[int, tuple[int, ...]] = {}
-        with self.held(classes) as (cloud, _):
-            for class_ids, keys in by_classes.items():
-                amounts = _read_used(cloud, np.array(keys, np.int64), class_ids)
-                rows = zip(*amounts, strict=True) if class_ids else repeat((), len(keys))
-                used.update(zip(keys, rows, strict=True))
-        return used
+    def inventories(self, ids: Collection[int]) -> Mapping[int, Mapping[str, InventoryValues]]:
+        """Return by provider and class name the values of :data:`INVENTORY_FIELDS`."""
+        with self.held(ids) as (cloud, _):
+            return _build_inventories(cloud, ids)
 
 
 class CachedProviders(ProviderSource):
@@ -237,11 +217,9 @@ class CachedProviders(ProviderSource):
     """
 
     reads_cheaply = True
-    describes_once = True
 
-    def __init__(self, cache: ProviderCache, history: ServerEpoch = None) -> None:
-        """Use a cache that was refreshed by a connection of ``history``."""
-        self.cache, self.history = cache, history
+    def __init__(self, cache: ProviderCache) -> None:
+        self.cache = cache
 
     def held(
         self,
@@ -286,13 +264,18 @@ def _build_contents(cloud: ProviderColumns, ids: Collection[int]) -> ProviderCon
     keys = np.sort(np.fromiter(ids, np.int64, len(ids)))
     exists, rows = cloud.places_of(keys)
     present = keys[exists].tolist()
-    capacities: dict[int, dict[int, int]] = {key: {} for key in ids}
-    for class_id in sorted(cloud.classes):
-        stock = cloud.classes[class_id].stock
-        positions, has_inventory = stock.places(rows)
-        amounts = stock.values["capacity"][positions[has_inventory]].tolist()
-        for key, amount in zip(keys[exists][has_inventory].tolist(), amounts, strict=True):
-            capacities[key][class_id] = int(amount)
+    class_names = {key: name for name, key in cloud.names.classes.items()}
+    amounts: dict[int, list[tuple[str, int, int]]] = {key: [] for key in ids}
+    # A class that was created after the names were read is omitted.
+    for class_id in sorted(cloud.classes.keys() & class_names.keys()):
+        name = class_names[class_id]
+        has_inventory, (capacity, used) = cloud.classes[class_id].values_of(
+            rows, "capacity", "used"
+        )
+        for key, amount, used_amount in zip(
+            keys[exists][has_inventory].tolist(), capacity.tolist(), used.tolist(), strict=True
+        ):
+            amounts[key].append((name, int(amount), used_amount))
     row_words = [row.tobytes() for row in cloud.traits.words[rows]]
     traits = dict.fromkeys(ids, b"") | dict(zip(present, row_words, strict=True))
     names = {key: name for name, key in cloud.names.traits.items()}
@@ -300,21 +283,20 @@ def _build_contents(cloud: ProviderColumns, ids: Collection[int]) -> ProviderCon
         word: [names[trait] for trait in cloud.traits.ids_in(word) if trait in names]
         for word in {b"", *row_words}
     }
-    return ProviderContents(
-        capacities=capacities, traits=traits, trait_sets={**sets}, ids_recur=cloud.names.ids_recur
-    )
+    return ProviderContents(amounts=amounts, traits=traits, trait_sets={**sets})
 
 
-def _read_used(
-    cloud: ProviderColumns, ids: NDArray[np.int64], classes: Sequence[int]
-) -> list[list[int]]:
-    exists, rows = cloud.places_of(ids)
-    indexes = np.flatnonzero(exists)
-    amounts: list[list[int]] = []
-    for class_id in classes:
-        column = np.zeros(len(ids), np.int64)
-        if (columns := cloud.classes.get(class_id)) is not None:
-            positions, has_inventory = columns.stock.places(rows)
-            column[indexes[has_inventory]] = columns.stock.values["used"][positions[has_inventory]]
-        amounts.append(column.tolist())
-    return amounts
+def _build_inventories(
+    cloud: ProviderColumns, ids: Collection[int]
+) -> Mapping[int, Mapping[str, InventoryValues]]:
+    inventories: dict[int, dict[str, InventoryValues]] = {key: {} for key in ids}
+    keys = np.sort(np.fromiter(ids, np.int64, len(ids)))
+    exists, rows = cloud.places_of(keys)
+    for name, class_id in cloud.names.classes.items():
+        if (columns := cloud.classes.get(class_id)) is None:
+            continue
+        has_inventory, values = columns.values_of(rows, *INVENTORY_FIELDS)
+        present = keys[exists][has_inventory].tolist()
+        for key, *amounts in zip(present, *(column.tolist() for column in values), strict=True):
+            inventories[key][name] = tuple(amounts)
+    return inventories

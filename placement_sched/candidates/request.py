@@ -93,14 +93,14 @@ class Rules:
       each set.
     * ``subtrees``: of the providers of these slots, given by position, the topmost must be an
       ancestor of all others (``same_subtree``).
-    * ``single_provider_per_tree``: no two providers of a tree, as before microversion 1.29.
+    * ``single_per_tree``: no two providers of a tree, as before microversion 1.29.
     """
 
     slots: tuple[Slot, ...]
     isolate: bool = False
     trait_choices: tuple[frozenset[int], ...] = ()
     subtrees: tuple[tuple[int, ...], ...] = ()
-    single_provider_per_tree: bool = False
+    single_per_tree: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ class TreeSearch:
 
 
 def tree_search(
-    query: CandidatesQuery, names: ResolvedNames, *, one_of_a_tree: bool = False
+    query: CandidatesQuery, names: ResolvedNames, *, single_per_tree: bool = False
 ) -> TreeSearch:
     """Prepare a request for a search in trees."""
     slots = slots_of(query, names)
@@ -157,7 +157,7 @@ def tree_search(
         subtrees=distinct_subtrees(
             tuple(positions[suffix] for suffix in suffixes) for suffixes in query.same_subtrees
         ),
-        single_provider_per_tree=one_of_a_tree,
+        single_per_tree=single_per_tree,
     )
     return TreeSearch(slots=slots, rules=rules, root=query.root, names=names)
 

@@ -59,11 +59,11 @@ def find(
     settings: Settings,
     random: Random,
     *,
-    one_of_a_tree: bool = False,
+    single_per_tree: bool = False,
 ) -> Candidates:
     """Find the candidates of a search: the first by provider id, or a random sample.
 
-    ``one_of_a_tree`` leaves out candidates with several providers of a tree, which clients before
+    ``single_per_tree`` excludes candidates with several providers of a tree, which clients before
     microversion 1.29 do not understand. Raises :class:`TooComplex` if ``[placement]
     allocation_candidates_budget`` or ``max_member_of`` is exceeded.
     """
@@ -73,7 +73,7 @@ def find(
     if search.is_single:
         return _find_single(source, search, limit, sampling)
     in_turn = settings.placement.allocation_candidates_generation_strategy == "breadth-first"
-    reader = _build_reader(source, search, settings, one_of_a_tree=one_of_a_tree)
+    reader = _build_reader(source, search, settings, single_per_tree=single_per_tree)
     return _find_in_trees(search, reader, limit, in_turn=in_turn, random=sampling)
 
 
@@ -94,11 +94,11 @@ def find_on(
 
 
 def _build_reader(
-    source: ProviderSource, search: Search, settings: Settings, *, one_of_a_tree: bool = False
+    source: ProviderSource, search: Search, settings: Settings, *, single_per_tree: bool = False
 ) -> TreeReader:
     steps = settings.placement.allocation_candidates_budget
     budget = WorkBudget(steps, settings.placement_database.read_timeout)
-    trees = tree_search(search.query, search.names, one_of_a_tree=one_of_a_tree)
+    trees = tree_search(search.query, search.names, single_per_tree=single_per_tree)
     return TreeReader(source, trees, budget)
 
 

@@ -122,7 +122,7 @@ class ProviderTrees:
         numbers = [self.is_sharer, *self._limits.values()]
         if self.search.rules.subtrees:
             numbers.append(self.parents)
-        if self.search.rules.single_provider_per_tree:
+        if self.search.rules.single_per_tree:
             numbers.append(self.homes)
         is_used = [bool(column.any()) for column in numbers]
         parts += [
@@ -184,7 +184,7 @@ class ProviderTrees:
             covers=covers,
             lineage=_build_lineage(self.parents[rows].tolist()) if search.rules.subtrees else {},
             roots=dict(enumerate(self.homes[rows].tolist()))
-            if search.rules.single_provider_per_tree
+            if search.rules.single_per_tree
             else {},
         )
 
@@ -324,9 +324,7 @@ class TreeReader:
             is_sharer = np.isin(rows, shape.sharers)
         tree_roots = roots[uses.trees[starts]]
         homes = (
-            np.where(uses.is_shared, providers.roots[rows], 0)
-            if rules.single_provider_per_tree
-            else zeros
+            np.where(uses.is_shared, providers.roots[rows], 0) if rules.single_per_tree else zeros
         )
         return ProviderTrees(
             search=self.search,
@@ -356,12 +354,11 @@ def _read_free(shape: TreeIndex, rows: RowNumbers, class_id: int) -> tuple[_Numb
     columns = shape.cloud.classes.get(class_id)
     free, max_unit = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     if columns is not None:
-        positions, has_inventory = columns.stock.places(rows)
-        values, selected = columns.stock.values, positions[has_inventory]
-        free[has_inventory] = (
-            whole_capacities(values["capacity"][selected]) - values["used"][selected]
+        has_inventory, (capacity, used, units) = columns.values_of(
+            rows, "capacity", "used", "max_unit"
         )
-        max_unit[has_inventory] = values["max_unit"][selected]
+        free[has_inventory] = whole_capacities(capacity) - used
+        max_unit[has_inventory] = units
     return free, max_unit
 
 

@@ -24,7 +24,8 @@ from sqlalchemy.exc import ArgumentError, DisconnectionError, InvalidatePoolErro
 from sqlalchemy.pool import PoolResetState
 
 from placement_sched.config.options.placement import EMBEDDED
-from placement_sched.config.settings import OptionGroup, Settings
+from placement_sched.config.opts import OptionGroup
+from placement_sched.config.settings import Settings
 from placement_sched.config.sources import list_files
 from placement_sched.errors import ConfigurationError, one_line
 from placement_sched.model.request_stats import request_stats

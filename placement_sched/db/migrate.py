@@ -41,10 +41,10 @@ LOG = log.getLogger(__name__)
 T = TypeVar("T")
 
 #: The table that serves as the migration lock on a Galera cluster, while it exists.
-TURN = "placement_sched_schema_turn"
+LOCK_TABLE = "placement_sched_schema_turn"
 #: Seconds after which the process that holds the lock is considered dead, and another process takes
 #: the lock. A longer migration on a cluster is not protected: the guide says to start one process.
-LONGEST = 600
+MAX_LOCK_AGE = 600
 _LOCK_NAME = "placement_sched_schema"
 _LOCK_NUMBER = 7305212
 #: Seconds to wait for MariaDB's lock before a warning is logged.
@@ -52,10 +52,10 @@ _LOCK_WAIT = 60
 #: Seconds between two attempts to take the lock of a cluster, or to repeat an aborted statement.
 _LOCK_RETRY_PAUSE = 0.2
 #: Maximum attempts for a statement that others abort. A lock that is not released blocks all other
-#: processes for ``LONGEST`` seconds.
+#: processes for ``MAX_LOCK_AGE`` seconds.
 _MAX_STATEMENT_ATTEMPTS = 50
 #: The table's comment is the database's time when the lock was taken, and the process.
-_CREATE_LOCK = f"CREATE TABLE {TURN} (node INT) ENGINE=InnoDB COMMENT="
+_CREATE_LOCK = f"CREATE TABLE {LOCK_TABLE} (node INT) ENGINE=InnoDB COMMENT="
 # A time far in the future comes from a wrong clock.
 _READ_LOCK = (
     "SELECT table_comment, CAST(LEFT(table_comment, 19) AS DATETIME) NOT BETWEEN "
@@ -154,7 +154,7 @@ def _hold_cluster_lock(connection: Connection) -> Iterator[None]:
             LOG.warning(
                 "waiting for another process that changes the schema through another node; if it "
                 "was killed, drop the table %s",
-                TURN,
+                LOCK_TABLE,
             )
         is_waiting = True
         time.sleep(_LOCK_RETRY_PAUSE)
@@ -174,7 +174,7 @@ class _LockHolder:
         """Return whether the lock is held for too long, independently of the nodes' clocks."""
         if comment != self._comment:
             self._comment, self._since = comment, time.monotonic()
-        return time.monotonic() - self._since > LONGEST
+        return time.monotonic() - self._since > MAX_LOCK_AGE
 
 
 def _release_cluster_lock(connection: Connection, own_process: str) -> None:
@@ -183,21 +183,23 @@ def _release_cluster_lock(connection: Connection, own_process: str) -> None:
         # The renamed table of this lock stays, so that others notice the takeover.
         LOG.warning(
             "the schema change took longer than %s seconds, and another process took the lock",
-            LONGEST,
+            MAX_LOCK_AGE,
         )
         return
-    for name in [*_retry_aborted(partial(_find_renamed_locks, connection)), TURN]:
+    for name in [*_retry_aborted(partial(_find_renamed_locks, connection)), LOCK_TABLE]:
         _retry_aborted(partial(connection.execute, text(f"DROP TABLE IF EXISTS {name}")))
 
 
 def _read_cluster_lock(connection: Connection) -> tuple[str, bool] | None:
     """Return the lock's comment and whether it is too old, or None if there is no lock."""
-    row = connection.execute(text(_READ_LOCK), {"longest": LONGEST, "name": TURN}).first()
+    row = connection.execute(
+        text(_READ_LOCK), {"longest": MAX_LOCK_AGE, "name": LOCK_TABLE}
+    ).first()
     return None if row is None else (row[0], bool(row[1]))
 
 
 def _find_renamed_locks(connection: Connection) -> list[str]:
-    pattern = TURN.replace("_", r"\_") + r"\_%"
+    pattern = LOCK_TABLE.replace("_", r"\_") + r"\_%"
     return list(connection.scalars(text(_FIND_TABLES), {"pattern": pattern}))
 
 
@@ -249,7 +251,7 @@ def _try_cluster_lock(connection: Connection, own_process: str, holder: _LockHol
 
 def _name_dead_lock(comment: str) -> str:
     """Return the unique new name for the lock table of a killed process."""
-    name = f"{TURN}_{re.sub(r'[^0-9]', '', comment[:19])}"
+    name = f"{LOCK_TABLE}_{re.sub(r'[^0-9]', '', comment[:19])}"
     match = _RANDOM.search(comment)
     return name if match is None else f"{name}_{match[1]}"
 
@@ -261,7 +263,7 @@ def _rename_dead_lock(connection: Connection, new_name: str) -> None:
     new name exists until the next lock is released.
     """
     try:
-        connection.execute(text(f"RENAME TABLE {TURN} TO {new_name}"))
+        connection.execute(text(f"RENAME TABLE {LOCK_TABLE} TO {new_name}"))
     except (OperationalError, ProgrammingError) as failure:
         if failure.orig is None or failure.orig.args[0] not in _ANOTHER_WAS_FASTER:
             raise

@@ -16,20 +16,14 @@ from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine, StaticPool, create_engine
 
-from placement_sched.db.errors import (
-    connect,
-    is_statement_timeout,
-    is_worth_retrying,
-    translate_errors,
-)
+from placement_sched.db.errors import connect, is_statement_timeout, translate_errors
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
-from placement_sched.model.retry import retrying
 
 T = TypeVar("T")
 
 #: Maximum number of attempts if concurrent writers abort the scratch transaction.
-ATTEMPTS = 3
+_MAX_ATTEMPTS = 3
 #: Maximum seconds to wait for a lock, since other writers may wait for this transaction.
 LOCK_WAIT = 2
 #: SQLite's virtual machine steps between two checks of the deadline.
@@ -88,7 +82,7 @@ def run_and_roll_back(
                 raise Unavailable(_LATE) from failure
             raise
 
-    return retrying(once, ATTEMPTS, on=Unavailable, when=is_worth_retrying)
+    return database.retry(once, max_attempts=_MAX_ATTEMPTS)
 
 
 def _begin(database: Database, seconds: float, until: float) -> AbstractContextManager[Connection]:

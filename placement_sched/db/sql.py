@@ -33,7 +33,6 @@ _MAX_ROWS_WITHOUT_JSON = 10
 AT_ONCE = 1000
 
 _DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
-_MASTER = sa.table("sqlite_master", sa.column("type"), sa.column("name"), sa.column("sql"))
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - naive UTC, as in the tables
 
 _JSON_ARRAY = {"postgresql": "json_build_array", "sqlite": "json_array"}
@@ -95,6 +94,13 @@ def select_in_batches(
     for batch in batches(values):
         # Fetching row by row would take half as long again.
         yield from connection.execute(query.where(in_values(connection, column, batch))).all()
+
+
+def scalars_in_batches(
+    connection: Connection, query: Select[Any], column: ColumnElement[V], values: Iterable[V]
+) -> Iterator[Any]:
+    """Yield the first value of each row, as :func:`select_in_batches`."""
+    return (row[0] for row in select_in_batches(connection, query, column, values))
 
 
 def change_in_batches(
@@ -207,18 +213,6 @@ def array_text(values: Collection[int] | Collection[str]) -> str:
         strings = [str(value).replace("\\", "\\\\").replace('"', '\\"') for value in values]
         return '{"' + '","'.join(strings) + '"}'
     return "{" + ",".join(map(str, values)) + "}"
-
-
-def reuses_ids(connection: Connection, of: Table) -> ColumnElement[bool]:
-    """Return the SQL expression for whether new rows may reuse deleted ids.
-
-    Only SQLite reuses ids, unless the table was made with AUTOINCREMENT. OpenStack placement makes
-    its tables without AUTOINCREMENT.
-    """
-    if connection.dialect.name != "sqlite":
-        return sa.false()
-    create_statement = sa.exists().where(_MASTER.c.type == "table", _MASTER.c.name == of.name)
-    return sa.not_(create_statement.where(_MASTER.c.sql.like("%AUTOINCREMENT%")))
 
 
 @contextmanager

@@ -359,6 +359,9 @@ decisions = with_uuid(
     *texts("request_id", "global_request_id", "policy", nullable=True),
     # The flavor's name.
     Column("flavor", exact_text(255)),
+    # The stage that left no host, and its sentence.
+    Column("stage", exact_text(255)),
+    Column("reason", LongText),
     # The digest of the whole request: equal instance uuids with another digest are a conflict.
     Column("request_digest", String(64), nullable=False),
     Column("request", LongText, nullable=False),
@@ -368,7 +371,9 @@ decisions = with_uuid(
     Column("best", LongText),
     Column("conditions", LongText),
     *indexes("sched_decisions", "created_at", "request_id", "global_request_id"),
-    *indexes("sched_decisions", "project_id", "outcome", "kind", "policy", "flavor", then="id"),
+    *indexes(
+        "sched_decisions", "project_id", "outcome", "kind", "policy", "flavor", "stage", then="id"
+    ),
 )
 
 #: The instances of each decision, and their hosts.

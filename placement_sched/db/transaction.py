@@ -47,12 +47,12 @@ LOG = log.getLogger(__name__)
 T = TypeVar("T")
 
 #: Seconds after which the result of a lost COMMIT is no longer queried.
-COMMIT_MARKS_PATIENCE = 10.0
+MAX_COMMIT_QUERY_TIME = 10.0
 #: Maximum pause between two such queries, in seconds.
 _MAX_PAUSE = 0.5
 #: Minutes before marks are deleted: of committed transactions, and of transactions that never will
 #: be committed.
-KEPT, REFUSED_KEPT = 15, 24 * 60
+MINUTES_OF_COMMITTED, MINUTES_OF_REFUSED = 15, 24 * 60
 #: Marks deleted by a statement, and maximum number of statements in a call.
 _BATCH, _MAX_BATCHES = 5000, 20
 
@@ -90,13 +90,13 @@ _NOW = {"postgresql": "SELECT timezone('UTC', now())", "mysql": "SELECT UTC_TIME
 _Read = Callable[[], AbstractContextManager[Connection]]
 
 #: Maximum number of writers that use SQLite or wait for its lock: half of a server's threads.
-PLACES = 2
+MAX_WRITERS = 2
 #: Minimum seconds between two closures of the read connections to a read-only database.
 PAUSE = 1.0
 #: Maximum seconds for the answer to a ping.
-SOON = 10.0
+MAX_PING_WAIT = 10.0
 #: Maximum seconds that a writer waits at the gate, much longer than usual writes take.
-PATIENCE = 3.0
+MAX_GATE_WAIT = 3.0
 
 #: Seconds after which a transaction logs its end in the change log. Readers find the rows of
 #: shorter transactions without such an entry (``store/placement/change_log.py``).
@@ -142,12 +142,12 @@ def is_done(read: _Read, mark: str) -> bool:
 
     Raises :class:`CommitUnknown` if the database does not answer in time.
     """
-    until = time.monotonic() + COMMIT_MARKS_PATIENCE
+    until = time.monotonic() + MAX_COMMIT_QUERY_TIME
     pause = 0.01
     while True:
         try:
             with read() as connection:
-                return _settle_mark(connection, mark)
+                return _resolve_mark(connection, mark)
         except Unavailable as failure:
             if time.monotonic() >= until:
                 raise CommitUnknown(
@@ -158,7 +158,7 @@ def is_done(read: _Read, mark: str) -> bool:
         pause = min(2 * pause, _MAX_PAUSE)
 
 
-def _settle_mark(connection: Connection, mark: str) -> bool:
+def _resolve_mark(connection: Connection, mark: str) -> bool:
     refuse = text(_INSERT_REFUSAL[connection.dialect.name])
     connection.execute(refuse, {"mark": mark})
     return bool(connection.execute(_IS_DONE, {"mark": mark}).scalar_one())
@@ -174,7 +174,10 @@ def forget_old_marks(connection: Connection, last: datetime | None) -> datetime:
     now: datetime = connection.exec_driver_sql(_NOW[connection.dialect.name]).scalar_one()
     if last is None:
         return now
-    done_age, refused_age = timedelta(minutes=KEPT), timedelta(minutes=REFUSED_KEPT)
+    done_age, refused_age = (
+        timedelta(minutes=MINUTES_OF_COMMITTED),
+        timedelta(minutes=MINUTES_OF_REFUSED),
+    )
     times = {"last": last, "done": now - done_age, "refused": now - refused_age}
     times["ahead"] = max(now, last) + refused_age
     for _ in range(_MAX_BATCHES):
@@ -258,7 +261,7 @@ class Database:
             return
         try:
             # Only a write can show it: read-only servers accept writes of some users.
-            with self.read() as connection, limited_silence(connection, SOON):
+            with self.read() as connection, limited_silence(connection, MAX_PING_WAIT):
                 connection.execute(_EMPTY_WRITE)
         except Unavailable as failure:
             if is_read_only(failure):
@@ -312,35 +315,36 @@ class Database:
         from the transaction's mark. Raises :class:`Unavailable` if the database remains locked or
         does not answer, and :class:`CommitUnknown` if the result of COMMIT cannot be determined.
         """
+        return self.retry(lambda: self._write_once(work), self._is_worth_retrying)
 
-        def once() -> T:
-            try:
-                with self._gate, translate_errors():
-                    result = self._committed(work)
-            except Unavailable as failure:
-                if kind := conflict_of(failure):
-                    request_stats().conflicts[kind] += 1
-                raise
-            if self._refused:
-                # Read connections may still lead to the read-only server.
-                self._refused = False
-                self._readers.replace_all()
-            return result
-
-        return self.retry(once, self._is_worth_retrying)
+    def _write_once(self, work: Callable[[Connection], T]) -> T:
+        try:
+            with self._gate, translate_errors():
+                result = self._committed(work)
+        except Unavailable as failure:
+            if kind := conflict_of(failure):
+                request_stats().conflicts[kind] += 1
+            raise
+        if self._refused:
+            # Read connections may still lead to the read-only server.
+            self._refused = False
+            self._readers.replace_all()
+        return result
 
     def retry(
-        self, work: Callable[[], T], when: Callable[[Exception], bool] = is_worth_retrying
+        self,
+        work: Callable[[], T],
+        when: Callable[[Exception], bool] = is_worth_retrying,
+        max_attempts: int | None = None,
     ) -> T:
         """Run ``work``, and repeat it if a concurrent writer aborts it.
 
         A schema change through another node of a Galera cluster also aborts readers, with a
-        deadlock. The number of retries is the same as for :meth:`write`. ``work`` must be
+        deadlock. The default number of attempts is that of :meth:`write`. ``work`` must be
         repeatable. ``when`` returns whether a failure is worth a retry.
         """
-        return retrying(
-            work, self._max_retries + 1, on=Unavailable, when=when, between=self._before_retry
-        )
+        max_attempts = max_attempts or self._max_retries + 1
+        return retrying(work, max_attempts, on=Unavailable, when=when, between=self._before_retry)
 
     def _committed(self, work: Callable[[Connection], T]) -> T:
         mark: str | None = None
@@ -457,7 +461,7 @@ class WriteGate:
     immediately, until a writer leaves the gate.
     """
 
-    def __init__(self, places: int = PLACES, patience: float = PATIENCE) -> None:
+    def __init__(self, places: int = MAX_WRITERS, patience: float = MAX_GATE_WAIT) -> None:
         self._places = Semaphore(places)
         self._patience = patience
         self._lock = Lock()

@@ -2,7 +2,7 @@
 """Notifications of the start and the end of scheduling requests."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from oslo_log import log
@@ -30,22 +30,15 @@ class Announcer:
         self._senders: dict[int, Sender] = {}
 
     @contextmanager
-    def announcing(self) -> Iterator[Callable[[RequestSpec], None]]:
-        """Yield a function for the parsed request, and notify of start and result."""
-        specs: list[RequestSpec] = []
-
-        def notify_start(spec: RequestSpec) -> None:
-            specs.append(spec)
-            self._notify(Event(START, spec))
-
+    def announcing(self, spec: RequestSpec) -> Iterator[None]:
+        """Notify of the start of a request, and of its result or error after the block."""
+        self._notify(Event(START, spec))
         try:
-            yield notify_start
+            yield
         except Exception as failure:
-            for spec in specs:
-                self._notify(Event(ERROR, spec, Reason.of(failure)))
+            self._notify(Event(ERROR, spec, Reason.of(failure)))
             raise
-        for spec in specs:
-            self._notify(Event(END, spec))
+        self._notify(Event(END, spec))
 
     def close(self) -> None:
         """Send the queued notifications, if the bus accepts them soon."""

@@ -36,7 +36,7 @@ OPTION = "[scheduler] metrics_listen"
 _CLIENT_TIMEOUT = 10
 _JSON = "application/json"
 #: Seconds for which the length of RabbitMQ's queue is cached.
-KEPT = 5
+QUEUE_LENGTH_LIFETIME = 5
 #: Seconds for RabbitMQ to connect, and to answer.
 _BROKER_TIMEOUT = 3
 _AWAY: tuple[type[Exception], ...] = (
@@ -228,7 +228,7 @@ class WaitingRequests(ReadGauges):
     """The gauge of waiting requests, without a value if RabbitMQ does not answer."""
 
     def __init__(self, read_length: Callable[[], int | None]) -> None:
-        super().__init__(KEPT)
+        super().__init__(QUEUE_LENGTH_LIFETIME)
         self._read_length = read_length
         self._length: int | None = None
 

@@ -2,30 +2,44 @@
 """nova's scheduler RPC API, as nova-conductor, nova-api and nova-compute call it.
 
 Methods, arguments and versions follow nova's scheduler RPC API 4.0 to 4.5. Arguments arrive as
-plain primitives, which ``objects.py`` and ``request_spec.py`` read.
+plain primitives, which ``objects.py`` and ``request_spec.py`` read. A compute host sends whole
+Instances with any fields absent. They contain neither the server group of an instance nor the
+decision that placed it.
 """
 
+import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from math import isfinite
 from typing import Any
 
 from placement_sched import errors
 from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.caller import set_caller
-from placement_sched.model.document import Json
+from placement_sched.model.document import Document, Json
+from placement_sched.model.instance import Instance
+from placement_sched.model.names import canonical_uuid
 from placement_sched.model.request_spec import REBUILD_HINT
+from placement_sched.model.request_stats import request_stats
 from placement_sched.nova.call_log import Context, fields_of, ids_of, log_refusal, log_selection
-from placement_sched.nova.instances import host_of, instances_of, uuid_of, uuids_of
 from placement_sched.nova.messaging import ExpectedError, expose, target_of
 from placement_sched.nova.objects import (
+    ObjectType,
     UnreadableObject,
     aggregate_of,
     aggregates_of,
+    boolean,
+    dict_of,
+    integer,
+    list_object_of,
+    list_of,
+    primitive_of,
+    text,
     to_remote_failure,
 )
-from placement_sched.nova.request_spec import document_of
-from placement_sched.nova.selections import dictionaries_of, primitives_of
+from placement_sched.nova.objects import time as time_of
+from placement_sched.nova.request_spec import FLAVOR, document_of
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.scheduler.claim import ClaimMode
 from placement_sched.scheduler.request import drop_invalid_rebuild
@@ -42,6 +56,35 @@ _ARGUMENTS = {
     "return_alternates",
 }
 _SELECTS = "select_destinations"
+
+#: The microversion of nova's allocation requests to placement. It must be below 1.38, which
+#: requires a consumer type that nova does not send.
+ALLOCATION_REQUEST_VERSION = "1.36"
+_RATIOS = ("cpu_allocation_ratio", "ram_allocation_ratio")
+_AMOUNTS = ("vcpu", "memory_mb", "disk_gb")
+
+_COPIED = ("host", "node", "project_id", "user_id", "vm_state", "task_state")
+_SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
+_INSTANCE = ObjectType(
+    "Instance",
+    {
+        **dict.fromkeys(("uuid", "display_name", "image_ref", *_COPIED), text),
+        **dict.fromkeys(("instance_type_id", *_SIZES), integer),
+        "flavor": FLAVOR,
+        "system_metadata": dict_of(text, nulls=True),
+        "deleted": boolean,
+        **dict.fromkeys(("created_at", "updated_at"), time_of),
+    },
+    needed=("uuid",),
+)
+_UUIDS = list_of(text)
+_INSTANCES = list_object_of("InstanceList", _INSTANCE)
+#: The prefix of the keys of system metadata that belong to the image.
+_IMAGE_PREFIX = "image_"
+_NUMBERS = ("min_ram", "min_disk")
+_FORMATS = ("disk_format", "container_format")
+#: Properties of an image that nova may store, but that are unused and too long for a value.
+_TOO_LONG = {"mappings", "block_device_mapping", "img_mappings", "img_block_device_mapping"}
 
 
 class SchedulerRpc:
@@ -82,6 +125,7 @@ class SchedulerRpc:
         try:
             return self._select(sent, context, began)
         except errors.NoValidHost as no_host:
+            request_stats().result = no_host.result
             failure, wrong, outcome = to_remote_failure(no_host), no_host, "no_valid_host"
         except errors.Unavailable as down:
             failure, wrong, outcome, level = (
@@ -117,9 +161,11 @@ class SchedulerRpc:
             self._follower.read_instances(document.get("instance_uuids") or ())
             document = drop_invalid_rebuild(self._scheduler.database, document)
         set_caller(lambda: context)
-        answer = self._scheduler.select_destinations(
+        result = self._scheduler.select_destinations(
             document, alternates=alternates, claiming=claiming, ids=ids_of(context)
         )
+        request_stats().result = result
+        answer = result.answer
         seconds = time.perf_counter() - began
         log_selection(document, answer, fields_of(context, _SELECTS, "answered", seconds))
         return primitives_of(answer) if as_objects else dictionaries_of(answer)
@@ -172,3 +218,146 @@ class BaseRpc:
     @expose
     def get_backdoor_port(self, _context: Context) -> None:
         """Return None, because there is no backdoor."""
+
+
+def primitives_of(answer: Document) -> list[list[Json]]:
+    """Return the Selection primitives of each instance.
+
+    The first is the chosen host, followed by alternates. ``answer`` is the result of
+    :meth:`Scheduler.select_destinations`.
+    """
+    return [[_selection(selection) for selection in group] for group in answer["selections"]]
+
+
+def dictionaries_of(answer: Document) -> list[Json]:
+    """Return the chosen host of each instance as dictionaries, for callers without objects."""
+    return [_dictionary(best) for best, *_ in answer["selections"]]
+
+
+def _selection(selection: Document) -> Json:
+    request = selection["allocation_request"]
+    data = {
+        "compute_node_uuid": selection["compute_node_uuid"],
+        "service_host": selection["service_host"],
+        "nodename": selection["nodename"],
+        "limits": _limits(selection["limits"]),
+        "allocation_request": json.dumps(request),
+        "allocation_request_version": None if request is None else ALLOCATION_REQUEST_VERSION,
+        "availability_zone": selection["availability_zone"],
+    }
+    # A Selection has no null cell. If it is unset, nova reads it from its host mappings.
+    return primitive_of("Selection", _merge_set_values(data, cell_uuid=selection["cell_uuid"]))
+
+
+def _merge_set_values(data: Json, **values: Any) -> Json:
+    return data | {name: value for name, value in values.items() if value is not None}
+
+
+def _limits(limits: Document) -> Json:
+    """Return SchedulerLimits, which have no fields for limits of third-party filters."""
+    amounts = {name: _int_or_none(limits.get(name)) for name in _AMOUNTS}
+    numa = _numa_limits(limits.get("numa_topology"))
+    return primitive_of("SchedulerLimits", {**amounts, "numa_topology": numa})
+
+
+def _int_or_none(limit: Any) -> int | None:
+    return int(limit) if isinstance(limit, int | float) and isfinite(limit) else None
+
+
+def _numa_limits(limits: Any) -> Json | None:
+    if not isinstance(limits, Mapping):
+        return None
+    network = limits.get("network_metadata")
+    ratios = {name: float(limits[name]) for name in _RATIOS}
+    metadata = None if network is None else primitive_of("NetworkMetadata", dict(network))
+    return primitive_of("NUMATopologyLimits", _merge_set_values(ratios, network_metadata=metadata))
+
+
+def _dictionary(selection: Document) -> Json:
+    limits = selection["limits"]
+    amounts = {name: _int_or_none(limits.get(name)) for name in _AMOUNTS}
+    numa = _numa_limits(limits.get("numa_topology"))
+    return {
+        "host": selection["service_host"],
+        "nodename": selection["nodename"],
+        "limits": _merge_set_values({}, **amounts, numa_topology=numa),
+    }
+
+
+def instances_of(primitive: Any, place: str = "instance_info") -> list[Instance]:
+    """Return the instances of an InstanceList that are not deleted.
+
+    Raises :class:`~placement_sched.nova.objects.UnreadableObject` with the place of an error.
+    """
+    return [
+        _build_instance(data)
+        for data in _INSTANCES(primitive, place) or ()
+        if not data.get("deleted")
+    ]
+
+
+def host_of(host_name: Any) -> str:
+    """Return the RPC argument ``host_name``.
+
+    Raises :class:`UnreadableObject` if it is missing or not a string.
+    """
+    return _read_required(host_name, "host_name")
+
+
+def uuid_of(instance_uuid: Any) -> str:
+    """Return the RPC argument ``instance_uuid`` as a uuid in canonical form.
+
+    Raises :class:`UnreadableObject` if it is missing or not a string.
+    """
+    return canonical_uuid(_read_required(instance_uuid, "instance_uuid"))
+
+
+def _read_required(value: Any, place: str) -> str:
+    if not (result := text(value, place)):
+        raise UnreadableObject(f"{place} is missing")
+    return result
+
+
+def uuids_of(value: Any) -> list[str]:
+    """Return the uuids of a list of instances, or raise :class:`UnreadableObject`."""
+    return [canonical_uuid(uuid) for uuid in _UUIDS(value, "instance_uuids") or ()]
+
+
+def image_of(image_ref: str | None, system_metadata: Document) -> Json | None:
+    """Return the image of an instance, with its properties at the boot.
+
+    ``system_metadata`` belongs to the instance. Returns None if the instance has no image.
+    """
+    stored = dict(_image_metadata(system_metadata))
+    if not image_ref and not stored:
+        return None
+    numbers = {name: int(stored[name]) for name in _NUMBERS if stored.get(name, "").isdecimal()}
+    formats = {name: stored[name] for name in _FORMATS if name in stored}
+    properties = {name: stored[name] for name in stored if name not in {*_NUMBERS, *_FORMATS}}
+    return {"id": image_ref or None, **numbers, **formats, "properties": properties}
+
+
+def _image_metadata(system_metadata: Document) -> Iterator[tuple[str, str]]:
+    for key, value in system_metadata.items():
+        name = key.removeprefix(_IMAGE_PREFIX)
+        if name != key and name not in _TOO_LONG and value is not None:
+            yield name, value
+
+
+def _build_instance(data: Mapping[str, Any]) -> Instance:
+    uuid = canonical_uuid(data["uuid"])
+    flavor = data.get("flavor")
+    if flavor is None and data.get("memory_mb") is not None:
+        sizes = {name: data.get(name) or 0 for name in _SIZES}
+        flavor = {"id": data.get("instance_type_id"), **sizes}
+    return Instance(
+        uuid=uuid,
+        **{name: data.get(name) for name in _COPIED},
+        display_name=data.get("display_name") or uuid,
+        flavor=flavor,
+        image=image_of(data.get("image_ref"), data.get("system_metadata") or {}),
+        server_group=None,
+        decision_uuid=None,
+        created_at=data.get("created_at"),
+        updated_at=data.get("updated_at"),
+    )

@@ -391,8 +391,8 @@ def still_orphans(
     connection: Connection, uuids: Collection[str], provider_id: int | None = None
 ) -> frozenset[str]:
     """Return the consumers that are still orphans."""
-    rows = sql.select_in_batches(connection, _orphans(provider_id), _CONSUMER_ID, uuids)
-    return frozenset(row.consumer_id for row in rows)
+    query = _orphans(provider_id)
+    return frozenset(sql.scalars_in_batches(connection, query, _CONSUMER_ID, uuids))
 
 
 def _orphans(provider_id: int | None) -> Select[Any]:
@@ -419,8 +419,8 @@ def _orphans(provider_id: int | None) -> Select[Any]:
 def consumers_in_trees(connection: Connection, roots: Collection[str]) -> tuple[str, ...]:
     """Return the uuids of consumers with allocations from the trees of root providers."""
     query = select(_CONSUMER_ID).distinct().join(resource_providers, _OF_PROVIDER)
-    rows = sql.select_in_batches(connection, query.join(_ROOT, _OF_ROOT), _ROOT.c.uuid, roots)
-    return tuple(sorted({row.consumer_id for row in rows}))
+    query = query.join(_ROOT, _OF_ROOT)
+    return tuple(sorted(set(sql.scalars_in_batches(connection, query, _ROOT.c.uuid, roots))))
 
 
 def on_other_hosts(

@@ -1,21 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recorded decisions of the scheduler."""
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, Select, delete, func, insert, select, union
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    case,
+    delete,
+    extract,
+    func,
+    insert,
+    select,
+    union,
+)
 
 from placement_sched.db import sql
 from placement_sched.db.collations import Characters
 from placement_sched.db.tables import decision_places, decisions, instances
 from placement_sched.errors import NotFound
 from placement_sched.model.decision import (
+    NO_VALID_HOST,
     Conditions,
     Decision,
+    DecisionCount,
     DecisionQuery,
     DecisionSummary,
     PlacedInstance,
@@ -32,9 +47,16 @@ _PLACE = insert(decision_places)
 _KEPT = ("uuid", "outcome", "kind", "policy", "flavor", "project_id")
 _IDS = ("request_id", "global_request_id")
 #: The columns of a list, without the large documents.
-_SUMMARY = tuple(_COLUMNS[name] for name in (*_KEPT, *_IDS, "created_at"))
+_LISTED = (*_KEPT, "stage", "reason")
+_SUMMARY = tuple(_COLUMNS[name] for name in (*_LISTED, *_IDS, "created_at"))
 #: Filters that compare a column of the same name for equality.
-_EQUAL = ("outcome", "kind", "project_id", "policy", "flavor", "global_request_id")
+_EQUAL = ("outcome", "kind", "project_id", "policy", "flavor", "stage", "global_request_id")
+#: The requested amount in the name of a stage, such as ``resources VCPU:4``.
+_AMOUNT = re.compile(r":\d+\b")
+#: Length of a stored stage in characters.
+_MAX_STAGE = 255
+#: Parts of a time to group by, coarsest first.
+_TIME_PARTS = ("year", "month", "day", "hour", "minute")
 
 
 def record(connection: Connection, decision: Decision, now: datetime) -> None:
@@ -43,6 +65,7 @@ def record(connection: Connection, decision: Decision, now: datetime) -> None:
         insert(decisions).values(
             **{name: getattr(decision, name) for name in _KEPT}
             | {"flavor": _storable_name(connection, decision.flavor)},
+            **_obstacle(connection, decision.funnel),
             **{name: getattr(decision.request_ids, name) for name in _IDS},
             request_digest=decision.digest,
             request=to_storable(decision.request),
@@ -98,6 +121,49 @@ def search(
 def count(connection: Connection, wanted: DecisionQuery) -> int:
     """Return the number of decisions that match the filters."""
     return connection.scalar(_filter(select(func.count()), wanted)) or 0
+
+
+def oldest(connection: Connection, wanted: DecisionQuery) -> datetime | None:
+    """Return the time of the oldest decision that matches, None if there is none."""
+    time: datetime | None = connection.scalar(
+        _filter(select(func.min(_COLUMNS.created_at)), wanted)
+    )
+    return time
+
+
+def count_by_value(
+    connection: Connection, wanted: DecisionQuery, column: str, limit: int
+) -> tuple[DecisionCount, ...]:
+    """Return the ``limit`` most frequent values of a column among the matching decisions."""
+    value, count = _COLUMNS[column], func.count().label("count")
+    failed = func.sum(case((_COLUMNS.outcome == NO_VALID_HOST, 1), else_=0))
+    query = _filter(select(value, count, failed).where(value.is_not(None)), wanted)
+    query = query.group_by(value).order_by(count.desc(), value).limit(limit)
+    return tuple(
+        DecisionCount(name, number, int(failures))
+        for name, number, failures in connection.execute(query)
+    )
+
+
+def count_by_time(
+    connection: Connection, wanted: DecisionQuery, unit: str
+) -> list[tuple[datetime, str, int]]:
+    """Return the begin of each unit with decisions, an outcome, and the number of decisions.
+
+    ``unit`` is ``minute``, ``hour`` or ``day``.
+    """
+    names = _TIME_PARTS[: _TIME_PARTS.index(unit) + 1]
+    parts = [extract(name, _COLUMNS.created_at) for name in names]
+    columns: list[ColumnElement[Any]] = [*parts, _COLUMNS.outcome, func.count()]
+    query = _filter(select(*columns), wanted).group_by(*parts, _COLUMNS.outcome)
+    rows = connection.execute(query)
+    return [(_read_time(time), outcome, number) for *time, outcome, number in rows]
+
+
+def _read_time(parts: Sequence[Any]) -> datetime:
+    """Return a time from its leading parts, whose number types depend on the database."""
+    year, month, day, hour, minute = (*map(int, parts), 0, 0)[: len(_TIME_PARTS)]
+    return datetime(year, month, day, hour, minute, tzinfo=UTC).replace(tzinfo=None)
 
 
 def recent_names(connection: Connection, column: str, limit: int = 1000) -> set[str]:
@@ -213,7 +279,7 @@ def _decision(row: Row[Any], places: Collection[PlacedInstance] = ()) -> Decisio
 
 def _summary(row: Row[Any], places: Collection[PlacedInstance]) -> dict[str, Any]:
     return {
-        **{name: getattr(row, name) for name in _KEPT},
+        **{name: getattr(row, name) for name in _LISTED},
         "places": tuple(places),
         "created_at": row.created_at,
         "request_ids": RequestIds(row.request_id, row.global_request_id),
@@ -225,6 +291,19 @@ def _storable_name(connection: Connection, name: str | None) -> str | None:
     if name is None or name.isascii():
         return name
     return Characters.of(connection).shown(name)
+
+
+def _obstacle(connection: Connection, funnel: Mapping[str, Any] | None) -> dict[str, str | None]:
+    """Return the columns of the stage that left no host."""
+    obstacle = (funnel or {}).get("obstacle")
+    if obstacle is None:
+        return {"stage": None, "reason": None}
+    # Without the requested amounts, so that equal obstacles of several flavors are grouped.
+    stage = _AMOUNT.sub("", obstacle["name"] or obstacle["stage"])[:_MAX_STAGE]
+    return {
+        "stage": _storable_name(connection, stage),
+        "reason": _storable_name(connection, obstacle["reason"]),
+    }
 
 
 def _to_json(document: Any) -> str | None:

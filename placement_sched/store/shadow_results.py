@@ -53,7 +53,7 @@ def record(connection: Connection, results: Iterable[ShadowResult], now: datetim
         connection.execute(insert(shadow_results), batch)
 
 
-def settle(connection: Connection, results: Sequence[ShadowResult], now: datetime) -> None:
+def record_verdicts(connection: Connection, results: Sequence[ShadowResult], now: datetime) -> None:
     """Update recorded results with verdict, nova's host and the reason."""
     rows = [
         {

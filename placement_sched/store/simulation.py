@@ -106,10 +106,14 @@ def add_trees(
     original. The trait ``without`` is not copied.
     """
     ids = _add_providers(connection, like, named, now)
-    stocks = inventories.by_provider_id(connection, ids)
+    inventories_by_id = inventories.by_provider_id(connection, ids)
     inventories.put(
         connection,
-        {copy: list(amounts.values()) for key, amounts in stocks.items() for copy in ids[key]},
+        {
+            copy: list(amounts.values())
+            for key, amounts in inventories_by_id.items()
+            for copy in ids[key]
+        },
         now,
     )
     for table, member in (

@@ -53,7 +53,7 @@ class _Slot:
 
 
 def candidates_of(
-    cloud: Cloud, query: CandidatesQuery, *, one_of_a_tree: bool = False
+    cloud: Cloud, query: CandidatesQuery, *, single_per_tree: bool = False
 ) -> dict[str, set[Found]]:
     """Return the candidates of each tree, by the uuid of its root."""
     return {
@@ -61,16 +61,16 @@ def candidates_of(
             _candidate_of(slots, chosen)
             for slots, chosen in _combinations(cloud, query, root)
             if _satisfies_query(cloud, query, root, slots, chosen)
-            and not (one_of_a_tree and _has_two_providers_of_a_tree(cloud, chosen))
+            and not (single_per_tree and _has_two_providers_of_a_tree(cloud, chosen))
         }
         for root in cloud.hosts
         if root.parent is None
     }
 
 
-def all_candidates(cloud: Cloud, query: CandidatesQuery, *, one_of_a_tree: bool = False):
+def all_candidates(cloud: Cloud, query: CandidatesQuery, *, single_per_tree: bool = False):
     """Return every candidate, whatever tree it is of."""
-    return set().union(*candidates_of(cloud, query, one_of_a_tree=one_of_a_tree).values())
+    return set().union(*candidates_of(cloud, query, single_per_tree=single_per_tree).values())
 
 
 def tree_with_sharing_providers(cloud: Cloud, root: Host) -> list[Host]:

@@ -11,7 +11,7 @@ import os_traits
 import pytest
 
 from placement_sched.candidates import combine, loader
-from placement_sched.candidates.batches import STEP
+from placement_sched.candidates.batches import CHARACTERS_PER_STEP
 from placement_sched.candidates.combine import (
     FreeCapacity,
     ProviderTree,
@@ -240,7 +240,7 @@ LONG = "&".join(f"resources_{'A' * 50}{number}=SRIOV_NET_VF:1" for number in ran
 def test_candidates_cost_work_by_response_size(make_equal_children_app, query):
     query = query if "group_policy" in query else f"{query}&group_policy=none"
     reported = _get(make_equal_children_app(), f"{query}&limit=8").json["allocation_requests"]
-    steps = sum(len(dumps(one)) for one in reported) // STEP
+    steps = sum(len(dumps(one)) for one in reported) // CHARACTERS_PER_STEP
     app = make_equal_children_app(**{BUDGET: steps // 2})
     (error,) = _get(app, f"{query}&limit=8", status=400).json["errors"]
     assert error["code"] == "placement.query.too_complex"
@@ -260,7 +260,7 @@ def test_many_groups_on_one_child_use_bounded_memory(sqlite_settings, make_app):
     assert error["code"] == "placement.query.too_complex"
     answer = _get(app, f"{query}&limit=100")
     assert len(answer.json["allocation_requests"]) == 100
-    assert len(answer.body) < 50_000 * STEP
+    assert len(answer.body) < 50_000 * CHARACTERS_PER_STEP
 
 
 def test_candidate_found_by_two_trees_is_counted_once(sqlite_settings, make_app):
@@ -285,7 +285,7 @@ def test_hosts_with_equal_pools_are_searched_as_one_tree(database):
     with database.read() as connection:
         search = prepare(source_of(connection), query)
         trees = tree_search(query, search.names)
-        roots = loader.roots(connection, trees)
+        roots = loader.LoadedProviders(connection).roots(trees)
         # A step for five trees that are shared with, and for 20 choices of each different tree.
         reader = TreeReader(source_of(connection), trees, WorkBudget(208 * 8 // 5 + 200))
         assert len(reader.read(roots)) == 9

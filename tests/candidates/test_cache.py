@@ -101,7 +101,7 @@ def test_dropped_log_disables_the_cache(filled_database):
         assert not cache.refresh(connection)
 
 
-def test_permanently_doubtful_log_disables_the_cache(filled_database, monkeypatch):
+def test_unreliable_change_log_disables_the_cache(filled_database, monkeypatch):
     log = RecordedChanges(doubted=True)
     monkeypatch.setattr(log, "begin", lambda _connection: 0)
     cache = ProviderCache(log)
@@ -113,7 +113,7 @@ def test_permanently_doubtful_log_disables_the_cache(filled_database, monkeypatc
 
 
 def test_very_many_changes_reload_the_cache(filled_database, settings, monkeypatch):
-    monkeypatch.setattr(cache_module, "MANY", 1)
+    monkeypatch.setattr(cache_module, "MAX_CHANGED_PROVIDERS", 1)
     log = RecordedChanges()
     cache = ProviderCache(log)
     with filled_database.read() as connection:
@@ -179,7 +179,7 @@ def test_requests_do_not_wait_for_a_reload(filled_database, settings, monkeypatc
     with filled_database.read() as connection:
         assert cache.refresh(connection)
         monkeypatch.setattr(provider_state, "read_all_providers", delay_load)
-        monkeypatch.setattr(cache_module, "PATIENCE", 0.01)
+        monkeypatch.setattr(cache_module, "MAX_LOAD_WAIT", 0.01)
         monkeypatch.setattr(log, "begin", lambda _connection: 0)
         log.doubted = True
         thread = Thread(target=read_again)

@@ -139,8 +139,8 @@ def test_metrics_show_the_cache_size(make_caching_worker):
     app = make_caching_worker(placement__providers_in_memory=True)
     load_cloud(app.app.services.database, cloud)
     _candidates_of_request(app, query)
-    (providers,) = metric_samples(app, "mirror_providers").values()
-    (readings,) = metric_samples(app, "mirror_full_readings_total").values()
-    (size,) = metric_samples(app, "mirror_bytes").values()
+    (providers,) = metric_samples(app, "provider_cache_providers").values()
+    (readings,) = metric_samples(app, "provider_cache_full_readings_total").values()
+    (size,) = metric_samples(app, "provider_cache_bytes").values()
     assert (providers, readings) == (4, 1)
     assert size > 0

@@ -14,7 +14,7 @@ from placement_sched.api.placement.allocation_candidates import render
 from placement_sched.api.versions import Version
 from placement_sched.candidates.explain import SearchRun, explain
 from placement_sched.candidates.search import find, prepare
-from placement_sched.candidates.summaries import Summaries, SummaryFields
+from placement_sched.candidates.summaries import render_summaries
 from placement_sched.db.tables import (
     inventories,
     resource_provider_aggregates,
@@ -102,14 +102,13 @@ CHANGES = {
 }
 
 
-def _search_and_explain(connection, query, options, summaries):
+def _search_and_explain(connection, query, options):
     search = prepare(source_of(connection), query)
     found = find(source_of(connection), search, options, Random(1))
     shown = (
         source_of(connection).whole_trees(found.providers) if found.trees is None else found.trees
     )
-    shape = SummaryFields(classes=None, traits=True, tree=True)
-    summaries.render(source_of(connection), shown, search.names.class_names, shape)
+    render_summaries(source_of(connection), shown)
     render(found.requests, Version(1, 39))
     return explain(
         SearchRun(connection, source_of(connection), search, found, options, NodeNames()),
@@ -119,7 +118,6 @@ def _search_and_explain(connection, query, options, summaries):
 
 def _search_with_change_at_each_statement(database, settings, cloud, change, query):
     """Ask again and again, with the change made before another statement; return how many."""
-    summaries = Summaries()
     for number in count(1):
         reload(database, cloud)
         seen = []
@@ -131,7 +129,7 @@ def _search_with_change_at_each_statement(database, settings, cloud, change, que
 
         event.listen(database.reader, "before_cursor_execute", note)
         with database.read() as connection:
-            reported = _search_and_explain(connection, query, settings, summaries)
+            reported = _search_and_explain(connection, query, settings)
         event.remove(database.reader, "before_cursor_execute", note)
         stages = [(step.before, step.after) for step in reported.steps]
         assert all(after == before for (_, after), (before, _) in pairwise(stages))

@@ -28,11 +28,11 @@ STRATEGY = "placement.allocation_candidates_generation_strategy"
 MOST = "placement.max_allocation_candidates"
 
 
-def _find(database, query, options, *, one_of_a_tree=False, seed=7):
+def _find(database, query, options, *, single_per_tree=False, seed=7):
     with database.read() as connection:
         search = prepare(source_of(connection), query)
         found = find(
-            source_of(connection), search, options, Random(seed), one_of_a_tree=one_of_a_tree
+            source_of(connection), search, options, Random(seed), single_per_tree=single_per_tree
         )
     return found.requests
 
@@ -43,15 +43,15 @@ def _reported(requests):
 
 @pytest.mark.all_databases
 @EXAMPLES
-@given(cloud=tree_clouds(), query=queries(), one_of_a_tree=st.booleans())
+@given(cloud=tree_clouds(), query=queries(), single_per_tree=st.booleans())
 def test_every_combination_is_found_once_in_any_order(
-    database, settings, cloud, query, one_of_a_tree
+    database, settings, cloud, query, single_per_tree
 ):
     reload(database, cloud)
-    every = all_candidates(cloud, query, one_of_a_tree=one_of_a_tree)
+    every = all_candidates(cloud, query, single_per_tree=single_per_tree)
     for overrides in ({}, {STRATEGY: "breadth-first"}, {SHUFFLED: True}):
         options = settings.with_overrides(overrides)
-        reported = _reported(_find(database, query, options, one_of_a_tree=one_of_a_tree))
+        reported = _reported(_find(database, query, options, single_per_tree=single_per_tree))
         assert set(reported) == every
         assert len(reported) == len(every)
 

@@ -72,7 +72,7 @@ def _count_matching_trees(cloud, query):
     return sum(bool(every) for every in candidates_of(cloud, query).values())
 
 
-def _check_misses(cloud, query, reported):
+def check_nearest_misses(cloud, query, reported):
     """Check that exactly the smallest sets of constraints that help are reported."""
     if reported.hosts:
         assert reported.nearest_misses == NearMisses()
@@ -103,7 +103,7 @@ def test_single_providers_are_rejected_by_the_first_unmet_constraint(
     _, reported = _explain(database, query, settings)
     _check_steps(cloud, query, reported)
     assert reported.hosts == len(all_candidates(cloud, query))
-    _check_misses(cloud, query, reported)
+    check_nearest_misses(cloud, query, reported)
 
 
 @pytest.mark.all_databases
@@ -115,7 +115,7 @@ def test_trees_are_rejected_by_the_first_unmet_constraint(database, settings, cl
     found, reported = _explain(database, query, unbounded)
     _check_steps(cloud, query, reported)
     assert reported.hosts == len({request.root_uuid for request in found.requests})
-    _check_misses(cloud, query, reported)
+    check_nearest_misses(cloud, query, reported)
 
 
 def _check_steps(cloud, query, reported):

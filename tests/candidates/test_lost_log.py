@@ -104,7 +104,7 @@ def test_idle_worker_detects_lost_triggers(filled_database, clock):
     clock.now += cache_module.MAX_LATE_PAUSE + 1
     is_current(cache, filled_database)
     for thread in threading.enumerate():
-        if thread.name == cache_module.UPKEEP_THREAD:
+        if thread.name == cache_module.CHECK_THREAD:
             thread.join(timeout=60)
     assert not is_current(cache, filled_database)
 

@@ -72,10 +72,10 @@ def test_nested_trees_take_three_statements_a_batch(app, trees):
     _filled_app(app, _nested_hosts, trees)
     for limit in ("limit=10", "limit=1000", ""):
         batches, answers = BATCHES[trees, limit]
-        # The ids of names; then roots, members and rows, of at most 5 000 providers each.
+        # Ids of names, names for summaries; then roots, members and rows, 5 000 providers at most.
         more = int(answers == 2000)
         assert _statements_and_candidates(app, f"{NESTED}&{limit}".rstrip("&")) == (
-            1 + 3 * batches + more,
+            2 + 3 * batches + more,
             answers,
         )
 
@@ -86,4 +86,4 @@ def test_sharing_providers_take_one_more_statement_a_batch(app, trees):
     for limit in ("limit=10", "limit=1000", ""):
         batches, answers = BATCHES[trees, limit]
         counts = _statements_and_candidates(app, f"{SHARED}&{limit}".rstrip("&"))
-        assert counts == (1 + 4 * batches, answers)
+        assert counts == (2 + 4 * batches, answers)

@@ -4,10 +4,7 @@
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import select
 
-from placement_sched.db.sql import reuses_ids
-from placement_sched.db.tables import resource_providers
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import adopt
@@ -54,15 +51,3 @@ def test_provider_recreated_within_a_second_has_current_summary(adopted_client):
         _create_provider(adopted_client, uuid, total, trait)
         assert _read_summary(adopted_client, uuid) == (total, [trait])
         adopted_client.delete(f"{PROVIDERS}/{uuid}", headers=LATEST_HEADERS)
-
-
-def _reuses_ids_of(database):
-    with database.read() as connection:
-        statement = select(reuses_ids(connection, resource_providers))
-        return connection.dialect.name, bool(connection.scalar(statement))
-
-
-def test_id_reuse_is_detected_per_table(adopted_client, sqlite_database):
-    kind, again = _reuses_ids_of(adopted_client.app.services.database)
-    assert again == (kind == "sqlite")
-    assert _reuses_ids_of(sqlite_database) == ("sqlite", False)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 
 from placement_sched.candidates.search import find, prepare
-from placement_sched.candidates.summaries import Summaries, SummaryFields
+from placement_sched.candidates.summaries import SummaryFields, render_summaries
 from placement_sched.db.tables import resource_classes, traits
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from tests.candidates.documented import provider, reported_candidates
@@ -163,14 +163,12 @@ def test_names_with_percent_signs_and_quotes_are_unchanged(
     load_cloud(sqlite_database, Cloud((host,)))
     sqlite_database.write(rename)
     query = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 1),)),))
-    summaries = Summaries()
     with sqlite_database.read() as connection:
         search = prepare(source_of(connection), query)
         found = find(source_of(connection), search, sqlite_settings, Random(1))
         shape = SummaryFields(classes=None, traits=traits_shown, tree=tree)
         for _ in range(2):
-            names, providers = search.names.class_names, found.providers
-            text = b"".join(summaries.render(source_of(connection), providers, names, shape))
+            text = b"".join(render_summaries(source_of(connection), found.providers, shape))
             shown = orjson.loads(text)[host.uuid]
             assert shown["resources"] == {
                 "VCPU": {"capacity": 8, "used": 0},

@@ -90,7 +90,7 @@ def test_read_only_transaction_leaves_no_mark(database, statement):
 
 
 def test_running_transaction_is_undecided(database, monkeypatch):
-    monkeypatch.setattr(transaction, "PATIENCE", 0.0)
+    monkeypatch.setattr(transaction, "MAX_COMMIT_QUERY_TIME", 0.0)
     mark = new_mark()
     with database.writer.connect() as other:
         other.execute(insert(table), {"id": mark, "created_at": utcnow(), "done": 1})

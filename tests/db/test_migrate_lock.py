@@ -12,7 +12,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import OperationalError
 
 from placement_sched.db import migrate
-from placement_sched.db.migrate import LONGEST, TURN, migration_lock
+from placement_sched.db.migrate import LOCK_TABLE, MAX_LOCK_AGE, migration_lock
 
 pytestmark = pytest.mark.all_databases
 
@@ -52,7 +52,7 @@ def test_lock_attempt_is_repeated_after_a_concurrent_schema_change():
     node = GaleraNodeStub("CREATE TABLE")
     with migration_lock(node):
         assert len(node.attempts()) == 2
-    assert node.asked[-1] == f"DROP TABLE IF EXISTS {TURN}"
+    assert node.asked[-1] == f"DROP TABLE IF EXISTS {LOCK_TABLE}"
 
 
 @pytest.mark.parametrize("ended", ["SELECT table_comment", "DROP TABLE"])
@@ -62,7 +62,7 @@ def test_lock_is_released_after_a_concurrent_schema_change(ended, monkeypatch, c
     with migration_lock(node):
         pass
     assert len(node.attempts()) == 2
-    assert node.asked[-1] == f"DROP TABLE IF EXISTS {TURN}"
+    assert node.asked[-1] == f"DROP TABLE IF EXISTS {LOCK_TABLE}"
     assert not caplog.records
 
 
@@ -118,13 +118,15 @@ def run_statement(engine, statement):
 
 
 def lock_rows(engine):
-    return [name for name in run_statement(engine, "SHOW TABLES") if name.startswith(TURN)]
+    return [name for name in run_statement(engine, "SHOW TABLES") if name.startswith(LOCK_TABLE)]
 
 
 def leave_stale_lock(engine, seconds):
     """Leave the turn of a process that was killed, by a clock that goes wrong by so much."""
     made = datetime.now(UTC) + timedelta(seconds=seconds)
-    run_statement(engine, f"CREATE TABLE {TURN} (node INT) COMMENT='{made:%Y-%m-%d %H:%M:%S} a/1'")
+    run_statement(
+        engine, f"CREATE TABLE {LOCK_TABLE} (node INT) COMMENT='{made:%Y-%m-%d %H:%M:%S} a/1'"
+    )
 
 
 @pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
@@ -135,7 +137,7 @@ def test_processes_with_equal_pid_and_host_name_take_turns(node):
 
 
 @pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
-@pytest.mark.parametrize("seconds", [-LONGEST - 60, LONGEST + 60, 10 * 365 * 86_400])
+@pytest.mark.parametrize("seconds", [-MAX_LOCK_AGE - 60, MAX_LOCK_AGE + 60, 10 * 365 * 86_400])
 def test_stale_lock_of_another_boot_is_removed_at_once(node, seconds):
     leave_stale_lock(node, seconds)
     with node.connect() as connection, migration_lock(connection):
@@ -145,11 +147,11 @@ def test_stale_lock_of_another_boot_is_removed_at_once(node, seconds):
 
 @pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
 def test_lock_held_too_long_is_removed_on_any_clock(node, monkeypatch):
-    leave_stale_lock(node, LONGEST - 60)  # which by itself would be there for twenty minutes
+    leave_stale_lock(node, MAX_LOCK_AGE - 60)  # which by itself would be there for twenty minutes
     moments = []
 
     def monotonic():
-        moments.append(LONGEST / 4 * len(moments))
+        moments.append(MAX_LOCK_AGE / 4 * len(moments))
         return moments[-1]
 
     monkeypatch.setattr(migrate, "_LOCK_RETRY_PAUSE", 0.01)
@@ -164,6 +166,6 @@ def test_lock_held_too_long_is_removed_on_any_clock(node, monkeypatch):
 def test_process_does_not_release_a_lock_taken_over_by_another(node):
     with node.connect() as connection:
         with migration_lock(connection):
-            run_statement(node, f"DROP TABLE {TURN}")
+            run_statement(node, f"DROP TABLE {LOCK_TABLE}")
             leave_stale_lock(node, 0)
-        assert lock_rows(node) == [TURN]
+        assert lock_rows(node) == [LOCK_TABLE]

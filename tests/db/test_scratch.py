@@ -24,7 +24,7 @@ def test_simulation_is_invisible_and_does_not_block(cloud):
     services = cloud.app.services
     before = dump_tables(cloud)
 
-    def read_added(_scheduler, trial, applied):
+    def read_added_hosts(_scheduler, trial, applied):
         assert applied.drained == ["cn1"]
         assert dump_tables(cloud) == before
         # A claim of another request on hosts that the question does not write to.
@@ -38,7 +38,7 @@ def test_simulation_is_invisible_and_does_not_block(cloud):
         return applied.added
 
     changes = changes_from(EVERY[:2])
-    assert services.scheduler.simulate(changes, read_added) == ["cn2+1", "cn2+2"]
+    assert services.scheduler.simulate(changes, read_added_hosts) == ["cn2+1", "cn2+2"]
 
 
 def test_slow_simulation_is_stopped(cloud):

@@ -76,14 +76,14 @@ def candidates_served_by(
 def _find_candidates(
     cloud: Cloud, request: Request, query: CandidatesQuery, *, spans: bool
 ) -> set[Found]:
-    one_of_a_tree = not _version_of(request).has(mv.NESTED_CANDIDATES)
+    single_per_tree = not _version_of(request).has(mv.NESTED_CANDIDATES)
     asked_for = _with_uuids_renamed(query)
     if spans or asked_for.group is None:
-        return all_candidates(cloud, asked_for, one_of_a_tree=one_of_a_tree)
+        return all_candidates(cloud, asked_for, single_per_tree=single_per_tree)
     forbidden = asked_for.group.aggregates.forbidden
     barred = {host.uuid for host in cloud.hosts if {*map(uuid_of, host.aggregates)} & forbidden}
     of_trees = candidates_of(
-        cloud, _query_without_forbidden_aggregates(asked_for), one_of_a_tree=one_of_a_tree
+        cloud, _query_without_forbidden_aggregates(asked_for), single_per_tree=single_per_tree
     )
     return {
         one

@@ -220,7 +220,7 @@ def test_answer_agrees_with_the_database_after_a_cut_commit(writes, database, re
 
 
 def test_unavailable_database_is_503_with_the_reason(writes, monkeypatch):
-    monkeypatch.setattr(transaction, "PATIENCE", 0.2)
+    monkeypatch.setattr(transaction, "MAX_COMMIT_QUERY_TIME", 0.2)
     uuid = str(uuid4())
     writes.proxy.then_away = True
     writes.proxy.plan = [Cut.ANSWERED]

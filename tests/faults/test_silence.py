@@ -33,14 +33,14 @@ PROVIDERS = "/placement/resource_providers"
 #: Seconds: for a statement, for its answer after that, and for a connection (libpq's least).
 READ, GRACE, CONNECT = 1, 1, 2
 #: In so many seconds a request ends on any machine; the defaults are many times longer.
-SOON = 20
+MAX_SECONDS = 20
 SLEEP = {"postgresql": "SELECT pg_sleep(60)", "mysql": "SELECT SLEEP(60)"}
 
 
 @pytest.fixture(autouse=True)
 def short_wait(monkeypatch):
     monkeypatch.setattr(engine, "GRACE", GRACE)
-    monkeypatch.setattr(transaction, "SOON", 1.0)
+    monkeypatch.setattr(transaction, "MAX_PING_WAIT", 1.0)
 
 
 def add_timeouts(url):
@@ -57,7 +57,7 @@ def check_ends_soon(ask):
     """Return the answer of a request, which must come soon."""
     began = time.monotonic()
     answer = ask()
-    assert time.monotonic() - began < SOON
+    assert time.monotonic() - began < MAX_SECONDS
     return answer
 
 
@@ -107,7 +107,7 @@ def test_readiness_fails_quickly_during_a_silent_proxy(database_url, make_app):
 @pytest.mark.chaos
 @pytest.mark.parametrize("again", [False, True], ids=["stays silent", "speaks in time"])
 def test_delayed_commit_is_reported_correctly(database_url, database, make_app, monkeypatch, again):
-    monkeypatch.setattr(transaction_module, "PATIENCE", 10.0 if again else 0.0)
+    monkeypatch.setattr(transaction_module, "MAX_COMMIT_QUERY_TIME", 10.0 if again else 0.0)
     with run_proxy(database_url) as (proxy, url):
         app = make_app(make_settings(add_timeouts(url), placement_database__read_timeout=READ))
         check_served(app)

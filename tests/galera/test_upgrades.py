@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from placement_sched.db.migrate import TURN, newest_revision
+from placement_sched.db.migrate import LOCK_TABLE, newest_revision
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
@@ -144,7 +144,9 @@ def test_schema_is_created_after_a_killed_sync(
 ):
     name, urls = make_database()
     # The lock that it has left.
-    galera.nodes[0].query(f"CREATE TABLE {TURN} (node INT) COMMENT='2026-01-02 03:04:05 a/1'", name)
+    galera.nodes[0].query(
+        f"CREATE TABLE {LOCK_TABLE} (node INT) COMMENT='2026-01-02 03:04:05 a/1'", name
+    )
     galera.settle()
     sync_at_once(urls)
     checked(name, galera.nodes[0].query(TABLES.format(prepared_database)))
@@ -155,13 +157,13 @@ def test_schema_is_not_touched_during_another_sync(
 ):
     name, urls = make_database()
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
-    galera.nodes[0].query(f"CREATE TABLE {TURN} (node INT) COMMENT='{now} a/1'", name)
+    galera.nodes[0].query(f"CREATE TABLE {LOCK_TABLE} (node INT) COMMENT='{now} a/1'", name)
     galera.settle()
     waiting = Thread(target=sync_at_once, args=(urls,))
     waiting.start()
     waiting.join(timeout=5)
     assert waiting.is_alive()
-    assert galera.nodes[0].query("SHOW TABLES", name) == [(TURN,)]
-    galera.nodes[0].query(f"DROP TABLE {TURN}", name)
+    assert galera.nodes[0].query("SHOW TABLES", name) == [(LOCK_TABLE,)]
+    galera.nodes[0].query(f"DROP TABLE {LOCK_TABLE}", name)
     waiting.join(timeout=120)
     checked(name, galera.nodes[0].query(TABLES.format(prepared_database)))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from placement_sched.db.transaction import PLACES
+from placement_sched.db.transaction import MAX_WRITERS
 from tests.nova.cloud.rabbitmq import RabbitMQ, private_broker
 from tests.nova.scheduling import Site, hosts_of, wait_until_true
 from tests.support.scheduling import instance
@@ -18,7 +18,7 @@ from tests.support.scheduling import instance
 pytestmark = pytest.mark.exhaustive
 
 #: On SQLite so many write at once, and others are refused after some seconds.
-MANY = PLACES
+MANY = MAX_WRITERS
 #: The library says so of each call that has arrived.
 _ARRIVED = "received message msg_id"
 OPTIONS = {

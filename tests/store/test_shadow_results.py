@@ -75,7 +75,9 @@ def test_settled_result_has_verdict_and_host(recorded_results):
     settled = build_result(
         "d1", 1, verdict=shadow_result.OTHER_HOST, nova_host="cn2", detail={"why": "w"}
     )
-    recorded_results.write(lambda connection: shadow_results.settle(connection, [settled], NOW))
+    recorded_results.write(
+        lambda connection: shadow_results.record_verdicts(connection, [settled], NOW)
+    )
     first, second = read_results(recorded_results, shadow_results.of_decision, "d1")
     assert first.verdict == shadow_result.PENDING
     assert (second.verdict, second.nova_host) == (shadow_result.OTHER_HOST, "cn2")

@@ -85,7 +85,7 @@ def test_record_of_a_concurrent_run_is_kept(database):
     _, slower = local_services(database)
     outlived = slower.read_record().outlived
     sync_traits(*local_services(database))
-    slower.update_record(outlived, {}, ())
+    slower.update_record(outlived, {}, (), {})
     assert read_synced_traits(database) == {(node, LICENSED): aggregate}
 
 

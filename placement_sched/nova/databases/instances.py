@@ -82,8 +82,8 @@ _FLAVOR_FIELDS = (
 #: Maximum number of rows that are aggregated into one JSON text.
 _ROWS_PER_TEXT = 1000
 _TEXT_GROUP = _COLUMNS.id // _ROWS_PER_TEXT
-#: Maximum number of parsed flavors in the cache.
-_MAX_CACHED_FLAVORS = 10_000
+#: Maximum number of cached flavors, each by nova's digest and by the digest of its record.
+_MAX_CACHED_FLAVORS = 20_000
 
 
 def count(connection: Connection) -> int:
@@ -175,8 +175,7 @@ def unplaceable(connection: Connection, uuids: Collection[str]) -> frozenset[str
         cell_mappings, cell_mappings.c.id == columns.cell_id
     )
     query = query.where(or_(cell_mappings.c.uuid == CELL0, columns.queued_for_delete.is_(True)))
-    rows = sql.select_in_batches(connection, query, columns.instance_uuid, uuids)
-    return frozenset(row[0] for row in rows)
+    return frozenset(sql.scalars_in_batches(connection, query, columns.instance_uuid, uuids))
 
 
 def mapped_to(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
@@ -187,7 +186,7 @@ def mapped_to(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
     return dict(map(tuple, sql.select_in_batches(connection, query, columns.instance_uuid, uuids)))
 
 
-class KeptFlavor(NamedTuple):
+class RecordedFlavor(NamedTuple):
     """A flavor as it is recorded with an instance: its JSON, flavor id and number.
 
     ``digest`` is the digest of the JSON (:mod:`placement_sched.store.compute.flavors`).
@@ -200,15 +199,16 @@ class KeptFlavor(NamedTuple):
 
 
 class Flavors:
-    """A cache of embedded flavors, which most instances share."""
+    """A cache of embedded flavors, which most instances share.
+
+    A flavor is cached by the digest of nova's JSON, and by the digest of the recorded JSON.
+    """
 
     def __init__(self) -> None:
-        self._cached: dict[str, KeptFlavor | None] = {}
+        self._cached: dict[str, RecordedFlavor | None] = {}
 
-    def learn(self, connection: Connection, rows: Iterable[NovaInstance]) -> None:
+    def read(self, connection: Connection, rows: Iterable[NovaInstance]) -> None:
         """Read the flavors of instances that are not cached yet."""
-        if len(self._cached) >= _MAX_CACHED_FLAVORS:
-            self._cached.clear()
         new = {
             instance.uuid: instance.flavor
             for instance in {row.flavor: row for row in rows if row.flavor}.values()
@@ -221,18 +221,29 @@ class Flavors:
             flavor = _parse_flavor(text or "")
             self._cached[new[uuid] or ""] = None if flavor is None else _embedded_flavor(flavor)
 
-    def of(self, instance: NovaInstance) -> KeptFlavor:
+    def of(self, instance: NovaInstance) -> RecordedFlavor:
         """Return the embedded flavor of an instance, or a flavor made of the instance's sizes."""
         flavor = self._cached.get(instance.flavor) if instance.flavor else None
-        if flavor is not None:
-            return flavor
-        sizes = {name: getattr(instance, name) or 0 for name in _SIZES}
-        return _embedded_flavor({**sizes, "swap": 0, "extra_specs": {}})
+        if flavor is None:
+            sizes = {name: getattr(instance, name) or 0 for name in _SIZES}
+            flavor = _embedded_flavor({**sizes, "swap": 0, "extra_specs": {}})
+        self._cached[flavor.digest] = flavor
+        return flavor
+
+    def recorded(self, instance: NovaInstance, digest: str | None) -> RecordedFlavor | None:
+        """Return the flavor with the digest of a record if the instance still has it."""
+        flavor, number = self._cached.get(digest or ""), instance.instance_type_id
+        return flavor if flavor and number is not None and flavor.number == number else None
+
+    def limit_size(self) -> None:
+        """Clear the cache if it is full. Flavors that were read before must be read again."""
+        if len(self._cached) >= _MAX_CACHED_FLAVORS:
+            self._cached.clear()
 
 
-def _embedded_flavor(flavor: Json) -> KeptFlavor:
+def _embedded_flavor(flavor: Json) -> RecordedFlavor:
     text = to_storable(flavor)
-    return KeptFlavor(text, digest_of_flavor(text), flavor.get("flavorid"), flavor.get("id"))
+    return RecordedFlavor(text, digest_of_flavor(text), flavor.get("flavorid"), flavor.get("id"))
 
 
 def _parse_flavor(text: str) -> Json | None:

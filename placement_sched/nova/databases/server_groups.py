@@ -9,7 +9,7 @@ import orjson
 from sqlalchemy import Connection, select
 
 from placement_sched.db import sql
-from placement_sched.model.aggregates import MOST_PER_HOST, ServerGroup
+from placement_sched.model.aggregates import MAX_SERVER_PER_HOST, ServerGroup
 from placement_sched.nova.databases import aggregates
 from placement_sched.nova.databases.aggregates import TablesFingerprint
 from placement_sched.nova.databases.tables import (
@@ -87,9 +87,11 @@ def _rules(text: str | None) -> dict[str, int]:
         rules = orjson.loads(text)
     except ValueError:
         raise DocumentError("its rules are not JSON", "rules") from None
-    max_per_host = rules.get(MOST_PER_HOST) if isinstance(rules, dict) else None
+    max_per_host = rules.get(MAX_SERVER_PER_HOST) if isinstance(rules, dict) else None
     if max_per_host is None:
         return {}
     if not _DIGITS.fullmatch(str(max_per_host)):
-        raise DocumentError(f"{max_per_host!r} is not a number of servers", "rules", MOST_PER_HOST)
-    return {MOST_PER_HOST: int(max_per_host)}
+        raise DocumentError(
+            f"{max_per_host!r} is not a number of servers", "rules", MAX_SERVER_PER_HOST
+        )
+    return {MAX_SERVER_PER_HOST: int(max_per_host)}

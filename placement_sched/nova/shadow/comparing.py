@@ -23,9 +23,9 @@ from placement_sched.model.explanation import CANDIDATES, FILTERS, FilterReport,
 from placement_sched.scheduler.weights import WeighedHost
 
 #: Maximum numbers of recorded hosts: passed, rejected, and best hosts of one step.
-MOST_PASSED, MOST_REFUSED, MOST_BEST = 1000, 500, 200
+MAX_PASSED, MAX_REJECTED, MAX_BEST = 1000, 500, 200
 #: Maximum number of best hosts in all steps of one request together.
-MOST_IN_ALL = 2000
+MAX_BEST_OF_REQUEST = 2000
 #: Maximum length of a recorded reason, in characters.
 _MAX_REASON = 200
 #: The filters that may reject a host because the instance itself is already counted on it.
@@ -176,7 +176,7 @@ def rejections_in(funnel: Funnel) -> dict[HostName, HostRejection]:
     """Return the rejections in a funnel by host, up to a maximum number."""
     rejections: dict[HostName, HostRejection] = {}
     for name, rejection in _iterate_rejections(funnel):
-        if len(rejections) >= MOST_REFUSED:
+        if len(rejections) >= MAX_REJECTED:
             break
         rejections.setdefault(name, rejection)
     return rejections

@@ -32,10 +32,10 @@ from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.nova.request_spec import document_of
 from placement_sched.nova.shadow.comparing import (
-    MOST_BEST,
-    MOST_IN_ALL,
-    MOST_PASSED,
-    MOST_REFUSED,
+    MAX_BEST,
+    MAX_BEST_OF_REQUEST,
+    MAX_PASSED,
+    MAX_REJECTED,
     EvaluationRecord,
     HostName,
     InstanceStep,
@@ -261,7 +261,7 @@ class Evaluator:
             before = AllocationsBefore.of(connection, uuids)
         with scheduler.evaluate(request, recorder) as (connection, run):
             late = before.claimed_now(allocated_hosts(connection, uuids))
-            funnel = funnel_of(run, connection, ExplanationView(max_rejected=MOST_REFUSED))
+            funnel = funnel_of(run, connection, ExplanationView(max_rejected=MAX_REJECTED))
         notes = EvaluationRecord(
             steps=tuple(recorder.steps) if run.selections else (),
             passed=_passed_weights(run),
@@ -317,7 +317,7 @@ class Evaluator:
     def _record(self, decision: Decision, results: Sequence[ShadowResult], now: datetime) -> None:
         work = partial(_record, decision=decision, results=results, now=now)
         self.scheduler.database.write(work)
-        self.scheduler.claims.retention.made_one(self.clock())
+        self.scheduler.claims.retention.count_decision(self.clock())
 
     def _record_failure(self, call: NovaCall, failure: Error, now: datetime) -> None:
         """Record that a call could not be evaluated, for its instances, without a decision."""
@@ -341,7 +341,7 @@ class _StepRecorder:
 
     def __init__(self, subset: int, instances: int) -> None:
         self._subset = max(subset, 1)
-        self._limit = max(min(MOST_BEST, MOST_IN_ALL // max(instances, 1)), 1)
+        self._limit = max(min(MAX_BEST, MAX_BEST_OF_REQUEST // max(instances, 1)), 1)
         self.steps: list[InstanceStep] = []
 
     def __call__(self, result: FilterWeighResult) -> None:
@@ -351,7 +351,7 @@ class _StepRecorder:
 def _passed_weights(run: SchedulingRun) -> dict[HostName, float]:
     """Return the weights of hosts that passed for the first instance, heaviest first."""
     ordered = run.choice.first.ordered if run.choice else ()
-    heaviest = sorted(ordered, key=lambda host: -host.weight)[:MOST_PASSED]
+    heaviest = sorted(ordered, key=lambda host: -host.weight)[:MAX_PASSED]
     return {HostName(host.obj.host, host.obj.nodename): host.weight for host in heaviest}
 
 

@@ -18,7 +18,7 @@ from oslo_log import log
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Error, Unavailable
 from placement_sched.model.clock import Clock
-from placement_sched.model.document import Document
+from placement_sched.model.decision import SchedulingResult
 from placement_sched.model.explanation import ExplanationView
 from placement_sched.model.shadow_result import AGREEING, DISAGREEING, ShadowResult
 from placement_sched.nova.databases.placements import ActionEvent, NovaRecord, RecordKey
@@ -66,7 +66,7 @@ _FIRST = 2.0
 #: Reads nova's records of instances. Instances without a record are absent.
 ReadRecords = Callable[[Sequence[RecordKey]], Mapping[str, NovaRecord]]
 #: Explains a request with the current state of the cloud.
-Explain = Callable[..., Document]
+Explain = Callable[..., SchedulingResult]
 
 
 def outcome_of(record: NovaRecord, *, is_rebuild: bool = False) -> NovaOutcome | None:
@@ -161,8 +161,8 @@ class OutcomeTracker:
     def add(self, request: AwaitedRequest) -> None:
         """Wait for the outcome of a request.
 
-        Earlier requests for the same instances are settled, for example if a live migration
-        requests another host. Their outcomes that are still open can no longer be determined.
+        Verdicts on earlier requests for the same instances are recorded, for example if a live
+        migration requests another host. Their open outcomes can no longer be determined.
         """
         uuids = set(request.instances)
         with self._lock:
@@ -171,7 +171,7 @@ class OutcomeTracker:
             ]
             self._waiting[request.decision] = _PendingRequest(request)
         for entry in earlier:
-            self._settle(entry)
+            self._record_verdicts(entry)
 
     def resume(self) -> None:
         """Wait for the requests that an earlier process left pending."""
@@ -218,7 +218,7 @@ class OutcomeTracker:
         oldest = self.clock() - timedelta(seconds=self.deadline)
         for entry in waiting:
             if len(entry.outcomes) == len(entry.request.instances) or entry.request.since < oldest:
-                self._settle(entry)
+                self._record_verdicts(entry)
 
     @staticmethod
     def _note_claims(entry: _PendingRequest, allocations: Held) -> None:
@@ -263,27 +263,29 @@ class OutcomeTracker:
             if outcome is not None:
                 entry.outcomes[uuid] = outcome
 
-    def _settle(self, entry: _PendingRequest) -> None:
+    def _record_verdicts(self, entry: _PendingRequest) -> None:
         """Record the verdicts on a request, and stop waiting for it."""
         with self._lock:
             if self._waiting.get(entry.request.decision) is not entry:
                 return
         with self.database.read() as connection:
-            results = shadow_results.of_decision(connection, entry.request.decision)
-        verdicts = self._judge_instances(entry, results)
-        settled = [
+            recorded = shadow_results.of_decision(connection, entry.request.decision)
+        verdicts = self._judge_instances(entry, recorded)
+        results = [
             replace(
                 result,
                 verdict=judged.verdict,
                 nova_host=judged.nova_host.host if judged.nova_host else None,
                 detail=_detail_of(judged),
             )
-            for result, judged in zip(results, verdicts, strict=True)
+            for result, judged in zip(recorded, verdicts, strict=True)
         ]
-        self.database.write(partial(shadow_results.settle, results=settled, now=self.clock()))
+        self.database.write(
+            partial(shadow_results.record_verdicts, results=results, now=self.clock())
+        )
         with self._lock:
             self._waiting.pop(entry.request.decision, None)
-        self._count(entry.request, settled)
+        self._count(entry.request, results)
 
     def _judge_instances(
         self, entry: _PendingRequest, results: Sequence[ShadowResult]
@@ -309,8 +311,8 @@ class OutcomeTracker:
             document = decisions.by_uuid(connection, request.decision).request
         try:
             explanation = self.explain(
-                document, overrides={}, view=ExplanationView(frozenset(host), max_rejected=1)
-            )
+                document, view=ExplanationView(frozenset(host), max_rejected=1)
+            ).answer
         except Unavailable:
             raise
         except Error as failure:
@@ -320,8 +322,8 @@ class OutcomeTracker:
                 return {"why": f"{host} was not recorded then; now: {_verdict_text(verdict)}"}
         return {"why": f"compute node {host} is not recorded here"}
 
-    def _count(self, request: AwaitedRequest, settled: Sequence[ShadowResult]) -> None:
-        for result in settled:
+    def _count(self, request: AwaitedRequest, results: Sequence[ShadowResult]) -> None:
+        for result in results:
             self.tally.agreed += result.verdict in AGREEING
             self.tally.compared += result.verdict in (*AGREEING, *DISAGREEING)
             if result.verdict in DISAGREEING:

@@ -2,8 +2,8 @@
 """A queue on nova's exchange, with a copy of each call to a scheduler.
 
 nova-scheduler's queues are not changed, and no call is answered. RabbitMQ drops the oldest of more
-than :data:`MOST` messages, and messages older than :data:`OLDEST` seconds. It drops the queue when
-no process reads from it. The cloud thus never waits for this service.
+than :data:`MAX_MESSAGES` messages, messages older than :data:`MAX_MESSAGE_AGE` seconds, and a queue
+that no process reads. The cloud thus never waits for this service.
 """
 
 import ssl
@@ -36,7 +36,7 @@ _GROUP = "oslo_messaging_rabbit"
 TOPIC = "scheduler"
 #: Maximum number of messages in the queue, their maximum age in seconds, and the seconds for which
 #: an unused queue exists if it is not deleted at once.
-MOST, OLDEST, KEPT = 1000, 60, 300
+MAX_MESSAGES, MAX_MESSAGE_AGE, MAX_IDLE_SECONDS = 1000, 60, 300
 #: Maximum number of messages that are delivered without an acknowledgement.
 _PREFETCH = 20
 #: Seconds between two attempts to connect, at first and at most.
@@ -249,10 +249,10 @@ class Tap:
         """Declare the exchange and an auto-deleted queue, and consume from it."""
         exchange = self._declare_exchange(connection)
         arguments = {
-            "x-max-length": MOST,
+            "x-max-length": MAX_MESSAGES,
             "x-overflow": "drop-head",
-            "x-message-ttl": OLDEST * 1000,
-            "x-expires": KEPT * 1000,
+            "x-message-ttl": MAX_MESSAGE_AGE * 1000,
+            "x-expires": MAX_IDLE_SECONDS * 1000,
         }
         queue = Queue(
             self.name,

@@ -34,13 +34,13 @@ from placement_sched.nova.databases.connections import (
     cell_database,
 )
 from placement_sched.nova.databases.hosts import CellCensus
-from placement_sched.nova.sync.findings import ProgressLog
+from placement_sched.nova.sync.findings import SyncTotals
 from placement_sched.store.compute import cells
 
 LOG = log.getLogger(__name__)
 
 #: A row that was read within this time after a change may have changed again in the same second.
-_SETTLING_TIME = timedelta(seconds=2)
+_WRITE_RESOLUTION = timedelta(seconds=2)
 #: Seconds until a cell that is away is tried again: after the first failure, and at most. The time
 #: doubles with each failure.
 FIRST_PAUSE, PAUSE = 1.0, 5.0
@@ -69,23 +69,23 @@ class RowVersions:
         self._marks: dict[Hashable, _Mark] = {}
 
     def to_read(
-        self, rows: Mapping[str, tuple[Any, ...]], *, settling: bool = True
+        self, rows: Mapping[str, tuple[Any, ...]], *, is_round: bool = True
     ) -> tuple[str, ...]:
         """Return the keys of the rows that must be read again.
 
-        With ``settling``, also rows that may have changed in the second of their last reading.
+        With ``is_round``, also rows that may have changed in the second of their last reading.
         """
         return tuple(
-            key for key, changing in rows.items() if not self._is_current(key, changing, settling)
+            key for key, changing in rows.items() if not self._is_current(key, changing, is_round)
         )
 
-    def _is_current(self, key: str, changing: tuple[Any, ...], settling: bool) -> bool:
+    def _is_current(self, key: str, changing: tuple[Any, ...], is_round: bool) -> bool:
         mark = self._marks.get(key)
         if mark is None or mark.values != changing:
             return False
         # A text of ISO 8601, whose fraction follows the twentieth character.
         fraction = (changing[0] or "")[20:].strip("0")
-        return not settling or bool(fraction) or mark.last - mark.first >= _SETTLING_TIME
+        return not is_round or bool(fraction) or mark.last - mark.first >= _WRITE_RESOLUTION
 
     def note(self, rows: Mapping[str, tuple[Any, ...]], keys: Iterable[str], at: datetime) -> None:
         """Record that rows were read at ``at``, no earlier than their versions in ``rows``."""
@@ -164,18 +164,16 @@ class NovaCells:
                 self._characters = Characters.of(connection)
         return self._characters
 
-    def shown(self, display_name: str, place: str, noun: str, account: ProgressLog) -> str:
+    def shown(self, display_name: str, place: str, noun: str, totals: SyncTotals) -> str:
         """Replace the characters of a display name that cannot be stored, and report an issue."""
         if (character := self.characters.missing(display_name)) is None:
             return display_name
         replaced = self.characters.shown(display_name)
         reason = f"{_CANNOT_STORE.format(character)} of its {noun}"
-        account.add_issue(place, f"{reason}; it is recorded with {PLACEHOLDER}")
+        totals.add_issue(place, f"{reason}; it is recorded with {PLACEHOLDER}")
         return replaced
 
-    def is_left_out(
-        self, place: str, texts: Mapping[str, str | None], account: ProgressLog
-    ) -> bool:
+    def is_left_out(self, place: str, texts: Mapping[str, str | None], totals: SyncTotals) -> bool:
         """Return whether a text cannot be stored, so that its record is left out.
 
         Such a text is reported as an issue. ``texts`` are by name, as in messages.
@@ -184,7 +182,7 @@ class NovaCells:
             return False
         noun, character = missing
         reason = f"{_CANNOT_STORE.format(character)} of its {noun}"
-        account.add_issue(place, f"{reason}; it is left out")
+        totals.add_issue(place, f"{reason}; it is left out")
         return True
 
     @property
@@ -295,12 +293,12 @@ class NovaCells:
             previous.database.close()
         return FollowedCell(mapped, database)
 
-    def follow(self, account: ProgressLog, *, dry: bool = False) -> None:
+    def follow(self, totals: SyncTotals, *, dry: bool = False) -> None:
         """Record new, changed and deleted cells."""
         current = {
             cell.uuid: NovaCell(
                 uuid=cell.uuid,
-                name=self.shown(cell.mapped.name or "", f"cell {cell.uuid}", "name", account)
+                name=self.shown(cell.mapped.name or "", f"cell {cell.uuid}", "name", totals)
                 or None,
                 disabled=cell.mapped.disabled,
             )
@@ -308,7 +306,7 @@ class NovaCells:
         }
         with self.database.read() as connection:
             recorded = {cell.uuid: cell for cell in cells.all_cells(connection)}
-        account.note_read("cells", len(current))
+        totals.note_read("cells", len(current))
         changed = {
             uuid: cell
             for uuid, cell in current.items()
@@ -317,9 +315,11 @@ class NovaCells:
         }
         gone = recorded.keys() - current.keys()
         for uuid, cell in changed.items():
-            account.differs("cells", cell.title, ("name", "disabled"), new=uuid not in recorded)
+            totals.note_difference(
+                "cells", cell.title, ("name", "disabled"), new=uuid not in recorded
+            )
         for uuid in gone:
-            account.gone("cells", recorded[uuid].title)
+            totals.note_deleted("cells", recorded[uuid].title)
         if dry or not (changed or gone):
             return
 
@@ -334,7 +334,7 @@ class NovaCells:
         work: Callable[[FollowedCell], None],
         *,
         patient: bool = True,
-        account: ProgressLog | None = None,
+        totals: SyncTotals | None = None,
     ) -> None:
         """Call ``work`` for each cell that is not away.
 
@@ -345,13 +345,13 @@ class NovaCells:
             retry_at, started = cell.away_until, monotonic()
             can_wait = patient or cell.fails_at_once
             if retry_at is not None and not (can_wait and started >= retry_at):
-                self._report_away(account, cell)
+                self._report_away(totals, cell)
                 continue
             try:
                 work(cell)
             except NovaDatabaseUnavailable as failure:
                 self._note_failure(cell, retry_at, failure, monotonic() - started)
-                self._report_away(account, cell)
+                self._report_away(totals, cell)
             else:
                 if retry_at is not None:
                     self._came_back(cell, retry_at)
@@ -365,9 +365,9 @@ class NovaCells:
         finally:
             self._is_read_only = False
 
-    def _report_away(self, account: ProgressLog | None, cell: FollowedCell) -> None:
-        if account is not None:
-            account.away[cell.title] = None
+    def _report_away(self, totals: SyncTotals | None, cell: FollowedCell) -> None:
+        if totals is not None:
+            totals.away[cell.title] = None
 
     def retry_reopened_cells(self) -> None:
         """Retry cells that another process has recorded as back, next time."""

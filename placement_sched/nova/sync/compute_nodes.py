@@ -16,7 +16,7 @@ from placement_sched.nova.databases import hosts as nova_services
 from placement_sched.nova.databases.connections import NovaDatabaseUnavailable
 from placement_sched.nova.databases.hosts import CellCensus
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
-from placement_sched.nova.sync.findings import ProgressLog
+from placement_sched.nova.sync.findings import SyncTotals
 from placement_sched.nova.sync.services import ServiceSync
 from placement_sched.operations.reports import defaults
 from placement_sched.schemas.formats import DocumentError
@@ -60,8 +60,8 @@ class NodeSync:
         # The history of this service's database in which these versions are valid.
         self._history: ServerEpoch = None
 
-    def everything(
-        self, cell: FollowedCell, account: ProgressLog, done: Callable[[int], None], *, dry: bool
+    def reconcile_all(
+        self, cell: FollowedCell, totals: SyncTotals, done: Callable[[int], None], *, dry: bool
     ) -> None:
         """Compare all nodes of a cell and record the differences."""
         with self._database.read() as connection:
@@ -71,12 +71,12 @@ class NodeSync:
             changed = nova_nodes.changed_nodes(connection)
             without_uuid = nova_nodes.without_uuid(connection)
         for host, name in without_uuid:
-            account.unread |= {host or "", name or ""}
+            totals.unread |= {host or "", name or ""}
             reason = "it has no uuid: restart nova-compute on this host"
-            account.add_issue(f"compute node {name} of host {host} ({cell.title})", reason)
-        account.note_read(_NOUN, len(changed))
+            totals.add_issue(f"compute node {name} of host {host} ({cell.title})", reason)
+        totals.note_read(_NOUN, len(changed))
         for chunk in batches((*changed, *(set(recorded) - changed.keys())), CHUNK):
-            self.settle(cell, chunk, account, dry=dry)
+            self.reconcile(cell, chunk, totals, dry=dry)
             if not dry:
                 cell.nodes.note(changed, changed.keys() & set(chunk), started)
             done(len(chunk))
@@ -85,23 +85,23 @@ class NodeSync:
             cell.nodes.keep(changed)
             cell.nodes_read = started
 
-    def forget_other_cells(self, account: ProgressLog, *, dry: bool) -> None:
+    def delete_other_cells(self, totals: SyncTotals, *, dry: bool) -> None:
         """Delete the nodes of cells that nova does not have any more."""
         with self._database.read() as connection:
             recorded = compute_nodes.uuids_by_cell(connection)
         valid = {cell.uuid for cell in self._cells.every}
         gone = [uuid for cell, uuids in recorded.items() if cell not in valid for uuid in uuids]
         for uuid in gone:
-            account.gone(_NOUN, uuid)
+            totals.note_deleted(_NOUN, uuid)
         if gone and not dry:
             self._database.write(lambda connection: compute_nodes.remove_many(connection, gone))
 
     def moved(
-        self, cell: FollowedCell, connection: Connection, census: CellCensus, *, settling: bool
+        self, cell: FollowedCell, connection: Connection, census: CellCensus, *, is_round: bool
     ) -> "MovedNodes":
         """Return the nodes of a cell that were written since the last call, or all uuids."""
         now = self._cells.clock()
-        overlap = ROUND_OVERLAP if settling else REFRESH_OVERLAP
+        overlap = ROUND_OVERLAP if is_round else REFRESH_OVERLAP
         since = (cell.nodes_read or now - ROUND_OVERLAP) - overlap
         changed = nova_nodes.changed_nodes(connection, since=since)
         is_census_unchanged = cell.census is not None and cell.census[2:] == census[2:]
@@ -109,13 +109,13 @@ class NodeSync:
         return MovedNodes(now, changed, everyone)
 
     def follow(
-        self, cell: FollowedCell, moved: "MovedNodes", account: ProgressLog, *, settling: bool
+        self, cell: FollowedCell, moved: "MovedNodes", totals: SyncTotals, *, is_round: bool
     ) -> None:
         """Read the nodes in ``moved`` again, and record the differences.
 
-        With ``settling``, nodes that were written in the last second are read again.
+        With ``is_round``, nodes that were written in the last second are read again.
         """
-        keys = dict.fromkeys(cell.nodes.to_read(moved.moving, settling=settling))
+        keys = dict.fromkeys(cell.nodes.to_read(moved.moving, is_round=is_round))
         remapped = set(cell.remapped)
         if moved.everyone is not None:
             with self._database.read() as connection:
@@ -123,14 +123,14 @@ class NodeSync:
                 names = compute_nodes.uuids_by_name(connection, remapped, cell.uuid)
             keys |= dict.fromkeys((recorded ^ moved.everyone) | set(names.values()))
         for chunk in batches(keys, CHUNK):
-            self.settle(cell, chunk, account)
+            self.reconcile(cell, chunk, totals)
             cell.nodes.note(moved.moving, moved.moving.keys() & set(chunk), moved.at)
-            account.note_read(_NOUN, len(chunk))
+            totals.note_read(_NOUN, len(chunk))
         cell.nodes_read = moved.at
         cell.remapped -= remapped
 
-    def settle(
-        self, cell: FollowedCell, uuids: Collection[str], account: ProgressLog, *, dry: bool = False
+    def reconcile(
+        self, cell: FollowedCell, uuids: Collection[str], totals: SyncTotals, *, dry: bool = False
     ) -> None:
         """Compare nodes of a cell and record the differences.
 
@@ -141,8 +141,8 @@ class NodeSync:
                 if (history := epoch_of(connection)) != self._history:
                     self._history, self._synced = history, {}
                 recorded = compute_nodes.read_records(connection, uuids)
-            living, nodes = self._read(cell, uuids, recorded, account)
-            nodes = self._drop_name_conflicts(cell, nodes, account)
+            living, nodes = self._read(cell, uuids, recorded, totals)
+            nodes = self._drop_name_conflicts(cell, nodes, totals)
             with self._database.read() as connection:
                 differences = compute_nodes.changed_columns(connection, nodes)
             for node in nodes:
@@ -158,16 +158,16 @@ class NodeSync:
                 break
         for node in differing:
             new, fields = node.uuid not in recorded, differences[node.uuid]
-            account.differs(_NOUN, node.hypervisor_hostname, fields, new=new)
+            totals.note_difference(_NOUN, node.hypervisor_hostname, fields, new=new)
         for uuid in gone:
-            account.gone(_NOUN, uuid)
+            totals.note_deleted(_NOUN, uuid)
 
     def _read(
         self,
         cell: FollowedCell,
         uuids: Collection[str],
         old: Mapping[str, RecordedNode],
-        account: ProgressLog,
+        totals: SyncTotals,
     ) -> tuple[dict[str, int], list[ComputeNode]]:
         """Return the hash of each living node by uuid, and the nodes that may differ."""
         with cell.database.read() as connection:
@@ -181,17 +181,17 @@ class NodeSync:
         for row in rows:
             place = f"compute node {row.hypervisor_hostname} ({row.uuid}) of {cell.title}"
             if reason := self._cells.failure_of(cell, row.host) or conflicts.get(row.uuid):
-                account.unread.add(row.uuid)
-                account.add_issue(place, f"it is left out: {reason}")
+                totals.unread.add(row.uuid)
+                totals.add_issue(place, f"it is left out: {reason}")
                 continue
             names = {"hypervisor_hostname": row.hypervisor_hostname}
-            if self._cells.is_left_out(place, names, account):
-                account.unread |= {row.uuid, row.hypervisor_hostname, row.host}
+            if self._cells.is_left_out(place, names, totals):
+                totals.unread |= {row.uuid, row.hypervisor_hostname, row.host}
                 continue
             if row.free_disk_gb is None:  # nova never selects it
-                account.unread |= {row.uuid, row.hypervisor_hostname, row.host}
+                totals.unread |= {row.uuid, row.hypervisor_hostname, row.host}
                 reason = "free_disk_gb is not reported yet, and no instance is placed there"
-                account.add_issue(place, reason)
+                totals.add_issue(place, reason)
                 continue
             digest = living[row.uuid] = hash((context, nova_nodes.without_times(row)))
             if row.uuid in old and self._synced.get(row.uuid) == (digest, old[row.uuid].version):
@@ -200,8 +200,8 @@ class NodeSync:
                 node = read_report(nova_nodes.report_of(row, cell.uuid), self._defaults(row, base))
             except DocumentError as error:
                 reason = error.at_path().detail
-                account.unread |= {row.uuid, row.hypervisor_hostname, row.host}
-                account.add_issue(place, f"its record is not updated: {reason}")
+                totals.unread |= {row.uuid, row.hypervisor_hostname, row.host}
+                totals.add_issue(place, f"its record is not updated: {reason}")
             else:
                 nodes.append(node.node)
         return living, nodes
@@ -265,7 +265,7 @@ class NodeSync:
         return {host for host, at in beats.items() if at >= since}
 
     def _drop_name_conflicts(
-        self, cell: FollowedCell, nodes: Sequence[ComputeNode], account: ProgressLog
+        self, cell: FollowedCell, nodes: Sequence[ComputeNode], totals: SyncTotals
     ) -> list[ComputeNode]:
         """Drop nodes whose names a node of another cell has, and report them as issues."""
         elsewhere = {each.uuid for each in self._cells.every} - {cell.uuid}
@@ -283,8 +283,8 @@ class NodeSync:
                 accepted.append(node)
                 continue
             place = f"compute node {node.hypervisor_hostname} ({node.uuid}) of {cell.title}"
-            account.unread |= {node.uuid, node.hypervisor_hostname, node.host}
-            account.add_issue(place, "another cell has a node of this host and name")
+            totals.unread |= {node.uuid, node.hypervisor_hostname, node.host}
+            totals.add_issue(place, "another cell has a node of this host and name")
         return accepted
 
     def _defaults(self, row: nova_nodes.NodeRow, base: Defaults) -> Defaults:

@@ -65,13 +65,13 @@ class Difference:
 class SyncReport:
     """The report of a sync.
 
-    ``counts`` has an entry for each of :data:`NOUNS` that was read. ``misfits`` are the records of
+    ``counts`` has an entry for each of :data:`NOUNS` that was read. ``issues`` are the records of
     nova that cannot be recorded here. ``differences`` are listed only by a comparison. ``away`` are
     the titles of the cells whose database did not answer.
     """
 
     counts: Mapping[str, Count]
-    misfits: tuple[SyncIssue, ...] = ()
+    issues: tuple[SyncIssue, ...] = ()
     differences: tuple[Difference, ...] = ()
     away: tuple[str, ...] = ()
     #: The uuids, names and hosts of compute nodes that could not be read.
@@ -85,12 +85,12 @@ class SyncReport:
 
 
 @dataclass(slots=True)
-class ProgressLog:
+class SyncTotals:
     """The running totals of a sync, summed up by :meth:`findings`."""
 
     read: Counter[str] = field(default_factory=Counter)
     differences: list[Difference] = field(default_factory=list)
-    misfits: dict[SyncIssue, None] = field(default_factory=dict)
+    issues: dict[SyncIssue, None] = field(default_factory=dict)
     away: dict[str, None] = field(default_factory=dict)
     unread: set[str] = field(default_factory=set)
     #: Whether differences are listed, not only counted.
@@ -101,11 +101,11 @@ class ProgressLog:
         """Add to the number of records that were read."""
         self.read[noun] += number
 
-    def differs(self, noun: str, name: str, fields: Iterable[str], *, new: bool) -> None:
+    def note_difference(self, noun: str, name: str, fields: Iterable[str], *, new: bool) -> None:
         """Note a record that is new or differs from nova's record."""
         self._note(noun, "new" if new else "changed", name, () if new else fields)
 
-    def gone(self, noun: str, name: str) -> None:
+    def note_deleted(self, noun: str, name: str) -> None:
         """Note a record that nova does not have any more."""
         self._note(noun, "gone", name, ())
 
@@ -116,7 +116,7 @@ class ProgressLog:
 
     def add_issue(self, place: str, reason: str) -> None:
         """Note an issue unless it is noted already."""
-        self.misfits[SyncIssue(place, reason)] = None
+        self.issues[SyncIssue(place, reason)] = None
 
     def findings(self, seconds: float) -> SyncReport:
         """Return the report, given the duration in seconds."""
@@ -127,7 +127,7 @@ class ProgressLog:
         }
         return SyncReport(
             counts=counts,
-            misfits=tuple(self.misfits),
+            issues=tuple(self.issues),
             differences=tuple(self.differences),
             away=tuple(self.away),
             unread=frozenset(self.unread),
@@ -135,14 +135,30 @@ class ProgressLog:
         )
 
 
-class SyncIssueLog:
+def diff_fields(recorded: object, current: object, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the fields that differ, all names if ``recorded`` is None."""
+    return tuple(
+        name
+        for name in names
+        if recorded is None or getattr(recorded, name) != getattr(current, name)
+    )
+
+
+def has_changed(recorded: object, current: object, names: Iterable[str]) -> bool:
+    """Return whether a record was created or deleted, or differs in any of these fields."""
+    if recorded is None or current is None:
+        return recorded is not current
+    return bool(diff_fields(recorded, current, names))
+
+
+class IssueLog:
     """A log of issues without repetitions."""
 
     def __init__(self) -> None:
         self._logged: set[SyncIssue] = set()
 
-    def log(self, misfit: SyncIssue) -> None:
+    def log(self, issue: SyncIssue) -> None:
         """Log an issue unless it was logged before."""
-        if misfit not in self._logged and len(self._logged) < _MAX_LOGGED:
-            self._logged.add(misfit)
-            LOG.warning("%s", misfit)
+        if issue not in self._logged and len(self._logged) < _MAX_LOGGED:
+            self._logged.add(issue)
+            LOG.warning("%s", issue)

@@ -19,7 +19,7 @@ from placement_sched.model.instance import Instance
 from placement_sched.nova.databases.connections import NovaDatabaseUnavailable
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.nova.sync.compute_nodes import NodeSync
-from placement_sched.nova.sync.findings import ProgressLog, SyncIssueLog, SyncReport
+from placement_sched.nova.sync.findings import IssueLog, SyncReport, SyncTotals
 from placement_sched.nova.sync.groups_aggregates import AggregateSync, GroupSync
 from placement_sched.nova.sync.instances import InstanceSync
 from placement_sched.nova.sync.services import ServiceSync
@@ -57,7 +57,7 @@ class Follower:
         self._refreshing = SharedSync(self._refresh)
         self._full_due = self._round_due = monotonic()
         self._history = database.history
-        self._misfits = SyncIssueLog()
+        self._issue_log = IssueLog()
         #: Number of issues in the last full sync: objects that are not recorded as nova has them.
         self.left_out = 0
 
@@ -68,7 +68,7 @@ class Follower:
         in ``away``. Raises :class:`Unavailable` if nova's API database, or the database of this
         service, does not answer.
         """
-        return self._everything(progress or _ignore_progress, dry=False)
+        return self._reconcile_all(progress or _ignore_progress, dry=False)
 
     def compare(self, progress: Progress | None = None) -> SyncReport:
         """Compare the records with nova's databases, without writing.
@@ -76,74 +76,72 @@ class Follower:
         Reads and raises as :meth:`full`. The report lists each difference.
         """
         with self._cells.read_only():
-            return self._everything(progress or _ignore_progress, dry=True)
+            return self._reconcile_all(progress or _ignore_progress, dry=True)
 
-    def _everything(self, progress: Progress, *, dry: bool) -> SyncReport:
+    def _reconcile_all(self, progress: Progress, *, dry: bool) -> SyncReport:
         begun = monotonic()
-        account = ProgressLog(naming=dry)
+        totals = SyncTotals(naming=dry)
         with self._turn:
             self._cells.load()
-            self._cells.follow(account, dry=dry)
+            self._cells.follow(totals, dry=dry)
             if not dry:
-                self._cells.for_each_cell(self._services.note_census, account=account)
-            self._services.settle(account, dry=dry)
+                self._cells.for_each_cell(self._services.note_census, totals=totals)
+            self._services.reconcile(totals, dry=dry)
             instances = self._instances.count()
-            counter = _ProgressCounter(progress, instances + account.read["services"])
-            self._nodes.forget_other_cells(account, dry=dry)
+            counter = _ProgressCounter(progress, instances + totals.read["services"])
+            self._nodes.delete_other_cells(totals, dry=dry)
             self._cells.for_each_cell(
-                lambda cell: self._nodes.everything(cell, account, counter, dry=dry),
-                account=account,
+                lambda cell: self._nodes.reconcile_all(cell, totals, counter, dry=dry),
+                totals=totals,
             )
-            self._aggregates.everything(account, dry=dry)
-            self._groups.everything(account, dry=dry)
-            self._instances.everything(account, instances, counter, dry=dry)
-            self._check_mappings(account)
+            self._aggregates.reconcile_all(totals, dry=dry)
+            self._groups.reconcile_all(totals, dry=dry)
+            self._instances.reconcile_all(totals, instances, counter, dry=dry)
+            self._check_mappings(totals)
             if not dry:
                 self._cells.note_read()
-                self.left_out = len(account.misfits)
-        return account.findings(monotonic() - begun)
+                self.left_out = len(totals.issues)
+        return totals.findings(monotonic() - begun)
 
-    def _check_mappings(self, account: ProgressLog) -> None:
+    def _check_mappings(self, totals: SyncTotals) -> None:
         """Report the hosts that nova cannot use because it maps them to no cell."""
         with self.database.read() as connection:
             recorded = compute_nodes.cells_of_all_hosts(connection)
         for host in sorted(recorded.keys() - self._cells.mapped_hosts.keys()):
             reason = "it is mapped to no cell: run nova-manage cell_v2 discover_hosts"
-            account.add_issue(f"host {host}", reason)
+            totals.add_issue(f"host {host}", reason)
 
     def round(self) -> SyncReport:
         """Record the changes since the last sync, with the exceptions of :meth:`full`."""
         begun = monotonic()
-        account = ProgressLog()
+        totals = SyncTotals()
         away: NovaDatabaseUnavailable | None = None
         joined: tuple[str, ...] = ()
         with self._turn:
             try:
                 self._cells.load()
-                self._cells.follow(account)
-                self._aggregates.follow(account)
-                joined = self._groups.follow(account)
+                self._cells.follow(totals)
+                self._aggregates.follow(totals)
+                joined = self._groups.follow(totals)
             except NovaDatabaseUnavailable as failure:
                 # The loaded cells are read nevertheless, or their hosts would seem down.
                 away = failure
             # Concurrently, as both mostly wait for databases.
             with ThreadPoolExecutor(1, "nova-instances") as executor:
-                instances = executor.submit(self._follow_instances, joined, account)
-                self._services.beat(account)
-                self._sync_hosts(account, settling=True)
+                instances = executor.submit(self._follow_instances, joined, totals)
+                self._services.sync_heartbeats(totals)
+                self._sync_hosts(totals, is_round=True)
                 instances.result()
             self._cells.note_read()
         if away is not None:
             raise away
-        return account.findings(monotonic() - begun)
+        return totals.findings(monotonic() - begun)
 
-    def _follow_instances(self, joined: Collection[str], account: ProgressLog) -> None:
+    def _follow_instances(self, joined: Collection[str], totals: SyncTotals) -> None:
         """Record changed instances, and instances that joined a server group."""
-        self._cells.for_each_cell(
-            lambda cell: self._instances.follow(cell, account), account=account
-        )
-        self._instances.follow_cell0(account)
-        self._instances.settle(joined, account)
+        self._cells.for_each_cell(lambda cell: self._instances.follow(cell, totals), totals=totals)
+        self._instances.follow_cell0(totals)
+        self._instances.reconcile(joined, totals)
 
     def refresh(self) -> None:
         """Sync services, compute nodes and server groups before a request.
@@ -155,35 +153,35 @@ class Follower:
         self._refreshing.after_now()
 
     def _refresh(self) -> None:
-        account = ProgressLog()
+        totals = SyncTotals()
         with suppress(NovaDatabaseUnavailable):
             self._cells.load_new()
         with suppress(NovaDatabaseUnavailable):
             self._cells.retry_reopened_cells()
-            self._sync_hosts(account, settling=False)
-            self._groups.follow(account)
+            self._sync_hosts(totals, is_round=False)
+            self._groups.follow(totals)
 
-    def _sync_hosts(self, account: ProgressLog, *, settling: bool) -> None:
+    def _sync_hosts(self, totals: SyncTotals, *, is_round: bool) -> None:
         """Record changed services and nodes, and heartbeats that keep a host up."""
         with self.database.read() as connection:
-            scan = self._services.look(connection)
+            scan = self._services.begin_scan(connection)
 
         def read(cell: FollowedCell) -> None:
             with cell.database.read() as connection:
-                census = scan.take(cell, connection)
-                moved = self._nodes.moved(cell, connection, census, settling=settling)
-            self._nodes.follow(cell, moved, account, settling=settling)
+                census = scan.read_cell(cell, connection)
+                moved = self._nodes.moved(cell, connection, census, is_round=is_round)
+            self._nodes.follow(cell, moved, totals, is_round=is_round)
             cell.census = census
 
-        self._cells.for_each_cell(read, patient=settling, account=account)
-        self._services.follow(scan, account)
+        self._cells.for_each_cell(read, patient=is_round, totals=totals)
+        self._services.follow(scan, totals)
 
     def read_all(self) -> None:
         """Run :meth:`full`, log its issues, and restart the interval of the background sync."""
         findings = self.full()
         self._full_due = monotonic() + self.settings.scheduler.nova_full_sync_interval
-        for misfit in findings.misfits:
-            self._misfits.log(misfit)
+        for issue in findings.issues:
+            self._issue_log.log(issue)
 
     def sync_due(self) -> float:
         """Run the next step of the background sync if it is due: a round or a full sync.
@@ -219,8 +217,8 @@ class Follower:
         except Exception:
             LOG.exception("nova's databases cannot be read")
             return False
-        for misfit in findings.misfits:
-            self._misfits.log(misfit)
+        for issue in findings.issues:
+            self._issue_log.log(issue)
         return True
 
     def aggregates_changed(self, aggregates: Sequence[HostAggregate]) -> None:
@@ -230,12 +228,12 @@ class Follower:
         database does not answer, the next round syncs the aggregates.
         """
         with suppress(NovaDatabaseUnavailable):
-            self._aggregates.settle(ProgressLog(), {aggregate.id for aggregate in aggregates})
+            self._aggregates.reconcile(SyncTotals(), {aggregate.id for aggregate in aggregates})
 
     def aggregate_deleted(self, aggregate_id: int) -> None:
         """Delete an aggregate that nova announced as deleted (RPC ``delete_aggregate``)."""
         with suppress(NovaDatabaseUnavailable):
-            self._aggregates.settle(ProgressLog(), {aggregate_id})
+            self._aggregates.reconcile(SyncTotals(), {aggregate_id})
 
     def instances_changed(self, host: str, instances: Sequence[Instance]) -> None:
         """Sync instances that a host announced (RPC ``update_instance_info``).
@@ -245,7 +243,7 @@ class Follower:
         """
         with suppress(NovaDatabaseUnavailable):
             self._load_cells_once()
-            synced = self._instances.settle([each.uuid for each in instances], ProgressLog())
+            synced = self._instances.reconcile([each.uuid for each in instances], SyncTotals())
             missing = [replace(each, host=host) for each in instances if each.uuid not in synced]
             if missing and self._cells.away:
                 self._instances.record_announced(missing)
@@ -257,8 +255,8 @@ class Follower:
         """
         with suppress(NovaDatabaseUnavailable):
             self._load_cells_once()
-            if not self._instances.settle([uuid], ProgressLog()) and self._cells.away:
-                self._instances.forget(host, uuid)
+            if not self._instances.reconcile([uuid], SyncTotals()) and self._cells.away:
+                self._instances.delete_from_host(host, uuid)
 
     def instances_synced(self, host: str, uuids: Collection[str]) -> None:
         """Compare the instances of a host with the records (RPC ``sync_instance_info``).
@@ -268,13 +266,13 @@ class Follower:
         if differing := self._instances.recorded_on(host) ^ set(uuids):
             with suppress(NovaDatabaseUnavailable):
                 self._load_cells_once()
-                self._instances.settle(differing, ProgressLog())
+                self._instances.reconcile(differing, SyncTotals())
 
     def read_instances(self, uuids: Collection[str]) -> None:
         """Sync the instances with these uuids, except in cells that are away."""
         with suppress(NovaDatabaseUnavailable):
             self._load_cells_once()
-            self._instances.settle(uuids, ProgressLog())
+            self._instances.reconcile(uuids, SyncTotals())
 
     def _load_cells_once(self) -> None:
         if not self._cells.are_known:

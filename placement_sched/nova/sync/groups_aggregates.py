@@ -10,7 +10,7 @@ from placement_sched.model.aggregates import POLICIES, HostAggregate, ServerGrou
 from placement_sched.nova.databases import aggregates as nova_aggregates
 from placement_sched.nova.databases import server_groups as nova_groups
 from placement_sched.nova.sync.cells import NovaCells
-from placement_sched.nova.sync.findings import ProgressLog
+from placement_sched.nova.sync.findings import SyncTotals, diff_fields, has_changed
 from placement_sched.schemas.formats import DocumentError
 from placement_sched.store.compute import host_aggregates, server_groups
 
@@ -35,18 +35,18 @@ class GroupSync:
         self._fingerprint: object = None
         self._newest_member: int | None = None
 
-    def everything(self, account: ProgressLog, *, dry: bool = False) -> None:
+    def reconcile_all(self, totals: SyncTotals, *, dry: bool = False) -> None:
         """Compare all groups and record the differences.
 
         Raises :class:`NovaDatabaseUnavailable`.
         """
         with self._cells.read_api() as connection:
             fingerprint = nova_groups.fingerprint(connection)
-        self._settle(account, dry=dry)
+        self._reconcile(totals, dry=dry)
         if not dry:
             self._fingerprint = fingerprint
 
-    def follow(self, account: ProgressLog) -> tuple[str, ...]:
+    def follow(self, totals: SyncTotals) -> tuple[str, ...]:
         """Sync groups if nova's tables have changed, or raise :class:`NovaDatabaseUnavailable`.
 
         Returns the uuids of the instances that joined a group since the last call.
@@ -57,29 +57,31 @@ class GroupSync:
             previous = newest if self._newest_member is None else self._newest_member
             joined = nova_groups.members_since(connection, previous) if newest > previous else ()
         if fingerprint != self._fingerprint:
-            self._settle(account, dry=False)
+            self._reconcile(totals, dry=False)
             self._fingerprint = fingerprint
         self._newest_member = newest
         return joined
 
-    def _settle(self, account: ProgressLog, *, dry: bool) -> None:
+    def _reconcile(self, totals: SyncTotals, *, dry: bool) -> None:
         with self._database.read() as connection:
             recorded = {group.uuid or "": group for group in server_groups.all_groups(connection)}
         with self._cells.read_api() as connection:
             groups = nova_groups.groups(connection)
-        storable = self._select_storable(groups, account)
+        storable = self._select_storable(groups, totals)
         differing = {
             uuid: group
             for uuid, group in storable.items()
-            if _diff_group(recorded.get(uuid), group)
+            if diff_fields(recorded.get(uuid), group, _GROUP_FIELDS)
         }
         gone = recorded.keys() - groups.keys()
-        account.note_read(_GROUP_NOUN, len(groups))
+        totals.note_read(_GROUP_NOUN, len(groups))
         for uuid, group in differing.items():
-            fields = _diff_group(recorded.get(uuid), group)
-            account.differs(_GROUP_NOUN, group.name or uuid, fields, new=uuid not in recorded)
+            fields = diff_fields(recorded.get(uuid), group, _GROUP_FIELDS)
+            totals.note_difference(
+                _GROUP_NOUN, group.name or uuid, fields, new=uuid not in recorded
+            )
         for uuid in gone:
-            account.gone(_GROUP_NOUN, recorded[uuid].name or uuid)
+            totals.note_deleted(_GROUP_NOUN, recorded[uuid].name or uuid)
         if dry or not (differing or gone):
             return
         now = self._cells.clock()
@@ -93,34 +95,25 @@ class GroupSync:
         self._database.write(write)
 
     def _select_storable(
-        self, groups: Mapping[str, ServerGroup | DocumentError], account: ProgressLog
+        self, groups: Mapping[str, ServerGroup | DocumentError], totals: SyncTotals
     ) -> dict[str, ServerGroup]:
         storable = {}
         for uuid, group in groups.items():
             if isinstance(group, DocumentError):
-                account.add_issue(f"server group {uuid}", group.at_path().detail)
+                totals.add_issue(f"server group {uuid}", group.at_path().detail)
             elif group.policy not in POLICIES:
-                account.add_issue(
+                totals.add_issue(
                     f"server group {group.name} ({uuid})",
                     f"its policy {group.policy!r} is not one of {', '.join(POLICIES)}",
                 )
             else:
                 place = f"server group {uuid}"
-                name = self._cells.shown(group.name or "", place, "name", account)
+                name = self._cells.shown(group.name or "", place, "name", totals)
                 texts = {"project_id": group.project_id, "user_id": group.user_id}
-                if self._cells.is_left_out(place, texts, account):
+                if self._cells.is_left_out(place, texts, totals):
                     continue
                 storable[uuid] = replace(group, name=name or group.name)
         return storable
-
-
-def _diff_group(recorded: ServerGroup | None, group: ServerGroup) -> tuple[str, ...]:
-    """Return the fields of a group that differ, or all fields if it is new."""
-    return tuple(
-        name
-        for name in _GROUP_FIELDS
-        if recorded is None or getattr(recorded, name) != getattr(group, name)
-    )
 
 
 class AggregateSync:
@@ -131,18 +124,18 @@ class AggregateSync:
         self._database = cells.database
         self._fingerprint: nova_aggregates.TablesFingerprint | None = None
 
-    def everything(self, account: ProgressLog, *, dry: bool = False) -> None:
+    def reconcile_all(self, totals: SyncTotals, *, dry: bool = False) -> None:
         """Compare all aggregates and record the differences.
 
         Raises :class:`NovaDatabaseUnavailable`.
         """
         with self._cells.read_api() as connection:
             fingerprint = nova_aggregates.fingerprint(connection)
-        self.settle(account, dry=dry)
+        self.reconcile(totals, dry=dry)
         if not dry:
             self._fingerprint = fingerprint
 
-    def follow(self, account: ProgressLog) -> None:
+    def follow(self, totals: SyncTotals) -> None:
         """Sync aggregates if nova's tables have changed.
 
         Raises :class:`NovaDatabaseUnavailable`.
@@ -150,11 +143,11 @@ class AggregateSync:
         with self._cells.read_api() as connection:
             fingerprint = nova_aggregates.fingerprint(connection)
         if fingerprint != self._fingerprint:
-            self.settle(account)
+            self.reconcile(totals)
             self._fingerprint = fingerprint
 
-    def settle(
-        self, account: ProgressLog, ids: Collection[int] | None = None, *, dry: bool = False
+    def reconcile(
+        self, totals: SyncTotals, ids: Collection[int] | None = None, *, dry: bool = False
     ) -> None:
         """Compare aggregates (default: all) and record the differences.
 
@@ -166,42 +159,44 @@ class AggregateSync:
                 recorded = _read_recorded(connection, ids)
             with self._cells.read_api() as connection:
                 rows = nova_aggregates.host_aggregates(connection, ids)
-            aggregates = {row.id: row for row in map(partial(self._make_storable, account), rows)}
-            unfit = {key for key, row in aggregates.items() if self._is_unstorable(row, account)}
-            aggregates = {key: row for key, row in aggregates.items() if key not in unfit}
+            aggregates = {row.id: row for row in map(partial(self._make_storable, totals), rows)}
+            unstorable = {
+                key for key, row in aggregates.items() if self._is_unstorable(row, totals)
+            }
+            aggregates = {key: row for key, row in aggregates.items() if key not in unstorable}
             differing = {
                 key: aggregate
                 for key, aggregate in aggregates.items()
-                if _diff_aggregate(recorded.get(key), aggregate)
+                if diff_fields(recorded.get(key), aggregate, _AGGREGATE_FIELDS)
             }
-            gone = recorded.keys() - aggregates.keys() - unfit
+            gone = recorded.keys() - aggregates.keys() - unstorable
             if dry or not (differing or gone) or self._write(recorded, differing, gone):
                 break
-        account.note_read(_AGGREGATE_NOUN, len(aggregates))
+        totals.note_read(_AGGREGATE_NOUN, len(aggregates))
         for key, aggregate in differing.items():
-            fields = _diff_aggregate(recorded.get(key), aggregate)
-            account.differs(_AGGREGATE_NOUN, aggregate.name, fields, new=key not in recorded)
+            fields = diff_fields(recorded.get(key), aggregate, _AGGREGATE_FIELDS)
+            totals.note_difference(_AGGREGATE_NOUN, aggregate.name, fields, new=key not in recorded)
         for key in gone:
-            account.gone(_AGGREGATE_NOUN, recorded[key].name)
+            totals.note_deleted(_AGGREGATE_NOUN, recorded[key].name)
 
-    def _make_storable(self, account: ProgressLog, aggregate: HostAggregate) -> HostAggregate:
+    def _make_storable(self, totals: SyncTotals, aggregate: HostAggregate) -> HostAggregate:
         """Replace or remove the parts of name and hosts that cannot be stored."""
         place = f"aggregate {aggregate.uuid}"
-        name = self._cells.shown(aggregate.name, place, "name", account)
+        name = self._cells.shown(aggregate.name, place, "name", totals)
         if name != aggregate.name:  # names are unique, also with placeholders
             name = f"{name[:_MAX_SHOWN_NAME]} ({aggregate.id})"
         hosts = frozenset(
             host
             for host in aggregate.hosts
-            if not self._cells.is_left_out(place, {"host": host}, account)
+            if not self._cells.is_left_out(place, {"host": host}, totals)
         )
         return replace(aggregate, name=name, hosts=hosts)
 
-    def _is_unstorable(self, aggregate: HostAggregate, account: ProgressLog) -> bool:
+    def _is_unstorable(self, aggregate: HostAggregate, totals: SyncTotals) -> bool:
         """Return whether the metadata cannot be stored, so that the aggregate keeps its record."""
         texts = {f"metadata {key!r}": f"{key}{value}" for key, value in aggregate.metadata.items()}
         return self._cells.is_left_out(
-            f"aggregate {aggregate.name} ({aggregate.uuid})", texts, account
+            f"aggregate {aggregate.name} ({aggregate.uuid})", texts, totals
         )
 
     def _write(
@@ -218,7 +213,9 @@ class AggregateSync:
             # From here on, no other process changes an aggregate until this transaction ends.
             host_aggregates.note_change(connection)
             current = _read_recorded(connection, None)
-            if any(_has_changed(recorded.get(key), current.get(key)) for key in ids):
+            if any(
+                has_changed(recorded.get(key), current.get(key), _AGGREGATE_FIELDS) for key in ids
+            ):
                 return False
             # Other aggregates may have the new names or uuids: they are compared next.
             host_aggregates.replace(connection, current, list(differing.values()), gone, now)
@@ -230,18 +227,3 @@ class AggregateSync:
 def _read_recorded(connection: Connection, ids: Collection[int] | None) -> dict[int, HostAggregate]:
     rows = host_aggregates.snapshot(connection)
     return {row.id: row for row in rows if ids is None or row.id in ids}
-
-
-def _diff_aggregate(recorded: HostAggregate | None, aggregate: HostAggregate) -> tuple[str, ...]:
-    """Return the fields of an aggregate that differ, or all fields if it is new."""
-    return tuple(
-        name
-        for name in _AGGREGATE_FIELDS
-        if recorded is None or getattr(recorded, name) != getattr(aggregate, name)
-    )
-
-
-def _has_changed(recorded: HostAggregate | None, current: HostAggregate | None) -> bool:
-    if recorded is None or current is None:
-        return recorded is not current
-    return bool(_diff_aggregate(recorded, current))

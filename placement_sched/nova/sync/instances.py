@@ -16,9 +16,9 @@ from placement_sched.model.instance import Instance, InstanceMetadata
 from placement_sched.nova.databases import instances as nova_instances
 from placement_sched.nova.databases import server_groups as nova_groups
 from placement_sched.nova.databases.connections import NovaDatabaseUnavailable
-from placement_sched.nova.databases.instances import Flavors, KeptFlavor, NovaInstance
+from placement_sched.nova.databases.instances import Flavors, NovaInstance, RecordedFlavor
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
-from placement_sched.nova.sync.findings import ProgressLog
+from placement_sched.nova.sync.findings import SyncTotals
 from placement_sched.store.compute import flavors as flavor_store
 from placement_sched.store.compute import instances, server_groups
 from placement_sched.store.compute.instances import InstanceRecord, short_id
@@ -36,8 +36,6 @@ _NOUN = "instances"
 #: Number of instances that are read and written at once.
 CHUNK = 1000
 _TRIES = 3
-#: Maximum number of flavors in the cache.
-_MAX_CACHED_FLAVORS = 10_000
 #: How far a round goes back beyond the last round: the clocks of hosts, which date the rows, may be
 #: some minutes slow.
 OVERLAP = timedelta(seconds=300)
@@ -51,7 +49,7 @@ class NewRecord(NamedTuple):
 
     uuid: str
     values: tuple[Any, ...]
-    flavor: KeptFlavor
+    flavor: RecordedFlavor
     image: str | None
     decision_uuid: str | None
     updated_at: datetime
@@ -89,7 +87,7 @@ def record_of(
     instance: NovaInstance,
     recorded: InstanceRecord | None,
     *,
-    flavor: KeptFlavor,
+    flavor: RecordedFlavor,
     group: str | None,
     now: datetime,
     is_pending: Callable[[InstanceRecord], bool],
@@ -191,8 +189,6 @@ class InstanceSync:
         self._cells = cells
         self._database = cells.database
         self._flavors = Flavors()
-        # The recorded flavors, by digest.
-        self._cached: dict[str, KeptFlavor] = {}
 
     def count(self) -> int:
         """Return the number of living instances in all cells that answer."""
@@ -206,8 +202,8 @@ class InstanceSync:
         self._cells.for_each_cell(count)
         return total
 
-    def everything(
-        self, account: ProgressLog, number: int, done: Callable[[int], None], *, dry: bool = False
+    def reconcile_all(
+        self, totals: SyncTotals, number: int, done: Callable[[int], None], *, dry: bool = False
     ) -> None:
         """Compare all instances and record the differences.
 
@@ -220,24 +216,24 @@ class InstanceSync:
                 recorded = {
                     row.uuid: row for row in instances.records_between(connection, first, last)
                 }
-            living = self._between(first, last, account)
+            living = self._between(first, last, totals)
             groups = self._groups(living)
-            records = self._records(living.values(), recorded, groups, account)
-            account.note_read(_NOUN, len(records))
-            self._add([each for each in records if each.uuid not in recorded], account, dry=dry)
+            records = self._records(living.values(), recorded, groups, totals)
+            totals.note_read(_NOUN, len(records))
+            self._add([each for each in records if each.uuid not in recorded], totals, dry=dry)
             unchanged = {
                 each.uuid for each in records if not changed_columns(recorded.get(each.uuid), each)
             }
-            self.settle(recorded.keys() - unchanged, account, flavors=True, dry=dry)
+            self.reconcile(recorded.keys() - unchanged, totals, flavors=True, dry=dry)
             done(len(records))
         if not dry:
             for cell in self._cells.every:
                 cell.instances_read = started
 
-    def _add(self, records: Sequence[NewRecord], account: ProgressLog, *, dry: bool) -> None:
+    def _add(self, records: Sequence[NewRecord], totals: SyncTotals, *, dry: bool) -> None:
         """Record new instances, and their groups if the groups still exist."""
         for record in records:
-            account.differs(_NOUN, record.uuid, (), new=True)
+            totals.note_difference(_NOUN, record.uuid, (), new=True)
         if records and not dry:
             texts, rows = _flavors_of(records), [record.row() for record in records]
             groups = {row["server_group"] for row in rows} - {None}
@@ -251,30 +247,30 @@ class InstanceSync:
 
             self._database.write(add)
 
-    def follow(self, cell: FollowedCell, account: ProgressLog) -> None:
+    def follow(self, cell: FollowedCell, totals: SyncTotals) -> None:
         """Record the instances of a cell that were written since its last reading."""
         now = self._cells.clock()
         since = (cell.instances_read or now) - OVERLAP
         with cell.database.read() as connection:
             moving = nova_instances.changed_instances(connection, since)
-        for chunk in batches(cell.instances.to_read(moving, settling=False), CHUNK):
-            self.settle(chunk, account, home=cell)
+        for chunk in batches(cell.instances.to_read(moving, is_round=False), CHUNK):
+            self.reconcile(chunk, totals, home=cell)
             cell.instances.note(moving, chunk, now)
             if cell is not self._cells.cell0:
-                account.note_read(_NOUN, len(chunk))
+                totals.note_read(_NOUN, len(chunk))
         cell.instances.keep(moving)
         cell.instances_read = now
 
-    def follow_cell0(self, account: ProgressLog) -> None:
+    def follow_cell0(self, totals: SyncTotals) -> None:
         """Delete the instances that were moved to cell0 since its last reading."""
         if self._cells.cell0 is not None:
             with suppress(NovaDatabaseUnavailable):
-                self.follow(self._cells.cell0, account)
+                self.follow(self._cells.cell0, totals)
 
-    def settle(
+    def reconcile(
         self,
         uuids: Collection[str],
-        account: ProgressLog,
+        totals: SyncTotals,
         *,
         home: FollowedCell | None = None,
         flavors: bool = False,
@@ -293,9 +289,9 @@ class InstanceSync:
                 recorded = {
                     record.uuid: record for record in instances.read_records(connection, uuids)
                 }
-            result = self._look_up(uuids, {} if flavors else recorded, account, home)
+            result = self._look_up(uuids, {} if flavors else recorded, totals, home)
             groups = self._groups(result.living)
-            records = self._records(result.living.values(), recorded, groups, account)
+            records = self._records(result.living.values(), recorded, groups, totals)
             differing = [
                 record for record in records if changed_columns(recorded.get(record.uuid), record)
             ]
@@ -305,18 +301,18 @@ class InstanceSync:
                 break
         for record in differing:
             existing = recorded.get(record.uuid)
-            account.differs(
+            totals.note_difference(
                 _NOUN, record.uuid, changed_columns(existing, record), new=existing is None
             )
         for uuid in gone:
-            account.gone(_NOUN, uuid)
+            totals.note_deleted(_NOUN, uuid)
         return frozenset(result.living)
 
     def _look_up(
         self,
         uuids: Collection[str],
         recorded: Mapping[str, InstanceRecord],
-        account: ProgressLog,
+        totals: SyncTotals,
         home: FollowedCell | None,
     ) -> _LookupResult:
         """Look up instances in the cells, ``home`` first, until each is found living."""
@@ -332,12 +328,12 @@ class InstanceSync:
                     rows = nova_instances.with_metadata(connection, rows)
                     lacking = [row for row in rows if self._lacks_flavor(row, recorded)]
                     complete = nova_instances.with_flavors(connection, lacking)
-                    self._flavors.learn(connection, complete)
+                    self._flavors.read(connection, complete)
                 result.add(cell, (*complete, *rows))
 
         if home is not None and home in self._cells.every:
             read(home)
-        self._cells.for_each_cell(read, account=account)
+        self._cells.for_each_cell(read, totals=totals)
         result.accept_strays({cell.uuid for cell in self._cells.away})
         return result
 
@@ -350,19 +346,10 @@ class InstanceSync:
 
     def _lacks_flavor(self, instance: NovaInstance, recorded: Mapping[str, InstanceRecord]) -> bool:
         record = recorded.get(instance.uuid)
-        return instance.lives and self._recorded_flavor(instance, record) is None
+        digest = record.flavor_digest if record else None
+        return instance.lives and self._flavors.recorded(instance, digest) is None
 
-    def _recorded_flavor(
-        self, instance: NovaInstance, record: InstanceRecord | None
-    ) -> KeptFlavor | None:
-        """Return the recorded flavor if the instance still has it."""
-        flavor = self._cached.get(record.flavor_digest) if record and record.flavor_digest else None
-        number = instance.instance_type_id
-        return flavor if flavor and number is not None and flavor.number == number else None
-
-    def _between(
-        self, first: str, last: str | None, account: ProgressLog
-    ) -> dict[str, NovaInstance]:
+    def _between(self, first: str, last: str | None, totals: SyncTotals) -> dict[str, NovaInstance]:
         """Return the living instances of all cells in a range of uuids.
 
         If several cells have an instance, the instance of the cell that nova maps it to is used.
@@ -373,18 +360,18 @@ class InstanceSync:
             with cell.database.read() as connection:
                 rows = nova_instances.between(connection, first, last)
                 by_cell[cell.uuid] = nova_instances.with_metadata(connection, rows)
-                self._flavors.learn(connection, rows)
+                self._flavors.read(connection, rows)
 
-        self._cells.for_each_cell(read, account=account)
+        self._cells.for_each_cell(read, totals=totals)
         counts = Counter(row.uuid for rows in by_cell.values() for row in rows)
         result = _LookupResult(mapped=self._mapped(counts))
         for cell in self._cells.every:
             result.add(cell, by_cell.get(cell.uuid, ()))
         unaccepted = result.strays.keys() - result.living.keys()
-        living = result.living | self._look_up(unaccepted, {}, account, None).living
+        living = result.living | self._look_up(unaccepted, {}, totals, None).living
         for uuid in (uuid for uuid, count in counts.items() if count > 1):
             reason = "several cells have it: the cell that nova maps it to counts"
-            account.add_issue(f"instance {uuid}", reason)
+            totals.add_issue(f"instance {uuid}", reason)
         return living
 
     def _groups(self, uuids: Collection[str]) -> Mapping[str, str] | None:
@@ -407,37 +394,37 @@ class InstanceSync:
         rows: Iterable[NovaInstance],
         recorded: Mapping[str, InstanceRecord],
         groups: Mapping[str, str] | None,
-        account: ProgressLog,
+        totals: SyncTotals,
     ) -> list[NewRecord]:
         """Return the records of instances, which keep their groups if ``groups`` is None."""
         now = self._cells.clock()
-        if len(self._cached) >= _MAX_CACHED_FLAVORS:
-            self._cached.clear()
         records = []
         for instance in rows:
             existing = recorded.get(instance.uuid)
-            flavor = None if instance.flavor else self._recorded_flavor(instance, existing)
+            flavor = None
+            if existing and not instance.flavor:
+                flavor = self._flavors.recorded(instance, existing.flavor_digest)
             flavor = flavor or self._flavors.of(instance)
-            self._cached[flavor.digest] = flavor
             if groups is not None:
                 group = groups.get(instance.uuid)
             else:
                 group = existing.server_group if existing else None
             record = record_of(
-                _limit_metadata(self._with_storable_name(instance, account), account),
+                _limit_metadata(self._with_storable_name(instance, totals), totals),
                 existing,
                 flavor=flavor,
                 group=group,
                 now=now,
                 is_pending=self._is_pending,
             )
-            if not self._cells.is_left_out(f"instance {record.uuid}", record.texts, account):
+            if not self._cells.is_left_out(f"instance {record.uuid}", record.texts, totals):
                 records.append(record)
+        self._flavors.limit_size()
         return records
 
-    def _with_storable_name(self, instance: NovaInstance, account: ProgressLog) -> NovaInstance:
+    def _with_storable_name(self, instance: NovaInstance, totals: SyncTotals) -> NovaInstance:
         name = instance.display_name or ""
-        storable = self._cells.shown(name, f"instance {instance.uuid}", "name", account)
+        storable = self._cells.shown(name, f"instance {instance.uuid}", "name", totals)
         return instance if storable == name else instance._replace(display_name=storable)
 
     def _is_pending(self, record: InstanceRecord) -> bool:
@@ -499,7 +486,7 @@ class InstanceSync:
         now = self._cells.clock()
         self._database.write(lambda connection: instances.record(connection, announced, now))
 
-    def forget(self, host: str, uuid: str) -> None:
+    def delete_from_host(self, host: str, uuid: str) -> None:
         """Delete an instance that left a host, if no database has its host."""
 
         def write(connection: Connection) -> None:
@@ -514,13 +501,13 @@ class InstanceSync:
             return instances.uuids_on_host(connection, host)
 
 
-def _limit_metadata(instance: NovaInstance, account: ProgressLog) -> NovaInstance:
+def _limit_metadata(instance: NovaInstance, totals: SyncTotals) -> NovaInstance:
     """Return an instance without metadata that are too long, and report an issue."""
     too_long: dict[str, Any] = {}
     for name in _METADATA:
         if len(getattr(instance, name) or "") > MAX_METADATA_CHARACTERS:
             reason = f"its {name} has more than {MAX_METADATA_CHARACTERS} characters"
-            account.add_issue(f"instance {instance.uuid}", f"{reason} and is not recorded")
+            totals.add_issue(f"instance {instance.uuid}", f"{reason} and is not recorded")
             too_long[name] = None
     return instance._replace(**too_long) if too_long else instance
 

@@ -11,7 +11,7 @@ from placement_sched.model.compute_node import COMPUTE_BINARY, Service
 from placement_sched.nova.databases import hosts as nova_services
 from placement_sched.nova.databases.hosts import CellCensus
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
-from placement_sched.nova.sync.findings import ProgressLog
+from placement_sched.nova.sync.findings import SyncTotals, diff_fields, has_changed
 from placement_sched.store.compute import compute_nodes, services
 
 _NOUN = "services"
@@ -25,43 +25,47 @@ _TRIES = 3
 #: delay. All hosts that count as up are included, as the clocks of hosts differ.
 _OVERLAP = timedelta(seconds=15)
 #: The heartbeat of a node is only displayed: it is written once it differs by this much.
-_NODE_BEAT_INTERVAL = timedelta(seconds=30)
+_NODE_HEARTBEAT_INTERVAL = timedelta(seconds=30)
 
 
 @dataclass(slots=True)
-class ServiceSnapshot:
+class ServiceScan:
     """The changes of services that a scan of all cells finds.
 
-    A host whose last heartbeat is before ``soon`` will soon count as down. ``now`` is the time of
-    the scan. ``recorded`` are the services that are recorded as disabled or forced down, or with a
-    heartbeat before ``soon`` or after ``now``.
+    A host whose last heartbeat is before ``due_before`` will soon count as down. ``now`` is the
+    time of the scan. ``recorded`` are the services that are recorded as disabled or forced down, or
+    with a heartbeat before ``due_before`` or after ``now``. ``closed`` are the disabled services of
+    nova. ``has_other_hosts``: a service or node was created or deleted.
     """
 
-    soon: datetime
+    due_before: datetime
     now: datetime
     cells: NovaCells
     recorded: Mapping[str, Service]
-    barred: dict[str, Service] = field(default_factory=dict)
-    beats: dict[str, datetime] = field(default_factory=dict)
-    came_or_went: bool = False
+    closed: dict[str, Service] = field(default_factory=dict)
+    heartbeats: dict[str, datetime] = field(default_factory=dict)
+    has_other_hosts: bool = False
 
-    def take(self, cell: FollowedCell, connection: Connection) -> CellCensus:
+    def read_cell(self, cell: FollowedCell, connection: Connection) -> CellCensus:
         """Scan a cell and return its numbers of services and nodes."""
         census = nova_services.count_rows(connection)
         if cell.census is None or census[:2] != cell.census[:2]:
-            self.came_or_went = True
+            self.has_other_hosts = True
         for service in nova_services.disabled_services(connection):
             if not self.cells.failure_of(cell, service.host):
-                self.barred[service.host] = _storable(service, self.cells.characters)
+                self.closed[service.host] = _storable(service, self.cells.characters)
         outdated = [
             host
             for host, service in self.recorded.items()
-            if (service.last_seen_up is None or not self.soon <= service.last_seen_up <= self.now)
+            if (
+                service.last_seen_up is None
+                or not self.due_before <= service.last_seen_up <= self.now
+            )
             and not self.cells.failure_of(cell, host)
         ]
         for host, last_seen in nova_services.heartbeats_of(connection, outdated).items():
             if last_seen != self.recorded[host].last_seen_up:
-                self.beats[host] = last_seen
+                self.heartbeats[host] = last_seen
         return census
 
     def differing(self) -> frozenset[str]:
@@ -71,8 +75,9 @@ class ServiceSnapshot:
         }
         return frozenset(
             host
-            for host in recorded.keys() | self.barred.keys()
-            if host not in self.barred or _diff_services(recorded.get(host), self.barred[host])
+            for host in recorded.keys() | self.closed.keys()
+            if host not in self.closed
+            or diff_fields(recorded.get(host), self.closed[host], _FIELDS)
         )
 
 
@@ -82,34 +87,34 @@ class ServiceSync:
     def __init__(self, cells: NovaCells) -> None:
         self._cells = cells
         self._database = cells.database
-        self._beats: dict[str, datetime] = {}
-        self._node_beats: dict[str, datetime] = {}
+        self._heartbeats: dict[str, datetime] = {}
+        self._node_heartbeats: dict[str, datetime] = {}
 
     def note_census(self, cell: FollowedCell) -> None:
         """Count the services and nodes of a cell before all of them are read."""
         with cell.database.read() as connection:
             cell.census = nova_services.count_rows(connection)
 
-    def look(self, connection: Connection) -> "ServiceSnapshot":
+    def begin_scan(self, connection: Connection) -> "ServiceScan":
         """Begin a scan for changed services and for hosts that will soon count as down."""
         down_time: int = self._cells.settings.DEFAULT.service_down_time
         now = self._cells.clock()
-        soon = now - timedelta(seconds=down_time - min(_MARGIN, down_time // 2))
-        recorded = services.closed_or_unseen(connection, soon, now)
-        return ServiceSnapshot(
-            soon, now, self._cells, {service.host: service for service in recorded}
+        due_before = now - timedelta(seconds=down_time - min(_MARGIN, down_time // 2))
+        recorded = services.closed_or_unseen(connection, due_before, now)
+        return ServiceScan(
+            due_before, now, self._cells, {service.host: service for service in recorded}
         )
 
-    def follow(self, scan: "ServiceSnapshot", account: ProgressLog) -> None:
+    def follow(self, scan: "ServiceScan", totals: SyncTotals) -> None:
         """Record the result of a scan of all cells."""
-        if scan.came_or_went:
-            self.settle(account)
+        if scan.has_other_hosts:
+            self.reconcile(totals)
         elif hosts := scan.differing():
-            self.settle(account, hosts)
-        self.see(scan.beats)
+            self.reconcile(totals, hosts)
+        self.record_heartbeats(scan.heartbeats)
 
-    def settle(
-        self, account: ProgressLog, hosts: Collection[str] | None = None, *, dry: bool = False
+    def reconcile(
+        self, totals: SyncTotals, hosts: Collection[str] | None = None, *, dry: bool = False
     ) -> None:
         """Compare the services of hosts (default: all) and record the differences.
 
@@ -119,25 +124,25 @@ class ServiceSync:
         for _ in range(_TRIES):
             with self._database.read() as connection:
                 recorded = _read_recorded(connection, hosts)
-            current = self._read(account, hosts)
+            current = self._read(totals, hosts)
             gone = self._gone(recorded.keys() - current.keys())
             differing = {
                 host: service
                 for host, service in current.items()
-                if _diff_services(recorded.get(host), service)
+                if diff_fields(recorded.get(host), service, _FIELDS)
             }
             if dry or self._write(recorded, differing, gone):
                 break
-        account.note_read(_NOUN, len(current))
+        totals.note_read(_NOUN, len(current))
         for host, service in differing.items():
-            fields = _diff_services(recorded.get(host), service)
-            account.differs(_NOUN, host, fields, new=host not in recorded)
+            fields = diff_fields(recorded.get(host), service, _FIELDS)
+            totals.note_difference(_NOUN, host, fields, new=host not in recorded)
         for host in gone:
-            account.gone(_NOUN, host)
+            totals.note_deleted(_NOUN, host)
         if not dry:
-            self._beat_all(recorded, current)
+            self._record_all_heartbeats(recorded, current)
 
-    def _read(self, account: ProgressLog, hosts: Collection[str] | None) -> dict[str, Service]:
+    def _read(self, totals: SyncTotals, hosts: Collection[str] | None) -> dict[str, Service]:
         accepted: dict[str, Service] = {}
 
         def read(cell: FollowedCell) -> None:
@@ -151,11 +156,11 @@ class ServiceSync:
                     service, accepted
                 )
                 if reason:
-                    account.add_issue(f"nova-compute of host {service.host} ({cell.title})", reason)
+                    totals.add_issue(f"nova-compute of host {service.host} ({cell.title})", reason)
                 else:
                     accepted[service.host] = _storable(service, self._cells.characters)
 
-        self._cells.for_each_cell(read, account=account)
+        self._cells.for_each_cell(read, totals=totals)
         return accepted
 
     def _gone(self, hosts: Collection[str]) -> frozenset[str]:
@@ -182,7 +187,9 @@ class ServiceSync:
         def write(connection: Connection) -> bool:
             locked = services.by_hosts(connection, hosts, lock=True)
             same = {
-                host for host in hosts if not _has_changed(recorded.get(host), locked.get(host))
+                host
+                for host in hosts
+                if not has_changed(recorded.get(host), locked.get(host), _FIELDS)
             }
             ids = [locked[host].id for host in gone if host in same]
             if ids:
@@ -193,59 +200,67 @@ class ServiceSync:
 
         return self._database.write(write)
 
-    def _beat_all(self, recorded: Mapping[str, Service], current: Mapping[str, Service]) -> None:
+    def _record_all_heartbeats(
+        self, recorded: Mapping[str, Service], current: Mapping[str, Service]
+    ) -> None:
         """Record the heartbeats of nova, even if they are earlier than recorded."""
-        beats = {host: row.last_seen_up for host, row in current.items() if row.last_seen_up}
+        heartbeats = {host: row.last_seen_up for host, row in current.items() if row.last_seen_up}
         old = {
             host: recorded[host].last_seen_up or at
-            for host, at in beats.items()
+            for host, at in heartbeats.items()
             if host in recorded
         }
-        earlier = {recorded[host].id: beats[host] for host, at in old.items() if beats[host] < at}
+        earlier = {
+            recorded[host].id: heartbeats[host] for host, at in old.items() if heartbeats[host] < at
+        }
         if earlier:
             now = self._cells.clock()
             self._database.write(lambda connection: services.note_seen(connection, earlier, now))
-        self.see(beats)
+        self.record_heartbeats(heartbeats)
 
-    def beat(self, account: ProgressLog) -> None:
+    def sync_heartbeats(self, totals: SyncTotals) -> None:
         """Record the heartbeats of all hosts that are up."""
         down_time = timedelta(seconds=self._cells.settings.DEFAULT.service_down_time)
         since = self._cells.clock() - down_time - _OVERLAP
-        all_beats: dict[str, datetime] = {}
+        all_heartbeats: dict[str, datetime] = {}
 
         def read(cell: FollowedCell) -> None:
             with cell.database.read() as connection:
-                beats = nova_services.heartbeats(connection, since)
-            all_beats.update(
-                (host, at) for host, at in beats.items() if not self._cells.failure_of(cell, host)
+                heartbeats = nova_services.heartbeats(connection, since)
+            all_heartbeats.update(
+                (host, at)
+                for host, at in heartbeats.items()
+                if not self._cells.failure_of(cell, host)
             )
 
-        self._cells.for_each_cell(read, account=account)
-        self.see({host: at for host, at in all_beats.items() if self._beats.get(host) != at})
+        self._cells.for_each_cell(read, totals=totals)
+        self.record_heartbeats(
+            {host: at for host, at in all_heartbeats.items() if self._heartbeats.get(host) != at}
+        )
 
-    def see(self, moments: Mapping[str, datetime]) -> None:
+    def record_heartbeats(self, heartbeats: Mapping[str, datetime]) -> None:
         """Record heartbeats of hosts."""
-        if not moments:
+        if not heartbeats:
             return
         now = self._cells.clock()
-        node_beats = {
+        node_heartbeats = {
             host: at
-            for host, at in moments.items()
-            if host not in self._node_beats
-            or abs(at - self._node_beats[host]) >= _NODE_BEAT_INTERVAL
+            for host, at in heartbeats.items()
+            if host not in self._node_heartbeats
+            or abs(at - self._node_heartbeats[host]) >= _NODE_HEARTBEAT_INTERVAL
         }
 
         def write(connection: Connection) -> None:
-            services.record_seen(connection, moments, now)
-            compute_nodes.record_seen(connection, node_beats, now)
+            services.record_seen(connection, heartbeats, now)
+            compute_nodes.record_seen(connection, node_heartbeats, now)
 
         self._database.write(write)
-        self._beats |= moments
-        self._node_beats |= node_beats
+        self._heartbeats |= heartbeats
+        self._node_heartbeats |= node_heartbeats
 
     def last_seen(self, host: str) -> datetime | None:
         """Return the last heartbeat of a host that this process has read."""
-        return self._beats.get(host)
+        return self._heartbeats.get(host)
 
 
 def _storable(service: Service, characters: Characters) -> Service:
@@ -269,22 +284,6 @@ def _read_recorded(connection: Connection, hosts: Collection[str] | None) -> dic
         return services.by_hosts(connection, hosts)
     rows = services.search(connection, binary=COMPUTE_BINARY)
     return {service.host: service for service in rows}
-
-
-def _diff_services(recorded: Service | None, service: Service) -> tuple[str, ...]:
-    """Return the fields of a service that differ, or all fields if it is new."""
-    return tuple(
-        name
-        for name in _FIELDS
-        if recorded is None or getattr(recorded, name) != getattr(service, name)
-    )
-
-
-def _has_changed(recorded: Service | None, current: Service | None) -> bool:
-    """Return whether a record has changed, apart from its heartbeat."""
-    if recorded is None or current is None:
-        return recorded is not current
-    return bool(_diff_services(recorded, current))
 
 
 def _row_of(service: Service) -> Mapping[str, object]:

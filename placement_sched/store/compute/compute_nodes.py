@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import Connection, Row, and_, bindparam, delete, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, or_, select, update
 
 from placement_sched.db import sql
 from placement_sched.db.tables import compute_nodes
@@ -161,24 +161,14 @@ def uuids_by_cell(connection: Connection) -> dict[str | None, list[str]]:
 
 
 def record_seen(connection: Connection, moments: Mapping[str, datetime], now: datetime) -> None:
-    """Record when the nodes of hosts were last seen up.
-
-    ``services.record_seen`` does the same for services. Executes a statement for each moment (and
-    each 30 000 hosts), the earliest first.
-    """
-    last_seen = _COLUMNS.last_seen_up
-    for moment, hosts in sorted(sql.grouped((at, host) for host, at in moments.items()).items()):
-        is_wrong = or_(last_seen < moment, and_(last_seen > now, last_seen != moment))
-        change = update(compute_nodes).where(is_wrong)
-        change = change.values(last_seen_up=moment)
-        sql.change_in_batches(connection, change, _COLUMNS.host, sorted(hosts))
-    host_changes.note(connection, moments)
+    """Record when the nodes of hosts were last seen up, as ``services.record_seen``."""
+    services.raise_last_seen(connection, update(compute_nodes), moments, now)
 
 
 def remove_many(connection: Connection, uuids: Collection[str]) -> int:
     """Delete nodes and return their number."""
     wanted = sorted(uuids)
-    hosts = {host for (host,) in sql.select_in_batches(connection, _HOSTS, _COLUMNS.uuid, wanted)}
+    hosts = set(sql.scalars_in_batches(connection, _HOSTS, _COLUMNS.uuid, wanted))
     deleted = sql.change_in_batches(connection, delete(compute_nodes), _COLUMNS.uuid, wanted)
     if deleted:
         host_changes.note(connection, hosts)

@@ -266,18 +266,14 @@ def hosts_by_tag(connection: Connection) -> tuple[str, ...]:
 def hosts_with_instances(connection: Connection, hosts: Iterable[str]) -> frozenset[str]:
     """Return the hosts that have instances."""
     query = select(instances.c.host).distinct()
-    return frozenset(
-        row.host for row in sql.select_in_batches(connection, query, instances.c.host, hosts)
-    )
+    return frozenset(sql.scalars_in_batches(connection, query, instances.c.host, hosts))
 
 
 def nodes_with_instances(connection: Connection, uuids: Iterable[str]) -> frozenset[str]:
     """Return the uuids of compute nodes whose hosts have instances."""
     query = select(compute_nodes.c.uuid).distinct()
     query = query.join(instances, instances.c.host == compute_nodes.c.host)
-    return frozenset(
-        row.uuid for row in sql.select_in_batches(connection, query, compute_nodes.c.uuid, uuids)
-    )
+    return frozenset(sql.scalars_in_batches(connection, query, compute_nodes.c.uuid, uuids))
 
 
 def provider_ids_of_hosts(connection: Connection, hosts: Iterable[str]) -> frozenset[int]:
@@ -285,9 +281,7 @@ def provider_ids_of_hosts(connection: Connection, hosts: Iterable[str]) -> froze
     query = select(resource_providers.c.id).join(
         compute_nodes, is_same_uuid(resource_providers.c.uuid, compute_nodes.c.uuid)
     )
-    return frozenset(
-        row.id for row in sql.select_in_batches(connection, query, compute_nodes.c.host, hosts)
-    )
+    return frozenset(sql.scalars_in_batches(connection, query, compute_nodes.c.host, hosts))
 
 
 def aggregates_of_hosts(

@@ -30,7 +30,7 @@ from placement_sched.model.compute_node import COMPUTE_BINARY
 from placement_sched.model.provider import Inventory, Provider
 from placement_sched.store.compute.services import enabled_nodes
 from placement_sched.store.placement import aggregates, resource_classes
-from placement_sched.store.placement import inventories as stock
+from placement_sched.store.placement import inventories as inventory_store
 from placement_sched.store.placement import resource_providers as providers
 from placement_sched.store.placement import traits as placement_traits
 from placement_sched.store.placement.capacity import used_of, whole_capacity
@@ -179,7 +179,7 @@ def trees(
     tree_providers = sorted(map(Provider._make, rows))
     ids = [provider.id for provider in tree_providers]
     uuids = [provider.uuid for provider in tree_providers]
-    inventories_by_id = stock.by_provider_id(connection, ids)
+    inventories_by_id = inventory_store.by_provider_id(connection, ids)
     used = _used(connection, ids)
     carried = placement_traits.CARRIED.of_providers(connection, uuids)
     joined = aggregates.of_providers(connection, uuids)

@@ -206,6 +206,13 @@ def counts_on_hosts(
     return {(host, node): count for host, node, count in rows}
 
 
+def display_names(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
+    """Return the display names of recorded instances by uuid."""
+    query = select(_COLUMNS.uuid, _COLUMNS.display_name)
+    rows = sql.select_in_batches(connection, query, _COLUMNS.uuid, set(uuids))
+    return {uuid: name for uuid, name in rows if name}
+
+
 def record(
     connection: Connection,
     recorded: Sequence[Instance],
@@ -386,7 +393,9 @@ def short_id(*candidates: str | int | None) -> str | None:
 
 def of_rows(connection: Connection, rows: Iterable[Row[Any]]) -> tuple[Instance, ...]:
     """Return the instances of table rows, reading each shared flavor once."""
-    records = [row._asdict() for row in rows]
+    rows = list(rows)
+    names = rows[0]._fields if rows else ()  # Row._asdict would build them for each row
+    records = [dict(zip(names, row, strict=True)) for row in rows]
     digests = {row["flavor_digest"] for row in records} - {None}
     flavors = read_embedded(connection, digests) if digests else {}
     for row in records:

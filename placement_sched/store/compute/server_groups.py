@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Server groups and their members: the instances whose records name the group."""
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -12,7 +13,7 @@ from placement_sched.db import sql
 from placement_sched.db.tables import instances, server_groups
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_GROUP_MEMBERS
-from placement_sched.model.aggregates import MOST_PER_HOST, ServerGroup
+from placement_sched.model.aggregates import MAX_SERVER_PER_HOST, ServerGroup
 
 _GROUPS = server_groups.c
 _INSTANCES = instances.c
@@ -42,10 +43,31 @@ def by_name(connection: Connection, name: str, project_id: str | None) -> tuple[
     return tuple(map(_group, connection.execute(query.order_by(_GROUPS.id))))
 
 
-def of_instance(connection: Connection, uuid: str) -> str | None:
-    """Return the uuid of the group that an instance belongs to, or None."""
-    query = select(_GROUPS.uuid).join(instances, _INSTANCES.server_group == _GROUPS.uuid)
-    return connection.scalar(query.where(_INSTANCES.uuid == uuid))
+def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
+    """Return the uuid of the group of each instance that belongs to a group."""
+    query = select(_INSTANCES.uuid, _GROUPS.uuid).join(
+        server_groups, _INSTANCES.server_group == _GROUPS.uuid
+    )
+    return dict(map(tuple, sql.select_in_batches(connection, query, _INSTANCES.uuid, uuids)))
+
+
+def by_uuids(connection: Connection, uuids: Collection[str]) -> dict[str, ServerGroup]:
+    """Return the existing groups with their members, oldest first, and their hosts, by uuid."""
+    query = select(_INSTANCES.server_group, _INSTANCES.uuid, _INSTANCES.host)
+    members: defaultdict[str, dict[str, str | None]] = defaultdict(dict)
+    for group, uuid, host in sql.select_in_batches(
+        connection, query.order_by(_INSTANCES.id), _INSTANCES.server_group, uuids
+    ):
+        members[group][uuid] = host
+    rows = sql.select_in_batches(connection, select(server_groups), _GROUPS.uuid, uuids)
+    return {
+        row.uuid: replace(_group(row, members[row.uuid]), hosts=_hosts_of(members[row.uuid]))
+        for row in rows
+    }
+
+
+def _hosts_of(members: Mapping[str, str | None]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(host for host in members.values() if host is not None))
 
 
 def search(
@@ -83,9 +105,8 @@ def with_members(
     """
     query = select(_INSTANCES.uuid, _INSTANCES.host).where(_INSTANCES.server_group == group.uuid)
     rows = connection.execute(query.order_by(_INSTANCES.id)).all()
-    members = [row for row in rows if row.uuid not in without]
-    hosts = dict.fromkeys(host for _, host in members if host is not None)
-    return replace(group, members=tuple(uuid for uuid, _ in members), hosts=tuple(hosts))
+    members = {uuid: host for uuid, host in rows if uuid not in without}
+    return replace(group, members=tuple(members), hosts=_hosts_of(members))
 
 
 def is_current(connection: Connection, group: ServerGroup, own: Collection[str]) -> bool:
@@ -115,18 +136,14 @@ def lock(connection: Connection, uuid: str) -> bool:
 def lock_many(connection: Connection, uuids: Collection[str]) -> None:
     """Lock the rows of groups, as :func:`lock` does, in the order of their creation."""
     query = select(_GROUPS.id).order_by(_GROUPS.id).with_for_update()
-    ids = [
-        group_id for (group_id,) in sql.select_in_batches(connection, query, _GROUPS.uuid, uuids)
-    ]
+    ids = list(sql.scalars_in_batches(connection, query, _GROUPS.uuid, uuids))
     if sql.is_certification_based(connection):
         sql.change_in_batches(connection, _TOUCH, _GROUPS.id, ids)
 
 
 def existing_uuids(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
     """Return the uuids that belong to groups."""
-    return frozenset(
-        row.uuid for row in sql.select_in_batches(connection, _UUIDS, _GROUPS.uuid, uuids)
-    )
+    return frozenset(sql.scalars_in_batches(connection, _UUIDS, _GROUPS.uuid, uuids))
 
 
 def join(
@@ -144,7 +161,7 @@ def join(
     too many members.
     """
     if not lock(connection, uuid):
-        raise Invalid(f"There is no server group {uuid}", at=place)
+        raise Invalid(f"There is no server group {uuid}", json_path=place)
     is_member = _INSTANCES.server_group == uuid
     query_present = select(func.count()).where(_INSTANCES.uuid.in_(joining))
     if not records_stay:
@@ -158,7 +175,7 @@ def join(
     if count > max(MAX_GROUP_MEMBERS, count_before):
         raise Invalid(
             f"Server group {uuid} would have {count} members, at most {MAX_GROUP_MEMBERS} allowed",
-            at=place,
+            json_path=place,
         )
 
 
@@ -167,13 +184,13 @@ def put(connection: Connection, groups: Collection[ServerGroup], now: datetime) 
     rows = [
         {
             **{name: getattr(group, name) for name in ("uuid", *_ATTRIBUTES)},
-            MOST_PER_HOST: group.rules.get(MOST_PER_HOST),
+            MAX_SERVER_PER_HOST: group.rules.get(MAX_SERVER_PER_HOST),
             "created_at": now,
             "updated_at": now,
         }
         for group in groups
     ]
-    changing = (*_ATTRIBUTES, MOST_PER_HOST, "updated_at")
+    changing = (*_ATTRIBUTES, MAX_SERVER_PER_HOST, "updated_at")
     sql.insert_or_update(connection, server_groups, rows, key=("uuid",), changing=changing)
 
 
@@ -188,6 +205,6 @@ def _group(row: Row[Any], members: Collection[str] = ()) -> ServerGroup:
     max_per_host = row.max_server_per_host
     return ServerGroup(
         **{name: getattr(row, name) for name in ("uuid", *_ATTRIBUTES)},
-        rules={} if max_per_host is None else {MOST_PER_HOST: max_per_host},
+        rules={} if max_per_host is None else {MAX_SERVER_PER_HOST: max_per_host},
         members=tuple(members),
     )

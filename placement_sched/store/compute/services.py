@@ -145,14 +145,22 @@ def record_seen(connection: Connection, moments: Mapping[str, datetime], now: da
     ``now`` (a clock was ahead). One statement for each moment (and each 30 000 hosts), the earliest
     first.
     """
-    last_seen = _COLUMNS.last_seen_up
+    statement = update(services).where(_COLUMNS.binary == COMPUTE_BINARY)
+    raise_last_seen(connection, statement.values(updated_at=now), moments, now)
+
+
+def raise_last_seen(
+    connection: Connection, change: sa.Update, moments: Mapping[str, datetime], now: datetime
+) -> None:
+    """Set ``last_seen_up`` of hosts with ``change``, as described in :func:`record_seen`."""
+    columns = change.table.c
+    last_seen = columns.last_seen_up
     for moment, hosts in sorted(sql.grouped((at, host) for host, at in moments.items()).items()):
         is_wrong = or_(
             last_seen.is_(None), last_seen < moment, and_(last_seen > now, last_seen != moment)
         )
-        statement = update(services).where(_COLUMNS.binary == COMPUTE_BINARY, is_wrong)
-        new_values = statement.values(last_seen_up=moment, updated_at=now)
-        sql.change_in_batches(connection, new_values, _COLUMNS.host, sorted(hosts))
+        statement = change.where(is_wrong).values(last_seen_up=moment)
+        sql.change_in_batches(connection, statement, columns.host, sorted(hosts))
     host_changes.note(connection, moments)
 
 
@@ -229,8 +237,10 @@ def _service(row: Row[*tuple[Any, ...]]) -> Service:
 
 def _note_change(connection: Connection, ids: Collection[int]) -> None:
     """Record a change of services while their rows still exist."""
-    hosts = sql.select_in_batches(connection, select(_COLUMNS.host), _COLUMNS.id, sorted(ids))
-    host_changes.note(connection, (host for (host,) in hosts))
+    query = select(_COLUMNS.host)
+    host_changes.note(
+        connection, sql.scalars_in_batches(connection, query, _COLUMNS.id, sorted(ids))
+    )
 
 
 # The compute nodes with an enabled service are determined by two tables that only this service

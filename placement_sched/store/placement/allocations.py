@@ -139,12 +139,12 @@ def first_with_capacity(
         number: list(islice(amounts, sum(map(len, claim.allocations.values()))))
         for number, claim in claims_by_number.items()
     }
-    stock = capacity.read(
+    used_inventories = capacity.read(
         connection, {entry.place for requested in amounts_of.values() for entry in requested}
     )
     locked_ids = set(locked)
     for number, requested in amounts_of.items():
-        if not capacity.fits(stock, requested, held):
+        if not capacity.fits(used_inventories, requested, held):
             continue
         provider_ids = {entry.place[0] for entry in requested} - locked_ids
         may_deadlock = bool(provider_ids) and min(provider_ids) < max(locked_ids)

@@ -162,8 +162,8 @@ class Associations:
         self, connection: Connection, member_id: int, provider_ids: Iterable[int]
     ) -> frozenset[int]:
         query = select(self._provider).where(self._member == member_id)
-        rows = sql.select_in_batches(connection, query, self._provider, sorted(provider_ids))
-        return frozenset(row[0] for row in rows)
+        ids = sorted(provider_ids)
+        return frozenset(sql.scalars_in_batches(connection, query, self._provider, ids))
 
     def _remove(self, connection: Connection, member_id: int, provider_ids: Iterable[int]) -> None:
         statement = delete(self._pairs).where(self._member == member_id)

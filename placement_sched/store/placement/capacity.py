@@ -195,12 +195,14 @@ def _check_amounts(
             )
         requested[entry.place] += entry.amount
     for entry in amounts:
-        stock, own = used_inventories[entry.place], held.get(entry.place, 0)
-        if not may_change_usage(stock.inventory, stock.used - own, own, requested[entry.place]):
+        current = used_inventories[entry.place]
+        inventory, used = current.inventory, current.used
+        own, amount = held.get(entry.place, 0), requested[entry.place]
+        if not may_change_usage(inventory, used - own, own, amount):
             raise _exceeded(
                 entry,
-                f"exceed the capacity of {stock.inventory.capacity}, of which others use "
-                f"{stock.used - own}: {requested[entry.place]} requested.",
+                f"exceed the capacity of {inventory.capacity}, of which others use {used - own}: "
+                f"{amount} requested.",
             )
 
 

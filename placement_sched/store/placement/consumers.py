@@ -326,7 +326,7 @@ def check_allocation_limit(number: int, json_path: str | None) -> None:
         raise TooComplex(
             f"the consumers hold more than {MAX_HELD_AMOUNTS} amounts, which is the limit of one "
             f"request that names several",
-            at=json_path,
+            json_path=json_path,
         )
 
 

@@ -27,10 +27,10 @@ _AMOUNTS = tuple(
 _amounts_in = attrgetter(*_AMOUNTS)
 _FIELDS = ("resource_class", *_AMOUNTS, "created_at", "updated_at")
 
-_STOCK: Select[Any] = select(inventories, resource_classes.c.name).join(
+_INVENTORIES: Select[Any] = select(inventories, resource_classes.c.name).join(
     resource_classes, resource_classes.c.id == _COLUMNS.resource_class_id
 )
-_OF_PROVIDERS = _STOCK.where(
+_OF_PROVIDERS = _INVENTORIES.where(
     _COLUMNS.resource_provider_id.in_(bindparam("providers", expanding=True))
 ).order_by(_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
 # One statement for the provider and its inventories: two statements take nearly twice as long.
@@ -86,9 +86,9 @@ def by_provider_id(
     """Return inventories of providers (None: all) by provider id and class, without times."""
     rows: Iterable[Any]
     if ids is None:
-        rows = connection.execute(_STOCK)
+        rows = connection.execute(_INVENTORIES)
     else:
-        rows = sql.select_in_batches(connection, _STOCK, _COLUMNS.resource_provider_id, ids)
+        rows = sql.select_in_batches(connection, _INVENTORIES, _COLUMNS.resource_provider_id, ids)
     return sql.nested((row.resource_provider_id, row.name, _inventory(row)) for row in rows)
 
 

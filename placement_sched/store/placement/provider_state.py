@@ -16,10 +16,10 @@ from sqlalchemy import ColumnElement, Connection, Select
 
 from placement_sched.db import tables
 from placement_sched.db.collations import in_unicode
-from placement_sched.db.sql import ArrayText, array_text, batches, reuses_ids, select_in_batches
+from placement_sched.db.sql import ArrayText, array_text, batches, scalars_in_batches
 
 #: Number of providers per statement when all providers are read.
-AT_ONCE = 10_000
+PROVIDERS_PER_STATEMENT = 10_000
 
 _PROVIDER, _INVENTORY, _USED, _TRAITS, _AGGREGATES = range(5)
 _SEVERAL = 5
@@ -28,7 +28,7 @@ _SEVERAL = 5
 BATCH = 1000
 #: Number of provider ids per text. On MariaDB group_concat_max_len (1 MB) limits the text, which is
 #: enough for 1000 inventories of each provider.
-TOGETHER = 10
+PROVIDERS_PER_TEXT = 10
 
 #: A row of numbers or None; the row of a provider also contains its uuid.
 Row = Sequence[Any]
@@ -62,14 +62,12 @@ class ProviderSums(NamedTuple):
 class KnownNames:
     """The ids of all resource classes, traits and aggregates, by name or uuid.
 
-    ``ids_recur``: a new provider may get the id of a deleted provider. ``ignores_case``: the
-    database ignores the case of texts.
+    ``ignores_case``: the database ignores the case of texts.
     """
 
     classes: dict[str, int]
     traits: dict[str, int]
     aggregates: dict[str, int]
-    ids_recur: bool
     ignores_case: bool
 
 
@@ -78,7 +76,7 @@ def read_providers(connection: Connection, ids: Collection[int]) -> ProviderRows
     rows = ProviderRows()
     is_array = connection.dialect.name == "postgresql"
     statement = _statement(connection.dialect.name, whole=False)
-    for batch in batches(sorted(ids), AT_ONCE // 2):
+    for batch in batches(sorted(ids), PROVIDERS_PER_STATEMENT // 2):
         _read_into(connection, statement, {"ids": array_text(batch) if is_array else batch}, rows)
     return rows
 
@@ -91,7 +89,7 @@ def read_all_providers(connection: Connection) -> Iterator[ProviderRows]:
     key = tables.resource_providers.c.id
     ids = connection.scalars(sa.select(key).order_by(key)).all()
     statement = _statement(connection.dialect.name, whole=True)
-    for batch in batches(ids, AT_ONCE):
+    for batch in batches(ids, PROVIDERS_PER_STATEMENT):
         rows = ProviderRows()
         _read_into(connection, statement, {"first": batch[0], "last": batch[-1]}, rows)
         yield rows
@@ -103,13 +101,17 @@ def read_sums(connection: Connection) -> dict[int, ProviderSums]:
     Batch N is the ids from N * :data:`BATCH` to (N + 1) * :data:`BATCH` - 1. Allocations without an
     inventory are ignored. Executes two statements.
     """
-    provider, stock, usage = tables.resource_providers.c, tables.inventories.c, tables.allocations.c
+    provider, inventory, usage = (
+        tables.resource_providers.c,
+        tables.inventories.c,
+        tables.allocations.c,
+    )
     batch, generation = provider.id // BATCH, sa.func.coalesce(provider.generation, 0)
     query = sa.select(batch, sa.func.count(), sa.func.sum(generation)).group_by(batch)
     allocation_batch = usage.resource_provider_id // BATCH
     is_same_inventory = sa.and_(
-        stock.resource_provider_id == usage.resource_provider_id,
-        stock.resource_class_id == usage.resource_class_id,
+        inventory.resource_provider_id == usage.resource_provider_id,
+        inventory.resource_class_id == usage.resource_class_id,
     )
     used = (
         sa.select(allocation_batch, sa.func.sum(usage.used))
@@ -126,13 +128,12 @@ def read_sums(connection: Connection) -> dict[int, ProviderSums]:
 def ids_in(connection: Connection, numbers: Collection[int]) -> set[int]:
     """Return the ids of existing providers in the batches with these numbers."""
     key = tables.resource_providers.c.id
-    rows = select_in_batches(connection, sa.select(key), key // BATCH, numbers)
-    return {row[0] for row in rows}
+    return set(scalars_in_batches(connection, sa.select(key), key // BATCH, numbers))
 
 
 def no_names(connection: Connection) -> KnownNames:
     """Return no names, for provider columns that are not used for summaries."""
-    return KnownNames({}, {}, {}, ids_recur=False, ignores_case=_ignores_case(connection))
+    return KnownNames({}, {}, {}, ignores_case=_ignores_case(connection))
 
 
 def _ignores_case(connection: Connection) -> bool:
@@ -141,7 +142,6 @@ def _ignores_case(connection: Connection) -> bool:
 
 def read_names(connection: Connection, *, with_aggregates: bool = True) -> KnownNames:
     """Return the ids of all names, in a single statement."""
-    reuse = reuses_ids(connection, tables.resource_providers)
     columns = (
         tables.resource_classes.c.name,
         tables.traits.c.name,
@@ -151,18 +151,11 @@ def read_names(connection: Connection, *, with_aggregates: bool = True) -> Known
         sa.select(sa.literal(kind), column.table.c.id, in_unicode(column))
         for kind, column in enumerate(columns if with_aggregates else columns[:-1])
     ]
-    parts.append(sa.select(sa.literal(len(columns)), sa.case((reuse, 1), else_=0), sa.literal("")))
-    ids_by_kind: tuple[dict[str, int], ...] = ({}, {}, {}, {})
+    ids_by_kind: tuple[dict[str, int], ...] = ({}, {}, {})
     for kind, key, name in connection.execute(sa.union_all(*parts)).all():
         ids_by_kind[kind][name] = key
-    classes, traits, aggregates, recur = ids_by_kind
-    return KnownNames(
-        classes,
-        traits,
-        aggregates,
-        ids_recur=bool(recur[""]),
-        ignores_case=_ignores_case(connection),
-    )
+    classes, traits, aggregates = ids_by_kind
+    return KnownNames(classes, traits, aggregates, ignores_case=_ignores_case(connection))
 
 
 def _read_into(
@@ -171,7 +164,7 @@ def _read_into(
     """Append the rows of a statement to the lists of ``into``."""
     texts = connection.scalars(statement, parameters).all()
     lists = [into.providers, into.inventories, into.used, into.traits, into.aggregates]
-    for batch in batches(texts, AT_ONCE):
+    for batch in batches(texts, PROVIDERS_PER_STATEMENT):
         for row in orjson.loads(f"[[{'],['.join(batch)}]]"):
             lists[row[0]].append(row[1:])
 
@@ -193,7 +186,7 @@ def _statement(dialect: str, *, whole: bool) -> sa.CompoundSelect[*tuple[Any, ..
 
     def rows(kind: int, owner: ColumnElement[int], *values: ColumnElement[Any]) -> Select[str, int]:
         line = _joined(dialect, [sa.literal_column(str(kind)), owner, *values])
-        part = (owner // TOGETHER).label("part")
+        part = (owner // PROVIDERS_PER_TEXT).label("part")
         return sa.select(in_unicode(line).label("line"), part).where(is_selected(owner))
 
     def id_lists(kind: int, key: ColumnElement[int], value: ColumnElement[int]) -> Select[str, int]:

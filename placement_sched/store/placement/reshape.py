@@ -64,10 +64,10 @@ def write(
     # Read once, as no other transaction changes the inventories of a locked provider.
     existing = inventories.find(connection, wanted)
     inventories.put(connection, wanted, now, existing)
-    filled = [provider_id for provider_id, stock in wanted.items() if stock]
+    filled = [provider_id for provider_id, rows in wanted.items() if rows]
     resource_providers.bump_generations(connection, filled, now)
     allocations.replace(connection, claims, now)
-    remaining = {(key, row.resource_class) for key, stock in wanted.items() for row in stock}
+    remaining = {(key, row.resource_class) for key, rows in wanted.items() for row in rows}
     gone = sql.grouped(existing.keys() - remaining)
     # In the order of the request: the error names the first inventory in use.
     to_remove = {key: set(gone[key]) for key in wanted if key in gone}

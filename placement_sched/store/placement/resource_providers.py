@@ -27,6 +27,14 @@ GENERATION_CHANGED = (
 )
 
 
+class GenerationConflict(ConcurrentUpdate):
+    """A provider has another generation. ``generations`` names both in a sentence."""
+
+    def __init__(self, generations: str) -> None:
+        super().__init__(f"{generations} {GENERATION_CHANGED}")
+        self.generations = generations
+
+
 @dataclass(frozen=True, slots=True)
 class NewProvider:
     """A provider to create, as a root if it has no parent."""
@@ -239,10 +247,9 @@ def check_generation(uuid: str, current: int, sent: int) -> None:
         raise _generation_conflict(uuid, f"at {current}", sent)
 
 
-def _generation_conflict(uuid: str, position: str, sent: int) -> ConcurrentUpdate:
-    return ConcurrentUpdate(
-        f"resource provider generation conflict: {uuid} is {position}, {sent} was given. "
-        f"{GENERATION_CHANGED}"
+def _generation_conflict(uuid: str, position: str, sent: int) -> GenerationConflict:
+    return GenerationConflict(
+        f"resource provider generation conflict: {uuid} is {position}, {sent} was given."
     )
 
 

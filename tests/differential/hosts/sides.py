@@ -20,8 +20,8 @@ from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_manager import RecordedInstances, named_instances
 from placement_sched.scheduler.host_state import HostState, make_host_state, service_view
-from placement_sched.scheduler.narrowing import check_request
 from placement_sched.scheduler.plugins import make_full_conf, plugins_for
+from placement_sched.scheduler.request_filtering import check_request
 from placement_sched.scheduler.weighing import WeighRun, run_weighers
 from placement_sched.scheduler.weights import BaseHostWeigher
 from placement_sched.schemas.formats import moment

@@ -85,7 +85,7 @@ def _excluded_names_differ(seen: NovaAnswers, found: Differences) -> set[str]:
     return {"in_tree", "limit", "fallback in_tree", "fallback limit"} if nobody else set()
 
 
-def _limit_with_cell(seen: NovaAnswers, found: Differences) -> set[str]:
+def _explain_uncut_limit_of_a_cell(seen: NovaAnswers, found: Differences) -> set[str]:
     told = seen.asked.request_spec.get("requested_destination") or {}
     uncut = told.get("cell") and all(found[one][0] is None for one in found.keys() & _LIMITS)
     return _LIMITS if uncut else set()
@@ -243,7 +243,7 @@ EXPLANATIONS = (
         "a request for a cell has no limit of candidates",
         "Its candidates are of all cells, and the limit could remove those of the cell. nova "
         "applies max_placement_results before it looks at cells.",
-        _limit_with_cell,
+        _explain_uncut_limit_of_a_cell,
     ),
     Explanation(
         "an invalid PCI alias is refused when it is read",

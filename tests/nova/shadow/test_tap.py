@@ -78,7 +78,7 @@ def test_queue_is_named_for_its_purpose_and_deleted_with_its_consumer(broker, ex
 
 
 def test_queue_length_is_limited(monkeypatch, broker, exchange, rpc_caller):
-    monkeypatch.setattr(tapping, "MOST", 10)
+    monkeypatch.setattr(tapping, "MAX_MESSAGES", 10)
     stuck, first = threading.Event(), threading.Event()
 
     def handle(_body):

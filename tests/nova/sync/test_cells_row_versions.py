@@ -25,7 +25,7 @@ def test_row_of_the_current_second_is_read_again(moment):
     marks, rows = RowVersions(), {"a": (moment, 1)}
     marks.note(rows, rows, NOW)
     assert marks.to_read(rows) == ("a",)
-    assert marks.to_read(rows, settling=False) == ()
+    assert marks.to_read(rows, is_round=False) == ()
     marks.note(rows, rows, NOW + timedelta(seconds=5))
     assert marks.to_read(rows) == ()
 

@@ -68,7 +68,7 @@ def test_emoji_in_names_is_stored_as_a_placeholder(
         assert host_aggregates.by_id(connection, number).name == f"racks ? ({number})"
         assert server_groups.by_uuid(connection, group).name == "pair ?"
         assert services.by_hosts(connection, ["cn1"])["cn1"].disabled_reason == "fan ?"
-    reasons = {misfit.place: misfit.reason for misfit in findings.misfits}
+    reasons = {issue.place: issue.reason for issue in findings.issues}
     assert "cannot store the character" in reasons[f"instance {uuid}"]
     assert f"server group {group}" in reasons
     assert narrow_charset_follower.compare().differing == 0
@@ -98,7 +98,7 @@ def test_aggregate_with_unstorable_metadata_is_skipped_and_named(
     findings = narrow_charset_follower.full()
     with narrow_charset_database.read() as connection:
         assert [one.id for one in host_aggregates.snapshot(connection)] == [good]
-    (reason,) = [misfit.reason for misfit in findings.misfits if "aggregate bad" in misfit.place]
+    (reason,) = [issue.reason for issue in findings.issues if "aggregate bad" in issue.place]
     assert "of its metadata 'note'" in reason
     assert bad != good
 
@@ -130,7 +130,7 @@ def test_host_with_unstorable_name_is_skipped_everywhere(
         nodes = {one.host for one in compute_nodes.search(connection)}
         assert host_aggregates.by_id(connection, number).hosts == {"cn1"}
     assert nodes == {"cn1"}
-    places = {misfit.place.split(" (")[0] for misfit in findings.misfits}
+    places = {issue.place.split(" (")[0] for issue in findings.issues}
     assert {f"nova-compute of host {bad}", f"compute node {bad}"} <= places
     assert bad in findings.unread
     assert narrow_charset_follower.compare().differing == 0
@@ -149,7 +149,7 @@ def test_node_report_with_an_emoji_is_stored(
     narrow_charset_database, narrow_charset_follower, nova, values
 ):
     nova.add_host("cn1", **values)
-    assert not narrow_charset_follower.full().misfits
+    assert not narrow_charset_follower.full().issues
     with narrow_charset_database.read() as connection:
         (node,) = compute_nodes.search(connection)
     assert EMOJI in f"{node.stats} {node.cpu_info} {node.hypervisor_type}"
@@ -178,7 +178,7 @@ def test_instance_with_an_emoji_keeps_its_earlier_record(
             assert instances.by_uuid(connection, known).host == "cn1"
             assert instances.by_uuid(connection, other).vm_state == "stopped"
             assert not instances.by_uuids(connection, [new])
-        places = {one.place for one in findings.misfits}
+        places = {one.place for one in findings.issues}
         assert places == {f"instance {known}", f"instance {new}"}
 
 
@@ -187,7 +187,7 @@ def test_flavor_with_an_emoji_is_stored_unchanged(
 ):
     nova.add_host("cn1")
     uuid = nova.add_instance("cn1", flavor=build_flavor_json(f"m1.{EMOJI}"))
-    assert not narrow_charset_follower.full().misfits
+    assert not narrow_charset_follower.full().issues
     with narrow_charset_database.read() as connection:
         assert instances.by_uuid(connection, uuid).flavor["name"] == f"m1.{EMOJI}"
 
@@ -203,7 +203,7 @@ def test_unstorable_cell_and_group_are_skipped(
     with narrow_charset_database.read() as connection:
         assert [one.name for one in cells.all_cells(connection)] == ["one ?"]
         assert server_groups.by_uuid(connection, group) is None
-    assert len({one.place for one in findings.misfits}) == 2
+    assert len({one.place for one in findings.issues}) == 2
     assert narrow_charset_follower.compare().differing == 0
 
 

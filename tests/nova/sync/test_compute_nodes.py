@@ -40,9 +40,9 @@ def test_unreadable_node_is_named_and_other_nodes_sync(
     nova.add_host("cn1", **{column: value})
     nova.add_host("cn2")
     findings = follower.full()
-    (misfit,) = findings.misfits
-    assert misfit.place.startswith("compute node cn1 (")
-    assert fault in misfit.reason
+    (issue,) = findings.issues
+    assert issue.place.startswith("compute node cn1 (")
+    assert fault in issue.reason
     assert read_nodes().keys() == {"cn2"}
 
 
@@ -64,7 +64,7 @@ def test_unset_ratio_comes_from_the_configuration(make_follower, nova, read_node
 def test_unset_text_columns_are_empty(follower, nova, read_nodes):
     names = ("stats", "metrics", "pci_stats", "numa_topology", "supported_instances", "host_ip")
     nova.add_host("cn1", **dict.fromkeys(names))
-    assert follower.full().misfits == ()
+    assert follower.full().issues == ()
     node = read_nodes()["cn1"]
     assert (node.stats, node.metrics, node.pci_device_pools) == ({}, (), ())
     assert (node.numa_topology, node.host_ip) == (None, None)
@@ -74,7 +74,7 @@ def test_old_formats_of_pools_and_topology_are_read(follower, nova, read_nodes):
     pool = {"vendor_id": "8086", "product_id": "1520", "count": 1, "numa_node": None}
     cell = {"id": 0, "cpuset": [0, 1], "pcpuset": [], "memory": 1024}
     nova.add_host("cn1", pci_stats=json.dumps([pool]), numa_topology=json.dumps({"cells": [cell]}))
-    assert follower.full().misfits == ()
+    assert follower.full().issues == ()
     assert read_nodes()["cn1"].pci_device_pools[0]["count"] == 1
     assert read_nodes()["cn1"].numa_topology["cells"][0]["cpuset"] == [0, 1]
 
@@ -147,9 +147,9 @@ def test_two_nodes_can_swap_names(follower, nova, read_nodes):
 def test_unmapped_host_is_reported(follower, nova):
     nova.add_host("cn1")
     nova.api.remove("host_mappings", host="cn1")
-    (misfit,) = follower.full().misfits
-    assert misfit.place == "host cn1"
-    assert "discover_hosts" in misfit.reason
+    (issue,) = follower.full().issues
+    assert issue.place == "host cn1"
+    assert "discover_hosts" in issue.reason
 
 
 def test_a_round_records_heartbeats(follower, nova, read_nodes, service):
@@ -207,5 +207,5 @@ def test_unchanged_nodes_are_not_written_again(follower, nova, read_nodes):
 def test_invalid_pci_pool_is_reported(follower, nova):
     text = json.dumps(wrap_object("PciDevicePoolList", "1.1", {"objects": [7]}))
     nova.add_host("cn1", pci_stats=text)
-    (misfit,) = follower.full().misfits
-    assert "$.pci_device_pools" in misfit.reason
+    (issue,) = follower.full().issues
+    assert "$.pci_device_pools" in issue.reason

@@ -125,5 +125,5 @@ def test_unreadable_server_group_is_reported(follower, nova):
     nova.add_group("none", policy=None)
     nova.add_group("old", policy="legacy")
     nova.add_group("wrong", max_server_per_host="many")
-    reasons = sorted(one.reason for one in follower.full().misfits)
+    reasons = sorted(one.reason for one in follower.full().issues)
     assert ["no policy" in reasons[1], "legacy" in reasons[2], "many" in reasons[0]] == [True] * 3

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.all_databases
 
 
 def misfit_reasons(findings):
-    return {misfit.place: misfit.reason for misfit in findings.misfits}
+    return {issue.place: issue.reason for issue in findings.issues}
 
 
 def recorded_nodes(database):

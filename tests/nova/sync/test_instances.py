@@ -237,7 +237,7 @@ def test_too_long_metadata_are_reported_and_left_out(follower, nova, metadata_of
     keys = {f"key{number}": "x" * 200 for number in range(MAX_METADATA_CHARACTERS // 200)}
     set_metadata(nova, uuid, "instance_metadata", **keys)
     set_metadata(nova, uuid, "instance_system_metadata", preemptible="true")
-    (issue,) = follower.full().misfits
+    (issue,) = follower.full().issues
     assert f"metadata has more than {MAX_METADATA_CHARACTERS} characters" in issue.reason
     assert metadata_of(uuid) == ({}, {"preemptible": "true"})
     assert follower.compare().differing == 0

@@ -10,7 +10,6 @@ from oslo_config import cfg
 
 from placement_sched.config.options.notifications import oslo_messaging
 from placement_sched.errors import Invalid
-from placement_sched.nova.instances import instances_of
 from placement_sched.nova.objects import (
     aggregate_of,
     aggregates_of,
@@ -18,7 +17,7 @@ from placement_sched.nova.objects import (
     to_remote_failure,
 )
 from placement_sched.nova.request_spec import document_of
-from placement_sched.nova.selections import dictionaries_of, primitives_of
+from placement_sched.nova.rpc import dictionaries_of, instances_of, primitives_of
 from tests.nova.wire.alike import unify_empty_values
 from tests.nova.wire.answers import build_answer, build_selection
 

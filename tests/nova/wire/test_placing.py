@@ -10,7 +10,7 @@ from placement_sched.api.scheduler.request_schema import REQUEST_SPEC
 from placement_sched.errors import NoValidHost
 from placement_sched.nova.objects import primitive_of
 from placement_sched.nova.request_spec import document_of
-from placement_sched.nova.selections import primitives_of
+from placement_sched.nova.rpc import primitives_of
 from tests.conftest import make_settings
 from tests.nova.wire.recorded import recorded_object
 from tests.support.scheduling import instance, report
@@ -68,7 +68,7 @@ def scheduler(sqlite_url, make_app):
 
 def hosts_of(scheduler, number, **fields):
     document = document_of(build_request(**fields), [instance(number)])
-    (some,) = primitives_of(scheduler.select_destinations(document, alternates=True))
+    (some,) = primitives_of(scheduler.select_destinations(document, alternates=True).answer)
     return [one["nova_object.data"]["service_host"] for one in some]
 
 

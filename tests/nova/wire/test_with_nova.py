@@ -12,9 +12,8 @@ import pytest
 from placement_sched import errors
 from placement_sched.config.options.notifications import oslo_messaging
 from placement_sched.model.image import READERS, Image
-from placement_sched.nova import instances, objects, request_spec
+from placement_sched.nova import objects, request_spec, rpc
 from placement_sched.nova import request_spec as request_spec_module
-from placement_sched.nova.instances import instances_of
 from placement_sched.nova.objects import (
     NEWEST,
     ObjectType,
@@ -24,7 +23,7 @@ from placement_sched.nova.objects import (
     to_remote_failure,
 )
 from placement_sched.nova.request_spec import IMAGE
-from placement_sched.nova.selections import dictionaries_of, primitives_of
+from placement_sched.nova.rpc import dictionaries_of, instances_of, primitives_of
 from tests.nova.wire import understood
 from tests.nova.wire.alike import unify_empty_values, with_sorted_sets
 from tests.nova.wire.answers import NODES, PORT, REBUILD, WHOLE
@@ -187,7 +186,7 @@ def test_no_image_property_is_unknown_to_nova(newest_nova):
     assert set(newest_nova("fields", "ImageMetaProps")) >= IMAGE_PROPERTIES
 
 
-@pytest.mark.parametrize("module", [request_spec, request_spec_module, objects, instances])
+@pytest.mark.parametrize("module", [request_spec, request_spec_module, objects, rpc])
 def test_parsed_fields_exist_in_nova(newest_nova, module):
     types = [one for one in vars(module).values() if isinstance(one, ObjectType)]
     assert types

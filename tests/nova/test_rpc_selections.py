@@ -3,7 +3,7 @@
 
 import json
 
-from placement_sched.nova.selections import dictionaries_of, primitives_of
+from placement_sched.nova.rpc import dictionaries_of, primitives_of
 from tests.nova.wire.answers import CELL, NODES, REBUILD, WHOLE, build_answer, build_selection
 
 DATA = "nova_object.data"

@@ -6,7 +6,6 @@ from datetime import datetime
 import pytest
 
 from placement_sched.model.instance import HostInstance
-from placement_sched.nova.instances import host_of, image_of, instances_of, uuid_of, uuids_of
 from placement_sched.nova.objects import (
     UnknownVersion,
     UnreadableObject,
@@ -14,6 +13,7 @@ from placement_sched.nova.objects import (
     aggregates_of,
     primitive_of,
 )
+from placement_sched.nova.rpc import host_of, image_of, instances_of, uuid_of, uuids_of
 from tests.nova.wire.recorded import paths_in, recorded_object, with_changed
 
 UUID = "AAAAAAAA-0000-4000-8000-000000000001"
