@@ -36,6 +36,11 @@ def aggregate_metadata_get_by_host(
     return dict(values)
 
 
+def aggregate_values_from_db(context: Any, host: str, key_name: str) -> set[str]:
+    """Return the values of a metadata key of the aggregates of a host (nova of 2014)."""
+    return aggregate_metadata_get_by_host(context, host, key_name).get(key_name, set())
+
+
 def aggregate_metadata_get_by_metadata_key(
     context: Any, aggregate_id: int, key: str
 ) -> dict[str, set[str]]:
@@ -55,7 +60,7 @@ def aggregate_host_get_by_metadata_key(context: Any, key: str) -> dict[str, set[
 
 def compute_node_get_all(context: Any) -> Sequence[ComputeNode]:
     """Return all compute nodes."""
-    return list(get_cloud().nodes.values())
+    return get_cloud().all_nodes()
 
 
 def instance_get_all_by_host(

@@ -55,7 +55,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     **{f"nova.objects.{name}": (f"{_SHIM}.objects",) for name in _OBJECTS},
     "nova.openstack": (),
     "nova.openstack.common": (),
-    "nova.openstack.common.cfg": ("oslo_config.cfg",),
+    "nova.openstack.common.cfg": (f"{_SHIM}.conf", "oslo_config.cfg"),
     "nova.openstack.common.gettextutils": (f"{_SHIM}.i18n",),
     "nova.openstack.common.importutils": ("oslo_utils.importutils",),
     "nova.openstack.common.jsonutils": ("oslo_serialization.jsonutils",),
@@ -65,14 +65,15 @@ MODULES: dict[str, tuple[str, ...]] = {
     "nova.scheduler.client": (),
     "nova.scheduler.client.report": (f"{_SHIM}.report_client",),
     "nova.scheduler.filters": (f"{_SCHEDULER}.filters",),
+    "nova.scheduler.filters.utils": (f"{_SCHEDULER}.filters.utils", f"{_SHIM}.db"),
     "nova.scheduler.host_manager": (f"{_SCHEDULER}.host_state",),
     "nova.scheduler.utils": (f"{_SHIM}.functions", f"{_SCHEDULER}.utils"),
     "nova.scheduler.weights": (f"{_SCHEDULER}.weights",),
     "nova.utils": (f"{_SHIM}.functions",),
     "nova.weights": (f"{_SHIM}.weights",),
     "oslo": (),
-    "oslo.config": ("oslo_config",),
-    "oslo.config.cfg": ("oslo_config.cfg",),
+    "oslo.config": (),
+    "oslo.config.cfg": (f"{_SHIM}.conf", "oslo_config.cfg"),
     "oslo.serialization": ("oslo_serialization",),
     "oslo.serialization.jsonutils": ("oslo_serialization.jsonutils",),
     "oslo.utils": ("oslo_utils",),
@@ -167,11 +168,15 @@ class _ShimLoader(Loader):
         sources = [import_module(source) for source in sources_of(module.__name__) or ()]
         for source in reversed(sources):
             names = {key: value for key, value in vars(source).items() if key[:2] != "__"}
-            vars(module).update(names)
+            # A submodule may have further names, and is imported by its name of nova.
+            submodules = {key for key in names if f"{source.__name__}.{key}" in sys.modules}
+            vars(module).update({key: names[key] for key in names.keys() - submodules})
         for file in fork_files(module.__name__):
             exec(compile(file.read_text(), str(file), "exec"), vars(module))  # noqa: S102 - a module
 
         def get_missing(name: str) -> Any:
+            if not name.startswith("__") and sources_of(f"{module.__name__}.{name}") is not None:
+                return import_module(f"{module.__name__}.{name}")
             for source in sources:
                 if hasattr(source, "__getattr__"):
                     return source.__getattr__(name)

@@ -1,31 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cloud that look-ups of plugins read, as a snapshot per request."""
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from functools import cached_property
-from typing import Any, Protocol
+from functools import cached_property, partial
+from typing import Any, Generic, Protocol, TypeVar
 
-from placement_sched.candidates.providers import ProviderSource
+from placement_sched.candidates.providers import InventoryValues, ProviderSource
+from placement_sched.db import sql
 from placement_sched.db.transaction import Connection
 from placement_sched.model.aggregates import HostAggregate, ServerGroup
-from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode, Service
+from placement_sched.model.caller import set_host_reader
+from placement_sched.model.compute_node import ComputeNode, Service
 from placement_sched.model.instance import HostInstance, NovaCell
-from placement_sched.model.provider import Inventory, Provider
+from placement_sched.scheduler.host_state import NO_SERVICE, HostState
 from placement_sched.scheduler.nova_shim.exception import NovaException
-from placement_sched.store.compute import cells, compute_nodes, instances, server_groups, services
-from placement_sched.store.placement import inventories, resource_providers
+from placement_sched.store.compute import cells, instances, server_groups
+
+T = TypeVar("T")
+#: Number of objects outside of the request that are read alone, before all others are read at once.
+#: A look-up of a single host by a hint must not read the cloud.
+_MAX_SINGLE_READS = 10
 
 
 class CloudView(Protocol):
     """The part of the view of a request that look-ups use."""
 
     connection: Connection
+    memory: Any
 
     @property
     def aggregates(self) -> Any:
         """The host aggregates, also by host."""
+
+    @property
+    def host_versions(self) -> Mapping[int, int]:
+        """The versions of all parts of the hosts."""
 
     @property
     def providers(self) -> ProviderSource:
@@ -41,17 +51,69 @@ class CloudView(Protocol):
 _CLOUD: ContextVar["Cloud | None"] = ContextVar("the cloud of the request", default=None)
 
 
+class _Batch(Generic[T]):
+    """Objects of a kind by key, read for all hosts of the request at once.
+
+    ``read`` returns the existing objects with these keys. ``list_keys`` returns the keys to read at
+    once, and ``list_all_keys`` the keys to read if a plugin uses many others.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[Collection[str]], Mapping[str, T]],
+        list_keys: Callable[[], Collection[str]],
+        list_all_keys: Callable[[], Collection[str]],
+    ) -> None:
+        self._read, self._list_keys, self._list_all_keys = read, list_keys, list_all_keys
+        self._objects: dict[str, T | None] = {}
+        self._single_reads = 0
+
+    def get(self, key: str) -> T | None:
+        """Return the object with a key, or None."""
+        if key not in self._objects:
+            keys = self._list_keys()
+            if key not in keys:
+                self._single_reads += 1
+                is_last = self._single_reads == _MAX_SINGLE_READS
+                keys = {key, *self._list_all_keys()} if is_last else {key}
+            self._objects |= {**dict.fromkeys(keys), **self._read(keys)}
+        return self._objects[key]
+
+
 class Cloud:
     """The hosts, instances, aggregates and providers of a request.
 
-    Each kind is read with a single statement on first use, for any number of hosts.
+    ``hosts`` are the host states that the request filters. Each kind of object is read for all of
+    them at once on first use, from the caches of the process if possible.
     """
 
-    def __init__(self, view: CloudView) -> None:
+    def __init__(self, view: CloudView, hosts: Sequence[HostState] = ()) -> None:
         self.view = view
         self.connection = view.connection
-        self._traits: dict[str, frozenset[str]] = {}
-        self._instances: dict[str, HostInstance] = {}
+        self._hosts: dict[str, Any] = {host.host: host for host in hosts}
+        uuids = {str(host.uuid) for host in hosts}
+
+        def by_node(read: Callable[[Collection[str]], Mapping[str, T]]) -> _Batch[T]:
+            return _Batch(read, lambda: uuids, lambda: self.node_names)
+
+        self.nodes = by_node(self._read_nodes)
+        self.generations = by_node(self._read_generations)
+        self.traits = by_node(self._read_traits)
+        self.inventories = by_node(self._read_inventories)
+        self.provider_aggregates = by_node(view.provider_aggregates)
+        self.services = _Batch(
+            self._read_services, lambda: self._hosts, lambda: self._uuids_by_host
+        )
+        self._instances_on = _Batch(self._read_instances_on, tuple, lambda: self._uuids_by_host)
+        self._instances = _Batch(self._read_instances, tuple, lambda: self._own_instances)
+        self._group_uuids = _Batch(
+            partial(server_groups.of_instances, view.connection),
+            lambda: self._own_instances if self._has_instances else (),
+            lambda: self._own_instances,
+        )
+        self.groups = _Batch(
+            partial(server_groups.by_uuids, view.connection), tuple, lambda: self.named_groups
+        )
 
     @property
     def aggregates(self) -> Sequence[HostAggregate]:
@@ -64,103 +126,111 @@ class Cloud:
         return aggregates
 
     @cached_property
-    def nodes(self) -> Mapping[str, ComputeNode]:
-        """Return all compute nodes by uuid."""
-        return {node.uuid: node for node in compute_nodes.search(self.connection)}
+    def node_names(self) -> Mapping[str, tuple[str, str]]:
+        """Return host and hypervisor hostname of all nodes, by uuid."""
+        names: Mapping[str, tuple[str, str]] = self.view.memory.node_names.current(self.connection)
+        return names
 
     @cached_property
-    def nodes_by_host(self) -> Mapping[str, Sequence[ComputeNode]]:
-        """Return the compute nodes of each host."""
-        nodes: defaultdict[str, list[ComputeNode]] = defaultdict(list)
-        for node in self.nodes.values():
-            nodes[node.host].append(node)
+    def _uuids_by_host(self) -> Mapping[str, Sequence[str]]:
+        return sql.grouped((host, uuid) for uuid, (host, _) in self.node_names.items())
+
+    def _read_nodes(self, uuids: Collection[str]) -> Mapping[str, ComputeNode]:
+        nodes: Mapping[str, ComputeNode] = self.view.memory.nodes.get(
+            self.connection, uuids, self.view.host_versions
+        )
         return nodes
 
-    @cached_property
-    def services(self) -> Mapping[str, Service]:
-        """Return the nova-compute service of each host."""
-        computes = services.search(self.connection, binary=COMPUTE_BINARY)
-        return {service.host: service for service in computes}
+    def all_nodes(self) -> list[ComputeNode]:
+        """Return all compute nodes, by uuid."""
+        nodes = self._read_nodes(self.node_names)
+        return [nodes[uuid] for uuid in sorted(nodes)]
+
+    def nodes_of(self, host: str) -> list[ComputeNode]:
+        """Return the compute nodes of a host, by uuid."""
+        nodes = map(self.nodes.get, sorted(self._uuids_by_host.get(host, ())))
+        return [node for node in nodes if node is not None]
+
+    def _read_services(self, hosts: Collection[str]) -> Mapping[str, Service]:
+        views = self.view.memory.services.get(self.connection, hosts, self.view.host_versions)
+        return {host: Service(**view) for host, view in views.items() if view is not NO_SERVICE}
+
+    def instances_on(self, host: str) -> Iterable[HostInstance]:
+        """Return the recorded instances on a host."""
+        if host in self._hosts:
+            recorded: Iterable[HostInstance] = self._hosts[host].instances.recorded()
+            return recorded
+        return self._instances_on.get(host) or ()
+
+    def _read_instances_on(self, hosts: Collection[str]) -> Mapping[str, Sequence[HostInstance]]:
+        records = instances.by_hosts(self.connection, hosts)
+        host_instances = instances.host_instances(self.connection, records)
+        return sql.grouped((instance.host, instance) for instance in host_instances)
+
+    @property
+    def _has_instances(self) -> bool:
+        """Return whether the instances on the hosts of the request are read already."""
+        return any(host.instances.is_read for host in self._hosts.values())
 
     @cached_property
-    def instances_by_host(self) -> Mapping[str, Sequence[HostInstance]]:
-        """Return the instances on each host."""
-        by_host: defaultdict[str, list[HostInstance]] = defaultdict(list)
-        records = instances.by_hosts(self.connection, self.nodes_by_host)
-        for instance in instances.host_instances(self.connection, records):
-            by_host[str(instance.host)].append(instance)
-            self._instances[instance.uuid] = instance
-        return by_host
+    def _own_instances(self) -> Mapping[str, HostInstance]:
+        return {each.uuid: each for host in self._hosts for each in self.instances_on(host)}
 
-    def instances(self, uuids: Collection[str]) -> Sequence[HostInstance]:
-        """Return the recorded instances with these uuids."""
-        if missing := [uuid for uuid in uuids if uuid not in self._instances]:
-            records = instances.by_uuids(self.connection, missing)
-            for instance in instances.host_instances(self.connection, records):
-                self._instances[instance.uuid] = instance
-        return [self._instances[uuid] for uuid in uuids if uuid in self._instances]
+    def instance(self, uuid: str) -> HostInstance | None:
+        """Return a recorded instance, or None."""
+        own = self._own_instances.get(uuid) if self._has_instances else None
+        return own or self._instances.get(uuid)
+
+    def host_of_instance(self, uuid: str) -> str | None:
+        """Return the host of a recorded instance, or None."""
+        if self.connection.closed:
+            return None
+        instance = self.instance(uuid)
+        return None if instance is None else instance.host
+
+    def _read_instances(self, uuids: Collection[str]) -> Mapping[str, HostInstance]:
+        records = instances.by_uuids(self.connection, uuids)
+        return {each.uuid: each for each in instances.host_instances(self.connection, records)}
 
     @cached_property
-    def groups(self) -> Mapping[str, ServerGroup]:
+    def named_groups(self) -> Mapping[str, ServerGroup]:
         """Return all server groups by uuid, without members."""
         return {str(group.uuid): group for group in server_groups.all_groups(self.connection)}
 
-    def group_with_members(self, uuid: str) -> ServerGroup | None:
-        """Return a server group with its members and their hosts."""
-        group = self.groups.get(uuid)
-        return group and server_groups.with_members(self.connection, group, without=())
-
     def group_of_instance(self, uuid: str) -> ServerGroup | None:
-        """Return the server group of an instance."""
-        group = server_groups.of_instance(self.connection, uuid)
-        return None if group is None else self.group_with_members(group)
+        """Return the server group of an instance, with its members and their hosts."""
+        group = self._group_uuids.get(uuid)
+        return None if group is None else self.groups.get(group)
 
     @cached_property
     def cells(self) -> Mapping[str, NovaCell]:
         """Return the cells of nova by uuid."""
         return {cell.uuid: cell for cell in cells.all_cells(self.connection)}
 
-    def traits_of(self, uuid: str) -> frozenset[str]:
-        """Return the traits of a provider, read for all compute nodes at once."""
-        if uuid not in self._traits:
-            uuids = {uuid} if self._traits else {uuid, *self.nodes}
-            ids = self.view.providers.ids_of(uuids)
-            contents = self.view.providers.contents(set(ids.values()))
-            self._traits |= {
-                each: frozenset(contents.trait_sets[contents.traits[ids[each]]])
-                if ids.get(each) in contents.traits
-                else frozenset()
-                for each in uuids
-            }
-        return self._traits[uuid]
+    def _read_generations(self, uuids: Collection[str]) -> Mapping[str, int]:
+        ids = self.view.providers.ids_of(uuids)
+        providers, _ = self.view.providers.describe(ids.values(), whole=False)
+        return {provider.uuid: provider.generation for provider in providers}
 
-    @cached_property
-    def _providers(self) -> dict[str, Provider]:
-        return resource_providers.by_uuids(self.connection, self.nodes)
+    def _read_traits(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
+        ids = self.view.providers.ids_of(uuids)
+        contents = self.view.providers.contents(set(ids.values()))
+        trait_sets = {key: frozenset(names) for key, names in contents.trait_sets.items()}
+        return {uuid: trait_sets[contents.traits[key]] for uuid, key in ids.items()}
 
-    def provider(self, uuid: str) -> Provider | None:
-        """Return a provider, read for all compute nodes at once."""
-        return self._providers.get(uuid) or resource_providers.find(self.connection, uuid)
-
-    @cached_property
-    def _inventories(self) -> Mapping[int, Mapping[str, Inventory]]:
-        ids = (provider.id for provider in self._providers.values())
-        return inventories.by_provider_id(self.connection, ids)
-
-    def inventories_of(self, uuid: str) -> Mapping[str, Inventory]:
-        """Return the inventories of a provider by class, read for all compute nodes at once."""
-        provider = self.provider(uuid)
-        if provider is None:
-            return {}
-        if uuid in self._providers:
-            return self._inventories.get(provider.id, {})
-        stock = inventories.of_provider(self.connection, provider.id)
-        return {inventory.resource_class: inventory for inventory in stock}
+    def _read_inventories(
+        self, uuids: Collection[str]
+    ) -> Mapping[str, Mapping[str, InventoryValues]]:
+        ids = self.view.providers.ids_of(uuids)
+        inventories_by_id = self.view.providers.inventories(set(ids.values()))
+        return {uuid: inventories_by_id[key] for uuid, key in ids.items()}
 
 
-def set_cloud(view: CloudView) -> None:
-    """Set the cloud that plugins of this thread read."""
-    _CLOUD.set(Cloud(view))
+def set_cloud(view: CloudView, hosts: Sequence[HostState] = ()) -> None:
+    """Set the cloud that plugins of this thread read, with the hosts of the request."""
+    cloud = Cloud(view, hosts)
+    _CLOUD.set(cloud)
+    set_host_reader(cloud.host_of_instance)
 
 
 def get_cloud() -> Cloud:

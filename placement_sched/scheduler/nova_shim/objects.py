@@ -39,9 +39,14 @@ class ObjectList(list[Any]):
 
 def _only(matches: Iterable[T], error: str, name: object) -> T:
     """Return the first object, or raise an exception of nova with this name."""
-    for item in matches:
-        return item
-    raise getattr(exception, error)(f"{error}: {name} could not be found.")
+    return _existing(next(iter(matches), None), error, name)
+
+
+def _existing(item: T | None, error: str, name: object) -> T:
+    """Return an object, or raise an exception of nova with this name if it is None."""
+    if item is None:
+        raise getattr(exception, error)(f"{error}: {name} could not be found.")
+    return item
 
 
 class Aggregate(HostAggregate):
@@ -105,20 +110,19 @@ class ComputeNode(_ComputeNode):
     @staticmethod
     def get_by_uuid(context: Any, uuid: str) -> _ComputeNode:
         """Return a node by its uuid."""
-        node = get_cloud().nodes.get(str(uuid))
-        return _only([] if node is None else [node], "ComputeHostNotFound", uuid)
+        return _existing(get_cloud().nodes.get(str(uuid)), "ComputeHostNotFound", uuid)
 
     @staticmethod
     def get_by_host_and_nodename(context: Any, host: str, nodename: str) -> _ComputeNode:
         """Return a node by its host and hypervisor hostname."""
-        nodes = get_cloud().nodes_by_host.get(host, ())
+        nodes = get_cloud().nodes_of(host)
         matches = (node for node in nodes if node.hypervisor_hostname == nodename)
         return _only(matches, "ComputeHostNotFound", host)
 
     @staticmethod
     def get_first_node_by_host_for_old_compat(context: Any, host: str) -> _ComputeNode:
         """Return the first node of a host."""
-        return _only(get_cloud().nodes_by_host.get(host, ()), "ComputeHostNotFound", host)
+        return _only(get_cloud().nodes_of(host), "ComputeHostNotFound", host)
 
 
 class ComputeNodeList(ObjectList):
@@ -127,12 +131,12 @@ class ComputeNodeList(ObjectList):
     @classmethod
     def get_all(cls, context: Any) -> "ComputeNodeList":
         """Return all nodes."""
-        return cls(get_cloud().nodes.values())
+        return cls(get_cloud().all_nodes())
 
     @classmethod
     def get_all_by_host(cls, context: Any, host: str) -> "ComputeNodeList":
         """Return the nodes of a host."""
-        nodes = get_cloud().nodes_by_host.get(host, ())
+        nodes = get_cloud().nodes_of(host)
         _only(nodes, "ComputeHostNotFound", host)
         return cls(nodes)
 
@@ -143,8 +147,7 @@ class Service:
     @staticmethod
     def get_by_compute_host(context: Any, host: str) -> Any:
         """Return the nova-compute service of a host."""
-        service = get_cloud().services.get(host)
-        return _only([] if service is None else [service], "ComputeHostNotFound", host)
+        return _existing(get_cloud().services.get(host), "ComputeHostNotFound", host)
 
 
 class Instance(HostInstance):
@@ -153,7 +156,7 @@ class Instance(HostInstance):
     @staticmethod
     def get_by_uuid(context: Any, uuid: str, expected_attrs: Any = None) -> HostInstance:
         """Return a recorded instance."""
-        return _only(get_cloud().instances([uuid]), "InstanceNotFound", uuid)
+        return _existing(get_cloud().instance(uuid), "InstanceNotFound", uuid)
 
 
 class InstanceList(ObjectList):
@@ -164,12 +167,12 @@ class InstanceList(ObjectList):
         cls, context: Any, host: str, expected_attrs: Any = None, use_slave: bool = False
     ) -> "InstanceList":
         """Return the recorded instances on a host."""
-        return cls(get_cloud().instances_by_host.get(host, ()))
+        return cls(get_cloud().instances_on(host))
 
     @classmethod
     def get_uuids_by_host(cls, context: Any, host: str) -> list[str]:
         """Return the uuids of the recorded instances on a host."""
-        return [instance.uuid for instance in get_cloud().instances_by_host.get(host, ())]
+        return [instance.uuid for instance in get_cloud().instances_on(host)]
 
 
 class InstanceGroup(_ServerGroup):
@@ -178,20 +181,20 @@ class InstanceGroup(_ServerGroup):
     @staticmethod
     def get_by_uuid(context: Any, uuid: str) -> _ServerGroup:
         """Return a group with its members and their hosts."""
-        group = get_cloud().group_with_members(uuid)
-        return _only([] if group is None else [group], "InstanceGroupNotFound", uuid)
+        return _existing(get_cloud().groups.get(uuid), "InstanceGroupNotFound", uuid)
 
     @staticmethod
     def get_by_instance_uuid(context: Any, instance_uuid: str) -> _ServerGroup:
         """Return the group of an instance."""
         group = get_cloud().group_of_instance(instance_uuid)
-        return _only([] if group is None else [group], "InstanceGroupNotFound", instance_uuid)
+        return _existing(group, "InstanceGroupNotFound", instance_uuid)
 
     @classmethod
     def get_by_hint(cls, context: Any, hint: str) -> _ServerGroup:
         """Return the group of a hint: its uuid or name."""
-        named = (uuid for uuid, group in get_cloud().groups.items() if group.name == hint)
-        return cls.get_by_uuid(context, hint if hint in get_cloud().groups else next(named, hint))
+        groups = get_cloud().named_groups
+        named = (uuid for uuid, group in groups.items() if group.name == hint)
+        return cls.get_by_uuid(context, hint if hint in groups else next(named, hint))
 
 
 @dataclass(frozen=True)
@@ -218,7 +221,7 @@ class HostMapping:
     @classmethod
     def get_by_host(cls, context: Any, host: str) -> "HostMapping":
         """Return the mapping of a host."""
-        node = _only(get_cloud().nodes_by_host.get(host, ()), "HostMappingNotFound", host)
+        node = _only(get_cloud().nodes_of(host), "HostMappingNotFound", host)
         return cls(host, CellMapping._of(node.cell_uuid))  # noqa: SLF001 - of this module
 
 
@@ -232,8 +235,8 @@ class InstanceMapping:
     @classmethod
     def get_by_instance_uuid(cls, context: Any, instance_uuid: str) -> "InstanceMapping":
         """Return the mapping of an instance."""
-        matches = get_cloud().instances([instance_uuid])
-        instance = _only(matches, "InstanceMappingNotFound", instance_uuid)
+        match = get_cloud().instance(instance_uuid)
+        instance = _existing(match, "InstanceMappingNotFound", instance_uuid)
         if instance.host is None:
             return cls(instance_uuid, None)
         return cls(instance_uuid, HostMapping.get_by_host(context, instance.host).cell_mapping)

@@ -3,11 +3,15 @@
 
 import sys
 from importlib import import_module
+from unittest.mock import Mock
 
 import pytest
 
+from placement_sched.config.conf import CONF, new_conf
+from placement_sched.errors import ConfigurationError
 from placement_sched.scheduler import filters, weights
 from placement_sched.scheduler.nova_shim import finder
+from placement_sched.scheduler.plugins import read_settings
 from tests.support.repository import ROOT
 
 PAGE = (ROOT / "doc/source/bring_your_filters.rst").read_text()
@@ -64,6 +68,34 @@ def test_fork_may_add_modules_and_names(shim, tmp_path, monkeypatch):
     assert import_module("nova.scheduler.mixins").NAME == "acme"
     assert import_module("nova.scheduler.filters.acme").VALUE == 1
     assert import_module("nova.scheduler.utils").get_weight_multiplier
+
+
+def test_options_of_a_fork_are_declared_at_the_start(shim, tmp_path, monkeypatch):
+    (tmp_path / "nova").mkdir()
+    option = "cfg.IntOpt('acme_option_of_fork', default=3)"
+    (tmp_path / "nova" / "conf.py").write_text(
+        f"from oslo_config import cfg\nCONF.register_opt({option}, 'filter_scheduler')\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("OS_FILTER_SCHEDULER__NOVA_SHIM", "true")
+    read_settings([], new_conf())
+    assert CONF.filter_scheduler.acme_option_of_fork == 3
+
+
+def test_fork_file_that_cannot_be_imported_is_reported_at_the_start(shim, tmp_path, monkeypatch):
+    (tmp_path / "nova").mkdir()
+    (tmp_path / "nova" / "conf.py").write_text("import acme_absent\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("OS_FILTER_SCHEDULER__NOVA_SHIM", "true")
+    with pytest.raises(ConfigurationError, match=r"nova\.conf cannot be imported: .*acme_absent"):
+        read_settings([], new_conf())
+
+
+def test_submodule_of_a_package_has_the_names_that_the_shim_adds(shim):
+    package = import_module("nova.scheduler.filters")
+    assert package.utils is import_module("nova.scheduler.filters.utils")
+    assert package.utils.aggregate_values_from_key(Mock(aggregates=[]), "rack") == set()
+    assert package.utils.aggregate_values_from_db
 
 
 def test_installed_nova_takes_precedence(tmp_path, monkeypatch):

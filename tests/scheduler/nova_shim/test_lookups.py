@@ -5,6 +5,7 @@ from importlib import import_module
 
 import pytest
 
+from placement_sched.candidates.providers import ProviderSource
 from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import Instance
 from placement_sched.scheduler.filters import BaseHostFilter
@@ -15,6 +16,11 @@ from placement_sched.store.compute import instances
 from tests.conftest import make_settings
 from tests.support.scheduling import instance, report, spec
 from tests.support.statements import record_statements
+
+VCPUS = {"total": 16, "reserved": 0, "min_unit": 1, "max_unit": 16, "step_size": 1}
+VCPUS["allocation_ratio"] = 4.0
+#: A hint. Filters then run for forced hosts.
+CHECKED = {"_nova_check_type": ["live_migrate"]}
 
 
 class MetadataFilter(BaseHostFilter):
@@ -27,6 +33,32 @@ class MetadataFilter(BaseHostFilter):
         roles |= {host_state.instances[uuid].metadata["role"] for uuid in uuids}
         roles |= {db.instance_metadata_get(None, uuid)["role"] for uuid in uuids}
         return roles == {host_state.host}
+
+
+class CachedFilter(BaseHostFilter):
+    """Reads objects that are in the caches of a process."""
+
+    def host_passes(self, host_state, spec_obj):
+        context, host, client = spec_obj._context, host_state.host, report_client_singleton()
+        node = objects.ComputeNode.get_by_uuid(context, host_state.uuid)
+        service = objects.Service.get_by_compute_host(context, host)
+        traits = client.get_provider_traits(context, node.uuid)
+        inventory = client._get_inventory(context, node.uuid)
+        assert inventory["resource_provider_generation"] == traits.generation
+        assert inventory["inventories"]["VCPU"] == VCPUS
+        return service.host == host == node.host and not objects.AggregateList.get_by_host(
+            context, host
+        )
+
+
+class OtherHostFilter(BaseHostFilter):
+    """Reads the nodes and instances of all hosts, host by host."""
+
+    def host_passes(self, host_state, spec_obj):
+        for node in objects.ComputeNodeList.get_all(None):
+            assert objects.ComputeNodeList.get_all_by_host(None, node.host) == [node]
+            assert not objects.InstanceList.get_by_host(None, node.host)
+        return True
 
 
 class LookupFilter(BaseHostFilter):
@@ -49,14 +81,19 @@ class LookupFilter(BaseHostFilter):
         return zone == "nova" and inventory["VCPU"]["total"] == 16 and traits and found == [[], []]
 
 
-def count_statements(make_app, url, hosts, name="LookupFilter"):
+def make_lookup_app(make_app, url, hosts, name, *, in_memory=False):
     path = f"{__name__}.{name}"
     options = {"available_filters": [path], "enabled_filters": [name], "nova_shim": True}
     names = {f"filter_scheduler__{name}": value for name, value in options.items()}
-    app = make_app(make_settings(url, **names))
+    settings = make_settings(url, **names, placement__providers_in_memory=in_memory)
+    app = make_app(settings, in_memory=in_memory)
     app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in range(hosts)])
     if name == "MetadataFilter":
         record_instances(app.app.services.database, hosts)
+    return app
+
+
+def count_statements(app, hosts):
     with record_statements(app.app.services.database) as statements:
         answer = app.post_json("/scheduler/v1/explain", {"request_spec": spec()}).json
     assert len(answer["hosts"]) == hosts
@@ -80,7 +117,48 @@ def record_instances(database, hosts):
 
 @pytest.mark.parametrize("name", ["LookupFilter", "MetadataFilter"])
 def test_statements_do_not_depend_on_the_number_of_hosts(make_app, sqlite_url, name):
-    counts = {count_statements(make_app, sqlite_url, hosts, name) for hosts in (3, 30)}
+    counts = {
+        count_statements(make_lookup_app(make_app, sqlite_url, hosts, name), hosts)
+        for hosts in (3, 30)
+    }
+    assert len(counts) == 1
+
+
+def test_objects_in_the_caches_of_the_process_take_no_statement(make_app, sqlite_url):
+    app = make_lookup_app(make_app, sqlite_url, 5, "CachedFilter", in_memory=True)
+    plain = make_app(
+        make_settings(
+            sqlite_url, filter_scheduler__enabled_filters=[], placement__providers_in_memory=True
+        ),
+        in_memory=True,
+    )
+    for each in (app, plain):
+        count_statements(each, 5)
+        each.app.services.scheduler.memory.provider_cache.wait(10)
+    assert count_statements(app, 5) == count_statements(plain, 5)
+
+
+def test_objects_are_made_only_for_the_hosts_of_the_request(make_app, sqlite_url, monkeypatch):
+    batches = []
+    read = ProviderSource.inventories
+    monkeypatch.setattr(
+        ProviderSource, "inventories", lambda source, ids: batches.append(ids) or read(source, ids)
+    )
+    app = make_lookup_app(make_app, sqlite_url, 5, "CachedFilter")
+    app.post_json("/scheduler/v1/compute_nodes", [report(f"small{n}", vcpus=1) for n in range(9)])
+    body = {"request_spec": spec(flavor={"name": "m1", "vcpus": 8, "memory_mb": 1, "root_gb": 1})}
+    hosts = app.post_json("/scheduler/v1/explain", body).json["hosts"]
+    assert [len(ids) for ids in batches] == [len(hosts)] == [5]
+
+
+def test_many_hosts_outside_of_the_request_are_read_at_once(make_app, sqlite_url):
+    counts = set()
+    for hosts in (30, 60):
+        app = make_lookup_app(make_app, sqlite_url, hosts, "OtherHostFilter")
+        body = {"request_spec": spec(force_hosts=["cn0"], scheduler_hints=CHECKED)}
+        with record_statements(app.app.services.database) as statements:
+            app.post_json("/scheduler/v1/explain", body)
+        counts.add(len(statements))
     assert len(counts) == 1
 
 

@@ -4,9 +4,12 @@
 from datetime import datetime
 
 import pytest
+from oslo_config import cfg
 from sqlalchemy import update
 
+from placement_sched.config.conf import read_files
 from placement_sched.db.tables import instances
+from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from tests.conftest import make_settings
 from tests.scheduler.nova_shim.conftest import THIRD_PARTY
 from tests.support.scheduling import instance, report, spec
@@ -35,6 +38,9 @@ FILTERS = [
     ("roles_filter.RolesFilter", {}, "cn1 cn3"),
     ("old_aggregate_filter.OldAggregateFilter", {}, "cn2 cn3"),
     ("zone_filter.ZoneFilter", {}, "cn2 cn3"),
+    ("resize_zone_filter.ResizeZoneFilter", {}, "cn1 cn2 cn3"),
+    ("resize_zone_filter.ResizeZoneFilter", {"instance_uuids": [instance(1)]}, "cn1"),
+    ("resize_zone_filter.ResizeZoneFilter", {"instance_uuids": [instance(9)]}, "cn1 cn2 cn3"),
     ("flags_filter.FlagsFilter", {}, "cn3"),
     ("rebuild_filter.NotRebuildFilter", {}, "cn2 cn3"),
     ("same_cpu_filter.SameCpuFilter", {"scheduler_hints": {"like": [instance(1)]}}, "cn1 cn2"),
@@ -52,6 +58,7 @@ WEIGHERS = [
     ("idle_filter.IdleWeigher", {"cn1": 0, "cn2": 0, "cn3": 0}),
     ("cpu_weigher.FreeCpuWeigher", {"cn1": 16, "cn2": 16, "cn3": 32}),
     ("cpu_weigher.OldWeigher", {"cn1": 16, "cn2": 16, "cn3": 32}),
+    ("rack_weigher.RackWeigher", {"cn1": 1, "cn2": 1, "cn3": 0}),
     ("usage_weigher.UsageWeigher", {"cn1": -1, "cn2": 0, "cn3": 0}),
 ]
 
@@ -153,4 +160,15 @@ def test_every_plugin_is_tested():
     tried = {plugin.partition(".")[0] for plugin, *_ in [*FILTERS, *WEIGHERS]}
     tried |= {"age_weigher", "preemptible_weigher"}
     assert tried == {path.stem for path in THIRD_PARTY.glob("*.py")}
-    assert len(tried) == 21
+    assert len(tried) == 23
+
+
+def test_global_object_has_the_options_of_nova(shim, tmp_path):
+    file = tmp_path / "nova.conf"
+    file.write_text(
+        "[DEFAULT]\ndefault_availability_zone = az9\n[filter_scheduler]\nnova_shim = true\n"
+    )
+    read_settings([str(file)], make_full_conf())
+    cfg.CONF.import_opt("default_availability_zone", "nova.availability_zones")
+    assert cfg.CONF.default_availability_zone == "az9"
+    read_files(cfg.CONF)
